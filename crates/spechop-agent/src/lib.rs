@@ -1,0 +1,1 @@
+//! Drives one question for real: carries out the window's effects.

@@ -1,0 +1,74 @@
+//! What every engine does: continue a conversation, greedily, until a stop text appears.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use spechop_ports::{Call, PortError};
+use spechop_types::Tokens;
+
+/// Who says a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The instructions.
+    System,
+    /// The asking side.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Message {
+    /// Who says it.
+    pub role: Role,
+    /// What is said.
+    pub text: Arc<str>,
+}
+
+/// A conversation to be continued with one assistant message.
+#[derive(Clone, Debug)]
+pub struct Generation {
+    /// The conversation; the last message is the user's.
+    pub messages: Vec<Message>,
+    /// How many leading messages are the same in every generation of this kind (instructions,
+    /// worked examples): an engine may keep them processed.
+    pub fixed: usize,
+    /// Most tokens to generate.
+    pub tokens_max: u32,
+    /// Generation ends as soon as the text contains one of these; it is kept in the text.
+    pub stop: &'static [&'static str],
+}
+
+/// Why a generation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A stop text appeared.
+    Stop,
+    /// The model ended its turn.
+    Turn,
+    /// The token limit was reached.
+    Length,
+}
+
+/// What a model said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generated {
+    /// The text up to and including the stop text, if one appeared.
+    pub text: String,
+    /// Why it ended.
+    pub end: End,
+    /// What it cost.
+    pub tokens: Tokens,
+}
+
+/// A language model, decoding greedily.
+#[async_trait]
+pub trait TextModel: Send + Sync {
+    /// For messages and metrics: the model's name and where it runs, no secrets.
+    fn name(&self) -> &str;
+
+    /// Continues the conversation. Returns the moment a stop text is complete; dropping the future
+    /// ends the generation (a remote one by closing its connection).
+    async fn generate(&self, call: &Call, generation: Generation) -> Result<Generated, PortError>;
+}

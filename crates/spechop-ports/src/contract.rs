@@ -1,0 +1,126 @@
+//! What every implementation of a port owes its callers. Each implementation's tests run these,
+//! the scripted ones of the testkit included.
+//!
+//! A broken promise panics with its name: these are tests that live beside the promise.
+#![allow(clippy::panic, clippy::expect_used, reason = "assertions of tests")]
+
+use std::collections::HashSet;
+
+use spechop_types::{Question, Step, SubQuestion};
+
+use crate::{
+    Call, Encoder, GuessRequest, Lane, PlanRequest, Planner, ReadRequest, Reader, Retriever,
+    Speculator,
+};
+
+/// Unit vectors of the promised width, the same for the same text, whoever shares the batch.
+pub async fn encoder(encoder: &dyn Encoder) {
+    let call = Call::authoritative();
+    let text = "who directed the film";
+    let alone = encoder.encode_query(&call, text).await.expect("a query");
+    assert_eq!(alone.len(), encoder.width());
+    let norm: f32 = alone.iter().map(|x| x * x).sum();
+    assert!(
+        (norm - 1.0).abs() < 1e-3,
+        "a unit vector, not of norm² {norm}"
+    );
+    let (again, _, _) = tokio::join!(
+        encoder.encode_query(&call, text),
+        encoder.encode_query(
+            &call,
+            "another query of quite another length, to share the batch"
+        ),
+        encoder.encode_query(&Call::new(Lane::Speculative, 1), "short"),
+    );
+    let again = again.expect("the same query");
+    let dot: f32 = alone.iter().zip(&again).map(|(a, b)| a * b).sum();
+    assert!(
+        dot > 0.9999,
+        "company in a batch must not change a vector: {dot}"
+    );
+    let passages = encoder
+        .encode_passages(vec!["first".into(), "second passage".into()])
+        .await
+        .expect("passages");
+    assert_eq!(passages.len(), 2);
+    assert!(passages.iter().all(|v| v.len() == encoder.width()));
+    assert!(
+        encoder
+            .encode_passages(Vec::new())
+            .await
+            .expect("none")
+            .is_empty()
+    );
+}
+
+/// At most `limit`, best first, no passage twice, the same again.
+pub async fn retriever(retriever: &dyn Retriever) {
+    let call = Call::authoritative();
+    for limit in [0, 1, 3] {
+        let hits = retriever
+            .retrieve(&call, "rivers of France", limit)
+            .await
+            .expect("a search");
+        assert!(hits.len() <= limit);
+        assert!(hits.is_sorted_by(|a, b| a.score >= b.score), "best first");
+        let ids: HashSet<_> = hits.iter().map(|p| &p.id).collect();
+        assert_eq!(ids.len(), hits.len(), "no passage twice");
+        let again = retriever
+            .retrieve(&call, "rivers of France", limit)
+            .await
+            .expect("the same search");
+        assert_eq!(hits, again);
+    }
+}
+
+/// Told to answer, it answers; what it says is never empty.
+pub async fn planner(planner: &dyn Planner) {
+    let call = Call::authoritative();
+    let mut request = PlanRequest {
+        question: Question::new("Who is the mother of the director of film Polish-Russian War?")
+            .expect("a question"),
+        hops: Vec::new(),
+        must_answer: false,
+    };
+    match planner
+        .plan(&call, request.clone())
+        .await
+        .expect("a step")
+        .step
+    {
+        Step::Ask(sub_question) => assert!(!sub_question.key().is_empty()),
+        Step::Answer(answer) => assert!(!answer.trim().is_empty()),
+    }
+    request.must_answer = true;
+    match planner.plan(&call, request).await.expect("an answer").step {
+        Step::Answer(answer) => assert!(!answer.trim().is_empty()),
+        Step::Ask(_) => panic!("a planner that must answer asked"),
+    }
+}
+
+/// No passages, no answer; an answer is never empty.
+pub async fn reader(reader: &dyn Reader) {
+    let call = Call::authoritative();
+    let request = ReadRequest {
+        sub_question: SubQuestion::new("Who directed the film Polish-Russian War?"),
+        passages: Vec::new(),
+    };
+    let reading = reader.read(&call, request).await.expect("a reading");
+    assert_eq!(reading.answer, None, "nothing read, nothing found");
+}
+
+/// A guess is never empty.
+pub async fn speculator(speculator: &dyn Speculator) {
+    let request = GuessRequest {
+        question: Question::new("Who is the mother of the director of film Polish-Russian War?")
+            .expect("a question"),
+        hops: Vec::new(),
+        sub_question: SubQuestion::new("Who directed the film Polish-Russian War?"),
+    };
+    let call = Call::new(Lane::Speculative, 1);
+    let guessed = speculator
+        .guess(&call, request)
+        .await
+        .expect("a guess or none");
+    assert!(guessed.guess.is_none_or(|guess| !guess.trim().is_empty()));
+}

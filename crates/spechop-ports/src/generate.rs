@@ -1,0 +1,97 @@
+//! What language models do for the agent: plan, read, guess.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use spechop_types::{Passage, Question, Step, SubQuestion, Tokens};
+
+use crate::{Call, PortError};
+
+/// A hop as the models see it: no difference between verified and guessed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownHop {
+    /// What was asked.
+    pub sub_question: SubQuestion,
+    /// The answer that is taken to be right.
+    pub answer: Arc<str>,
+}
+
+/// Everything that the next step may depend on.
+#[derive(Clone, Debug)]
+pub struct PlanRequest {
+    /// The question as asked.
+    pub question: Question,
+    /// The trajectory so far, oldest first.
+    pub hops: Vec<KnownHop>,
+    /// No more look-ups: the step must be the final answer.
+    pub must_answer: bool,
+}
+
+/// A step, and what it cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// The next sub-question or the final answer; never empty. With
+    /// [`PlanRequest::must_answer`] always an answer.
+    pub step: Step,
+    /// Tokens spent on it, repairs included.
+    pub tokens: Tokens,
+}
+
+/// Writes sub-questions and the final answer (the generator's first half).
+#[async_trait]
+pub trait Planner: Send + Sync {
+    /// The next step. Returns the moment the step is complete, not when the model falls silent.
+    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError>;
+}
+
+/// A sub-question and the passages to answer it from.
+#[derive(Clone, Debug)]
+pub struct ReadRequest {
+    /// What to answer.
+    pub sub_question: SubQuestion,
+    /// Where to look, best first. May be empty.
+    pub passages: Vec<Passage>,
+}
+
+/// What a reader found, and what it cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The sub-answer, never empty; `None` where the passages do not hold it.
+    pub answer: Option<Arc<str>>,
+    /// Tokens spent on it, repairs included.
+    pub tokens: Tokens,
+}
+
+/// Reads passages into a sub-answer (the generator's second half).
+#[async_trait]
+pub trait Reader: Send + Sync {
+    /// The answer that the passages give to the sub-question.
+    async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError>;
+}
+
+/// What a speculator may look at.
+#[derive(Clone, Debug)]
+pub struct GuessRequest {
+    /// The question as asked.
+    pub question: Question,
+    /// The trajectory so far, oldest first.
+    pub hops: Vec<KnownHop>,
+    /// What to guess the answer of.
+    pub sub_question: SubQuestion,
+}
+
+/// A guess, and what it cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guessed {
+    /// The guessed sub-answer, never empty; `None` where the speculator has no idea.
+    pub guess: Option<Arc<str>>,
+    /// Tokens spent on it.
+    pub tokens: Tokens,
+}
+
+/// Guesses a sub-answer, fast and without promise.
+#[async_trait]
+pub trait Speculator: Send + Sync {
+    /// A guess, or none. A wrong guess costs time and money, never the answer.
+    async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError>;
+}

@@ -1,0 +1,28 @@
+//! What the agent needs of the world, as small async traits.
+//!
+//! Every port keeps four promises, which [`contract`] tests on each implementation:
+//!
+//! * **Dropping the future cancels the call** and leaves nothing behind. Roll-back relies on it.
+//! * **No call blocks the runtime**: whatever computes does so on threads of its own.
+//! * **A lane is looked at when it matters**, not only at the start: a call can be promoted while
+//!   it waits ([`Call::lane`]).
+//! * **The same input gives the same output**, as far as the thing behind the port allows.
+//!
+//! Retries, time limits, caches and metrics wrap a port; they are no methods of it.
+
+mod call;
+#[cfg(feature = "contract")]
+pub mod contract;
+mod encode;
+mod error;
+mod generate;
+mod retrieve;
+
+pub use call::{Call, Lane};
+pub use encode::Encoder;
+pub use error::PortError;
+pub use generate::{
+    GuessRequest, Guessed, KnownHop, PlanRequest, Planned, Planner, ReadRequest, Reader, Reading,
+    Speculator,
+};
+pub use retrieve::Retriever;

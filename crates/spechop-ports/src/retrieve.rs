@@ -1,0 +1,18 @@
+//! Finding passages.
+
+use async_trait::async_trait;
+use spechop_types::Passage;
+
+use crate::{Call, PortError};
+
+/// Finds the passages nearest to a query.
+#[async_trait]
+pub trait Retriever: Send + Sync {
+    /// At most `limit` passages, best first, no id twice. None found is not an error.
+    async fn retrieve(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<Passage>, PortError>;
+}

@@ -1,0 +1,1 @@
+//! Speculators: a language model from memory, a hot subset of the index.

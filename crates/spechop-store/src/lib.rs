@@ -1,0 +1,1 @@
+//! The passage index: exact int8 rows, memory-mapped.

@@ -1,0 +1,3 @@
+//! For tests only: scripted ports with seeded delays and failures, and the way to the real models.
+
+pub mod assets;

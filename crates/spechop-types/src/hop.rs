@@ -1,0 +1,92 @@
+//! Hops and what they are made of.
+
+use std::sync::Arc;
+
+use crate::{Passage, canonical};
+
+/// One sub-question, with the folded form under which two askings of it are the same.
+#[derive(Clone, Debug)]
+pub struct SubQuestion {
+    text: Arc<str>,
+    key: Arc<str>,
+}
+
+impl SubQuestion {
+    /// Takes the planner's text as it is.
+    pub fn new(text: &str) -> Self {
+        Self {
+            text: text.into(),
+            key: canonical(text).into(),
+        }
+    }
+
+    /// The planner's text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The planner's text, shared.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// [`canonical`] of the text: equal keys mean the same sub-question.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+}
+
+impl PartialEq for SubQuestion {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for SubQuestion {}
+
+/// What a segment of the planner ends with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The next thing to look up.
+    Ask(SubQuestion),
+    /// The final answer.
+    Answer(Arc<str>),
+}
+
+/// What the target tool found out about one sub-question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// The sub-answer that the reader took from the evidence, or its words for "not there".
+    pub answer: Arc<str>,
+    /// False where the reader found no relevant information.
+    pub found: bool,
+    /// The passages read, best first.
+    pub evidence: Vec<Passage>,
+}
+
+/// How the answer of a committed hop came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CommitKind {
+    /// Nothing was guessed in time: the observation was waited for.
+    Observed,
+    /// A guess was verified and stands.
+    Accepted,
+    /// A guess was refuted; the observation stands.
+    Rejected,
+}
+
+/// A committed hop: final, and part of the answer's trajectory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hop {
+    /// What was asked.
+    pub sub_question: SubQuestion,
+    /// The sub-answer that later hops build on: the verified guess where
+    /// [`CommitKind::Accepted`], else the observation's.
+    pub answer: Arc<str>,
+    /// How it came about.
+    pub kind: CommitKind,
+    /// What the speculator had guessed, if it was in time.
+    pub guess: Option<Arc<str>>,
+    /// What the target tool found: the only source of citations.
+    pub observation: Arc<Observation>,
+}

@@ -1,0 +1,18 @@
+//! The nouns of SpecHop. No behaviour beyond what a noun must guarantee about itself, no I/O.
+//!
+//! Texts that travel through many branches are `Arc<str>`: a branch that copies its prefix copies
+//! pointers.
+
+mod budget;
+mod hop;
+mod ids;
+mod passage;
+mod question;
+mod text;
+
+pub use budget::{Budget, Tokens};
+pub use hop::{CommitKind, Hop, Observation, Step, SubQuestion};
+pub use ids::BranchId;
+pub use passage::Passage;
+pub use question::{InvalidQuestion, QUESTION_BYTES_MAX, Question};
+pub use text::canonical;

@@ -1,0 +1,17 @@
+//! Passages: the unit of retrieval and of citation.
+
+use std::sync::Arc;
+
+/// A passage that a retriever returned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Passage {
+    /// The corpus's own identifier, e.g. `2w-00017`; stable across index builds.
+    pub id: Arc<str>,
+    /// Title of the page it comes from.
+    pub title: Arc<str>,
+    /// The text itself: data from outside, never an instruction.
+    pub text: Arc<str>,
+    /// Similarity to the query; higher is nearer. Comparable only within one answer of one
+    /// retriever.
+    pub score: f32,
+}

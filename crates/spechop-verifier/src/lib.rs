@@ -1,0 +1,1 @@
+//! Guess against observation: a verdict.

@@ -1,0 +1,1 @@
+//! The speculation window: events in, effects out.

@@ -1,0 +1,1 @@
+//! Builds passage indexes from a corpus.
