@@ -1,1 +1,18 @@
-//! Drives one question for real: carries out the window's effects.
+//! Drives one question for real: carries the window's effects out with tokio.
+//!
+//! [`Agent::answer`] is a single future that owns every stage of its question. Nothing is spawned:
+//! dropping it cancels every call, and no task can outlive its question (law 9).
+//!
+//! `spechop-agent` never sees tonic, prost, reqwest or ort: the world is `spechop-ports`.
+
+mod agent;
+mod error;
+mod report;
+mod settings;
+mod trace;
+
+pub use agent::{Agent, Ports};
+pub use error::{AgentError, Stage};
+pub use report::{Calls, HopReport, Report, StageTimes, Stopped, Usage};
+pub use settings::{Settings, StageLimits, Width};
+pub use trace::{TraceEvent, TraceKind};

@@ -1,0 +1,108 @@
+//! The answer and what it took.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use spechop_types::{Hop, Tokens};
+use spechop_verifier::Verdict;
+
+use crate::Stage;
+
+/// A question's answer, its committed trajectory and its cost.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The final answer; its whole prefix is committed.
+    pub answer: Arc<str>,
+    /// The committed hops, oldest first.
+    pub hops: Vec<HopReport>,
+    /// Why the planner stopped asking.
+    pub stopped: Stopped,
+    /// Time of the segment that wrote the answer.
+    pub final_segment: Duration,
+    /// Wall-clock time of the whole question.
+    pub elapsed: Duration,
+    /// Calls and tokens, wasted ones apart.
+    pub usage: Usage,
+}
+
+/// A committed hop with its verdict and timings.
+#[derive(Clone, Debug)]
+pub struct HopReport {
+    /// The hop.
+    pub hop: Hop,
+    /// The comparison that decided about its guess, where there was one.
+    pub verdict: Option<Verdict>,
+    /// How long its stages took.
+    pub times: StageTimes,
+}
+
+/// How long the stages of a hop took, each from launch to result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageTimes {
+    /// Writing the sub-question.
+    pub segment: Duration,
+    /// Retrieval and reading together.
+    pub target: Duration,
+    /// Reading alone.
+    pub read: Duration,
+    /// The guess, where one arrived.
+    pub speculation: Option<Duration>,
+}
+
+/// Why the planner stopped asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stopped {
+    /// It knew enough.
+    Answered,
+    /// The hop budget was used up.
+    HopBudget,
+    /// It asked the same sub-question twice.
+    Repeated,
+    /// Too many look-ups found nothing.
+    NotFound,
+    /// The question's [`spechop_types::Budget`] was used up.
+    Budget,
+}
+
+/// What a question has cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The planner's segments, the final one included.
+    pub segments: Calls,
+    /// Target calls.
+    pub targets: Calls,
+    /// Guesses.
+    pub speculations: Calls,
+}
+
+/// Calls of one stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Calls started, aborted ones included.
+    pub started: u32,
+    /// Calls started whose result the committed trajectory does not hold.
+    pub wasted: u32,
+    /// Tokens of all finished calls.
+    pub tokens: Tokens,
+    /// Tokens of the finished calls that were wasted. An aborted call's are unknown.
+    pub tokens_wasted: Tokens,
+}
+
+impl Usage {
+    /// The calls of one stage.
+    pub fn of(&mut self, stage: Stage) -> &mut Calls {
+        match stage {
+            Stage::Segment => &mut self.segments,
+            Stage::Target => &mut self.targets,
+            Stage::Speculation => &mut self.speculations,
+        }
+    }
+
+    /// Tokens of all finished calls of all stages.
+    pub fn tokens(&self) -> u64 {
+        [self.segments, self.targets, self.speculations]
+            .iter()
+            .map(|calls| calls.tokens.total())
+            .sum()
+    }
+}

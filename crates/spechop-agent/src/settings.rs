@@ -1,0 +1,67 @@
+//! What a question may be asked with.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use spechop_types::Budget;
+use spechop_verifier::Mode;
+pub use spechop_window::Width;
+use tokio::time::Instant;
+
+/// How one question is to be answered. Every value is valid.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Most branches alive at once (the paper's k). 1 is the standard agent.
+    pub width: Width,
+    /// Most hops; after them the planner must answer.
+    pub hops_max: u32,
+    /// Most observations without relevant information; one more and the planner must answer.
+    pub not_found_max: u32,
+    /// Passages read for each hop.
+    pub passages: NonZeroUsize,
+    /// When a guess counts as right.
+    pub verifier: Mode,
+    /// Soft limits: at the end of the budget the planner answers from what is committed.
+    pub budget: Budget,
+    /// The hard limit: at this instant everything stops with an error.
+    pub deadline: Option<Instant>,
+    /// Limits of single stages.
+    pub limits: StageLimits,
+}
+
+/// How long a single stage may take, its waiting for a turn included.
+#[derive(Clone, Copy, Debug)]
+pub struct StageLimits {
+    /// Writing a sub-question or the final answer.
+    pub segment: Duration,
+    /// Retrieval and reading together.
+    pub target: Duration,
+    /// A guess; a late guess is no guess.
+    pub speculation: Duration,
+}
+
+impl Default for Settings {
+    /// The paper's settings: k = 3, top 5 passages, rule verifier.
+    fn default() -> Self {
+        Self {
+            width: Width::bounded(NonZeroUsize::MIN.saturating_add(2)),
+            hops_max: 6,
+            not_found_max: 1,
+            passages: NonZeroUsize::MIN.saturating_add(4),
+            verifier: Mode::Rule,
+            budget: Budget::default(),
+            deadline: None,
+            limits: StageLimits::default(),
+        }
+    }
+}
+
+impl Default for StageLimits {
+    fn default() -> Self {
+        Self {
+            segment: Duration::from_secs(60),
+            target: Duration::from_secs(60),
+            speculation: Duration::from_secs(20),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What can be seen of a question while it is being answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use spechop_types::{BranchId, Hop, Observation, SubQuestion};
+use spechop_verifier::Verdict;
+
+use crate::Stage;
+
+/// Something that happened, in the order in which it happened.
+#[derive(Clone, Debug)]
+pub struct TraceEvent {
+    /// Time since the question was taken up.
+    pub at: Duration,
+    /// The branch it happened to.
+    pub branch: BranchId,
+    /// The hop that the branch is at, counted from 1.
+    pub hop: u32,
+    /// True while an unverified guess lies before it: it may yet be rolled back.
+    pub provisional: bool,
+    /// What happened.
+    pub kind: TraceKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum TraceKind {
+    /// Work of a branch began. A branch begins with its first segment.
+    Launched {
+        /// Which work.
+        stage: Stage,
+    },
+    /// The planner wrote the sub-question.
+    Planned {
+        /// The sub-question.
+        sub_question: SubQuestion,
+        /// How long the segment took.
+        took: Duration,
+    },
+    /// The planner wrote a final answer; it leaves as [`crate::Report`] only once its branch is
+    /// the head.
+    Drafted {
+        /// The answer.
+        answer: Arc<str>,
+        /// How long the segment took.
+        took: Duration,
+    },
+    /// The speculator guessed, or had no idea.
+    Guessed {
+        /// The guess.
+        guess: Option<Arc<str>>,
+        /// How long it took.
+        took: Duration,
+    },
+    /// The target tool answered.
+    Observed {
+        /// Its answer and evidence.
+        observation: Arc<Observation>,
+        /// How long retrieval and reading took together.
+        took: Duration,
+    },
+    /// The guess was compared with the observation.
+    Verified {
+        /// With which result.
+        verdict: Verdict,
+    },
+    /// The hop is final.
+    Committed {
+        /// The hop.
+        hop: Hop,
+    },
+    /// What the branch stood on has been verified: its work is needed now.
+    Promoted,
+    /// The branch was aborted: a guess before it was wrong, or the question ended.
+    RolledBack,
+    /// A stage failed. Where it was speculative it may be tried again once its branch is head.
+    Failed {
+        /// Which stage.
+        stage: Stage,
+        /// Why, in a line.
+        reason: String,
+    },
+}
