@@ -1,0 +1,227 @@
+//! The encoder as the rest of the program sees it.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use sha2::{Digest, Sha256};
+use spechop_ports::{Call, Encoder, PortError};
+use tokio::sync::oneshot;
+
+use crate::model::Model;
+use crate::queue::{PassageJob, QueryJob, Queue};
+use crate::text::TextCutter;
+use crate::worker::Worker;
+use crate::{Counts, OpenError, Recipe};
+
+/// How an encoder uses the machine. Nothing here changes a vector.
+#[derive(Clone, Debug)]
+pub struct EncoderOptions {
+    /// The ONNX Runtime library, 1.24 or later. A process runs on one: the first that is opened.
+    pub runtime_library: PathBuf,
+    /// Threads that compute one run together.
+    pub threads: NonZeroUsize,
+    /// Most tokens in one run, padding included; a longer text runs alone. A query that arrives
+    /// while passages are computed waits for one run at most, so this bounds its wait.
+    pub run_tokens_max: NonZeroUsize,
+    /// Most queries of each lane in the queue; further callers wait outside.
+    pub queue_max: NonZeroUsize,
+}
+
+impl EncoderOptions {
+    /// One thread for each core, and room for more queries than a busy server has.
+    pub fn new(runtime_library: impl Into<PathBuf>) -> Self {
+        Self {
+            runtime_library: runtime_library.into(),
+            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            run_tokens_max: RUN_TOKENS_MAX,
+            queue_max: QUEUE_MAX,
+        }
+    }
+}
+
+/// Larger runs are no faster on a CPU, only longer: see `benches/passages.rs`.
+const RUN_TOKENS_MAX: NonZeroUsize = NonZeroUsize::new(512).unwrap();
+
+/// About five seconds of work on two cores.
+const QUEUE_MAX: NonZeroUsize = NonZeroUsize::new(512).unwrap();
+
+/// A text encoder on ONNX Runtime: [`Encoder`] over a model folder.
+///
+/// Clones nothing and blocks nobody: share it by [`Arc`]. Dropping it stops its thread, after the
+/// run that may have begun.
+pub struct OnnxEncoder {
+    fingerprint: String,
+    recipe: Recipe,
+    texts: Arc<TextCutter>,
+    queue_max: usize,
+    worker: Worker,
+}
+
+impl OnnxEncoder {
+    /// Opens the model folder `dir` and tries the model out on a short and a long text. Takes about
+    /// a second and blocks: call it before serving, or on a blocking thread.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is missing, damaged, or does not fit together: see [`OpenError`].
+    pub fn open(dir: &Path, options: &EncoderOptions) -> Result<Self, OpenError> {
+        let recipe = Recipe::read(dir)?;
+        let model_path = dir.join(&recipe.model);
+        let tokenizer_path = dir.join(&recipe.tokenizer);
+        let texts = TextCutter::open(&tokenizer_path, &recipe)?;
+        let fingerprint = fingerprint(&recipe, &[&model_path, &tokenizer_path])?;
+        let mut model = Model::open(
+            &options.runtime_library,
+            &model_path,
+            &recipe,
+            options.threads.get(),
+        )?;
+        model.try_out(
+            &model_path,
+            tokenizer_path,
+            texts.largest_token(),
+            recipe.query_tokens_max.max(recipe.passage_tokens_max),
+        )?;
+        let worker = Worker::spawn(model, recipe.name.clone(), options.run_tokens_max.get())?;
+        tracing::debug!(fingerprint, threads = options.threads, "encoder opened");
+        Ok(Self {
+            fingerprint,
+            recipe,
+            texts: Arc::new(texts),
+            queue_max: options.queue_max.get(),
+            worker,
+        })
+    }
+
+    /// How the model treats texts.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// What has been done so far.
+    pub fn counts(&self) -> Counts {
+        self.worker.counts()
+    }
+
+    /// Number of jobs in the queue: queries that wait, and passage jobs until their last run.
+    pub fn waiting(&self) -> usize {
+        self.worker.waiting()
+    }
+
+    /// Runs `cut` on a blocking thread. When the caller leaves, it ends within one text.
+    async fn cut<T: Send + 'static>(
+        &self,
+        cut: impl FnOnce(&TextCutter, &Weak<()>) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, PortError> {
+        let texts = Arc::clone(&self.texts);
+        let wanted = Arc::new(());
+        let watch = Arc::downgrade(&wanted);
+        let done = tokio::task::spawn_blocking(move || cut(&texts, &watch)).await;
+        drop(wanted);
+        done.map_err(|error| PortError::unavailable(self.worker.what(), error))?
+            .map_err(|detail| PortError::Refused {
+                what: self.worker.what(),
+                detail,
+            })
+    }
+}
+
+#[async_trait]
+impl Encoder for OnnxEncoder {
+    fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    fn width(&self) -> usize {
+        self.recipe.width
+    }
+
+    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        let text = text.to_owned();
+        let tokens = self.cut(move |texts, _| texts.query(&text)).await?;
+        let (reply, answer) = oneshot::channel();
+        let call = call.clone();
+        let job = QueryJob { call, tokens, reply };
+        let push = |queue: &mut Queue, job| queue.push_query(job, self.queue_max);
+        let _ticket = self.worker.enter(job, push).await?;
+        answer.await.unwrap_or_else(|_| Err(self.worker.gone()))
+    }
+
+    /// `texts` are whole passages as the caller wants them read, such as title and text together;
+    /// only the recipe's prefix is put before them. A few hundred at a time are best: they are
+    /// sorted by length among themselves, and texts of like length run together.
+    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let tokens = self.cut(move |cutter, wanted| passages(cutter, &texts, wanted)).await?;
+        let (reply, answer) = oneshot::channel();
+        let job = PassageJob::new(tokens, reply);
+        let _ticket = self.worker.enter(job, Queue::push_passages).await?;
+        answer.await.unwrap_or_else(|_| Err(self.worker.gone()))
+    }
+}
+
+fn passages(
+    cutter: &TextCutter,
+    texts: &[String],
+    wanted: &Weak<()>,
+) -> Result<Vec<Vec<u32>>, String> {
+    let mut tokens = Vec::with_capacity(texts.len());
+    for text in texts {
+        if wanted.strong_count() == 0 {
+            return Err("cancelled".to_owned());
+        }
+        tokens.push(cutter.passage(text)?);
+    }
+    Ok(tokens)
+}
+
+/// The model's name and 16 hexadecimal digits over everything that a vector depends on.
+fn fingerprint(recipe: &Recipe, files: &[&Path]) -> Result<String, OpenError> {
+    let mut all = Sha256::new();
+    for path in files {
+        all.update(hash(path).map_err(|source| OpenError::Read {
+            path: path.to_path_buf(),
+            source,
+        })?);
+    }
+    let Recipe {
+        query_prefix,
+        passage_prefix,
+        pooling,
+        width,
+        query_tokens_max,
+        passage_tokens_max,
+        ..
+    } = recipe;
+    all.update(format!(
+        "{query_prefix:?} {passage_prefix:?} {pooling} {width} {query_tokens_max} {passage_tokens_max}"
+    ));
+    let digest = all.finalize();
+    let digits: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{}-{digits}", recipe.name))
+}
+
+/// The SHA-256 of a file, read piece by piece.
+fn hash(path: &Path) -> std::io::Result<impl AsRef<[u8]>> {
+    let mut file = std::fs::File::open(path)?;
+    let mut hasher = Sha256::new();
+    std::io::copy(&mut file, &mut Pieces(&mut hasher))?;
+    Ok(hasher.finalize())
+}
+
+struct Pieces<'a>(&'a mut Sha256);
+
+impl std::io::Write for Pieces<'_> {
+    fn write(&mut self, piece: &[u8]) -> std::io::Result<usize> {
+        self.0.update(piece);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! Texts to tokens, prefixed and cut as the recipe says.
+
+use std::path::Path;
+
+use tokenizers::Tokenizer;
+
+use crate::{OpenError, Recipe};
+
+/// No text is read further than this many bytes for each token it may have. Ordinary text has four
+/// to six; a megabyte of blanks must not cost a megabyte of work.
+const BYTES_PER_TOKEN_MAX: usize = 64;
+
+/// The tokenizer with the recipe's prefixes and limits around it.
+pub(crate) struct TextCutter {
+    tokenizer: Tokenizer,
+    query_prefix: String,
+    query_tokens_max: usize,
+    passage_prefix: String,
+    passage_tokens_max: usize,
+}
+
+impl TextCutter {
+    pub(crate) fn open(path: &Path, recipe: &Recipe) -> Result<Self, OpenError> {
+        let unusable = |detail: String| OpenError::Tokenizer {
+            path: path.to_owned(),
+            detail,
+        };
+        let bytes = std::fs::read(path).map_err(|source| OpenError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let mut tokenizer =
+            Tokenizer::from_bytes(bytes).map_err(|error| unusable(one_line(&error)))?;
+        // The file may bring limits of its own; the recipe's hold.
+        tokenizer.with_padding(None);
+        tokenizer
+            .with_truncation(None)
+            .map_err(|error| unusable(one_line(&error)))?;
+        let cutter = Self {
+            tokenizer,
+            query_prefix: recipe.query_prefix.clone(),
+            query_tokens_max: recipe.query_tokens_max,
+            passage_prefix: recipe.passage_prefix.clone(),
+            passage_tokens_max: recipe.passage_tokens_max,
+        };
+        let empty = cutter.cut("", "", recipe.query_tokens_max).map_err(unusable)?;
+        if empty.is_empty() {
+            // Nothing to pool: the vector of an empty text would be a division by zero.
+            return Err(unusable("it adds no special tokens to a text".to_owned()));
+        }
+        Ok(cutter)
+    }
+
+    /// The tokens of a query: at least one, at most the recipe's limit.
+    pub(crate) fn query(&self, text: &str) -> Result<Vec<u32>, String> {
+        self.cut(&self.query_prefix, text, self.query_tokens_max)
+    }
+
+    /// The tokens of a passage: at least one, at most the recipe's limit.
+    pub(crate) fn passage(&self, text: &str) -> Result<Vec<u32>, String> {
+        self.cut(&self.passage_prefix, text, self.passage_tokens_max)
+    }
+
+    /// The largest token id that can come out of here.
+    pub(crate) fn largest_token(&self) -> u32 {
+        let vocabulary = self.tokenizer.get_vocab(true);
+        vocabulary.into_values().max().unwrap_or(0)
+    }
+
+    /// Cuts ordinary tokens off the end until what is left, special tokens included, fits.
+    fn cut(&self, prefix: &str, text: &str, tokens_max: usize) -> Result<Vec<u32>, String> {
+        let end = text.floor_char_boundary(tokens_max * BYTES_PER_TOKEN_MAX);
+        let whole = [prefix, &text[..end]].concat();
+        let encoding = self
+            .tokenizer
+            .encode_fast(whole, true)
+            .map_err(|error| one_line(&error))?;
+        let special = encoding.get_special_tokens_mask();
+        let special_count = special.iter().filter(|&&mark| mark == 1).count();
+        let mut room = tokens_max.saturating_sub(special_count);
+        let mut tokens = Vec::with_capacity(tokens_max.min(encoding.len()));
+        for (&id, &mark) in encoding.get_ids().iter().zip(special) {
+            if mark == 0 {
+                if room == 0 {
+                    continue;
+                }
+                room -= 1;
+            }
+            tokens.push(id);
+        }
+        Ok(tokens)
+    }
+}
+
+/// An error of a library on one line.
+pub(crate) fn one_line(error: &impl ToString) -> String {
+    let text = error.to_string();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spechop_testkit::assets::model_dir;
+
+    fn cutter() -> TextCutter {
+        let dir = model_dir("e5-small-v2");
+        let recipe = Recipe::read(&dir).expect("a recipe");
+        TextCutter::open(&dir.join(&recipe.tokenizer), &recipe).expect("a tokenizer")
+    }
+
+    #[test]
+    fn texts_are_prefixed_wrapped_and_cut() {
+        let cutter = cutter();
+        let (cls, sep) = (101, 102);
+        // [CLS] query : who [SEP]
+        assert_eq!(cutter.query("who").expect("tokens"), [cls, 23032, 1024, 2040, sep]);
+        for (text, length) in [
+            (String::new(), 4),
+            ("film ".repeat(60), 64),
+            ("film ".repeat(61), 64),
+            ("film ".repeat(10_000), 64),
+            (" ".repeat(1_000_000), 4),
+            ("é".repeat(200_000), 5),
+        ] {
+            let tokens = cutter.query(&text).expect("tokens");
+            let start: String = text.chars().take(8).collect();
+            assert_eq!(tokens.len(), length, "{start:?} × {}", text.len());
+            assert_eq!((tokens[0], tokens[length - 1]), (cls, sep));
+        }
+        let long = cutter.passage(&"film ".repeat(600)).expect("tokens");
+        assert_eq!((long.len(), long[511]), (512, sep));
+    }
+
+    #[test]
+    fn special_tokens_in_a_text_do_not_outwit_the_limit() {
+        let tokens = cutter().query(&"[SEP] ".repeat(100)).expect("tokens");
+        assert_eq!(tokens.len(), 64);
+    }
+}
