@@ -1,0 +1,373 @@
+//! An OpenAI-compatible chat endpoint as a [`TextModel`].
+//!
+//! Responses are streamed, and stop texts are looked for here: the moment one is complete the
+//! connection is closed, which ends the generation on the server (llama.cpp, vLLM and the hosted
+//! ones notice), and the same happens when the future is dropped.
+//!
+//! Token counts are the server's where it sends them. It sends them last, so that a generation that
+//! we end early is estimated: one token per event of the stream, and the prompt by its length.
+
+mod config;
+mod gate;
+mod retry;
+mod sse;
+mod wire;
+
+use std::io;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode, Url, redirect};
+use secrecy::{ExposeSecret, SecretString};
+use spechop_ports::{Call, PortError};
+use spechop_types::Tokens;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::stop::cut_at_stop;
+use crate::{End, Generated, Generation, TextModel};
+use gate::Gate;
+use retry::{Again, Failure, retry, retry_after};
+use sse::Events;
+use wire::{Chunk, Request};
+
+pub use config::{Endpoint, InvalidEndpoint, TimeLimits};
+pub use retry::Retries;
+
+/// Most bytes of a token on average: a server that goes on for longer ignores the token limit.
+const TOKEN_BYTES_MAX: usize = 32;
+
+/// Most bytes of an error body, or of an answer that is not streamed.
+const BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// Most bytes of a stream per token asked for, all decoration included; and for the rest of it.
+const STREAM_BYTES_PER_TOKEN_MAX: usize = 4 * 1024;
+const STREAM_BYTES_BASE: usize = 64 * 1024;
+
+/// A model behind an OpenAI-compatible endpoint.
+#[derive(Debug)]
+pub struct OpenAiModel {
+    client: Client,
+    url: Url,
+    model: String,
+    /// For messages: the model and the host.
+    name: String,
+    /// To be cut from what the server says.
+    key: Option<SecretString>,
+    gate: Arc<Gate>,
+    limits: TimeLimits,
+    retries: Retries,
+}
+
+impl OpenAiModel {
+    /// Checks the endpoint's description; connects to nothing yet.
+    pub fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
+        let url = endpoint.chat_url()?;
+        if endpoint.model.trim().is_empty() {
+            return Err(InvalidEndpoint::NoModel);
+        }
+        let mut headers = HeaderMap::new();
+        if let Some(authorization) = endpoint.authorization()? {
+            headers.insert(AUTHORIZATION, authorization);
+        }
+        let client = Client::builder()
+            .default_headers(headers)
+            .user_agent(concat!("spechop/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(endpoint.limits.connect)
+            // A redirect could carry a prompt to a host that nobody chose.
+            .redirect(redirect::Policy::none())
+            .tcp_nodelay(true)
+            .build()
+            .map_err(InvalidEndpoint::Client)?;
+        let host = url.host_str().unwrap_or_default();
+        let name = match url.port() {
+            Some(port) => format!("{} at {host}:{port}", endpoint.model),
+            None => format!("{} at {host}", endpoint.model),
+        };
+        Ok(Self {
+            client,
+            url,
+            model: endpoint.model.clone(),
+            name,
+            key: endpoint.key.clone(),
+            gate: Gate::new(endpoint.requests_max.get()),
+            limits: endpoint.limits,
+            retries: endpoint.retries,
+        })
+    }
+
+    /// Sends the request once and follows the answer to its end.
+    async fn attempt(
+        &self,
+        call: &Call,
+        generation: &Generation,
+        body: Vec<u8>,
+    ) -> Result<Generated, Failure> {
+        let _permit = self.gate.enter(call).await;
+        let request = self
+            .client
+            .post(self.url.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "text/event-stream")
+            .body(body);
+        let response = timeout(self.limits.silence, request.send())
+            .await
+            .map_err(|_| self.silent())?
+            .map_err(|error| self.broken(error))?;
+        if response.status() != StatusCode::OK {
+            return Err(self.refusal(response).await);
+        }
+        let streams = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .is_some_and(|kind| kind.starts_with("text/event-stream"));
+        if streams {
+            self.follow(generation, response).await
+        } else {
+            self.take_whole(generation, response).await
+        }
+    }
+
+    /// Reads a stream until a stop text, the server's end, or a limit.
+    async fn follow(
+        &self,
+        generation: &Generation,
+        mut response: Response,
+    ) -> Result<Generated, Failure> {
+        let tokens_max = generation.tokens_max as usize;
+        let bytes_max = STREAM_BYTES_BASE + tokens_max.saturating_mul(STREAM_BYTES_PER_TOKEN_MAX);
+        let mut bytes = 0;
+        let mut events = Events::default();
+        let mut said = Said::default();
+        while let Some(piece) = self.next_piece(&mut response).await? {
+            bytes += piece.len();
+            if bytes > bytes_max {
+                return Err(self.malformed(format!("more than {bytes_max} bytes")));
+            }
+            events.push(&piece);
+            while let Some(data) = events
+                .next()
+                .map_err(|garbled| self.malformed(garbled.to_string()))?
+            {
+                if data == "[DONE]" {
+                    return self.finish(generation, said);
+                }
+                let chunk = self.parse(data.as_bytes())?;
+                if said.add(&chunk, generation) {
+                    // Returning drops the response, and with it the connection.
+                    return Ok(said.generated(generation));
+                }
+            }
+        }
+        // Some servers leave out the [DONE]; but the end of the body alone is no end.
+        self.finish(generation, said)
+    }
+
+    /// Reads the answer of a server that does not stream although asked to.
+    async fn take_whole(
+        &self,
+        generation: &Generation,
+        mut response: Response,
+    ) -> Result<Generated, Failure> {
+        let mut body = Vec::new();
+        while let Some(piece) = self.next_piece(&mut response).await? {
+            body.extend_from_slice(&piece);
+            if body.len() > BODY_BYTES_MAX {
+                return Err(self.malformed(format!("more than {BODY_BYTES_MAX} bytes")));
+            }
+        }
+        let chunk = self.parse(&body)?;
+        let mut said = Said::default();
+        if said.add(&chunk, generation) {
+            return Ok(said.generated(generation));
+        }
+        self.finish(generation, said)
+    }
+
+    /// The next bytes of the body, or `None` at its end.
+    async fn next_piece(
+        &self,
+        response: &mut Response,
+    ) -> Result<Option<impl AsRef<[u8]> + std::ops::Deref<Target = [u8]> + use<>>, Failure> {
+        timeout(self.limits.silence, response.chunk())
+            .await
+            .map_err(|_| self.silent())?
+            .map_err(|error| self.broken(error))
+    }
+
+    fn parse(&self, data: &[u8]) -> Result<Chunk, Failure> {
+        let chunk: Chunk = serde_json::from_slice(data)
+            .map_err(|error| self.malformed(format!("an event that does not parse: {error}")))?;
+        match &chunk.error {
+            None => Ok(chunk),
+            Some(_) => Err(Failure {
+                error: PortError::unavailable(&self.name, io::Error::other(self.reason(data))),
+                again: Again::Soon,
+            }),
+        }
+    }
+
+    fn finish(&self, generation: &Generation, said: Said) -> Result<Generated, Failure> {
+        if said.end.is_none() {
+            return Err(Failure {
+                error: PortError::unavailable(
+                    &self.name,
+                    io::Error::new(io::ErrorKind::UnexpectedEof, "the answer broke off"),
+                ),
+                again: Again::Soon,
+            });
+        }
+        Ok(said.generated(generation))
+    }
+
+    /// Sorts an answer that is none by its status.
+    async fn refusal(&self, mut response: Response) -> Failure {
+        let status = response.status();
+        let after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| retry_after(value, SystemTime::now()));
+        let mut body = Vec::new();
+        // The reason is a courtesy: whatever arrives of it will do.
+        while let Ok(Some(piece)) = self.next_piece(&mut response).await {
+            body.extend_from_slice(&piece);
+            if body.len() > BODY_BYTES_MAX {
+                break;
+            }
+        }
+        let detail = format!("{status}: {}", self.reason(&body));
+        let again = match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                Again::PushedBack(after)
+            }
+            StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => Again::Soon,
+            status if status.is_server_error() => match after {
+                Some(_) => Again::PushedBack(after),
+                None => Again::Soon,
+            },
+            _ => Again::Never,
+        };
+        let error = match again {
+            Again::Never => PortError::Refused {
+                what: self.name.clone(),
+                detail,
+            },
+            _ => PortError::unavailable(&self.name, io::Error::other(detail)),
+        };
+        Failure { error, again }
+    }
+
+    fn reason(&self, body: &[u8]) -> String {
+        wire::reason(body, self.key.as_ref().map(|key| key.expose_secret().trim()))
+    }
+
+    fn broken(&self, error: reqwest::Error) -> Failure {
+        Failure {
+            error: PortError::unavailable(&self.name, error.without_url()),
+            again: Again::Soon,
+        }
+    }
+
+    fn silent(&self) -> Failure {
+        Failure {
+            error: self.timeout(self.limits.silence),
+            // Another request would only add to what the server does not keep up with.
+            again: Again::Never,
+        }
+    }
+
+    fn malformed(&self, detail: String) -> Failure {
+        Failure {
+            error: PortError::Malformed {
+                what: self.name.clone(),
+                detail,
+            },
+            again: Again::Never,
+        }
+    }
+
+    fn timeout(&self, limit: std::time::Duration) -> PortError {
+        PortError::Timeout {
+            what: self.name.clone(),
+            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+#[async_trait]
+impl TextModel for OpenAiModel {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn generate(&self, call: &Call, generation: Generation) -> Result<Generated, PortError> {
+        let deadline = Instant::now() + self.limits.total;
+        let body = serde_json::to_vec(&Request::new(&self.model, &generation))
+            .map_err(|error| PortError::unavailable(&self.name, error))?;
+        // Nothing of a broken attempt has reached the caller, so that a retry cannot be seen; and
+        // greedy decoding would say the same again.
+        let attempts = retry(&self.retries, call, deadline, || {
+            self.attempt(call, &generation, body.clone())
+        });
+        timeout_at(deadline, attempts)
+            .await
+            .map_err(|_| self.timeout(self.limits.total))?
+    }
+}
+
+/// What has arrived of an answer.
+#[derive(Debug, Default)]
+struct Said {
+    text: String,
+    end: Option<End>,
+    /// Events that held text.
+    pieces: u64,
+    /// The server's latest count.
+    tokens: Option<Tokens>,
+}
+
+impl Said {
+    /// Takes in an event and says whether the rest can be left unread.
+    fn add(&mut self, chunk: &Chunk, generation: &Generation) -> bool {
+        self.tokens = chunk.tokens().or(self.tokens);
+        let piece = chunk.text();
+        if !piece.is_empty() {
+            self.pieces += 1;
+            let seen = self.text.len();
+            self.text.push_str(piece);
+            if cut_at_stop(&mut self.text, seen, generation.stop) {
+                self.end = Some(End::Stop);
+                return true;
+            }
+            let bytes_max = (generation.tokens_max as usize).saturating_mul(TOKEN_BYTES_MAX);
+            if self.text.len() > bytes_max {
+                let end = self.text.floor_char_boundary(bytes_max);
+                self.text.truncate(end);
+                self.end = Some(End::Length);
+                return true;
+            }
+        }
+        match chunk.finish_reason() {
+            None => {}
+            Some("length") => self.end = Some(End::Length),
+            // A filter's cut and the like leave a text that must be judged by what it says.
+            Some(_) => self.end = Some(End::Turn),
+        }
+        false
+    }
+
+    fn generated(self, generation: &Generation) -> Generated {
+        let estimate = Tokens {
+            prompt: wire::prompt_tokens_guess(generation),
+            completion: self.pieces,
+        };
+        Generated {
+            text: self.text,
+            end: self.end.unwrap_or(End::Turn),
+            tokens: self.tokens.unwrap_or(estimate),
+        }
+    }
+}

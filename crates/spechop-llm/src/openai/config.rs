@@ -1,0 +1,166 @@
+//! Where the endpoint is and how long it may take.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::{HeaderValue, InvalidHeaderValue};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::retry::Retries;
+
+/// An OpenAI-compatible endpoint, as the operator describes it.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Up to and including the version, e.g. `http://127.0.0.1:8080/v1`.
+    pub base_url: String,
+    /// The model's name there.
+    pub model: String,
+    /// Sent as a bearer token; never shown.
+    pub key: Option<SecretString>,
+    /// Most requests under way at once.
+    pub requests_max: NonZeroUsize,
+    /// Time limits.
+    pub limits: TimeLimits,
+    /// What to do about failures that may pass.
+    pub retries: Retries,
+}
+
+/// Time limits of one generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// For a connection to be made, TLS included.
+    pub connect: Duration,
+    /// Without a byte from the server: before the first one, while it reads the prompt, and
+    /// between any two later ones.
+    pub silence: Duration,
+    /// For the whole call: waiting for a turn, retries and their pauses included.
+    pub total: Duration,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            silence: Duration::from_secs(30),
+            total: Duration::from_secs(120),
+        }
+    }
+}
+
+impl Endpoint {
+    /// An endpoint without a key, with the default limits and four requests at once.
+    pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
+        Self {
+            base_url: base_url.into(),
+            model: model.into(),
+            key: None,
+            requests_max: NonZeroUsize::MIN.saturating_add(3),
+            limits: TimeLimits::default(),
+            retries: Retries::default(),
+        }
+    }
+
+    /// The URL that chat requests go to.
+    pub(super) fn chat_url(&self) -> Result<Url, InvalidEndpoint> {
+        let invalid = |reason: &str| InvalidEndpoint::Url {
+            reason: reason.to_owned(),
+        };
+        let mut url = Url::parse(&self.base_url).map_err(|error| invalid(&error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(invalid("only http:// and https:// are spoken"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(invalid(
+                "it holds a user name or password; a key has its own setting",
+            ));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(invalid("it holds a query or a fragment"));
+        }
+        // `http` and `https` URLs always have a path.
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(["chat", "completions"]);
+        }
+        Ok(url)
+    }
+
+    /// The `Authorization` header, marked as sensitive.
+    pub(super) fn authorization(&self) -> Result<Option<HeaderValue>, InvalidEndpoint> {
+        let Some(key) = &self.key else {
+            return Ok(None);
+        };
+        let key = key.expose_secret().trim();
+        if key.is_empty() {
+            return Err(InvalidEndpoint::EmptyKey);
+        }
+        let mut value = HeaderValue::try_from(format!("Bearer {key}"))?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+}
+
+/// Why an endpoint cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidEndpoint {
+    /// The base URL is none, or not one that we speak to.
+    #[error("the base URL is unusable: {reason}")]
+    Url {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No model is named.
+    #[error("no model is named")]
+    NoModel,
+    /// The key is there, but blank.
+    #[error("the key is empty")]
+    EmptyKey,
+    /// The key cannot be sent in a header.
+    #[error("the key holds characters that a header cannot carry")]
+    Key(#[from] InvalidHeaderValue),
+    /// The HTTP client could not be made, e.g. because there are no root certificates.
+    #[error("no HTTP client could be made")]
+    Client(#[source] reqwest::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_the_chat_url_or_says_what_is_wrong() {
+        let chat = "http://h:1/v1/chat/completions";
+        for (base, url) in [
+            ("http://h:1/v1", chat),
+            ("http://h:1/v1/", chat),
+            ("https://h", "https://h/chat/completions"),
+        ] {
+            assert_eq!(Endpoint::new(base, "m").chat_url().unwrap().as_str(), url);
+        }
+        for base in [
+            "",
+            "localhost:8080/v1",
+            "ftp://h/v1",
+            "http://",
+            "http://user:pw@h/v1",
+            "http://h/v1?key=1",
+            "http://h/v1#a",
+        ] {
+            assert!(Endpoint::new(base, "m").chat_url().is_err(), "{base:?}");
+        }
+    }
+
+    #[test]
+    fn the_key_is_not_shown() {
+        let mut endpoint = Endpoint::new("http://h/v1", "m");
+        endpoint.key = Some("sk-secret".into());
+        let header = endpoint.authorization().unwrap().unwrap();
+        assert_eq!(header, "Bearer sk-secret");
+        assert!(!format!("{endpoint:?} {header:?}").contains("secret"));
+        for bad in ["", "  ", "a\nb"] {
+            endpoint.key = Some(bad.into());
+            let error = endpoint.authorization().unwrap_err();
+            assert!(!format!("{error:?}").contains("a\nb"));
+        }
+    }
+}

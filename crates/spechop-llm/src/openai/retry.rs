@@ -1,0 +1,191 @@
+//! When a failed request is sent again, and how long after.
+
+use std::future::Future;
+use std::time::{Duration, SystemTime};
+
+use spechop_ports::{Call, Lane, PortError};
+use tokio::time::{Instant, sleep};
+
+/// How often and how fast to try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// Most attempts after the first.
+    pub max: u32,
+    /// The pause before the n-th retry is drawn from 0 to this × 2ⁿ⁻¹ ("full jitter").
+    pub pause: Duration,
+    /// Longest pause of our own choice; a `Retry-After` may ask for more.
+    pub pause_max: Duration,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self {
+            max: 3,
+            pause: Duration::from_millis(250),
+            pause_max: Duration::from_secs(8),
+        }
+    }
+}
+
+/// A failed attempt.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) error: PortError,
+    pub(super) again: Again,
+}
+
+/// What another attempt could bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// Nothing.
+    Never,
+    /// Perhaps an answer.
+    Soon,
+    /// An answer, once the load is gone; the server may have said when.
+    PushedBack(Option<Duration>),
+}
+
+/// Attempts until one succeeds, fails for good, or too little time is left to wait for the next.
+///
+/// A speculative call does not insist where the server pushes back: its failure is not yet an
+/// error, and the room belongs to calls that an answer needs.
+pub(super) async fn retry<T, F>(
+    retries: &Retries,
+    call: &Call,
+    deadline: Instant,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, PortError>
+where
+    F: Future<Output = Result<T, Failure>>,
+{
+    let mut retried = 0;
+    loop {
+        let Failure { error, again } = match attempt().await {
+            Ok(value) => return Ok(value),
+            Err(failure) => failure,
+        };
+        let asked = match again {
+            Again::Never => return Err(error),
+            Again::PushedBack(_) if call.lane() == Lane::Speculative => return Err(error),
+            Again::PushedBack(after) => after.unwrap_or_default(),
+            Again::Soon => Duration::ZERO,
+        };
+        let pause = asked.saturating_add(jitter(retries, retried));
+        if retried == retries.max || deadline.saturating_duration_since(Instant::now()) <= pause {
+            return Err(error);
+        }
+        tracing::debug!(%error, retry = retried + 1, pause_ms = pause.as_millis(), "trying again");
+        sleep(pause).await;
+        retried += 1;
+    }
+}
+
+/// The wait that a `Retry-After` header asks for: seconds, or an HTTP date.
+pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(value).ok()?;
+    Some(at.duration_since(now).unwrap_or_default())
+}
+
+fn jitter(retries: &Retries, retried: u32) -> Duration {
+    let most = retries
+        .pause
+        .saturating_mul(2_u32.saturating_pow(retried))
+        .min(retries.pause_max);
+    rand::random_range(Duration::ZERO..=most)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    const RETRIES: Retries = Retries {
+        max: 3,
+        pause: Duration::from_millis(100),
+        pause_max: Duration::from_secs(1),
+    };
+
+    /// Runs a script of failures, then success; returns what came out, the number of attempts and
+    /// the time that passed.
+    async fn check(
+        call: &Call,
+        limit: Duration,
+        script: Vec<Again>,
+    ) -> (Result<(), PortError>, usize, Duration) {
+        let started = Instant::now();
+        let total = script.len();
+        let script = RefCell::new(script.into_iter());
+        let result = retry(&RETRIES, call, started + limit, || async {
+            match script.borrow_mut().next() {
+                None => Ok(()),
+                Some(again) => Err(Failure {
+                    error: PortError::Unavailable {
+                        what: "it".into(),
+                        source: None,
+                    },
+                    again,
+                }),
+            }
+        })
+        .await;
+        let attempts = total - script.borrow().len() + usize::from(result.is_ok());
+        (result, attempts, started.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tries_again_while_it_may_help_and_time_is_left() {
+        use Again::{Never, PushedBack, Soon};
+        let minute = Duration::from_secs(60);
+        let wait = |seconds| PushedBack(Some(Duration::from_secs(seconds)));
+        let needed = Call::authoritative();
+
+        let (result, attempts, took) = check(&needed, minute, vec![Soon, PushedBack(None)]).await;
+        assert!(result.is_ok() && attempts == 3 && took <= Duration::from_millis(310));
+
+        let (result, attempts, took) = check(&needed, minute, vec![wait(7)]).await;
+        assert!(result.is_ok() && attempts == 2 && took >= Duration::from_secs(7));
+
+        let (result, attempts, took) = check(&needed, minute, vec![wait(61)]).await;
+        assert!(result.is_err() && attempts == 1 && took.is_zero(), "no use");
+
+        let (result, attempts, _) = check(&needed, minute, vec![Never]).await;
+        assert!(result.is_err() && attempts == 1);
+
+        let (result, attempts, _) = check(&needed, minute, vec![Soon; 9]).await;
+        assert!(result.is_err() && attempts == 4);
+
+        let maybe = Call::new(Lane::Speculative, 1);
+        let (result, attempts, _) = check(&maybe, minute, vec![wait(1)]).await;
+        assert!(result.is_err() && attempts == 1, "gives way");
+        let (result, attempts, _) = check(&maybe, minute, vec![Soon]).await;
+        assert!(result.is_ok() && attempts == 2);
+        maybe.promote();
+        let (result, attempts, _) = check(&maybe, minute, vec![wait(1)]).await;
+        assert!(result.is_ok() && attempts == 2);
+    }
+
+    #[test]
+    fn reads_both_forms_of_retry_after() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        for (value, seconds) in [
+            ("3", Some(3)),
+            (" 0 ", Some(0)),
+            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
+            ("Sun, 06 Nov 1994 08:49:17 GMT", Some(0)),
+            ("soon", None),
+            ("-1", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                retry_after(value, now),
+                seconds.map(Duration::from_secs),
+                "{value}"
+            );
+        }
+    }
+}

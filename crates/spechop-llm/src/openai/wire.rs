@@ -1,0 +1,176 @@
+//! What travels: the request, and the parts of a response that we read.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use spechop_types::Tokens;
+
+use crate::{Generation, Role};
+
+#[derive(Serialize)]
+pub(super) struct Request<'a> {
+    model: &'a str,
+    messages: Vec<Message<'a>>,
+    temperature: f32,
+    max_tokens: u32,
+    stream: bool,
+    stream_options: StreamOptions,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'static str,
+    content: &'a str,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+impl<'a> Request<'a> {
+    /// Stop texts are not sent: a server cuts them off, and then nobody can tell which one it was,
+    /// or that there was one.
+    pub(super) fn new(model: &'a str, generation: &'a Generation) -> Self {
+        let messages = generation.messages.iter().map(|message| Message {
+            role: match message.role {
+                Role::System => "system",
+                Role::User => "user",
+                Role::Assistant => "assistant",
+            },
+            content: &message.text,
+        });
+        Self {
+            model,
+            messages: messages.collect(),
+            temperature: 0.0,
+            max_tokens: generation.tokens_max,
+            stream: true,
+            stream_options: StreamOptions {
+                include_usage: true,
+            },
+        }
+    }
+}
+
+/// One event of the stream, or the whole answer of a server that does not stream.
+#[derive(Debug, Deserialize)]
+pub(super) struct Chunk {
+    choices: Option<Vec<Choice>>,
+    usage: Option<Usage>,
+    /// Some servers report failures inside a stream.
+    pub(super) error: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Choice {
+    delta: Option<Delta>,
+    /// In place of `delta` where the server does not stream.
+    message: Option<Delta>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Delta {
+    content: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Usage {
+    #[serde(default)]
+    prompt_tokens: u64,
+    #[serde(default)]
+    completion_tokens: u64,
+}
+
+impl Chunk {
+    /// The text it adds; empty where it adds none.
+    pub(super) fn text(&self) -> &str {
+        self.choice()
+            .and_then(|choice| choice.delta.as_ref().or(choice.message.as_ref()))
+            .and_then(|delta| delta.content.as_deref())
+            .unwrap_or_default()
+    }
+
+    /// Why the server ended the generation, once it has.
+    pub(super) fn finish_reason(&self) -> Option<&str> {
+        self.choice()?.finish_reason.as_deref()
+    }
+
+    /// The server's count, where it gives one.
+    pub(super) fn tokens(&self) -> Option<Tokens> {
+        self.usage.as_ref().map(|usage| Tokens {
+            prompt: usage.prompt_tokens,
+            completion: usage.completion_tokens,
+        })
+    }
+
+    fn choice(&self) -> Option<&Choice> {
+        self.choices.as_ref()?.first()
+    }
+}
+
+/// The reason in an error body: its `error.message`, `error`, `message` or `detail`, else the
+/// body's beginning. Short, on one line, and without `secret`.
+pub(super) fn reason(body: &[u8], secret: Option<&str>) -> String {
+    const CHARS_MAX: usize = 200;
+    let text = String::from_utf8_lossy(body);
+    let value = serde_json::from_str::<Value>(&text).unwrap_or_default();
+    let said = [
+        "/error/message",
+        "/error/error/message",
+        "/message",
+        "/detail",
+        "/error",
+    ]
+    .into_iter()
+    .find_map(|path| value.pointer(path)?.as_str())
+    .unwrap_or(&text);
+    let said = match secret {
+        Some(secret) if !secret.is_empty() => said.replace(secret, "[key]"),
+        _ => said.to_owned(),
+    };
+    let words: Vec<_> = said.split_whitespace().collect();
+    let mut said: String = words.join(" ").chars().take(CHARS_MAX + 1).collect();
+    if said.chars().count() > CHARS_MAX {
+        said.pop();
+        said.push('…');
+    }
+    if said.is_empty() {
+        "no reason given".to_owned()
+    } else {
+        said
+    }
+}
+
+/// Tokens of a prompt that no server has counted: a quarter of its bytes and four a message, which
+/// is near the truth for English and too low for other scripts.
+pub(super) fn prompt_tokens_guess(generation: &Generation) -> u64 {
+    let tokens = |text: &str| 4 + text.len().div_ceil(4) as u64;
+    generation
+        .messages
+        .iter()
+        .map(|message| tokens(&message.text))
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_reason_and_hides_the_key() {
+        for (body, said) in [
+            (
+                r#"{"error":{"message":"no key sk-1"}}"#,
+                "no key [key]".to_owned(),
+            ),
+            (r#"{"error":"model not found"}"#, "model not found".into()),
+            (r#"{"detail":"Not Found"}"#, "Not Found".into()),
+            ("<h1>Bad\n gateway</h1>", "<h1>Bad gateway</h1>".into()),
+            ("", "no reason given".into()),
+            (&"é".repeat(500), "é".repeat(200) + "…"),
+        ] {
+            assert_eq!(reason(body.as_bytes(), Some("sk-1")), said);
+        }
+    }
+}
