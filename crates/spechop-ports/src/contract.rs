@@ -24,13 +24,14 @@ pub async fn encoder(encoder: &dyn Encoder) {
         (norm - 1.0).abs() < 1e-3,
         "a unit vector, not of norm² {norm}"
     );
+    let guess = Call::new(Lane::Speculative, 1);
     let (again, _, _) = tokio::join!(
         encoder.encode_query(&call, text),
         encoder.encode_query(
             &call,
             "another query of quite another length, to share the batch"
         ),
-        encoder.encode_query(&Call::new(Lane::Speculative, 1), "short"),
+        encoder.encode_query(&guess, "short"),
     );
     let again = again.expect("the same query");
     let dot: f32 = alone.iter().zip(&again).map(|(a, b)| a * b).sum();
