@@ -8,6 +8,7 @@ mod hop;
 mod ids;
 mod passage;
 mod question;
+mod stage;
 mod text;
 
 pub use budget::{Budget, Tokens};
@@ -15,4 +16,5 @@ pub use hop::{CommitKind, Hop, Observation, Step, SubQuestion};
 pub use ids::BranchId;
 pub use passage::Passage;
 pub use question::{InvalidQuestion, QUESTION_BYTES_MAX, Question};
+pub use stage::Stage;
 pub use text::canonical;

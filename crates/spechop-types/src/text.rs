@@ -9,10 +9,12 @@ use unicode_normalization::char::is_combining_mark;
 /// Letters without a decomposition (`ø`, `ł`, `đ`, `ß`, `æ`, `œ`) are spelled out, since Wikipedia
 /// titles write them both ways. An apostrophe or a full stop disappears (`O'Brien`, `U.S.` →
 /// `obrien`, `us`), save between digits (`1.5` → `1 5`, not `15`); other punctuation separates words.
+/// Marks that make another letter rather than an accent stay: the vowel signs of Indic scripts, the
+/// voicing marks of kana (`が` is not `か`).
 pub fn canonical(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut gap = false;
-    let mut chars = text.nfkd().filter(|c| !is_combining_mark(*c)).peekable();
+    let mut chars = text.nfkd().filter(|c| !is_accent(*c)).peekable();
     while let Some(c) = chars.next() {
         if matches!(c, '\'' | '’' | '‘' | 'ʼ' | '`' | '.') {
             let in_number = out.ends_with(|c: char| c.is_ascii_digit())
@@ -20,7 +22,7 @@ pub fn canonical(text: &str) -> String {
             gap |= in_number;
             continue;
         }
-        if !c.is_alphanumeric() {
+        if !c.is_alphanumeric() && !is_combining_mark(c) {
             gap = true;
             continue;
         }
@@ -39,12 +41,24 @@ pub fn canonical(text: &str) -> String {
                 'œ' => out.push_str("oe"),
                 'ı' => out.push('i'),
                 // Lower-casing `İ` yields a combining dot, which NFKD had already split off.
-                low if is_combining_mark(low) => {}
+                low if is_accent(low) => {}
                 low => out.push(low),
             }
         }
     }
     out
+}
+
+/// Is this mark an accent (Latin, Greek, Cyrillic) or an optional point (Hebrew, Arabic), so that
+/// the text without it is still the same word?
+fn is_accent(c: char) -> bool {
+    matches!(c,
+        '\u{300}'..='\u{36f}'
+        | '\u{483}'..='\u{487}'
+        | '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}'..='\u{5c2}' | '\u{5c4}'..='\u{5c5}' | '\u{5c7}'
+        | '\u{64b}'..='\u{65f}' | '\u{670}'
+        | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}'
+        | '\u{fe20}'..='\u{fe2f}')
 }
 
 #[cfg(test)]
@@ -62,9 +76,17 @@ mod tests {
             ("ﬁve ½", "five 1 2"),
             ("1.5 m.", "1 5 m"),
             ("  …  ", ""),
+            ("Ёлка", "елка"),
         ] {
             assert_eq!(canonical(text), folded);
             assert_eq!(canonical(folded), folded);
         }
+    }
+
+    #[test]
+    fn keeps_marks_that_make_another_letter() {
+        assert_ne!(canonical("がき"), canonical("かき"));
+        assert_ne!(canonical("की"), canonical("के"));
+        assert_eq!(canonical("がき"), canonical("か\u{3099}き"));
     }
 }
