@@ -1,1 +1,41 @@
-//! The passage index: exact int8 rows, memory-mapped.
+//! The passage index: exact int8 rows in memory-mapped shards, the passages beside them.
+//!
+//! An index is a folder:
+//!
+//! ```text
+//! manifest.json         what it was made of, every file's length and checksum; written last
+//! vectors-00000.bin     int8 rows, each padded with zeros to a multiple of 64 bytes
+//! scales-00000.bin      one f32 a row: component = int8 × scale
+//! offsets-00000.bin     one u64 a row: where the passage's record ends
+//! passages-00000.bin    records: id, title, text
+//! vectors-00001.bin …   further shards, at most `shard_rows` rows each
+//! ```
+//!
+//! Numbers are little-endian, and every file starts with a 64-byte header that names the index it
+//! belongs to. A search compares the query with *every* row (no approximation but the eight bits),
+//! as the E5 target of the paper does (SpecHop, section 5). Equal inputs give equal files, byte for byte.
+//!
+//! What is guaranteed: [`PassageIndex::open`] never accepts a half-written index, a missing file,
+//! a file of another length, another version or another index; up to 32 MiB it also proves every
+//! checksum (milliseconds). Beyond that, [`PassageIndex::verify`] does, when asked. Files are only
+//! ever replaced, never written in place, so an index that is open stays whole while it is rebuilt.
+
+mod error;
+#[cfg(test)]
+mod fixture;
+mod index;
+mod layout;
+mod manifest;
+mod retriever;
+mod scan;
+mod search;
+mod shard;
+mod write;
+
+pub use error::{Fault, IndexError};
+pub use index::PassageIndex;
+pub use manifest::{Inputs, MANIFEST, Subset};
+pub use retriever::IndexRetriever;
+pub use scan::{Hit, Query};
+pub use shard::PassageRef;
+pub use write::{IndexWriter, is_index_entry};

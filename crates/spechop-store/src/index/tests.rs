@@ -1,0 +1,253 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use proptest::prelude::*;
+use spechop_ports::{Call, Encoder, Lane, PortError};
+
+use super::*;
+use crate::IndexRetriever;
+use crate::fixture::{unit_vectors, write};
+
+/// What a search must find, the slow and obvious way: the same int8 numbers, summed one by one.
+fn oracle(index: &PassageIndex, query: &[f32], limit: usize) -> Vec<usize> {
+    let largest = query.iter().fold(0f32, |a, x| a.max(x.abs()));
+    let quantised: Vec<i32> = query
+        .iter()
+        .map(|x| {
+            if largest > 0.0 {
+                (x * (largest / 127.0).recip()).round() as i32
+            } else {
+                0
+            }
+        })
+        .collect();
+    let mut scored: Vec<(f32, usize)> = (0..index.rows())
+        .map(|row| {
+            let (vector, scale) = index.vector(row);
+            let dot: i32 = quantised
+                .iter()
+                .zip(vector)
+                .map(|(q, x)| q * i32::from(*x))
+                .sum();
+            (dot as f32 * scale, row)
+        })
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    scored.into_iter().take(limit).map(|(_, row)| row).collect()
+}
+
+fn rows(hits: &[Hit]) -> Vec<usize> {
+    hits.iter().map(|hit| hit.row).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the shape, the scan finds what sorting everything finds; a batch finds what its
+    /// queries find alone. Coarse components, so that ties abound.
+    #[test]
+    fn search_agrees_with_the_oracle(
+        shape in (1usize..70, 1usize..200, 1usize..90),
+        seed: u64,
+        limit in 0usize..30,
+    ) {
+        let (width, count, shard_rows) = shape;
+        let coarse = |vectors: Vec<Vec<f32>>| -> Vec<Vec<f32>> {
+            vectors.into_iter().map(|v| v.iter().map(|x| (x * 3.0).round()).collect()).collect()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &coarse(unit_vectors(seed, count, width)), shard_rows);
+        let index = PassageIndex::open(dir.path()).unwrap();
+        let vectors = unit_vectors(seed ^ 1, 5, width);
+        let queries: Vec<Query> = vectors.iter().map(|v| Query::new(v, limit).unwrap()).collect();
+        let together = index.scan(&queries);
+        for ((vector, query), hits) in vectors.iter().zip(&queries).zip(&together) {
+            prop_assert_eq!(rows(hits), oracle(&index, vector, limit));
+            prop_assert_eq!(&index.scan(std::slice::from_ref(query))[0], hits);
+        }
+    }
+}
+
+/// Random vectors are the hardest case: their neighbours are barely nearer than anything else.
+#[test]
+fn eight_bits_find_what_32_find() {
+    let dir = tempfile::tempdir().unwrap();
+    let vectors = unit_vectors(7, 3000, 384);
+    write(dir.path(), &vectors, 1000);
+    let index = PassageIndex::open(dir.path()).unwrap();
+    let (mut found, mut wanted) = (0, 0);
+    for query in unit_vectors(8, 50, 384) {
+        let dot = |v: &[f32]| -> f32 { v.iter().zip(&query).map(|(a, b)| a * b).sum() };
+        let mut exact: Vec<usize> = (0..vectors.len()).collect();
+        exact.sort_by(|a, b| dot(&vectors[*b]).total_cmp(&dot(&vectors[*a])));
+        let hits = &index.scan(&[Query::new(&query, 10).unwrap()])[0];
+        for hit in hits {
+            assert!((hit.score - dot(&vectors[hit.row])).abs() < 2e-3, "{hit:?}");
+        }
+        wanted += 10;
+        found += exact[..10]
+            .iter()
+            .filter(|row| rows(hits).contains(row))
+            .count();
+    }
+    let recall = f64::from(found as u32) / f64::from(wanted);
+    assert!(recall >= 0.95, "recall@10 {recall}");
+}
+
+#[test]
+fn passages_come_back_as_they_went_in() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &unit_vectors(1, 25, 10), 10);
+    let index = PassageIndex::open(dir.path()).unwrap();
+    assert_eq!((index.rows(), index.width()), (25, 10));
+    for row in [0, 9, 10, 24] {
+        let passage = index.passage(row).unwrap();
+        assert_eq!(passage.id, format!("p-{row}"));
+        assert_eq!(passage.title, format!("Title {row}"));
+        assert!(
+            passage
+                .text
+                .starts_with(&format!("Text of passage {row}, naïve"))
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn searches_that_meet_do_not_mix() {
+    let dir = tempfile::tempdir().unwrap();
+    let vectors = unit_vectors(3, 400, 32);
+    write(dir.path(), &vectors, 128);
+    let index = Arc::new(PassageIndex::open(dir.path()).unwrap());
+    let mut searches = tokio::task::JoinSet::new();
+    for (row, vector) in vectors.into_iter().enumerate() {
+        let index = Arc::clone(&index);
+        searches.spawn(async move {
+            let lane = if row % 3 == 0 {
+                Lane::Authoritative
+            } else {
+                Lane::Speculative
+            };
+            let call = Call::new(lane, row as u32 % 4);
+            let hits = index.search(&call, &vector, 3).await.unwrap();
+            assert_eq!(hits.len(), 3);
+            assert_eq!(
+                *hits[0].id,
+                *format!("p-{row}"),
+                "its own vector is the nearest"
+            );
+        });
+    }
+    while let Some(done) = searches.join_next().await {
+        done.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn unusable_queries_are_refused_and_cancelled_ones_leave() {
+    let dir = tempfile::tempdir().unwrap();
+    let vectors = unit_vectors(3, 4, 8);
+    write(dir.path(), &vectors, 128);
+    let index = PassageIndex::open(dir.path()).unwrap();
+    let call = Call::authoritative();
+    for (vector, says) in [
+        (vec![0.5; 7], "7 components instead of 8"),
+        (vec![f32::NAN; 8], "finite"),
+    ] {
+        let error = index
+            .search(&call, &vector, 1)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    assert_eq!(index.search(&call, &[0.0; 8], 2).await.unwrap().len(), 2);
+    assert_eq!(
+        index
+            .search(&call, &vectors[0], usize::MAX)
+            .await
+            .unwrap()
+            .len(),
+        4
+    );
+    for _ in 0..1000 {
+        let search = std::pin::pin!(index.search(&call, &vectors[0], 1));
+        // Polled once, so that it is queued, then dropped.
+        assert!(futures_poll_once(search).await);
+    }
+    assert_eq!(
+        *index.search(&call, &vectors[2], 1).await.unwrap()[0].id,
+        *"p-2"
+    );
+}
+
+/// Whether one poll went through, ready or not.
+async fn futures_poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool {
+    std::future::poll_fn(|context| {
+        let _ = future.as_mut().poll(context);
+        std::task::Poll::Ready(true)
+    })
+    .await
+}
+
+/// Words to vectors, without a model: each word adds a direction of its own.
+struct Words {
+    fingerprint: &'static str,
+}
+
+impl Words {
+    fn vector(text: &str) -> Vec<f32> {
+        let mut sum = vec![0.01; 64];
+        for word in text.to_lowercase().split_whitespace() {
+            let seed = u64::from(crc32fast::hash(word.as_bytes()));
+            let direction = unit_vectors(seed, 1, 64).remove(0);
+            sum.iter_mut().zip(direction).for_each(|(a, b)| *a += b);
+        }
+        let norm = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
+        sum.iter().map(|x| x / norm).collect()
+    }
+}
+
+#[async_trait]
+impl Encoder for Words {
+    fn fingerprint(&self) -> &str {
+        self.fingerprint
+    }
+
+    fn width(&self) -> usize {
+        64
+    }
+
+    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        Ok(Self::vector(text))
+    }
+
+    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        Ok(texts.iter().map(|text| Self::vector(text)).collect())
+    }
+}
+
+#[tokio::test]
+async fn a_retriever_keeps_its_contract_and_knows_its_encoder() {
+    let dir = tempfile::tempdir().unwrap();
+    let texts = [
+        "the rivers of France",
+        "mountains of Spain",
+        "a film",
+        "rivers of Germany",
+    ];
+    let vectors: Vec<_> = texts.iter().map(|text| Words::vector(text)).collect();
+    write(dir.path(), &vectors, 128);
+    let index = Arc::new(PassageIndex::open(dir.path()).unwrap());
+    let encoder = |fingerprint| Arc::new(Words { fingerprint });
+    let retriever = IndexRetriever::new(encoder("test-encoder"), Arc::clone(&index)).unwrap();
+    spechop_ports::contract::encoder(&*encoder("test-encoder")).await;
+    spechop_ports::contract::retriever(&retriever).await;
+    let Err(error) = IndexRetriever::new(encoder("other"), index) else {
+        panic!("an index of another encoder was accepted");
+    };
+    let error = error.to_string();
+    assert!(
+        error.contains("built with encoder test-encoder, but the encoder in use is other"),
+        "{error}"
+    );
+}

@@ -1,0 +1,160 @@
+//! The manifest: what an index is made of, and what its files must look like.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::Fault;
+use crate::layout::{FORMAT, Identity};
+
+/// Name of the manifest within the folder of an index.
+pub const MANIFEST: &str = "manifest.json";
+
+/// Everything that decides what an index holds: two indexes of equal inputs are equal byte for
+/// byte.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inputs {
+    /// SHA-256 of the corpus, uncompressed, in hexadecimal.
+    pub corpus_sha256: String,
+    /// Fingerprint of the encoder.
+    pub encoder: String,
+    /// Components of a vector.
+    pub width: usize,
+    /// How the text that is encoded is made of a passage's fields, in words.
+    pub text: String,
+    /// Passages encoded at once; the company of a batch may touch a vector's last bits.
+    pub batch_rows: usize,
+    /// Most rows of a shard.
+    pub shard_rows: usize,
+    /// Where only part of the corpus is in: which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subset: Option<Subset>,
+}
+
+/// The rule by which a hot subset was chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subset {
+    /// Share of the passages that is in, in (0, 1].
+    pub fraction: f64,
+    /// SHA-256 of the file that ranks the titles, in hexadecimal.
+    pub in_degree_sha256: String,
+}
+
+impl Inputs {
+    pub(crate) fn identity(&self) -> Identity {
+        // A struct of strings and numbers always serialises.
+        let json = serde_json::to_vec(&(FORMAT, self)).unwrap_or_default();
+        Sha256::digest(json).into()
+    }
+}
+
+/// The manifest's content, apart from its own checksum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Manifest {
+    pub(crate) format: u64,
+    pub(crate) rows: usize,
+    pub(crate) inputs: Inputs,
+    pub(crate) shards: Vec<ShardEntry>,
+}
+
+/// What one shard's files must look like.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ShardEntry {
+    pub(crate) rows: usize,
+    /// In the order of [`crate::layout::Kind::ALL`].
+    pub(crate) files: [FileEntry; 4],
+}
+
+/// What a file must look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FileEntry {
+    pub(crate) bytes: u64,
+    pub(crate) crc32: u32,
+}
+
+/// A JSON value in a file of its own, with its checksum.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sealed<T> {
+    content: T,
+    /// Of `content`, written compactly.
+    crc32: u32,
+}
+
+impl Manifest {
+    pub(crate) fn read(dir: &Path) -> Result<Self, Fault> {
+        let path = dir.join(MANIFEST);
+        let json = match fs::read(&path) {
+            Ok(json) => json,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Fault::Unfinished),
+            Err(error) => return Err(Fault::io("reading", &path)(error)),
+        };
+        // Another format may have other fields, so its number is looked at before anything else.
+        if let Ok(value) = serde_json::from_slice::<serde_json::Value>(&json)
+            && let Some(found) = value["content"]["format"].as_u64()
+            && found != FORMAT
+        {
+            return Err(Fault::Version {
+                found,
+                expected: FORMAT,
+            });
+        }
+        let manifest: Self =
+            unseal(&json).ok_or_else(|| Fault::Manifest("its checksum does not match".into()))?;
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    /// Written last, and in one step: an index with a manifest is whole.
+    pub(crate) fn write(&self, dir: &Path) -> Result<(), Fault> {
+        write_sealed(&dir.join(MANIFEST), self)
+    }
+
+    /// What a reader takes for granted. The checksum rules out accidents, this rules out writers
+    /// with other ideas.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        let rows: usize = self.shards.iter().map(|shard| shard.rows).sum();
+        let sound = rows == self.rows && rows > 0 && self.inputs.width > 0;
+        if !sound || self.shards.iter().any(|shard| shard.rows == 0) {
+            return Err(Fault::Manifest("its numbers contradict each other".into()));
+        }
+        Ok(())
+    }
+}
+
+/// Replaces `path` by `value` as sealed JSON, wholly or not at all.
+pub(crate) fn write_sealed<T: Serialize>(path: &Path, value: &T) -> Result<(), Fault> {
+    let written = || -> io::Result<()> {
+        let crc32 = crc32fast::hash(&serde_json::to_vec(value)?);
+        let mut json = serde_json::to_vec_pretty(&Sealed {
+            content: value,
+            crc32,
+        })?;
+        json.push(b'\n');
+        let unnamed = path.with_extension("json.new");
+        let mut file = File::create(&unnamed)?;
+        file.write_all(&json)?;
+        file.sync_all()?;
+        fs::rename(&unnamed, path)?;
+        match path.parent() {
+            Some(dir) => File::open(dir)?.sync_all(),
+            None => Ok(()),
+        }
+    };
+    written().map_err(Fault::io("writing", path))
+}
+
+/// The content of sealed JSON; `None` where it is not what was sealed.
+pub(crate) fn unseal<T: Serialize + for<'de> Deserialize<'de>>(json: &[u8]) -> Option<T> {
+    let sealed: Sealed<T> = serde_json::from_slice(json).ok()?;
+    let crc32 = crc32fast::hash(&serde_json::to_vec(&sealed.content).ok()?);
+    (crc32 == sealed.crc32).then_some(sealed.content)
+}

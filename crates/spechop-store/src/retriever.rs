@@ -1,0 +1,45 @@
+//! An index and the encoder it was built with, as a [`Retriever`].
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use spechop_ports::{Call, Encoder, PortError, Retriever};
+use spechop_types::Passage;
+
+use crate::error::{Fault, IndexError};
+use crate::index::PassageIndex;
+
+/// Encodes a query and searches an index for it.
+pub struct IndexRetriever {
+    encoder: Arc<dyn Encoder>,
+    index: Arc<PassageIndex>,
+}
+
+impl IndexRetriever {
+    /// Joins the two. Refused where the index was built with another encoder: its vectors would
+    /// mean something else.
+    pub fn new(encoder: Arc<dyn Encoder>, index: Arc<PassageIndex>) -> Result<Self, IndexError> {
+        let built_with = &index.inputs().encoder;
+        if built_with != encoder.fingerprint() || index.width() != encoder.width() {
+            let fault = Fault::Encoder {
+                built_with: built_with.clone(),
+                in_use: encoder.fingerprint().to_owned(),
+            };
+            return Err(IndexError::new(index.dir(), fault));
+        }
+        Ok(Self { encoder, index })
+    }
+}
+
+#[async_trait]
+impl Retriever for IndexRetriever {
+    async fn retrieve(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<Passage>, PortError> {
+        let vector = self.encoder.encode_query(call, query).await?;
+        self.index.search(call, &vector, limit).await
+    }
+}

@@ -1,0 +1,221 @@
+//! The exact search: every row against every query of a batch, in one pass.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use simsimd::SpatialSimilarity;
+
+use crate::layout::stride;
+use crate::shard::Shard;
+
+/// Rows compared with all queries of a batch before the next rows are touched: 24 KiB at 384
+/// components, so that they come from memory once and from the first-level cache afterwards.
+const BLOCK_ROWS: usize = 64;
+
+/// A query as the scan wants it: int8, as the rows are.
+#[derive(Clone, Debug)]
+pub struct Query {
+    row: Vec<i8>,
+    scale: f32,
+    limit: usize,
+}
+
+/// A row that a search found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hit {
+    /// Its number within the index.
+    pub row: usize,
+    /// Approximate dot product with the query.
+    pub score: f32,
+}
+
+impl Query {
+    /// Prepares a search for the `limit` rows nearest to `vector`. `None` where a component is not
+    /// a finite number.
+    pub fn new(vector: &[f32], limit: usize) -> Option<Self> {
+        let mut row = Vec::new();
+        let scale = quantise(vector, &mut row)?;
+        Some(Self { row, scale, limit })
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Bytes of the row, padding included.
+    pub(crate) fn stride(&self) -> usize {
+        self.row.len()
+    }
+}
+
+/// Writes `vector` into `row` as int8, padded with zeros, and returns the scale: each component is
+/// its int8 times the scale, to within half a scale. `None` where a component is not finite.
+pub(crate) fn quantise(vector: &[f32], row: &mut Vec<i8>) -> Option<f32> {
+    if !vector.iter().all(|x| x.is_finite()) {
+        return None;
+    }
+    let largest = vector.iter().fold(0f32, |largest, x| largest.max(x.abs()));
+    let scale = largest / 127.0;
+    row.clear();
+    // A scale too small to divide by is a vector of zeros.
+    let inverse = if scale.is_normal() {
+        scale.recip()
+    } else {
+        0.0
+    };
+    row.extend(vector.iter().map(|x| (x * inverse).round() as i8));
+    row.resize(stride(vector.len()), 0);
+    Some(if inverse == 0.0 { 0.0 } else { scale })
+}
+
+/// Holds the rows `from..from + shard.rows()` of the index against every query, and keeps each
+/// query's best in its `Top`.
+pub(crate) fn scan(
+    shard: &Shard,
+    rows: std::ops::Range<usize>,
+    first_row: usize,
+    queries: &[&Query],
+    tops: &mut [Top],
+) {
+    let mut start = rows.start;
+    while start < rows.end {
+        let end = rows.end.min(start + BLOCK_ROWS);
+        let block = shard.vectors(start..end);
+        for (query, top) in queries.iter().zip(tops.iter_mut()) {
+            for (at, row) in block.chunks_exact(query.row.len()).enumerate() {
+                let row_scale = shard.scale(start + at);
+                let score = dot(row, &query.row) as f32 * row_scale * query.scale;
+                top.offer(Hit {
+                    row: first_row + start + at,
+                    score,
+                });
+            }
+        }
+        start = end;
+    }
+}
+
+/// The dot product, by the widest instructions that this machine has. Exact on every one of them:
+/// sums of int8 products are whole numbers that fit, so scores are the same everywhere.
+fn dot(a: &[i8], b: &[i8]) -> i32 {
+    debug_assert_eq!(a.len(), b.len());
+    <i8 as SpatialSimilarity>::dot(a, b).map_or(0, |dot| dot as i32)
+}
+
+/// The best rows seen so far, at most `limit`. Of equal scores the lower row is better, so that the
+/// result does not depend on the order in which rows come.
+pub(crate) struct Top {
+    limit: usize,
+    /// Worst on top.
+    heap: BinaryHeap<Reverse<Ranked>>,
+}
+
+impl Top {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            heap: BinaryHeap::new(),
+        }
+    }
+
+    pub(crate) fn offer(&mut self, hit: Hit) {
+        let hit = Ranked(hit);
+        if self.heap.len() < self.limit {
+            self.heap.push(Reverse(hit));
+        } else if let Some(mut worst) = self.heap.peek_mut()
+            && hit > worst.0
+        {
+            *worst = Reverse(hit);
+        }
+    }
+
+    /// Best first.
+    pub(crate) fn into_hits(self) -> Vec<Hit> {
+        let sorted = self.heap.into_sorted_vec();
+        sorted.into_iter().map(|Reverse(Ranked(hit))| hit).collect()
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Ranked(Hit);
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (self.0, other.0);
+        a.score.total_cmp(&b.score).then(b.row.cmp(&a.row))
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Ranked {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quantises() {
+        for (vector, ints, scale) in [
+            (&[1.0, -1.0, 0.5, 0.0][..], [127, -127, 64, 0], 1.0 / 127.0),
+            (&[0.0; 4], [0; 4], 0.0),
+            (&[1e-44; 4], [0; 4], 0.0),
+            (
+                &[f32::MAX, f32::MIN, 0.0, 0.0],
+                [127, -127, 0, 0],
+                f32::MAX / 127.0,
+            ),
+        ] {
+            let mut row = vec![9; 3];
+            assert_eq!(quantise(vector, &mut row), Some(scale), "{vector:?}");
+            assert_eq!(row.len(), 64);
+            assert_eq!(row[..4], ints, "{vector:?}");
+            assert!(row[4..].iter().all(|x| *x == 0));
+        }
+        assert_eq!(quantise(&[1.0, f32::NAN], &mut Vec::new()), None);
+        assert_eq!(quantise(&[f32::INFINITY], &mut Vec::new()), None);
+    }
+
+    proptest! {
+        /// Every component comes back to within half a scale.
+        #[test]
+        fn quantisation_error_is_bounded(vector in prop::collection::vec(-10f32..10.0, 1..200)) {
+            let mut row = Vec::new();
+            let scale = quantise(&vector, &mut row).unwrap();
+            for (x, q) in vector.iter().zip(&row) {
+                prop_assert!((x - f32::from(*q) * scale).abs() <= scale * 0.5001, "{x} {q} {scale}");
+            }
+        }
+
+        /// The heap agrees with sorting everything; few distinct scores, so that ties abound.
+        #[test]
+        fn top_is_the_head_of_the_sorted(scores in prop::collection::vec(0i8..5, 0..200), limit in 0usize..20) {
+            let hits = scores.iter().enumerate().map(|(row, score)| Hit { row, score: f32::from(*score) });
+            let mut top = Top::new(limit);
+            hits.clone().for_each(|hit| top.offer(hit));
+            let mut sorted: Vec<Hit> = hits.collect();
+            sorted.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.row.cmp(&b.row)));
+            sorted.truncate(limit);
+            prop_assert_eq!(top.into_hits(), sorted);
+        }
+
+        /// The library's instructions give the dot product of plain Rust, at every length.
+        #[test]
+        fn dot_is_exact(pairs in prop::collection::vec((-127i8..=127, -127i8..=127), 1..1100)) {
+            let (a, b): (Vec<i8>, Vec<i8>) = pairs.iter().copied().unzip();
+            let naive: i32 = pairs.iter().map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+            prop_assert_eq!(dot(&a, &b), naive);
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Writing an index: rows are appended shard by shard, and the manifest comes last.
+//!
+//! Work survives a kill: a journal beside the files says how far they are known to be good. Going
+//! on from there gives the same bytes as never having stopped.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Fault, IndexError};
+use crate::layout::{FORMAT, HEADER_BYTES, Identity, Kind, is_file_name};
+use crate::manifest::{FileEntry, Inputs, MANIFEST, Manifest, ShardEntry, unseal, write_sealed};
+use crate::scan::quantise;
+use crate::shard::PassageRef;
+
+const JOURNAL: &str = "journal.json";
+
+/// Whether the folder of an index may hold an entry of this name; `hot` is where the builder puts
+/// the index of a hot subset.
+pub fn is_index_entry(name: &str) -> bool {
+    matches!(name, MANIFEST | "hot" | "hot.partial" | "hot.old") || is_part_of_index(name)
+}
+
+/// Whether an index, or one being built, has a file of this name.
+fn is_part_of_index(name: &str) -> bool {
+    let name = name.strip_suffix(".new").unwrap_or(name);
+    matches!(name, MANIFEST | JOURNAL) || is_file_name(name)
+}
+
+/// Appends rows to an index that is not there yet.
+pub struct IndexWriter {
+    dir: PathBuf,
+    inputs: Inputs,
+    identity: Identity,
+    sealed: Vec<ShardEntry>,
+    open: Option<OpenShard>,
+    rows: usize,
+    row: Vec<i8>,
+}
+
+/// How far the files are good.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Journal {
+    format: u64,
+    inputs: Inputs,
+    sealed: Vec<ShardEntry>,
+    open: Option<ShardEntry>,
+}
+
+struct OpenShard {
+    rows: usize,
+    /// In the order of [`Kind::ALL`].
+    files: [Appender; 4],
+}
+
+impl IndexWriter {
+    /// Starts an index in `dir`, or goes on with one of equal inputs that was begun there; rows
+    /// that are not proven good are dropped, as is everything where the inputs differ.
+    pub fn open(dir: &Path, inputs: Inputs) -> Result<Self, IndexError> {
+        let failed = |fault| IndexError::new(dir, fault);
+        fs::create_dir_all(dir)
+            .map_err(Fault::io("creating", dir))
+            .map_err(failed)?;
+        let mut writer = Self {
+            dir: dir.to_owned(),
+            identity: inputs.identity(),
+            inputs,
+            sealed: Vec::new(),
+            open: None,
+            rows: 0,
+            row: Vec::new(),
+        };
+        if let Some(journal) = writer.journal() {
+            writer.resume(journal);
+        }
+        if writer.rows == 0 {
+            writer.clear().map_err(failed)?;
+        }
+        Ok(writer)
+    }
+
+    /// Rows written so far, those of an earlier run included.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Appends a passage and its vector.
+    pub fn push(&mut self, passage: PassageRef<'_>, vector: &[f32]) -> Result<(), IndexError> {
+        let width = self.inputs.width;
+        let mut row = std::mem::take(&mut self.row);
+        let scale = if vector.len() == width {
+            quantise(vector, &mut row).ok_or("a component is no finite number".to_owned())
+        } else {
+            Err(format!("{} components instead of {width}", vector.len()))
+        };
+        let pushed = match scale {
+            Ok(scale) => self.push_quantised(passage, &row, scale),
+            Err(detail) => Err(self.failed(Fault::Vector {
+                id: passage.id.to_owned(),
+                detail,
+            })),
+        };
+        self.row = row;
+        pushed
+    }
+
+    /// Appends a passage and a row as [`crate::PassageIndex::vector`] gives it.
+    pub fn push_quantised(
+        &mut self,
+        passage: PassageRef<'_>,
+        row: &[i8],
+        scale: f32,
+    ) -> Result<(), IndexError> {
+        self.append(passage, row, scale)
+            .map_err(|fault| self.failed(fault))
+    }
+
+    /// Makes everything written so far survive a kill or a power cut.
+    pub fn checkpoint(&mut self) -> Result<(), IndexError> {
+        self.save().map_err(|fault| self.failed(fault))
+    }
+
+    /// Seals the index. From here on it opens.
+    ///
+    /// # Errors
+    ///
+    /// Also where no row was written: an index is never empty.
+    pub fn finish(mut self) -> Result<(), IndexError> {
+        let dir = self.dir.clone();
+        let finished = self.seal().and_then(|()| {
+            self.save()?;
+            let manifest = Manifest {
+                format: FORMAT,
+                rows: self.rows,
+                inputs: self.inputs,
+                shards: self.sealed,
+            };
+            manifest.check()?;
+            manifest.write(&dir)?;
+            let journal = dir.join(JOURNAL);
+            fs::remove_file(&journal).map_err(Fault::io("removing", &journal))
+        });
+        finished.map_err(|fault| IndexError::new(&dir, fault))
+    }
+
+    fn failed(&self, fault: Fault) -> IndexError {
+        IndexError::new(&self.dir, fault)
+    }
+
+    fn append(&mut self, passage: PassageRef<'_>, row: &[i8], scale: f32) -> Result<(), Fault> {
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|s| s.rows == self.inputs.shard_rows)
+        {
+            self.seal()?;
+        }
+        let shard = match &mut self.open {
+            Some(shard) => shard,
+            none => none.insert(OpenShard::create(
+                &self.dir,
+                self.sealed.len(),
+                self.inputs.width,
+                &self.identity,
+            )?),
+        };
+        shard.append(passage, row, scale)?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn seal(&mut self) -> Result<(), Fault> {
+        if let Some(mut shard) = self.open.take() {
+            self.sealed.push(shard.save()?);
+        }
+        Ok(())
+    }
+
+    fn save(&mut self) -> Result<(), Fault> {
+        let open = self.open.as_mut().map(OpenShard::save).transpose()?;
+        let journal = Journal {
+            format: FORMAT,
+            inputs: self.inputs.clone(),
+            sealed: self.sealed.clone(),
+            open,
+        };
+        write_sealed(&self.dir.join(JOURNAL), &journal)
+    }
+
+    /// Removes what an earlier run over other inputs left.
+    fn clear(&self) -> Result<(), Fault> {
+        let reading = || Fault::io("reading", &self.dir);
+        for entry in fs::read_dir(&self.dir).map_err(reading())? {
+            let entry = entry.map_err(reading())?;
+            if entry.file_name().to_str().is_some_and(is_part_of_index) {
+                let path = entry.path();
+                fs::remove_file(&path).map_err(Fault::io("removing", &path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The journal of an earlier run over the same inputs.
+    fn journal(&self) -> Option<Journal> {
+        let journal: Journal = unseal(&fs::read(self.dir.join(JOURNAL)).ok()?)?;
+        (journal.format == FORMAT && journal.inputs == self.inputs).then_some(journal)
+    }
+
+    /// Takes over what the journal names, up to the first file that is not as it says.
+    fn resume(&mut self, journal: Journal) {
+        for entry in journal.sealed {
+            if self.reopen(&entry).is_none() {
+                return;
+            }
+            self.rows += entry.rows;
+            self.sealed.push(entry);
+        }
+        self.open = journal.open.and_then(|entry| self.reopen(&entry));
+        self.rows += self.open.as_ref().map_or(0, |shard| shard.rows);
+    }
+
+    /// The shard after the sealed ones, as an entry describes it.
+    fn reopen(&self, entry: &ShardEntry) -> Option<OpenShard> {
+        let (number, width) = (self.sealed.len(), self.inputs.width);
+        OpenShard::reopen(&self.dir, number, entry, width, &self.identity)
+    }
+}
+
+impl OpenShard {
+    fn create(dir: &Path, number: usize, width: usize, identity: &Identity) -> Result<Self, Fault> {
+        let create = |kind: Kind| {
+            let path = dir.join(kind.file_name(number));
+            Appender::create(path, &kind.header(number, width, identity))
+        };
+        Ok(Self {
+            rows: 0,
+            files: [
+                create(Kind::Vectors)?,
+                create(Kind::Scales)?,
+                create(Kind::Offsets)?,
+                create(Kind::Passages)?,
+            ],
+        })
+    }
+
+    /// The shard as it was at a checkpoint; `None` where its files no longer hold that.
+    fn reopen(
+        dir: &Path,
+        number: usize,
+        entry: &ShardEntry,
+        width: usize,
+        identity: &Identity,
+    ) -> Option<Self> {
+        let reopen = |kind: Kind| {
+            let path = dir.join(kind.file_name(number));
+            let header = kind.header(number, width, identity);
+            Appender::reopen(path, &entry.files[kind as usize], &header)
+        };
+        Some(Self {
+            rows: entry.rows,
+            files: [
+                reopen(Kind::Vectors)?,
+                reopen(Kind::Scales)?,
+                reopen(Kind::Offsets)?,
+                reopen(Kind::Passages)?,
+            ],
+        })
+    }
+
+    fn append(&mut self, passage: PassageRef<'_>, row: &[i8], scale: f32) -> Result<(), Fault> {
+        let [vectors, scales, offsets, passages] = &mut self.files;
+        for component in row.chunks(64) {
+            let mut bytes = [0; 64];
+            for (byte, component) in bytes.iter_mut().zip(component) {
+                *byte = component.cast_unsigned();
+            }
+            vectors.append(&bytes[..component.len()])?;
+        }
+        scales.append(&scale.to_le_bytes())?;
+        // The corpus reader keeps fields far below 4 GiB.
+        passages.append(&(passage.id.len() as u32).to_le_bytes())?;
+        passages.append(&(passage.title.len() as u32).to_le_bytes())?;
+        for field in [passage.id, passage.title, passage.text] {
+            passages.append(field.as_bytes())?;
+        }
+        let end = passages.bytes - HEADER_BYTES as u64;
+        offsets.append(&end.to_le_bytes())?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Brings everything to the disk and says what is there.
+    fn save(&mut self) -> Result<ShardEntry, Fault> {
+        let [vectors, scales, offsets, passages] = &mut self.files;
+        Ok(ShardEntry {
+            rows: self.rows,
+            files: [
+                vectors.save()?,
+                scales.save()?,
+                offsets.save()?,
+                passages.save()?,
+            ],
+        })
+    }
+}
+
+/// A file that grows, and the checksum of what it holds.
+struct Appender {
+    path: PathBuf,
+    file: BufWriter<File>,
+    bytes: u64,
+    crc32: crc32fast::Hasher,
+}
+
+impl Appender {
+    fn create(path: PathBuf, header: &[u8]) -> Result<Self, Fault> {
+        let file = File::create(&path).map_err(Fault::io("creating", &path))?;
+        let mut appender = Self {
+            path,
+            file: BufWriter::with_capacity(1 << 16, file),
+            bytes: 0,
+            crc32: crc32fast::Hasher::new(),
+        };
+        appender.append(header)?;
+        Ok(appender)
+    }
+
+    /// Cuts a file back to what it held at a checkpoint. `None` where it holds something else.
+    fn reopen(path: PathBuf, entry: &FileEntry, header: &[u8]) -> Option<Self> {
+        let mut file = OpenOptions::new().read(true).write(true).open(&path).ok()?;
+        let mut start = vec![0; header.len()];
+        file.read_exact(&mut start).ok()?;
+        file.rewind().ok()?;
+        let mut crc32 = Checksum(crc32fast::Hasher::new());
+        let bytes = io::copy(&mut Read::by_ref(&mut file).take(entry.bytes), &mut crc32).ok()?;
+        let crc32 = crc32.0;
+        if start != header || bytes != entry.bytes || crc32.clone().finalize() != entry.crc32 {
+            return None;
+        }
+        file.set_len(bytes).ok()?;
+        file.seek(SeekFrom::End(0)).ok()?;
+        Some(Self {
+            path,
+            file: BufWriter::with_capacity(1 << 16, file),
+            bytes,
+            crc32,
+        })
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        self.file
+            .write_all(bytes)
+            .map_err(Fault::io("writing", &self.path))?;
+        self.crc32.update(bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn save(&mut self) -> Result<FileEntry, Fault> {
+        let saved = self.file.flush();
+        saved
+            .and_then(|()| self.file.get_ref().sync_data())
+            .map_err(Fault::io("writing", &self.path))?;
+        Ok(FileEntry {
+            bytes: self.bytes,
+            crc32: self.crc32.clone().finalize(),
+        })
+    }
+}
+
+struct Checksum(crc32fast::Hasher);
+
+impl Write for Checksum {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! Why an index was not built.
+
+use std::io;
+use std::path::PathBuf;
+
+use spechop_ports::PortError;
+use spechop_store::IndexError;
+
+/// Why an index was not built. What had been encoded is kept, and the next build goes on from
+/// there.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A line of the corpus, or of the in-degree file, that cannot be used.
+    #[error("{}, line {line}: {reason}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Number of the line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A corpus without a passage.
+    #[error("{} holds no passage", .0.display())]
+    Empty(PathBuf),
+    /// The corpus was written to while it was being encoded.
+    #[error("{} changed while it was being read", .0.display())]
+    Changed(PathBuf),
+    /// A file that cannot be read or a folder that cannot be written.
+    #[error("{action} {} failed", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another build is writing the same index.
+    #[error("another build is writing {}", .0.display())]
+    Locked(PathBuf),
+    /// Something else lies where the index should go.
+    #[error("{} exists and is no index: remove it, or choose another folder", .0.display())]
+    Taken(PathBuf),
+    /// Settings that make no sense.
+    #[error("{0}")]
+    Setting(String),
+    /// The encoder failed.
+    #[error("encoding passages {first}..{end} failed", end = first + count)]
+    Encoder {
+        /// Number of the first passage of the batch, from 0.
+        first: usize,
+        /// Passages in the batch.
+        count: usize,
+        /// Why.
+        source: PortError,
+    },
+    /// The index could not be written or read back.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+}
+
+impl BuildError {
+    /// For `map_err`: the failure of `action` on `path`.
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+}

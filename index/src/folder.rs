@@ -1,0 +1,126 @@
+//! Where an index is built, and how it takes its place.
+
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use spechop_store::{Inputs, PassageIndex, is_index_entry};
+
+use crate::error::BuildError;
+
+/// The folder of an index: where it goes, and where it grows.
+pub(crate) struct Folder {
+    /// The finished index.
+    pub(crate) out: PathBuf,
+    /// The one being built, beside it.
+    pub(crate) partial: PathBuf,
+    /// The one being replaced, for a moment.
+    old: PathBuf,
+}
+
+/// Held for the length of a build; the system lets go of it however the process ends.
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Folder {
+    /// Refused where something else than an index lies at `out`.
+    pub(crate) fn new(out: &Path) -> Result<Self, BuildError> {
+        if out.file_name().is_none() {
+            let out = out.display();
+            return Err(BuildError::Setting(format!(
+                "{out} is no name for a folder"
+            )));
+        }
+        let folder = Self {
+            out: out.to_owned(),
+            partial: sibling(out, "", ".partial"),
+            old: sibling(out, "", ".old"),
+        };
+        for dir in [&folder.out, &folder.partial, &folder.old] {
+            if !may_be_replaced(dir).map_err(BuildError::io("reading", dir))? {
+                return Err(BuildError::Taken(dir.clone()));
+            }
+        }
+        Ok(folder)
+    }
+
+    /// Keeps other builds away.
+    pub(crate) fn lock(&self) -> Result<Lock, BuildError> {
+        let parent = parent(&self.out);
+        fs::create_dir_all(parent).map_err(BuildError::io("creating", parent))?;
+        // The file stays: removing it would race with a build that has just opened it.
+        let path = sibling(&self.out, ".", ".lock");
+        let file = File::create(&path).map_err(BuildError::io("creating", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(BuildError::Locked(self.out.clone())),
+            Err(TryLockError::Error(source)) => Err(BuildError::io("locking", &path)(source)),
+        }
+    }
+
+    /// Moves the finished index from `partial` to `out`. Whoever has the old one open keeps it.
+    pub(crate) fn publish(&self) -> Result<(), BuildError> {
+        let failed = |action| BuildError::io(action, &self.out);
+        remove(&self.old)?;
+        match fs::rename(&self.out, &self.old) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("replacing")(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        fs::rename(&self.partial, &self.out).map_err(failed("publishing"))?;
+        File::open(parent(&self.out))
+            .and_then(|dir| dir.sync_all())
+            .map_err(failed("publishing"))?;
+        remove(&self.old)
+    }
+}
+
+/// The index in `dir`, if it is whole and made of these inputs.
+pub(crate) fn finished(dir: &Path, inputs: &Inputs) -> Option<PassageIndex> {
+    let index = PassageIndex::open_verified(dir).ok()?;
+    (index.inputs() == inputs).then_some(index)
+}
+
+fn remove(dir: &Path) -> Result<(), BuildError> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(BuildError::io("removing", dir)(error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Nothing there, or a folder with nothing in it but what an index has.
+fn may_be_replaced(dir: &Path) -> io::Result<bool> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        if !name.to_str().is_some_and(is_index_entry) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    }
+}
+
+/// `dir/name` → `dir/{before}name{after}`
+fn sibling(path: &Path, before: &str, after: &str) -> PathBuf {
+    let mut name = OsString::from(before);
+    name.push(path.file_name().unwrap_or_default());
+    name.push(after);
+    path.with_file_name(name)
+}

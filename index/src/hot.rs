@@ -1,0 +1,95 @@
+//! The hot subset: the passages that are linked to most, as a small index of their own.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use spechop_store::{IndexWriter, Inputs, PassageIndex, Subset};
+
+use crate::corpus::{Lines, digest, sha256};
+use crate::error::BuildError;
+use crate::folder::{Folder, finished};
+
+/// Which passages are also written into `OUT/hot`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hot {
+    /// Share of all passages, in (0, 1]; at least one passage.
+    pub fraction: f64,
+    /// A file of lines `{"title","mention_indegree"}`, plain or gzipped. A title that is not in it
+    /// counts 0, one that occurs twice counts its larger number.
+    pub in_degree: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Ranked {
+    title: String,
+    mention_indegree: u64,
+}
+
+impl Hot {
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        if self.fraction > 0.0 && self.fraction <= 1.0 {
+            return Ok(());
+        }
+        let fraction = self.fraction;
+        Err(BuildError::Setting(format!(
+            "the hot fraction must be above 0 and at most 1, not {fraction}"
+        )))
+    }
+
+    /// Writes the subset of `index` into its folder, unless it is there. Rows are copied, not encoded
+    /// again. Returns the number of passages.
+    pub(crate) fn build(&self, index: &PassageIndex, out: &Path) -> Result<usize, BuildError> {
+        let inputs = Inputs {
+            subset: Some(Subset {
+                fraction: self.fraction,
+                in_degree_sha256: sha256(&self.in_degree)?,
+            }),
+            ..index.inputs().clone()
+        };
+        let folder = Folder::new(&out.join("hot"))?;
+        if let Some(hot) = finished(&folder.out, &inputs) {
+            return Ok(hot.rows());
+        }
+        let rows = self.choose(index)?;
+        let mut writer = IndexWriter::open(&folder.partial, inputs.clone())?;
+        for &row in &rows[writer.rows()..] {
+            let (vector, scale) = index.vector(row);
+            writer.push_quantised(index.passage(row)?, vector, scale)?;
+        }
+        writer.finish()?;
+        PassageIndex::open_verified(&folder.partial)?;
+        folder.publish()?;
+        Ok(rows.len())
+    }
+
+    /// The rows of highest in-degree, in the order of the corpus. Of equal in-degrees the earlier
+    /// row is in.
+    fn choose(&self, index: &PassageIndex) -> Result<Vec<usize>, BuildError> {
+        let in_degrees = self.in_degrees()?;
+        let mut ranked = Vec::with_capacity(index.rows());
+        for row in 0..index.rows() {
+            let title = digest(index.passage(row)?.title);
+            ranked.push((in_degrees.get(&title).copied().unwrap_or(0), row));
+        }
+        ranked.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        let wanted = (index.rows() as f64 * self.fraction).ceil() as usize;
+        ranked.truncate(wanted.max(1));
+        let mut rows: Vec<usize> = ranked.into_iter().map(|(_, row)| row).collect();
+        rows.sort_unstable();
+        Ok(rows)
+    }
+
+    fn in_degrees(&self) -> Result<HashMap<u128, u64>, BuildError> {
+        let mut lines = Lines::open(&self.in_degree)?;
+        let mut in_degrees = HashMap::new();
+        while let Some(ranked) = lines.next::<Ranked>()? {
+            let known = in_degrees.entry(digest(&ranked.title)).or_insert(0);
+            *known = ranked.mention_indegree.max(*known);
+        }
+        if in_degrees.is_empty() {
+            return Err(BuildError::Empty(self.in_degree.clone()));
+        }
+        Ok(in_degrees)
+    }
+}
