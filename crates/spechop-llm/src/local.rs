@@ -1,0 +1,334 @@
+//! A GGUF model in this process: llama.cpp on a thread of its own.
+//!
+//! One thread owns the model and its KV cache and serves all calls, several sequences at a time
+//! ([`engine`]). The same generation gives the same text, alone or in company, from a cold cache
+//! or a warm one ([`compute`]), and what earlier prompts share with a new one is not computed
+//! again ([`slots`]).
+
+mod compute;
+mod engine;
+mod output;
+mod slots;
+mod stats;
+mod template;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, LazyLock};
+use std::thread::{self, JoinHandle};
+
+use async_trait::async_trait;
+use llama_cpp_2::LogOptions;
+use llama_cpp_2::llama_backend::LlamaBackend;
+use llama_cpp_2::model::LlamaModel;
+use llama_cpp_2::model::params::LlamaModelParams;
+use spechop_ports::{Call, PortError};
+use tokio::sync::oneshot;
+
+pub use self::stats::LocalStats;
+
+use self::compute::Compute;
+use self::engine::{Engine, Job, Parts};
+use self::stats::Counters;
+use self::template::ChatTemplate;
+use crate::{Generated, Generation, TextModel};
+
+/// llama.cpp keeps one state for the whole process; it is never given back.
+static BACKEND: LazyLock<Option<LlamaBackend>> = LazyLock::new(|| {
+    // Its chatter goes to `tracing` under the target `llama-cpp-2`, instead of to stderr.
+    llama_cpp_2::send_logs_to_tracing(LogOptions::default());
+    LlamaBackend::init().ok()
+});
+
+/// Which model to run, and how much of the machine to give to it.
+#[derive(Clone, Debug)]
+pub struct LocalModelOptions {
+    /// The GGUF file.
+    pub model_path: PathBuf,
+    /// Threads that compute. `None`: one for each physical core.
+    pub threads: Option<NonZeroU32>,
+    /// Most tokens of one prompt and its continuation, and no more than the model was trained
+    /// for. Memory for the KV cache is taken at once, for every slot.
+    pub context_tokens_per_sequence: u32,
+    /// Generations that run at once; further ones wait.
+    pub sequences: u32,
+    /// Further slots of the KV cache, for the prompts of generations that have ended. Each kind
+    /// of prompt (instructions and examples of a planner, a reader, …) keeps one busy.
+    pub kept_prompts: u32,
+    /// Generations that may wait; the least urgent one beyond is turned away.
+    pub waiting_max: usize,
+}
+
+impl LocalModelOptions {
+    /// The defaults for a model file: 2048 tokens, 4 sequences, 4 kept prompts, 256 waiting.
+    pub fn new(model_path: impl Into<PathBuf>) -> Self {
+        Self {
+            model_path: model_path.into(),
+            threads: None,
+            context_tokens_per_sequence: 2048,
+            sequences: 4,
+            kept_prompts: 4,
+            waiting_max: 256,
+        }
+    }
+}
+
+/// Why a model could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file cannot be read.
+    #[error("cannot read the model {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is something else.
+    #[error("{path} is no GGUF model")]
+    NotGguf {
+        /// The file.
+        path: PathBuf,
+    },
+    /// llama.cpp does not take the file; what it said is in the log.
+    #[error("{path} is damaged, cut short, or of a kind that is not supported")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The model works in a way that this engine does not know.
+    #[error("{path} cannot be used: {reason}")]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// What is missing, in a few words.
+        reason: &'static str,
+    },
+    /// There is not enough of something.
+    #[error("no context of {slots} × {tokens} tokens could be made for {path}: too little memory?")]
+    Context {
+        /// The file.
+        path: PathBuf,
+        /// Slots wanted.
+        slots: u32,
+        /// Tokens wanted in each.
+        tokens: u32,
+    },
+    /// No thread could be started.
+    #[error("no thread could be started for the model")]
+    Thread(#[source] std::io::Error),
+    /// llama.cpp failed in a way that has nothing to do with the file.
+    #[error("llama.cpp could not be started")]
+    Backend,
+}
+
+/// A GGUF model, decoding greedily.
+///
+/// Dropping it ends its thread, which takes up to one chunk of a prompt.
+#[derive(Debug)]
+pub struct LocalModel {
+    name: Arc<str>,
+    counters: Arc<Counters>,
+    /// `None` only while it is dropped.
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LocalModel {
+    /// Loads a model and starts its thread. **Blocks** for as long as that takes: seconds for a
+    /// large file.
+    pub fn open(options: LocalModelOptions) -> Result<Self, OpenError> {
+        check_magic(&options.model_path)?;
+        let stem = options.model_path.file_stem().unwrap_or_default();
+        // Models are often kept as NAME/model.gguf.
+        let folder = options.model_path.parent().and_then(Path::file_name);
+        let name = if stem == "model" { folder } else { None }.unwrap_or(stem);
+        let name: Arc<str> = format!("{} (in process)", name.to_string_lossy()).into();
+        let counters = Arc::new(Counters::default());
+        let (jobs, received) = mpsc::channel();
+        let (opened, open) = mpsc::channel();
+        let thread = {
+            let (name, counters) = (Arc::clone(&name), Arc::clone(&counters));
+            thread::Builder::new()
+                .name("local-model".to_owned())
+                .spawn(move || own(&options, &name, &counters, &received, &opened))
+                .map_err(OpenError::Thread)?
+        };
+        open.recv().unwrap_or(Err(OpenError::Backend))?;
+        Ok(Self {
+            name,
+            counters,
+            jobs: Some(jobs),
+            thread: Some(thread),
+        })
+    }
+
+    /// What it has done and is doing.
+    pub fn stats(&self) -> LocalStats {
+        self.counters.stats()
+    }
+
+    fn is_gone(&self) -> PortError {
+        PortError::unavailable(&*self.name, "its thread has ended")
+    }
+}
+
+impl Drop for LocalModel {
+    fn drop(&mut self) {
+        // Without a sender the thread ends.
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic in there has been reported to every caller already.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[async_trait]
+impl TextModel for LocalModel {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn generate(&self, call: &Call, generation: Generation) -> Result<Generated, PortError> {
+        let (reply, answer) = oneshot::channel();
+        let job = Job {
+            call: call.clone(),
+            generation,
+            reply,
+        };
+        let jobs = self.jobs.as_ref().ok_or_else(|| self.is_gone())?;
+        jobs.send(job).map_err(|_| self.is_gone())?;
+        answer.await.map_err(|_| self.is_gone())?
+    }
+}
+
+/// The thread: loads the model, says how that went, works until nobody sends any more.
+fn own(
+    options: &LocalModelOptions,
+    name: &Arc<str>,
+    counters: &Arc<Counters>,
+    jobs: &Receiver<Job>,
+    opened: &Sender<Result<(), OpenError>>,
+) {
+    let loaded = load(&options.model_path);
+    let prepared = match &loaded {
+        Ok((backend, model)) => prepare(options, backend, model, name, counters),
+        Err(_) => {
+            let _ = opened.send(loaded.map(|_| ()));
+            return;
+        }
+    };
+    match prepared {
+        Ok(parts) => {
+            let _ = opened.send(Ok(()));
+            Engine::new(parts).run(jobs);
+        }
+        Err(error) => {
+            let _ = opened.send(Err(error));
+        }
+    }
+}
+
+fn load(path: &Path) -> Result<(&'static LlamaBackend, LlamaModel), OpenError> {
+    let backend = BACKEND.as_ref().ok_or(OpenError::Backend)?;
+    let path = path.to_path_buf();
+    match LlamaModel::load_from_file(backend, &path, &LlamaModelParams::default()) {
+        Ok(model) => Ok((backend, model)),
+        Err(_) => Err(OpenError::Damaged { path }),
+    }
+}
+
+fn prepare<'model>(
+    options: &LocalModelOptions,
+    backend: &LlamaBackend,
+    model: &'model LlamaModel,
+    name: &Arc<str>,
+    counters: &Arc<Counters>,
+) -> Result<Parts<'model>, OpenError> {
+    let path = || options.model_path.clone();
+    let unsupported = |reason| OpenError::Unsupported {
+        path: path(),
+        reason,
+    };
+    if model.is_recurrent() || model.is_hybrid() {
+        return Err(unsupported("its state cannot be forked at any token"));
+    }
+    let template =
+        ChatTemplate::of(model).ok_or_else(|| unsupported("no chat template works with it"))?;
+    let sequences = options.sequences.max(1);
+    let slots = sequences
+        .saturating_add(options.kept_prompts)
+        .min(SLOTS_MAX);
+    let sequences = sequences.min(slots);
+    let tokens = options
+        .context_tokens_per_sequence
+        .clamp(1, model.n_ctx_train().max(1));
+    let threads = options.threads.map_or_else(physical_cores, NonZeroU32::get);
+    let threads = i32::try_from(threads).unwrap_or(i32::MAX);
+    let context = |_| OpenError::Context {
+        path: path(),
+        slots,
+        tokens,
+    };
+    let mut compute = Compute::new(backend, model, slots, tokens, threads).map_err(context)?;
+    compute
+        .measure_company(sequences as usize)
+        .map_err(|_| OpenError::Damaged { path: path() })?;
+    tracing::info!(
+        model = &**name,
+        threads,
+        company = compute.company_max(),
+        "model opened"
+    );
+    Ok(Parts {
+        name: Arc::clone(name),
+        model,
+        compute,
+        template,
+        context_tokens: tokens as usize,
+        sequences: sequences as usize,
+        slots: slots as usize,
+        waiting_max: options.waiting_max,
+        counters: Arc::clone(counters),
+    })
+}
+
+/// llama.cpp's own limit.
+const SLOTS_MAX: u32 = 256;
+
+/// The first bytes of every GGUF file.
+const MAGIC: &[u8; 4] = b"GGUF";
+
+/// Tells a file that is missing or something else from one that is damaged.
+fn check_magic(path: &Path) -> Result<(), OpenError> {
+    let mut magic = [0; MAGIC.len()];
+    match File::open(path).and_then(|mut file| file.read_exact(&mut magic)) {
+        Ok(()) if &magic == MAGIC => Ok(()),
+        Err(source) if source.kind() != ErrorKind::UnexpectedEof => Err(OpenError::Read {
+            path: path.to_path_buf(),
+            source,
+        }),
+        _ => Err(OpenError::NotGguf {
+            path: path.to_path_buf(),
+        }),
+    }
+}
+
+/// Hyper-threads share the units that multiply: more threads than cores are slower.
+fn physical_cores() -> u32 {
+    let threads = thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    let two_a_core = std::fs::read_to_string("/sys/devices/system/cpu/smt/active")
+        .is_ok_and(|active| active.trim() == "1");
+    if two_a_core {
+        threads.div_ceil(2)
+    } else {
+        threads
+    }
+}

@@ -1,0 +1,104 @@
+//! The text that a sequence has generated so far, and whether a stop text is in it.
+
+/// Bytes generated so far. Tokens may end inside a character, so bytes are what is kept; stop
+/// texts are looked for in the bytes, which UTF-8 allows.
+#[derive(Debug)]
+pub(super) struct Output {
+    bytes: Vec<u8>,
+    stop: &'static [&'static str],
+}
+
+impl Output {
+    pub(super) fn new(stop: &'static [&'static str]) -> Self {
+        Self {
+            bytes: Vec::new(),
+            stop,
+        }
+    }
+
+    /// Appends the bytes of one token. True once a stop text is complete: the output then ends
+    /// with the stop text that was complete first.
+    pub(super) fn push(&mut self, piece: &[u8]) -> bool {
+        let before = self.bytes.len();
+        self.bytes.extend_from_slice(piece);
+        let end = self
+            .stop
+            .iter()
+            .filter_map(|stop| self.first_end_of(stop.as_bytes(), before))
+            .min();
+        if let Some(end) = end {
+            self.bytes.truncate(end);
+        }
+        end.is_some()
+    }
+
+    /// The text. A character that was never completed is left out.
+    pub(super) fn into_text(mut self) -> String {
+        if let Err(error) = std::str::from_utf8(&self.bytes)
+            && error.error_len().is_none()
+        {
+            self.bytes.truncate(error.valid_up_to());
+        }
+        String::from_utf8(self.bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+
+    /// Where the first `stop` that ends after the byte `before` ends.
+    fn first_end_of(&self, stop: &[u8], before: usize) -> Option<usize> {
+        if stop.is_empty() {
+            return None;
+        }
+        let from = before.saturating_sub(stop.len() - 1);
+        self.bytes[from..]
+            .windows(stop.len())
+            .position(|window| window == stop)
+            .map(|at| from + at + stop.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const STOP: &[&str] = &["</a>", "é!", ""];
+
+    fn feed(pieces: &[&[u8]]) -> (String, bool) {
+        let mut output = Output::new(STOP);
+        let stopped = pieces.iter().any(|piece| output.push(piece));
+        (output.into_text(), stopped)
+    }
+
+    #[test]
+    fn stops_where_the_first_stop_text_ends() {
+        let table: &[(&[&[u8]], &str, bool)] = &[
+            (&[b"plain"], "plain", false),
+            (&[b"x</a>y"], "x</a>", true),
+            (&[b"x<", b"/", b"a", b"> y"], "x</a>", true),
+            (&[b"caf\xc3", b"\xa9", b"! and </a>"], "café!", true),
+            (&[b"caf\xc3"], "caf", false),
+            (&[b"a\xffb"], "a\u{fffd}b", false),
+            (&[b"</a> caf\xc3\xa9!"], "</a>", true),
+        ];
+        for (pieces, text, stopped) in table {
+            assert_eq!(feed(pieces), ((*text).to_owned(), *stopped), "{pieces:?}");
+        }
+    }
+
+    proptest! {
+        /// How the text is cut into tokens changes nothing.
+        #[test]
+        fn cuts_do_not_matter(text in "[ab</>é!]{0,24}", cuts in prop::collection::vec(any::<bool>(), 64)) {
+            let bytes = text.as_bytes();
+            let mut pieces = vec![Vec::new()];
+            for (byte, cut) in bytes.iter().zip(&cuts) {
+                if *cut {
+                    pieces.push(Vec::new());
+                }
+                pieces.last_mut().unwrap().push(*byte);
+            }
+            let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(feed(&pieces), feed(&[bytes]));
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What the in-process model has done and is doing.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What a [`LocalModel`](crate::LocalModel) has done since it was opened, and what it is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalStats {
+    /// Generations that wait for a slot, as of the engine's last turn.
+    pub waiting: u64,
+    /// Generations that have a slot, as of the engine's last turn.
+    pub running: u64,
+    /// Generations answered with a text.
+    pub finished: u64,
+    /// Generations that ended because nobody waited for them any more.
+    pub dropped: u64,
+    /// Times a speculative generation lost its slot to an authoritative one.
+    pub evicted: u64,
+    /// Prompt tokens computed.
+    pub prefilled_tokens: u64,
+    /// Prompt tokens that were found in the KV cache instead.
+    pub reused_tokens: u64,
+    /// Tokens generated, thrown-away ones included.
+    pub generated_tokens: u64,
+    /// Calls of the model that generated them; fewer, where sequences shared a call.
+    pub decode_calls: u64,
+}
+
+/// The same, as the engine counts.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) waiting: AtomicU64,
+    pub(super) running: AtomicU64,
+    pub(super) finished: AtomicU64,
+    pub(super) dropped: AtomicU64,
+    pub(super) evicted: AtomicU64,
+    pub(super) prefilled_tokens: AtomicU64,
+    pub(super) reused_tokens: AtomicU64,
+    pub(super) generated_tokens: AtomicU64,
+    pub(super) decode_calls: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn stats(&self) -> LocalStats {
+        LocalStats {
+            waiting: self.waiting.load(Relaxed),
+            running: self.running.load(Relaxed),
+            finished: self.finished.load(Relaxed),
+            dropped: self.dropped.load(Relaxed),
+            evicted: self.evicted.load(Relaxed),
+            prefilled_tokens: self.prefilled_tokens.load(Relaxed),
+            reused_tokens: self.reused_tokens.load(Relaxed),
+            generated_tokens: self.generated_tokens.load(Relaxed),
+            decode_calls: self.decode_calls.load(Relaxed),
+        }
+    }
+}
