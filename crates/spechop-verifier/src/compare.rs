@@ -1,0 +1,225 @@
+//! The order of the rules.
+
+use crate::overlap::{LENGTH_MIN, Overlap, Scores};
+use crate::tokens::{Kind, Token};
+use crate::{
+    Mode, Rule, dates, frames, lists, names, overlap, places, polarity, reason, refusal, spelling,
+    tokens,
+};
+
+/// One text, read once.
+pub(crate) struct Reading {
+    /// Everything, dates and numbers folded.
+    pub(crate) tokens: Vec<Token>,
+    /// The answer itself: without the sentence around it and without parentheses.
+    answer: Vec<Token>,
+    /// What stood in parentheses.
+    asides: Vec<Token>,
+    /// The relation that the sentence named: "born", "directed".
+    relation: Option<String>,
+}
+
+impl Reading {
+    fn new(text: &str) -> Self {
+        let tokens = dates::fold(&tokens::tokens(text));
+        let (rest, relation) = frames::strip(&tokens);
+        let (mut answer, mut asides) = (Vec::new(), Vec::new());
+        let mut depth = 0_usize;
+        for token in rest {
+            if token.is_mark("(") {
+                depth += 1;
+            } else if token.is_mark(")") {
+                depth = depth.saturating_sub(1);
+            } else if depth > 0 {
+                asides.push(token.clone());
+            } else {
+                answer.push(token.clone());
+            }
+        }
+        if words(&answer).is_empty() {
+            answer = std::mem::take(&mut asides);
+        }
+        // "A Bug's Life" loses its article, "Vitamin A" does not.
+        let article = |token: &Token| token.is_any(&["a", "an", "the"]);
+        if answer.len() > 1 && article(&answer[0]) {
+            answer.remove(0);
+        }
+        Self {
+            answer,
+            asides,
+            relation: relation.map(str::to_owned),
+            tokens,
+        }
+    }
+}
+
+/// The rule that decides, and the scores.
+pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
+    let o = Reading::new(observed);
+    let g = Reading::new(guess);
+    let scores = overlap::scores(&o.tokens, &g.tokens);
+    if words(&o.tokens).is_empty() || words(&g.tokens).is_empty() {
+        return (Rule::Empty, scores);
+    }
+    if refusal::is_refusal(observed) || refusal::is_refusal(guess) {
+        return (Rule::Refusal, scores);
+    }
+    if mode == Mode::Exact {
+        let equal = observed.trim() == guess.trim();
+        return (if equal { Rule::Equal } else { Rule::Different }, scores);
+    }
+    if observed.trim() == guess.trim() || words(&o.tokens) == words(&g.tokens) {
+        return (Rule::Equal, scores);
+    }
+    if refusal::is_hedge(observed) || refusal::is_hedge(guess) {
+        return (Rule::Hedge, scores);
+    }
+    if let Some(rule) = decided_by_polarity(&o, &g) {
+        return (rule, scores);
+    }
+    if let Some(rule) = accept(&o, &g) {
+        return (rule, scores);
+    }
+    if let Some(rule) = accept(&o, &g).or_else(|| accept_respelled(observed, guess, &o, &g)) {
+        return (rule, scores);
+    }
+    (reason::difference(&o, &g), scores)
+}
+
+/// Yes and no decide before anything else; a text that is neither is no answer to the other's
+/// question.
+fn decided_by_polarity(o: &Reading, g: &Reading) -> Option<Rule> {
+    match (polarity::of(&o.tokens), polarity::of(&g.tokens)) {
+        (None, None) => None,
+        (Some(o), Some(g)) if o.yes == g.yes && o.clear && g.clear && (o.bare || g.bare) => {
+            Some(Rule::Containment)
+        }
+        _ => Some(Rule::Polarity),
+    }
+}
+
+/// "Müller" folds to "muller", and "Mueller" is the same name. One side at a time is respelled,
+/// since the other may be written either way.
+fn accept_respelled(observed: &str, guess: &str, o: &Reading, g: &Reading) -> Option<Rule> {
+    let respelled = |text| spelling::without_umlauts(text).map(|text| Reading::new(&text));
+    respelled(observed)
+        .and_then(|o| accept(&o, g))
+        .or_else(|| respelled(guess).and_then(|g| accept(o, &g)))
+}
+
+/// The rule that accepts, if one does. Every way through here names what may differ.
+fn accept(o: &Reading, g: &Reading) -> Option<Rule> {
+    if !asides_agree(o, g) || !relations_agree(o, g) {
+        return None;
+    }
+    if lists::same_items(&o.answer, &g.answer) {
+        return Some(Rule::List);
+    }
+    let surname_first = |a: &Reading, b: &Reading| {
+        names::uninverted(&a.answer).is_some_and(|name| words(&name) == words(&b.answer))
+    };
+    if surname_first(o, g) || surname_first(g, o) {
+        return Some(Rule::Name);
+    }
+    let (o, g) = (places::locate(&o.answer), places::locate(&g.answer));
+    if !places::compatible(&o, &g) {
+        return None;
+    }
+    let (o, g) = (without_marks(o.name), without_marks(g.name));
+    let (o, g) = (names::untitle(&o), names::untitle(&g));
+    if !ranks_agree(&o, &g) {
+        return None;
+    }
+    let (o, g) = (o.name, g.name);
+    if o == g {
+        return Some(Rule::Containment);
+    }
+    if joined_alike(o, g) {
+        return Some(Rule::Equal);
+    }
+    if names::initials_agree(o, g) {
+        return Some(Rule::Name);
+    }
+    if places::same_region(o, g) {
+        return Some(Rule::Place);
+    }
+    if length(o).min(length(g)) < LENGTH_MIN {
+        return None;
+    }
+    match overlap::overlap(o, g) {
+        Overlap::Contained => Some(Rule::Containment),
+        Overlap::Covered => Some(Rule::Coverage),
+        Overlap::Alike => Some(Rule::Jaccard),
+        Overlap::Apart => None,
+    }
+}
+
+/// A remark in parentheses may be missing, but not contradict the other, and what it adds must not
+/// be a number, a negation or a generation: `King Kong (1933 film)` is said because there are two.
+fn asides_agree(o: &Reading, g: &Reading) -> bool {
+    let (a, b) = (words(&o.asides), words(&g.asides));
+    let harmless = |asides: &[&Token], other: &Reading| {
+        asides.iter().all(|token| {
+            let says = matches!(token.kind, Kind::Number | Kind::Date)
+                || polarity::negates(token)
+                || reason::is_generation(token)
+                || reason::is_direction(token);
+            !says || other.tokens.contains(token)
+        })
+    };
+    match (a.is_empty(), b.is_empty()) {
+        (true, _) => harmless(&b, o),
+        (_, true) => harmless(&a, g),
+        _ => a == b,
+    }
+}
+
+/// "born in Paris" may be "Paris", never "died in Paris".
+fn relations_agree(o: &Reading, g: &Reading) -> bool {
+    o.relation.is_none() || g.relation.is_none() || o.relation == g.relation
+}
+
+fn ranks_agree(o: &names::Untitled<'_>, g: &names::Untitled<'_>) -> bool {
+    o.rank.is_none() || g.rank.is_none() || o.rank == g.rank
+}
+
+/// `Wal-Mart` and `Walmart`: the same letters, cut otherwise. Numbers must be cut alike.
+fn joined_alike(a: &[Token], b: &[Token]) -> bool {
+    let words_only = a
+        .iter()
+        .chain(b)
+        .all(|token| matches!(token.kind, Kind::Word | Kind::Initials));
+    let joined =
+        |tokens: &[Token]| -> String { tokens.iter().map(|token| token.text.as_str()).collect() };
+    words_only && length(a) >= LENGTH_MIN && joined(a) == joined(b)
+}
+
+/// Do both answers have the same name, so that only what stands around it differs?
+pub(crate) fn same_name(o: &Reading, g: &Reading) -> bool {
+    let name = |reading: &Reading| {
+        let words = without_marks(places::locate(&reading.answer).name);
+        names::untitle(&words).name.to_vec()
+    };
+    name(o) == name(g)
+}
+
+/// Is one of the answers too short for anything but equality?
+pub(crate) fn too_short(o: &Reading, g: &Reading) -> bool {
+    length(&o.answer).min(length(&g.answer)) < LENGTH_MIN
+}
+
+/// Characters of the text, spaces between words included.
+fn length(tokens: &[Token]) -> usize {
+    let words = words(tokens);
+    let letters: usize = words.iter().map(|t| t.text.chars().count()).sum();
+    letters + words.len().saturating_sub(1)
+}
+
+fn without_marks(tokens: &[Token]) -> Vec<Token> {
+    words(tokens).into_iter().cloned().collect()
+}
+
+/// Words without marks.
+fn words(tokens: &[Token]) -> Vec<&Token> {
+    tokens.iter().filter(|t| t.kind != Kind::Mark).collect()
+}

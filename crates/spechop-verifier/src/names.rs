@@ -1,0 +1,107 @@
+//! Names of people: titles, roles, post-nominals, initials, "Surname, Given".
+
+use crate::tokens::{Kind, Token};
+
+/// Titles that may go without a word lost: nobody else has the name without them.
+const CIVIL: &[&str] = &[
+    "sir", "dame", "doctor", "professor", "reverend", "pope", "president", "general", "colonel",
+    "captain", "major", "admiral", "lieutenant", "sergeant", "cardinal", "archbishop", "bishop",
+    "senator", "governor", "saint", "justice", "judge", "marshal", "chancellor", "film",
+    "director", "filmmaker", "actor", "actress", "singer", "songwriter", "author", "writer",
+    "novelist", "poet", "composer", "producer", "screenwriter", "musician", "rapper", "painter",
+    "politician", "footballer",
+];
+
+/// Titles that may be missing, but not be another one: Prince Arthur is not Princess Arthur.
+/// `Mrs`, `Lady` and `Lord` are in neither table: Mrs John Smith is not John Smith.
+const RANKS: &[&str] = &[
+    "king", "queen", "prince", "princess", "emperor", "empress", "duke", "duchess", "count",
+    "countess", "baron", "baroness", "sultan", "tsar", "mr", "ms", "miss",
+];
+
+const POST_NOMINALS: &[&str] = &[
+    "phd", "obe", "mbe", "cbe", "kbe", "dbe", "esq", "inc", "ltd", "llc", "plc", "gmbh",
+];
+
+/// Fewest tokens that a name keeps when a title goes: "King Kong" is not "Kong", nor "Dr. No" "No".
+const NAME_TOKENS_MIN: usize = 2;
+
+/// A name without its titles.
+pub(crate) struct Untitled<'a> {
+    pub(crate) name: &'a [Token],
+    /// The rank that went, if one did.
+    pub(crate) rank: Option<&'a str>,
+}
+
+/// Takes titles, roles and post-nominals off a name.
+pub(crate) fn untitle(mut name: &[Token]) -> Untitled<'_> {
+    let mut rank = None;
+    while let [first, rest @ ..] = name {
+        let next_is_name = rest
+            .first()
+            .is_some_and(|next| next.kind != Kind::Mark && !next.is_any(&["of", "and", "or", "the"]));
+        if rest.len() < NAME_TOKENS_MIN || !next_is_name {
+            break;
+        }
+        if first.is_any(RANKS) && rank.is_none() {
+            rank = Some(first.text.as_str());
+        } else if !first.is_any(CIVIL) {
+            break;
+        }
+        name = rest;
+    }
+    while let [rest @ .., last] = name {
+        if !last.is_any(POST_NOMINALS) || rest.is_empty() {
+            break;
+        }
+        name = rest;
+    }
+    Untitled { name, rank }
+}
+
+/// Are these two writings of one name, where one spells out what the other gives as initials?
+/// One initial needs two words that are equal, so `J. Smith` is nobody in particular.
+pub(crate) fn initials_agree(a: &[Token], b: &[Token]) -> bool {
+    let (mut i, mut j, mut words, mut letters) = (0, 0, 0, 0);
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        if x == y {
+            words += usize::from(x.text.len() > 1);
+            (i, j) = (i + 1, j + 1);
+        } else if let Some(used) = spelled_out(x, &b[j..]) {
+            letters += used;
+            (i, j) = (i + 1, j + used);
+        } else if let Some(used) = spelled_out(y, &a[i..]) {
+            letters += used;
+            (i, j) = (i + used, j + 1);
+        } else {
+            return false;
+        }
+    }
+    let surname = matches!((a.last(), b.last()), (Some(x), Some(y)) if x == y && x.text.len() > 1);
+    i == a.len() && j == b.len() && surname && (words >= 2 || letters >= 2)
+}
+
+/// How many of `words` the initials stand for.
+fn spelled_out(initials: &Token, words: &[Token]) -> Option<usize> {
+    let letter = initials.kind == Kind::Initials
+        || initials.kind == Kind::Word && initials.text.chars().count() == 1;
+    let count = initials.text.chars().count();
+    let words = words.get(..count)?;
+    let spelled = initials.text.chars().zip(words).all(|(letter, word)| {
+        word.kind == Kind::Word && word.text.len() > 1 && word.text.starts_with(letter)
+    });
+    (letter && spelled).then_some(count)
+}
+
+/// `Smith, John` as `John Smith`; nothing where there is not exactly one comma.
+pub(crate) fn uninverted(tokens: &[Token]) -> Option<Vec<Token>> {
+    let at = tokens.iter().position(|token| token.is_mark(","))?;
+    let (family, given) = (&tokens[..at], &tokens[at + 1..]);
+    let simple = |part: &[Token]| {
+        !part.is_empty()
+            && part
+                .iter()
+                .all(|token| matches!(token.kind, Kind::Word | Kind::Initials))
+    };
+    (simple(family) && simple(given)).then(|| [given, family].concat())
+}

@@ -1,0 +1,167 @@
+//! Places that say where they lie: "Teaneck, New Jersey".
+//!
+//! A comma makes a place more exact or goes on with a list. Only a table can tell, so only regions
+//! of the table are read as "lies in". Its file says what it holds.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use crate::tokens::{Kind, Token};
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("../data/places.tsv")));
+
+/// Words for a state before its name. Where both names are used by different states, none is taken.
+const FORMS: &[&str] = &[
+    "country of", "nation of", "state of", "republic of", "federal republic of", "kingdom of",
+];
+
+/// States whose formal name is another state's, or another age's.
+const FORM_MATTERS: &[&str] = &["china", "congo", "korea", "ireland", "israel", "vietnam", "sudan"];
+
+/// How large a region is; only a larger one may follow a smaller one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Extent {
+    County,
+    State,
+    Nation,
+    Country,
+}
+
+#[derive(Default)]
+struct Table {
+    /// The smallest extent of a name: Georgia is a state before it is a country.
+    regions: HashMap<&'static str, Extent>,
+    cities: HashMap<&'static str, Vec<&'static str>>,
+    namesakes: HashSet<&'static str>,
+    aliases: HashMap<&'static str, &'static str>,
+    codes: HashMap<&'static str, &'static str>,
+}
+
+impl Table {
+    fn parse(text: &'static str) -> Self {
+        let mut table = Self::default();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let mut fields = line.split('\t');
+            let (kind, name) = (fields.next().unwrap_or(""), fields.next().unwrap_or(""));
+            let more = fields.next().unwrap_or("");
+            let extent = match kind {
+                "county" => Extent::County,
+                "state" => Extent::State,
+                "nation" => Extent::Nation,
+                "country" => Extent::Country,
+                "city" => {
+                    table.cities.insert(name, more.split(',').collect());
+                    continue;
+                }
+                "namesake" => {
+                    table.namesakes.insert(name);
+                    continue;
+                }
+                "alias" => {
+                    table.aliases.insert(name, more);
+                    continue;
+                }
+                "code" => {
+                    table.codes.insert(name, more);
+                    continue;
+                }
+                _ => continue,
+            };
+            table.regions.entry(name).or_insert(extent);
+        }
+        table
+    }
+}
+
+/// A text cut into a name and the regions that it is said to lie in, nearest first.
+#[derive(Debug, Default)]
+pub(crate) struct Placed<'a> {
+    pub(crate) name: &'a [Token],
+    pub(crate) within: Vec<&'static str>,
+}
+
+/// Cuts the regions off the end of a text. Where the table does not know them, or where the text
+/// is rather a list ("France, Germany"), nothing is cut.
+pub(crate) fn locate(tokens: &[Token]) -> Placed<'_> {
+    let mut name = tokens;
+    let mut within = Vec::new();
+    let mut smallest = None;
+    while let Some(comma) = name.iter().rposition(|token| token.is_mark(",")) {
+        let part = text_of(&name[comma + 1..]);
+        let code = TABLE.codes.get(part.as_str()).copied();
+        let Some((&region, &extent)) = TABLE
+            .regions
+            .get_key_value(code.unwrap_or_else(|| alias(&part)))
+        else {
+            break;
+        };
+        if smallest.is_some_and(|smallest| extent >= smallest) {
+            break;
+        }
+        smallest = Some(extent);
+        within.insert(0, region);
+        name = &name[..comma];
+    }
+    let head = text_of(name);
+    let peer = TABLE.regions.get(alias(&head)).is_some_and(|extent| {
+        smallest.is_some_and(|smallest| *extent >= smallest) && !within.contains(&head.as_str())
+    });
+    if peer || head.is_empty() {
+        return Placed {
+            name: tokens,
+            within: Vec::new(),
+        };
+    }
+    Placed { name, within }
+}
+
+/// May two places of one name be one place? Regions must not contradict each other; a bare name
+/// means the well-known place of that name.
+pub(crate) fn compatible(a: &Placed<'_>, b: &Placed<'_>) -> bool {
+    let (fewer, more) = if a.within.len() <= b.within.len() {
+        (a, b)
+    } else {
+        (b, a)
+    };
+    if !fewer.within.is_empty() || more.within.is_empty() {
+        return fewer.within.iter().all(|region| more.within.contains(region));
+    }
+    let name = text_of(fewer.name);
+    let name = alias(&name);
+    let meant = TABLE.cities.get(name);
+    !TABLE.namesakes.contains(name)
+        && meant.is_none_or(|meant| more.within.iter().all(|region| meant.contains(region)))
+}
+
+/// Are these two names of one region or city?
+pub(crate) fn same_region(a: &[Token], b: &[Token]) -> bool {
+    let known = |name: &str| TABLE.regions.contains_key(name) || TABLE.cities.contains_key(name);
+    let (a, b) = (text_of(a), text_of(b));
+    let a = plain_form(alias(&a));
+    a == plain_form(alias(&b)) && known(a)
+}
+
+/// The name of a state without the word for what kind of state it is.
+fn plain_form(name: &str) -> &str {
+    FORMS
+        .iter()
+        .find_map(|form| name.strip_prefix(form)?.strip_prefix(' '))
+        .map(|rest| rest.strip_prefix("the ").unwrap_or(rest))
+        .filter(|rest| TABLE.regions.contains_key(rest) && !FORM_MATTERS.contains(rest))
+        .unwrap_or(name)
+}
+
+fn alias(name: &str) -> &str {
+    TABLE.aliases.get(name).copied().unwrap_or(name)
+}
+
+/// The words of a name without its article.
+fn text_of(tokens: &[Token]) -> String {
+    let words: Vec<&str> = tokens
+        .iter()
+        .enumerate()
+        .filter(|(at, token)| token.kind != Kind::Mark && !(*at == 0 && token.is("the")))
+        .map(|(_, token)| token.text.as_str())
+        .collect();
+    words.join(" ")
+}

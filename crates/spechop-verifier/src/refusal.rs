@@ -1,0 +1,147 @@
+//! Texts that answer nothing, and texts that do not stand by their answer.
+
+use spechop_types::canonical;
+
+/// The whole text, folded.
+const WHOLE: &[&str] = &[
+    "unknown", "none", "null", "nil", "na", "n a", "nothing", "tbd", "unclear", "undetermined",
+    "unspecified", "unanswerable", "idk", "sorry", "no idea", "no answer", "no result",
+    "no results", "nobody knows", "not known", "not found", "unsure", "uncertain", "not applicable",
+    "no one knows", "information unavailable", "unavailable", "unidentified", "undisclosed",
+    "the unknown", "it depends",
+];
+
+/// Anywhere in the folded text, as whole words.
+const ANYWHERE: &[&str] = &[
+    "do not know", "dont know", "does not know", "doesnt know", "not available", "not specified",
+    "not mentioned", "not stated", "not provided", "not given", "not found in", "not listed",
+    "not publicly known", "not clear", "not sure", "not certain", "not disclosed", "not indicated",
+    "not explicitly", "no information", "no relevant", "no data", "no answer", "no mention",
+    "no record of", "not enough information", "not enough context", "insufficient information",
+    "insufficient data", "insufficient context", "cannot be determined", "can not be determined",
+    "cant be determined", "cannot be found", "could not be found", "could not find",
+    "couldnt find", "could not determine", "cannot determine", "cannot find", "cannot answer",
+    "cant answer", "cannot provide", "cant provide", "cannot say", "unable to", "is unknown",
+    "are unknown", "was unknown", "is not known", "are not known", "was not known",
+    "remains unknown", "remain unknown", "is unclear", "remains unclear", "does not mention",
+    "do not mention", "does not say", "does not state", "does not specify", "does not provide",
+    "do not provide", "does not contain", "do not contain", "doesnt mention", "doesnt say",
+    "doesnt specify", "doesnt contain", "dont have", "do not have", "did not find", "as an ai",
+    "hard to say", "difficult to say", "not in the passage", "not in the passages",
+    "not in the text", "not in the context", "need more information", "im sorry but",
+    "i am sorry but",
+];
+
+/// At the start of the folded text, as whole words.
+const LEADING: &[&str] = &[
+    "unknown date", "unknown year", "unknown person", "unknown place", "unknown location",
+    "unknown author", "unknown director", "unknown answer", "unknown at", "unknown to",
+    "unknown but", "there is no information", "there is no record", "there is no evidence",
+    "there is no mention", "there is no relevant", "there is no answer", "there is no data",
+    "there is no direct", "there is no specific", "i cannot", "i cant", "i have no",
+];
+
+/// At the start, or after a comma or a parenthesis.
+const DOUBTS: &[&str] = &[
+    "maybe", "perhaps", "possibly", "probably", "presumably", "likely", "most likely",
+    "allegedly", "reportedly", "supposedly", "might be", "may be", "could be", "it might be",
+    "it may be", "it could be",
+];
+
+/// Doubt in the first person, anywhere.
+const DOUBTS_ANYWHERE: &[&str] = &[
+    "i think", "i believe", "i guess", "i suppose", "i assume", "if i recall", "if i remember",
+    "my guess", "best guess", "is probably", "was probably", "is possibly", "was possibly",
+    "is likely", "was likely", "might have been", "may have been",
+];
+
+/// Does the text refuse to answer, or say that there is no answer?
+pub(crate) fn is_refusal(text: &str) -> bool {
+    let folded = canonical(text);
+    WHOLE.contains(&folded.as_str())
+        || holds_any(&folded, ANYWHERE)
+        || starts_with_any(&folded, LEADING)
+        || starts_before_mark(text, "unknown")
+}
+
+/// Does the text offer an answer without standing by it?
+pub(crate) fn is_hedge(text: &str) -> bool {
+    holds_any(&canonical(text), DOUBTS_ANYWHERE)
+        || text
+            .split([',', '(', ';', ':'])
+            .any(|part| starts_with_any(&canonical(part), DOUBTS))
+}
+
+/// `Unknown (possibly 1990)` refuses, `Unknown Pleasures` is an album.
+fn starts_before_mark(text: &str, word: &str) -> bool {
+    text.split_once([',', '(', ';', ':', '.', '-', '–', '—'])
+        .is_some_and(|(start, _)| canonical(start) == word)
+}
+
+fn holds_any(folded: &str, phrases: &[&str]) -> bool {
+    phrases.iter().any(|phrase| {
+        folded.match_indices(phrase).any(|(at, _)| {
+            let (before, after) = (&folded[..at], &folded[at + phrase.len()..]);
+            (before.is_empty() || before.ends_with(' '))
+                && (after.is_empty() || after.starts_with(' '))
+        })
+    })
+}
+
+fn starts_with_any(folded: &str, phrases: &[&str]) -> bool {
+    phrases.iter().any(|phrase| {
+        folded
+            .strip_prefix(phrase)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_hedge, is_refusal};
+
+    #[test]
+    fn refusals() {
+        for text in [
+            "I don't know.",
+            "N/A",
+            "Unknown",
+            "Unknown (possibly 1990)",
+            "The director is not mentioned in the passages.",
+            "No relevant information found",
+            "There is no information about this.",
+            "It cannot be determined from the text",
+            "none",
+        ] {
+            assert!(is_refusal(text), "{text:?}");
+        }
+        for text in [
+            "Unknown Pleasures",
+            "The Unknown Soldier",
+            "No",
+            "No Country for Old Men",
+            "Nonesuch Records",
+            "Nanaimo",
+            "There Is No Evil",
+            "",
+        ] {
+            assert!(!is_refusal(text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn hedges() {
+        for text in [
+            "Maybe Paris",
+            "Paris, probably",
+            "Paris (possibly)",
+            "I think it was Paris",
+            "It was probably Paris",
+        ] {
+            assert!(is_hedge(text), "{text:?}");
+        }
+        for text in ["Paris", "Mayberry", "Maybelline"] {
+            assert!(!is_hedge(text), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! A text as tokens: words folded by [`canonical`], numbers by value, and the few marks that carry
+//! meaning. Everything after this step compares tokens, never characters.
+
+use spechop_types::canonical;
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+use crate::{numbers, spelling};
+
+/// What a token is. Words and initials compare as equals; everything else only with its own kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A folded word.
+    Word,
+    /// One or more dotted initials: `j`, `jrr`.
+    Initials,
+    /// A plain decimal number without separators; see [`numbers`].
+    Number,
+    /// A day, month or year-month; see [`crate::dates`].
+    Date,
+    /// `,` `(` `)` `/` `;` or `:`.
+    Mark,
+}
+
+/// One unit of comparison.
+#[derive(Clone, Debug)]
+pub(crate) struct Token {
+    pub(crate) text: String,
+    pub(crate) kind: Kind,
+}
+
+impl Token {
+    pub(crate) fn new(text: impl Into<String>, kind: Kind) -> Self {
+        Self {
+            text: text.into(),
+            kind,
+        }
+    }
+
+    pub(crate) fn word(text: impl Into<String>) -> Self {
+        Self::new(text, Kind::Word)
+    }
+
+    /// Is this the word `word`?
+    pub(crate) fn is(&self, word: &str) -> bool {
+        self.kind == Kind::Word && self.text == word
+    }
+
+    /// Is this one of `words`?
+    pub(crate) fn is_any(&self, words: &[&str]) -> bool {
+        self.kind == Kind::Word && words.contains(&self.text.as_str())
+    }
+
+    /// Is this the mark `mark`?
+    pub(crate) fn is_mark(&self, mark: &str) -> bool {
+        self.kind == Kind::Mark && self.text == mark
+    }
+}
+
+impl PartialEq for Token {
+    fn eq(&self, other: &Self) -> bool {
+        let class = |kind| match kind {
+            Kind::Initials => Kind::Word,
+            kind => kind,
+        };
+        class(self.kind) == class(other.kind) && self.text == other.text
+    }
+}
+
+/// Cuts a text into tokens. Numbers are single values here; [`crate::dates::fold`] joins dates.
+pub(crate) fn tokens(text: &str) -> Vec<Token> {
+    // A narrow or non-breaking space between digits groups them; NFKC would make it a plain one.
+    let grouped = text.replace(['\u{a0}', '\u{202f}', '\u{2009}'], "'");
+    let chars: Vec<char> = grouped.nfkc().collect();
+    let mut scan = Scan {
+        chars: &chars,
+        at: 0,
+        currency: None,
+        out: Vec::new(),
+    };
+    while scan.at < chars.len() {
+        scan.step();
+    }
+    scan.flush_currency();
+    numbers::fold(spelling::fold(join_initials(scan.out)))
+}
+
+struct Scan<'a> {
+    chars: &'a [char],
+    at: usize,
+    /// A currency sign goes before its number but means what the word after it means.
+    currency: Option<&'static str>,
+    out: Vec<Token>,
+}
+
+impl Scan<'_> {
+    fn peek(&self, ahead: usize) -> Option<char> {
+        self.chars.get(self.at + ahead).copied()
+    }
+
+    fn step(&mut self) {
+        let Some(c) = self.peek(0) else { return };
+        let negative = matches!(c, '-' | '−')
+            && self.peek(1).is_some_and(|c| c.is_ascii_digit())
+            && self.starts_here();
+        if c.is_ascii_digit() || negative {
+            self.number(negative);
+        } else if in_word(c) {
+            self.word();
+        } else {
+            self.mark(c);
+            self.at += 1;
+        }
+    }
+
+    /// Does nothing but space or an opening mark stand before this place?
+    fn starts_here(&self) -> bool {
+        match self.at.checked_sub(1).map(|before| self.chars[before]) {
+            None => true,
+            Some(c) if c.is_whitespace() => {
+                // "1990 -1995" is a range, not a negative number.
+                !matches!(self.out.last(), Some(last) if last.kind == Kind::Number)
+            }
+            Some(c) => matches!(c, '(' | '[' | '"' | '“' | '$' | '€' | '£'),
+        }
+    }
+
+    fn number(&mut self, negative: bool) {
+        if negative {
+            self.at += 1;
+        }
+        let (value, used) = numbers::scan(&self.chars[self.at..]);
+        self.at += used;
+        // Letters glued to the digits: an ordinal, a decade, a unit, or a name like "3D".
+        let mut end = self.at;
+        if matches!(self.peek(0), Some('\'' | '’')) && self.peek(1) == Some('s') {
+            end += 1;
+        }
+        while self.chars.get(end).is_some_and(|c| c.is_alphanumeric()) {
+            end += 1;
+        }
+        let tail = canonical(&self.chars[self.at..end].iter().collect::<String>());
+        self.at = end;
+        let value = if negative { format!("-{value}") } else { value };
+        if tail.is_empty() || numbers::is_unit(&tail) {
+            self.out.push(Token::new(value, Kind::Number));
+            if !tail.is_empty() {
+                self.out.push(Token::word(tail));
+            }
+        } else {
+            self.out.push(Token::word(value + &tail));
+        }
+    }
+
+    fn word(&mut self) {
+        let start = self.at;
+        while let Some(c) = self.peek(0) {
+            let inner = matches!(c, '\'' | '’' | '‘' | 'ʼ' | '`' | '.')
+                && self.peek(1).is_some_and(char::is_alphabetic);
+            if !in_word(c) && !inner {
+                break;
+            }
+            self.at += 1;
+        }
+        let raw: String = self.chars[start..self.at].iter().collect();
+        let dotted = self.peek(0) == Some('.') || raw.contains('.');
+        let single = raw.split('.').all(|part| part.chars().count() == 1);
+        let kind = if dotted && single {
+            Kind::Initials
+        } else {
+            Kind::Word
+        };
+        let folded = canonical(&raw);
+        let short = folded.chars().count() <= 2;
+        for word in folded.split(' ').filter(|word| !word.is_empty()) {
+            self.out.push(Token::new(word, kind));
+        }
+        // "C++", "C#", "A-": signs that canonical text loses, and that make another name.
+        let ends = |c: Option<char>| !c.is_some_and(|c| in_word(c) || matches!(c, '-' | '#'));
+        while short && matches!(self.peek(0), Some('+' | '#' | '-' | '−')) && {
+            let mut rest = self.chars[self.at..]
+                .iter()
+                .skip_while(|c| matches!(c, '+' | '#' | '-' | '−'));
+            ends(rest.next().copied())
+        } {
+            let name = match self.peek(0) {
+                Some('+') => "plus",
+                Some('#') => "sharp",
+                _ => "minus",
+            };
+            self.out.push(Token::word(name));
+            self.at += 1;
+        }
+    }
+
+    fn mark(&mut self, c: char) {
+        match c {
+            '&' => self.out.push(Token::word("and")),
+            '%' => self.out.push(Token::word("percent")),
+            '$' => self.currency = Some("dollars"),
+            '€' => self.currency = Some("euros"),
+            '£' => self.currency = Some("pounds"),
+            '¥' => self.currency = Some("yen"),
+            ',' | '(' | ')' | '/' | ';' | ':' => {
+                self.flush_currency();
+                self.out.push(Token::new(c.to_string(), Kind::Mark));
+            }
+            '[' | '{' => self.out.push(Token::new("(", Kind::Mark)),
+            ']' | '}' => self.out.push(Token::new(")", Kind::Mark)),
+            '|' => self.out.push(Token::new("/", Kind::Mark)),
+            // Signs that turn a number or a note into another one.
+            '<' | '>' | '≤' | '≥' | '≠' | '±' | '√' | '♭' | '♯' => {
+                self.out.push(Token::word(c));
+            }
+            // A dash between numbers is a range, between words it only joins.
+            '-' | '–' | '—' | '−' => {
+                let after = self.chars[self.at + 1..]
+                    .iter()
+                    .find(|c| !c.is_whitespace());
+                let between_numbers = matches!(self.out.last(), Some(t) if t.kind == Kind::Number)
+                    && after.is_some_and(char::is_ascii_digit);
+                if between_numbers {
+                    self.out.push(Token::word("to"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn flush_currency(&mut self) {
+        if let Some(currency) = self.currency.take() {
+            self.out.push(Token::word(currency));
+        }
+    }
+}
+
+fn in_word(c: char) -> bool {
+    c.is_alphanumeric() || is_combining_mark(c)
+}
+
+/// Writes neighbouring initials as one token: `J. R. R.`, `J.R.R.` and `J R R` are `jrr`.
+fn join_initials(tokens: Vec<Token>) -> Vec<Token> {
+    let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
+    // Whether the last token grew from single letters, dotted or not.
+    let mut open = false;
+    for token in tokens {
+        let letters = token.kind == Kind::Initials
+            || token.kind == Kind::Word && token.text.len() == 1 && !token.is("a");
+        match out.last_mut() {
+            Some(last) if open && letters => {
+                last.text.push_str(&token.text);
+                last.kind = Kind::Initials;
+            }
+            _ => out.push(token),
+        }
+        open = letters;
+    }
+    out
+}

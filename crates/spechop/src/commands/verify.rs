@@ -1,0 +1,154 @@
+//! `spechop verify`: pairs in, verdicts out, a line each.
+
+use std::io::{BufRead, Write};
+
+use anyhow::Context;
+use serde::Deserialize;
+use spechop_verifier::{Mode, verify};
+
+/// Compare guesses with observations. Reads `{"observed":"…","guess":"…"}` lines and prints
+/// `{"accepted":…,"rule":"…","coverage":…,"jaccard":…}` lines.
+#[derive(Clone, Debug, clap::Args)]
+pub struct VerifyArgs {
+    /// How strictly to compare: `rule` accepts what says the same, `exact` only the same bytes.
+    #[arg(long, value_enum, default_value_t = ModeName::Rule)]
+    pub mode: ModeName,
+}
+
+/// [`Mode`] as it is written on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ModeName {
+    /// Both say the same thing.
+    Rule,
+    /// Byte for byte, after trimming.
+    Exact,
+}
+
+impl From<ModeName> for Mode {
+    fn from(name: ModeName) -> Self {
+        match name {
+            ModeName::Rule => Self::Rule,
+            ModeName::Exact => Self::Exact,
+        }
+    }
+}
+
+/// One line of input. Other fields may stand beside these two.
+#[derive(Deserialize)]
+struct Pair {
+    observed: String,
+    guess: String,
+}
+
+/// Prints a verdict for every line of `input`, as soon as it is read; blank lines are skipped.
+///
+/// Fails at the first line that is no pair, with its number; the verdicts before it are out, whole.
+pub fn run(
+    args: &VerifyArgs,
+    mut input: impl BufRead,
+    mut output: impl Write,
+) -> anyhow::Result<()> {
+    let mode = args.mode.into();
+    let mut line = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        let read = input
+            .read_until(b'\n', &mut line)
+            .with_context(|| format!("cannot read line {number}"));
+        if matches!(read, Ok(0)) {
+            break;
+        }
+        let verdict = read.and_then(|_| judged(&line, mode, number));
+        match verdict {
+            Ok(None) => {}
+            Ok(Some(verdict)) => {
+                // One write a line: what is out is whole, even when the next line fails.
+                writeln!(output, "{verdict}").context("cannot write the verdict")?;
+            }
+            Err(err) => {
+                output.flush().context("cannot write the verdicts")?;
+                return Err(err);
+            }
+        }
+    }
+    output.flush().context("cannot write the verdicts")
+}
+
+/// The verdict of one line as JSON; none for a blank line.
+fn judged(line: &[u8], mode: Mode, number: u64) -> anyhow::Result<Option<String>> {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let pair: Pair = serde_json::from_slice(line)
+        .with_context(|| format!("line {number} is no {{\"observed\":…,\"guess\":…}} pair"))?;
+    let verdict = verify(mode, &pair.observed, &pair.guess);
+    let json = serde_json::to_string(&verdict)
+        .with_context(|| format!("cannot write the verdict of line {number}"))?;
+    Ok(Some(json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(mode: ModeName, input: &[u8]) -> (String, Option<String>) {
+        let mut output = Vec::new();
+        let result = run(&VerifyArgs { mode }, input, &mut output);
+        let error = result.err().map(|err| format!("{err:#}"));
+        (String::from_utf8(output).unwrap(), error)
+    }
+
+    #[test]
+    fn prints_a_verdict_per_line() {
+        let input = "{\"observed\":\"May 8, 1994\",\"guess\":\"8 May 1994\"}\r\n\n\
+                     {\"guess\":\"Lyon\",\"observed\":\"Paris\",\"id\":7}";
+        let (output, error) = check(ModeName::Rule, input.as_bytes());
+        assert_eq!(error, None);
+        assert_eq!(
+            output,
+            "{\"accepted\":true,\"rule\":\"equal\",\"coverage\":1.0,\"jaccard\":1.0}\n\
+             {\"accepted\":false,\"rule\":\"different\",\"coverage\":0.0,\"jaccard\":0.0}\n"
+        );
+        let (output, _) = check(ModeName::Exact, input.as_bytes());
+        assert!(output.starts_with("{\"accepted\":false"), "{output}");
+    }
+
+    #[test]
+    fn a_bad_line_is_named_and_the_verdicts_before_it_are_whole() {
+        for bad in [
+            &b"{\"observed\":\"a\"}"[..],
+            b"{\"observed\":1,\"guess\":\"a\"}",
+            b"not json",
+            b"[]",
+            b"{\"observed\":\"\xff\",\"guess\":\"a\"}",
+            b"{\"observed\":\"a\",\"gue",
+        ] {
+            let good = b"{\"observed\":\"Paris\",\"guess\":\"paris\"}\n";
+            let input = [&good[..], bad, b"\n", &good[..]].concat();
+            let (output, error) = check(ModeName::Rule, &input);
+            let error = error.unwrap();
+            assert!(error.starts_with("line 2 is no "), "{error}");
+            assert_eq!(output.lines().count(), 1);
+            for line in output.lines() {
+                serde_json::from_str::<serde_json::Value>(line).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_in_nothing_out() {
+        assert_eq!(check(ModeName::Rule, b""), (String::new(), None));
+    }
+
+    #[test]
+    fn a_closed_pipe_is_an_error_not_a_panic() {
+        let input = b"{\"observed\":\"Paris\",\"guess\":\"paris\"}\n";
+        let mut full = [0_u8; 4];
+        let args = VerifyArgs {
+            mode: ModeName::Rule,
+        };
+        let result = run(&args, &input[..], &mut full[..]);
+        assert!(result.is_err());
+    }
+}
