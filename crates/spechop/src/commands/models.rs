@@ -97,11 +97,9 @@ fn pull(
     for name in args.names.iter().filter(|name| *name != ANY_ENCODER) {
         catalogue.find(name)?;
     }
-    let puller = Puller {
-        models_dir: data_dir.join("models"),
-        sources: sources(args, data_dir)?,
-        clients,
-    };
+    // Clients run in folders of their own, where a relative path would mean another place.
+    let models_dir = std::path::absolute(data_dir.join("models"))?;
+    let puller = Puller::new(models_dir, sources(args, data_dir)?, clients);
     for name in &args.names {
         if name == ANY_ENCODER {
             pull_encoder(catalogue, &puller, args.check)?;
@@ -137,7 +135,7 @@ fn pull_encoder(catalogue: &Catalogue, puller: &Puller, check: bool) -> anyhow::
             FALLBACK_ENCODER
         }
     };
-    let note = puller.models_dir.join(DEFAULT_ENCODER_FILE);
+    let note = puller.models_dir().join(DEFAULT_ENCODER_FILE);
     if fs::read_to_string(&note).is_ok_and(|noted| noted.trim() == chosen) {
         return Ok(());
     }

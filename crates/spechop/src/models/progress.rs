@@ -4,17 +4,18 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::catalogue::Package;
+
 /// The bar of one model. Dropping it clears the line.
 pub(crate) struct Bar {
     bar: ProgressBar,
     name: String,
-    parts: u32,
 }
 
 impl Bar {
-    /// A bar for `bytes` of downloads, of which `fetched` of `parts` parts are already here.
-    pub(crate) fn new(name: &str, bytes: u64, parts: u32, fetched: u32) -> Self {
-        let bar = ProgressBar::new(bytes);
+    /// A bar that stands at nothing.
+    pub(crate) fn new(name: &str) -> Self {
+        let bar = ProgressBar::new(0);
         let style = ProgressStyle::with_template(
             "{prefix} [{bar:24}] {bytes}/{total_bytes} {bytes_per_sec}, {eta} left {msg}",
         );
@@ -25,37 +26,32 @@ impl Bar {
                 .progress_chars("=> "),
         );
         bar.set_prefix(name.to_owned());
-        let bar = Self {
+        Self {
             bar,
             name: name.to_owned(),
-            parts,
-        };
-        bar.part(fetched);
-        bar.bar.set_position(bar.share(fetched));
-        bar.bar.reset_eta();
-        bar
-    }
-
-    /// So many parts are fetched, and `in_flight` bytes of the next ones.
-    pub(crate) fn fetched(&self, parts: u32, in_flight: u64) {
-        let total = self.bar.length().unwrap_or(0);
-        // Clients keep copies of what they load, so the bytes seen may run ahead of the truth.
-        self.bar.set_position(
-            (self.share(parts) + in_flight)
-                .min(total)
-                .max(self.bar.position()),
-        );
-    }
-
-    /// Part `fetched` has just come.
-    pub(crate) fn part(&self, fetched: u32) {
-        if self.parts > 1 {
-            self.bar
-                .set_message(format!("· part {fetched}/{}", self.parts));
         }
     }
 
-    /// From here on bytes are joined and hashed, not loaded.
+    /// From here on `package` is loaded, of which `parts` parts are already here.
+    pub(crate) fn fetching(&self, package: &Package, parts: u32) {
+        self.bar.set_length(package.bytes);
+        self.bar.set_position(share(package, parts));
+        self.bar.reset_eta();
+        self.fetched(package, parts, 0);
+    }
+
+    /// So many parts are fetched, and `in_flight` bytes of the next ones.
+    pub(crate) fn fetched(&self, package: &Package, parts: u32, in_flight: u64) {
+        // Clients keep copies of what they load, so the bytes seen may run ahead of the truth.
+        let seen = (share(package, parts) + in_flight).min(package.bytes);
+        self.bar.set_position(seen.max(self.bar.position()));
+        if package.parts > 1 {
+            self.bar
+                .set_message(format!("· part {parts}/{}", package.parts));
+        }
+    }
+
+    /// From here on a file of `bytes` is joined and hashed, not loaded.
     pub(crate) fn checking(&self, bytes: u64) {
         self.bar.set_length(bytes);
         self.bar.set_position(0);
@@ -77,16 +73,17 @@ impl Bar {
     pub(crate) fn seconds(&self) -> f64 {
         self.bar.elapsed().as_secs_f64()
     }
-
-    fn share(&self, parts: u32) -> u64 {
-        self.bar.length().unwrap_or(0) / u64::from(self.parts.max(1)) * u64::from(parts)
-    }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// What `parts` parts of a package weigh, about.
+fn share(package: &Package, parts: u32) -> u64 {
+    package.bytes / u64::from(package.parts) * u64::from(parts)
 }
 
 /// Bytes of all files under `dir`; what vanishes meanwhile counts as nothing.

