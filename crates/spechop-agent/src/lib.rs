@@ -7,8 +7,11 @@
 
 mod agent;
 mod error;
+mod ledger;
 mod report;
+mod run;
 mod settings;
+mod stages;
 mod trace;
 
 pub use agent::{Agent, Ports};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use spechop_types::{Hop, Tokens};
 use spechop_verifier::Verdict;
+use spechop_window::Stop;
 
 use crate::Stage;
 
@@ -62,6 +63,17 @@ pub enum Stopped {
     NotFound,
     /// The question's [`spechop_types::Budget`] was used up.
     Budget,
+}
+
+impl From<Stop> for Stopped {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::HopBudget => Self::HopBudget,
+            Stop::Repeated => Self::Repeated,
+            Stop::NotFound => Self::NotFound,
+            Stop::Budget => Self::Budget,
+        }
+    }
 }
 
 /// What a question has cost.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A kind of work that a branch waits for. The paper's latency quantities are named after them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// The planner writes a sub-question or the final answer.
     Segment,

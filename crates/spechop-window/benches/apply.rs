@@ -43,7 +43,14 @@ fn question(hops: u32, asked: &[SubQuestion], right: &Arc<Observation>, wrong: &
             }
             Some(Effect::Guess { branch }) => Event::Guessed {
                 branch,
-                guess: Some(if branch.0 % 3 == 2 { wrong } else { &right.answer }.clone()),
+                guess: Some(
+                    if branch.0 % 3 == 2 {
+                        wrong
+                    } else {
+                        &right.answer
+                    }
+                    .clone(),
+                ),
             },
             Some(Effect::Verify { branch }) => Event::Verified {
                 branch,
@@ -63,7 +70,9 @@ fn question(hops: u32, asked: &[SubQuestion], right: &Arc<Observation>, wrong: &
 }
 
 fn apply(criterion: &mut Criterion) {
-    let asked: Vec<_> = (0..997).map(|i| SubQuestion::new(&format!("question {i}"))).collect();
+    let asked: Vec<_> = (0..997)
+        .map(|i| SubQuestion::new(&format!("question {i}")))
+        .collect();
     let right = Arc::new(Observation {
         answer: "fact".into(),
         found: true,

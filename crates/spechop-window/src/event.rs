@@ -77,10 +77,12 @@ pub enum Effect {
         /// The head.
         branch: BranchId,
     },
-    /// The branch's hop is final: the last of [`crate::Window::committed`]. The branch is gone.
+    /// The branch's hop is final, and the branch is gone. One event may commit several.
     Commit {
         /// The branch that was head.
         branch: BranchId,
+        /// Where its hop stands in [`crate::Window::committed`].
+        at: usize,
     },
     /// The branch is head now: its running calls have become authoritative.
     Promote {

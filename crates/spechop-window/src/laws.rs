@@ -74,9 +74,15 @@ pub const LAWS: [(&str, fn(&Window) -> bool); 9] = [
     }),
     ("SPEC-1: k = 1 never guesses", standard_never_guesses),
     ("SPEC-2: only the head is verified", only_head_is_verified),
-    ("SPEC-3: launched at once, extended at once", nothing_waits_without_need),
+    (
+        "SPEC-3: launched at once, extended at once",
+        nothing_waits_without_need,
+    ),
     ("SPEC-4: one chain", is_a_chain),
-    ("SPEC-5: no guess after the observation", no_guess_after_observation),
+    (
+        "SPEC-5: no guess after the observation",
+        no_guess_after_observation,
+    ),
     ("SPEC-6: the head is at work", head_is_at_work),
     ("SPEC-7: a committed answer leaves", head_holds_no_answer),
     ("SPEC-9: nothing survives the end", ends_with_nothing_alive),

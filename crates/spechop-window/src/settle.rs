@@ -54,7 +54,11 @@ impl Window {
     }
 
     pub(crate) fn verified(&mut self, id: BranchId, accepted: bool, effects: &mut Vec<Effect>) {
-        let Some(head) = self.branches.front_mut().filter(|b| b.id == id && b.verifying) else {
+        let Some(head) = self
+            .branches
+            .front_mut()
+            .filter(|b| b.id == id && b.verifying)
+        else {
             return;
         };
         head.verifying = false;
@@ -78,7 +82,9 @@ impl Window {
         if verdict_is_due || !self.limits().width.has_room(self.branches.len()) {
             return;
         }
-        let Some(tail) = self.branches.back_mut() else { return };
+        let Some(tail) = self.branches.back_mut() else {
+            return;
+        };
         if tail.sub_question().is_none() {
             return;
         }
@@ -95,9 +101,8 @@ impl Window {
 
     /// Everything but the committed hops goes; a new head writes the answer.
     pub(crate) fn finish_now(&mut self, effects: &mut Vec<Effect>) {
-        let answering = |head: &Branch| {
-            head.stop.is_some() && matches!(head.segment, Segment::Writing(_))
-        };
+        let answering =
+            |head: &Branch| head.stop.is_some() && matches!(head.segment, Segment::Writing(_));
         if self.branches.front().is_none_or(answering) {
             return;
         }
@@ -130,7 +135,9 @@ impl Window {
         observation: Arc<Observation>,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(head) = self.branches.pop_front() else { return };
+        let Some(head) = self.branches.pop_front() else {
+            return;
+        };
         let guess = match head.granted {
             Some(Granted::Guess(guess)) => Some(guess),
             Some(Granted::Observation(_)) | None => None,
@@ -144,7 +151,10 @@ impl Window {
                 observation,
             });
         }
-        effects.push(Effect::Commit { branch: head.id });
+        effects.push(Effect::Commit {
+            branch: head.id,
+            at: self.committed.len().saturating_sub(1),
+        });
         match self.branches.front() {
             Some(next) => effects.push(Effect::Promote { branch: next.id }),
             None => self.push(effects),
@@ -185,7 +195,10 @@ fn retry(head: &mut Branch, stage: Stage, effects: &mut Vec<Effect>) {
         Stage::Segment => {
             head.segment = Segment::Writing(Launched::Authoritative);
             let must_answer = head.stop.is_some();
-            effects.push(Effect::Write { branch, must_answer });
+            effects.push(Effect::Write {
+                branch,
+                must_answer,
+            });
         }
         Stage::Target => {
             head.target = Target::Running(Launched::Authoritative);

@@ -103,7 +103,11 @@ impl Window {
         branch: BranchId,
     ) -> impl Iterator<Item = (&SubQuestion, &Arc<str>)> + '_ {
         let depth = self.depth(branch);
-        let committed = if depth.is_some() { &self.committed[..] } else { &[] };
+        let committed = if depth.is_some() {
+            &self.committed[..]
+        } else {
+            &[]
+        };
         let granted = self.branches.iter().take(depth.unwrap_or(0));
         committed
             .iter()
@@ -158,12 +162,7 @@ impl Window {
         }
     }
 
-    fn observed(
-        &mut self,
-        id: BranchId,
-        observation: Arc<Observation>,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn observed(&mut self, id: BranchId, observation: Arc<Observation>, effects: &mut Vec<Effect>) {
         let Some(at) = self.depth(id) else { return };
         let branch = &mut self.branches[at];
         if !matches!(branch.target, Target::Running(_)) {
@@ -235,7 +234,11 @@ impl Window {
         }
         // A guess stands for something found: where the observation found nothing, it is rejected.
         let granted = |b: &&Branch| matches!(b.granted, Some(Granted::Observation(_)));
-        let observed = self.branches.iter().filter(granted).filter_map(Branch::observation);
+        let observed = self
+            .branches
+            .iter()
+            .filter(granted)
+            .filter_map(Branch::observation);
         let committed = self.committed.iter().map(|hop| &hop.observation);
         let not_found = committed.chain(observed).filter(|o| !o.found).count();
         (not_found > self.limits.not_found_max as usize).then_some(Stop::NotFound)
@@ -244,5 +247,9 @@ impl Window {
 
 /// What a call launched now would be, `at` branches behind the head.
 pub(crate) fn launched_at(at: usize) -> Launched {
-    if at == 0 { Launched::Authoritative } else { Launched::Speculative }
+    if at == 0 {
+        Launched::Authoritative
+    } else {
+        Launched::Speculative
+    }
 }

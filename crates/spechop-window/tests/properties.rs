@@ -78,7 +78,9 @@ fn oracle(world: World, limits: Limits) -> Outcome {
         };
         let mut step = world.step(&hops, stopped.is_some());
         if let Step::Ask(again) = &step
-            && hops.iter().any(|(asked, _)| SubQuestion::new(asked) == *again)
+            && hops
+                .iter()
+                .any(|(asked, _)| SubQuestion::new(asked) == *again)
         {
             stopped = Some(Stop::Repeated);
             step = world.step(&hops, true);
@@ -118,7 +120,10 @@ impl Running {
             must_answer,
             authoritative,
         };
-        assert!(self.0.insert((branch, stage as u8), work).is_none(), "launched twice");
+        assert!(
+            self.0.insert((branch, stage as u8), work).is_none(),
+            "launched twice"
+        );
     }
 }
 
@@ -126,6 +131,7 @@ impl Running {
 fn run(world: World, limits: Limits, mut choices: impl FnMut(usize) -> usize) -> Outcome {
     let (mut window, mut effects) = Window::open(limits);
     let mut running = Running::default();
+    let mut commits = 0;
     loop {
         let mut pending = std::collections::VecDeque::from(effects);
         while let Some(effect) = pending.pop_front() {
@@ -146,7 +152,12 @@ fn run(world: World, limits: Limits, mut choices: impl FnMut(usize) -> usize) ->
                     running.start(branch, Stage::Speculation, false, false);
                 }
                 Effect::DropGuess { branch } => {
-                    assert!(running.0.remove(&(branch, Stage::Speculation as u8)).is_some());
+                    assert!(
+                        running
+                            .0
+                            .remove(&(branch, Stage::Speculation as u8))
+                            .is_some()
+                    );
                 }
                 Effect::Verify { branch } => {
                     let (guess, observation) = window.comparison(branch).unwrap();
@@ -154,8 +165,13 @@ fn run(world: World, limits: Limits, mut choices: impl FnMut(usize) -> usize) ->
                     assert!(pending.is_empty(), "the verdict comes before anything else");
                     pending.extend(window.apply(Event::Verified { branch, accepted }));
                 }
-                Effect::Commit { branch } => {
-                    assert!(running.0.keys().all(|(b, _)| *b != branch), "committed with work left");
+                Effect::Commit { branch, at } => {
+                    assert_eq!(at, commits, "SPEC-4: hops are committed in order");
+                    commits += 1;
+                    assert!(
+                        running.0.keys().all(|(b, _)| *b != branch),
+                        "committed with work left"
+                    );
                 }
                 Effect::Promote { branch } => assert!(running.0.keys().all(|(b, _)| *b >= branch)),
                 Effect::Abort { branch } => running.0.retain(|(b, _), _| *b != branch),
@@ -178,15 +194,19 @@ fn run(world: World, limits: Limits, mut choices: impl FnMut(usize) -> usize) ->
             assert_eq!(laws::broken(&window), None);
         }
         let at = choices(running.0.len());
-        let (&(branch, kind), &work) = running.0.iter().nth(at).expect("SPEC-9: nothing is running");
+        let (&(branch, kind), &work) = running
+            .0
+            .iter()
+            .nth(at)
+            .expect("SPEC-9: nothing is running");
         running.0.remove(&(branch, kind));
         let known: Known = window
             .trajectory(branch)
             .map(|(asked, answer)| (asked.as_str().into(), answer.to_string()))
             .collect();
         let asked = window.sub_question(branch).map(|q| q.as_str().to_owned());
-        let fails = !work.authoritative
-            && world.draw(&("failure", branch, kind)) % 8 < world.failing;
+        let fails =
+            !work.authoritative && world.draw(&("failure", branch, kind)) % 8 < world.failing;
         let event = match (work.stage, asked) {
             (stage, _) if fails => Event::Failed { branch, stage },
             (Stage::Segment, _) => Event::Wrote {

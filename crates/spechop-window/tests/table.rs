@@ -77,7 +77,7 @@ fn print(effects: &[Effect]) -> String {
         Effect::Guess { branch } => format!("guess {}", branch.0),
         Effect::DropGuess { branch } => format!("drop-guess {}", branch.0),
         Effect::Verify { branch } => format!("verify {}", branch.0),
-        Effect::Commit { branch } => format!("commit {}", branch.0),
+        Effect::Commit { branch, .. } => format!("commit {}", branch.0),
         Effect::Promote { branch } => format!("promote {}", branch.0),
         Effect::Abort { branch } => format!("abort {}", branch.0),
         Effect::Answer { branch, answer } => format!("answer {} {answer}", branch.0),
@@ -90,7 +90,14 @@ fn print(effects: &[Effect]) -> String {
 #[track_caller]
 fn check(limits: Limits, story: &str, expected: &str) -> Window {
     let (mut window, mut effects) = Window::open(limits);
-    assert_eq!(print(&effects), if limits.hops_max == 0 { "answer-now 0" } else { "write 0" });
+    assert_eq!(
+        print(&effects),
+        if limits.hops_max == 0 {
+            "answer-now 0"
+        } else {
+            "write 0"
+        }
+    );
     for text in story.split(';').map(str::trim).filter(|t| !t.is_empty()) {
         effects = window.apply(event(text));
     }
@@ -121,7 +128,11 @@ fn tail_is_extended_where_there_is_room() {
 #[test]
 fn acceptance_promotes_slides_and_extends() {
     check(limits(2), "w0 A; g0 x; w1 B; o0 x", "verify 0");
-    check(limits(2), "w0 A; g0 x; w1 B; o0 x; v0 +", "commit 0; promote 1; guess 1");
+    check(
+        limits(2),
+        "w0 A; g0 x; w1 B; o0 x; v0 +",
+        "commit 0; promote 1; guess 1",
+    );
 }
 
 #[test]
@@ -137,7 +148,10 @@ fn rejection_aborts_every_descendant() {
         "w0 A; g0 x; w1 B; g1 y; w2 C; o0 z; v0 -",
         "abort 1; abort 2; commit 0; write 3",
     );
-    let known: Vec<_> = window.trajectory(BranchId(3)).map(|(q, a)| (q.as_str(), &**a)).collect();
+    let known: Vec<_> = window
+        .trajectory(BranchId(3))
+        .map(|(q, a)| (q.as_str(), &**a))
+        .collect();
     assert_eq!(known, [("A", "z")]);
 }
 
@@ -189,7 +203,11 @@ fn failed_or_missing_guess_is_no_guess() {
 #[test]
 fn speculative_failure_is_tried_again_once_head() {
     check(limits(3), "w0 A; g0 x; f1 seg", "");
-    check(limits(3), "w0 A; g0 x; f1 seg; o0 x; v0 +", "commit 0; promote 1; write 1");
+    check(
+        limits(3),
+        "w0 A; g0 x; f1 seg; o0 x; v0 +",
+        "commit 0; promote 1; write 1",
+    );
     check(limits(3), "w0 A; g0 x; w1 B; f1 tgt", "");
     check(
         limits(3),
@@ -215,7 +233,11 @@ fn speculative_failure_is_tried_again_once_head() {
 fn authoritative_failure_ends_the_question() {
     let window = check(limits(3), "f0 seg", "abort 0; fail 0 segment");
     assert!(window.is_over());
-    check(limits(3), "w0 A; g0 x; f0 tgt", "abort 0; abort 1; fail 0 target");
+    check(
+        limits(3),
+        "w0 A; g0 x; f0 tgt",
+        "abort 0; abort 1; fail 0 target",
+    );
 }
 
 #[test]
@@ -235,8 +257,14 @@ fn speculative_answer_leaves_only_when_its_prefix_is_committed() {
 
 #[test]
 fn late_news_about_dead_branches_is_ignored() {
-    for late in ["w1 B", "a1 late", "o1 y", "g1 y", "v1 +", "f1 seg", "f1 tgt", "o0 x", "v0 +"] {
-        check(limits(3), &format!("w0 A; g0 x; w1 B; o0 z; v0 -; {late}"), "");
+    for late in [
+        "w1 B", "a1 late", "o1 y", "g1 y", "v1 +", "f1 seg", "f1 tgt", "o0 x", "v0 +",
+    ] {
+        check(
+            limits(3),
+            &format!("w0 A; g0 x; w1 B; o0 z; v0 -; {late}"),
+            "",
+        );
     }
     for late in ["a0 again", "w0 B", "o0 x", "finish"] {
         check(limits(3), &format!("a0 done; {late}"), "");
@@ -274,7 +302,11 @@ fn planner_that_asks_when_it_must_answer_fails() {
 
 #[test]
 fn asking_the_same_twice_makes_the_planner_answer() {
-    check(limits(1), "w0 Who was  Ann?; o0 x; w1 who was ANN", "answer-now 1");
+    check(
+        limits(1),
+        "w0 Who was  Ann?; o0 x; w1 who was ANN",
+        "answer-now 1",
+    );
     let window = check(limits(1), "w0 A; o0 x; w1 A; a1 done", "answer 1 done");
     assert_eq!(window.stopped(), Some(Stop::Repeated));
     check(limits(3), "w0 A; g0 x; w1 A", "answer-now 1");
@@ -290,18 +322,34 @@ fn too_many_misses_make_the_planner_answer() {
     );
     assert_eq!(window.stopped(), Some(Stop::NotFound));
     // A speculative trajectory counts its own misses.
-    check(limits(4), "w0 A; g0 x; w1 B; o1 -; w2 C; o2 -", "drop-guess 2; answer-now 3");
+    check(
+        limits(4),
+        "w0 A; g0 x; w1 B; o1 -; w2 C; o2 -",
+        "drop-guess 2; answer-now 3",
+    );
 }
 
 #[test]
 fn guess_against_nothing_found_is_rejected_without_asking() {
-    check(limits(3), "w0 A; g0 x; w1 B; o0 -", "abort 1; commit 0; write 2");
+    check(
+        limits(3),
+        "w0 A; g0 x; w1 B; o0 -",
+        "abort 1; commit 0; write 2",
+    );
 }
 
 #[test]
 fn finishing_now_answers_from_what_is_committed() {
-    check(limits(3), "w0 A; g0 x; w1 B; finish", "abort 0; abort 1; answer-now 2");
-    let window = check(limits(3), "w0 A; o0 x; w1 B; finish; a2 done", "answer 2 done");
+    check(
+        limits(3),
+        "w0 A; g0 x; w1 B; finish",
+        "abort 0; abort 1; answer-now 2",
+    );
+    let window = check(
+        limits(3),
+        "w0 A; o0 x; w1 B; finish; a2 done",
+        "answer 2 done",
+    );
     assert_eq!(window.stopped(), Some(Stop::Budget));
     assert_eq!(window.committed().len(), 1);
     // It is answering already.
@@ -310,7 +358,15 @@ fn finishing_now_answers_from_what_is_committed() {
 
 #[test]
 fn news_out_of_turn_changes_nothing() {
-    for story in ["o0 x", "g0 x", "v0 +", "f0 tgt", "w0 A; w0 B", "w0 A; v0 +", "w7 A"] {
+    for story in [
+        "o0 x",
+        "g0 x",
+        "v0 +",
+        "f0 tgt",
+        "w0 A; w0 B",
+        "w0 A; v0 +",
+        "w7 A",
+    ] {
         check(limits(3), story, "");
     }
 }

@@ -1,0 +1,109 @@
+//! One question, from its first segment to its answer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use spechop_ports::{Planner, PortError, Reader, Retriever, Speculator};
+use spechop_types::{Question, Stage};
+use spechop_window::{Effect, Event, Limits, Window};
+use tokio::time::Instant;
+
+use crate::run::Run;
+use crate::{AgentError, Report, Settings, TraceEvent};
+
+/// What an agent works with.
+#[derive(Clone)]
+pub struct Ports {
+    /// Writes sub-questions and the final answer.
+    pub planner: Arc<dyn Planner>,
+    /// Reads passages into sub-answers.
+    pub reader: Arc<dyn Reader>,
+    /// Finds the passages. With the reader it is the target tool.
+    pub retriever: Arc<dyn Retriever>,
+    /// Guesses sub-answers. Without one, every question runs like the standard agent.
+    pub speculator: Option<Arc<dyn Speculator>>,
+}
+
+/// Answers questions. Cheap to clone; one serves any number of questions at once.
+#[derive(Clone)]
+pub struct Agent {
+    ports: Ports,
+}
+
+impl Agent {
+    /// An agent over these ports.
+    pub fn new(ports: Ports) -> Self {
+        Self { ports }
+    }
+
+    /// Answers one question, telling `trace` what happens as it happens.
+    ///
+    /// Dropping the future stops everything that the question has running.
+    pub async fn answer(
+        &self,
+        question: &Question,
+        settings: &Settings,
+        trace: &mut (dyn FnMut(TraceEvent) + Send),
+    ) -> Result<Report, AgentError> {
+        let (window, effects) = Window::open(Limits {
+            width: settings.width,
+            hops_max: settings.hops_max,
+            not_found_max: settings.not_found_max,
+        });
+        let mut run = Run::new(&self.ports, question, settings, window, trace);
+        let mut pending = VecDeque::from(effects);
+        let started = Instant::now();
+        let mut budget_end = settings.budget.time.map(|time| started + time);
+        loop {
+            while let Some(effect) = pending.pop_front() {
+                match effect {
+                    Effect::Answer { branch, answer } => return Ok(run.report(branch, answer)),
+                    Effect::Fail { stage, .. } => return Err(run.failure(stage)),
+                    effect => pending.extend(run.carry_out(effect)),
+                }
+            }
+            let event = tokio::select! {
+                biased;
+                () = at(settings.deadline) => {
+                    let committed = run.committed();
+                    return Err(AgentError::Deadline { committed });
+                }
+                () = at(budget_end) => {
+                    budget_end = None;
+                    Some(Event::FinishNow)
+                }
+                finished = run.stages.next() => match finished {
+                    Some(finished) => run.take(finished),
+                    None => return Err(idle(run.committed())),
+                },
+            };
+            if let Some(event) = event {
+                pending.extend(run.apply(event));
+            }
+        }
+    }
+}
+
+/// Ends at the instant, or never.
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// SPEC-9 says that a question which has not ended has work running; were it ever broken, the
+/// question must end all the same.
+fn idle(committed: usize) -> AgentError {
+    AgentError::Stage {
+        hop: u32::try_from(committed)
+            .unwrap_or(u32::MAX)
+            .saturating_add(1),
+        stage: Stage::Segment,
+        source: PortError::Malformed {
+            what: "the window".into(),
+            detail: "no work is running and no answer was given".into(),
+        },
+    }
+}

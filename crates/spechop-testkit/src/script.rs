@@ -1,0 +1,297 @@
+//! A world in which every call's result, time and failures are written down beforehand.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use spechop_ports::{
+    Call, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader,
+    Reading, Retriever, Speculator,
+};
+use spechop_types::{Passage, Stage, Step, SubQuestion, Tokens};
+
+/// One hop of the script. Its sub-question is `ask` followed by the answer of the hop before, so
+/// that a wrong guess leads the planner astray.
+#[derive(Clone, Debug)]
+pub struct ScriptedHop {
+    /// How the sub-question begins.
+    pub ask: String,
+    /// What the target tool finds, where the sub-question is the right one. Empty: nothing.
+    pub answer: String,
+    /// What the speculator says.
+    pub guess: Option<String>,
+    /// Time of the segment that writes the sub-question.
+    pub segment: Duration,
+    /// Time of retrieval and reading; retrieval takes three quarters of it.
+    pub target: Duration,
+    /// Time of the guess.
+    pub speculation: Duration,
+}
+
+/// A whole question.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// The hops in their order.
+    pub hops: Vec<ScriptedHop>,
+    /// Time of the segment that writes the final answer.
+    pub final_segment: Duration,
+    /// How often a stage of a hop (from 0) fails before it works.
+    pub failures: BTreeMap<(usize, Stage), u32>,
+}
+
+impl Script {
+    /// `hops` hops with no delays at all; every guess is right.
+    pub fn instant(hops: usize) -> Self {
+        Self {
+            hops: (0..hops)
+                .map(|i| hop(i, true, [Duration::ZERO; 3]))
+                .collect(),
+            ..Self::default()
+        }
+    }
+
+    /// `hops` hops with the same times; `right` says of each hop whether its guess is.
+    pub fn steady(right: &[bool], segment: u64, target: u64, speculation: u64) -> Self {
+        let times = [segment, target, speculation].map(Duration::from_millis);
+        Self {
+            hops: right
+                .iter()
+                .enumerate()
+                .map(|(i, right)| hop(i, *right, times))
+                .collect(),
+            final_segment: times[0],
+            ..Self::default()
+        }
+    }
+
+    /// Everything drawn: one to six hops, times up to 50, 500 and 100 ms, half of the guesses
+    /// right, some stages failing once.
+    pub fn random(seed: u64) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let hops = rng.random_range(1..=6);
+        let mut script = Self {
+            final_segment: Duration::from_millis(rng.random_range(0..50)),
+            ..Self::default()
+        };
+        for i in 0..hops {
+            let times = [50, 500, 100].map(|most| Duration::from_millis(rng.random_range(0..most)));
+            let right = rng.random_bool(0.5);
+            let mut hop = hop(i, right, times);
+            if rng.random_bool(0.1) {
+                hop.guess = None;
+            }
+            script.hops.push(hop);
+            if rng.random_bool(0.1) {
+                script.failures.insert((i, Stage::Speculation), 1);
+            }
+        }
+        script
+    }
+
+    /// The answer of the whole question on the right path.
+    pub fn answer(&self) -> String {
+        format!(
+            "so {}",
+            self.hops.last().map_or("nothing", |hop| &hop.answer)
+        )
+    }
+}
+
+fn hop(i: usize, right: bool, [segment, target, speculation]: [Duration; 3]) -> ScriptedHop {
+    ScriptedHop {
+        ask: format!("q{i} after"),
+        answer: format!("fact {i}"),
+        guess: Some(if right {
+            format!("fact {i}")
+        } else {
+            format!("fiction {i}")
+        }),
+        segment,
+        target,
+        speculation,
+    }
+}
+
+/// Every port of an agent, played from a script. Clones share their counters.
+#[derive(Clone)]
+pub struct ScriptedPorts {
+    script: Arc<Script>,
+    live: Arc<AtomicUsize>,
+    started: Arc<AtomicUsize>,
+    failures: Arc<Mutex<BTreeMap<(usize, Stage), u32>>>,
+}
+
+/// Counts a call for as long as its future lives.
+struct Live(Arc<AtomicUsize>);
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+impl ScriptedPorts {
+    /// Ports that play this script.
+    pub fn new(script: Script) -> Self {
+        Self {
+            live: Arc::default(),
+            started: Arc::default(),
+            failures: Arc::new(Mutex::new(script.failures.clone())),
+            script: Arc::new(script),
+        }
+    }
+
+    /// Calls under way: zero whenever no question is.
+    pub fn live(&self) -> usize {
+        self.live.load(SeqCst)
+    }
+
+    /// Calls started since the beginning.
+    pub fn started(&self) -> usize {
+        self.started.load(SeqCst)
+    }
+
+    async fn play(&self, hop: usize, stage: Stage, time: Duration) -> Result<(), PortError> {
+        self.live.fetch_add(1, SeqCst);
+        self.started.fetch_add(1, SeqCst);
+        let _live = Live(self.live.clone());
+        if !time.is_zero() {
+            tokio::time::sleep(time).await;
+        }
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match failures.get_mut(&(hop, stage)) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                let what = format!("the scripted {stage} of hop {hop}");
+                Err(PortError::unavailable(what, "so it is written"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The hop that a sub-question belongs to, and whether it is asked rightly.
+    fn find(&self, asked: &str) -> Option<(usize, &ScriptedHop, bool)> {
+        let hops = &self.script.hops;
+        let (i, hop) = hops
+            .iter()
+            .enumerate()
+            .find(|(_, hop)| asked.starts_with(&hop.ask))?;
+        let before = before(hops, i);
+        // After a hop that finds nothing there is no wrong way to go on.
+        Some((
+            i,
+            hop,
+            before.is_empty() || asked == sub_question(hop, before),
+        ))
+    }
+}
+
+fn before(hops: &[ScriptedHop], i: usize) -> &str {
+    i.checked_sub(1).map_or("nothing", |i| &hops[i].answer)
+}
+
+fn sub_question(hop: &ScriptedHop, before: &str) -> String {
+    format!("{} {before}?", hop.ask)
+}
+
+const TOKENS: Tokens = Tokens {
+    prompt: 10,
+    completion: 2,
+};
+
+#[async_trait]
+impl Planner for ScriptedPorts {
+    async fn plan(&self, _: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        let at = request.hops.len();
+        let known = request.hops.last().map_or("nothing", |hop| &hop.answer);
+        let hop = self.script.hops.get(at).filter(|_| !request.must_answer);
+        let time = hop.map_or(self.script.final_segment, |hop| hop.segment);
+        self.play(at, Stage::Segment, time).await?;
+        let step = match hop {
+            Some(hop) => Step::Ask(SubQuestion::new(&sub_question(hop, known))),
+            None => Step::Answer(format!("so {known}").into()),
+        };
+        Ok(Planned {
+            step,
+            tokens: TOKENS,
+        })
+    }
+}
+
+#[async_trait]
+impl Retriever for ScriptedPorts {
+    async fn retrieve(
+        &self,
+        _: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<Passage>, PortError> {
+        if let Some((i, hop, _)) = self.find(query) {
+            self.play(i, Stage::Target, hop.target * 3 / 4).await?;
+        }
+        let passage = |rank: usize| Passage {
+            id: format!("p{rank}-{query}").into(),
+            title: format!("Title {rank}").into(),
+            text: format!("Text {rank} about {query}").into(),
+            score: 1.0 / (1.0 + rank as f32),
+        };
+        Ok((0..limit.min(3)).map(passage).collect())
+    }
+}
+
+#[async_trait]
+impl Reader for ScriptedPorts {
+    async fn read(&self, _: &Call, request: ReadRequest) -> Result<Reading, PortError> {
+        let found = self.find(request.sub_question.as_str());
+        let answer = match found {
+            _ if request.passages.is_empty() => None,
+            Some((_, hop, true)) => Some(hop.answer.clone()).filter(|answer| !answer.is_empty()),
+            Some((_, hop, false)) => Some(format!("{} astray", hop.answer)),
+            None => None,
+        };
+        if let Some((_, hop, _)) = found {
+            // A stage fails at most once a call: in its retrieval.
+            self.play(usize::MAX, Stage::Target, hop.target / 4).await?;
+        }
+        Ok(Reading {
+            answer: answer.map(Into::into),
+            tokens: TOKENS,
+        })
+    }
+}
+
+#[async_trait]
+impl Speculator for ScriptedPorts {
+    async fn guess(&self, _: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
+        let found = self.find(request.sub_question.as_str());
+        if let Some((i, hop, _)) = found {
+            self.play(i, Stage::Speculation, hop.speculation).await?;
+        }
+        Ok(Guessed {
+            guess: found
+                .and_then(|(_, hop, _)| hop.guess.as_deref())
+                .map(Into::into),
+            tokens: TOKENS,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spechop_ports::contract;
+
+    #[tokio::test]
+    async fn keeps_the_contracts() {
+        let ports = ScriptedPorts::new(Script::instant(2));
+        contract::planner(&ports).await;
+        contract::reader(&ports).await;
+        contract::retriever(&ports).await;
+        contract::speculator(&ports).await;
+        assert_eq!(ports.live(), 0);
+    }
+}
