@@ -261,7 +261,10 @@ impl OpenAiModel {
     }
 
     fn reason(&self, body: &[u8]) -> String {
-        wire::reason(body, self.key.as_ref().map(|key| key.expose_secret().trim()))
+        wire::reason(
+            body,
+            self.key.as_ref().map(|key| key.expose_secret().trim()),
+        )
     }
 
     fn broken(&self, error: reqwest::Error) -> Failure {

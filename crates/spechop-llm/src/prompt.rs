@@ -1,0 +1,153 @@
+//! Everything that is said to a language model, and how its answers are read.
+//!
+//! Instructions and worked examples come first and never change, so that an engine can keep them
+//! processed ([`Generation::fixed`]); what varies comes last and is short. Every text from outside
+//! passes through [`clean`]. The examples are invented: none is from a data set.
+
+mod clean;
+mod corag;
+mod parse;
+mod tagged;
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use spechop_ports::{GuessRequest, PlanRequest, ReadRequest};
+use spechop_types::Passage;
+
+use crate::{Generation, Message, Role};
+use clean::{clean, clean_cut};
+
+pub(crate) use parse::{Flaw, guessed, reading, step};
+
+/// Most tokens of a sub-question, an answer and a guess, as in the SpecHop paper.
+const SUB_QUESTION_TOKENS_MAX: u32 = 64;
+const ANSWER_TOKENS_MAX: u32 = 128;
+const GUESS_TOKENS_MAX: u32 = 16;
+
+/// What a reader says where the passages do not hold the answer.
+const NOT_THERE: &str = "No relevant information found";
+
+/// Most characters of a flawed output that a repair shows to the model again.
+const REPAIR_CHARS_MAX: usize = 400;
+
+/// How a generator is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PromptStyle {
+    /// Worked examples and tags: for any instruction-tuned model.
+    #[default]
+    Tagged,
+    /// Intermediate queries and answers, bare text: for models trained the CoRAG way
+    /// (arXiv 2501.14342).
+    Corag,
+}
+
+/// How much of the passages a reader is shown, and how much it may say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// Most passages, best first.
+    pub passages: usize,
+    /// Most characters of one passage; the rest is cut off.
+    pub passage_chars: usize,
+    /// Most tokens of the answer.
+    pub answer_tokens: u32,
+}
+
+impl Default for ReadLimits {
+    /// Five passages, as in the SpecHop paper, each of 2,000 characters: some 2,500 tokens in all.
+    fn default() -> Self {
+        Self {
+            passages: 5,
+            passage_chars: 2_000,
+            answer_tokens: ANSWER_TOKENS_MAX,
+        }
+    }
+}
+
+static GUESS: LazyLock<Vec<Message>> = LazyLock::new(|| {
+    pinned(
+        "Answer from memory with a name, a date or a place, nothing else. If you have no idea, \
+         reply: unknown",
+        &[
+            ("Who painted the Mona Lisa?", "Leonardo da Vinci"),
+            ("When did Marie Curie die?", "4 July 1934"),
+            ("Who is the aunt of Bode Fennimark?", "unknown"),
+        ],
+    )
+});
+
+/// Asks for the next step.
+pub(crate) fn plan(style: PromptStyle, request: &PlanRequest) -> Generation {
+    match style {
+        PromptStyle::Tagged => tagged::plan(request),
+        PromptStyle::Corag => corag::plan(request),
+    }
+}
+
+/// Asks for the answer that passages give.
+pub(crate) fn read(style: PromptStyle, request: &ReadRequest, limits: ReadLimits) -> Generation {
+    match style {
+        PromptStyle::Tagged => tagged::read(request, limits),
+        PromptStyle::Corag => corag::read(request, limits),
+    }
+}
+
+/// Asks for a guess without passages: one short line.
+pub(crate) fn guess(request: &GuessRequest) -> Generation {
+    let mut messages = GUESS.clone();
+    messages.push(message(Role::User, clean(request.sub_question.as_str())));
+    Generation {
+        messages,
+        fixed: GUESS.len(),
+        tokens_max: GUESS_TOKENS_MAX,
+        stop: &["\n"],
+    }
+}
+
+/// Shows the model its flawed output and says what is wrong with it.
+pub(crate) fn repair(mut generation: Generation, said: &str, complaint: &str) -> Generation {
+    let mut said = clean_cut(said, REPAIR_CHARS_MAX);
+    // Our own tags may stand there: they are what the model should write.
+    for tag in ["question>", "answer>"] {
+        said = said
+            .replace(&format!("‹{tag}"), &format!("<{tag}"))
+            .replace(&format!("‹/{tag}"), &format!("</{tag}"));
+    }
+    if said.is_empty() {
+        said.push('…');
+    }
+    generation.messages.push(message(Role::Assistant, said));
+    generation
+        .messages
+        .push(message(Role::User, complaint.to_owned()));
+    generation
+}
+
+/// The passages, one a line, numbered.
+fn evidence(passages: &[Passage], limits: ReadLimits) -> String {
+    let mut text = String::new();
+    for (passage, n) in passages.iter().take(limits.passages).zip(1..) {
+        let title = clean_cut(&passage.title, 200);
+        let body = clean_cut(&passage.text, limits.passage_chars);
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "[{n}] {title}: {body}");
+    }
+    text
+}
+
+/// Instructions and worked examples, made once.
+fn pinned(system: &'static str, examples: &[(&'static str, &'static str)]) -> Vec<Message> {
+    let mut messages = vec![message(Role::System, system.to_owned())];
+    for (user, assistant) in examples {
+        messages.push(message(Role::User, (*user).to_owned()));
+        messages.push(message(Role::Assistant, (*assistant).to_owned()));
+    }
+    messages
+}
+
+fn message(role: Role, text: String) -> Message {
+    Message {
+        role,
+        text: text.into(),
+    }
+}

@@ -1,0 +1,435 @@
+//! Reading what a model wrote: tolerant of form, strict about substance.
+//!
+//! A closing tag that is missing, tags inside tags, Markdown fences, labels and quotation marks are
+//! all read over. What is empty, or asks the whole question again, is a [`Flaw`]: worth one repair.
+
+use std::sync::Arc;
+
+use spechop_ports::PlanRequest;
+use spechop_types::{Step, SubQuestion, canonical};
+
+use super::PromptStyle;
+use crate::{End, Generated};
+
+/// What is wrong with an output, and what can be made of it all the same.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Flaw<T> {
+    /// For the error, if it comes to that.
+    pub(crate) detail: &'static str,
+    /// For the model, so that it does better.
+    pub(crate) complaint: &'static str,
+    /// To be used if the repair brings nothing better.
+    pub(crate) fallback: Option<T>,
+}
+
+/// Longest answer that is taken from a text without tags, in characters; a longer one is prose.
+const BARE_ANSWER_CHARS_MAX: usize = 300;
+
+/// The step that a planner's output holds.
+pub(crate) fn step(
+    style: PromptStyle,
+    request: &PlanRequest,
+    generated: &Generated,
+) -> Result<Step, Flaw<Step>> {
+    let text = generated.text.as_str();
+    let step = match style {
+        PromptStyle::Tagged => tagged_step(text, generated.end, request.must_answer),
+        PromptStyle::Corag if request.must_answer => Some(Step::Answer(answer_text(text).into())),
+        PromptStyle::Corag => Some(Step::Ask(SubQuestion::new(&question_text(first_line(
+            text,
+        ))))),
+    };
+    let complaint_asking = match style {
+        PromptStyle::Tagged => {
+            "Reply with one <question>...</question> or one <answer>...</answer>, nothing else."
+        }
+        PromptStyle::Corag => "Respond with one simple follow-up question only.",
+    };
+    let complaint_answering = match style {
+        PromptStyle::Tagged => "Reply with the final answer: <answer>...</answer>.",
+        PromptStyle::Corag => "Respond with a short, fitting answer only.",
+    };
+    match step {
+        Some(Step::Answer(answer)) if has_substance(&answer) => Ok(Step::Answer(answer)),
+        Some(Step::Ask(asked)) if request.must_answer => Err(Flaw {
+            detail: "a question where an answer was due",
+            complaint: complaint_answering,
+            fallback: forced_answer(request, asked.as_str()),
+        }),
+        Some(Step::Ask(asked)) if !asked.key().is_empty() => fresh_question(request, style, asked),
+        _ if request.must_answer => Err(Flaw {
+            detail: "no answer in it",
+            complaint: complaint_answering,
+            fallback: forced_answer(request, text),
+        }),
+        _ => Err(Flaw {
+            detail: "neither a question nor an answer in it",
+            complaint: complaint_asking,
+            fallback: None,
+        }),
+    }
+}
+
+/// The answer in a reader's output; `None` where it says that there is none.
+pub(crate) fn reading(
+    style: PromptStyle,
+    generated: &Generated,
+) -> Result<Option<Arc<str>>, Flaw<Option<Arc<str>>>> {
+    let text = generated.text.as_str();
+    let found = find_tag(text);
+    let answer = match (&found, style) {
+        (Some(tag), PromptStyle::Tagged) => answer_text(tag.content),
+        _ => answer_text(text),
+    };
+    let (detail, complaint) = match style {
+        PromptStyle::Tagged => (
+            "no answer in it",
+            "Reply with a few words from the passages: <answer>...</answer>.",
+        ),
+        PromptStyle::Corag => ("no answer in it", "Respond with a short answer only."),
+    };
+    if !has_substance(&answer) {
+        return Err(Flaw {
+            detail,
+            complaint,
+            fallback: None,
+        });
+    }
+    let answer = (!is_refusal(&answer)).then(|| Arc::from(answer));
+    // Words that go on and on hold an answer at best: better ask for it.
+    let complete = match &found {
+        Some(tag) => tag.closed || generated.end != End::Length,
+        None => generated.end != End::Length && text.chars().count() <= BARE_ANSWER_CHARS_MAX,
+    };
+    if complete || answer.is_none() {
+        Ok(answer)
+    } else {
+        Err(Flaw {
+            detail: "an answer without an end",
+            complaint,
+            fallback: found.is_some().then_some(answer),
+        })
+    }
+}
+
+/// The guess in a speculator's output; `None` where it has none. Never repaired: a guess that takes
+/// two calls comes too late.
+pub(crate) fn guessed(generated: &Generated) -> Option<Arc<str>> {
+    let text = find_tag(&generated.text).map_or(generated.text.as_str(), |tag| tag.content);
+    let mut guess = answer_text(first_line(text));
+    if generated.end == End::Length {
+        // Cut off in the middle of an explanation: what stands before it will do.
+        let end = [", ", " (", ". ", "; ", " - ", " – "]
+            .iter()
+            .filter_map(|mark| guess.find(mark))
+            .min();
+        guess.truncate(end.unwrap_or(guess.len()));
+    }
+    (has_substance(&guess) && !is_refusal(&guess)).then(|| guess.into())
+}
+
+fn tagged_step(text: &str, end: End, must_answer: bool) -> Option<Step> {
+    let ask = |content| Step::Ask(SubQuestion::new(&question_text(content)));
+    let answer = |content| Step::Answer(answer_text(content).into());
+    if let Some(tag) = find_tag(text) {
+        return match tag.kind {
+            // Half a question is none; half an answer can be one.
+            Kind::Question if !tag.closed && end == End::Length => None,
+            Kind::Question => Some(ask(tag.content)),
+            Kind::Answer => Some(answer(tag.content)),
+        };
+    }
+    if end == End::Length {
+        return None;
+    }
+    let mut lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| has_substance(line));
+    let last = lines.next_back()?;
+    if last.ends_with('?') {
+        Some(ask(last))
+    } else if must_answer && last.chars().count() <= BARE_ANSWER_CHARS_MAX {
+        Some(answer(last))
+    } else {
+        None
+    }
+}
+
+/// Refuses a sub-question that gets nobody further, but keeps it: a question of one hop is its own
+/// sub-question, and asking twice is the agent's sign to stop.
+fn fresh_question(
+    request: &PlanRequest,
+    style: PromptStyle,
+    asked: SubQuestion,
+) -> Result<Step, Flaw<Step>> {
+    let detail = "the same question again";
+    if request.hops.iter().any(|hop| hop.sub_question == asked) {
+        return Err(Flaw {
+            detail,
+            complaint: match style {
+                PromptStyle::Tagged => {
+                    "That is known already. Ask for what is still missing, or answer: \
+                     <answer>...</answer>."
+                }
+                PromptStyle::Corag => {
+                    "That has been asked already. Respond with one other simple follow-up question \
+                     only."
+                }
+            },
+            fallback: Some(Step::Ask(asked)),
+        });
+    }
+    if asked.key() == canonical(request.question.as_str()) {
+        return Err(Flaw {
+            detail,
+            complaint: match style {
+                PromptStyle::Tagged => {
+                    "That is the whole question. Ask first for the one person or thing that it \
+                     only describes: <question>...</question>."
+                }
+                PromptStyle::Corag => {
+                    "That is the whole query. Respond with a simpler follow-up question about one \
+                     part of it."
+                }
+            },
+            fallback: Some(Step::Ask(asked)),
+        });
+    }
+    Ok(Step::Ask(asked))
+}
+
+/// What can be said when an answer is due and the model gives none: the last thing found out is
+/// more often what was asked for than anything else; without it, the model's words.
+fn forced_answer(request: &PlanRequest, said: &str) -> Option<Step> {
+    let last = request.hops.last().map(|hop| hop.answer.clone());
+    let words = answer_text(said);
+    let words: Arc<str> = words
+        .chars()
+        .take(BARE_ANSWER_CHARS_MAX)
+        .collect::<String>()
+        .into();
+    last.into_iter()
+        .chain([words])
+        .find(|answer| has_substance(answer))
+        .map(Step::Answer)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Question,
+    Answer,
+}
+
+/// The tag that a text ends in.
+#[derive(Debug, PartialEq, Eq)]
+struct Tag<'a> {
+    kind: Kind,
+    content: &'a str,
+    closed: bool,
+}
+
+/// The last opening tag up to the first closing tag behind it, of whatever kind: `<answer>X` and
+/// `<answer>X</question>` are answers. A closing tag alone closes all that stands before it.
+fn find_tag(text: &str) -> Option<Tag<'_>> {
+    let marks = marks(text);
+    let open = marks.iter().rposition(|mark| !mark.closing);
+    let close = |from: usize| marks[from..].iter().find(|mark| mark.closing);
+    match open {
+        Some(at) => {
+            let open = &marks[at];
+            let close = close(at);
+            Some(Tag {
+                kind: open.kind,
+                content: &text[open.end..close.map_or(text.len(), |close| close.start)],
+                closed: close.is_some(),
+            })
+        }
+        None => close(0).map(|close| Tag {
+            kind: close.kind,
+            content: &text[..close.start],
+            closed: true,
+        }),
+    }
+}
+
+#[derive(Debug)]
+struct Mark {
+    kind: Kind,
+    closing: bool,
+    start: usize,
+    end: usize,
+}
+
+/// All tags of a text, in whatever case, white space inside them allowed.
+fn marks(text: &str) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    for (start, _) in text.match_indices('<') {
+        let rest = text[start + 1..].trim_start();
+        let (closing, rest) = match rest.strip_prefix('/') {
+            Some(rest) => (true, rest.trim_start()),
+            None => (false, rest),
+        };
+        for (name, kind) in [("question", Kind::Question), ("answer", Kind::Answer)] {
+            if let Some(head) = rest.get(..name.len())
+                && head.eq_ignore_ascii_case(name)
+                && let Some(rest) = rest[name.len()..].trim_start().strip_prefix('>')
+            {
+                marks.push(Mark {
+                    kind,
+                    closing,
+                    start,
+                    end: text.len() - rest.len(),
+                });
+            }
+        }
+    }
+    marks
+}
+
+/// An answer without the wrapping that models put around it.
+fn answer_text(text: &str) -> String {
+    let text = bare(text);
+    let labels = [
+        "final answer:",
+        "short answer:",
+        "intermediate answer:",
+        "answer:",
+        "the final answer is",
+        "the answer is",
+    ];
+    let text = strip_labels(&text, &labels);
+    unquoted(text).to_owned()
+}
+
+/// A question without the wrapping that models put around it.
+fn question_text(text: &str) -> String {
+    let text = bare(text);
+    let labels = [
+        "follow-up question:",
+        "next question:",
+        "sub-question:",
+        "intermediate query:",
+        "question:",
+        "query:",
+    ];
+    let text = strip_labels(&text, &labels);
+    unquoted(text).to_owned()
+}
+
+/// Tags, fences and folds removed.
+fn bare(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut from = 0;
+    for mark in marks(text) {
+        plain.push_str(&text[from..mark.start]);
+        plain.push(' ');
+        from = mark.end;
+    }
+    plain.push_str(&text[from..]);
+    let lines = plain
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("```"));
+    let words: Vec<_> = lines
+        .flat_map(|line| line.split(|c: char| c.is_whitespace() || c.is_control()))
+        .filter(|word| !word.is_empty())
+        .collect();
+    words.join(" ")
+}
+
+fn strip_labels<'a>(mut text: &'a str, labels: &[&str]) -> &'a str {
+    // "Final answer: the answer is X" has two.
+    while let Some(label) = labels.iter().find(|label| {
+        text.get(..label.len())
+            .is_some_and(|head| head.eq_ignore_ascii_case(label))
+    }) {
+        text = text[label.len()..].trim_start();
+    }
+    text
+}
+
+/// Without quotation marks, stars or backticks that enclose the whole.
+fn unquoted(mut text: &str) -> &str {
+    for (open, close) in [
+        ("**", "**"),
+        ("\"", "\""),
+        ("“", "”"),
+        ("`", "`"),
+        ("'", "'"),
+    ] {
+        if let Some(inner) = text.strip_prefix(open).and_then(|t| t.strip_suffix(close))
+            && !inner.contains(open)
+        {
+            text = inner.trim();
+        }
+    }
+    text
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().find(|line| has_substance(line)).unwrap_or("")
+}
+
+/// Something that can be looked up or compared: punctuation alone is nothing.
+fn has_substance(text: &str) -> bool {
+    text.chars().any(char::is_alphanumeric)
+}
+
+/// Says that it does not know.
+fn is_refusal(answer: &str) -> bool {
+    const WHOLE: &[&str] = &[
+        "unknown",
+        "none",
+        "na",
+        "not available",
+        "not found",
+        "not given",
+        "not mentioned",
+        "not provided",
+        "not specified",
+        "not stated",
+        "no answer",
+        "no information",
+        "no idea",
+    ];
+    const PART: &[&str] = &[
+        "no relevant information",
+        "no information about",
+        "no information on",
+        "not enough information",
+        "i dont know",
+        "i do not know",
+        "i am not sure",
+        "im not sure",
+        "i cannot",
+        "i cant",
+        "im sorry",
+        "i am sorry",
+        "as an ai",
+        "cannot be determined",
+        "cannot determine",
+        "can not be determined",
+        "is not mentioned",
+        "are not mentioned",
+        "is not provided",
+        "is not specified",
+        "is not known",
+        "is unknown",
+        "do not contain",
+        "does not contain",
+        "do not mention",
+        "does not mention",
+        "do not provide",
+        "does not provide",
+    ];
+    let folded = canonical(answer);
+    let padded = format!(" {folded} ");
+    WHOLE.contains(&folded.as_str())
+        || PART
+            .iter()
+            .any(|part| padded.contains(&format!(" {part} ")))
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

@@ -1,0 +1,276 @@
+//! Whole answers: statuses, bodies, counts.
+
+use std::time::Duration;
+
+use serde_json::json;
+use spechop_llm::{End, OpenAiModel, TextModel};
+use spechop_ports::{Call, Lane, PortError};
+use spechop_types::Tokens;
+use tokio::net::TcpListener;
+use wiremock::matchers::{body_partial_json, header, method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+use super::{KEY, delta, ending, endpoint, event, generation, model};
+
+fn stream(body: &str) -> ResponseTemplate {
+    ResponseTemplate::new(200).set_body_raw(body.as_bytes(), "text/event-stream")
+}
+
+fn good() -> ResponseTemplate {
+    stream(&(delta("Amy") + &delta(" Dunne") + &ending("stop")))
+}
+
+/// A server that gives `first` so many times, then the good answer.
+async fn server(first: ResponseTemplate, times: u64) -> MockServer {
+    let server = MockServer::start().await;
+    Mock::given(method("POST"))
+        .and(path("/v1/chat/completions"))
+        .respond_with(first)
+        .up_to_n_times(times)
+        .with_priority(1)
+        .mount(&server)
+        .await;
+    Mock::given(method("POST"))
+        .respond_with(good())
+        .with_priority(2)
+        .mount(&server)
+        .await;
+    server
+}
+
+fn base(server: &MockServer) -> String {
+    format!("{}/v1", server.uri())
+}
+
+async fn requests(server: &MockServer) -> usize {
+    server.received_requests().await.unwrap().len()
+}
+
+#[tokio::test]
+async fn asks_as_promised_and_takes_the_servers_count() {
+    let server = MockServer::start().await;
+    let expected = json!({
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "Who directed the film?"}],
+        "temperature": 0.0,
+        "max_tokens": 8,
+        "stream": true,
+        "stream_options": {"include_usage": true},
+    });
+    Mock::given(method("POST"))
+        .and(path("/v1/chat/completions"))
+        .and(header("authorization", format!("Bearer {KEY}")))
+        .and(body_partial_json(expected))
+        .respond_with(good())
+        .expect(1)
+        .mount(&server)
+        .await;
+    let said = model(&base(&server))
+        .generate(&Call::authoritative(), generation())
+        .await
+        .unwrap();
+    assert_eq!((said.text.as_str(), said.end), ("Amy Dunne", End::Turn));
+    let tokens = Tokens {
+        prompt: 11,
+        completion: 3,
+    };
+    assert_eq!(said.tokens, tokens);
+}
+
+#[tokio::test]
+async fn what_may_pass_is_tried_again() {
+    let pushed = ResponseTemplate::new(429).insert_header("retry-after", "0");
+    for (fault, times) in [
+        (pushed, 1),
+        (ResponseTemplate::new(500), 2),
+        (ResponseTemplate::new(503), 1),
+        (ResponseTemplate::new(408), 3),
+        (stream(&delta("Amy")), 1),
+        (stream(&event(&json!({"error": {"message": "busy"}}))), 1),
+    ] {
+        let server = server(fault, times).await;
+        let said = model(&base(&server))
+            .generate(&Call::authoritative(), generation())
+            .await
+            .unwrap();
+        assert_eq!(said.text, "Amy Dunne", "nothing of a broken answer is kept");
+        assert_eq!(requests(&server).await as u64, times + 1);
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_pass_is_unavailable() {
+    let message = json!({"error": {"message": format!("no room for {KEY}")}});
+    let fault = ResponseTemplate::new(500).set_body_json(message);
+    let server = server(fault, 99).await;
+    let error = model(&base(&server))
+        .generate(&Call::authoritative(), generation())
+        .await
+        .unwrap_err();
+    assert_eq!(requests(&server).await, 4);
+    let PortError::Unavailable { what, source } = &error else {
+        panic!("{error:?}");
+    };
+    assert!(what.starts_with("tiny at 127.0.0.1:"), "{what}");
+    let source = source.as_ref().unwrap().to_string();
+    assert_eq!(source, "500 Internal Server Error: no room for [key]");
+    assert!(!format!("{error:?}").contains(KEY));
+}
+
+#[tokio::test]
+async fn speculation_gives_way_to_push_back() {
+    let server = server(ResponseTemplate::new(429), 1).await;
+    let error = model(&base(&server))
+        .generate(&Call::new(Lane::Speculative, 1), generation())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, PortError::Unavailable { .. }));
+    assert_eq!(requests(&server).await, 1);
+}
+
+#[tokio::test]
+async fn what_is_refused_for_good_is_not_asked_again() {
+    let wrong_key = json!({"error": {"message": format!("wrong key: {KEY}")}});
+    for (fault, said) in [
+        (
+            ResponseTemplate::new(401).set_body_json(wrong_key),
+            "401 Unauthorized: wrong key: [key]",
+        ),
+        (
+            ResponseTemplate::new(400),
+            "400 Bad Request: no reason given",
+        ),
+        (
+            ResponseTemplate::new(404).set_body_string("no such model"),
+            "404 Not Found: no such model",
+        ),
+        (
+            ResponseTemplate::new(307).insert_header("location", "http://127.0.0.1:1/"),
+            "307 Temporary Redirect: no reason given",
+        ),
+    ] {
+        let server = server(fault, 1).await;
+        let error = model(&base(&server))
+            .generate(&Call::authoritative(), generation())
+            .await
+            .unwrap_err();
+        assert_eq!(requests(&server).await, 1);
+        let PortError::Refused { detail, .. } = &error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(detail, said);
+    }
+}
+
+#[tokio::test]
+async fn odd_answers_are_taken_for_what_they_are() {
+    let whole = json!({
+        "choices": [{"message": {"content": "<answer>X</answer> and"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 2},
+    });
+    let again = delta("no ").repeat(8);
+    for (answer, text, end) in [
+        // Never closes its tag.
+        (
+            stream(&(delta("<answer>Amy") + &ending("length"))),
+            "<answer>Amy".to_owned(),
+            End::Length,
+        ),
+        // Repeats itself.
+        (
+            stream(&(again + &ending("length"))),
+            "no ".repeat(8),
+            End::Length,
+        ),
+        // Says nothing.
+        (stream(&ending("stop")), String::new(), End::Turn),
+        (stream(&ending("content_filter")), String::new(), End::Turn),
+        // Knows no limit.
+        (
+            stream(&delta("ü").repeat(5_000)),
+            "ü".repeat(8 * 32 / 2),
+            End::Length,
+        ),
+        // Does not stream.
+        (
+            ResponseTemplate::new(200).set_body_json(whole),
+            "<answer>X</answer>".to_owned(),
+            End::Stop,
+        ),
+    ] {
+        let server = server(answer, 1).await;
+        let said = model(&base(&server))
+            .generate(&Call::authoritative(), generation())
+            .await
+            .unwrap();
+        assert_eq!((said.text, said.end), (text, end));
+    }
+}
+
+#[tokio::test]
+async fn a_count_that_never_came_is_estimated() {
+    let answer = delta("<answer>") + &delta("X</answer>") + &delta(" and") + &ending("stop");
+    let server = server(stream(&answer), 1).await;
+    let said = model(&base(&server))
+        .generate(&Call::authoritative(), generation())
+        .await
+        .unwrap();
+    assert_eq!(
+        (said.text.as_str(), said.end),
+        ("<answer>X</answer>", End::Stop)
+    );
+    // 22 bytes of prompt make six tokens and four of form; two events have been read.
+    let tokens = Tokens {
+        prompt: 10,
+        completion: 2,
+    };
+    assert_eq!(said.tokens, tokens);
+}
+
+#[tokio::test]
+async fn garbage_is_malformed() {
+    for body in [
+        "data: {not json}\n\n",
+        "data: [1, 2]\n\n",
+        "data: {\"choices\": 3}\n\n",
+    ] {
+        let server = server(stream(body), 1).await;
+        let error = model(&base(&server))
+            .generate(&Call::authoritative(), generation())
+            .await
+            .unwrap_err();
+        assert!(matches!(error, PortError::Malformed { .. }), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_server_times_out() {
+    let slow = good().set_delay(Duration::from_secs(60));
+    let server = server(slow, 9).await;
+    let mut endpoint = endpoint(&base(&server));
+    endpoint.limits.silence = Duration::from_millis(50);
+    let error = OpenAiModel::new(&endpoint)
+        .unwrap()
+        .generate(&Call::authoritative(), generation())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, PortError::Timeout { limit_ms: 50, .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_dead_endpoint_is_unavailable() {
+    // A port that was free a moment ago.
+    let address = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let error = model(&format!("http://{address}/v1"))
+        .generate(&Call::authoritative(), generation())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, PortError::Unavailable { .. }), "{error:?}");
+}

@@ -1,0 +1,57 @@
+//! The OpenAI-compatible client against servers that misbehave on purpose.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod faults;
+mod streams;
+
+use std::time::Duration;
+
+use serde_json::json;
+use spechop_llm::{Endpoint, Generation, Message, OpenAiModel, Retries, Role};
+
+const KEY: &str = "sk-very-secret";
+
+/// An endpoint with quick retries.
+fn endpoint(base_url: &str) -> Endpoint {
+    let mut endpoint = Endpoint::new(base_url, "tiny");
+    endpoint.key = Some(KEY.into());
+    endpoint.retries = Retries {
+        max: 3,
+        pause: Duration::from_millis(1),
+        pause_max: Duration::from_millis(2),
+    };
+    endpoint
+}
+
+fn model(base_url: &str) -> OpenAiModel {
+    OpenAiModel::new(&endpoint(base_url)).unwrap()
+}
+
+/// A conversation that ends with a closing `</answer>`.
+fn generation() -> Generation {
+    Generation {
+        messages: vec![Message {
+            role: Role::User,
+            text: "Who directed the film?".into(),
+        }],
+        fixed: 0,
+        tokens_max: 8,
+        stop: &["</answer>"],
+    }
+}
+
+/// One event of a stream that adds `text`.
+fn delta(text: &str) -> String {
+    event(&json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]}))
+}
+
+/// The events that end a stream.
+fn ending(reason: &str) -> String {
+    let finish = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]});
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 3}});
+    event(&finish) + &event(&usage) + "data: [DONE]\n\n"
+}
+
+fn event(data: &serde_json::Value) -> String {
+    format!("data: {data}\n\n")
+}

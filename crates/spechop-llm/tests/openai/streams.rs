@@ -1,0 +1,253 @@
+//! Bytes as they come: cut anywhere, broken off, without an end.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use spechop_llm::{End, Generated, OpenAiModel, TextModel};
+use spechop_ports::{Call, PortError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::{delta, ending, endpoint, generation};
+
+/// What the server does on one connection, once it has read a request.
+#[derive(Clone)]
+enum Act {
+    Send(Vec<u8>),
+    /// Sends the same over and over until the client is gone.
+    Flood(Vec<u8>),
+    /// Waits until the client is gone.
+    AwaitClose,
+}
+
+/// What the server saw.
+#[derive(Debug, PartialEq)]
+enum Seen {
+    Request,
+    Closed,
+}
+
+struct Server {
+    address: SocketAddr,
+    seen: mpsc::UnboundedReceiver<Seen>,
+    _task: JoinSet<()>,
+}
+
+impl Server {
+    /// One script for each connection, in order; connections close when their script ends.
+    async fn start(scripts: Vec<Vec<Act>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (news, seen) = mpsc::unbounded_channel();
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let mut connections = JoinSet::new();
+            for script in scripts {
+                let (stream, _) = listener.accept().await.unwrap();
+                connections.spawn(play(stream, script, news.clone()));
+            }
+            while connections.join_next().await.is_some() {}
+        });
+        Self {
+            address,
+            seen,
+            _task: task,
+        }
+    }
+
+    fn endpoint(&self) -> spechop_llm::Endpoint {
+        let mut endpoint = endpoint(&format!("http://{}/v1", self.address));
+        endpoint.retries.max = 1;
+        endpoint
+    }
+
+    fn model(&self) -> OpenAiModel {
+        OpenAiModel::new(&self.endpoint()).unwrap()
+    }
+
+    async fn next(&mut self) -> Seen {
+        tokio::time::timeout(Duration::from_secs(10), self.seen.recv())
+            .await
+            .expect("the server saw nothing in 10 s")
+            .unwrap()
+    }
+}
+
+async fn play(mut stream: TcpStream, script: Vec<Act>, news: mpsc::UnboundedSender<Seen>) {
+    let mut request = Vec::new();
+    // All our requests end with the same byte of JSON.
+    while !request.ends_with(b"}") {
+        if stream.read_buf(&mut request).await.unwrap_or(0) == 0 {
+            return;
+        }
+    }
+    // Nobody may be listening any more; that is the test's business.
+    let _ = news.send(Seen::Request);
+    for act in script {
+        match act {
+            Act::Send(bytes) => {
+                let _ = stream.write_all(&bytes).await;
+                let _ = stream.flush().await;
+                // Let it travel alone.
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            Act::Flood(bytes) => while stream.write_all(&bytes).await.is_ok() {},
+            Act::AwaitClose => {
+                let mut rest = [0; 64];
+                while stream.read(&mut rest).await.unwrap_or(0) > 0 {}
+                let _ = news.send(Seen::Closed);
+            }
+        }
+    }
+}
+
+fn send(text: impl Into<Vec<u8>>) -> Act {
+    Act::Send(text.into())
+}
+
+/// The head of a response that ends with the connection.
+fn head() -> Act {
+    send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+}
+
+/// The head of a response that must say that it ends.
+fn chunked() -> Act {
+    send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+}
+
+fn chunk(text: &str) -> Act {
+    send(format!("{:x}\r\n{text}\r\n", text.len()))
+}
+
+async fn generate(model: &OpenAiModel) -> Result<Generated, PortError> {
+    model.generate(&Call::authoritative(), generation()).await
+}
+
+#[tokio::test]
+async fn characters_and_tags_may_be_cut_anywhere() {
+    let stream = delta("<answer>Łódź–😀</ans") + &delta("wer> and on");
+    for size in [1, 3, 7] {
+        let mut script = vec![head()];
+        script.extend(stream.as_bytes().chunks(size).map(send));
+        script.push(Act::AwaitClose);
+        let mut server = Server::start(vec![script]).await;
+        let said = generate(&server.model()).await.unwrap();
+        assert_eq!(said.text, "<answer>Łódź–😀</answer>");
+        assert_eq!(said.end, End::Stop);
+        assert_eq!(server.next().await, Seen::Request);
+        assert_eq!(server.next().await, Seen::Closed, "we hang up");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_asked_for_again() {
+    let good = vec![head(), send(delta("Amy") + &ending("stop"))];
+    for broken in [
+        // In mid-chunk, in mid-event, between events, before the head, in the head.
+        vec![chunked(), send("ff\r\ndata: {\"ch")],
+        vec![head(), send("data: {\"ch")],
+        vec![chunked(), chunk(&delta("Per"))],
+        vec![],
+        vec![send("HTTP/1.1 200 OK\r\ncontent-")],
+    ] {
+        let server = Server::start(vec![broken, good.clone()]).await;
+        let said = generate(&server.model()).await.unwrap();
+        assert_eq!(said.text, "Amy");
+    }
+    let broken = vec![chunked(), chunk(&delta("Per"))];
+    let server = Server::start(vec![broken.clone(), broken]).await;
+    let error = generate(&server.model()).await.unwrap_err();
+    assert!(matches!(error, PortError::Unavailable { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_never_ends_is_cut() {
+    let ping = vec![b':'; 1000].into_iter().chain(*b"\n\n").collect();
+    for flood in [
+        vec![b'x'; 10_000],
+        b"data: more of the same event\n".repeat(100),
+        ping,
+        delta("").into_bytes().repeat(50),
+    ] {
+        let server = Server::start(vec![vec![head(), Act::Flood(flood)]]).await;
+        let error = generate(&server.model()).await.unwrap_err();
+        assert!(matches!(error, PortError::Malformed { .. }), "{error:?}");
+    }
+    // An error body without an end, too.
+    let head = send("HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n");
+    let flood = Act::Flood(vec![b'x'; 10_000]);
+    let server = Server::start(vec![vec![head, flood]]).await;
+    let error = generate(&server.model()).await.unwrap_err();
+    assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn silence_in_mid_answer_and_a_long_whole_time_out() {
+    let silent = vec![head(), send(delta("Amy")), Act::AwaitClose];
+    let mut server = Server::start(vec![silent]).await;
+    let mut endpoint = server.endpoint();
+    endpoint.limits.silence = Duration::from_millis(50);
+    let error = generate(&OpenAiModel::new(&endpoint).unwrap())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, PortError::Timeout { limit_ms: 50, .. }),
+        "{error:?}"
+    );
+    assert_eq!(server.next().await, Seen::Request);
+    assert_eq!(server.next().await, Seen::Closed);
+
+    // Pings break the silence, but not the limit of the whole.
+    let mut pinging = vec![head()];
+    pinging.resize(5_000, send(": ping\n\n"));
+    let server = Server::start(vec![pinging]).await;
+    let mut endpoint = server.endpoint();
+    endpoint.limits.silence = Duration::from_millis(5_000);
+    endpoint.limits.total = Duration::from_millis(100);
+    let error = generate(&OpenAiModel::new(&endpoint).unwrap())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, PortError::Timeout { limit_ms: 100, .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn dropping_the_future_closes_the_connection() {
+    for script in [
+        vec![Act::AwaitClose],
+        vec![head(), send(delta("Amy")), Act::AwaitClose],
+    ] {
+        let mut server = Server::start(vec![script]).await;
+        let model = server.model();
+        tokio::select! {
+            said = generate(&model) => panic!("{said:?}"),
+            seen = server.next() => assert_eq!(seen, Seen::Request),
+        }
+        assert_eq!(server.next().await, Seen::Closed);
+    }
+}
+
+#[tokio::test]
+async fn no_more_requests_at_once_than_allowed() {
+    let script = vec![head(), send(delta("Amy") + &ending("stop"))];
+    let waiting = vec![Act::AwaitClose];
+    let mut server = Server::start(vec![waiting, script]).await;
+    let mut endpoint = server.endpoint();
+    endpoint.requests_max = std::num::NonZeroUsize::MIN;
+    let model = OpenAiModel::new(&endpoint).unwrap();
+    let mut first = Box::pin(generate(&model));
+    tokio::select! {
+        said = &mut first => panic!("{said:?}"),
+        seen = server.next() => assert_eq!(seen, Seen::Request),
+    }
+    let mut second = Box::pin(generate(&model));
+    let early = tokio::time::timeout(Duration::from_millis(20), &mut second).await;
+    assert!(early.is_err(), "its turn has not come");
+    assert!(server.seen.try_recv().is_err(), "nor has it sent anything");
+    drop(first);
+    assert_eq!(second.await.unwrap().text, "Amy");
+}

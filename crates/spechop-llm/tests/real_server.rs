@@ -1,0 +1,222 @@
+//! The OpenAI-compatible client, and what is built on it, against llama.cpp's own server with a
+//! real model: SmolLM2-135M, one thread, a port of the server's choice.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde_json::Value;
+use spechop_llm::{
+    End, Endpoint, Generation, LlmPlanner, LlmReader, LlmSpeculator, Message, OpenAiModel,
+    PromptStyle, ReadLimits, Role, TextModel,
+};
+use spechop_ports::{Call, PortError, ReadRequest, Reader, contract};
+use spechop_testkit::assets;
+use spechop_types::{Passage, SubQuestion};
+
+/// Serves the model given until its standard input closes, which it does when the test dies.
+const SERVE: &str = r"
+import os, sys
+import xllamacpp
+params = xllamacpp.CommonParams()
+params.model.path = sys.argv[1]
+params.n_parallel = int(sys.argv[2])
+params.n_ctx = 2048 * params.n_parallel
+params.cpuparams.n_threads = 1
+params.cpuparams_batch.n_threads = 1
+params.hostnames = ['127.0.0.1']
+params.port = 0
+params.api_keys = ['sk-test']
+params.warmup = False
+server = xllamacpp.Server(params)
+print(server.listening_address, flush=True)
+sys.stdin.read()
+os._exit(0)
+";
+
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(parallel: usize) -> Self {
+        let python = assets::data_dir().join("venv/bin/python");
+        let model = assets::model_dir("smollm2-135m-instruct").join("model.gguf");
+        let mut child = Command::new(&python)
+            .args(["-c", SERVE])
+            .arg(model)
+            .arg(parallel.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!(
+                    "{}: {error}; `make test` sets it up from deploy/requirements-test.txt",
+                    python.display()
+                )
+            });
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut url)
+            .unwrap();
+        let url = url.trim().to_owned();
+        assert!(url.starts_with("http://127.0.0.1:"), "no server: {url:?}");
+        Self { child, url }
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        let mut endpoint = Endpoint::new(format!("{}/v1", self.url), "smollm2");
+        endpoint.key = Some("sk-test".into());
+        endpoint
+    }
+
+    fn model(&self) -> Arc<OpenAiModel> {
+        Arc::new(OpenAiModel::new(&self.endpoint()).unwrap())
+    }
+
+    /// Number of generations under way.
+    async fn busy(&self) -> usize {
+        let slots = reqwest::Client::new()
+            .get(format!("{}/slots", self.url))
+            .bearer_auth("sk-test")
+            .send()
+            .await
+            .unwrap()
+            .json::<Value>()
+            .await
+            .unwrap();
+        slots
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|slot| slot["is_processing"].as_bool().unwrap())
+            .count()
+    }
+
+    async fn until_busy(&self, slots: usize) {
+        for _ in 0..2_000 {
+            if self.busy().await == slots {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("never {slots} generations under way");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn generation(turns: &[(Role, &str)], tokens_max: u32) -> Generation {
+    let message = |(role, text): &(Role, &str)| Message {
+        role: *role,
+        text: (*text).into(),
+    };
+    Generation {
+        messages: turns.iter().map(message).collect(),
+        fixed: 0,
+        tokens_max,
+        stop: &["</answer>"],
+    }
+}
+
+/// Worked examples that even the smallest model follows.
+fn capital(of: &str) -> Generation {
+    let asked = format!("Capital of {of}?");
+    let turns = [
+        (Role::User, "Capital of Spain?"),
+        (Role::Assistant, "<answer>Madrid</answer>"),
+        (Role::User, "Capital of Italy?"),
+        (Role::Assistant, "<answer>Rome</answer>"),
+        (Role::User, "Capital of Japan?"),
+        (Role::Assistant, "<answer>Tokyo</answer>"),
+        (Role::User, asked.as_str()),
+    ];
+    generation(&turns, 64)
+}
+
+#[tokio::test]
+async fn answers_stops_at_a_tag_and_serves_four_at_once() {
+    let server = Server::start(4);
+    let model = server.model();
+    let call = Call::authoritative();
+
+    let hello = generation(&[(Role::User, "Say hello.")], 12);
+    let said = model.generate(&call, hello.clone()).await.unwrap();
+    assert!(!said.text.trim().is_empty());
+    assert!(matches!(said.end, End::Turn | End::Length), "{said:?}");
+    assert!(said.tokens.prompt > 5 && (1..=12).contains(&said.tokens.completion));
+    let again = model.generate(&call, hello).await.unwrap();
+    assert_eq!(said.text, again.text, "greedy");
+
+    let said = model.generate(&call, capital("France")).await.unwrap();
+    assert_eq!(said.end, End::Stop, "{said:?}");
+    assert!(said.text.ends_with("</answer>"), "{said:?}");
+    assert!(said.tokens.completion < 64);
+    server.until_busy(0).await;
+
+    let countries = ["Greece", "Norway", "Egypt", "Poland"];
+    let said = join_all(countries.map(|of| model.generate(&call, capital(of)))).await;
+    for said in said {
+        assert_eq!(said.unwrap().end, End::Stop);
+    }
+
+    let mut endpoint = server.endpoint();
+    endpoint.key = Some("sk-wrong".into());
+    let error = OpenAiModel::new(&endpoint)
+        .unwrap()
+        .generate(&call, capital("France"))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
+    assert!(!error.to_string().contains("sk-wrong"));
+}
+
+#[tokio::test]
+async fn dropping_the_future_ends_the_generation_on_the_server() {
+    let server = Server::start(1);
+    let model = server.model();
+    let call = Call::authoritative();
+    let story = generation(&[(Role::User, "Tell me a very long story.")], 1_900);
+    tokio::select! {
+        said = model.generate(&call, story) => panic!("done already: {said:?}"),
+        () = server.until_busy(1) => {}
+    }
+    server.until_busy(0).await;
+    assert!(model.generate(&call, capital("France")).await.is_ok());
+}
+
+#[tokio::test]
+async fn keeps_the_contracts() {
+    let server = Server::start(1);
+    let model: Arc<dyn TextModel> = server.model();
+    for style in [PromptStyle::Tagged, PromptStyle::Corag] {
+        contract::planner(&LlmPlanner::new(model.clone(), style)).await;
+        let reader = LlmReader::new(model.clone(), style, ReadLimits::default());
+        contract::reader(&reader).await;
+        let request = ReadRequest {
+            sub_question: SubQuestion::new("Who directed the film Blue Kite?"),
+            passages: vec![Passage {
+                id: "p1".into(),
+                title: "Blue Kite".into(),
+                text: "Blue Kite is a 1948 film directed by Amy Dunne.".into(),
+                score: 1.0,
+            }],
+        };
+        let reading = reader.read(&Call::authoritative(), request).await.unwrap();
+        let answer = reading.answer.unwrap();
+        assert!(answer.contains("Amy Dunne"), "{style:?}: {answer}");
+        assert!(reading.tokens.prompt > 0);
+    }
+    contract::speculator(&LlmSpeculator::new(model)).await;
+}

@@ -1,0 +1,172 @@
+//! Guessing from the passages that most questions come back to.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use spechop_ports::{
+    Call, GuessRequest, Guessed, PortError, ReadRequest, Reader, Retriever, Speculator,
+};
+use spechop_types::Tokens;
+
+/// Looks a sub-question up in a small index of the passages with the highest in-degree, and reads
+/// what it finds (SpecHop, section 4: the hot subset speculator).
+///
+/// Fast because the index is small and near; unreliable because the passage that holds the answer
+/// is often not in it. Give it a reader with tight limits: a guess must be there long before the
+/// observation.
+#[derive(Clone)]
+pub struct HotSubset {
+    retriever: Arc<dyn Retriever>,
+    reader: Arc<dyn Reader>,
+    passages: NonZeroUsize,
+}
+
+impl HotSubset {
+    /// Guesses from the `passages` nearest ones of the subset that `retriever` searches.
+    pub fn new(
+        retriever: Arc<dyn Retriever>,
+        reader: Arc<dyn Reader>,
+        passages: NonZeroUsize,
+    ) -> Self {
+        Self {
+            retriever,
+            reader,
+            passages,
+        }
+    }
+}
+
+#[async_trait]
+impl Speculator for HotSubset {
+    async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
+        let sub_question = request.sub_question;
+        let passages = self
+            .retriever
+            .retrieve(call, sub_question.as_str(), self.passages.get())
+            .await?;
+        if passages.is_empty() {
+            return Ok(Guessed {
+                guess: None,
+                tokens: Tokens::default(),
+            });
+        }
+        let reading = self
+            .reader
+            .read(
+                call,
+                ReadRequest {
+                    sub_question,
+                    passages,
+                },
+            )
+            .await?;
+        Ok(Guessed {
+            guess: reading.answer,
+            tokens: reading.tokens,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use spechop_ports::{Lane, Reading, contract};
+    use spechop_types::{Passage, Question, SubQuestion};
+
+    use super::*;
+
+    /// An index that holds so many passages, or fails, and keeps what it was asked.
+    struct Index {
+        passages: Option<usize>,
+        asked: Mutex<Vec<(String, usize, Lane)>>,
+    }
+
+    #[async_trait]
+    impl Retriever for Index {
+        async fn retrieve(
+            &self,
+            call: &Call,
+            query: &str,
+            limit: usize,
+        ) -> Result<Vec<Passage>, PortError> {
+            let asked = (query.to_owned(), limit, call.lane());
+            self.asked.lock().unwrap().push(asked);
+            let Some(passages) = self.passages else {
+                return Err(PortError::Unavailable {
+                    what: "the index".to_owned(),
+                    source: None,
+                });
+            };
+            let passage = |n| Passage {
+                id: format!("p{n}").into(),
+                title: "Title".into(),
+                text: format!("answer {n}").into(),
+                score: 1.0,
+            };
+            Ok((0..passages.min(limit)).map(passage).collect())
+        }
+    }
+
+    /// Answers with the text of the last passage; of none, it answers none.
+    struct LastPassage;
+
+    #[async_trait]
+    impl Reader for LastPassage {
+        async fn read(&self, _: &Call, request: ReadRequest) -> Result<Reading, PortError> {
+            Ok(Reading {
+                answer: request.passages.last().map(|passage| passage.text.clone()),
+                tokens: Tokens {
+                    prompt: 7,
+                    completion: 1,
+                },
+            })
+        }
+    }
+
+    async fn check(passages: Option<usize>) -> (Result<Guessed, PortError>, Arc<Index>) {
+        let index = Arc::new(Index {
+            passages,
+            asked: Mutex::default(),
+        });
+        let most = NonZeroUsize::new(2).unwrap();
+        let speculator = HotSubset::new(index.clone(), Arc::new(LastPassage), most);
+        let request = GuessRequest {
+            question: Question::new("Whose mother?").unwrap(),
+            hops: Vec::new(),
+            sub_question: SubQuestion::new("Who directed it?"),
+        };
+        let call = Call::new(Lane::Speculative, 1);
+        (speculator.guess(&call, request).await, index)
+    }
+
+    #[tokio::test]
+    async fn reads_what_the_subset_holds() {
+        for (held, guess, tokens) in [
+            (0, None, 0),
+            (1, Some("answer 0"), 8),
+            (9, Some("answer 1"), 8),
+        ] {
+            let (guessed, index) = check(Some(held)).await;
+            let guessed = guessed.unwrap();
+            assert_eq!(guessed.guess.as_deref(), guess);
+            assert_eq!(guessed.tokens.total(), tokens);
+            let asked = ("Who directed it?".to_owned(), 2, Lane::Speculative);
+            assert_eq!(*index.asked.lock().unwrap(), [asked]);
+        }
+        assert!(check(None).await.0.is_err());
+    }
+
+    #[tokio::test]
+    async fn keeps_the_contract() {
+        for passages in [0, 3] {
+            let index = Arc::new(Index {
+                passages: Some(passages),
+                asked: Mutex::default(),
+            });
+            let speculator = HotSubset::new(index, Arc::new(LastPassage), NonZeroUsize::MIN);
+            contract::speculator(&speculator).await;
+        }
+    }
+}
