@@ -15,12 +15,14 @@ mod call;
 pub mod contract;
 mod encode;
 mod error;
+mod fallback;
 mod generate;
 mod retrieve;
 
 pub use call::{Call, Lane};
 pub use encode::Encoder;
 pub use error::PortError;
+pub use fallback::Fallback;
 pub use generate::{
     GuessRequest, Guessed, KnownHop, PlanRequest, Planned, Planner, ReadRequest, Reader, Reading,
     Speculator,

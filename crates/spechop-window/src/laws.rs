@@ -66,9 +66,12 @@ pub fn ends_with_nothing_alive(window: &Window) -> bool {
     window.is_over() == window.branches.is_empty()
 }
 
+/// A law: its name, and whether it holds.
+pub type Law = (&'static str, fn(&Window) -> bool);
+
 /// Every law that can be seen in a state. SPEC-8 (the committed trajectory does not depend on k or
 /// on the interleaving) speaks of whole runs: see `tests/properties.rs`.
-pub const LAWS: [(&str, fn(&Window) -> bool); 9] = [
+pub const LAWS: [Law; 9] = [
     ("SPEC-1: at most k branches are alive", |w| {
         fits(w.branches.len(), w.limits().width)
     }),
