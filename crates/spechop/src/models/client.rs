@@ -187,19 +187,35 @@ fn run(mut command: Command, debian: &str) -> anyhow::Result<()> {
     )
 }
 
-/// The line that says most: the first that speaks of an error, else the last.
+/// The line that says most: the first that begins with an error, else speaks of one, else the last.
 fn telling_line(printed: &str) -> String {
     const LINE_CHARS_MAX: usize = 300;
-    let mut lines = printed
+    let plain = without_colours(printed);
+    let lines: Vec<&str> = plain
         .lines()
         .map(str::trim)
-        .filter(|line| !line.is_empty());
-    let telling = lines
-        .clone()
-        .find(|line| line.to_ascii_lowercase().contains("error"))
-        .or_else(|| lines.next_back())
+        .filter(|line| !line.is_empty())
+        .collect();
+    let find = |fits: fn(&str) -> bool| {
+        let fits = |line: &&&str| fits(&line.to_ascii_lowercase());
+        lines.iter().find(fits).copied()
+    };
+    let telling = find(|line| line.trim_start_matches('[').starts_with("error"))
+        .or_else(|| find(|line| line.contains("error")))
+        .or_else(|| lines.last().copied())
         .unwrap_or("it printed nothing");
     telling.chars().take(LINE_CHARS_MAX).collect()
+}
+
+/// The text without escape sequences (`ESC [ … letter`).
+fn without_colours(text: &str) -> String {
+    let mut pieces = text.split("\u{1b}[");
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let end = piece.find(|c: char| c.is_ascii_alphabetic());
+        plain.push_str(end.map_or("", |end| &piece[end + 1..]));
+    }
+    plain
 }
 
 #[cfg(test)]
@@ -241,6 +257,10 @@ mod tests {
         let cases = [
             ("", "it printed nothing"),
             ("a\n\n b \n", "b"),
+            (
+                "WARNING: ConnectError\n\u{1b}[0m\u{1b}[1;31m[ERROR] No plugin\u{1b}[m\n",
+                "[ERROR] No plugin",
+            ),
             (
                 "Looking\nERROR: No matching distribution\nhint: try\n",
                 "ERROR: No matching distribution",

@@ -8,6 +8,7 @@ mod archive;
 mod catalogue;
 mod client;
 mod digest;
+mod parts;
 mod progress;
 mod pull;
 mod record;

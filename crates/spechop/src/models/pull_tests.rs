@@ -142,7 +142,7 @@ fn wrong_and_truncated_files_are_refused_and_nothing_is_installed() {
         assert!(!why.contains('\n'), "one line: {why}");
         assert_eq!(machine.installed(), None);
         assert!(
-            !puller.models_dir.join("m.partial/model.gguf.new").exists(),
+            !puller.models_dir.join("m.partial").exists(),
             "refused bytes are deleted"
         );
         // Once the mirror is mended the same pull succeeds.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::catalogue::{Model, ModelFile};
 use super::digest;
+use super::parts::Parts;
 
 const RECORD: &str = ".ok";
 const ENCODER_FILE: &str = "encoder.toml";
@@ -30,7 +31,7 @@ pub(crate) enum State {
     },
     /// A pull was interrupted; so many parts of the package are fetched.
     Partial {
-        parts: u32,
+        parts: usize,
     },
     Absent,
 }
@@ -68,11 +69,8 @@ pub(crate) fn state(models_dir: &Path, model: &Model) -> State {
         };
     }
     if partial.is_dir() {
-        let parts = (1..=model.package.parts)
-            .filter(|part| partial.join("parts").join(part.to_string()).is_dir());
-        return State::Partial {
-            parts: u32::try_from(parts.count()).unwrap_or(u32::MAX),
-        };
+        let parts = Parts::new(model, &partial).present();
+        return State::Partial { parts };
     }
     State::Absent
 }
