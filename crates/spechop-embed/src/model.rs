@@ -172,23 +172,19 @@ impl From<ort::Error> for RunError {
 
 fn load(library: &Path, path: &Path, threads: usize) -> Result<Session, OpenError> {
     let environment = runtime::environment(library)?;
-    let session = || -> Result<Session, String> {
-        let text = |error: ort::Error| one_line(&error);
-        Session::builder(&environment)
-            .map_err(text)?
-            .with_optimization_level(GraphOptimizationLevel::All)
-            .and_then(|builder| builder.with_intra_threads(threads))
+    let session = || -> ort::Result<Session> {
+        Session::builder(&environment)?
+            .with_optimization_level(GraphOptimizationLevel::All)?
+            .with_intra_threads(threads)?
             // A spinning thread burns the core that the language model could use.
-            .and_then(|builder| builder.with_intra_op_spinning(false))
+            .with_intra_op_spinning(false)?
             // Every run has another shape: a plan of the last one's memory does not fit the next.
-            .and_then(|builder| builder.with_memory_pattern(false))
-            .map_err(|error| one_line(&error))?
+            .with_memory_pattern(false)?
             .commit_from_file(path)
-            .map_err(text)
     };
-    session().map_err(|detail| OpenError::Model {
+    session().map_err(|error| OpenError::Model {
         path: path.to_owned(),
-        source: detail.into(),
+        source: one_line(&error).into(),
     })
 }
 
