@@ -179,3 +179,106 @@ fn describe(error: &serde_json::Error) -> String {
     let reason = text.split(" at line ").next().unwrap_or(&text);
     format!("{reason} (column {})", error.column())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn surveyed(bytes: &[u8]) -> Result<Survey, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("corpus.jsonl");
+        std::fs::write(&path, bytes).unwrap();
+        survey(&path).map_err(|error| {
+            let mut text = error.to_string();
+            if let Some(source) = std::error::Error::source(&error) {
+                text = format!("{text}: {source}");
+            }
+            text.replace(&dir.path().display().to_string(), "DIR")
+        })
+    }
+
+    #[test]
+    fn bad_lines_are_named_with_the_reason() {
+        let good = r#"{"id":"a","title":"T","text":"x"}"#;
+        let after_good = |line: &[u8]| [good.as_bytes(), b"\n\n", line].concat();
+        for (line, reason) in [
+            (&b"{"[..], "EOF while parsing an object (column 1)"),
+            (b"nonsense", "expected ident (column 2)"),
+            (
+                b"[1]",
+                "invalid type: integer `1`, expected a string (column 2)",
+            ),
+            (
+                br#"{"id":"b","title":"T"}"#,
+                "missing field `text` (column 22)",
+            ),
+            (
+                br#"{"id":"b","text":"T"}"#,
+                "missing field `title` (column 21)",
+            ),
+            (
+                br#"{"title":"b","text":"T"}"#,
+                "missing field `id` (column 24)",
+            ),
+            (
+                br#"{"id":7,"title":"T","text":"x"}"#,
+                "invalid type: integer `7`, expected a string (column 7)",
+            ),
+            (br#"{"id":"b","title":"T","text":" "}"#, "the text is empty"),
+            (br#"{"id":"","title":"T","text":"x"}"#, "the id is empty"),
+            (
+                br#"{"id":"a","title":"U","text":"y"}"#,
+                "the id \"a\" occurs a second time",
+            ),
+            (
+                b"{\"id\":\"\xff\"}",
+                "no UTF-8 (invalid utf-8 sequence of 1 bytes from index 7)",
+            ),
+        ] {
+            let expected = format!("DIR/corpus.jsonl, line 3: {reason}");
+            assert_eq!(surveyed(&after_good(line)), Err(expected));
+        }
+        assert_eq!(
+            surveyed(b"\n \n"),
+            Err("DIR/corpus.jsonl holds no passage".into())
+        );
+        let mut endless = vec![b' '; LINE_BYTES_MAX as usize + 1];
+        endless.extend(good.as_bytes());
+        assert_eq!(
+            surveyed(&endless),
+            Err("DIR/corpus.jsonl, line 1: longer than 16 MiB".into())
+        );
+        let missing = survey(Path::new("/nowhere/corpus.jsonl")).unwrap_err();
+        assert_eq!(missing.to_string(), "reading /nowhere/corpus.jsonl failed");
+    }
+
+    #[test]
+    fn gzipped_or_not_is_the_same_corpus() {
+        let plain = "{\"id\":\"a\",\"title\":\"\",\"text\":\"x\",\"url\":\"ignored\"}\r\n{\"id\":\"b\",\"title\":\"T\",\"text\":\"x\"}";
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(plain.as_bytes()).unwrap();
+        let gzip = gzip.finish().unwrap();
+        let survey = surveyed(plain.as_bytes()).unwrap();
+        assert_eq!(survey.rows, 2);
+        assert_eq!(surveyed(&gzip).unwrap(), survey);
+        let cut = surveyed(&gzip[..gzip.len() - 6]).unwrap_err();
+        assert!(cut.starts_with("reading DIR/corpus.jsonl failed"), "{cut}");
+    }
+
+    #[test]
+    fn a_passage_without_a_title_is_its_text() {
+        for (title, encoded) in [("T", "T\nx"), (" ", "x")] {
+            let record = Record {
+                id: "a".into(),
+                title: title.into(),
+                text: "x".into(),
+            };
+            assert_eq!(record.encoded(), encoded);
+        }
+    }
+}

@@ -8,7 +8,7 @@ use spechop_store::{IndexWriter, Inputs, PassageIndex, Subset};
 
 use crate::corpus::{Lines, digest, sha256};
 use crate::error::BuildError;
-use crate::folder::{Folder, finished};
+use crate::folder::{Folder, HOT, finished};
 
 /// Which passages are also written into `OUT/hot`.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,7 @@ impl Hot {
             }),
             ..index.inputs().clone()
         };
-        let folder = Folder::new(&out.join("hot"))?;
+        let folder = Folder::new(&out.join(HOT))?;
         if let Some(hot) = finished(&folder.out, &inputs) {
             return Ok(hot.rows());
         }
@@ -91,5 +91,29 @@ impl Hot {
             return Err(BuildError::Empty(self.in_degree.clone()));
         }
         Ok(in_degrees)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fraction_is_a_share() {
+        for (fraction, sound) in [
+            (0.01, true),
+            (1.0, true),
+            (0.0, false),
+            (-0.5, false),
+            (1.5, false),
+            (f64::NAN, false),
+        ] {
+            let in_degree = PathBuf::new();
+            let hot = Hot {
+                fraction,
+                in_degree,
+            };
+            assert_eq!(hot.check().is_ok(), sound, "{fraction}");
+        }
     }
 }

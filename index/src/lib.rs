@@ -16,11 +16,14 @@
 //! Reads and writes block, so a build belongs on a runtime that serves nobody else.
 
 mod build;
+mod check;
 mod corpus;
 mod error;
 mod folder;
 mod hot;
 
 pub use build::{Build, Built, Progress};
+pub use check::{Checked, check};
 pub use error::BuildError;
 pub use hot::Hot;
+pub use spechop_store::Inputs;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use super::*;
 use crate::fixture::{inputs, push, unit_vectors, write};
@@ -11,8 +12,16 @@ use crate::write::IndexWriter;
 
 /// Breaks a fresh index of three shards and returns why it is then refused.
 fn refusal(damage: impl FnOnce(&Path)) -> String {
+    static WHOLE: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &unit_vectors(5, 25, 16), 10);
+        dir
+    });
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), &unit_vectors(5, 25, 16), 10);
+    for file in fs::read_dir(WHOLE.path()).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();
+    }
     assert!(PassageIndex::open(dir.path()).is_ok());
     damage(dir.path());
     let Err(error) = PassageIndex::open(dir.path()) else {

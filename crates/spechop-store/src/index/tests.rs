@@ -41,13 +41,13 @@ fn rows(hits: &[Hit]) -> Vec<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     /// Whatever the shape, the scan finds what sorting everything finds; a batch finds what its
     /// queries find alone. Coarse components, so that ties abound.
     #[test]
     fn search_agrees_with_the_oracle(
-        shape in (1usize..70, 1usize..200, 1usize..90),
+        shape in (1usize..70, 1usize..200, 20usize..90),
         seed: u64,
         limit in 0usize..30,
     ) {
@@ -72,17 +72,18 @@ proptest! {
 #[test]
 fn eight_bits_find_what_32_find() {
     let dir = tempfile::tempdir().unwrap();
-    let vectors = unit_vectors(7, 3000, 384);
+    let vectors = unit_vectors(7, 2000, 384);
     write(dir.path(), &vectors, 1000);
     let index = PassageIndex::open(dir.path()).unwrap();
     let (mut found, mut wanted) = (0, 0);
-    for query in unit_vectors(8, 50, 384) {
-        let dot = |v: &[f32]| -> f32 { v.iter().zip(&query).map(|(a, b)| a * b).sum() };
+    for query in unit_vectors(8, 20, 384) {
+        let dot = |v: &Vec<f32>| -> f32 { v.iter().zip(&query).map(|(a, b)| a * b).sum() };
+        let scores: Vec<f32> = vectors.iter().map(dot).collect();
         let mut exact: Vec<usize> = (0..vectors.len()).collect();
-        exact.sort_by(|a, b| dot(&vectors[*b]).total_cmp(&dot(&vectors[*a])));
+        exact.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
         let hits = &index.scan(&[Query::new(&query, 10).unwrap()])[0];
         for hit in hits {
-            assert!((hit.score - dot(&vectors[hit.row])).abs() < 2e-3, "{hit:?}");
+            assert!((hit.score - scores[hit.row]).abs() < 2e-3, "{hit:?}");
         }
         wanted += 10;
         found += exact[..10]

@@ -1,0 +1,457 @@
+//! Whole builds, over a corpus on disk and an encoder that can be told to fail.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use async_trait::async_trait;
+use spechop_index::{Build, BuildError, Built, Hot, Progress, check};
+use spechop_ports::{Call, Encoder, PortError, Retriever};
+use spechop_store::{IndexRetriever, PassageIndex};
+
+/// Bags of letter triples to vectors, without a model. Fails from a given passage on, and, as real
+/// ones do in the last bits, lets the size of a batch touch the vectors.
+struct Triples {
+    fingerprint: &'static str,
+    good_until: usize,
+    encoded: AtomicUsize,
+}
+
+impl Triples {
+    fn new(fingerprint: &'static str) -> Self {
+        Self::failing_after(fingerprint, usize::MAX)
+    }
+
+    fn failing_after(fingerprint: &'static str, good_until: usize) -> Self {
+        Self {
+            fingerprint,
+            good_until,
+            encoded: AtomicUsize::new(0),
+        }
+    }
+
+    fn vector(text: &str, company: usize) -> Vec<f32> {
+        let mut sum = vec![0.0; 48];
+        sum[47] = 0.1 + company as f32 * 1e-3;
+        for triple in text.to_lowercase().as_bytes().windows(3) {
+            let hash = triple
+                .iter()
+                .fold(7usize, |hash, byte| hash * 31 + usize::from(*byte));
+            sum[hash % 47] += 1.0;
+        }
+        let norm = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
+        sum.iter().map(|x| x / norm).collect()
+    }
+}
+
+#[async_trait]
+impl Encoder for Triples {
+    fn fingerprint(&self) -> &str {
+        self.fingerprint
+    }
+
+    fn width(&self) -> usize {
+        48
+    }
+
+    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        Ok(Self::vector(text, 0))
+    }
+
+    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        let encoded = self.encoded.fetch_add(texts.len(), Relaxed);
+        if encoded + texts.len() > self.good_until {
+            return Err(PortError::unavailable("the encoder", "told to fail"));
+        }
+        let company = texts.len();
+        Ok(texts
+            .iter()
+            .map(|text| Self::vector(text, company))
+            .collect())
+    }
+}
+
+/// A folder with a corpus of 100 passages, in-degrees, and the build of an index over it.
+struct Site {
+    dir: tempfile::TempDir,
+    build: Build,
+}
+
+impl Site {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let line = |n: usize| {
+            let text = format!(
+                "passage {n} is about the number {} and its square {}",
+                n * 7,
+                n * n
+            );
+            format!("{{\"id\":\"p{n}\",\"title\":\"Number {n}\",\"text\":\"{text}\"}}\n")
+        };
+        let corpus = dir.path().join("corpus.jsonl");
+        fs::write(&corpus, (0..100).map(line).collect::<String>()).unwrap();
+        // Ties at 5, a title that is not in the corpus, one that occurs twice.
+        let in_degree = (0..60)
+            .map(|n| (format!("Number {n}"), if n % 10 == 3 { 9 } else { 5 }))
+            .chain([
+                ("Elsewhere".into(), 99),
+                ("Number 99".into(), 1),
+                ("Number 99".into(), 10),
+            ])
+            .map(|(title, n)| {
+                format!("{{\"title\":\"{title}\",\"mention_indegree\":{n},\"x\":0}}\n")
+            });
+        fs::write(
+            dir.path().join("in_degree.jsonl"),
+            in_degree.collect::<String>(),
+        )
+        .unwrap();
+        let build = Build {
+            batch_rows: 8,
+            shard_rows: 36,
+            ..Build::new(corpus, dir.path().join("index"))
+        };
+        Self { dir, build }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn hot(mut self, fraction: f64) -> Self {
+        let in_degree = self.path("in_degree.jsonl");
+        self.build.hot = Some(Hot {
+            fraction,
+            in_degree,
+        });
+        self
+    }
+
+    async fn run(&self, encoder: &Triples) -> Result<Built, BuildError> {
+        self.build.run(encoder, &mut |_| {}).await
+    }
+}
+
+/// Every file below a folder, by name.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = PathBuf::from(path.file_name().unwrap());
+        if path.is_dir() {
+            let inner = files(&path).into_iter();
+            found.extend(inner.map(|(inner, bytes)| (name.join(inner), bytes)));
+        } else {
+            found.insert(name, fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn builds_once_and_then_knows_it() {
+    let site = Site::new();
+    let mut seen = Vec::new();
+    let encoder = Triples::new("triples");
+    let built = site
+        .build
+        .run(&encoder, &mut |progress| seen.push(progress))
+        .await
+        .unwrap();
+    assert_eq!(
+        (built.rows, built.encoded, built.hot_rows),
+        (100, 100, None)
+    );
+    assert_eq!(
+        seen[0],
+        Progress {
+            done: 0,
+            total: 100
+        }
+    );
+    assert_eq!(
+        seen[1],
+        Progress {
+            done: 8,
+            total: 100
+        }
+    );
+    assert_eq!(
+        seen[13],
+        Progress {
+            done: 100,
+            total: 100
+        }
+    );
+    assert!(!site.path("index.partial").exists());
+
+    let index = PassageIndex::open(&site.build.out).unwrap();
+    assert_eq!(index.passage(42).unwrap().title, "Number 42");
+    let encoder = Arc::new(encoder);
+    let retriever = IndexRetriever::new(encoder.clone(), Arc::new(index)).unwrap();
+    spechop_ports::contract::retriever(&retriever).await;
+    let query = "Number 42\npassage 42 is about the number 294 and its square 1764";
+    let hits = retriever
+        .retrieve(&Call::authoritative(), query, 5)
+        .await
+        .unwrap();
+    assert_eq!(*hits[0].id, *"p42");
+
+    let before = files(site.dir.path());
+    let again = site.run(&encoder).await.unwrap();
+    assert_eq!(
+        (again.rows, again.bytes, again.encoded),
+        (100, built.bytes, 0)
+    );
+    assert_eq!(
+        encoder.encoded.load(Relaxed),
+        100,
+        "nothing was encoded again"
+    );
+    assert_eq!(files(site.dir.path()), before);
+}
+
+#[tokio::test]
+async fn a_build_that_was_stopped_goes_on_to_the_same_bytes() {
+    let whole = Site::new().hot(0.3);
+    whole.run(&Triples::new("triples")).await.unwrap();
+    let expected = files(&whole.build.out);
+    for stopped_after in [0, 8, 32, 33, 72, 96, 99] {
+        let site = Site::new().hot(0.3);
+        let failing = Triples::failing_after("triples", stopped_after);
+        let error = site.run(&failing).await.unwrap_err();
+        assert!(matches!(error, BuildError::Encoder { .. }), "{error}");
+        assert!(
+            PassageIndex::open(&site.build.out).is_err(),
+            "not before it is whole"
+        );
+        let good = stopped_after / 8 * 8;
+        let built = site.run(&Triples::new("triples")).await.unwrap();
+        assert_eq!((built.rows, built.encoded), (100, 100 - good));
+        assert_eq!(
+            files(&site.build.out),
+            expected,
+            "stopped after {stopped_after}"
+        );
+    }
+}
+
+/// Dropping the future is as near to a kill as a test in the same process gets: no error path runs.
+#[tokio::test]
+async fn a_killed_build_loses_at_most_four_batches() {
+    struct Hanging(Triples);
+    #[async_trait]
+    impl Encoder for Hanging {
+        fn fingerprint(&self) -> &str {
+            self.0.fingerprint()
+        }
+        fn width(&self) -> usize {
+            self.0.width()
+        }
+        async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+            self.0.encode_query(call, text).await
+        }
+        async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+            match self.0.encode_passages(texts).await {
+                Ok(vectors) => Ok(vectors),
+                Err(_) => std::future::pending().await,
+            }
+        }
+    }
+    let whole = Site::new();
+    whole.run(&Triples::new("triples")).await.unwrap();
+    let site = Site::new();
+    let hanging = Hanging(Triples::failing_after("triples", 80));
+    {
+        let mut seen = |_| {};
+        let mut build = std::pin::pin!(site.build.run(&hanging, &mut seen));
+        // It hangs in the eleventh batch; everything before needs no waiting.
+        let poll = |context: &mut std::task::Context<'_>| {
+            assert!(build.as_mut().poll(context).is_pending());
+            std::task::Poll::Ready(())
+        };
+        std::future::poll_fn(poll).await;
+    }
+    let built = site.run(&Triples::new("triples")).await.unwrap();
+    assert_eq!(built.encoded, 100 - 64, "eight batches had been made safe");
+    assert_eq!(files(&site.build.out), files(&whole.build.out));
+}
+
+#[tokio::test]
+async fn other_inputs_mean_another_index() {
+    let site = Site::new();
+    let encoded = |built: Result<Built, BuildError>| built.unwrap().encoded;
+    assert_eq!(encoded(site.run(&Triples::new("triples")).await), 100);
+    assert_eq!(encoded(site.run(&Triples::new("other")).await), 100);
+    let index = PassageIndex::open(&site.build.out).unwrap();
+    assert_eq!(index.inputs().encoder, "other");
+    // A shorter corpus: what was there stays readable for those who have it open.
+    let corpus = fs::read_to_string(&site.build.corpus).unwrap();
+    let half = corpus.lines().take(50).collect::<Vec<_>>().join("\n");
+    fs::write(&site.build.corpus, half).unwrap();
+    assert_eq!(encoded(site.run(&Triples::new("other")).await), 50);
+    assert_eq!(index.passage(99).unwrap().id, "p99");
+    index.verify().unwrap();
+    assert_eq!(PassageIndex::open(&site.build.out).unwrap().rows(), 50);
+    // A partial build of other inputs is not taken over, and nothing of it is left.
+    let failing = Triples::failing_after("third", 40);
+    assert!(site.run(&failing).await.is_err());
+    assert_eq!(encoded(site.run(&Triples::new("triples")).await), 50);
+    check(&site.build.out).unwrap();
+    assert!(!site.path("index.partial").exists() && !site.path("index.old").exists());
+}
+
+#[tokio::test]
+async fn a_damaged_index_is_built_again() {
+    let site = Site::new().hot(0.3);
+    let encoder = Triples::new("triples");
+    site.run(&encoder).await.unwrap();
+    let whole = files(&site.build.out);
+    for name in [
+        "vectors-00001.bin",
+        "manifest.json",
+        "hot/passages-00000.bin",
+    ] {
+        let path = site.build.out.join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        bytes[70] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let error = check(&site.build.out).unwrap_err().to_string();
+        assert!(
+            error.contains("damaged") && error.contains("rebuild it with"),
+            "{error}"
+        );
+        site.run(&encoder).await.unwrap();
+        assert_eq!(files(&site.build.out), whole, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_hot_subset_holds_the_most_mentioned() {
+    let hot_ids = |site: &Site| -> Vec<String> {
+        let hot = PassageIndex::open(&site.build.out.join("hot")).unwrap();
+        (0..hot.rows())
+            .map(|row| hot.passage(row).unwrap().id.to_owned())
+            .collect()
+    };
+    let encoder = Triples::new("triples");
+    // 99 counts 10, then 3, 13 … 53 count 9, then the first of those that count 5.
+    for (fraction, ids) in [
+        (0.001, vec![99]),
+        (0.01, vec![99]),
+        (0.03, vec![3, 13, 99]),
+        (0.085, vec![0, 1, 3, 13, 23, 33, 43, 53, 99]),
+    ] {
+        let site = Site::new().hot(fraction);
+        let built = site.run(&encoder).await.unwrap();
+        assert_eq!(built.hot_rows, Some(ids.len()));
+        let expected: Vec<String> = ids.iter().map(|id| format!("p{id}")).collect();
+        assert_eq!(hot_ids(&site), expected);
+    }
+    // Added to an index that is there: nothing is encoded, rows are copied bit for bit.
+    let mut site = Site::new();
+    site.run(&encoder).await.unwrap();
+    let plain = files(&site.build.out);
+    let fresh = Triples::failing_after("triples", 0);
+    site = site.hot(1.0);
+    let built = site.run(&fresh).await.unwrap();
+    assert_eq!((built.encoded, built.hot_rows), (0, Some(100)));
+    let (index, hot) = (&site.build.out, &site.build.out.join("hot"));
+    let (index, hot) = (
+        PassageIndex::open(index).unwrap(),
+        PassageIndex::open(hot).unwrap(),
+    );
+    for row in 0..100 {
+        assert_eq!(index.vector(row), hot.vector(row));
+        assert_eq!(index.passage(row).unwrap(), hot.passage(row).unwrap());
+    }
+    assert_eq!(check(&site.build.out).unwrap().hot_rows, Some(100));
+    // The whole is untouched by it.
+    let mut both = files(&site.build.out);
+    both.retain(|name, _| !name.starts_with("hot"));
+    assert_eq!(both, plain);
+}
+
+#[tokio::test]
+async fn what_cannot_be_built_is_refused_with_the_reason() {
+    let encoder = Triples::new("triples");
+    let refusal = async |site: &Site| {
+        let error = site.run(&encoder).await.unwrap_err();
+        let text = error.to_string();
+        text.replace(&site.dir.path().display().to_string(), "DIR")
+    };
+
+    let site = Site::new();
+    fs::create_dir(&site.build.out).unwrap();
+    fs::write(site.build.out.join("thesis.txt"), "years of work").unwrap();
+    assert_eq!(
+        refusal(&site).await,
+        "DIR/index exists and is no index: remove it, or choose another folder"
+    );
+    assert!(site.build.out.join("thesis.txt").exists());
+
+    let mut site = Site::new();
+    site.build.out = site.path("corpus.jsonl");
+    assert!(refusal(&site).await.contains("is no index"));
+    site.build.out = site.path("corpus.jsonl/index");
+    assert!(refusal(&site).await.ends_with("failed"));
+    site.build.out = PathBuf::from("/");
+    assert_eq!(refusal(&site).await, "/ is no name for a folder");
+
+    let mut site = Site::new();
+    site.build.corpus = site.path("nowhere.jsonl");
+    assert_eq!(refusal(&site).await, "reading DIR/nowhere.jsonl failed");
+    fs::write(site.path("nowhere.jsonl"), "{\"id\":1}\n").unwrap();
+    assert!(
+        refusal(&site)
+            .await
+            .starts_with("DIR/nowhere.jsonl, line 1: ")
+    );
+    assert!(!site.build.out.exists());
+
+    let site = Site::new().hot(1.5);
+    assert!(
+        refusal(&site)
+            .await
+            .contains("must be above 0 and at most 1, not 1.5")
+    );
+    let site = Site::new().hot(0.5);
+    fs::write(site.path("in_degree.jsonl"), "{\"title\":\"x\"}\n").unwrap();
+    assert!(
+        refusal(&site)
+            .await
+            .contains("in_degree.jsonl, line 1: missing field `mention_indegree`")
+    );
+
+    let site = Site::new();
+    let lock = fs::File::create(site.path(".index.lock")).unwrap();
+    lock.lock().unwrap();
+    assert_eq!(refusal(&site).await, "another build is writing DIR/index");
+    drop(lock);
+    site.run(&encoder).await.unwrap();
+}
+
+/// The corpus is read twice; what changes in between must not end up in an index of the old hash.
+#[tokio::test]
+async fn a_corpus_that_changes_under_the_build_is_noticed() {
+    let site = Site::new();
+    let corpus = site.build.corpus.clone();
+    let mut change = |progress: Progress| {
+        if progress.done == 0 {
+            let text = fs::read_to_string(&corpus).unwrap();
+            fs::write(&corpus, text.replace("square", "circle")).unwrap();
+        }
+    };
+    let error = site
+        .build
+        .run(&Triples::new("triples"), &mut change)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, BuildError::Changed(_)), "{error}");
+    assert!(!site.build.out.exists());
+    let built = site.run(&Triples::new("triples")).await.unwrap();
+    assert_eq!(built.encoded, 100);
+}
