@@ -70,7 +70,7 @@ impl Server {
     async fn next(&mut self) -> Seen {
         tokio::time::timeout(Duration::from_secs(10), self.seen.recv())
             .await
-            .expect("the server saw nothing in 10 s")
+            .unwrap()
             .unwrap()
     }
 }
@@ -188,12 +188,12 @@ async fn silence_in_mid_answer_and_a_long_whole_time_out() {
     let silent = vec![head(), send(delta("Amy")), Act::AwaitClose];
     let mut server = Server::start(vec![silent]).await;
     let mut endpoint = server.endpoint();
-    endpoint.limits.silence = Duration::from_millis(50);
+    endpoint.limits.silence = Duration::from_millis(200);
     let error = generate(&OpenAiModel::new(&endpoint).unwrap())
         .await
         .unwrap_err();
     assert!(
-        matches!(error, PortError::Timeout { limit_ms: 50, .. }),
+        matches!(error, PortError::Timeout { limit_ms: 200, .. }),
         "{error:?}"
     );
     assert_eq!(server.next().await, Seen::Request);
