@@ -106,7 +106,7 @@ impl<'a> Parts<'a> {
                     Err(mpsc::RecvTimeoutError::Timeout) => {}
                     Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 }
-                bar.fetched(package, fetched, progress::bytes_under(&self.loading));
+                bar.fetched(package, fetched, progress::bytes_loaded(&self.loading));
             }
             failure.map_or(Ok(()), Err)
         })

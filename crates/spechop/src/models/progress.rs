@@ -42,7 +42,6 @@ impl Bar {
 
     /// So many parts are fetched, and `in_flight` bytes of the next ones.
     pub(crate) fn fetched(&self, package: &Package, parts: u32, in_flight: u64) {
-        // Clients keep copies of what they load, so the bytes seen may run ahead of the truth.
         let seen = (share(package, parts) + in_flight).min(package.bytes);
         self.bar.set_position(seen.max(self.bar.position()));
         if package.parts > 1 {
@@ -86,17 +85,31 @@ fn share(package: &Package, parts: u32) -> u64 {
     package.bytes / u64::from(package.parts) * u64::from(parts)
 }
 
-/// Bytes of all files under `dir`; what vanishes meanwhile counts as nothing.
-pub(crate) fn bytes_under(dir: &Path) -> u64 {
-    let Ok(entries) = dir.read_dir() else {
+/// What clients have loaded into the folders in `loading`: the largest file of each, for they keep copies.
+pub(crate) fn bytes_loaded(loading: &Path) -> u64 {
+    let Ok(folders) = loading.read_dir() else {
         return 0;
     };
-    entries
+    folders
         .flatten()
-        .map(|entry| match entry.metadata() {
-            Ok(found) if found.is_dir() => bytes_under(&entry.path()),
-            Ok(found) => found.len(),
-            Err(_) => 0,
-        })
+        .filter_map(|folder| sizes(&folder.path()).into_iter().max())
         .sum()
+}
+
+/// Bytes of all files under `dir`.
+pub(crate) fn bytes_under(dir: &Path) -> u64 {
+    sizes(dir).into_iter().sum()
+}
+
+/// Sizes of the files under `dir`; what vanishes meanwhile is left out.
+fn sizes(dir: &Path) -> Vec<u64> {
+    let Ok(entries) = dir.read_dir() else {
+        return Vec::new();
+    };
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => sizes(&entry.path()),
+        Ok(found) => vec![found.len()],
+        Err(_) => Vec::new(),
+    };
+    entries.flatten().flat_map(size).collect()
 }
