@@ -50,7 +50,9 @@ fn main() -> anyhow::Result<()> {
     let start = Instant::now();
     let mut done = 0;
     for batch in texts.chunks(BATCH_PASSAGES) {
-        done += runtime.block_on(encoder.encode_passages(batch.to_vec()))?.len();
+        done += runtime
+            .block_on(encoder.encode_passages(batch.to_vec()))?
+            .len();
         eprint!("\r{done}/{} passages ", texts.len());
     }
     let passages_s = start.elapsed().as_secs_f64();
@@ -65,7 +67,10 @@ fn main() -> anyhow::Result<()> {
         query_ms.push(start.elapsed().as_secs_f64() * 1e3);
     }
     query_ms.sort_by(f64::total_cmp);
-    let query_ms_p50 = query_ms.get(query_ms.len() / 2).copied().unwrap_or_default();
+    let query_ms_p50 = query_ms
+        .get(query_ms.len() / 2)
+        .copied()
+        .unwrap_or_default();
 
     let rate = done as f64 / passages_s;
     let tokens_mean = counts.tokens as f64 / done as f64;
@@ -99,7 +104,11 @@ fn arguments(mut words: impl Iterator<Item = String>) -> anyhow::Result<Args> {
         json: false,
     };
     while let Some(word) = words.next() {
-        let mut value = || words.next().with_context(|| format!("{word} wants a value"));
+        let mut value = || {
+            words
+                .next()
+                .with_context(|| format!("{word} wants a value"))
+        };
         match word.as_str() {
             // Cargo says so to every benchmark.
             "--bench" => {}

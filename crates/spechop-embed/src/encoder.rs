@@ -143,7 +143,11 @@ impl Encoder for OnnxEncoder {
         let tokens = self.cut(move |texts, _| texts.query(&text)).await?;
         let (reply, answer) = oneshot::channel();
         let call = call.clone();
-        let job = QueryJob { call, tokens, reply };
+        let job = QueryJob {
+            call,
+            tokens,
+            reply,
+        };
         let push = |queue: &mut Queue, job| queue.push_query(job, self.queue_max);
         let _ticket = self.worker.enter(job, push).await?;
         answer.await.unwrap_or_else(|_| Err(self.worker.gone()))
@@ -156,7 +160,9 @@ impl Encoder for OnnxEncoder {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        let tokens = self.cut(move |cutter, wanted| passages(cutter, &texts, wanted)).await?;
+        let tokens = self
+            .cut(move |cutter, wanted| passages(cutter, &texts, wanted))
+            .await?;
         let (reply, answer) = oneshot::channel();
         let job = PassageJob::new(tokens, reply);
         let _ticket = self.worker.enter(job, Queue::push_passages).await?;
@@ -201,7 +207,11 @@ fn fingerprint(recipe: &Recipe, files: &[&Path]) -> Result<String, OpenError> {
         "{query_prefix:?} {passage_prefix:?} {pooling} {width} {query_tokens_max} {passage_tokens_max}"
     ));
     let digest = all.finalize();
-    let digits: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     Ok(format!("{}-{digits}", recipe.name))
 }
 

@@ -142,13 +142,16 @@ impl Model {
             _ => return Err(RunError::Failed(format!("its output has shape {shape:?}"))),
         }
         let padded = length * self.width;
-        let pooled = texts.iter().zip(tokens.chunks_exact(padded)).map(|(text, rows)| {
-            let rows = &rows[..text.len() * self.width];
-            unit(match self.pooling {
-                Pooling::Cls => rows[..self.width].to_vec(),
-                Pooling::Mean => sum(rows, self.width),
-            })
-        });
+        let pooled = texts
+            .iter()
+            .zip(tokens.chunks_exact(padded))
+            .map(|(text, rows)| {
+                let rows = &rows[..text.len() * self.width];
+                unit(match self.pooling {
+                    Pooling::Cls => rows[..self.width].to_vec(),
+                    Pooling::Mean => sum(rows, self.width),
+                })
+            });
         Ok(pooled.collect())
     }
 }
@@ -204,9 +207,7 @@ fn inputs(session: &Session) -> Result<Vec<Input>, String> {
 
 /// The output that holds one vector a token: the first of three dimensions.
 fn output(session: &Session) -> Result<String, String> {
-    let is_tokens = |dtype: &ValueType| {
-        matches!(dtype, ValueType::Tensor { ty: TensorElementType::Float32, shape, .. } if shape.len() == 3)
-    };
+    let is_tokens = |dtype: &ValueType| matches!(dtype, ValueType::Tensor { ty: TensorElementType::Float32, shape, .. } if shape.len() == 3);
     session
         .outputs()
         .iter()

@@ -97,7 +97,10 @@ impl Queue {
     /// not share room: guesses never keep a needed query out.
     pub(crate) fn push_query(&mut self, job: QueryJob, lane_max: usize) -> Result<JobId, QueryJob> {
         let lane = job.call.lane();
-        let waiting = self.queries.iter().filter(|(_, job)| job.call.lane() == lane);
+        let waiting = self
+            .queries
+            .iter()
+            .filter(|(_, job)| job.call.lane() == lane);
         if waiting.count() >= lane_max {
             return Err(job);
         }
@@ -134,7 +137,10 @@ impl Queue {
     /// padding included, unless a single text does.
     pub(crate) fn next_run(&mut self, run_tokens_max: usize) -> Option<Run> {
         if self.queries.is_empty() {
-            let (id, job) = self.passages.iter_mut().find(|(_, job)| !job.left.is_empty())?;
+            let (id, job) = self
+                .passages
+                .iter_mut()
+                .find(|(_, job)| !job.left.is_empty())?;
             return Some(Run::Passages {
                 job: *id,
                 at: job.take(run_tokens_max),
@@ -215,5 +221,230 @@ impl Queue {
             }
         }
         chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RUN_TOKENS_MAX: usize = 512;
+
+    /// A queue under test; replies are kept so that no job counts as cancelled.
+    #[derive(Default)]
+    struct Bench {
+        queue: Queue,
+        calls: Vec<Call>,
+        answers: Vec<oneshot::Receiver<Result<Vec<f32>, PortError>>>,
+    }
+
+    impl Bench {
+        fn push(&mut self, lane: Lane, depth: u32, length: usize) -> Option<JobId> {
+            let (reply, answer) = oneshot::channel();
+            let call = Call::new(lane, depth);
+            self.calls.push(call.clone());
+            self.answers.push(answer);
+            // The first token tells the jobs apart.
+            let mut tokens = vec![0; length];
+            tokens[0] = self.calls.len() as u32 - 1;
+            let job = QueryJob {
+                call,
+                tokens,
+                reply,
+            };
+            self.queue.push_query(job, 100).ok()
+        }
+
+        /// The numbers of the queries in the next run.
+        fn run(&mut self) -> Vec<u32> {
+            match self.queue.next_run(RUN_TOKENS_MAX) {
+                Some(Run::Queries(jobs)) => jobs.iter().map(|job| job.tokens[0]).collect(),
+                Some(Run::Passages { .. }) => panic!("passages instead of queries"),
+                None => Vec::new(),
+            }
+        }
+    }
+
+    fn passages(
+        lengths: &[usize],
+    ) -> (
+        PassageJob,
+        oneshot::Receiver<Result<Vec<Vec<f32>>, PortError>>,
+    ) {
+        let (reply, answer) = oneshot::channel();
+        let tokens = lengths.iter().map(|&length| vec![7; length]).collect();
+        (PassageJob::new(tokens, reply), answer)
+    }
+
+    /// Runs in order, as "S3:20 A:20 -> 1 | 0": what is pushed (lane, depth, length) and who runs.
+    fn check(pushed: &str, expected: &str) {
+        let mut bench = Bench::default();
+        for word in pushed.split_whitespace() {
+            let (who, length) = word.split_once(':').expect("lane:length");
+            let (lane, depth) = who.split_at(1);
+            let lane = match lane {
+                "A" => Lane::Authoritative,
+                _ => Lane::Speculative,
+            };
+            bench.push(
+                lane,
+                depth.parse().unwrap_or(0),
+                length.parse().expect("a length"),
+            );
+        }
+        let mut runs = Vec::new();
+        loop {
+            let run = bench.run();
+            if run.is_empty() {
+                break;
+            }
+            runs.push(run.iter().map(u32::to_string).collect::<Vec<_>>().join(" "));
+        }
+        assert_eq!(runs.join(" | "), expected, "{pushed}");
+    }
+
+    #[test]
+    fn runs_are_made_of_what_is_urgent_and_alike() {
+        check("", "");
+        check("A:20", "0");
+        // Arrival decides among equals, and like lengths share a run.
+        check("A:20 A:20 A:22", "0 1 2");
+        // Needed before guessed, in a run of their own.
+        check("S1:20 A:20 S1:20 A:20", "1 3 | 0 2");
+        // The smaller depth leads, and the others come along.
+        check("S3:20 S1:20 S2:20", "1 2 0");
+        // A needed call's depth is history.
+        check("A2:20 A1:20", "0 1");
+        // Padding that costs more than a run of its own is not worth it.
+        check("A:8 A:64 A:9 A:62", "0 2 | 1 3");
+        check("A:64 A:8 A:60", "0 2 | 1");
+        // No run over its limit: 8 × 64 = 512.
+        check(&"A:64 ".repeat(10), "0 1 2 3 4 5 6 7 | 8 9");
+        // A text over the limit runs alone.
+        check("A:600 A:600", "0 | 1");
+    }
+
+    #[test]
+    fn a_promotion_counts_while_the_query_waits() {
+        let mut bench = Bench::default();
+        bench.push(Lane::Speculative, 1, 20);
+        bench.push(Lane::Speculative, 5, 20);
+        bench.calls[1].promote();
+        assert_eq!(bench.run(), [1]);
+        assert_eq!(bench.run(), [0]);
+    }
+
+    #[test]
+    fn a_full_lane_gives_back_and_does_not_fill_the_other() {
+        let mut bench = Bench::default();
+        for _ in 0..100 {
+            assert!(bench.push(Lane::Speculative, 1, 20).is_some());
+        }
+        assert!(bench.push(Lane::Speculative, 1, 20).is_none());
+        assert!(bench.push(Lane::Authoritative, 0, 20).is_some());
+        bench.run();
+        bench.run();
+        assert!(bench.push(Lane::Speculative, 1, 20).is_some());
+    }
+
+    #[test]
+    fn a_removed_query_does_not_run() {
+        let mut bench = Bench::default();
+        let first = bench.push(Lane::Authoritative, 0, 20).expect("room");
+        bench.push(Lane::Authoritative, 0, 20);
+        assert!(bench.queue.remove(first));
+        assert!(!bench.queue.remove(first));
+        assert_eq!(bench.run(), [1]);
+    }
+
+    #[test]
+    fn queries_go_between_the_runs_of_passages() {
+        let mut bench = Bench::default();
+        let (job, _answer) = passages(&[512, 512, 512]);
+        assert!(bench.queue.push_passages(job).is_ok());
+        let Some(Run::Passages { at, .. }) = bench.queue.next_run(RUN_TOKENS_MAX) else {
+            panic!("only passages wait");
+        };
+        assert_eq!(at.len(), 1);
+        bench.push(Lane::Speculative, 9, 20);
+        assert_eq!(bench.run(), [0]);
+    }
+
+    #[test]
+    fn passage_jobs_wait_outside_when_two_are_in() {
+        let mut queue = Queue::default();
+        let mut answers = Vec::new();
+        for expected in [true, true, false] {
+            let (job, answer) = passages(&[8]);
+            assert_eq!(queue.push_passages(job).is_ok(), expected);
+            answers.push(answer);
+        }
+    }
+
+    #[test]
+    fn a_failed_passage_job_says_so_and_leaves() {
+        let mut queue = Queue::default();
+        let (job, mut answer) = passages(&[8, 8]);
+        let id = queue.push_passages(job).ok().expect("room");
+        assert!(queue.next_run(8).is_some());
+        queue.fail_passages(id, PortError::unavailable("model", "broken"));
+        assert!(answer.try_recv().expect("an answer").is_err());
+        assert_eq!(queue.len(), 0);
+        // News of a job that has left is no mistake.
+        queue.finish_passages(id, &[0], vec![vec![1.0]]);
+    }
+
+    proptest! {
+        /// Every query runs exactly once, alone in its lane, within the limit, and never after a
+        /// less urgent one of another lane.
+        #[test]
+        fn every_query_runs_once(jobs in prop::collection::vec((any::<bool>(), 0..6u32, 1..80usize), 0..60)) {
+            let mut bench = Bench::default();
+            for &(needed, depth, length) in &jobs {
+                let lane = if needed { Lane::Authoritative } else { Lane::Speculative };
+                bench.push(lane, depth, length);
+            }
+            let mut ran = vec![0; jobs.len()];
+            let mut guesses_began = false;
+            loop {
+                let run = bench.run();
+                let Some(&leader) = run.first() else { break };
+                let needed = jobs[leader as usize].0;
+                prop_assert!(!(needed && guesses_began));
+                guesses_began |= !needed;
+                let longest = run.iter().map(|&n| jobs[n as usize].2).max().unwrap_or(0);
+                prop_assert!(run.len() == 1 || run.len() * longest <= RUN_TOKENS_MAX);
+                for n in run {
+                    prop_assert_eq!(jobs[n as usize].0, needed);
+                    ran[n as usize] += 1;
+                }
+            }
+            prop_assert!(ran.iter().all(|&times| times == 1));
+            prop_assert_eq!(bench.queue.len(), 0);
+        }
+
+        /// Every passage runs once, and its vector ends in its place.
+        #[test]
+        fn every_passage_gets_its_own_vector(lengths in prop::collection::vec(1..600usize, 1..80)) {
+            let mut queue = Queue::default();
+            let (reply, mut answer) = oneshot::channel();
+            let tokens = lengths.iter().enumerate().map(|(n, &length)| vec![n as u32; length]).collect();
+            prop_assert!(queue.push_passages(PassageJob::new(tokens, reply)).is_ok());
+            while let Some(run) = queue.next_run(RUN_TOKENS_MAX) {
+                let texts = run.texts();
+                let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
+                prop_assert!(texts.len() == 1 || texts.len() * longest <= RUN_TOKENS_MAX);
+                let vectors = texts.iter().map(|text| vec![text[0] as f32]).collect();
+                let Run::Passages { job, at, .. } = run else { panic!("no query was pushed") };
+                queue.finish_passages(job, &at, vectors);
+            }
+            let vectors = answer.try_recv().expect("an answer").expect("vectors");
+            prop_assert_eq!(vectors.len(), lengths.len());
+            for (n, vector) in vectors.iter().enumerate() {
+                prop_assert_eq!(vector.as_slice(), [n as f32].as_slice());
+            }
+            prop_assert_eq!(queue.len(), 0);
+        }
     }
 }

@@ -86,8 +86,13 @@ impl Recipe {
         }
         for (key, file) in [("model", &self.model), ("tokenizer", &self.tokenizer)] {
             let mut parts = Path::new(file).components();
-            if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
-                mistakes.push(format!("`{key}` must name a file of this folder, not {file:?}"));
+            if !matches!(
+                (parts.next(), parts.next()),
+                (Some(Component::Normal(_)), None)
+            ) {
+                mistakes.push(format!(
+                    "`{key}` must name a file of this folder, not {file:?}"
+                ));
             }
         }
         if self.width == 0 {
@@ -154,14 +159,30 @@ passage_tokens_max = 512
             ("width = 384", "width = \"wide\"", "line 8"),
             ("width = 384", "", "missing field `width`"),
             ("width = 384", "width = 0", "`width` is 0"),
-            ("width = 384", "width = 384\nfetch = 1", "unknown field `fetch`"),
+            (
+                "width = 384",
+                "width = 384\nfetch = 1",
+                "unknown field `fetch`",
+            ),
             ("\"mean\"", "\"max\"", "unknown variant `max`"),
-            ("model.onnx", "../model.onnx", "`model` must name a file of this folder"),
-            ("tokenizer.json", "/etc/passwd", "`tokenizer` must name a file"),
+            (
+                "model.onnx",
+                "../model.onnx",
+                "`model` must name a file of this folder",
+            ),
+            (
+                "tokenizer.json",
+                "/etc/passwd",
+                "`tokenizer` must name a file",
+            ),
             ("tokenizer.json", "", "`tokenizer` must name a file"),
             ("\"e5\"", "\" \"", "`name` is empty"),
             ("= 64", "= 2", "`query_tokens_max` must be 8 to 8192, not 2"),
-            ("= 512", "= 1000000", "`passage_tokens_max` must be 8 to 8192"),
+            (
+                "= 512",
+                "= 1000000",
+                "`passage_tokens_max` must be 8 to 8192",
+            ),
             ("name = ", "name", "line 2"),
         ] {
             let error = Recipe::parse(&GOOD.replace(from, to)).expect_err(to);
@@ -174,6 +195,9 @@ passage_tokens_max = 512
     fn all_mistakes_are_reported_at_once() {
         let broken = GOOD.replace("384", "0").replace("= 64", "= 1");
         let error = Recipe::parse(&broken).expect_err("two mistakes");
-        assert!(error.contains("`width`") && error.contains("`query_tokens_max`"), "{error}");
+        assert!(
+            error.contains("`width`") && error.contains("`query_tokens_max`"),
+            "{error}"
+        );
     }
 }

@@ -43,7 +43,9 @@ impl TextCutter {
             passage_prefix: recipe.passage_prefix.clone(),
             passage_tokens_max: recipe.passage_tokens_max,
         };
-        let empty = cutter.cut("", "", recipe.query_tokens_max).map_err(unusable)?;
+        let empty = cutter
+            .cut("", "", recipe.query_tokens_max)
+            .map_err(unusable)?;
         if empty.is_empty() {
             // Nothing to pool: the vector of an empty text would be a division by zero.
             return Err(unusable("it adds no special tokens to a text".to_owned()));
@@ -114,7 +116,10 @@ mod tests {
         let cutter = cutter();
         let (cls, sep) = (101, 102);
         // [CLS] query : who [SEP]
-        assert_eq!(cutter.query("who").expect("tokens"), [cls, 23032, 1024, 2040, sep]);
+        assert_eq!(
+            cutter.query("who").expect("tokens"),
+            [cls, 23032, 1024, 2040, sep]
+        );
         for (text, length) in [
             (String::new(), 4),
             ("film ".repeat(60), 64),

@@ -49,15 +49,28 @@ async fn it_agrees_with_another_implementation() {
     let call = Call::authoritative();
     let mut queries = Vec::new();
     for row in &reference.queries {
-        queries.push(SHARED.encode_query(&call, &row.text).await.expect("a vector"));
+        queries.push(
+            SHARED
+                .encode_query(&call, &row.text)
+                .await
+                .expect("a vector"),
+        );
     }
-    let texts = reference.passages.iter().map(|row| row.text.clone()).collect();
+    let texts = reference
+        .passages
+        .iter()
+        .map(|row| row.text.clone())
+        .collect();
     let passages = SHARED.encode_passages(texts).await.expect("vectors");
 
     let rows = reference.queries.iter().chain(&reference.passages);
     for (row, vector) in rows.zip(queries.iter().chain(&passages)) {
         for (theirs, ours) in row.head.iter().zip(vector) {
-            assert!((theirs - ours).abs() < 1e-4, "{:.40}: {theirs} {ours}", row.text);
+            assert!(
+                (theirs - ours).abs() < 1e-4,
+                "{:.40}: {theirs} {ours}",
+                row.text
+            );
         }
     }
     for (query, row) in queries.iter().zip(&reference.cosines) {
@@ -112,10 +125,16 @@ const GOLD: &[(&str, &str)] = &[
 #[tokio::test]
 async fn a_question_is_nearest_to_the_passage_that_answers_it() {
     let call = Call::authoritative();
-    let texts = GOLD.iter().map(|(_, passage)| (*passage).to_owned()).collect();
+    let texts = GOLD
+        .iter()
+        .map(|(_, passage)| (*passage).to_owned())
+        .collect();
     let passages = SHARED.encode_passages(texts).await.expect("vectors");
     for (at, (question, _)) in GOLD.iter().enumerate() {
-        let query = SHARED.encode_query(&call, question).await.expect("a vector");
+        let query = SHARED
+            .encode_query(&call, question)
+            .await
+            .expect("a vector");
         let score = |other: usize| dot(&query, &passages[other]);
         for other in (0..GOLD.len()).filter(|&other| other != at) {
             assert!(score(at) > score(other), "{question}: {}", GOLD[other].1);
@@ -125,11 +144,23 @@ async fn a_question_is_nearest_to_the_passage_that_answers_it() {
 
 #[tokio::test]
 async fn company_does_not_change_a_passage() {
-    let texts: Vec<String> = (1..60).map(|n| "a longer and longer text ".repeat(n)).collect();
-    let together = SHARED.encode_passages(texts.clone()).await.expect("vectors");
+    let texts: Vec<String> = (1..60)
+        .map(|n| "a longer and longer text ".repeat(n))
+        .collect();
+    let together = SHARED
+        .encode_passages(texts.clone())
+        .await
+        .expect("vectors");
     for (text, shared) in texts.iter().zip(&together).step_by(7) {
-        let alone = SHARED.encode_passages(vec![text.clone()]).await.expect("a vector");
-        let apart: f32 = alone[0].iter().zip(shared).map(|(a, b)| (a - b).abs()).sum();
+        let alone = SHARED
+            .encode_passages(vec![text.clone()])
+            .await
+            .expect("a vector");
+        let apart: f32 = alone[0]
+            .iter()
+            .zip(shared)
+            .map(|(a, b)| (a - b).abs())
+            .sum();
         assert!(apart < 1e-3, "{apart} over {} components", shared.len());
     }
 }
@@ -137,7 +168,10 @@ async fn company_does_not_change_a_passage() {
 #[tokio::test]
 async fn what_lies_past_the_limit_is_not_read() {
     let call = Call::authoritative();
-    let (long, longer) = ("word ".repeat(2_000), "word ".repeat(2_000) + "and another end");
+    let (long, longer) = (
+        "word ".repeat(2_000),
+        "word ".repeat(2_000) + "and another end",
+    );
     let texts = vec![long.clone(), longer.clone()];
     let passages = SHARED.encode_passages(texts).await.expect("vectors");
     assert_eq!(passages[0], passages[1]);
@@ -149,7 +183,14 @@ async fn what_lies_past_the_limit_is_not_read() {
 #[tokio::test]
 async fn odd_texts_have_vectors_too() {
     let call = Call::authoritative();
-    for text in ["", " ", "\0", "\u{fffd}", "🦀".repeat(30_000).as_str(), "[CLS] [MASK] [SEP]"] {
+    for text in [
+        "",
+        " ",
+        "\0",
+        "\u{fffd}",
+        "🦀".repeat(30_000).as_str(),
+        "[CLS] [MASK] [SEP]",
+    ] {
         let vector = SHARED.encode_query(&call, text).await.expect("a vector");
         assert!((dot(&vector, &vector) - 1.0).abs() < 1e-3, "{text:.20}");
     }
@@ -170,7 +211,9 @@ async fn queries_that_wait_together_share_runs() {
     assert_eq!(counts.queries, 40);
     assert!(counts.query_runs < 40, "{counts:?}");
     // One alone gives what one in company gave.
-    let alone = encoder.encode_query(&call, "who directed film number 7").await;
+    let alone = encoder
+        .encode_query(&call, "who directed film number 7")
+        .await;
     assert!(dot(&alone.expect("a vector"), &vectors[7]) > 0.9999);
 }
 
@@ -191,7 +234,11 @@ async fn cancelled_queries_leave_nothing_behind() {
             });
         }
         // The first answer says that the queue has begun to move; the rest is dropped.
-        let first = calls.join_next().await.expect("200 of them").expect("no panic");
+        let first = calls
+            .join_next()
+            .await
+            .expect("200 of them")
+            .expect("no panic");
         assert!(first.is_ok());
         calls.shutdown().await;
         assert_eq!(encoder.waiting(), 0);
@@ -199,7 +246,12 @@ async fn cancelled_queries_leave_nothing_behind() {
         assert!(after.cancelled > before.cancelled, "{after:?}");
         assert!(after.queries - before.queries < 200, "{after:?}");
     }
-    assert!(encoder.encode_query(&Call::authoritative(), "still there").await.is_ok());
+    assert!(
+        encoder
+            .encode_query(&Call::authoritative(), "still there")
+            .await
+            .is_ok()
+    );
     assert_eq!(encoder.waiting(), 0);
 }
 
@@ -248,7 +300,9 @@ async fn a_query_overtakes_passages() {
 
 #[test]
 fn it_stops_with_passages_in_hand() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
     let encoder = open(|_| {});
     runtime.block_on(async {
         let texts: Vec<String> = (0..50).map(|n| format!("{n} ").repeat(200)).collect();
