@@ -6,6 +6,7 @@
 //!
 //! Token counts are the server's where it sends them. It sends them last, so that a generation that
 //! we end early is estimated: one token per event of the stream, and the prompt by its length.
+//! Attempts that failed are not counted.
 
 mod config;
 mod gate;
@@ -14,6 +15,7 @@ mod sse;
 mod wire;
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -71,16 +73,22 @@ impl OpenAiModel {
         if let Some(authorization) = endpoint.authorization()? {
             headers.insert(AUTHORIZATION, authorization);
         }
-        let client = Client::builder()
+        let mut client = Client::builder()
             .default_headers(headers)
             .user_agent(concat!("spechop/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(endpoint.limits.connect)
             // A redirect could carry a prompt to a host that nobody chose.
             .redirect(redirect::Policy::none())
-            .tcp_nodelay(true)
-            .build()
-            .map_err(InvalidEndpoint::Client)?;
+            .tcp_nodelay(true);
         let host = url.host_str().unwrap_or_default();
+        if url.scheme() == "http" {
+            // No root certificates need be there where none is used.
+            client = client.tls_certs_only([]);
+            if endpoint.key.is_some() && !is_loopback(host) {
+                tracing::warn!(host, "the key of this endpoint travels unencrypted");
+            }
+        }
+        let client = client.build().map_err(InvalidEndpoint::Client)?;
         let name = match url.port() {
             Some(port) => format!("{} at {host}:{port}", endpoint.model),
             None => format!("{} at {host}", endpoint.model),
@@ -319,6 +327,11 @@ impl TextModel for OpenAiModel {
             .await
             .map_err(|_| self.timeout(self.limits.total))?
     }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 /// What has arrived of an answer.
