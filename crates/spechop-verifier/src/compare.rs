@@ -47,7 +47,7 @@ impl Reading {
         Self {
             answer,
             asides,
-            relation: relation.map(str::to_owned),
+            relation,
             tokens,
         }
     }
@@ -154,24 +154,31 @@ fn accept(o: &Reading, g: &Reading) -> Option<Rule> {
     }
 }
 
-/// A remark in parentheses may be missing, but not contradict the other, and what it adds must not
-/// be a number, a negation or a generation: `King Kong (1933 film)` is said because there are two.
+/// A remark in parentheses may be missing, but not contradict the other.
 fn asides_agree(o: &Reading, g: &Reading) -> bool {
     let (a, b) = (words(&o.asides), words(&g.asides));
-    let harmless = |asides: &[&Token], other: &Reading| {
-        asides.iter().all(|token| {
-            let says = matches!(token.kind, Kind::Number | Kind::Date)
-                || polarity::negates(token)
-                || reason::is_generation(token)
-                || reason::is_direction(token);
-            !says || other.tokens.contains(token)
-        })
-    };
     match (a.is_empty(), b.is_empty()) {
-        (true, _) => harmless(&b, o),
-        (_, true) => harmless(&a, g),
+        (true, _) => remark_may_go(&g.asides, o),
+        (_, true) => remark_may_go(&o.asides, g),
         _ => a == b,
     }
+}
+
+/// May this remark be missing from the other text? Not if it negates, nor if it gives a number or
+/// a direction: `King Kong (1933 film)` says its year because there are two. A remark that names
+/// somebody's relation (`daughter of Justin II`) or a place only tells which one is meant.
+fn remark_may_go(remark: &[Token], other: &Reading) -> bool {
+    let relates = remark.iter().any(|token| token.is("of"));
+    let place = places::is_known(remark);
+    remark.iter().all(|token| {
+        let numeral = token.kind == Kind::Number && token.text.len() <= 2;
+        let says = match token.kind {
+            Kind::Number | Kind::Date => !(numeral && relates),
+            _ if reason::is_direction(token) => !(relates || place || remark.len() > 2),
+            _ => polarity::negates(token) || reason::is_generation(token),
+        };
+        !says || other.tokens.contains(token)
+    })
 }
 
 /// "born in Paris" may be "Paris", never "died in Paris".

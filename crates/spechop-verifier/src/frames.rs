@@ -1,5 +1,6 @@
 //! The sentence around an answer: "The answer is X.", "It was X", "directed by X", "in X".
 
+use crate::places;
 use crate::tokens::{Kind, Token};
 
 const COPULAS: &[&str] = &["is", "was", "are", "were"];
@@ -8,109 +9,228 @@ const PRONOUNS: &[&str] = &["it", "he", "she", "they"];
 
 /// What a question can ask for, so that "the … is X" announces X. "The sky is pink" does not.
 const ASKED: &[&str] = &[
-    "answer", "director", "author", "writer", "capital", "mother", "father", "spouse", "wife",
-    "husband", "performer", "singer", "artist", "country", "city", "place", "birthplace", "date",
-    "birthday", "year", "name", "title", "producer", "composer", "founder", "president", "king",
-    "queen", "child", "son", "daughter", "brother", "sister", "sibling", "nationality",
-    "occupation", "location", "headquarters", "publisher", "developer", "manufacturer", "owner",
-    "creator", "birth", "death", "population", "language", "currency", "county", "state", "label",
-    "screenwriter", "actor", "actress", "university", "citizenship",
+    "answer",
+    "director",
+    "author",
+    "writer",
+    "capital",
+    "mother",
+    "father",
+    "spouse",
+    "wife",
+    "husband",
+    "performer",
+    "singer",
+    "artist",
+    "country",
+    "city",
+    "place",
+    "birthplace",
+    "date",
+    "birthday",
+    "year",
+    "name",
+    "title",
+    "producer",
+    "composer",
+    "founder",
+    "president",
+    "king",
+    "queen",
+    "child",
+    "son",
+    "daughter",
+    "brother",
+    "sister",
+    "sibling",
+    "nationality",
+    "occupation",
+    "location",
+    "headquarters",
+    "publisher",
+    "developer",
+    "manufacturer",
+    "owner",
+    "creator",
+    "birth",
+    "death",
+    "population",
+    "language",
+    "currency",
+    "county",
+    "state",
+    "label",
+    "screenwriter",
+    "actor",
+    "actress",
+    "university",
+    "citizenship",
 ];
 
 const OPENERS: &[&str] = &["the", "his", "her", "its", "their", "this", "answer"];
 
 /// Participles that say which relation is asked. Two that differ contradict each other.
 const PARTICIPLES: &[&str] = &[
-    "directed", "written", "composed", "produced", "born", "founded", "released", "located",
-    "situated", "died", "published", "created", "performed", "played", "built", "painted",
-    "established", "married", "buried", "educated", "based",
+    "directed",
+    "written",
+    "composed",
+    "produced",
+    "born",
+    "founded",
+    "released",
+    "located",
+    "situated",
+    "died",
+    "published",
+    "created",
+    "performed",
+    "played",
+    "built",
+    "painted",
+    "established",
+    "married",
+    "buried",
+    "educated",
+    "based",
 ];
 
-/// Prepositions that may stand before any answer; `by` and `from` bound a time, so not before one.
+/// Prepositions that say nothing before a place or a time. Before anything else they may start a
+/// title: "In Real Life".
 const PREPOSITIONS: &[&str] = &["in", "on", "at"];
-const PREPOSITIONS_NOT_OF_TIME: &[&str] = &["by", "from"];
+
+/// Prepositions after a participle.
+const AFTER_PARTICIPLES: &[&str] = &["by", "in", "on", "at", "from"];
 
 const APPROXIMATIONS: &[&str] = &[
-    "about", "around", "approximately", "roughly", "circa", "ca", "approx",
+    "about",
+    "around",
+    "approximately",
+    "roughly",
+    "circa",
+    "ca",
+    "approx",
 ];
 
 /// Longest subject that is read as "the … of …", in tokens.
 const SUBJECT_TOKENS_MAX: usize = 14;
 
-/// Takes the sentence around an answer off. Gives what is left (never nothing, unless there was
-/// nothing) and the participle that stood there.
-pub(crate) fn strip(mut tokens: &[Token]) -> (&[Token], Option<&str>) {
-    let mut participle = None;
-    // Each round takes at least one token away.
-    while let Some((used, found)) = frame(tokens) {
-        if tokens[used..].iter().all(|token| token.kind == Kind::Mark) {
-            break;
-        }
-        tokens = &tokens[used..];
-        participle = participle.or(found);
-    }
-    (tokens, participle)
+/// The sentence around an answer.
+struct Frame {
+    /// Its length.
+    tokens: usize,
+    /// What it says about the answer: "born", "the capital of france".
+    relation: Option<String>,
 }
 
-/// One layer at the start: its length, and its participle.
-fn frame(tokens: &[Token]) -> Option<(usize, Option<&str>)> {
-    let first = tokens.first()?;
-    let second = tokens.get(1);
-    let is_copula = |token: &Token| token.is_any(COPULAS);
+impl Frame {
+    fn plain(tokens: usize) -> Self {
+        Self {
+            tokens,
+            relation: None,
+        }
+    }
+}
+
+/// Takes the sentence around an answer off. Gives what is left (never nothing, unless there was
+/// nothing) and the relation that the sentence named.
+pub(crate) fn strip(mut tokens: &[Token]) -> (&[Token], Option<String>) {
+    let mut relation = None;
+    let mut inside = false;
+    // Each round takes at least one token away.
+    while let Some(frame) = frame(tokens, inside) {
+        let rest = &tokens[frame.tokens..];
+        if rest.iter().all(|token| token.kind == Kind::Mark) {
+            break;
+        }
+        tokens = rest;
+        relation = relation.or(frame.relation);
+        inside = true;
+    }
+    (tokens, relation)
+}
+
+/// One layer at the start. `inside`: a layer has gone already, so that this is a sentence.
+fn frame(tokens: &[Token], inside: bool) -> Option<Frame> {
+    let (first, rest) = tokens.split_first()?;
     if first.kind == Kind::Mark {
-        return (!first.is_mark("(")).then_some((1, None));
+        return (!first.is_mark("(")).then_some(Frame::plain(1));
     }
-    if first.is_any(PRONOUNS) && second.is_some_and(is_copula) {
-        return Some((2, None));
-    }
-    if let Some(used) = announcement(tokens) {
-        return Some((used, None));
-    }
-    let past_copula = usize::from(is_copula(first));
-    if let Some(token) = tokens
-        .get(past_copula)
-        .filter(|token| token.is_any(PARTICIPLES))
-    {
-        let after = tokens.get(past_copula + 1)?;
-        if after.is_any(PREPOSITIONS) || after.is_any(PREPOSITIONS_NOT_OF_TIME) {
-            return Some((past_copula + 2, Some(&token.text)));
-        }
-        if is_time(after) {
-            return Some((past_copula + 1, Some(&token.text)));
-        }
-        return None;
-    }
-    let second = second?;
-    if first.is_any(PREPOSITIONS) || first.is_any(PREPOSITIONS_NOT_OF_TIME) && !is_time(second) {
-        return Some((1, None));
-    }
-    if first.is("the") && (second.kind == Kind::Date || second.is("year")) {
-        return Some((1, None));
-    }
-    let estimate = first.is_any(APPROXIMATIONS)
-        || first.is("year")
-        || first.kind == Kind::Initials && first.text == "c";
-    (estimate && is_time(second)).then_some((1, None))
+    announcement(tokens)
+        .or_else(|| source(tokens))
+        .or_else(|| participle(tokens))
+        .or_else(|| {
+            let second = rest.first()?;
+            if first.is_any(PRONOUNS) && second.is_any(COPULAS) {
+                return Some(Frame::plain(2));
+            }
+            if first.is_any(PRONOUNS) && second.is_any(PARTICIPLES) {
+                return Some(Frame::plain(1));
+            }
+            let third = rest.get(1);
+            let year = |token: Option<&Token>| token.is_some_and(|token| token.is("year"));
+            let in_time = is_time(second)
+                || is_approximation(second)
+                || year(Some(second))
+                || second.is("the") && year(third);
+            let goes = first.is_any(PREPOSITIONS) && (inside || in_time || places::is_known(rest))
+                || (first.is_any(&["the", "year"]) || is_approximation(first)) && is_time(second)
+                || first.is("the") && year(Some(second)) && third.is_some_and(is_time);
+            goes.then_some(Frame::plain(1))
+        })
 }
 
 /// "The capital of France is", "Answer:", "Final answer -".
-fn announcement(tokens: &[Token]) -> Option<usize> {
+fn announcement(tokens: &[Token]) -> Option<Frame> {
     let end = tokens
         .iter()
         .take(SUBJECT_TOKENS_MAX + 1)
         .position(|token| token.is_any(COPULAS) || token.is_mark(":"))?;
     let subject = &tokens[..end];
-    let last = subject.last()?;
+    let (first, last) = (subject.first()?, subject.last()?);
     let plain = subject
         .iter()
         .all(|token| token.kind != Kind::Mark && !token.is_any(&["or", "not", "who", "which"]));
     let asks = if tokens[end].kind == Kind::Mark {
         last.is("answer")
     } else {
-        last.is_any(ASKED)
-            || subject.first()?.is_any(OPENERS) && subject.iter().any(|token| token.is_any(ASKED))
+        // "My name is Nobody" is a film; "his name is", "the film's director is" announce.
+        last.is_any(ASKED) && !last.is_any(&["name", "title"])
+            || first.is_any(OPENERS) && subject.iter().any(|token| token.is_any(ASKED))
     };
-    (plain && asks).then_some(end + 1)
+    let words: Vec<&str> = subject.iter().map(|token| token.text.as_str()).collect();
+    (plain && asks).then(|| Frame {
+        tokens: end + 1,
+        relation: (!subject.iter().any(|token| token.is("answer"))).then(|| words.join(" ")),
+    })
+}
+
+/// "Based on the passages,", "According to the text,".
+fn source(tokens: &[Token]) -> Option<Frame> {
+    let [first, second, ..] = tokens else {
+        return None;
+    };
+    let cites = first.is("based") && second.is("on") || first.is("according") && second.is("to");
+    let comma = tokens
+        .iter()
+        .take(SUBJECT_TOKENS_MAX + 1)
+        .position(|token| token.is_mark(","))?;
+    cites.then(|| Frame::plain(comma + 1))
+}
+
+/// "was directed by", "born in", "died" before a date.
+fn participle(tokens: &[Token]) -> Option<Frame> {
+    let at = usize::from(tokens.first()?.is_any(COPULAS));
+    let token = tokens.get(at).filter(|token| token.is_any(PARTICIPLES))?;
+    let after = tokens.get(at + 1)?;
+    let preposition = usize::from(after.is_any(AFTER_PARTICIPLES));
+    (preposition == 1 || is_time(after) || is_approximation(after)).then(|| Frame {
+        tokens: at + 1 + preposition,
+        relation: Some(token.text.clone()),
+    })
+}
+
+fn is_approximation(token: &Token) -> bool {
+    token.is_any(APPROXIMATIONS) || token.kind == Kind::Initials && token.text == "c"
 }
 
 fn is_time(token: &Token) -> bool {
@@ -137,6 +257,10 @@ mod tests {
         check("The capital of France is Paris.", "paris");
         check("He was born on May 8, 1994", "1994-05-08");
         check("directed by John Ford", "john ford");
+        check("It was in Malko Tarnovo", "malko tarnovo");
+        check("in Teaneck, New Jersey", "teaneck , new jersey");
+        check("He died around 1950.", "1950");
+        check("Based on the text, the answer is Paris", "paris");
         check("in the year 1994", "1994");
         check("around 1994", "1994");
     }
@@ -148,6 +272,8 @@ mod tests {
         check("This Is England", "this is england");
         check("Life Is Beautiful", "life is beautiful");
         check("by 1994", "by 1994");
+        check("In Real Life", "in real life");
+        check("My Name Is Nobody", "my name is nobody");
         check("It Is", "it is");
         check("born", "born");
     }

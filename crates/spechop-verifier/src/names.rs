@@ -4,12 +4,57 @@ use crate::tokens::{Kind, Token};
 
 /// Titles that may go without a word lost: nobody else has the name without them.
 const CIVIL: &[&str] = &[
-    "sir", "dame", "doctor", "professor", "reverend", "pope", "president", "general", "colonel",
-    "captain", "major", "admiral", "lieutenant", "sergeant", "cardinal", "archbishop", "bishop",
-    "senator", "governor", "saint", "justice", "judge", "marshal", "chancellor", "film",
-    "director", "filmmaker", "actor", "actress", "singer", "songwriter", "author", "writer",
-    "novelist", "poet", "composer", "producer", "screenwriter", "musician", "rapper", "painter",
-    "politician", "footballer",
+    "sir",
+    "dame",
+    "doctor",
+    "professor",
+    "reverend",
+    "pope",
+    "president",
+    "general",
+    "colonel",
+    "captain",
+    "major",
+    "admiral",
+    "lieutenant",
+    "sergeant",
+    "cardinal",
+    "archbishop",
+    "bishop",
+    "senator",
+    "governor",
+    "saint",
+    "justice",
+    "judge",
+    "marshal",
+    "chancellor",
+    "director",
+    "filmmaker",
+    "actor",
+    "actress",
+    "singer",
+    "songwriter",
+    "author",
+    "writer",
+    "novelist",
+    "poet",
+    "composer",
+    "producer",
+    "screenwriter",
+    "musician",
+    "rapper",
+    "painter",
+    "politician",
+    "footballer",
+];
+
+/// Titles after which "X of Y" is a name. "Lieutenant Governor of Texas" is an office, and not the
+/// governor's.
+const BEFORE_OF: &[&str] = &["sir", "dame", "pope", "saint"];
+
+/// Words with which no name starts.
+const NO_NAME: &[&str] = &[
+    "of", "and", "or", "the", "in", "on", "at", "to", "from", "with", "for", "by",
 ];
 
 /// Titles that may be missing, but not be another one: Prince Arthur is not Princess Arthur.
@@ -20,11 +65,21 @@ const RANKS: &[&str] = &[
 ];
 
 const POST_NOMINALS: &[&str] = &[
-    "phd", "obe", "mbe", "cbe", "kbe", "dbe", "esq", "inc", "ltd", "llc", "plc", "gmbh",
+    "phd",
+    "obe",
+    "mbe",
+    "cbe",
+    "kbe",
+    "dbe",
+    "esq",
+    "corp",
+    "corporation",
+    "inc",
+    "ltd",
+    "llc",
+    "plc",
+    "gmbh",
 ];
-
-/// Fewest tokens that a name keeps when a title goes: "King Kong" is not "Kong", nor "Dr. No" "No".
-const NAME_TOKENS_MIN: usize = 2;
 
 /// A name without its titles.
 pub(crate) struct Untitled<'a> {
@@ -37,15 +92,15 @@ pub(crate) struct Untitled<'a> {
 pub(crate) fn untitle(mut name: &[Token]) -> Untitled<'_> {
     let mut rank = None;
     while let [first, rest @ ..] = name {
-        let next_is_name = rest
-            .first()
-            .is_some_and(|next| next.kind != Kind::Mark && !next.is_any(&["of", "and", "or", "the"]));
-        if rest.len() < NAME_TOKENS_MIN || !next_is_name {
+        // At least two tokens must stay a name: "King Kong" is not "Kong", nor "Dr. No" "No".
+        let [next, after, ..] = rest else { break };
+        let named = first.is_any(BEFORE_OF) || !after.is("of");
+        if next.is_any(NO_NAME) {
             break;
         }
         if first.is_any(RANKS) && rank.is_none() {
             rank = Some(first.text.as_str());
-        } else if !first.is_any(CIVIL) {
+        } else if !(first.is_any(CIVIL) && named || first.is("film") && next.is_any(CIVIL)) {
             break;
         }
         name = rest;

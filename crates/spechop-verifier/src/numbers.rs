@@ -23,8 +23,25 @@ const UNITS: &[&str] = &[
 ];
 
 const SMALL: &[&str] = &[
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
     "nineteen",
 ];
 
@@ -33,14 +50,32 @@ const TENS: &[&str] = &[
 ];
 
 const ORDINALS: &[&str] = &[
-    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
-    "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth",
-    "eighteenth", "nineteenth", "twentieth", "twenty first",
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+    "fifteenth",
+    "sixteenth",
+    "seventeenth",
+    "eighteenth",
+    "nineteenth",
+    "twentieth",
+    "twenty first",
 ];
 
 /// Reads a number at the start of `chars`, which starts with a digit. Gives its plain decimal
-/// writing and the characters used. Grouping by commas, apostrophes, or two and more full stops is
-/// removed; a single full stop is a decimal point. Leading zeros stay: `007` is not `7`.
+/// writing and the characters used. Grouping by commas, spaces, apostrophes, or two and more full
+/// stops is removed; a single full stop is a decimal point. Leading zeros stay: `007` is not `7`.
 pub(crate) fn scan(chars: &[char]) -> (String, usize) {
     let digits = |from: usize| {
         chars[from..]
@@ -50,7 +85,7 @@ pub(crate) fn scan(chars: &[char]) -> (String, usize) {
     };
     let mut used = digits(0);
     let mut value: String = chars[..used].iter().collect();
-    for separator in [',', '\'', '.'] {
+    for separator in [',', ' ', '\'', '.'] {
         let mut groups = 0;
         let mut end = used;
         while chars.get(end) == Some(&separator) && used <= 3 && digits(end + 1) == 3 {
@@ -164,11 +199,11 @@ fn word_value(word: &str) -> Option<usize> {
     small.or_else(|| tens().map(|at| (at + 2) * 10))
 }
 
-/// Roman numerals up to 39, where they follow a name. A lone `I`, `V` or `X` counts only at the
-/// end of a name, since elsewhere it is a pronoun or an initial.
+/// Roman numerals up to 39, where they follow a name. `I`, `V`, `X`, `VI` and `XI` count only at the
+/// end of a name, since elsewhere they are pronouns, initials or names.
 fn roman_value(word: &str, next: Option<&Token>) -> Option<usize> {
     let ends = next.is_none_or(|next| next.kind == Kind::Mark || next.is("of"));
-    if word.len() == 1 && !ends {
+    if !ends && (word.len() == 1 || word == "vi" || word == "xi") {
         return None;
     }
     let tens = word.chars().take_while(|c| *c == 'x').count();
@@ -258,7 +293,9 @@ mod tests {
         check("the second wife", "the 2nd wife");
         check("Third Reich", "3rd reich");
         check("1990's", "1990s");
-        check("Xi Jinping", "xi jinping");
+        check("President Xi Jinping", "president xi jinping");
+        check("It was Henry I.", "it was henry 1");
+        check("30%-65%", "30 percent to 65 percent");
         check("J. R. R. Tolkien", "jrr tolkien");
         check("J.R.R. Tolkien", "jrr tolkien");
         check("C++ C# A- A+", "c plus plus c sharp a minus a plus");

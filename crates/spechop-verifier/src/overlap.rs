@@ -21,10 +21,27 @@ pub(crate) const LENGTH_MIN: usize = 5;
 /// and conjunctions are not among them.
 const STOP: &[&str] = &["the", "of", "in", "on", "at", "an"];
 
+/// Stop words that do count at the start of a text: "In Real Life" is a film.
+const PREPOSITIONS: &[&str] = &["of", "in", "on", "at"];
+
 /// Words that describe how something is said, not what.
 const LIGHT: &[&str] = &[
-    "formally", "officially", "commonly", "generally", "widely", "famously", "simply", "also",
-    "itself", "namely", "specifically", "called", "named", "titled", "entitled", "situated",
+    "formally",
+    "officially",
+    "commonly",
+    "generally",
+    "widely",
+    "famously",
+    "simply",
+    "also",
+    "itself",
+    "namely",
+    "specifically",
+    "called",
+    "named",
+    "titled",
+    "entitled",
+    "situated",
     "located",
 ];
 
@@ -70,7 +87,7 @@ pub(crate) fn overlap(observed: &[Token], guess: &[Token]) -> Overlap {
     let (a, b) = (heavy(observed), heavy(guess));
     let light_differ = light(observed) != light(guess);
     let needed = if light_differ { HEAVY_MIN } else { 1 };
-    if a != b || a.len() < needed {
+    if a != b || a.len() < needed || leading(observed) != leading(guess) {
         return Overlap::Apart;
     }
     if contains(observed, guess) || contains(guess, observed) {
@@ -96,6 +113,11 @@ fn heavy(tokens: &[Token]) -> Vec<&Token> {
         .iter()
         .filter(|token| !token.is_any(STOP) && !token.is_any(LIGHT))
         .collect()
+}
+
+/// The preposition that the text starts with.
+fn leading(tokens: &[Token]) -> Option<&Token> {
+    tokens.first().filter(|token| token.is_any(PREPOSITIONS))
 }
 
 fn light(tokens: &[Token]) -> usize {

@@ -12,11 +12,18 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("../d
 
 /// Words for a state before its name. Where both names are used by different states, none is taken.
 const FORMS: &[&str] = &[
-    "country of", "nation of", "state of", "republic of", "federal republic of", "kingdom of",
+    "country of",
+    "nation of",
+    "state of",
+    "republic of",
+    "federal republic of",
+    "kingdom of",
 ];
 
 /// States whose formal name is another state's, or another age's.
-const FORM_MATTERS: &[&str] = &["china", "congo", "korea", "ireland", "israel", "vietnam", "sudan"];
+const FORM_MATTERS: &[&str] = &[
+    "china", "congo", "korea", "ireland", "israel", "vietnam", "sudan",
+];
 
 /// How large a region is; only a larger one may follow a smaller one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,6 +122,17 @@ pub(crate) fn locate(tokens: &[Token]) -> Placed<'_> {
     Placed { name, within }
 }
 
+/// Does the table know this place, or the regions that it lies in?
+pub(crate) fn is_known(tokens: &[Token]) -> bool {
+    let placed = locate(tokens);
+    let name = text_of(placed.name);
+    let name = alias(&name);
+    !placed.within.is_empty()
+        || TABLE.regions.contains_key(name)
+        || TABLE.cities.contains_key(name)
+        || TABLE.namesakes.contains(name)
+}
+
 /// May two places of one name be one place? Regions must not contradict each other; a bare name
 /// means the well-known place of that name.
 pub(crate) fn compatible(a: &Placed<'_>, b: &Placed<'_>) -> bool {
@@ -124,7 +142,10 @@ pub(crate) fn compatible(a: &Placed<'_>, b: &Placed<'_>) -> bool {
         (b, a)
     };
     if !fewer.within.is_empty() || more.within.is_empty() {
-        return fewer.within.iter().all(|region| more.within.contains(region));
+        return fewer
+            .within
+            .iter()
+            .all(|region| more.within.contains(region));
     }
     let name = text_of(fewer.name);
     let name = alias(&name);

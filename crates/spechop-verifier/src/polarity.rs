@@ -14,7 +14,14 @@ const NEGATIONS: &[&str] = &[
     "hadnt",
 ];
 
-const RESERVATIONS: &[&str] = &["but", "however", "although", "except", "partly", "partially"];
+const RESERVATIONS: &[&str] = &[
+    "but",
+    "however",
+    "although",
+    "except",
+    "partly",
+    "partially",
+];
 
 /// A yes or a no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -69,9 +69,8 @@ impl PartialEq for Token {
 
 /// Cuts a text into tokens. Numbers are single values here; [`crate::dates::fold`] joins dates.
 pub(crate) fn tokens(text: &str) -> Vec<Token> {
-    // A narrow or non-breaking space between digits groups them; NFKC would make it a plain one.
-    let grouped = text.replace(['\u{a0}', '\u{202f}', '\u{2009}'], "'");
-    let chars: Vec<char> = grouped.nfkc().collect();
+    let spaced: Vec<&str> = text.split_whitespace().collect();
+    let chars: Vec<char> = spaced.join(" ").nfkc().collect();
     let mut scan = Scan {
         chars: &chars,
         at: 0,
@@ -133,7 +132,7 @@ impl Scan<'_> {
         self.at += used;
         // Letters glued to the digits: an ordinal, a decade, a unit, or a name like "3D".
         let mut end = self.at;
-        if matches!(self.peek(0), Some('\'' | '’')) && self.peek(1) == Some('s') {
+        if matches!(self.peek(0), Some('\'' | '’')) && matches!(self.peek(1), Some('s' | 'S')) {
             end += 1;
         }
         while self.chars.get(end).is_some_and(|c| c.is_alphanumeric()) {
@@ -163,7 +162,9 @@ impl Scan<'_> {
             self.at += 1;
         }
         let raw: String = self.chars[start..self.at].iter().collect();
-        let dotted = self.peek(0) == Some('.') || raw.contains('.');
+        // A full stop that ends the text is no abbreviation's: "It was Henry I."
+        let more = || self.chars[self.at..].iter().any(|c| c.is_alphanumeric());
+        let dotted = raw.contains('.') || self.peek(0) == Some('.') && more();
         let single = raw.split('.').all(|part| part.chars().count() == 1);
         let kind = if dotted && single {
             Kind::Initials
@@ -217,8 +218,9 @@ impl Scan<'_> {
                 let after = self.chars[self.at + 1..]
                     .iter()
                     .find(|c| !c.is_whitespace());
-                let between_numbers = matches!(self.out.last(), Some(t) if t.kind == Kind::Number)
-                    && after.is_some_and(char::is_ascii_digit);
+                let number = |t: &Token| t.kind == Kind::Number || t.is("percent");
+                let between_numbers =
+                    self.out.last().is_some_and(number) && after.is_some_and(char::is_ascii_digit);
                 if between_numbers {
                     self.out.push(Token::word("to"));
                 }

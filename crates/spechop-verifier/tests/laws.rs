@@ -7,11 +7,56 @@ use spechop_verifier::{Mode, Rule, verify};
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         proptest::sample::select(vec![
-            "Paris", "France", ", Texas", "the", "a", "of", "and", "or", "not", "no", "yes", "II",
-            "X", "May", "8,", "8th", "1994", "-5", "5 million", "1,000", "1.5", "$", "%", "(film)",
-            "(", ")", "/", "J.", "R.R.", "Sir", "King", "Jr.", "Müller", "born", "in", "is", "was",
-            "The answer is", "it", "North", "twenty", "five", "C++", "1990s", "BC", "が", "Ёлки",
-            "1994-05-08", "05/08/1994", "unknown",
+            "Paris",
+            "France",
+            ", Texas",
+            "the",
+            "a",
+            "of",
+            "and",
+            "or",
+            "not",
+            "no",
+            "yes",
+            "II",
+            "X",
+            "May",
+            "8,",
+            "8th",
+            "1994",
+            "-5",
+            "5 million",
+            "1,000",
+            "1.5",
+            "$",
+            "%",
+            "(film)",
+            "(",
+            ")",
+            "/",
+            "J.",
+            "R.R.",
+            "Sir",
+            "King",
+            "Jr.",
+            "Müller",
+            "born",
+            "in",
+            "is",
+            "was",
+            "The answer is",
+            "it",
+            "North",
+            "twenty",
+            "five",
+            "C++",
+            "1990s",
+            "BC",
+            "が",
+            "Ёлки",
+            "1994-05-08",
+            "05/08/1994",
+            "unknown",
         ])
         .prop_map(str::to_owned),
         "\\PC{0,6}",
@@ -41,7 +86,11 @@ fn redressed(text: &str, dress: u8) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig {
+        cases: 2_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn any_two_texts_get_a_verdict(observed in text(), guess in text()) {

@@ -18,20 +18,22 @@ fn cases() -> Vec<Case<'static>> {
         .lines()
         .enumerate()
         .filter(|(_, line)| !line.starts_with('#'))
-        .map(|(at, line)| match line.split('\t').collect::<Vec<_>>()[..] {
-            [observed, guess, wanted, why] => Case {
-                line: at + 1,
-                observed,
-                guess,
-                accept: match wanted {
-                    "accept" => true,
-                    "reject" => false,
-                    other => panic!("line {}: neither accept nor reject: {other}", at + 1),
+        .map(
+            |(at, line)| match line.split('\t').collect::<Vec<_>>()[..] {
+                [observed, guess, wanted, why] => Case {
+                    line: at + 1,
+                    observed,
+                    guess,
+                    accept: match wanted {
+                        "accept" => true,
+                        "reject" => false,
+                        other => panic!("line {}: neither accept nor reject: {other}", at + 1),
+                    },
+                    why,
                 },
-                why,
+                _ => panic!("line {}: needs four fields", at + 1),
             },
-            _ => panic!("line {}: needs four fields", at + 1),
-        })
+        )
         .collect()
 }
 
@@ -48,7 +50,11 @@ fn no_false_accept_and_hardly_a_false_reject() {
     let (mut false_accepts, mut false_rejects) = (Vec::new(), Vec::new());
     for case in cases() {
         let verdict = verify(Mode::Rule, case.observed, case.guess);
-        *(if case.accept { &mut accepts } else { &mut rejects }) += 1;
+        *(if case.accept {
+            &mut accepts
+        } else {
+            &mut rejects
+        }) += 1;
         match (case.accept, verdict.accepted) {
             (true, false) => false_rejects.push(miss(&case, &verdict)),
             (false, true) => false_accepts.push(miss(&case, &verdict)),
@@ -81,11 +87,41 @@ fn verdicts_are_symmetric() {
 fn verdicts_name_their_rule() {
     for (observed, guess, rule, coverage, jaccard) in [
         ("Paris", "paris", "equal", 1.0, 1.0),
-        ("Paris", "The answer is Paris", "containment", 1.0, 1.0 / 3.0),
-        ("village situated on Lake Como", "village on Lake Como", "coverage", 0.75, 0.75),
-        ("island situated in Samoa", "island in Samoa", "jaccard", 2.0 / 3.0, 2.0 / 3.0),
-        ("John F. Kennedy", "John Fitzgerald Kennedy", "name", 2.0 / 3.0, 0.5),
-        ("A and B", "B and A", "list", 1.0, 1.0),
+        (
+            "Paris",
+            "The answer is Paris",
+            "containment",
+            1.0,
+            1.0 / 3.0,
+        ),
+        (
+            "village situated on Lake Como",
+            "village on Lake Como",
+            "coverage",
+            0.75,
+            0.75,
+        ),
+        (
+            "island situated in Samoa",
+            "island in Samoa",
+            "jaccard",
+            2.0 / 3.0,
+            2.0 / 3.0,
+        ),
+        (
+            "John F. Kennedy",
+            "John Fitzgerald Kennedy",
+            "name",
+            2.0 / 3.0,
+            0.5,
+        ),
+        (
+            "Lennon and McCartney",
+            "McCartney and Lennon",
+            "list",
+            1.0,
+            1.0,
+        ),
         ("UK", "United Kingdom", "place", 0.0, 0.0),
         ("Paris", "", "empty", 0.0, 0.0),
         ("Paris", "unknown", "refusal", 0.0, 0.0),
@@ -97,15 +133,27 @@ fn verdicts_name_their_rule() {
         ("first wife", "second wife", "ordinal", 0.5, 1.0 / 3.0),
         ("North Korea", "South Korea", "direction", 0.5, 1.0 / 3.0),
         ("Paris", "Paris or London", "alternatives", 1.0, 1.0 / 3.0),
-        ("Portland, Oregon", "Portland, Maine", "qualifier", 0.5, 1.0 / 3.0),
+        (
+            "Portland, Oregon",
+            "Portland, Maine",
+            "qualifier",
+            0.5,
+            1.0 / 3.0,
+        ),
         ("Goa", "Go", "short", 0.0, 0.0),
         ("Berlin", "Hamburg", "different", 0.0, 0.0),
     ] {
         let verdict = verify(Mode::Rule, observed, guess);
         let name = serde_json::to_value(verdict.rule).unwrap();
         assert_eq!(name, rule, "{observed:?} / {guess:?}");
-        assert!((verdict.coverage - coverage).abs() < 1e-9, "{observed:?} / {guess:?}: {verdict:?}");
-        assert!((verdict.jaccard - jaccard).abs() < 1e-9, "{observed:?} / {guess:?}: {verdict:?}");
+        assert!(
+            (verdict.coverage - coverage).abs() < 1e-9,
+            "{observed:?} / {guess:?}: {verdict:?}"
+        );
+        assert!(
+            (verdict.jaccard - jaccard).abs() < 1e-9,
+            "{observed:?} / {guess:?}: {verdict:?}"
+        );
     }
 }
 

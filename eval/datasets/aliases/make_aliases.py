@@ -18,7 +18,8 @@ from datetime import date, timedelta
 from pathlib import Path
 
 SEED = 2605
-PER_CLASS = 60
+PER_CLASS = 50
+PER_CLASS_NEAR = 220
 MONTHS = (
     "January February March April May June July August September October November December"
 ).split()
@@ -26,6 +27,8 @@ TITLES = (
     "sir dr prof general president pope king queen prince princess emperor st saint captain"
 ).split()
 ARTICLES = ("the", "a", "an")
+# Two names of one state among the values of a relation are no pair to reject.
+STATES = {"us": "united states", "usa": "united states", "russian federation": "russia"}
 
 
 def fold(text):
@@ -112,8 +115,9 @@ class Pairs:
     def sampled(self, rng):
         for (accept, kind), pairs in sorted(self.classes.items()):
             pairs = sorted(pairs.items())
-            if len(pairs) > PER_CLASS:
-                pairs = sorted(rng.sample(pairs, PER_CLASS))
+            most = PER_CLASS_NEAR if kind == "near_title" else PER_CLASS
+            if len(pairs) > most:
+                pairs = sorted(rng.sample(pairs, most))
             for (observed, guess), (source, record) in pairs:
                 yield {
                     "observed": observed,
@@ -187,7 +191,8 @@ def same_relation(by_relation, pairs, source, rng):
             other, _ = rng.choice(values)
             a, b = words(value), words(other)
             # The aliases above show how a value and a longer writing of it look.
-            if not set(a) <= set(b) and not set(b) <= set(a):
+            a, b = (set(STATES.get(" ".join(name), " ".join(name)).split()) for name in (a, b))
+            if not a <= b and not b <= a:
                 pairs.add("same_relation", False, source, ident, value, other)
 
 
@@ -209,8 +214,10 @@ def near_titles(folder, source, pairs):
         for other in holders.get(rare, []):
             theirs = set(other.split())
             shared = len(mine & theirs) / len(mine | theirs)
-            if other != key and shared >= 0.5:
-                base, ident = titles[key]
+            base, ident = titles[key]
+            # A page of the bare name beside one of the same name and a region: see `region`.
+            region = base.split(",")[0] == titles[other][0].split(",")[0]
+            if other != key and shared >= 0.5 and not region:
                 pairs.add("near_title", False, source, ident, base, titles[other][0])
 
 
