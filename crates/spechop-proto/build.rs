@@ -8,13 +8,22 @@ use std::{env, fs};
 const ROOT: &str = "../../proto";
 const FILE: &str = "spechop/v1/spechop.proto";
 
-#[expect(clippy::disallowed_methods, reason = "cargo speaks to build scripts through the environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo speaks to build scripts through the environment"
+)]
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed={ROOT}");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let mut compiler = protox::Compiler::new([ROOT])?;
-    compiler.include_source_info(true).include_imports(true).open_file(FILE)?;
-    fs::write(out.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
+    compiler
+        .include_source_info(true)
+        .include_imports(true)
+        .open_file(FILE)?;
+    fs::write(
+        out.join("descriptors.bin"),
+        compiler.encode_file_descriptor_set(),
+    )?;
     let files = compiler.file_descriptor_set();
 
     tonic_prost_build::configure()

@@ -1,0 +1,173 @@
+//! The server: what it needs is passed in, so that a test can use port 0 and stop it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use spechop_proto::spec_hop_server::SpecHopServer;
+use spechop_proto::{DESCRIPTORS, SERVICE};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use crate::config::Config;
+use crate::service::{Phases, Service};
+use crate::toolbox::{OpenError, Toolbox};
+
+/// How long clients have, after the last question has ended, to hear of it and hang up.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Open streams and requests of one connection.
+const STREAMS_MAX: u32 = 1024;
+
+/// Everything that is needed to serve.
+pub struct App {
+    service: Service,
+    phases: Phases,
+    shutdown_grace: Duration,
+    message_bytes_max: usize,
+}
+
+/// Why the server ended without having been asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The listener is of no use.
+    #[error("cannot serve on the listener")]
+    Listener(#[source] io::Error),
+    /// The reflection service could not be made of our own descriptors.
+    #[error("cannot describe the service for reflection")]
+    Reflection(#[source] tonic_reflection::server::Error),
+    /// The transport failed.
+    #[error("the server failed")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// Counts what a server holds; for tests and operators.
+#[derive(Clone)]
+pub struct Gauges(Service);
+
+impl Gauges {
+    /// Questions that are being answered.
+    pub fn questions_open(&self) -> usize {
+        self.0.questions_open()
+    }
+}
+
+impl App {
+    /// Opens the models and indexes of the configuration, on a thread that may block.
+    ///
+    /// # Errors
+    ///
+    /// The first part that cannot be opened.
+    pub async fn build(config: Config) -> Result<Self, OpenError> {
+        let (done, opened) = oneshot::channel();
+        let config = Arc::new(config);
+        let blocking = Arc::clone(&config);
+        // Not awaited as a task: it cannot be aborted, and whoever waits may go away.
+        tokio::task::spawn_blocking(move || done.send(Toolbox::open(&blocking)));
+        let toolbox = opened.await.map_err(OpenError::of("models"))??;
+        Ok(Self::with_toolbox(Arc::unwrap_or_clone(config), toolbox))
+    }
+
+    /// With these ports, whatever the configuration says about models and indexes.
+    pub fn with_toolbox(config: Config, toolbox: Toolbox) -> Self {
+        let phases = Phases::default();
+        let (shutdown_grace, message_bytes_max) = (
+            config.server.shutdown_grace,
+            config.server.message_bytes_max,
+        );
+        let toolbox = toolbox.slowed(&config);
+        let service = Service::new(config, toolbox, phases.clone());
+        Self {
+            service,
+            phases,
+            shutdown_grace,
+            message_bytes_max,
+        }
+    }
+
+    /// What this server holds, also while it serves.
+    pub fn gauges(&self) -> Gauges {
+        Gauges(self.service.clone())
+    }
+
+    /// Serves until `shutdown` is done and the open questions have ended, which takes the grace
+    /// period at most, and a second for clients that stay on the line.
+    ///
+    /// # Errors
+    ///
+    /// Whatever ends the server early.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), ServeError> {
+        let address = listener.local_addr().map_err(ServeError::Listener)?;
+        let (mut health, health_service) = tonic_health::server::health_reporter();
+        report(&health, ServingStatus::Serving).await;
+        let described = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let spec_hop =
+            SpecHopServer::new(self.service).max_decoding_message_size(self.message_bytes_max);
+        let router = Server::builder()
+            .max_concurrent_streams(STREAMS_MAX)
+            .http2_keepalive_interval(Some(Duration::from_secs(30)))
+            .add_service(spec_hop)
+            .add_service(health_service)
+            .add_service(described().build_v1().map_err(ServeError::Reflection)?)
+            .add_service(
+                described()
+                    .build_v1alpha()
+                    .map_err(ServeError::Reflection)?,
+            );
+
+        let Phases { closing, closed } = self.phases;
+        let stop = {
+            let (health, closing) = (health.clone(), closing.clone());
+            async move {
+                shutdown.await;
+                closing.cancel();
+                report(&health, ServingStatus::NotServing).await;
+                tracing::info!("shutting down: open questions may end, new ones are refused");
+            }
+        };
+        let incoming = TcpListenerStream::new(listener);
+        let serving = router.serve_with_incoming_shutdown(incoming, stop);
+        tokio::pin!(serving);
+        tracing::info!(%address, "ready");
+
+        let grace_is_over = async {
+            closing.cancelled().await;
+            tokio::time::sleep(self.shutdown_grace).await;
+        };
+        tokio::select! {
+            result = &mut serving => return Ok(result?),
+            () = grace_is_over => {}
+        }
+        closed.cancel();
+        // Ends the health watches, which would otherwise keep their connections open.
+        for service in ["", SERVICE] {
+            health.clear_service_status(service).await;
+        }
+        match tokio::time::timeout(FAREWELL, serving).await {
+            Ok(result) => Ok(result?),
+            Err(_) => {
+                tracing::warn!("some clients did not hang up");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// For the whole server, and for its one service.
+async fn report(health: &HealthReporter, status: ServingStatus) {
+    for service in ["", SERVICE] {
+        health.set_service_status(service, status).await;
+    }
+}

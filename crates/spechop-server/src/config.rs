@@ -1,0 +1,180 @@
+//! The configuration: what was written (`keys`), then what it means. Holding a [`Config`] means that
+//! it is valid.
+
+mod keys;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use spechop_agent::{StageLimits, Width};
+use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
+use spechop_types::Budget;
+use spechop_verifier::Mode;
+
+pub use keys::{Mistake, Source};
+pub use read::Written;
+
+/// What the program runs on. Its `Debug` shows no secret.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The gRPC server.
+    pub server: Server,
+    /// How questions are answered that do not say otherwise, and what they may ask for.
+    pub questions: Questions,
+    /// The text encoder of the index.
+    pub encoder: Encoder,
+    /// The passage index.
+    pub index_dir: PathBuf,
+    /// The model that writes sub-questions, and reads and guesses where no other is named.
+    pub generator: Model,
+    /// Another model for reading.
+    pub reader: Option<Model>,
+    /// Who guesses.
+    pub speculator: Speculator,
+    /// Latency added to every look-up on purpose.
+    pub injected_latency: Option<InjectedLatency>,
+}
+
+/// The gRPC server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Where to listen: a loopback address, unless the operator allows others.
+    pub listen: SocketAddr,
+    /// Most questions at once; further ones are refused.
+    pub questions_max: usize,
+    /// Most bytes of one request.
+    pub message_bytes_max: usize,
+    /// How long open questions may go on after a shutdown was asked for.
+    pub shutdown_grace: Duration,
+}
+
+/// How questions are answered.
+#[derive(Clone, Debug)]
+pub struct Questions {
+    /// k of questions that name none.
+    pub width: Width,
+    /// Largest k that may be asked for.
+    pub k_max: NonZeroUsize,
+    /// Hops of questions that name no hop budget.
+    pub hops: u32,
+    /// Largest hop budget that may be asked for.
+    pub hops_max: u32,
+    /// Passages read for each hop, where the question says nothing.
+    pub passages: NonZeroUsize,
+    /// Most passages that may be asked for.
+    pub passages_max: NonZeroUsize,
+    /// When a guess counts as right, where the question says nothing.
+    pub verifier: Mode,
+    /// Look-ups that may find nothing before the answer is written.
+    pub not_found_max: u32,
+    /// The longest that any question may take.
+    pub deadline_max: Duration,
+    /// Soft limits of every question.
+    pub budget: Budget,
+    /// Limits of single stages.
+    pub limits: StageLimits,
+}
+
+/// The text encoder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoder {
+    /// The model folder.
+    pub dir: PathBuf,
+    /// Threads; `None` means one for each core.
+    pub threads: Option<NonZeroUsize>,
+    /// The ONNX Runtime library.
+    pub runtime_library: PathBuf,
+}
+
+/// A language model and how to talk to it.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Where it runs.
+    pub engine: Engine,
+    /// The style of its prompts.
+    pub style: PromptStyle,
+}
+
+/// Where a language model runs.
+#[derive(Clone, Debug)]
+pub enum Engine {
+    /// In this process.
+    Local(LocalModelOptions),
+    /// Behind an OpenAI-compatible endpoint; the key comes from the variable that the operator named.
+    OpenAi(Endpoint),
+}
+
+/// Who guesses.
+#[derive(Clone, Debug)]
+pub struct Speculator {
+    /// Whom questions get that name nobody.
+    pub default: SpeculatorKind,
+    /// The hot subset's index, where there is one.
+    pub hot_dir: Option<PathBuf>,
+    /// Passages of the hot subset that are read for a guess.
+    pub hot_passages: NonZeroUsize,
+    /// Another model for guessing.
+    pub model: Option<Model>,
+}
+
+/// The kinds of speculators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SpeculatorKind {
+    /// Nobody guesses.
+    None,
+    /// A language model, from memory.
+    Llm,
+    /// The hot subset of the index, read by the generator.
+    Hot,
+}
+
+/// Log-normal latency added to every look-up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InjectedLatency {
+    /// Mean, in milliseconds.
+    pub mean_ms: f64,
+    /// Standard deviation, in milliseconds.
+    pub sigma_ms: f64,
+    /// Seed of the draws.
+    pub seed: u64,
+}
+
+impl SpeculatorKind {
+    /// Every kind, for tables.
+    pub const ALL: [Self; 3] = [Self::None, Self::Llm, Self::Hot];
+
+    /// The name in the configuration and on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Llm => "llm",
+            Self::Hot => "hot",
+        }
+    }
+}
+
+/// A configuration that cannot be: every mistake in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidConfig(pub Vec<Mistake>);
+
+impl fmt::Display for InvalidConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [mistake] => write!(f, "configuration: {mistake}"),
+            mistakes => {
+                write!(f, "the configuration has {} mistakes:", mistakes.len())?;
+                mistakes
+                    .iter()
+                    .try_for_each(|mistake| write!(f, "\n  {mistake}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for InvalidConfig {}

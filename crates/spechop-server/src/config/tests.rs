@@ -1,0 +1,370 @@
+//! Configurations as tables: what was written, and what it means or which mistakes are in it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use secrecy::ExposeSecret;
+
+use super::*;
+use crate::Env;
+
+const EXAMPLE: &str = include_str!("../../../../deploy/spechop.example.toml");
+const DEMO: &str = include_str!("../../../../deploy/demo.toml");
+
+/// A home whose data folder holds everything that the defaults name, empty.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().join(".local/share/spechop");
+        for dir in ["models/e5-small-v2", "indexes/2wiki"] {
+            fs::create_dir_all(data.join(dir)).unwrap();
+        }
+        for file in [
+            "models/onnxruntime/libonnxruntime.so",
+            "models/qwen2.5-coder-1.5b-instruct/model.gguf",
+        ] {
+            fs::create_dir_all(data.join(file).parent().unwrap()).unwrap();
+            fs::write(data.join(file), "").unwrap();
+        }
+        Self(home)
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(".local/share/spechop").join(path)
+    }
+
+    fn read(
+        &self,
+        file: &str,
+        variables: &[(&str, &str)],
+        flags: &[(&str, &str)],
+    ) -> Result<Config, InvalidConfig> {
+        let home = [("HOME", self.0.path().to_str().unwrap())];
+        let env: Env = home.iter().chain(variables).copied().collect();
+        let flags = flags
+            .iter()
+            .map(|(key, value)| (key.to_string(), "--set".to_owned(), value.to_string()));
+        Config::read(
+            Written {
+                file: Some(("c.toml".into(), file.to_owned())),
+                flags: flags.collect(),
+            },
+            &env,
+        )
+    }
+
+    fn mistakes(&self, file: &str, variables: &[(&str, &str)]) -> Vec<String> {
+        let InvalidConfig(mistakes) = self.read(file, variables, &[]).expect_err(file);
+        mistakes.iter().map(ToString::to_string).collect()
+    }
+}
+
+#[test]
+fn an_empty_configuration_has_every_default() {
+    let home = Home::new();
+    let config = home.read("", &[], &[]).unwrap();
+    assert_eq!(config.server.listen, "127.0.0.1:50051".parse().unwrap());
+    assert_eq!(config.questions.width.to_string(), "3");
+    assert_eq!(config.encoder.dir, home.path("models/e5-small-v2"));
+    assert_eq!(config.index_dir, home.path("indexes/2wiki"));
+    assert_eq!(config.speculator.default, SpeculatorKind::Llm);
+    assert!(config.reader.is_none() && config.speculator.model.is_none());
+    assert_eq!(config.injected_latency, None);
+}
+
+#[test]
+fn the_example_names_every_key_and_holds_the_defaults() {
+    let home = Home::new();
+    let defaults = format!("{:?}", home.read("", &[], &[]).unwrap());
+    let written: String = EXAMPLE
+        .lines()
+        .map(|line| uncommented(line, "# ") + "\n")
+        .collect();
+    assert_eq!(
+        format!("{:?}", home.read(&written, &[], &[]).unwrap()),
+        defaults
+    );
+
+    let mut section = String::new();
+    let mut named = BTreeSet::new();
+    for line in EXAMPLE.lines() {
+        let line = uncommented(&uncommented(line, "## "), "# ");
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']').to_owned();
+        } else if let (Some((key, _)), false) = (line.split_once(" = "), line.starts_with('#')) {
+            named.insert(format!("{section}.{key}"));
+        }
+    }
+    // The other models have the generator's keys; naming them once is enough.
+    let models = ["reader.", "speculator.model."];
+    let keys: BTreeSet<_> = super::read::known_keys()
+        .into_iter()
+        .filter(|key| !models.iter().any(|model| key.starts_with(model)) || key.ends_with("kind"))
+        .collect();
+    assert_eq!(named, keys);
+}
+
+/// A line of TOML that was commented out with `mark`, or the line as it is.
+fn uncommented(line: &str, mark: &str) -> String {
+    let is_key = |c: char| c.is_ascii_lowercase() || c == '_';
+    match line
+        .strip_prefix(mark)
+        .map(|rest| (rest, rest.split_once(" = ")))
+    {
+        Some((rest, Some((key, _)))) if !key.is_empty() && key.chars().all(is_key) => {
+            rest.to_owned()
+        }
+        _ => line.to_owned(),
+    }
+}
+
+#[test]
+fn the_demo_is_valid() {
+    assert_eq!(
+        Home::new().read(DEMO, &[], &[]).unwrap().questions.verifier,
+        Mode::Exact
+    );
+}
+
+#[test]
+fn flags_go_before_variables_and_variables_before_the_file() {
+    let home = Home::new();
+    let file = "[question]\nk = 4\n";
+    let variable = [("SPECHOP_QUESTION_K", "5")];
+    for (variables, flags, k) in [
+        (&[][..], &[][..], "4"),
+        (&variable[..], &[][..], "5"),
+        (&variable[..], &[("question.k", "6")][..], "6"),
+    ] {
+        let config = home.read(file, variables, flags).unwrap();
+        assert_eq!(config.questions.width.to_string(), k);
+    }
+}
+
+#[test]
+fn mistakes_name_their_key_their_source_and_the_remedy() {
+    let home = Home::new();
+    for (file, variables, mistake) in [
+        (
+            "[question]\nk = 0",
+            &[][..],
+            "question.k (c.toml): expected a whole number from 1 to 1024, found 0",
+        ),
+        (
+            "[question]\nk = \"many\"",
+            &[],
+            "question.k (c.toml): expected a whole number from 1 to 1024, found \"many\"",
+        ),
+        (
+            "[question]\nk = 65",
+            &[],
+            "question.k (c.toml): 65 is more than question.k_max = 64",
+        ),
+        (
+            "[question]\nk_max = 2",
+            &[],
+            "question.k (default): 3 is more than question.k_max = 2",
+        ),
+        (
+            "",
+            &[("SPECHOP_QUESTION_K", "-1")],
+            "question.k (SPECHOP_QUESTION_K): expected a whole number from 1 to 1024, found \"-1\"",
+        ),
+        (
+            "[question]\nverifier = \"strict\"",
+            &[],
+            "question.verifier (c.toml): expected \"rule\" or \"exact\", found \"strict\"",
+        ),
+        (
+            "[question]\npassagess = 5",
+            &[],
+            "question.passagess (c.toml): there is no such key; did you mean question.passages?",
+        ),
+        (
+            "k = 5",
+            &[],
+            "k (c.toml): there is no such key; did you mean question.k?",
+        ),
+        (
+            "[weather]\nsun = true",
+            &[],
+            "weather.sun (c.toml): there is no such key",
+        ),
+        ("server = 5", &[], "server (c.toml): there is no such key"),
+        (
+            "",
+            &[("SPECHOP_SERVER_LISTN", "x")],
+            "SPECHOP_SERVER_LISTN (SPECHOP_SERVER_LISTN): there is no such key; did you mean SPECHOP_SERVER_LISTEN?",
+        ),
+        (
+            "[server]\nlisten = \"localhost\"",
+            &[],
+            "server.listen (c.toml): expected an address such as 127.0.0.1:50051, found \"localhost\"",
+        ),
+        (
+            "[server]\nallow_remote = 1",
+            &[],
+            "server.allow_remote (c.toml): expected true or false, found 1",
+        ),
+        (
+            "[generator]\nkind = \"openai\"\nbase_url = \"http://h/v1\"",
+            &[],
+            "generator.model (c.toml): kind = \"openai\" needs it",
+        ),
+        (
+            "[target.injected_latency]\nsigma_ms = 5",
+            &[],
+            "target.injected_latency.mean_ms (default): a spread needs a mean",
+        ),
+        ("x", &[], "line 1 (c.toml): not TOML:"),
+    ] {
+        let mistakes = home.mistakes(file, variables);
+        assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+        assert!(
+            mistakes[0].starts_with(mistake),
+            "{mistakes:?}\nis not\n{mistake}"
+        );
+    }
+}
+
+#[test]
+fn every_mistake_is_reported_at_once() {
+    let home = Home::new();
+    let file = "[question]\nk = 0\nhops = 3\n[server]\nlisten = 5\n[index]\ndir = \"/nowhere\"";
+    assert_eq!(
+        home.mistakes(file, &[("SPECHOP_QUESTION_PASSAGES", "0")])
+            .len(),
+        5
+    );
+    let error = home.read(file, &[], &[]).unwrap_err().to_string();
+    assert!(
+        error.starts_with("the configuration has 4 mistakes:\n  "),
+        "{error}"
+    );
+}
+
+#[test]
+fn other_machines_are_kept_out_unless_allowed() {
+    let home = Home::new();
+    for (listen, allowed, valid) in [
+        ("127.0.0.1:1", false, true),
+        ("[::1]:1", false, true),
+        ("0.0.0.0:1", false, false),
+        ("[::]:1", false, false),
+        ("192.168.0.7:1", false, false),
+        ("0.0.0.0:1", true, true),
+    ] {
+        let file = format!("[server]\nlisten = \"{listen}\"\nallow_remote = {allowed}");
+        let config = home.read(&file, &[], &[]);
+        assert_eq!(config.is_ok(), valid, "{listen}");
+        if let Err(error) = config {
+            assert!(
+                error.to_string().contains("neither TLS nor authentication"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_names_the_command_that_makes_it() {
+    let home = Home::new();
+    for (path, command) in [
+        ("models/e5-small-v2", "`spechop models pull encoder`"),
+        (
+            "models/onnxruntime/libonnxruntime.so",
+            "`spechop models pull onnxruntime`",
+        ),
+        (
+            "models/qwen2.5-coder-1.5b-instruct/model.gguf",
+            "`spechop models pull qwen2.5-coder-1.5b-instruct`",
+        ),
+        (
+            "indexes/2wiki",
+            "`spechop index build --corpus FILE.jsonl --out ",
+        ),
+    ] {
+        let (here, away) = (home.path(path), home.path("away"));
+        fs::rename(&here, &away).unwrap();
+        let mistakes = home.mistakes("", &[]);
+        assert!(
+            matches!(&mistakes[..], [one] if one.contains(command)),
+            "{path}: {mistakes:?}"
+        );
+        fs::rename(&away, &here).unwrap();
+    }
+    let small = home.path("models/smollm2-135m-instruct/model.gguf");
+    let mistakes = home.mistakes(&format!("[generator]\nfile = {small:?}"), &[]);
+    assert!(
+        mistakes[0].contains("`spechop models pull smollm2-135m-instruct`"),
+        "{mistakes:?}"
+    );
+}
+
+#[test]
+fn the_data_folder_decides_what_the_defaults_are() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("models/gte-small")).unwrap();
+    fs::write(home.path("models/default-encoder"), "gte-small\n").unwrap();
+    fs::create_dir_all(home.path("indexes/2wiki/hot")).unwrap();
+    let config = home.read("", &[], &[]).unwrap();
+    assert_eq!(config.encoder.dir, home.path("models/gte-small"));
+    assert_eq!(config.speculator.default, SpeculatorKind::Hot);
+    assert_eq!(
+        config.speculator.hot_dir.as_deref(),
+        Some(&*home.path("indexes/2wiki/hot"))
+    );
+    let config = home
+        .read("[speculator]\nkind = \"none\"", &[], &[])
+        .unwrap();
+    assert_eq!(config.speculator.default, SpeculatorKind::None);
+}
+
+#[test]
+fn a_key_comes_from_its_variable_and_is_never_shown() {
+    let home = Home::new();
+    let file = "[generator]\nkind = \"openai\"\nbase_url = \"http://h/v1\"\nmodel = \"m\"\napi_key_env = \"MY_KEY\"";
+    let config = home.read(file, &[("MY_KEY", "sk-secret")], &[]).unwrap();
+    let Engine::OpenAi(endpoint) = &config.generator.engine else {
+        panic!("another engine")
+    };
+    assert_eq!(endpoint.key.as_ref().unwrap().expose_secret(), "sk-secret");
+    assert!(!format!("{config:?}").contains("secret"));
+
+    assert_eq!(
+        home.mistakes(file, &[]),
+        ["generator.api_key_env (c.toml): the environment variable MY_KEY is not set"]
+    );
+    let pasted = file.replace("MY_KEY", "sk-secret");
+    let mistakes = home.mistakes(&pasted, &[]);
+    assert!(mistakes[0].contains("not the key itself"), "{mistakes:?}");
+    assert!(!mistakes[0].contains("secret"), "{mistakes:?}");
+}
+
+#[test]
+fn variables_of_others_are_left_alone() {
+    let variables = [
+        ("SPECHOP_SERVICE_HOST", "10.0.0.1"),
+        ("SPECHOP_PORT_50051_TCP", "tcp://10.0.0.1:50051"),
+        ("SPECHOP_DATA_DIR", ""),
+        ("SPECHOP_LOG", "debug"),
+    ];
+    assert!(Home::new().read("", &variables, &[]).is_ok());
+}
+
+#[test]
+fn a_home_may_be_elsewhere() {
+    let home = Home::new();
+    let file = "[index]\ndir = \"~/.local/share/spechop/indexes/2wiki\"";
+    assert_eq!(
+        home.read(file, &[], &[]).unwrap().index_dir,
+        home.path("indexes/2wiki")
+    );
+    assert!(
+        Path::new("/nowhere").exists()
+            || !home.mistakes("[index]\ndir = \"/nowhere\"", &[]).is_empty()
+    );
+}

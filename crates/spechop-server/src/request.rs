@@ -1,0 +1,261 @@
+//! From the wire to the agent: a request is checked whole, and every mistake reported at once.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use spechop_agent::{Settings, Width};
+use spechop_proto::{AskRequest, VerifierMode};
+use spechop_types::{Budget, Question};
+use spechop_verifier::Mode;
+use tokio::time::Instant;
+use tonic::metadata::MetadataMap;
+use tonic_types::FieldViolation;
+
+use crate::config::{Questions, SpeculatorKind};
+use crate::status::AskError;
+
+/// A request that can be answered.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) question: Question,
+    pub(crate) settings: Settings,
+    pub(crate) speculator: SpeculatorKind,
+}
+
+/// What a request is checked against.
+pub(crate) struct Rules<'a> {
+    pub(crate) questions: &'a Questions,
+    /// The speculators that there are, the default one first.
+    pub(crate) speculators: &'a [SpeculatorKind],
+}
+
+impl Asked {
+    /// Checks a request that arrived just now.
+    pub(crate) fn read(
+        request: &AskRequest,
+        metadata: &MetadataMap,
+        rules: &Rules<'_>,
+    ) -> Result<Self, AskError> {
+        let server = rules.questions;
+        let mut wrong = Wrong(Vec::new());
+
+        let question = Question::new(&request.question);
+        if let Err(error) = &question {
+            wrong.field("question", error.to_string());
+        }
+        let hops_max = wrong.within(
+            "hop_budget",
+            request.hop_budget,
+            server.hops,
+            server.hops_max,
+        );
+        let passages = wrong.count(
+            "top_passages",
+            request.top_passages,
+            server.passages,
+            server.passages_max,
+        );
+        let width = width(request, hops_max, server, &mut wrong);
+        let verifier = match VerifierMode::try_from(request.verifier) {
+            Ok(VerifierMode::Unspecified) => server.verifier,
+            Ok(VerifierMode::Exact) => Mode::Exact,
+            Ok(VerifierMode::Rule) => Mode::Rule,
+            Err(_) => {
+                wrong.field("verifier", format!("there is no mode {}", request.verifier));
+                server.verifier
+            }
+        };
+        if request.deadline_ms == Some(0) {
+            wrong.field("deadline_ms", "must be at least 1".to_owned());
+        }
+        let budget = budget(request, server.budget, &mut wrong);
+        let speculator = speculator(request, rules.speculators, &mut wrong);
+        let deadline = [
+            Some(server.deadline_max),
+            request.deadline_ms.map(Duration::from_millis),
+            client_timeout(metadata),
+        ];
+        let settings = Settings {
+            width,
+            hops_max,
+            not_found_max: server.not_found_max,
+            passages,
+            verifier,
+            budget,
+            deadline: deadline
+                .into_iter()
+                .flatten()
+                .min()
+                .map(|limit| Instant::now() + limit),
+            limits: server.limits,
+        };
+        match question {
+            Ok(question) if wrong.0.is_empty() => Ok(Self {
+                question,
+                settings,
+                speculator,
+            }),
+            _ => Err(AskError::Invalid(wrong.0)),
+        }
+    }
+}
+
+fn width(request: &AskRequest, hops_max: u32, server: &Questions, wrong: &mut Wrong) -> Width {
+    match (request.k, request.unbounded) {
+        (Some(_), true) => {
+            wrong.field("unbounded", "excludes k".to_owned());
+            server.width
+        }
+        (None, true) => {
+            // More branches than hops and an answer cannot be: unbounded is no more than that.
+            if server.k_max.get() <= hops_max as usize {
+                let max = server.k_max;
+                wrong.field("unbounded", format!("this server takes k up to {max}"));
+            }
+            Width::UNBOUNDED
+        }
+        (None, false) => server.width,
+        (Some(_), false) => {
+            Width::bounded(wrong.count("k", request.k, NonZeroUsize::MIN, server.k_max))
+        }
+    }
+}
+
+/// The request's limits and the server's: the stricter one counts.
+fn budget(request: &AskRequest, server: Budget, wrong: &mut Wrong) -> Budget {
+    let asked = request.budget.unwrap_or_default();
+    for (field, zero) in [
+        ("budget.time_ms", asked.time_ms == Some(0)),
+        ("budget.target_calls", asked.target_calls == Some(0)),
+        ("budget.tokens", asked.tokens == Some(0)),
+    ] {
+        if zero {
+            wrong.field(
+                field,
+                "must be at least 1; leave it out for no limit".to_owned(),
+            );
+        }
+    }
+    Budget {
+        time: stricter(asked.time_ms.map(Duration::from_millis), server.time),
+        target_calls: stricter(asked.target_calls, server.target_calls),
+        tokens: stricter(asked.tokens, server.tokens),
+    }
+}
+
+fn stricter<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
+    a.into_iter().chain(b).min()
+}
+
+fn speculator(
+    request: &AskRequest,
+    offered: &[SpeculatorKind],
+    wrong: &mut Wrong,
+) -> SpeculatorKind {
+    let default = offered.first().copied().unwrap_or(SpeculatorKind::None);
+    let Some(name) = request
+        .speculator
+        .as_deref()
+        .filter(|name| !name.is_empty())
+    else {
+        return default;
+    };
+    let found = offered.iter().find(|kind| kind.as_str() == name);
+    found.copied().unwrap_or_else(|| {
+        let names: Vec<_> = offered.iter().map(|kind| kind.as_str()).collect();
+        wrong.field(
+            "speculator",
+            format!(
+                "there is none of this name; this server has {}",
+                names.join(", ")
+            ),
+        );
+        default
+    })
+}
+
+/// Every wrong field so far.
+struct Wrong(Vec<FieldViolation>);
+
+impl Wrong {
+    fn field(&mut self, field: &str, problem: String) {
+        self.0.push(FieldViolation::new(field, problem));
+    }
+
+    /// A field from 1 to `max`, or its default.
+    fn within(&mut self, field: &str, value: Option<u32>, default: u32, max: u32) -> u32 {
+        match value {
+            None => default,
+            Some(value) if (1..=max).contains(&value) => value,
+            Some(value) => {
+                self.field(field, format!("must be from 1 to {max}, not {value}"));
+                default
+            }
+        }
+    }
+
+    /// [`Wrong::within`] for what counts things in memory.
+    fn count(
+        &mut self,
+        field: &str,
+        value: Option<u32>,
+        default: NonZeroUsize,
+        max: NonZeroUsize,
+    ) -> NonZeroUsize {
+        let limit = u32::try_from(max.get()).unwrap_or(u32::MAX);
+        let chosen = value.map(|_| self.within(field, value, 1, limit));
+        chosen
+            .and_then(|chosen| NonZeroUsize::new(chosen as usize))
+            .unwrap_or(default)
+    }
+}
+
+/// How long before the client's own deadline ours ends, so that the client hears why.
+const HEADSTART_MAX: Duration = Duration::from_millis(50);
+
+/// The call's deadline: the `grpc-timeout` header, at most eight digits and a unit.
+fn client_timeout(metadata: &MetadataMap) -> Option<Duration> {
+    let header = metadata.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let amount: u64 = digits.parse().ok()?;
+    let timeout = match unit {
+        "H" => Duration::from_secs(amount * 3600),
+        "M" => Duration::from_secs(amount * 60),
+        "S" => Duration::from_secs(amount),
+        "m" => Duration::from_millis(amount),
+        "u" => Duration::from_micros(amount),
+        "n" => Duration::from_nanos(amount),
+        _ => return None,
+    };
+    Some(timeout - HEADSTART_MAX.min(timeout / 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_clients_deadline() {
+        for (header, expected_ms) in [
+            ("20S", Some(19_950)),
+            ("100m", Some(95)),
+            ("1H", Some(3_599_950)),
+            ("2M", Some(119_950)),
+            ("10000000u", Some(9_950)),
+            ("5", None),
+            ("S", None),
+            ("", None),
+            ("123456789S", None),
+            ("-1S", None),
+            ("1x", None),
+        ] {
+            let mut metadata = MetadataMap::new();
+            metadata.insert("grpc-timeout", header.parse().unwrap());
+            let expected = expected_ms.map(Duration::from_millis);
+            assert_eq!(client_timeout(&metadata), expected, "{header:?}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The two methods: take a question up, answer it, and leave nothing behind.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use spechop_agent::{Agent, Ports, TraceEvent};
+use spechop_proto::spec_hop_server::SpecHop;
+use spechop_proto::{AskEvent, AskRequest, AskResponse};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+use crate::config::{Config, SpeculatorKind};
+use crate::reply;
+use crate::request::{Asked, Rules};
+use crate::status::{AskError, chain};
+use crate::toolbox::Toolbox;
+
+/// The service behind `spechop.v1.SpecHop`. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct Service {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: Config,
+    toolbox: Toolbox,
+    /// The speculators that there are, the default one first.
+    speculators: Vec<SpeculatorKind>,
+    places: Arc<Semaphore>,
+    phases: Phases,
+}
+
+/// How a shutdown goes.
+#[derive(Clone, Default)]
+pub(crate) struct Phases {
+    /// No question is taken up any more.
+    pub(crate) closing: CancellationToken,
+    /// Questions that are still open end.
+    pub(crate) closed: CancellationToken,
+}
+
+impl Service {
+    pub(crate) fn new(config: Config, toolbox: Toolbox, phases: Phases) -> Self {
+        let speculators = toolbox.speculators(config.speculator.default);
+        let places = Arc::new(Semaphore::new(config.server.questions_max));
+        Self {
+            shared: Arc::new(Shared {
+                config,
+                toolbox,
+                speculators,
+                places,
+                phases,
+            }),
+        }
+    }
+
+    /// Questions that are being answered.
+    pub(crate) fn questions_open(&self) -> usize {
+        self.shared.config.server.questions_max - self.shared.places.available_permits()
+    }
+
+    /// Checks a request and gives it a place.
+    fn take_up(&self, request: &Request<AskRequest>) -> Result<Work, AskError> {
+        let shared = Arc::clone(&self.shared);
+        if shared.phases.closing.is_cancelled() {
+            return Err(AskError::ShuttingDown);
+        }
+        let rules = Rules {
+            questions: &shared.config.questions,
+            speculators: &shared.speculators,
+        };
+        let asked = Asked::read(request.get_ref(), request.metadata(), &rules)?;
+        let place = Arc::clone(&shared.places)
+            .try_acquire_owned()
+            .map_err(|_| AskError::Busy {
+                questions_max: shared.config.server.questions_max,
+            })?;
+        let ports = shared.toolbox.ports(asked.speculator);
+        Ok(Work {
+            shared,
+            asked,
+            ports,
+            _place: place,
+        })
+    }
+}
+
+/// A question that has a place. Dropping it gives the place back.
+struct Work {
+    shared: Arc<Shared>,
+    asked: Asked,
+    ports: Ports,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Work {
+    /// Answers the question; the server's end goes before everything.
+    async fn answer(
+        self,
+        trace: &mut (dyn FnMut(TraceEvent) + Send),
+    ) -> Result<AskResponse, AskError> {
+        let Asked {
+            question,
+            settings,
+            speculator,
+        } = &self.asked;
+        let agent = Agent::new(self.ports);
+        let report = tokio::select! {
+            biased;
+            () = self.shared.phases.closed.cancelled() => return Err(AskError::ShuttingDown),
+            report = agent.answer(question, settings, trace) => report?,
+        };
+        let injected = self.shared.config.injected_latency;
+        tracing::info!(
+            k = %settings.width,
+            speculator = speculator.as_str(),
+            hops = report.hops.len(),
+            elapsed_ms = report.elapsed.as_millis(),
+            injected_latency = injected.is_some(),
+            "answered"
+        );
+        Ok(reply::answer(&report, settings, *speculator, injected))
+    }
+}
+
+/// For `map_err`: errors are logged where they leave.
+fn refuse(error: AskError) -> Status {
+    match &error {
+        AskError::Invalid(_) => tracing::debug!(reason = chain(&error), "question refused"),
+        AskError::Busy { .. } | AskError::ShuttingDown | AskError::Lost | AskError::Agent(_) => {
+            tracing::warn!(reason = chain(&error), "no answer");
+        }
+    }
+    error.into()
+}
+
+#[tonic::async_trait]
+impl SpecHop for Service {
+    /// The work is part of this future, which tonic drops when the client goes away.
+    async fn ask(&self, request: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
+        let work = self.take_up(&request).map_err(refuse)?;
+        let answer = Box::pin(work.answer(&mut |_| {})).await;
+        answer.map(Response::new).map_err(refuse)
+    }
+
+    type AskStreamStream = Events;
+
+    async fn ask_stream(&self, request: Request<AskRequest>) -> Result<Response<Events>, Status> {
+        let work = self.take_up(&request).map_err(refuse)?;
+        Ok(Response::new(Events::of(work)))
+    }
+}
+
+/// The events of one question. Dropping it ends the question.
+pub(crate) struct Events {
+    queue: mpsc::UnboundedReceiver<Result<AskEvent, Status>>,
+    /// Holds the one task that answers, and aborts it when dropped. A task of its own, since a
+    /// stream is not polled while its reader is slow, and a slow reader must not slow the question.
+    _work: JoinSet<()>,
+    over: bool,
+}
+
+impl Events {
+    fn of(work: Work) -> Self {
+        // Unbounded, so that the agent never waits for a reader; a question has an end, and no more
+        // events than a few for each hop and branch.
+        let (sender, queue) = mpsc::unbounded_channel();
+        let mut owner = JoinSet::new();
+        owner.spawn(async move {
+            let mut sequence = 0;
+            let answer = Box::pin(work.answer(&mut |event| {
+                sequence += 1;
+                // Whoever dropped the receiver has aborted this task, too.
+                let _ = sender.send(Ok(reply::event(sequence, &event)));
+            }))
+            .await;
+            let last = answer.map(|answer| reply::answer_event(sequence + 1, answer));
+            let _ = sender.send(last.map_err(refuse));
+        });
+        Self {
+            queue,
+            _work: owner,
+            over: false,
+        }
+    }
+}
+
+impl Stream for Events {
+    type Item = Result<AskEvent, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        let next = std::task::ready!(self.queue.poll_recv(context));
+        let next = next.unwrap_or_else(|| Err(refuse(AskError::Lost)));
+        self.over = next.as_ref().map_or(true, |event| {
+            matches!(
+                event.event,
+                Some(spechop_proto::ask_event::Event::Answer(_))
+            )
+        });
+        Poll::Ready(Some(next))
+    }
+}

@@ -1,0 +1,163 @@
+//! The one door through which errors become gRPC statuses.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::time::Duration;
+
+use spechop_agent::AgentError;
+use spechop_ports::PortError;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
+
+/// Why a question was not answered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    /// The request is wrong; every wrong field with what is wrong about it.
+    #[error("{}", sentence(.0))]
+    Invalid(Vec<FieldViolation>),
+    /// As many questions as may be are being answered.
+    #[error("{questions_max} questions are being answered, which is the most; try again later")]
+    Busy { questions_max: usize },
+    /// The server stops; the question was not begun, or not finished in time.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The question's task came to an end without a result.
+    #[error("the question's task ended without a result")]
+    Lost,
+    /// The agent gave up.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+}
+
+impl From<AskError> for Status {
+    fn from(error: AskError) -> Self {
+        let code = code(&error);
+        let message = chain(&error);
+        match error {
+            AskError::Invalid(violations) => {
+                Self::with_error_details(code, message, ErrorDetails::with_bad_request(violations))
+            }
+            AskError::Busy { .. } => Self::with_error_details(
+                code,
+                message,
+                ErrorDetails::with_retry_info(Some(Duration::from_secs(1))),
+            ),
+            AskError::ShuttingDown | AskError::Lost | AskError::Agent(_) => {
+                Self::new(code, message)
+            }
+        }
+    }
+}
+
+fn code(error: &AskError) -> Code {
+    match error {
+        AskError::Invalid(_) => Code::InvalidArgument,
+        AskError::Busy { .. } => Code::ResourceExhausted,
+        AskError::ShuttingDown => Code::Unavailable,
+        AskError::Lost => Code::Internal,
+        AskError::Agent(AgentError::Deadline { .. }) => Code::DeadlineExceeded,
+        AskError::Agent(AgentError::Stage { source, .. }) => match source {
+            // The client's own deadline is another matter: this is a part that is too slow today.
+            PortError::Unavailable { .. } | PortError::Timeout { .. } => Code::Unavailable,
+            PortError::Malformed { .. } => Code::Internal,
+            PortError::Refused { .. } => Code::FailedPrecondition,
+        },
+    }
+}
+
+/// The error and its sources in one line.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        // Writing to a string cannot fail.
+        let _ = write!(line, ": {error}");
+        source = error.source();
+    }
+    line
+}
+
+fn sentence(violations: &[FieldViolation]) -> String {
+    let parts: Vec<_> = violations
+        .iter()
+        .map(|wrong| format!("{}: {}", wrong.field, wrong.description))
+        .collect();
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use spechop_types::Stage;
+
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_code_and_says_why() {
+        let stage = |source| {
+            AskError::Agent(AgentError::Stage {
+                hop: 2,
+                stage: Stage::Target,
+                source,
+            })
+        };
+        let what = || "model at h:1".to_owned();
+        for (error, code, message) in [
+            (
+                stage(PortError::unavailable(what(), "connection refused")),
+                Code::Unavailable,
+                "hop 2 got nothing from its target stage: model at h:1 is unavailable: connection refused",
+            ),
+            (
+                stage(PortError::Timeout {
+                    what: what(),
+                    limit_ms: 5,
+                }),
+                Code::Unavailable,
+                "hop 2 got nothing from its target stage: model at h:1 took longer than 5 ms",
+            ),
+            (
+                stage(PortError::Malformed {
+                    what: what(),
+                    detail: "no tag".into(),
+                }),
+                Code::Internal,
+                "hop 2 got nothing from its target stage: model at h:1 gave an unusable answer: no tag",
+            ),
+            (
+                stage(PortError::Refused {
+                    what: what(),
+                    detail: "no such model".into(),
+                }),
+                Code::FailedPrecondition,
+                "hop 2 got nothing from its target stage: model at h:1 refused the request: no such model",
+            ),
+            (
+                AgentError::Deadline { committed: 1 }.into(),
+                Code::DeadlineExceeded,
+                "the deadline passed with 1 hops committed",
+            ),
+            (
+                AskError::Busy { questions_max: 4 },
+                Code::ResourceExhausted,
+                "4 questions are being answered, which is the most; try again later",
+            ),
+            (
+                AskError::ShuttingDown,
+                Code::Unavailable,
+                "the server is shutting down",
+            ),
+            (
+                AskError::Invalid(vec![
+                    FieldViolation::new("k", "wrong"),
+                    FieldViolation::new("question", "empty"),
+                ]),
+                Code::InvalidArgument,
+                "k: wrong; question: empty",
+            ),
+        ] {
+            let status = Status::from(error);
+            assert_eq!(status.code(), code);
+            assert_eq!(status.message(), message);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `Ask`: a question in, a cited answer out.
+
+mod support;
+
+use std::time::Duration;
+
+use spechop_proto::{AskRequest, CommitKind, StopReason, VerifierMode};
+use spechop_testkit::Script;
+use support::{Server, question};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_with_hops_citations_and_cost() {
+    let script = Script::steady(&[true, false, true], 2, 40, 4);
+    let expected = script.answer();
+    let server = Server::start(script).await;
+    let answer = server.ask(question()).await.unwrap();
+
+    assert_eq!(answer.answer, expected);
+    assert_eq!(answer.stop_reason(), StopReason::Answered);
+    let kinds: Vec<_> = answer.hops.iter().map(|hop| hop.kind()).collect();
+    assert_eq!(
+        kinds,
+        [
+            CommitKind::Accepted,
+            CommitKind::Rejected,
+            CommitKind::Accepted
+        ]
+    );
+    for (i, hop) in answer.hops.iter().enumerate() {
+        let observation = hop.observation.as_ref().unwrap();
+        assert_eq!(hop.sub_answer, format!("fact {i}"));
+        assert_eq!(observation.answer, hop.sub_answer);
+        assert!(observation.found);
+        assert_eq!(
+            observation.evidence[0].passage_id,
+            format!("p0-{}", hop.sub_question)
+        );
+        assert!(
+            !observation.evidence[0].title.is_empty() && !observation.evidence[0].text.is_empty()
+        );
+        let verdict = hop.verdict.as_ref().unwrap();
+        assert_eq!(verdict.accepted, hop.kind() == CommitKind::Accepted);
+        assert!(!verdict.rule.is_empty());
+        let times = hop.times.as_ref().unwrap();
+        assert!(
+            times.target_ms >= 40.0 && times.speculation_ms.unwrap() >= 4.0,
+            "{times:?}"
+        );
+        assert!(
+            times.read_ms < times.target_ms && times.segment_ms >= 2.0,
+            "{times:?}"
+        );
+    }
+    assert_eq!(answer.hops[1].guess.as_deref(), Some("fiction 1"));
+    assert!(answer.elapsed_ms >= 80.0 && answer.final_segment_ms >= 2.0);
+    let usage = answer.usage.unwrap();
+    // What was built on the wrong guess is wasted, and counted.
+    assert!(
+        usage.targets.unwrap().started > 3 && usage.targets.unwrap().wasted > 0,
+        "{usage:?}"
+    );
+    assert!(usage.segments.unwrap().prompt_tokens > 0);
+    let applied = answer.applied.unwrap();
+    assert_eq!(
+        (applied.k, applied.hop_budget, applied.top_passages),
+        (Some(3), 6, 5)
+    );
+    assert_eq!(
+        (applied.verifier(), &*applied.speculator),
+        (VerifierMode::Rule, "llm")
+    );
+    assert_eq!(answer.injected_latency, None);
+    server.is_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_request_decides_how() {
+    let server = Server::start(Script::steady(&[true, true, true], 1, 10, 2)).await;
+
+    let standard = server
+        .ask(AskRequest {
+            k: Some(1),
+            ..question()
+        })
+        .await
+        .unwrap();
+    assert_eq!(standard.usage.unwrap().speculations.unwrap().started, 0);
+    assert!(
+        standard
+            .hops
+            .iter()
+            .all(|hop| hop.kind() == CommitKind::Observed)
+    );
+
+    let silent = AskRequest {
+        speculator: Some("none".into()),
+        ..question()
+    };
+    let silent = server.ask(silent).await.unwrap();
+    assert_eq!(silent.usage.unwrap().speculations.unwrap().started, 0);
+    assert_eq!(silent.applied.unwrap().speculator, "none");
+
+    let request = AskRequest {
+        unbounded: true,
+        top_passages: Some(1),
+        verifier: VerifierMode::Exact.into(),
+        ..question()
+    };
+    let unbounded = server.ask(request).await.unwrap();
+    assert_eq!(unbounded.applied.as_ref().unwrap().k, None);
+    assert_eq!(
+        unbounded.applied.as_ref().unwrap().verifier(),
+        VerifierMode::Exact
+    );
+    assert!(
+        unbounded
+            .hops
+            .iter()
+            .all(|hop| hop.observation.as_ref().unwrap().evidence.len() == 1)
+    );
+    assert_eq!(unbounded.answer, standard.answer);
+
+    let short = server
+        .ask(AskRequest {
+            hop_budget: Some(1),
+            ..question()
+        })
+        .await
+        .unwrap();
+    assert_eq!(
+        (short.hops.len(), short.stop_reason()),
+        (1, StopReason::HopBudget)
+    );
+
+    let budget = spechop_proto::Budget {
+        target_calls: Some(1),
+        ..Default::default()
+    };
+    let request = AskRequest {
+        k: Some(1),
+        budget: Some(budget),
+        ..question()
+    };
+    let poor = server.ask(request).await.unwrap();
+    assert_eq!(
+        (poor.hops.len(), poor.stop_reason()),
+        (1, StopReason::Budget)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn injected_latency_is_there_and_is_labelled() {
+    let toml = "[target.injected_latency]\nmean_ms = 60.0\nseed = 9";
+    let server = Server::configured(Script::instant(2), toml).await;
+    let answer = server
+        .ask(AskRequest {
+            k: Some(1),
+            ..question()
+        })
+        .await
+        .unwrap();
+    let label = answer.injected_latency.unwrap();
+    assert_eq!((label.mean_ms, label.sigma_ms, label.seed), (60.0, 0.0, 9));
+    assert!(
+        answer
+            .hops
+            .iter()
+            .all(|hop| hop.times.as_ref().unwrap().target_ms >= 60.0)
+    );
+    assert!(Duration::from_secs_f64(answer.elapsed_ms / 1000.0) >= Duration::from_millis(120));
+}

@@ -1,0 +1,304 @@
+//! What is no question, or asks for what cannot be: a clear status, and the server goes on.
+
+mod support;
+
+use prost::Message;
+use spechop_proto::{AskRequest, AskResponse, Budget};
+use spechop_testkit::Script;
+use spechop_types::Stage;
+use support::{Server, question};
+use tonic::{Code, Request, Status};
+use tonic_prost::ProstCodec;
+use tonic_types::StatusExt;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_wrong_field_is_named() {
+    let server = Server::start(Script::instant(1)).await;
+    let asking = |text: &str| AskRequest {
+        question: text.to_owned(),
+        ..AskRequest::default()
+    };
+    let budget = |budget: Budget| AskRequest {
+        budget: Some(budget),
+        ..question()
+    };
+    for (request, fields, words) in [
+        (asking(""), &["question"][..], "is empty"),
+        (asking(" \n\t\u{0} ?!"), &["question"], "is empty"),
+        (
+            asking(&"a".repeat(100_000)),
+            &["question"],
+            "100000 bytes; the most is 4096",
+        ),
+        (
+            AskRequest {
+                k: Some(0),
+                ..question()
+            },
+            &["k"],
+            "must be from 1 to 64, not 0",
+        ),
+        (
+            AskRequest {
+                k: Some(65),
+                ..question()
+            },
+            &["k"],
+            "must be from 1 to 64, not 65",
+        ),
+        (
+            AskRequest {
+                k: Some(u32::MAX),
+                ..question()
+            },
+            &["k"],
+            "must be from 1 to 64",
+        ),
+        (
+            AskRequest {
+                k: Some(2),
+                unbounded: true,
+                ..question()
+            },
+            &["unbounded"],
+            "excludes k",
+        ),
+        (
+            AskRequest {
+                hop_budget: Some(0),
+                ..question()
+            },
+            &["hop_budget"],
+            "from 1 to 32, not 0",
+        ),
+        (
+            AskRequest {
+                hop_budget: Some(33),
+                ..question()
+            },
+            &["hop_budget"],
+            "from 1 to 32, not 33",
+        ),
+        (
+            AskRequest {
+                top_passages: Some(0),
+                ..question()
+            },
+            &["top_passages"],
+            "from 1 to 20",
+        ),
+        (
+            AskRequest {
+                top_passages: Some(21),
+                ..question()
+            },
+            &["top_passages"],
+            "from 1 to 20",
+        ),
+        (
+            AskRequest {
+                verifier: 77,
+                ..question()
+            },
+            &["verifier"],
+            "no mode 77",
+        ),
+        (
+            AskRequest {
+                deadline_ms: Some(0),
+                ..question()
+            },
+            &["deadline_ms"],
+            "at least 1",
+        ),
+        (
+            AskRequest {
+                speculator: Some("oracle".into()),
+                ..question()
+            },
+            &["speculator"],
+            "this server has llm, none",
+        ),
+        (
+            budget(Budget {
+                time_ms: Some(0),
+                ..Budget::default()
+            }),
+            &["budget.time_ms"],
+            "at least 1",
+        ),
+        (
+            budget(Budget {
+                target_calls: Some(0),
+                ..Budget::default()
+            }),
+            &["budget.target_calls"],
+            "at least 1",
+        ),
+        (
+            budget(Budget {
+                tokens: Some(0),
+                ..Budget::default()
+            }),
+            &["budget.tokens"],
+            "at least 1",
+        ),
+        (
+            AskRequest {
+                k: Some(0),
+                hop_budget: Some(0),
+                top_passages: Some(0),
+                ..asking("")
+            },
+            &["question", "hop_budget", "top_passages", "k"],
+            "; ",
+        ),
+    ] {
+        let status = server.ask(request.clone()).await.unwrap_err();
+        assert_eq!(
+            status.code(),
+            Code::InvalidArgument,
+            "{request:?}: {status}"
+        );
+        assert!(status.message().contains(words), "{status}");
+        let details = status.get_details_bad_request().unwrap();
+        let named: Vec<_> = details
+            .field_violations
+            .iter()
+            .map(|wrong| &*wrong.field)
+            .collect();
+        assert_eq!(named, fields);
+        // The other method checks the same.
+        let other = server.client().await.ask_stream(request).await.unwrap_err();
+        assert_eq!(
+            (other.code(), other.message()),
+            (status.code(), status.message())
+        );
+    }
+    assert_eq!(
+        server.ports.started(),
+        0,
+        "nothing was begun for any of them"
+    );
+    server.ask(question()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_can_take_less() {
+    let toml = "[question]\nk = 2\nk_max = 2\npassages_max = 5";
+    let server = Server::configured(Script::instant(1), toml).await;
+    for (request, words) in [
+        (
+            AskRequest {
+                k: Some(3),
+                ..question()
+            },
+            "k: must be from 1 to 2, not 3",
+        ),
+        (
+            AskRequest {
+                unbounded: true,
+                ..question()
+            },
+            "unbounded: this server takes k up to 2",
+        ),
+        (
+            AskRequest {
+                top_passages: Some(6),
+                ..question()
+            },
+            "top_passages: must be from 1 to 5",
+        ),
+    ] {
+        let status = server.ask(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.message().contains(words), "{status}");
+    }
+}
+
+/// A request whose question is not UTF-8.
+#[derive(Clone, PartialEq, Message)]
+struct Bytes {
+    #[prost(bytes = "vec", tag = "1")]
+    question: Vec<u8>,
+}
+
+/// A request whose question is a number.
+#[derive(Clone, PartialEq, Message)]
+struct Number {
+    #[prost(uint64, tag = "1")]
+    question: u64,
+}
+
+async fn send<M: Message + 'static>(server: &Server, method: &'static str, message: M) -> Status {
+    let mut client = tonic::client::Grpc::new(server.channel().await);
+    client.ready().await.unwrap();
+    let codec = ProstCodec::<M, AskResponse>::default();
+    client
+        .unary(Request::new(message), method.parse().unwrap(), codec)
+        .await
+        .unwrap_err()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_request_is_the_senders_mistake() {
+    let server = Server::start(Script::instant(1)).await;
+    for method in ["/spechop.v1.SpecHop/Ask", "/spechop.v1.SpecHop/AskStream"] {
+        for question in [
+            vec![0xff, 0xfe, b'?'],
+            b"caf\xe9".to_vec(),
+            vec![0xed, 0xa0, 0x80],
+        ] {
+            let status = send(&server, method, Bytes { question }).await;
+            assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+            assert!(status.message().contains("UTF-8"), "{status}");
+        }
+        let status = send(&server, method, Number { question: 7 }).await;
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+
+        let status = send(
+            &server,
+            method,
+            Bytes {
+                question: vec![b'a'; 1 << 20],
+            },
+        )
+        .await;
+        assert_eq!(status.code(), Code::OutOfRange, "{status}");
+        assert!(
+            status.message().contains("262144"),
+            "names the limit: {status}"
+        );
+    }
+    let status = send(&server, "/spechop.v1.SpecHop/Tell", Number { question: 7 }).await;
+    assert_eq!(status.code(), Code::Unimplemented);
+    server.ask(question()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_part_is_named() {
+    for (stage, words) in [
+        (Stage::Segment, "segment stage"),
+        (Stage::Target, "target stage"),
+    ] {
+        let mut script = Script::instant(2);
+        script.failures.insert((1, stage), u32::MAX);
+        let server = Server::start(script).await;
+        let status = server.ask(question()).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable, "{status}");
+        assert!(
+            status.message().starts_with("hop 2 got nothing from its"),
+            "{status}"
+        );
+        assert!(status.message().contains(words) && status.message().contains("so it is written"));
+        server.is_idle().await;
+    }
+    // A speculator that never works costs nothing but time.
+    let mut script = Script::instant(2);
+    for hop in 0..2 {
+        script.failures.insert((hop, Stage::Speculation), u32::MAX);
+    }
+    let expected = script.answer();
+    let server = Server::start(script).await;
+    assert_eq!(server.ask(question()).await.unwrap().answer, expected);
+}

@@ -1,0 +1,142 @@
+//! Whoever goes away takes everything along: calls, tasks, places.
+
+mod support;
+
+use std::time::Duration;
+
+use spechop_proto::AskRequest;
+use spechop_testkit::Script;
+use support::{Server, endless, eventually, question};
+use tokio::task::JoinSet;
+use tonic::{Code, Request};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_goes_away_ends_its_question() {
+    let server = Server::start(endless()).await;
+    let mut client = server.client().await;
+    let asking = client.ask(question());
+    tokio::select! {
+        _ = asking => panic!("there is no end to it"),
+        () = eventually(|| server.ports.live() > 1) => {}
+    }
+    server.is_idle().await;
+
+    let mut stream = client.ask_stream(question()).await.unwrap().into_inner();
+    assert!(stream.message().await.unwrap().is_some());
+    eventually(|| server.ports.live() > 1).await;
+    drop(stream);
+    server.is_idle().await;
+
+    // The whole connection, not only the call.
+    let mut stream = client.ask_stream(question()).await.unwrap().into_inner();
+    assert!(stream.message().await.unwrap().is_some());
+    drop((client, stream));
+    server.is_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_cancelled_questions_leave_nothing() {
+    const WAVE: usize = 50;
+    let server = Server::configured(endless(), "[server]\nquestions_max = 100").await;
+    let mut client = server.client().await;
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    // One question first, so that whatever stays for good is there.
+    drop(client.ask_stream(question()).await.unwrap());
+    server.is_idle().await;
+    let before = tasks();
+    for wave in 0..1000 / WAVE {
+        let mut asking = JoinSet::new();
+        for i in 0..WAVE {
+            let mut client = client.clone();
+            asking.spawn(async move {
+                if i % 2 == 0 {
+                    let _ = client.ask(question()).await;
+                } else if let Ok(stream) = client.ask_stream(question()).await {
+                    let mut stream = stream.into_inner();
+                    while let Ok(Some(_)) = stream.message().await {}
+                }
+            });
+        }
+        // In different moments of their lives.
+        match wave % 3 {
+            0 => eventually(|| server.gauges.questions_open() == WAVE).await,
+            1 => eventually(|| server.ports.live() > 0).await,
+            _ => tokio::task::yield_now().await,
+        }
+        asking.shutdown().await;
+    }
+    server.is_idle().await;
+    eventually(|| tasks() <= before).await;
+    assert!(
+        server.ports.started() > 1000,
+        "they had begun: {}",
+        server.ports.started()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_questions_at_once_are_refused() {
+    let server = Server::configured(endless(), "[server]\nquestions_max = 2").await;
+    let mut client = server.client().await;
+    let first = client.ask_stream(question()).await.unwrap();
+    let second = client.ask_stream(question()).await.unwrap();
+    for status in [
+        client.ask_stream(question()).await.unwrap_err(),
+        client.ask(question()).await.unwrap_err(),
+    ] {
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert!(status.message().contains("2 questions"), "{status}");
+    }
+    drop(first);
+    eventually(|| server.gauges.questions_open() == 1).await;
+    let third = client.ask_stream(question()).await.unwrap();
+    drop((second, third));
+    server.is_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_earliest_deadline_counts() {
+    let long = Duration::from_secs(3600);
+    for (toml, deadline_ms, timeout) in [
+        ("", Some(60), None),
+        ("", None, Some(Duration::from_millis(80))),
+        ("[question]\ndeadline_ms = 60", None, None),
+        ("[question]\ndeadline_ms = 60", Some(3_600_000), Some(long)),
+        ("", Some(60), Some(long)),
+    ] {
+        let server = Server::configured(endless(), toml).await;
+        let mut client = server.client().await;
+        let request = || {
+            let mut request = Request::new(AskRequest {
+                deadline_ms,
+                ..question()
+            });
+            if let Some(timeout) = timeout {
+                request.set_timeout(timeout);
+            }
+            request
+        };
+        let status = client.ask(request()).await.unwrap_err();
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+        assert!(status.message().contains("the deadline passed"), "{status}");
+
+        let mut stream = client.ask_stream(request()).await.unwrap().into_inner();
+        let status = loop {
+            match stream.message().await {
+                Ok(event) => assert!(event.is_some()),
+                Err(status) => break status,
+            }
+        };
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+        server.is_idle().await;
+    }
+    // A deadline that is not reached changes nothing.
+    let server = Server::start(Script::instant(1)).await;
+    let mut request = Request::new(question());
+    request.set_timeout(long);
+    server.client().await.ask(request).await.unwrap();
+}

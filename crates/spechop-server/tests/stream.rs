@@ -1,0 +1,128 @@
+//! `AskStream`: everything that happens, in order, and the answer last.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use spechop_proto::ask_event::Event;
+use spechop_proto::{AskEvent, AskRequest};
+use spechop_testkit::Script;
+use support::{Server, eventually, question};
+use tonic::Code;
+
+async fn events(server: &Server, request: AskRequest) -> Vec<AskEvent> {
+    let mut stream = server
+        .client()
+        .await
+        .ask_stream(request)
+        .await
+        .unwrap()
+        .into_inner();
+    let mut events = Vec::new();
+    while let Some(event) = stream.message().await.unwrap() {
+        events.push(event);
+    }
+    events
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_numbered_ordered_and_end_with_the_answer() {
+    let server = Server::start(Script::steady(&[true, false, true], 2, 40, 4)).await;
+    let events = events(&server, question()).await;
+
+    let numbers: Vec<_> = events.iter().map(|event| event.sequence).collect();
+    assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>());
+    assert!(events.is_sorted_by(|a, b| a.at_ms <= b.at_ms));
+
+    let (last, before) = events.split_last().unwrap();
+    let Some(Event::Answer(answer)) = &last.event else {
+        panic!("{last:?} is no answer")
+    };
+    assert_eq!(answer.answer, "so fact 2");
+    assert!(
+        before
+            .iter()
+            .all(|event| !matches!(event.event, Some(Event::Answer(_)) | None))
+    );
+
+    // Every branch begins with its first segment.
+    let mut begun = BTreeSet::new();
+    for event in before {
+        let launched = matches!(event.event, Some(Event::Launched(_)));
+        assert!(launched || begun.contains(&event.branch), "{event:?}");
+        begun.insert(event.branch);
+    }
+    // Committed hops are final, in order, and those of the answer.
+    let committed: Vec<_> = before
+        .iter()
+        .filter_map(|event| match &event.event {
+            Some(Event::Committed(committed)) => {
+                assert!(!event.provisional);
+                committed.hop.as_ref()
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(committed.len(), answer.hops.len());
+    for (early, late) in committed.iter().zip(&answer.hops) {
+        assert_eq!(early.sub_question, late.sub_question);
+        assert_eq!(early.observation, late.observation);
+    }
+    // The wrong guess was acted upon, provisionally, and taken back.
+    let rolled_back: BTreeSet<_> = before
+        .iter()
+        .filter(|event| matches!(event.event, Some(Event::RolledBack(_))))
+        .map(|event| event.branch)
+        .collect();
+    assert!(!rolled_back.is_empty());
+    for event in before
+        .iter()
+        .filter(|event| rolled_back.contains(&event.branch))
+    {
+        assert!(
+            !matches!(event.event, Some(Event::Committed(_))),
+            "{event:?}"
+        );
+    }
+    assert!(before.iter().any(|event| event.provisional));
+    server.is_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_does_not_read_slows_nothing() {
+    let server = Server::start(Script::steady(&[true; 6], 1, 5, 1)).await;
+    let stream = server.client().await.ask_stream(question()).await.unwrap();
+    eventually(|| server.gauges.questions_open() == 0).await;
+    let mut stream = stream.into_inner();
+    let mut last = None;
+    while let Some(event) = stream.message().await.unwrap() {
+        last = event.event;
+    }
+    assert!(matches!(last, Some(Event::Answer(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_without_an_answer_ends_with_the_reason() {
+    let mut script = Script::instant(1);
+    script
+        .failures
+        .insert((0, spechop_types::Stage::Target), u32::MAX);
+    let server = Server::start(script).await;
+    let mut stream = server
+        .client()
+        .await
+        .ask_stream(question())
+        .await
+        .unwrap()
+        .into_inner();
+    let status = loop {
+        match stream.message().await {
+            Ok(Some(event)) => assert!(!matches!(event.event, Some(Event::Answer(_)))),
+            Ok(None) => panic!("the stream just ended"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(status.message().contains("target stage"), "{status}");
+    server.is_idle().await;
+}

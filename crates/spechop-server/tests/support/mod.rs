@@ -1,0 +1,148 @@
+//! A server over scripted ports, on a port of its own, in this process.
+#![allow(dead_code, unreachable_pub, reason = "no test file uses all of it")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use spechop_proto::spec_hop_client::SpecHopClient;
+use spechop_proto::{AskRequest, AskResponse};
+use spechop_server::config::{Config, SpeculatorKind, Written};
+use spechop_server::{App, Env, Gauges, ServeError, Toolbox};
+use spechop_testkit::{Script, ScriptedPorts};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+/// A running server; dropping it ends it at once.
+pub struct Server {
+    pub address: SocketAddr,
+    pub ports: ScriptedPorts,
+    pub gauges: Gauges,
+    stop: Option<oneshot::Sender<()>>,
+    serving: JoinSet<Result<(), ServeError>>,
+}
+
+impl Server {
+    /// Plays a script with the default configuration.
+    pub async fn start(script: Script) -> Self {
+        Self::configured(script, "").await
+    }
+
+    /// Plays a script with these lines of configuration.
+    pub async fn configured(script: Script, toml: &str) -> Self {
+        let ports = ScriptedPorts::new(script);
+        let app = App::with_toolbox(config(toml), toolbox(&ports));
+        let gauges = app.gauges();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let mut serving = JoinSet::new();
+        serving.spawn(app.serve(listener, async {
+            // A dropped sender stops the server, too.
+            let _ = stopped.await;
+        }));
+        Self {
+            address,
+            ports,
+            gauges,
+            stop: Some(stop),
+            serving,
+        }
+    }
+
+    pub async fn client(&self) -> SpecHopClient<Channel> {
+        SpecHopClient::new(self.channel().await)
+    }
+
+    /// A connection of its own.
+    pub async fn channel(&self) -> Channel {
+        let url = format!("http://{}", self.address);
+        Endpoint::from_shared(url).unwrap().connect().await.unwrap()
+    }
+
+    pub async fn ask(&self, request: AskRequest) -> Result<AskResponse, Status> {
+        self.client()
+            .await
+            .ask(request)
+            .await
+            .map(tonic::Response::into_inner)
+    }
+
+    /// Asks the server to end.
+    pub fn shut_down(&mut self) {
+        let _ = self.stop.take().unwrap().send(());
+    }
+
+    /// Waits for `serve` to return.
+    pub async fn ended(&mut self) -> Result<(), ServeError> {
+        self.serving.join_next().await.unwrap().unwrap()
+    }
+
+    /// Waits until no call and no question is left.
+    pub async fn is_idle(&self) {
+        eventually(|| self.ports.live() == 0 && self.gauges.questions_open() == 0).await;
+    }
+}
+
+/// A configuration whose models and indexes need not be real.
+pub fn config(toml: &str) -> Config {
+    let home = tempfile::tempdir().unwrap();
+    for file in [
+        "models/e5-small-v2",
+        "models/onnxruntime/libonnxruntime.so",
+        "indexes/2wiki",
+        "models/qwen2.5-coder-1.5b-instruct/model.gguf",
+    ] {
+        fs::create_dir_all(home.path().join(file)).unwrap();
+    }
+    let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
+        .into_iter()
+        .collect();
+    let file = Some(("test.toml".into(), toml.to_owned()));
+    Config::read(
+        Written {
+            file,
+            flags: Vec::new(),
+        },
+        &env,
+    )
+    .unwrap()
+}
+
+/// Scripted ports in every role.
+pub fn toolbox(ports: &ScriptedPorts) -> Toolbox {
+    Toolbox {
+        planner: Arc::new(ports.clone()),
+        reader: Arc::new(ports.clone()),
+        retriever: Arc::new(ports.clone()),
+        speculators: BTreeMap::from([(SpeculatorKind::Llm, Arc::new(ports.clone()) as _)]),
+    }
+}
+
+/// A question, nothing said about how to answer it.
+pub fn question() -> AskRequest {
+    AskRequest {
+        question: "What comes of it?".to_owned(),
+        ..AskRequest::default()
+    }
+}
+
+/// Waits until something holds that must hold soon.
+pub async fn eventually(holds: impl Fn() -> bool) {
+    let patience = tokio::time::timeout(Duration::from_secs(20), async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    patience.await.expect("it came true");
+}
+
+/// Hops that take so long that no test sees their end.
+pub fn endless() -> Script {
+    Script::steady(&[true, true], 5, 3_600_000, 5)
+}
