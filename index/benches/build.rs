@@ -1,6 +1,10 @@
 //! What a build costs beside the encoder: reading, checking, quantising, writing, reading back.
 //!
 //! `cargo bench -p spechop-index`
+#![expect(
+    clippy::expect_used,
+    reason = "a benchmark that cannot be set up has nothing to measure"
+)]
 
 use std::fmt::Write;
 

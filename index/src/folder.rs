@@ -101,7 +101,8 @@ fn may_be_replaced(dir: &Path) -> io::Result<bool> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(false),
+        // A file here, or in the place of a folder above?
+        Err(_) if dir.is_file() => return Ok(false),
         Err(error) => return Err(error),
     };
     for entry in entries {

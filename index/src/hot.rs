@@ -52,7 +52,7 @@ impl Hot {
             return Ok(hot.rows());
         }
         let rows = self.choose(index)?;
-        let mut writer = IndexWriter::open(&folder.partial, inputs.clone())?;
+        let mut writer = IndexWriter::open(&folder.partial, inputs)?;
         for &row in &rows[writer.rows()..] {
             let (vector, scale) = index.vector(row);
             writer.push_quantised(index.passage(row)?, vector, scale)?;

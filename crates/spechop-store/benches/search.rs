@@ -1,6 +1,10 @@
 //! Searches over an index of the size of the demo's, and over a larger one.
 //!
 //! `cargo bench -p spechop-store`
+#![expect(
+    clippy::expect_used,
+    reason = "a benchmark that cannot be set up has nothing to measure"
+)]
 
 use std::path::Path;
 
@@ -62,7 +66,7 @@ fn searches(criterion: &mut Criterion) {
         group.bench_function("scan, 1 query", |b| b.iter(|| index.scan(&queries[..1])));
         group.throughput(Throughput::Elements(8));
         group.bench_function("scan, 8 queries in one pass", |b| {
-            b.iter(|| index.scan(&queries))
+            b.iter(|| index.scan(&queries));
         });
         group.throughput(Throughput::Elements(1));
         // With the way to the index's thread and back, and the passages' text.

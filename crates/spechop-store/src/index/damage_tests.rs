@@ -220,9 +220,9 @@ fn a_writer_goes_on_where_it_was_and_takes_nothing_for_granted() {
     let whole = tempfile::tempdir().unwrap();
     write(whole.path(), &vectors, 10);
     // What happened between the kill and the next run, and the rows that are still good then.
-    let nothing: &dyn Fn(&Path) = &|_| {};
-    let cases: &[(&dyn Fn(&Path), usize)] = &[
-        (nothing, 17),
+    type Accident<'a> = &'a dyn Fn(&Path);
+    let cases: &[(Accident<'_>, usize)] = &[
+        (&|_| {}, 17),
         (&|dir| flip(&dir.join("vectors-00001.bin"), 100), 10),
         (
             &|dir| fs::remove_file(dir.join("offsets-00001.bin")).unwrap(),
