@@ -63,10 +63,10 @@ pub(crate) fn fold(tokens: &[Token]) -> Vec<Token> {
         }
     }
     // A month alone may be abbreviated; inside a longer text "Jan" or "Mar" is more often a name.
-    if let [token] = out.as_mut_slice() {
-        if let Some(month) = month_of(token) {
-            token.text = MONTHS[month - 1].to_owned();
-        }
+    if let [token] = out.as_mut_slice()
+        && let Some(month) = month_of(token)
+    {
+        token.text = MONTHS[month - 1].to_owned();
     }
     out
 }

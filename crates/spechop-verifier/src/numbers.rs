@@ -120,7 +120,7 @@ pub(crate) fn is_unit(word: &str) -> bool {
 
 /// Folds number words, scale words, Roman numerals and spelled ordinals, so that `5 million`,
 /// `five million` and `5,000,000` are one token, and `Rocky II` and `Rocky 2` are two equal ones.
-pub(crate) fn fold(tokens: Vec<Token>) -> Vec<Token> {
+pub(crate) fn fold(tokens: &[Token]) -> Vec<Token> {
     let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
     for (at, token) in tokens.iter().enumerate() {
         let next = tokens.get(at + 1);
@@ -140,11 +140,11 @@ pub(crate) fn fold(tokens: Vec<Token>) -> Vec<Token> {
             }
             continue;
         }
-        if let Some(zeros) = scale_of(token) {
-            if let Some(last) = out.last_mut().filter(|last| last.kind == Kind::Number) {
-                last.text = scaled(&last.text, zeros);
-                continue;
-            }
+        if let Some(zeros) = scale_of(token)
+            && let Some(last) = out.last_mut().filter(|last| last.kind == Kind::Number)
+        {
+            last.text = scaled(&last.text, zeros);
+            continue;
         }
         if let Some(number) = ordinal_value(token) {
             // "Catherine the Second" is "Catherine II"; "the second wife" stays an ordinal.

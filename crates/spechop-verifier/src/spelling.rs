@@ -65,11 +65,10 @@ const JOINED: &[(&str, &str, &str)] = &[("per", "cent", "percent"), ("e", "mail"
 /// Gives every word its one spelling.
 pub(crate) fn fold(mut tokens: Vec<Token>) -> Vec<Token> {
     for token in &mut tokens {
-        // "St." is read as an abbreviation, "J." as an initial: two letters or more are a word.
-        if token.kind == Kind::Word {
-            if let Some((_, one)) = SPELLINGS.iter().find(|(other, _)| token.text == *other) {
-                token.text = (*one).to_owned();
-            }
+        if token.kind == Kind::Word
+            && let Some((_, one)) = SPELLINGS.iter().find(|(other, _)| token.text == *other)
+        {
+            token.text = (*one).to_owned();
         }
     }
     for (first, second, one) in JOINED {

@@ -81,7 +81,7 @@ pub(crate) fn tokens(text: &str) -> Vec<Token> {
         scan.step();
     }
     scan.flush_currency();
-    numbers::fold(spelling::fold(join_initials(scan.out)))
+    numbers::fold(&spelling::fold(join_initials(scan.out)))
 }
 
 struct Scan<'a> {

@@ -1,5 +1,8 @@
 //! The table of cases: no false accept at all, and hardly a false reject.
 
+#![expect(clippy::panic, reason = "a test's data is right or the test fails")]
+#![expect(clippy::print_stdout, reason = "the misses, for whoever runs the test")]
+
 use spechop_verifier::{Mode, Verdict, verify};
 
 /// Least share of the pairs to accept that must be accepted.

@@ -9,15 +9,15 @@ use spechop_verifier::{Mode, verify};
 /// Compare guesses with observations. Reads `{"observed":"…","guess":"…"}` lines and prints
 /// `{"accepted":…,"rule":"…","coverage":…,"jaccard":…}` lines.
 #[derive(Clone, Debug, clap::Args)]
-pub struct VerifyArgs {
+pub(crate) struct VerifyArgs {
     /// How strictly to compare: `rule` accepts what says the same, `exact` only the same bytes.
     #[arg(long, value_enum, default_value_t = ModeName::Rule)]
-    pub mode: ModeName,
+    pub(crate) mode: ModeName,
 }
 
 /// [`Mode`] as it is written on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum ModeName {
+pub(crate) enum ModeName {
     /// Both say the same thing.
     Rule,
     /// Byte for byte, after trimming.
@@ -43,7 +43,7 @@ struct Pair {
 /// Prints a verdict for every line of `input`, as soon as it is read; blank lines are skipped.
 ///
 /// Fails at the first line that is no pair, with its number; the verdicts before it are out, whole.
-pub fn run(
+pub(crate) fn run(
     args: &VerifyArgs,
     mut input: impl BufRead,
     mut output: impl Write,
