@@ -43,13 +43,15 @@ pub(crate) enum Target {
 }
 
 /// The speculator's work for a branch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Guessing {
-    /// Not asked: no sub-question yet, or no room.
+    /// Not asked: no sub-question yet, or k = 1.
     Idle,
     /// Running.
     Running,
-    /// Over, with a guess or without.
+    /// A guess that waits for room in the window.
+    Ready(Arc<str>),
+    /// Over: built upon, not had, or not needed.
     Over,
 }
 

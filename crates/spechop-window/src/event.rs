@@ -62,7 +62,7 @@ pub enum Effect {
         /// The branch.
         branch: BranchId,
     },
-    /// Ask the speculator for the answer of the branch's sub-question.
+    /// Ask the speculator for the answer of the branch's sub-question. Never at k = 1.
     Guess {
         /// The branch.
         branch: BranchId,

@@ -21,16 +21,23 @@ pub fn only_head_is_verified(window: &Window) -> bool {
     window.branches.iter().skip(1).all(|b| !b.verifying)
 }
 
-/// SPEC-3: a sub-question's target call was launched, and the tail is extended where there is
-/// room.
+/// SPEC-3: a sub-question's target call was launched, its guess was asked for unless k = 1, and the
+/// tail is extended where there is room and something to build on.
 pub fn nothing_waits_without_need(window: &Window) -> bool {
     let launched = |b: &Branch| b.sub_question().is_none() || !matches!(b.target, Target::Idle);
     let tail_is_extended = window.branches.back().is_none_or(|tail| {
+        // A verdict is due at once, and may take the tail with it.
+        let verdict_is_due = window.branches.front().is_some_and(|head| head.verifying);
+        let width = window.limits().width;
+        let waits_in_vain = match (tail.observation(), &tail.guessing) {
+            (Some(_), _) | (None, Guessing::Ready(_)) => width.has_room(window.branches.len()),
+            (None, Guessing::Idle) => true,
+            (None, Guessing::Running | Guessing::Over) => false,
+        };
         tail.sub_question().is_none()
-            || (tail.guessing != Guessing::Idle && tail.observation().is_none())
-            || !window.limits().width.has_room(window.branches.len())
-            // A verdict is due at once, and may take the tail with it.
-            || window.branches.front().is_some_and(|head| head.verifying)
+            || verdict_is_due
+            || width == Width::STANDARD
+            || !waits_in_vain
     });
     window.branches.iter().all(launched) && tail_is_extended
 }

@@ -6,7 +6,7 @@ use spechop_types::{BranchId, CommitKind, Hop, Observation, Stage};
 
 use crate::branch::{Branch, Granted, Guessing, Launched, Segment, Target};
 use crate::window::Window;
-use crate::{Effect, Stop};
+use crate::{Effect, Stop, Width};
 
 /// What the head's state asks for.
 enum Turn {
@@ -75,13 +75,17 @@ impl Window {
         self.settle(effects);
     }
 
-    /// Launches what the tail may now be extended with (law 3).
+    /// Has the tail's answer guessed, and extends the tail where there is room (law 3).
+    ///
+    /// The guess does not wait for room: a branch that starts the moment a place is free needs it
+    /// by then. That is what the paper's bound on k counts with, (1 + β) / (α + β).
     pub(crate) fn extend(&mut self, effects: &mut Vec<Effect>) {
         // The verdict comes at once, and may take the tail with it.
         let verdict_is_due = self.branches.front().is_some_and(|head| head.verifying);
-        if verdict_is_due || !self.limits().width.has_room(self.branches.len()) {
+        if verdict_is_due || self.limits().width == Width::STANDARD {
             return;
         }
+        let has_room = self.limits().width.has_room(self.branches.len());
         let Some(tail) = self.branches.back_mut() else {
             return;
         };
@@ -89,13 +93,24 @@ impl Window {
             return;
         }
         if let Some(observation) = tail.observation() {
-            // Faster than any guess could be (law 5), and as sure as its prefix.
-            tail.granted = Some(Granted::Observation(observation.answer.clone()));
-            tail.guessing = Guessing::Over;
-            self.push(effects);
-        } else if tail.guessing == Guessing::Idle {
-            tail.guessing = Guessing::Running;
-            effects.push(Effect::Guess { branch: tail.id });
+            if has_room {
+                // Faster than any guess could be (law 5), and as sure as its prefix.
+                tail.granted = Some(Granted::Observation(observation.answer.clone()));
+                self.push(effects);
+            }
+            return;
+        }
+        match &tail.guessing {
+            Guessing::Idle => {
+                tail.guessing = Guessing::Running;
+                effects.push(Effect::Guess { branch: tail.id });
+            }
+            Guessing::Ready(guess) if has_room => {
+                tail.granted = Some(Granted::Guess(guess.clone()));
+                tail.guessing = Guessing::Over;
+                self.push(effects);
+            }
+            Guessing::Ready(_) | Guessing::Running | Guessing::Over => {}
         }
     }
 

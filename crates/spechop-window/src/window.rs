@@ -169,8 +169,8 @@ impl Window {
             return;
         }
         branch.target = Target::Observed(observation);
-        if branch.guessing == Guessing::Running {
-            branch.guessing = Guessing::Over;
+        // The guess, running or waiting for room, is not needed any more (law 5).
+        if std::mem::replace(&mut branch.guessing, Guessing::Over) == Guessing::Running {
             effects.push(Effect::DropGuess { branch: id });
         }
         self.settle(effects);
@@ -182,11 +182,8 @@ impl Window {
         if branch.guessing != Guessing::Running {
             return;
         }
-        branch.guessing = Guessing::Over;
-        if let Some(guess) = guess {
-            branch.granted = Some(Granted::Guess(guess));
-            self.push(effects);
-        }
+        branch.guessing = guess.map_or(Guessing::Over, Guessing::Ready);
+        self.extend(effects);
     }
 
     fn failed(&mut self, id: BranchId, stage: Stage, effects: &mut Vec<Effect>) {

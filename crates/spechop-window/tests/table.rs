@@ -120,8 +120,15 @@ fn standard_agent_never_speculates() {
 fn tail_is_extended_where_there_is_room() {
     check(limits(2), "w0 A", "call 0; guess 0");
     check(limits(2), "w0 A; g0 x", "write 1");
-    check(limits(2), "w0 A; g0 x; w1 B", "call 1");
-    check(limits(3), "w0 A; g0 x; w1 B", "call 1; guess 1");
+    check(limits(3), "w0 A; g0 x; w1 B; g1 y", "write 2");
+    // A full window has its next guess ready, and waits.
+    check(limits(2), "w0 A; g0 x; w1 B", "call 1; guess 1");
+    check(limits(2), "w0 A; g0 x; w1 B; g1 y", "");
+    check(
+        limits(2),
+        "w0 A; g0 x; w1 B; g1 y; o0 x; v0 +",
+        "commit 0; promote 1; write 2",
+    );
     check(limits(0), "w0 A; g0 x; w1 B; g1 y; w2 C", "call 2; guess 2");
 }
 
@@ -131,7 +138,7 @@ fn acceptance_promotes_slides_and_extends() {
     check(
         limits(2),
         "w0 A; g0 x; w1 B; o0 x; v0 +",
-        "commit 0; promote 1; guess 1",
+        "commit 0; promote 1",
     );
 }
 
@@ -166,7 +173,7 @@ fn later_observations_wait_for_their_turn() {
     check(
         limits(3),
         "w0 A; g0 x; w1 B; g1 y; w2 C; o1 y; o0 x; v0 +; v1 +",
-        "commit 1; promote 2; guess 2",
+        "commit 1; promote 2",
     );
 }
 
@@ -179,13 +186,14 @@ fn observation_before_guess_drops_the_guess() {
     check(
         limits(3),
         "w0 A; g0 x; w1 B; o1 y; w2 C; o0 x; v0 +",
-        "commit 0; promote 1; commit 1; promote 2; guess 2",
+        "commit 0; promote 1; commit 1; promote 2",
     );
 }
 
 #[test]
 fn observation_in_a_full_window_extends_when_there_is_room() {
-    check(limits(2), "w0 A; g0 x; w1 B; o1 y", "");
+    check(limits(2), "w0 A; g0 x; w1 B; o1 y", "drop-guess 1");
+    check(limits(2), "w0 A; g0 x; w1 B; g1 z; o1 y", "");
     check(
         limits(2),
         "w0 A; g0 x; w1 B; o1 y; o0 x; v0 +",
