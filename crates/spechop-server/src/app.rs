@@ -108,10 +108,16 @@ impl App {
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let (mut health, health_service) = tonic_health::server::health_reporter();
         report(&health, ServingStatus::Serving).await;
+        // Both versions of reflection know of each other: older clients speak the older one.
         let described = || {
             tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(DESCRIPTORS)
+                .include_reflection_service(false)
+                .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(
+                    tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+                )
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(DESCRIPTORS)
         };
         let spec_hop =
             SpecHopServer::new(self.service).max_decoding_message_size(self.message_bytes_max);

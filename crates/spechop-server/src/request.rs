@@ -211,7 +211,7 @@ impl Wrong {
 }
 
 /// How long before the client's own deadline ours ends, so that the client hears why.
-const HEADSTART_MAX: Duration = Duration::from_millis(50);
+const HEADSTART_MAX: Duration = Duration::from_millis(100);
 
 /// The call's deadline: the `grpc-timeout` header, at most eight digits and a unit.
 fn client_timeout(metadata: &MetadataMap) -> Option<Duration> {
@@ -230,7 +230,7 @@ fn client_timeout(metadata: &MetadataMap) -> Option<Duration> {
         "n" => Duration::from_nanos(amount),
         _ => return None,
     };
-    Some(timeout - HEADSTART_MAX.min(timeout / 20))
+    Some(timeout - HEADSTART_MAX.min(timeout / 10))
 }
 
 #[cfg(test)]
@@ -240,11 +240,11 @@ mod tests {
     #[test]
     fn reads_the_clients_deadline() {
         for (header, expected_ms) in [
-            ("20S", Some(19_950)),
-            ("100m", Some(95)),
-            ("1H", Some(3_599_950)),
-            ("2M", Some(119_950)),
-            ("10000000u", Some(9_950)),
+            ("20S", Some(19_900)),
+            ("100m", Some(90)),
+            ("1H", Some(3_599_900)),
+            ("2M", Some(119_900)),
+            ("10000000u", Some(9_900)),
             ("5", None),
             ("S", None),
             ("", None),

@@ -38,17 +38,17 @@ async fn a_client_that_goes_away_ends_its_question() {
 async fn a_thousand_cancelled_questions_leave_nothing() {
     const WAVE: usize = 50;
     let server = Server::configured(endless(), "[server]\nquestions_max = 100").await;
-    let mut client = server.client().await;
+    let client = server.client().await;
     let tasks = || {
         tokio::runtime::Handle::current()
             .metrics()
             .num_alive_tasks()
     };
     // One question first, so that whatever stays for good is there.
-    drop(client.ask_stream(question()).await.unwrap());
+    drop(client.clone().ask_stream(question()).await.unwrap());
     server.is_idle().await;
     let before = tasks();
-    for wave in 0..1000 / WAVE {
+    for wave in 0..1250 / WAVE {
         let mut asking = JoinSet::new();
         for i in 0..WAVE {
             let mut client = client.clone();
@@ -61,18 +61,18 @@ async fn a_thousand_cancelled_questions_leave_nothing() {
                 }
             });
         }
-        // In different moments of their lives.
-        match wave % 3 {
-            0 => eventually(|| server.gauges.questions_open() == WAVE).await,
-            1 => eventually(|| server.ports.live() > 0).await,
+        // Cancelled in different moments of their lives; 250 perhaps before they have begun.
+        match wave {
+            0..10 => eventually(|| server.ports.live() >= 2 * WAVE).await,
+            10..20 => eventually(|| server.gauges.questions_open() == WAVE).await,
             _ => tokio::task::yield_now().await,
         }
         asking.shutdown().await;
+        server.is_idle().await;
     }
-    server.is_idle().await;
     eventually(|| tasks() <= before).await;
     assert!(
-        server.ports.started() > 1000,
+        server.ports.started() >= 1000,
         "they had begun: {}",
         server.ports.started()
     );
@@ -103,7 +103,7 @@ async fn the_earliest_deadline_counts() {
     let long = Duration::from_secs(3600);
     for (toml, deadline_ms, timeout) in [
         ("", Some(60), None),
-        ("", None, Some(Duration::from_millis(80))),
+        ("", None, Some(Duration::from_secs(1))),
         ("[question]\ndeadline_ms = 60", None, None),
         ("[question]\ndeadline_ms = 60", Some(3_600_000), Some(long)),
         ("", Some(60), Some(long)),

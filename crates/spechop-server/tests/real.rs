@@ -99,7 +99,7 @@ async fn a_real_question_gets_a_cited_answer() {
          [runtime]\nonnxruntime = {:?}\n\
          [index]\ndir = {index:?}\n\
          [generator]\nfile = {:?}\nthreads = 1\n\
-         [question]\nhop_budget = 3\npassages = 2\nverifier = \"exact\"\n",
+         [question]\nhop_budget = 1\npassages = 2\nverifier = \"exact\"\n",
         assets::onnxruntime(),
         assets::model_dir("smollm2-135m-instruct").join("model.gguf"),
     );

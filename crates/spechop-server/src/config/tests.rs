@@ -212,7 +212,7 @@ fn mistakes_name_their_key_their_source_and_the_remedy() {
         (
             "[generator]\nkind = \"openai\"\nbase_url = \"http://h/v1\"",
             &[],
-            "generator.model (c.toml): kind = \"openai\" needs it",
+            "generator.model (default): kind = \"openai\" needs it",
         ),
         (
             "[target.injected_latency]\nsigma_ms = 5",
