@@ -1,0 +1,196 @@
+//! `spechop ask`: a question to a running server.
+
+mod answer;
+mod board;
+mod json;
+mod watch;
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use clap::ValueEnum;
+use spechop_proto::ask_event::Event;
+use spechop_proto::spec_hop_client::SpecHopClient;
+use spechop_proto::{AskRequest, AskResponse, VerifierMode};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+
+/// What is written after `spechop ask`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The question.
+    question: String,
+    /// The server.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
+    addr: String,
+    /// Most branches alive at once; 1 does not speculate, `inf` is unbounded.
+    #[arg(long, value_name = "N", value_parser = width)]
+    k: Option<Width>,
+    /// Most hops.
+    #[arg(long, value_name = "N")]
+    hop_budget: Option<u32>,
+    /// Passages read for each hop.
+    #[arg(long, value_name = "N")]
+    passages: Option<u32>,
+    /// When a guess counts as right.
+    #[arg(long, value_enum)]
+    verifier: Option<Verifier>,
+    /// Who guesses: hot, llm or none.
+    #[arg(long, value_name = "NAME")]
+    speculator: Option<String>,
+    /// Give up after this many seconds.
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    deadline: Option<Duration>,
+    /// Draw the branches while they live (on stderr).
+    #[arg(long)]
+    watch: bool,
+    /// Print the whole response as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+What is not said here is as the server is configured.
+
+Examples:
+  spechop ask \"Who is the mother of the director of film Polish-Russian War?\"
+  spechop ask --watch --k 3 \"Who is the mother of the director of film Polish-Russian War?\"
+  spechop ask --json --k 1 --verifier exact \"…\" | jq -r .answer";
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Width {
+    Bounded(u32),
+    Unbounded,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Verifier {
+    /// Equal, so that the answer is the standard agent's.
+    Exact,
+    /// The same by the paper's rules.
+    Rule,
+}
+
+/// Asks, and prints the answer.
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let mut client = SpecHopClient::new(connect(&args.addr).await?);
+    let request = request(&args);
+    let answer = if args.watch {
+        watched(&mut client, request).await?
+    } else {
+        let response = client.ask(request).await;
+        response.map_err(|status| refused(&status))?.into_inner()
+    };
+    let mut out = std::io::stdout().lock();
+    let text = if args.json {
+        json::of(&answer)?
+    } else {
+        answer::text(&answer)
+    };
+    writeln!(out, "{text}").context("cannot write the answer to stdout")
+}
+
+async fn connect(address: &str) -> anyhow::Result<Channel> {
+    let uri = match address.split_once("://") {
+        None => format!("http://{address}"),
+        Some(("http", _)) => address.to_owned(),
+        Some((scheme, _)) => {
+            anyhow::bail!("`{scheme}` is not spoken: give the server as HOST:PORT")
+        }
+    };
+    let endpoint = Endpoint::from_shared(uri)
+        .with_context(|| format!("`{address}` is no HOST:PORT"))?
+        .connect_timeout(Duration::from_secs(5));
+    endpoint.connect().await.map_err(|_| {
+        anyhow!("no server answers at {address}: is it running? start it with `spechop serve`")
+    })
+}
+
+fn request(args: &Args) -> Request<AskRequest> {
+    let mut request = Request::new(AskRequest {
+        question: args.question.clone(),
+        k: match args.k {
+            Some(Width::Bounded(k)) => Some(k),
+            Some(Width::Unbounded) | None => None,
+        },
+        unbounded: args.k == Some(Width::Unbounded),
+        hop_budget: args.hop_budget,
+        top_passages: args.passages,
+        verifier: match args.verifier {
+            None => VerifierMode::Unspecified,
+            Some(Verifier::Exact) => VerifierMode::Exact,
+            Some(Verifier::Rule) => VerifierMode::Rule,
+        }
+        .into(),
+        deadline_ms: args
+            .deadline
+            .and_then(|limit| u64::try_from(limit.as_millis()).ok()),
+        budget: None,
+        speculator: args.speculator.clone(),
+    });
+    if let Some(limit) = args.deadline {
+        // The server ends first and says why; this is for a server that is silent.
+        request.set_timeout(limit + Duration::from_secs(1));
+    }
+    request
+}
+
+/// Asks for the events, shows them, and returns the last one: the answer.
+async fn watched(
+    client: &mut SpecHopClient<Channel>,
+    request: Request<AskRequest>,
+) -> anyhow::Result<AskResponse> {
+    let stream = client.ask_stream(request).await;
+    let mut events = stream.map_err(|status| refused(&status))?.into_inner();
+    let mut screen = watch::Screen::new(std::io::stderr().is_terminal());
+    while let Some(event) = events.message().await.map_err(|status| refused(&status))? {
+        screen.show(&event);
+        if let Some(Event::Answer(answer)) = event.event {
+            return Ok(answer);
+        }
+    }
+    Err(anyhow!("the server ended the stream without an answer"))
+}
+
+fn refused(status: &Status) -> anyhow::Error {
+    anyhow!(
+        "{}: {}",
+        name(status.code()),
+        board::clean(status.message())
+    )
+}
+
+/// The code as gRPC's documents write it.
+fn name(code: tonic::Code) -> String {
+    let mut name = String::new();
+    for (at, c) in format!("{code:?}").char_indices() {
+        if at > 0 && c.is_ascii_uppercase() {
+            name.push('_');
+        }
+        name.push(c.to_ascii_uppercase());
+    }
+    name
+}
+
+fn width(text: &str) -> Result<Width, String> {
+    match text {
+        "inf" => Ok(Width::Unbounded),
+        "auto" => Err("choosing k is not supported yet".to_owned()),
+        number => number
+            .parse()
+            .map(Width::Bounded)
+            .map_err(|_| "expected a number of branches, or `inf`".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected seconds".to_owned())?;
+    let limit = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    if (Duration::from_millis(1)..=Duration::from_secs(86_400)).contains(&limit) {
+        Ok(limit)
+    } else {
+        Err("expected 0.001 to 86400 seconds".to_owned())
+    }
+}

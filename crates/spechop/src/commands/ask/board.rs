@@ -1,0 +1,409 @@
+//! The branches of a question as lines: events in, text out, nothing else.
+
+use std::fmt::Write;
+
+use spechop_proto::ask_event::Event;
+use spechop_proto::{AskEvent, CommitKind, Hop, Stage};
+
+/// One line per branch and hop, in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    rows: Vec<Row>,
+}
+
+#[derive(Debug)]
+struct Row {
+    branch: u32,
+    hop: u32,
+    provisional: bool,
+    state: State,
+    sub_question: String,
+    guess: Option<String>,
+    /// The observation, the draft, or why it failed.
+    outcome: String,
+}
+
+/// Where a branch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The planner writes.
+    Writing,
+    /// The look-up runs.
+    Running,
+    /// The look-up has answered; its turn to be compared has not come.
+    Observed,
+    /// The planner has written the final answer.
+    Drafted,
+    /// A stage failed; it may be tried again.
+    Failed,
+    /// Final.
+    Committed,
+    /// Dead.
+    RolledBack,
+}
+
+impl Board {
+    /// Folds one event in.
+    pub(super) fn apply(&mut self, event: &AskEvent) {
+        let Some(kind) = &event.event else { return };
+        if matches!(kind, Event::Answer(_)) {
+            return;
+        }
+        let row = self.row(event);
+        match kind {
+            Event::Launched(launched) => match launched.stage() {
+                Stage::Segment => row.state = State::Writing,
+                Stage::Target => row.state = State::Running,
+                Stage::Speculation | Stage::Unspecified => {}
+            },
+            Event::Planned(planned) => {
+                row.sub_question = clean(&planned.sub_question);
+            }
+            Event::Drafted(drafted) => {
+                row.state = State::Drafted;
+                row.outcome = clean(&drafted.answer);
+            }
+            Event::Guessed(guessed) => row.guess = guessed.guess.as_deref().map(clean),
+            Event::Observed(observed) => {
+                row.state = State::Observed;
+                row.outcome = observed
+                    .observation
+                    .as_ref()
+                    .map(|seen| clean(&seen.answer))
+                    .unwrap_or_default();
+            }
+            Event::Committed(committed) => {
+                row.state = State::Committed;
+                row.outcome = committed.hop.as_ref().map(settled).unwrap_or_default();
+            }
+            Event::RolledBack(_) => row.state = State::RolledBack,
+            Event::Failed(failed) if failed.stage() != Stage::Speculation => {
+                row.state = State::Failed;
+                row.outcome = clean(&failed.reason);
+            }
+            Event::Failed(_) | Event::Verified(_) | Event::Promoted(_) | Event::Answer(_) => {}
+        }
+    }
+
+    /// The lines, as many as there are branches or more; `colour` adds ANSI colours.
+    pub(super) fn lines(&self, colour: bool) -> Vec<String> {
+        self.rows.iter().map(|row| row.line(colour)).collect()
+    }
+
+    fn row(&mut self, event: &AskEvent) -> &mut Row {
+        let found = self
+            .rows
+            .iter()
+            .position(|row| (row.branch, row.hop) == (event.branch, event.hop));
+        let at = found.unwrap_or_else(|| {
+            self.rows.push(Row {
+                branch: event.branch,
+                hop: event.hop,
+                provisional: event.provisional,
+                state: State::Writing,
+                sub_question: String::new(),
+                guess: None,
+                outcome: String::new(),
+            });
+            self.rows.len() - 1
+        });
+        let row = &mut self.rows[at];
+        row.provisional = event.provisional;
+        row
+    }
+}
+
+impl Row {
+    fn line(&self, colour: bool) -> String {
+        let (symbol, paint) = match self.state {
+            State::Writing => ('✎', CYAN),
+            State::Running => ('…', YELLOW),
+            State::Observed => ('•', YELLOW),
+            State::Drafted => ('=', CYAN),
+            State::Failed => ('!', RED),
+            State::Committed => ('✓', GREEN),
+            State::RolledBack => ('✗', GREY),
+        };
+        let provisional = match (self.provisional, self.state) {
+            (_, State::Committed | State::RolledBack) | (false, _) => ' ',
+            (true, _) => '?',
+        };
+        let mut line = format!("{symbol}{provisional}hop {} b{}  ", self.hop, self.branch);
+        let asked = match (self.sub_question.as_str(), self.state) {
+            ("", State::Writing) => "writing the next step",
+            ("", State::Drafted) => "answer",
+            (asked, _) => asked,
+        };
+        line.push_str(asked);
+        // Writing to a string cannot fail.
+        if let (Some(guess), State::Writing | State::Running | State::RolledBack) =
+            (&self.guess, self.state)
+        {
+            let _ = write!(line, "  ~{guess}");
+        }
+        if !self.outcome.is_empty() {
+            let _ = write!(line, "  → {}", self.outcome);
+        }
+        if colour {
+            format!("{paint}{line}{PLAIN}")
+        } else {
+            line
+        }
+    }
+}
+
+const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[32m";
+const YELLOW: &str = "\x1b[33m";
+const CYAN: &str = "\x1b[36m";
+const GREY: &str = "\x1b[90m";
+const PLAIN: &str = "\x1b[0m";
+
+/// An event as a line of its own, for output that cannot be redrawn.
+pub(super) fn event_line(event: &AskEvent) -> Option<String> {
+    let what = match event.event.as_ref()? {
+        Event::Launched(launched) => match launched.stage() {
+            Stage::Segment => "✎ writing the next step".to_owned(),
+            Stage::Target => "… looking up".to_owned(),
+            Stage::Speculation => "~ guessing".to_owned(),
+            Stage::Unspecified => return None,
+        },
+        Event::Planned(planned) => {
+            format!(
+                "» {}{}",
+                clean(&planned.sub_question),
+                took(planned.took_ms)
+            )
+        }
+        Event::Drafted(drafted) => {
+            format!(
+                "= answer: {}{}",
+                clean(&drafted.answer),
+                took(drafted.took_ms)
+            )
+        }
+        Event::Guessed(guessed) => match &guessed.guess {
+            Some(guess) => format!("~ guess: {}{}", clean(guess), took(guessed.took_ms)),
+            None => format!("~ no idea{}", took(guessed.took_ms)),
+        },
+        Event::Observed(observed) => {
+            let answer = observed
+                .observation
+                .as_ref()
+                .map(|seen| clean(&seen.answer));
+            format!(
+                "• found: {}{}",
+                answer.unwrap_or_default(),
+                took(observed.took_ms)
+            )
+        }
+        Event::Verified(verified) => {
+            let verdict = verified.verdict.as_ref()?;
+            let word = if verdict.accepted {
+                "accepted"
+            } else {
+                "rejected"
+            };
+            format!("  guess {word} ({})", clean(&verdict.rule))
+        }
+        Event::Committed(committed) => {
+            format!(
+                "✓ committed: {}",
+                committed.hop.as_ref().map(settled).unwrap_or_default()
+            )
+        }
+        Event::Promoted(_) => "↑ needed now".to_owned(),
+        Event::RolledBack(_) => "✗ rolled back".to_owned(),
+        Event::Failed(failed) => format!("! failed: {}", clean(&failed.reason)),
+        Event::Answer(_) => return None,
+    };
+    let provisional = if event.provisional { '?' } else { ' ' };
+    let seconds = event.at_ms / 1000.0;
+    Some(format!(
+        "{seconds:>8.3}s  hop {} b{:<2} {provisional} {what}",
+        event.hop, event.branch
+    ))
+}
+
+/// A committed hop's answer and how it came about.
+fn settled(hop: &Hop) -> String {
+    let answer = clean(&hop.sub_answer);
+    match (hop.kind(), hop.guess.as_deref().map(clean)) {
+        (CommitKind::Accepted, Some(_)) => format!("{answer}  (guessed)"),
+        (CommitKind::Rejected, Some(guess)) => format!("{answer}  (not {guess})"),
+        (CommitKind::Accepted | CommitKind::Rejected, None)
+        | (CommitKind::Observed | CommitKind::Unspecified, _) => answer,
+    }
+}
+
+fn took(took_ms: f64) -> String {
+    format!("  [{took_ms:.0} ms]")
+}
+
+/// A text from outside as one line without control characters, so that it cannot steer a terminal.
+pub(super) fn clean(text: &str) -> String {
+    text.split(|c: char| c.is_control() || c.is_whitespace())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use spechop_proto::{
+        Committed, Drafted, Guessed, Launched, Observation, Observed, Planned, Promoted,
+        RolledBack, Verdict, Verified,
+    };
+
+    use super::*;
+
+    fn at(at_ms: f64, branch: u32, hop: u32, provisional: bool, event: Event) -> AskEvent {
+        AskEvent {
+            sequence: 0,
+            at_ms,
+            branch,
+            hop,
+            provisional,
+            event: Some(event),
+        }
+    }
+
+    fn launched(stage: Stage) -> Event {
+        Event::Launched(Launched {
+            stage: stage.into(),
+        })
+    }
+
+    fn planned(text: &str) -> Event {
+        Event::Planned(Planned {
+            sub_question: text.into(),
+            took_ms: 300.0,
+        })
+    }
+
+    /// A wrong guess: the second branch is rolled back, a third one takes its place.
+    fn story() -> Vec<AskEvent> {
+        let observation = Some(Observation {
+            answer: "Xawery Żuławski".into(),
+            found: true,
+            evidence: Vec::new(),
+        });
+        let hop = Hop {
+            sub_question: "Who directed it?".into(),
+            sub_answer: "Xawery Żuławski".into(),
+            kind: CommitKind::Rejected.into(),
+            guess: Some("Andrzej Wajda".into()),
+            observation: observation.clone(),
+            ..Hop::default()
+        };
+        vec![
+            at(0.0, 1, 1, false, launched(Stage::Segment)),
+            at(300.0, 1, 1, false, planned("Who directed it?")),
+            at(300.0, 1, 1, false, launched(Stage::Target)),
+            at(300.0, 1, 1, false, launched(Stage::Speculation)),
+            at(
+                480.0,
+                1,
+                1,
+                false,
+                Event::Guessed(Guessed {
+                    guess: Some("Andrzej\n\u{1b}[2JWajda".into()),
+                    took_ms: 180.0,
+                }),
+            ),
+            at(480.0, 2, 2, true, launched(Stage::Segment)),
+            at(
+                780.0,
+                2,
+                2,
+                true,
+                planned("Who is the mother of Andrzej Wajda?"),
+            ),
+            at(780.0, 2, 2, true, launched(Stage::Target)),
+            at(
+                4450.0,
+                1,
+                1,
+                false,
+                Event::Observed(Observed {
+                    observation,
+                    took_ms: 4150.0,
+                }),
+            ),
+            at(
+                4450.0,
+                1,
+                1,
+                false,
+                Event::Verified(Verified {
+                    verdict: Some(Verdict {
+                        accepted: false,
+                        rule: "different".into(),
+                        coverage: 0.0,
+                        jaccard: 0.0,
+                    }),
+                }),
+            ),
+            at(
+                4450.0,
+                1,
+                1,
+                false,
+                Event::Committed(Committed { hop: Some(hop) }),
+            ),
+            at(4450.0, 2, 2, true, Event::RolledBack(RolledBack {})),
+            at(4450.0, 3, 2, false, launched(Stage::Segment)),
+            at(
+                4750.0,
+                3,
+                2,
+                false,
+                Event::Drafted(Drafted {
+                    answer: "Małgorzata Braunek".into(),
+                    took_ms: 300.0,
+                }),
+            ),
+            at(4750.0, 3, 2, false, Event::Promoted(Promoted {})),
+        ]
+    }
+
+    #[test]
+    fn draws_a_line_for_each_branch() {
+        let mut board = Board::default();
+        let mut stages = Vec::new();
+        for (count, event) in story().iter().enumerate() {
+            board.apply(event);
+            if [4, 7, 14].contains(&count) {
+                stages.push(board.lines(false).join("\n"));
+            }
+        }
+        insta::assert_snapshot!(stages.join("\n---\n"));
+    }
+
+    #[test]
+    fn colours_end_where_they_began() {
+        let mut board = Board::default();
+        story().iter().for_each(|event| board.apply(event));
+        for (line, plain) in board.lines(true).iter().zip(board.lines(false)) {
+            assert!(line.starts_with("\x1b[") && line.ends_with(PLAIN));
+            assert!(line.contains(&plain));
+        }
+    }
+
+    #[test]
+    fn writes_a_line_for_each_event() {
+        let lines: Vec<_> = story().iter().filter_map(event_line).collect();
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn nothing_from_outside_steers_the_terminal() {
+        let mut board = Board::default();
+        for event in story() {
+            board.apply(&event);
+            let mut shown = board.lines(false);
+            shown.extend(event_line(&event));
+            assert!(shown.iter().all(|line| !line.contains(char::is_control)));
+        }
+    }
+}

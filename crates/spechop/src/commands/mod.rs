@@ -1,0 +1,113 @@
+//! The commands: what can be written after `spechop`, and who carries it out.
+
+mod ask;
+mod index;
+mod models;
+mod serve;
+mod verify;
+
+use std::io::IsTerminal;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand, ValueEnum};
+use spechop_server::Env;
+use tracing_subscriber::EnvFilter;
+
+/// Answers multi-hop questions, and runs ahead of its slow look-ups while it does.
+#[derive(Debug, Parser)]
+#[command(name = "spechop", version, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// What to log on stderr: a level (error, warn, info, debug, trace), or levels by module
+    /// [default: info for `serve`, warn for the others; also SPECHOP_LOG].
+    #[arg(long, global = true, value_name = "FILTER")]
+    log: Option<String>,
+    /// How to log [default: text; also SPECHOP_LOG_FORMAT].
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+}
+
+const EXAMPLES: &str = "\
+First steps:
+  spechop models pull encoder onnxruntime qwen2.5-coder-1.5b-instruct
+  spechop index build --corpus corpus.jsonl --out ~/.local/share/spechop/indexes/2wiki
+  spechop serve
+  spechop ask --watch \"Who is the mother of the director of film Polish-Russian War?\"
+
+`spechop COMMAND --help` tells more.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Answer questions over gRPC.
+    Serve(serve::Args),
+    /// Ask a running server a question.
+    Ask(ask::Args),
+    /// Build passage indexes.
+    Index(index::Args),
+    /// Fetch and list models.
+    Models(models::Args),
+    /// Compare guesses with observations, JSON lines in, JSON lines out.
+    Verify(verify::VerifyArgs),
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Cli {
+    /// Runs the command that was written.
+    pub(crate) fn run(self, env: &Env) -> anyhow::Result<()> {
+        self.start_log(env)?;
+        match self.command {
+            Command::Serve(args) => runtime()?.block_on(serve::run(args, env)),
+            Command::Ask(args) => runtime()?.block_on(ask::run(args)),
+            Command::Index(args) => index::run(args, &env.data_dir()),
+            Command::Models(args) => models::run(args, &env.data_dir()),
+            Command::Verify(args) => {
+                verify::run(&args, std::io::stdin().lock(), std::io::stdout().lock())
+            }
+        }
+    }
+
+    fn start_log(&self, env: &Env) -> anyhow::Result<()> {
+        let default = match self.command {
+            Command::Serve(_) => "info,llama-cpp-2=warn",
+            Command::Ask(_) | Command::Index(_) | Command::Models(_) | Command::Verify(_) => "warn",
+        };
+        let filter = self
+            .log
+            .as_deref()
+            .or(env.get("SPECHOP_LOG"))
+            .unwrap_or(default);
+        let filter =
+            EnvFilter::try_new(filter).with_context(|| format!("`{filter}` is no log filter"))?;
+        let format = match (self.log_format, env.get("SPECHOP_LOG_FORMAT")) {
+            (Some(format), _) => format,
+            (None, Some(name)) => LogFormat::from_str(name, true).map_err(|_| {
+                anyhow::anyhow!("SPECHOP_LOG_FORMAT must be text or json, not `{name}`")
+            })?,
+            (None, None) => LogFormat::Text,
+        };
+        let log = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .with_ansi(std::io::stderr().is_terminal());
+        match format {
+            LogFormat::Text => log.init(),
+            LogFormat::Json => log.json().init(),
+        }
+        Ok(())
+    }
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the async runtime")
+}
