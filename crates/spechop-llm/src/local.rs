@@ -1,6 +1,6 @@
 //! A GGUF model in this process: llama.cpp on a thread of its own.
 //!
-//! One thread owns the model and its KV cache and serves all calls, several sequences at a time
+//! One thread owns the model and its KV cache and serves all calls, always the most urgent one
 //! ([`engine`]). The same generation gives the same text, alone or in company, from a cold cache
 //! or a warm one ([`compute`]), and what earlier prompts share with a new one is not computed
 //! again ([`slots`]).
@@ -55,7 +55,8 @@ pub struct LocalModelOptions {
     /// Most tokens of one prompt and its continuation, and no more than the model was trained
     /// for. Memory for the KV cache is taken at once, for every slot.
     pub context_tokens_per_sequence: u32,
-    /// Generations that run at once; further ones wait.
+    /// Generations that may have begun at once, one moving and the others paused; further ones
+    /// wait.
     pub sequences: u32,
     /// Further slots of the KV cache, for the prompts of generations that have ended. Each kind
     /// of prompt (instructions and examples of a planner, a reader, …) keeps one busy.
@@ -277,16 +278,8 @@ fn prepare<'model>(
         slots,
         tokens,
     };
-    let mut compute = Compute::new(backend, model, slots, tokens, threads).map_err(context)?;
-    compute
-        .measure_company(sequences as usize)
-        .map_err(|_| OpenError::Damaged { path: path() })?;
-    tracing::info!(
-        model = &**name,
-        threads,
-        company = compute.company_max(),
-        "model opened"
-    );
+    let compute = Compute::new(backend, model, slots, tokens, threads).map_err(context)?;
+    tracing::info!(model = &**name, threads, slots, tokens, "model opened");
     Ok(Parts {
         name: Arc::clone(name),
         model,

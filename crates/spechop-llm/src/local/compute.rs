@@ -3,11 +3,8 @@
 //!
 //! * Flash attention is off and every sequence has its own part of the KV cache: only then do a
 //!   fork and a fresh run agree (measured).
-//! * A prompt's chunk is a call of its own. How a prompt is cut never depends on the cache
-//!   (`slots`).
-//! * Tokens of several sequences share a call only in numbers that were seen to change nothing:
-//!   matrix kernels may sum in another order when there are more rows, and which do so depends on
-//!   the weights' formats and the processor. [`Compute::measure_company`] finds out.
+//! * Every call of the model is for one sequence: matrix kernels sum in another order when there
+//!   are more rows. How a prompt is cut into calls never depends on the cache (`slots`).
 
 use std::num::NonZeroU32;
 
@@ -38,19 +35,10 @@ pub(super) enum ComputeError {
     Range(#[from] std::num::TryFromIntError),
 }
 
-/// A context, its batch, and how many sequences may share a call.
+/// A context and its batch.
 pub(super) struct Compute<'model> {
     context: LlamaContext<'model>,
     batch: LlamaBatch<'static>,
-    company_max: usize,
-}
-
-/// One more token of a sequence.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Next {
-    pub(super) slot: usize,
-    pub(super) at: usize,
-    pub(super) token: LlamaToken,
 }
 
 impl<'model> Compute<'model> {
@@ -62,9 +50,8 @@ impl<'model> Compute<'model> {
         slot_tokens: u32,
         threads: i32,
     ) -> Result<Self, llama_cpp_2::LlamaContextLoadError> {
-        // At least this large, or the process aborts.
-        let batch = (slots as usize).max(CHUNK_TOKENS);
-        let batch_tokens = u32::try_from(batch).unwrap_or(u32::MAX);
+        // A batch beyond this aborts the process.
+        let batch_tokens = u32::try_from(CHUNK_TOKENS).unwrap_or(u32::MAX);
         let params = LlamaContextParams::default()
             .with_n_ctx(NonZeroU32::new(slot_tokens.saturating_mul(slots)))
             .with_n_seq_max(slots)
@@ -79,14 +66,8 @@ impl<'model> Compute<'model> {
             .with_no_perf(true);
         Ok(Self {
             context: model.new_context(backend, params)?,
-            batch: LlamaBatch::new(batch, 1),
-            company_max: 1,
+            batch: LlamaBatch::new(CHUNK_TOKENS, 1),
         })
-    }
-
-    /// How many sequences may share a call without changing each other's results.
-    pub(super) fn company_max(&self) -> usize {
-        self.company_max
     }
 
     /// Puts what a placement reuses into its slot.
@@ -113,82 +94,25 @@ impl<'model> Compute<'model> {
         Ok(())
     }
 
-    /// Processes a chunk of a prompt. Returns the token that follows if the chunk is the `last`.
-    pub(super) fn prefill(
+    /// Processes tokens of one sequence, at most a chunk. Returns the token that follows, if it
+    /// is `wanted`.
+    pub(super) fn step(
         &mut self,
         slot: usize,
         at: usize,
         tokens: &[LlamaToken],
-        last: bool,
+        wanted: bool,
     ) -> Result<Option<LlamaToken>, ComputeError> {
         self.batch.clear();
         let seq = i32::try_from(slot)?;
         for (offset, token) in tokens.iter().enumerate() {
-            let wanted = last && offset + 1 == tokens.len();
+            let last = offset + 1 == tokens.len();
             let at = i32::try_from(at + offset)?;
-            self.batch.add(*token, at, &[seq], wanted)?;
+            self.batch.add(*token, at, &[seq], wanted && last)?;
         }
         self.context.decode(&mut self.batch)?;
-        let row = i32::try_from(tokens.len())? - 1;
-        Ok(last.then(|| argmax(self.context.get_logits_ith(row))))
-    }
-
-    /// Continues several sequences by a token each. Returns the tokens that follow.
-    pub(super) fn decode(&mut self, next: &[Next]) -> Result<Vec<LlamaToken>, ComputeError> {
-        self.submit(next)?;
-        (0..next.len())
-            .map(|row| Ok(argmax(self.context.get_logits_ith(i32::try_from(row)?))))
-            .collect()
-    }
-
-    /// Finds the largest company, up to `sequences`, in which every sequence's logits are bit for
-    /// bit what they are alone. Costs about `sequences²` tokens; the context must be empty, and
-    /// is so afterwards.
-    pub(super) fn measure_company(&mut self, sequences: usize) -> Result<(), ComputeError> {
-        // Any tokens will do: which kernels run depends on shapes, not on values.
-        let token = |slot: usize, at: usize| LlamaToken::new((slot * 31 + at * 7 + 11) as i32);
-        let next = |at: usize| {
-            move |slot: usize| Next {
-                slot,
-                at,
-                token: token(slot, at),
-            }
-        };
-        let mut alone = Vec::new();
-        for slot in 0..sequences {
-            self.submit(&[next(0)(slot)])?;
-            self.submit(&[next(1)(slot)])?;
-            alone.push(self.context.get_logits_ith(0).to_vec());
-        }
-        for count in 2..=sequences {
-            for slot in 0..count {
-                self.cut(slot, 1)?;
-            }
-            self.submit(&(0..count).map(next(1)).collect::<Vec<_>>())?;
-            let same = alone[..count].iter().enumerate().all(|(slot, alone)| {
-                let together = self.context.get_logits_ith(slot as i32);
-                let bits = |logits: &[f32]| logits.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                bits(together) == bits(alone)
-            });
-            if !same {
-                break;
-            }
-            self.company_max = count;
-        }
-        for slot in 0..sequences {
-            self.cut(slot, 0)?;
-        }
-        Ok(())
-    }
-
-    fn submit(&mut self, next: &[Next]) -> Result<(), ComputeError> {
-        self.batch.clear();
-        for Next { slot, at, token } in next {
-            let (seq, at) = (i32::try_from(*slot)?, i32::try_from(*at)?);
-            self.batch.add(*token, at, &[seq], true)?;
-        }
-        self.context.decode(&mut self.batch)?;
-        Ok(())
+        let row = self.batch.n_tokens() - 1;
+        Ok(wanted.then(|| argmax(self.context.get_logits_ith(row))))
     }
 }
 
@@ -205,7 +129,89 @@ fn argmax(logits: &[f32]) -> LlamaToken {
 
 #[cfg(test)]
 mod tests {
+    use super::super::slots::Prompt;
+    use super::super::tests::model_path;
+    use super::super::{check_magic, load};
     use super::*;
+
+    impl Compute<'_> {
+        /// Processes what is missing of a prompt and then some tokens one by one; the bits of the
+        /// logits after each.
+        fn continued(&mut self, slot: usize, keep: usize, prompt: &Prompt) -> Vec<Vec<u32>> {
+            let mut at = keep;
+            let mut next = None;
+            while at < prompt.tokens.len() {
+                let end = prompt.chunk_end(at);
+                let last = end == prompt.tokens.len();
+                next = self.step(slot, at, &prompt.tokens[at..end], last).unwrap();
+                at = end;
+            }
+            let row = self.batch.n_tokens() - 1;
+            let bits = |logits: &[f32]| logits.iter().map(|x| x.to_bits()).collect();
+            let mut all = vec![bits(self.context.get_logits_ith(row))];
+            for at in at..at + 3 {
+                let token = next.unwrap();
+                next = self.step(slot, at, &[token], true).unwrap();
+                all.push(bits(self.context.get_logits_ith(0)));
+            }
+            all
+        }
+    }
+
+    /// To the last bit, not only to the same text.
+    #[test]
+    fn a_fork_a_cut_and_company_change_no_bit() {
+        let path = model_path();
+        check_magic(&path).unwrap();
+        let (backend, model) = load(&path).unwrap();
+        let tokens =
+            |count: i32, step: i32| (0..count).map(move |n| LlamaToken::new(100 + n * step));
+        let prompt = |tokens: Vec<LlamaToken>| Prompt { tokens, fixed: 40 };
+        let first = prompt(tokens(150, 3).collect());
+        // Shares 110 tokens with the first: chunks end at 32, 40, 72, 104.
+        let second = prompt(tokens(110, 3).chain(tokens(27, 5)).collect());
+        let other = prompt(tokens(400, 7).collect());
+        let open = || Compute::new(backend, &model, 4, 512, 1).unwrap();
+        let fresh = open().continued(0, 0, &second);
+
+        let mut compute = open();
+        compute.continued(0, 0, &first);
+        compute.continued(1, 0, &other);
+        let fork = Placement {
+            slot: 2,
+            from: 0,
+            keep: 104,
+        };
+        compute.place(fork).unwrap();
+        assert!(
+            compute.continued(2, 104, &second) == fresh,
+            "a fork, in company"
+        );
+        // Over what the other left behind.
+        compute.place(Placement { slot: 1, ..fork }).unwrap();
+        assert!(
+            compute.continued(1, 104, &second) == fresh,
+            "over another's remains"
+        );
+        compute.cut(0, 104).unwrap();
+        assert!(compute.continued(0, 104, &second) == fresh, "a cut");
+        compute.cut(0, 0).unwrap();
+        assert!(
+            compute.continued(0, 0, &second) == fresh,
+            "from the start again"
+        );
+        // While another generates in between.
+        compute.cut(3, 0).unwrap();
+        let mut at = 0;
+        while at < 72 {
+            let end = second.chunk_end(at);
+            compute.step(3, at, &second.tokens[at..end], false).unwrap();
+            compute.cut(1, 0).unwrap();
+            compute.continued(1, 0, &first);
+            at = end;
+        }
+        assert!(compute.continued(3, 72, &second) == fresh, "interrupted");
+    }
 
     #[test]
     fn the_lowest_of_the_likeliest_wins() {

@@ -1,9 +1,13 @@
 //! The thread that owns the model, and who gets its next moment.
 //!
-//! Every turn the jobs are sorted anew: authoritative before speculative, then by depth, then by
-//! arrival. Only the best lane present moves. While it does, speculative sequences stand still
-//! with their KV; a promotion takes effect at the next turn, a dropped call leaves at the next.
-//! A turn is at most one chunk of one prompt and one token for each sequence that generates.
+//! Every turn the jobs are ranked anew: authoritative before speculative, and among those by
+//! depth; then by arrival. The best one moves by a chunk of its prompt or by one token; all others
+//! stand still, those that have begun with their KV. So a promotion takes effect at the next
+//! turn, and a dropped call is gone by then.
+//!
+//! Sequences never share a call of the model. Tried on the processor, it gained nothing: two and
+//! three sequences took 2.03 and 3.01 times as long as one. And in calls of four the matrix
+//! kernels summed in another order, which changes texts.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -16,7 +20,7 @@ use spechop_ports::{Call, Lane, PortError};
 use spechop_types::Tokens;
 use tokio::sync::oneshot;
 
-use super::compute::{Compute, ComputeError, Next};
+use super::compute::{Compute, ComputeError};
 use super::output::Output;
 use super::slots::{Prompt, Slots};
 use super::stats::Counters;
@@ -60,7 +64,14 @@ impl Waiting {
     /// Who goes first: smallest first. Asked anew every time, since a call can be promoted.
     fn rank(&self) -> Rank {
         let call = &self.job.call;
-        (Reverse(call.lane()), call.depth(), self.arrival)
+        match call.lane() {
+            Lane::Authoritative => (Reverse(Lane::Authoritative), 0, self.arrival),
+            Lane::Speculative => (Reverse(Lane::Speculative), call.depth(), self.arrival),
+        }
+    }
+
+    fn is_speculative(&self) -> bool {
+        self.job.call.lane() == Lane::Speculative
     }
 
     fn is_dropped(&self) -> bool {
@@ -77,9 +88,9 @@ pub(super) struct Parts<'model> {
     pub(super) template: ChatTemplate,
     /// Tokens that a sequence can hold.
     pub(super) context_tokens: usize,
-    /// Sequences that run at once.
+    /// Sequences that may have begun at once.
     pub(super) sequences: usize,
-    /// Slots in all: those beyond the running sequences keep prefixes.
+    /// Slots in all: those beyond the sequences keep prefixes.
     pub(super) slots: usize,
     /// Jobs that may wait.
     pub(super) waiting_max: usize,
@@ -110,19 +121,11 @@ impl<'model> Engine<'model> {
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
         while self.receive(jobs) {
             self.sweep();
-            if let Some(lane) = self.lane() {
-                self.admit(lane);
-                self.prefill(lane);
-                self.decode(lane);
-            }
-            self.parts
-                .counters
-                .waiting
-                .store(self.waiting.len() as u64, Relaxed);
-            self.parts
-                .counters
-                .running
-                .store(self.running.len() as u64, Relaxed);
+            self.start_best();
+            self.step_best();
+            let counters = &self.parts.counters;
+            counters.waiting.store(self.waiting.len() as u64, Relaxed);
+            counters.running.store(self.running.len() as u64, Relaxed);
         }
     }
 
@@ -147,6 +150,7 @@ impl<'model> Engine<'model> {
     /// Lets a job wait, or answers at once why it cannot run.
     fn enter(&mut self, job: Job) {
         if job.reply.is_closed() {
+            self.parts.counters.dropped.fetch_add(1, Relaxed);
             return;
         }
         let prompt = match self.prompt(&job.generation) {
@@ -157,14 +161,26 @@ impl<'model> Engine<'model> {
                 return;
             }
         };
+        if job.generation.tokens_max == 0 {
+            let nothing = Generated {
+                text: String::new(),
+                end: End::Length,
+                tokens: Tokens::default(),
+            };
+            let _ = job.reply.send(Ok(nothing));
+            return;
+        }
         self.arrivals += 1;
         self.waiting.push(Waiting {
             job,
             prompt,
             arrival: self.arrivals,
         });
+        if self.waiting.len() > self.parts.waiting_max {
+            self.sweep();
+        }
         if self.waiting.len() > self.parts.waiting_max
-            && let Some(last) = position_by_rank(&self.waiting, |a, b| a > b)
+            && let Some(last) = (0..self.waiting.len()).max_by_key(|at| self.waiting[*at].rank())
         {
             let unlucky = self.waiting.swap_remove(last);
             let full = format!("{} generations wait already", self.parts.waiting_max);
@@ -205,45 +221,35 @@ impl<'model> Engine<'model> {
             }
         }
         let dropped = before - self.waiting.len() - self.running.len();
-        self.parts
-            .counters
-            .dropped
-            .fetch_add(dropped as u64, Relaxed);
+        let counted = &self.parts.counters.dropped;
+        counted.fetch_add(dropped as u64, Relaxed);
     }
 
-    /// The lane that may move now: the best one present.
-    fn lane(&self) -> Option<Lane> {
-        let running = self.running.iter().map(|running| &running.waiting);
-        self.waiting
-            .iter()
-            .chain(running)
-            .map(|waiting| waiting.job.call.lane())
-            .max()
-    }
-
-    /// Gives slots to the jobs of the lane, best first. Authoritative ones take the place of the
-    /// worst speculative ones, which wait again; the prompt they have read so far stays cached.
-    fn admit(&mut self, lane: Lane) {
-        while let Some(best) = position_by_rank(&self.waiting, |a, b| a < b)
-            && self.waiting[best].job.call.lane() == lane
-        {
-            if self.running.len() >= self.parts.sequences {
-                let worst = (0..self.running.len())
-                    .filter(|at| self.running[*at].waiting.job.call.lane() < lane)
-                    .max_by_key(|at| self.running[*at].waiting.rank());
-                let Some(worst) = worst else { return };
-                let evicted = self.leave(worst);
-                self.waiting.push(evicted);
-                self.parts.counters.evicted.fetch_add(1, Relaxed);
-                continue;
-            }
-            let waiting = self.waiting.swap_remove(best);
-            if waiting.job.generation.tokens_max == 0 {
-                self.parts.reply(waiting, Output::new(&[]), 0, End::Length);
-                continue;
-            }
-            self.start(waiting);
+    /// Gives a slot to the best waiting job, if it is better than all that have begun. Where
+    /// there is none, the worst speculative one loses its own and waits again; what it has read
+    /// of its prompt stays cached.
+    fn start_best(&mut self) {
+        let Some(at) = best(self.waiting.iter()) else {
+            return;
+        };
+        let begun = self.running.iter().map(|running| &running.waiting);
+        let rank = self.waiting[at].rank();
+        if begun.clone().any(|begun| begun.rank() < rank) {
+            return;
         }
+        if self.running.len() >= self.parts.sequences {
+            let worst = begun
+                .enumerate()
+                .filter(|(_, begun)| begun.is_speculative())
+                .max_by_key(|(_, begun)| begun.rank())
+                .map(|(index, _)| index);
+            let Some(worst) = worst else { return };
+            let evicted = self.leave(worst);
+            self.waiting.push(evicted);
+            self.parts.counters.evicted.fetch_add(1, Relaxed);
+        }
+        let waiting = self.waiting.swap_remove(at);
+        self.start(waiting);
     }
 
     /// Puts a job into a slot.
@@ -267,85 +273,42 @@ impl<'model> Engine<'model> {
             waiting,
         });
         if let Err(error) = placed {
-            self.fail(self.running.len() - 1, error.into());
+            self.fail(self.running.len() - 1, error);
         }
     }
 
-    /// Processes one chunk of the best prompt that is not processed yet.
-    fn prefill(&mut self, lane: Lane) {
-        let Some(at) = (0..self.running.len())
-            .filter(|at| self.running[*at].next.is_none() && self.running[*at].lane() == lane)
-            .min_by_key(|at| self.running[*at].waiting.rank())
-        else {
+    /// Moves the best of those that have begun: by one chunk of its prompt, or by one token.
+    fn step_best(&mut self) {
+        let Some(at) = best(self.running.iter().map(|running| &running.waiting)) else {
             return;
         };
         let running = &mut self.running[at];
         let prompt = &running.waiting.prompt;
-        let end = prompt.chunk_end(running.at);
-        let last = end == prompt.tokens.len();
-        let chunk = &prompt.tokens[running.at..end];
+        let (tokens, last) = match &running.next {
+            Some(token) => (std::slice::from_ref(token), true),
+            None => {
+                let end = prompt.chunk_end(running.at);
+                let tokens = &prompt.tokens[running.at..end];
+                let counted = &self.parts.counters.prefilled_tokens;
+                counted.fetch_add(tokens.len() as u64, Relaxed);
+                (tokens, end == prompt.tokens.len())
+            }
+        };
         let done = self
             .parts
             .compute
-            .prefill(running.slot, running.at, chunk, last);
-        let counters = &self.parts.counters;
-        counters
-            .prefilled_tokens
-            .fetch_add(chunk.len() as u64, Relaxed);
+            .step(running.slot, running.at, tokens, last);
         match done {
             Ok(next) => {
-                running.at = end;
-                self.slots.processed(running.slot, prompt, end);
+                running.at += tokens.len();
+                if running.next.is_none() {
+                    self.slots.processed(running.slot, prompt, running.at);
+                }
                 if let Some(token) = next {
                     self.append(at, token);
                 }
             }
-            Err(error) => self.fail(at, error.into()),
-        }
-    }
-
-    /// Continues every sequence of the lane that generates, by one token.
-    fn decode(&mut self, lane: Lane) {
-        let mut moving: Vec<(usize, Next)> = self
-            .running
-            .iter()
-            .enumerate()
-            .filter(|(_, running)| running.lane() == lane)
-            .filter_map(|(index, running)| {
-                let next = Next {
-                    slot: running.slot,
-                    at: running.at,
-                    token: running.next?,
-                };
-                Some((index, next))
-            })
-            .collect();
-        // Neighbouring slots share a call best.
-        moving.sort_unstable_by_key(|(_, next)| next.slot);
-        let mut ended = Vec::new();
-        for group in moving.chunks(self.parts.compute.company_max()) {
-            let next: Vec<Next> = group.iter().map(|(_, next)| *next).collect();
-            self.parts.counters.decode_calls.fetch_add(1, Relaxed);
-            match self.parts.compute.decode(&next) {
-                Ok(tokens) => {
-                    for ((index, _), token) in group.iter().zip(tokens) {
-                        self.running[*index].at += 1;
-                        ended.push((*index, Ok(token)));
-                    }
-                }
-                Err(error) => {
-                    let error = Arc::new(error);
-                    ended.extend(group.iter().map(|(at, _)| (*at, Err(Arc::clone(&error)))));
-                }
-            }
-        }
-        // From the back, since the ones that end leave the list.
-        ended.sort_unstable_by_key(|(index, _)| Reverse(*index));
-        for (index, token) in ended {
-            match token {
-                Ok(token) => self.append(index, token),
-                Err(error) => self.fail(index, error),
-            }
+            Err(error) => self.fail(at, error),
         }
     }
 
@@ -387,7 +350,7 @@ impl<'model> Engine<'model> {
     }
 
     /// Answers that a sequence failed, and trusts nothing in its slot.
-    fn fail(&mut self, index: usize, error: Arc<ComputeError>) {
+    fn fail(&mut self, index: usize, error: ComputeError) {
         self.slots.forget(self.running[index].slot);
         let waiting = self.leave(index);
         let error = PortError::unavailable(&*self.parts.name, error);
@@ -395,18 +358,11 @@ impl<'model> Engine<'model> {
     }
 }
 
-/// The waiting job that comes before (or after) all others.
-fn position_by_rank(waiting: &[Waiting], goes: impl Fn(&Rank, &Rank) -> bool) -> Option<usize> {
-    let ranks = waiting.iter().map(Waiting::rank).enumerate();
-    ranks
-        .reduce(|a, b| if goes(&b.1, &a.1) { b } else { a })
+/// The index of the job that goes first.
+fn best<'a>(jobs: impl Iterator<Item = &'a Waiting>) -> Option<usize> {
+    jobs.enumerate()
+        .min_by_key(|(_, job)| job.rank())
         .map(|(at, _)| at)
-}
-
-impl Running {
-    fn lane(&self) -> Lane {
-        self.waiting.job.call.lane()
-    }
 }
 
 impl Parts<'_> {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct LocalStats {
     /// Generations that wait for a slot, as of the engine's last turn.
     pub waiting: u64,
-    /// Generations that have a slot, as of the engine's last turn.
+    /// Generations that have begun, moving or paused, as of the engine's last turn.
     pub running: u64,
     /// Generations answered with a text.
     pub finished: u64,
@@ -22,8 +22,6 @@ pub struct LocalStats {
     pub reused_tokens: u64,
     /// Tokens generated, thrown-away ones included.
     pub generated_tokens: u64,
-    /// Calls of the model that generated them; fewer, where sequences shared a call.
-    pub decode_calls: u64,
 }
 
 /// The same, as the engine counts.
@@ -37,7 +35,6 @@ pub(super) struct Counters {
     pub(super) prefilled_tokens: AtomicU64,
     pub(super) reused_tokens: AtomicU64,
     pub(super) generated_tokens: AtomicU64,
-    pub(super) decode_calls: AtomicU64,
 }
 
 impl Counters {
@@ -51,7 +48,6 @@ impl Counters {
             prefilled_tokens: self.prefilled_tokens.load(Relaxed),
             reused_tokens: self.reused_tokens.load(Relaxed),
             generated_tokens: self.generated_tokens.load(Relaxed),
-            decode_calls: self.decode_calls.load(Relaxed),
         }
     }
 }

@@ -12,14 +12,18 @@ use crate::{End, Message, Role};
 
 const STOP: &[&str] = &["</answer>"];
 
+/// The smallest real model.
+pub(super) fn model_path() -> PathBuf {
+    spechop_testkit::assets::model_dir("smollm2-135m-instruct").join("model.gguf")
+}
+
 fn options() -> LocalModelOptions {
-    let folder = spechop_testkit::assets::model_dir("smollm2-135m-instruct");
     LocalModelOptions {
         threads: NonZeroU32::new(1),
         context_tokens_per_sequence: 512,
         sequences: 3,
         kept_prompts: 2,
-        ..LocalModelOptions::new(folder.join("model.gguf"))
+        ..LocalModelOptions::new(model_path())
     }
 }
 
@@ -155,9 +159,16 @@ async fn the_same_conversation_gets_the_same_text() {
             .iter()
             .map(|generation| say(model, generation.clone()));
         assert_eq!(join_all(calls).await, fresh);
-        let stats = model.stats();
-        assert!(stats.decode_calls < stats.generated_tokens, "{stats:?}");
     }
+
+    // Interrupted in mid-sentence.
+    let model = open(|_| ());
+    let guess = Call::new(Lane::Speculative, 1);
+    let paused = launch(&model, &guess, generations[4].clone()).await;
+    until(&model, |stats| stats.generated_tokens > 4).await;
+    assert_eq!(say(&model, generations[0].clone()).await, fresh[0]);
+    assert_eq!(paused.await.expect("a text"), fresh[4]);
+    assert_eq!(model.stats().evicted, 0);
 
     // After an eviction.
     let model = open(|options| options.sequences = 1);
@@ -286,8 +297,9 @@ async fn dropped_calls_leave_nothing_behind() {
         })
         .await;
     }
-    let stats = until(&model, |stats| stats.waiting == 0 && stats.running == 0).await;
-    assert_eq!(stats.finished, 1);
+    let stats = until(&model, |stats| stats.finished + stats.dropped == 201).await;
+    assert_eq!((stats.waiting, stats.running), (0, 0));
+    assert!(stats.dropped > 100, "{stats:?}");
     assert_eq!(say(&model, ask(question, 12)).await, expected);
 }
 
