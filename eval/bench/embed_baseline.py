@@ -10,7 +10,8 @@ The same model file, corpus, threads, tokens and library version, and the same c
         cargo bench -p spechop-embed --bench passages -- --json
 
 With --against, the two run by turns, and the last line is the ratio of their medians: above 1 the
-other is faster. --batch N makes runs of N passages instead of bounded tokens; --spin lets idle
+other is faster. --sessions N divides the threads among N copies of the model, as the other does; one
+session with all threads is what a Python program has. --batch N makes runs of N passages instead of bounded tokens; --spin lets idle
 threads spin (the library's default; it loses on a busy machine).
 """
 
@@ -22,7 +23,9 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB_PASSAGES = 512
@@ -35,6 +38,7 @@ def main() -> None:
         return
     here = [sys.executable, __file__, *same_work(args), "--run-tokens", str(args.run_tokens)]
     here += ["--batch", str(args.batch)] if args.batch else []
+    here += ["--sessions", str(args.sessions)]
     here += ["--spin"] if args.spin else []
     there = [*args.against, *same_work(args)]
     rates = {"python": [], "other": []}
@@ -62,6 +66,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--run-tokens", type=int, default=512)
     parser.add_argument("--batch", type=int)
+    parser.add_argument("--sessions", type=int, default=1)
     parser.add_argument("--spin", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--against", nargs=argparse.REMAINDER)
@@ -80,13 +85,16 @@ def measure(args: argparse.Namespace) -> dict:
 
     texts = read(args.corpus, args.limit)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = args.threads
+    options.intra_op_num_threads = max(1, args.threads // args.sessions)
     options.enable_mem_pattern = False
     spin = "1" if args.spin else "0"
     options.add_session_config_entry("session.intra_op.allow_spinning", spin)
-    session = onnxruntime.InferenceSession(
-        args.model / "model.onnx", options, providers=["CPUExecutionProvider"]
-    )
+    sessions = SimpleQueue()
+    for _ in range(args.sessions):
+        providers = ["CPUExecutionProvider"]
+        model = onnxruntime.InferenceSession(args.model / "model.onnx", options, providers)
+        sessions.put(model)
+    pool = ThreadPoolExecutor(args.sessions)
     tokenizer = Tokenizer.from_file(str(args.model / "tokenizer.json"))
     tokenizer.enable_truncation(512)
     tokenizer.no_padding()
@@ -103,7 +111,9 @@ def measure(args: argparse.Namespace) -> dict:
             "attention_mask": mask,
             "token_type_ids": numpy.zeros_like(tokens),
         }
+        session = sessions.get()
         states = session.run(None, feed)[0]
+        sessions.put(session)
         mean = (states * mask[:, :, None].astype(numpy.float32)).sum(axis=1)
         return mean / numpy.linalg.norm(mean, axis=1, keepdims=True)
 
@@ -112,12 +122,13 @@ def measure(args: argparse.Namespace) -> dict:
         ids = [encoding.ids for encoding in tokenizer.encode_batch(prefixed)]
         order = sorted(range(len(ids)), key=lambda at: -len(ids[at]))
         out = numpy.empty((len(ids), 384), dtype=numpy.float32)
-        start = 0
+        runs, start = [], 0
         while start < len(order):
             count = args.batch or max(1, args.run_tokens // len(ids[order[start]]))
-            run = order[start : start + count]
-            out[run] = vectors([ids[at] for at in run])
-            start += len(run)
+            runs.append(order[start : start + count])
+            start += count
+        for run, found in zip(runs, pool.map(lambda run: vectors([ids[at] for at in run]), runs)):
+            out[run] = found
         return out
 
     job(texts[:2])
@@ -132,6 +143,7 @@ def measure(args: argparse.Namespace) -> dict:
         "seconds": round(seconds, 3),
         "passages_per_second": round(len(texts) / seconds, 2),
         "threads": args.threads,
+        "sessions": args.sessions,
         "onnxruntime": onnxruntime.__version__,
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench -p spechop-embed --bench passages -- [--corpus FILE.jsonl[.gz]] [--limit N]
-//!     [--threads N] [--run-tokens N] [--model NAME] [--json]
+//!     [--threads N] [--one-session] [--run-tokens N] [--model NAME] [--json]
 //! ```
 //!
 //! Opening the model is not counted, tokenising is. `eval/bench/embed_baseline.py --against` runs
@@ -79,14 +79,15 @@ fn main() -> anyhow::Result<()> {
         println!(
             "{{\"passages\":{done},\"seconds\":{passages_s:.3},\"passages_per_second\":{rate:.2},\
              \"tokens_mean\":{tokens_mean:.1},\"padding_share\":{padding:.4},\"threads\":{},\
-             \"open_seconds\":{open_s:.3},\"query_ms_p50\":{query_ms_p50:.2}}}",
-            args.options.threads
+             \"sessions\":{},\"open_seconds\":{open_s:.3},\"query_ms_p50\":{query_ms_p50:.2}}}",
+            args.options.threads, args.options.sessions
         );
     } else {
         println!(
-            "{done} passages in {passages_s:.1} s: {rate:.1} a second on {} threads \
+            "{done} passages in {passages_s:.1} s: {rate:.1} a second on {} × {} threads \
              ({tokens_mean:.0} tokens a passage, {:.1} % padding); opened in {open_s:.2} s; \
-             a query takes {query_ms_p50:.1} ms (median)",
+             a query takes {query_ms_p50:.1} ms (median of {QUERIES})",
+            args.options.sessions,
             args.options.threads,
             padding * 100.0
         );
@@ -103,6 +104,7 @@ fn arguments(mut words: impl Iterator<Item = String>) -> anyhow::Result<Args> {
         options: EncoderOptions::new(onnxruntime()),
         json: false,
     };
+    let mut one_session = false;
     while let Some(word) = words.next() {
         let mut value = || {
             words
@@ -112,6 +114,7 @@ fn arguments(mut words: impl Iterator<Item = String>) -> anyhow::Result<Args> {
         match word.as_str() {
             // Cargo says so to every benchmark.
             "--bench" => {}
+            "--one-session" => one_session = true,
             "--json" => args.json = true,
             "--corpus" => args.corpus = value()?.into(),
             "--limit" => args.limit = value()?.parse()?,
@@ -120,6 +123,10 @@ fn arguments(mut words: impl Iterator<Item = String>) -> anyhow::Result<Args> {
             "--run-tokens" => args.options.run_tokens_max = value()?.parse::<NonZeroUsize>()?,
             _ => bail!("unknown argument {word}"),
         }
+    }
+    // As an index is built, unless told otherwise.
+    if !one_session {
+        args.options = args.options.side_by_side();
     }
     Ok(args)
 }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::model::Model;
 use crate::queue::{PassageJob, QueryJob, Queue};
 use crate::text::TextCutter;
-use crate::worker::Worker;
+use crate::worker::Workers;
 use crate::{Counts, OpenError, Recipe};
 
 /// How an encoder uses the machine. Nothing here changes a vector.
@@ -22,6 +22,8 @@ pub struct EncoderOptions {
     pub runtime_library: PathBuf,
     /// Threads that compute one run together.
     pub threads: NonZeroUsize,
+    /// Copies of the model side by side, each with a thread of its own and `threads` for its runs.
+    pub sessions: NonZeroUsize,
     /// Most tokens in one run, padding included; a longer text runs alone. A query that arrives
     /// while passages are computed waits for one run at most, so this bounds its wait.
     pub run_tokens_max: NonZeroUsize,
@@ -30,13 +32,25 @@ pub struct EncoderOptions {
 }
 
 impl EncoderOptions {
-    /// One thread for each core, and room for more queries than a busy server has.
+    /// For answering: all cores work on one run, so that a query is back soonest.
     pub fn new(runtime_library: impl Into<PathBuf>) -> Self {
         Self {
             runtime_library: runtime_library.into(),
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            sessions: NonZeroUsize::MIN,
             run_tokens_max: RUN_TOKENS_MAX,
             queue_max: QUEUE_MAX,
+        }
+    }
+
+    /// For building indexes: a copy of the model for each thread, and no thread waits for another
+    /// in the middle of a run. Saves about 8 % of the time, costs the memory of the copies.
+    #[must_use]
+    pub fn side_by_side(self) -> Self {
+        Self {
+            threads: NonZeroUsize::MIN,
+            sessions: self.threads.saturating_mul(self.sessions),
+            ..self
         }
     }
 }
@@ -49,14 +63,14 @@ const QUEUE_MAX: NonZeroUsize = NonZeroUsize::new(512).unwrap();
 
 /// A text encoder on ONNX Runtime: [`Encoder`] over a model folder.
 ///
-/// Clones nothing and blocks nobody: share it by [`Arc`]. Dropping it stops its thread, after the
-/// run that may have begun.
+/// Clones nothing and blocks nobody: share it by [`Arc`]. Dropping it stops its threads, after
+/// runs that may have begun.
 pub struct OnnxEncoder {
     fingerprint: String,
     recipe: Recipe,
     texts: Arc<TextCutter>,
     queue_max: usize,
-    worker: Worker,
+    workers: Workers,
 }
 
 impl OnnxEncoder {
@@ -72,26 +86,36 @@ impl OnnxEncoder {
         let tokenizer_path = dir.join(&recipe.tokenizer);
         let texts = TextCutter::open(&tokenizer_path, &recipe)?;
         let fingerprint = fingerprint(&recipe, &[&model_path, &tokenizer_path])?;
-        let mut model = Model::open(
-            &options.runtime_library,
-            &model_path,
-            &recipe,
-            options.threads.get(),
-        )?;
-        model.try_out(
-            &model_path,
-            tokenizer_path,
-            texts.largest_token(),
-            recipe.query_tokens_max.max(recipe.passage_tokens_max),
-        )?;
-        let worker = Worker::spawn(model, recipe.name.clone(), options.run_tokens_max.get())?;
-        tracing::debug!(fingerprint, threads = options.threads, "encoder opened");
+        let mut models = Vec::with_capacity(options.sessions.get());
+        for _ in 0..options.sessions.get() {
+            models.push(Model::open(
+                &options.runtime_library,
+                &model_path,
+                &recipe,
+                options.threads.get(),
+            )?);
+        }
+        if let Some(model) = models.first_mut() {
+            model.try_out(
+                &model_path,
+                tokenizer_path,
+                texts.largest_token(),
+                recipe.query_tokens_max.max(recipe.passage_tokens_max),
+            )?;
+        }
+        let workers = Workers::spawn(models, recipe.name.clone(), options.run_tokens_max.get())?;
+        tracing::debug!(
+            fingerprint,
+            threads = options.threads,
+            sessions = options.sessions,
+            "encoder opened"
+        );
         Ok(Self {
             fingerprint,
             recipe,
             texts: Arc::new(texts),
             queue_max: options.queue_max.get(),
-            worker,
+            workers,
         })
     }
 
@@ -102,12 +126,12 @@ impl OnnxEncoder {
 
     /// What has been done so far.
     pub fn counts(&self) -> Counts {
-        self.worker.counts()
+        self.workers.counts()
     }
 
     /// Number of jobs in the queue: queries that wait, and passage jobs until their last run.
     pub fn waiting(&self) -> usize {
-        self.worker.waiting()
+        self.workers.waiting()
     }
 
     /// Runs `cut` on a blocking thread. When the caller leaves, it ends within one text.
@@ -120,9 +144,9 @@ impl OnnxEncoder {
         let watch = Arc::downgrade(&wanted);
         let done = tokio::task::spawn_blocking(move || cut(&texts, &watch)).await;
         drop(wanted);
-        done.map_err(|error| PortError::unavailable(self.worker.what(), error))?
+        done.map_err(|error| PortError::unavailable(self.workers.what(), error))?
             .map_err(|detail| PortError::Refused {
-                what: self.worker.what(),
+                what: self.workers.what(),
                 detail,
             })
     }
@@ -149,8 +173,8 @@ impl Encoder for OnnxEncoder {
             reply,
         };
         let push = |queue: &mut Queue, job| queue.push_query(job, self.queue_max);
-        let _ticket = self.worker.enter(job, push).await?;
-        answer.await.unwrap_or_else(|_| Err(self.worker.gone()))
+        let _ticket = self.workers.enter(job, push).await?;
+        answer.await.unwrap_or_else(|_| Err(self.workers.gone()))
     }
 
     /// `texts` are whole passages as the caller wants them read, such as title and text together;
@@ -165,8 +189,8 @@ impl Encoder for OnnxEncoder {
             .await?;
         let (reply, answer) = oneshot::channel();
         let job = PassageJob::new(tokens, reply);
-        let _ticket = self.worker.enter(job, Queue::push_passages).await?;
-        answer.await.unwrap_or_else(|_| Err(self.worker.gone()))
+        let _ticket = self.workers.enter(job, Queue::push_passages).await?;
+        answer.await.unwrap_or_else(|_| Err(self.workers.gone()))
     }
 }
 

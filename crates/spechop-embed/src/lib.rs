@@ -1,7 +1,7 @@
 //! Text to vectors on ONNX Runtime: E5, GTE, BGE and their like, from a folder that describes itself.
 //!
 //! [`OnnxEncoder`] implements [`Encoder`](spechop_ports::Encoder). It tokenises on the runtime's
-//! blocking threads and computes on one thread of its own, which takes its work from a queue:
+//! blocking threads and computes on threads of its own, which take their work from a queue:
 //! queries before passages, needed ones before guessed ones, several in one run where that is
 //! cheaper. Nothing here touches the network.
 

@@ -231,12 +231,14 @@ mod tests {
 
     const RUN_TOKENS_MAX: usize = 512;
 
+    type Answer<T> = oneshot::Receiver<Result<T, PortError>>;
+
     /// A queue under test; replies are kept so that no job counts as cancelled.
     #[derive(Default)]
     struct Bench {
         queue: Queue,
         calls: Vec<Call>,
-        answers: Vec<oneshot::Receiver<Result<Vec<f32>, PortError>>>,
+        answers: Vec<Answer<Vec<f32>>>,
     }
 
     impl Bench {
@@ -266,12 +268,7 @@ mod tests {
         }
     }
 
-    fn passages(
-        lengths: &[usize],
-    ) -> (
-        PassageJob,
-        oneshot::Receiver<Result<Vec<Vec<f32>>, PortError>>,
-    ) {
+    fn passages(lengths: &[usize]) -> (PassageJob, Answer<Vec<Vec<f32>>>) {
         let (reply, answer) = oneshot::channel();
         let tokens = lengths.iter().map(|&length| vec![7; length]).collect();
         (PassageJob::new(tokens, reply), answer)
@@ -442,7 +439,7 @@ mod tests {
             let vectors = answer.try_recv().expect("an answer").expect("vectors");
             prop_assert_eq!(vectors.len(), lengths.len());
             for (n, vector) in vectors.iter().enumerate() {
-                prop_assert_eq!(vector.as_slice(), [n as f32].as_slice());
+                prop_assert_eq!(vector, &vec![n as f32]);
             }
             prop_assert_eq!(queue.len(), 0);
         }

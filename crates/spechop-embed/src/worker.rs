@@ -1,4 +1,4 @@
-//! The one thread that owns the model, and the queue in front of it.
+//! The threads that own the models, and the one queue in front of them.
 
 use std::ops::Deref;
 use std::pin::pin;
@@ -34,16 +34,16 @@ pub struct Counts {
     pub failed_runs: u64,
 }
 
-/// Owns the thread: dropping it lets a run that has begun end, and stops.
-pub(crate) struct Worker {
+/// Owns the threads: dropping it lets runs that have begun end, and stops.
+pub(crate) struct Workers {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
-impl Worker {
-    /// Starts the thread. `name` appears in errors.
+impl Workers {
+    /// Starts a thread for each model. `name` appears in errors.
     pub(crate) fn spawn(
-        model: Model,
+        models: Vec<Model>,
         name: String,
         run_tokens_max: usize,
     ) -> Result<Self, OpenError> {
@@ -55,21 +55,23 @@ impl Worker {
             left: Notify::new(),
             tally: Tally::default(),
         });
-        let thread = std::thread::Builder::new()
-            .name("encoder".to_owned())
-            .spawn({
-                let shared = Arc::clone(&shared);
-                move || shared.work(model)
-            })
-            .map_err(OpenError::Thread)?;
-        Ok(Self {
+        let mut workers = Self {
             shared,
-            thread: Some(thread),
-        })
+            threads: Vec::with_capacity(models.len()),
+        };
+        for model in models {
+            let shared = Arc::clone(&workers.shared);
+            let thread = std::thread::Builder::new()
+                .name("encoder".to_owned())
+                .spawn(move || shared.work(model))
+                .map_err(OpenError::Thread)?;
+            workers.threads.push(thread);
+        }
+        Ok(workers)
     }
 }
 
-impl Deref for Worker {
+impl Deref for Workers {
     type Target = Shared;
 
     fn deref(&self) -> &Shared {
@@ -77,10 +79,10 @@ impl Deref for Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.stop();
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             // It panicked: whoever waited has been told by then.
             let _ = thread.join();
         }
@@ -92,7 +94,7 @@ pub(crate) struct Shared {
     name: String,
     run_tokens_max: usize,
     state: Mutex<State>,
-    /// Wakes the thread: a job has arrived, or it is time to stop.
+    /// Wakes the threads: a job has arrived, or it is time to stop.
     arrived: Condvar,
     /// Wakes callers that wait for room: a job has left the queue.
     left: Notify,
@@ -139,7 +141,8 @@ impl Shared {
                 }
                 match push(&mut state.queue, job) {
                     Ok(id) => {
-                        self.arrived.notify_one();
+                        // All of them: a passage job is work for each.
+                        self.arrived.notify_all();
                         return Ok(Ticket { shared: self, id });
                     }
                     Err(back) => job = back,
@@ -151,7 +154,7 @@ impl Shared {
 
     /// The error of a call whose model has gone.
     pub(crate) fn gone(&self) -> PortError {
-        PortError::unavailable(self.what(), "its thread has stopped")
+        PortError::unavailable(self.what(), "its threads have stopped")
     }
 
     /// What errors call this encoder.

@@ -1,4 +1,5 @@
 //! The encoder on the real E5 model.
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock};
@@ -296,6 +297,23 @@ async fn a_query_overtakes_passages() {
     assert_eq!(passages.expect("vectors").len(), 30);
     // One that was running; one more where tokenising the query outlasted it.
     assert!(overtaken <= 2, "{overtaken} runs of passages went before");
+}
+
+#[tokio::test]
+async fn copies_side_by_side_give_the_same_vectors() {
+    let options = EncoderOptions::new(onnxruntime()).side_by_side();
+    let encoder = OnnxEncoder::open(&model_dir("e5-small-v2"), &options).expect("it opens");
+    contract::encoder(&encoder).await;
+    let texts: Vec<String> = (1..40).map(|n| "another text ".repeat(n)).collect();
+    let ours = encoder
+        .encode_passages(texts.clone())
+        .await
+        .expect("vectors");
+    let theirs = SHARED.encode_passages(texts).await.expect("vectors");
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        assert!(dot(ours, theirs) > 0.9999);
+    }
+    assert_eq!(encoder.waiting(), 0);
 }
 
 #[test]

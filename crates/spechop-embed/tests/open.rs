@@ -1,5 +1,6 @@
 //! Model folders that cannot be used, and a runtime library that cannot. In a process of its own,
 //! because a process can load only one library.
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 use std::error::Error;
 use std::fs;
