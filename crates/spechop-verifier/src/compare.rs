@@ -53,12 +53,22 @@ impl Reading {
     }
 }
 
+/// Longest text that is read, in bytes; an answer has at most 128 tokens. Longer texts are only
+/// compared byte for byte, since reading takes time that grows faster than they do.
+const TEXT_BYTES_MAX: usize = 8 * 1024;
+
 /// The rule that decides, and the scores.
 pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
+    if observed.len().max(guess.len()) > TEXT_BYTES_MAX {
+        return judge_bytes(observed.trim(), guess.trim());
+    }
     let o = Reading::new(observed);
     let g = Reading::new(guess);
     let scores = overlap::scores(&o.tokens, &g.tokens);
-    if words(&o.tokens).is_empty() || words(&g.tokens).is_empty() {
+    // "&" folds to a word, but says nothing.
+    let blank = |text: &str| !text.chars().any(char::is_alphanumeric);
+    let empty = words(&o.tokens).is_empty() || words(&g.tokens).is_empty();
+    if empty || blank(observed) || blank(guess) {
         return (Rule::Empty, scores);
     }
     if refusal::is_refusal(observed) || refusal::is_refusal(guess) {
@@ -84,6 +94,25 @@ pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
         return (rule, scores);
     }
     (reason::difference(&o, &g), scores)
+}
+
+/// The verdict on texts that are too long to be read.
+fn judge_bytes(observed: &str, guess: &str) -> (Rule, Scores) {
+    let blank = |text: &str| !text.chars().any(char::is_alphanumeric);
+    if blank(observed) || blank(guess) {
+        return (Rule::Empty, Scores::default());
+    }
+    let score = f64::from(u8::from(observed == guess));
+    let scores = Scores {
+        coverage: score,
+        jaccard: score,
+    };
+    let rule = if observed == guess {
+        Rule::Equal
+    } else {
+        Rule::Different
+    };
+    (rule, scores)
 }
 
 /// Yes and no decide before anything else; a text that is neither is no answer to the other's
@@ -164,21 +193,25 @@ fn asides_agree(o: &Reading, g: &Reading) -> bool {
     }
 }
 
-/// May this remark be missing from the other text? Not if it negates, nor if it gives a number or
-/// a direction: `King Kong (1933 film)` says its year because there are two. A remark that names
+/// May this remark be missing from the other text? Not if it negates, adds another answer, or
+/// gives a number or a direction: `King Kong (1933 film)` says its year because there are two. A remark that names
 /// somebody's relation (`daughter of Justin II`) or a place only tells which one is meant.
 fn remark_may_go(remark: &[Token], other: &Reading) -> bool {
     let relates = remark.iter().any(|token| token.is("of"));
     let place = places::is_known(remark);
-    remark.iter().all(|token| {
-        let numeral = token.kind == Kind::Number && token.text.len() <= 2;
-        let says = match token.kind {
-            Kind::Number | Kind::Date => !(numeral && relates),
-            _ if reason::is_direction(token) => !(relates || place || remark.len() > 2),
-            _ => polarity::negates(token) || reason::is_generation(token),
-        };
-        !says || other.tokens.contains(token)
-    })
+    let adds = remark
+        .first()
+        .is_some_and(|first| first.is_any(&["and", "or", "also"]));
+    !adds
+        && remark.iter().all(|token| {
+            let numeral = token.kind == Kind::Number && token.text.len() <= 2;
+            let says = match token.kind {
+                Kind::Number | Kind::Date => !(numeral && relates),
+                _ if reason::is_direction(token) => !(relates || place || remark.len() > 2),
+                _ => polarity::negates(token) || reason::is_generation(token),
+            };
+            !says || other.tokens.contains(token)
+        })
 }
 
 /// "born in Paris" may be "Paris", never "died in Paris".

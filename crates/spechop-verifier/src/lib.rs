@@ -125,7 +125,8 @@ impl Rule {
     }
 }
 
-/// Compares a guess with what was observed. Never fails; whatever it cannot read is different.
+/// Compares a guess with what was observed. Never fails; whatever it cannot read is different, and
+/// a text beyond 8 KiB, which is no answer, is only compared byte for byte.
 ///
 /// In both modes an empty text and a refusal are rejected, so that accepting in [`Mode::Exact`]
 /// implies accepting in [`Mode::Rule`].

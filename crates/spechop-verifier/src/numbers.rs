@@ -105,8 +105,11 @@ pub(crate) fn scan(chars: &[char]) -> (String, usize) {
         if fraction > 0 {
             value.push('.');
             value.extend(&chars[used + 1..used + 1 + fraction]);
-            let kept = value.trim_end_matches('0').trim_end_matches('.').len();
-            value.truncate(kept);
+            // "1.000" may be a thousand: three digits stay as they are written.
+            if fraction != 3 {
+                let kept = value.trim_end_matches('0').trim_end_matches('.').len();
+                value.truncate(kept);
+            }
             used += 1 + fraction;
         }
     }

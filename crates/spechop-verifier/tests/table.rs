@@ -176,3 +176,28 @@ fn exact_mode_wants_the_same_bytes() {
         assert_eq!(verdict.accepted, accepted, "{observed:?} / {guess:?}");
     }
 }
+
+/// A page where an answer should be takes no time, whatever it is made of.
+#[test]
+fn long_texts_are_compared_byte_for_byte() {
+    for piece in [
+        "word ",
+        "+",
+        "a+",
+        "(",
+        "J.",
+        "1,",
+        "per cent ",
+        "- ",
+        "don't know ",
+    ] {
+        let long = format!("a{}", piece.repeat(200_000));
+        assert!(verify(Mode::Rule, &long, &long).accepted, "{piece:?}");
+        assert!(!verify(Mode::Rule, &long, "word").accepted, "{piece:?}");
+        assert!(
+            !verify(Mode::Rule, "word", &format!("{long}x")).accepted,
+            "{piece:?}"
+        );
+    }
+    assert!(!verify(Mode::Exact, &" ".repeat(100_000), "").accepted);
+}
