@@ -10,9 +10,6 @@ use crate::error::BuildError;
 use crate::folder::{Folder, finished};
 use crate::hot::Hot;
 
-/// Batches between two checkpoints: what a kill costs at most.
-const CHECKPOINT_BATCHES: usize = 4;
-
 /// What to build, and where.
 #[derive(Clone, Debug)]
 pub struct Build {
@@ -23,7 +20,7 @@ pub struct Build {
     pub out: PathBuf,
     /// A hot subset beside the whole.
     pub hot: Option<Hot>,
-    /// Passages given to the encoder at once.
+    /// Passages given to the encoder at once, and what a kill costs at most.
     pub batch_rows: usize,
     /// Most rows of a shard.
     pub shard_rows: usize,
@@ -133,13 +130,7 @@ impl Build {
         if finished(&folder.partial, &inputs).is_none() {
             let mut writer = IndexWriter::open(&folder.partial, inputs)?;
             let before = writer.rows();
-            let done = self.encode(&mut writer, &survey, encoder, progress).await;
-            if let Err(BuildError::Encoder { .. }) = done {
-                // The next run need not encode this again. Should saving fail too, the first
-                // error says more.
-                let _ = writer.checkpoint();
-            }
-            done?;
+            self.encode(&mut writer, &survey, encoder, progress).await?;
             encoded = writer.rows() - before;
             writer.finish()?;
             // What is published has been read back.
@@ -163,7 +154,7 @@ impl Build {
         let total = survey.rows;
         let done = writer.rows();
         progress(Progress { done, total });
-        for number in 1.. {
+        loop {
             let mut batch = Vec::with_capacity(self.batch_rows);
             // Batches end at fixed rows, wherever this run began: company in a batch may touch the
             // last bits of a vector.
@@ -177,9 +168,8 @@ impl Build {
                 break;
             }
             encode_batch(writer, &batch, encoder).await?;
-            if number % CHECKPOINT_BATCHES == 0 {
-                writer.checkpoint()?;
-            }
+            // Milliseconds, where a batch takes seconds.
+            writer.checkpoint()?;
             let done = writer.rows();
             progress(Progress { done, total });
         }

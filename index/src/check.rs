@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use spechop_store::{Fault, IndexError, Inputs, PassageIndex};
-
-use crate::folder::HOT;
+use spechop_store::{Fault, HOT, IndexError, Inputs, PassageIndex};
 
 /// An index that was found whole.
 #[derive(Clone, Debug, PartialEq)]

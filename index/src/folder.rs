@@ -9,9 +9,6 @@ use spechop_store::{Inputs, PassageIndex, is_index_entry};
 
 use crate::error::BuildError;
 
-/// Name of the folder of the hot subset, within that of the index.
-pub(crate) const HOT: &str = "hot";
-
 /// The folder of an index: where it goes, and where it grows.
 pub(crate) struct Folder {
     /// The finished index.

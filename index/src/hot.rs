@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use spechop_store::{IndexWriter, Inputs, PassageIndex, Subset};
+use spechop_store::{HOT, IndexWriter, Inputs, PassageIndex, Subset};
 
 use crate::corpus::{Lines, digest, sha256};
 use crate::error::BuildError;
-use crate::folder::{Folder, HOT, finished};
+use crate::folder::{Folder, finished};
 
 /// Which passages are also written into `OUT/hot`.
 #[derive(Clone, Debug, PartialEq)]

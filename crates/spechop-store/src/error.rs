@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::layout::HOT;
+
 /// An index that cannot be opened, read or written. Its text is one sentence that ends with what to
 /// do.
 #[derive(Debug)]
@@ -107,10 +109,17 @@ impl fmt::Display for IndexError {
             | Fault::Foreign(_)
             | Fault::Checksum(_)
             | Fault::Record { .. }
-            | Fault::Encoder { .. } => write!(
-                f,
-                "; rebuild it with `spechop index build --corpus FILE.jsonl --out {dir}`"
-            ),
+            | Fault::Encoder { .. } => {
+                // A hot subset is rebuilt through the index it is part of.
+                let (out, hot) = match self.dir.parent() {
+                    Some(index) if self.dir.ends_with(HOT) => {
+                        (index.display(), " --hot-fraction F --in-degree FILE.jsonl")
+                    }
+                    Some(_) | None => (dir, ""),
+                };
+                let build = "spechop index build --corpus FILE.jsonl";
+                write!(f, "; rebuild it with `{build} --out {out}{hot}`")
+            }
         }
     }
 }

@@ -3,6 +3,9 @@
 /// Changes whenever older programs would misread a new index, or the other way round.
 pub(crate) const FORMAT: u64 = 1;
 
+/// Name of the folder of a hot subset, within that of the index it is taken from.
+pub const HOT: &str = "hot";
+
 /// Bytes before the first row of every file.
 pub(crate) const HEADER_BYTES: usize = 64;
 

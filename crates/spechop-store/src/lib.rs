@@ -9,6 +9,7 @@
 //! offsets-00000.bin     one u64 a row: where the passage's record ends
 //! passages-00000.bin    records: id, title, text
 //! vectors-00001.bin …   further shards, at most `shard_rows` rows each
+//! hot/                  perhaps: the passages mentioned most, as an index of their own
 //! ```
 //!
 //! Numbers are little-endian, and every file starts with a 64-byte header that names the index it
@@ -34,6 +35,7 @@ mod write;
 
 pub use error::{Fault, IndexError};
 pub use index::PassageIndex;
+pub use layout::HOT;
 pub use manifest::{Inputs, MANIFEST, Subset};
 pub use retriever::IndexRetriever;
 pub use scan::{Hit, Query};

@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Fault, IndexError};
-use crate::layout::{FORMAT, HEADER_BYTES, Identity, Kind, is_file_name};
+use crate::layout::{FORMAT, HEADER_BYTES, HOT, Identity, Kind, is_file_name};
 use crate::manifest::{FileEntry, Inputs, MANIFEST, Manifest, ShardEntry, unseal, write_sealed};
 use crate::scan::quantise;
 use crate::shard::PassageRef;
 
 const JOURNAL: &str = "journal.json";
 
-/// Whether the folder of an index may hold an entry of this name; `hot` is where the builder puts
-/// the index of a hot subset.
+/// Whether the folder of an index may hold an entry of this name.
 pub fn is_index_entry(name: &str) -> bool {
-    matches!(name, MANIFEST | "hot" | "hot.partial" | "hot.old") || is_part_of_index(name)
+    let hot = name.strip_prefix(HOT);
+    matches!(hot, Some("" | ".partial" | ".old")) || is_part_of_index(name)
 }
 
 /// Whether an index, or one being built, has a file of this name.
