@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn prints_a_verdict_per_line() {
         let input = "{\"observed\":\"May 8, 1994\",\"guess\":\"8 May 1994\"}\r\n\n\
-                     {\"guess\":\"Lyon\",\"observed\":\"Paris\",\"id\":7}";
+                     {\"guess\":\"Berlin\",\"observed\":\"Paris\",\"id\":7}";
         let (output, error) = check(ModeName::Rule, input.as_bytes());
         assert_eq!(error, None);
         assert_eq!(
