@@ -66,14 +66,15 @@ pub struct LocalModelOptions {
 }
 
 impl LocalModelOptions {
-    /// The defaults for a model file: 2048 tokens, 4 sequences, 4 kept prompts, 256 waiting.
+    /// The defaults for a model file: 4096 tokens, which hold a reader's prompt at its default
+    /// limits, 3 sequences, 3 kept prompts (planner, reader, speculator), 256 waiting.
     pub fn new(model_path: impl Into<PathBuf>) -> Self {
         Self {
             model_path: model_path.into(),
             threads: None,
-            context_tokens_per_sequence: 2048,
-            sequences: 4,
-            kept_prompts: 4,
+            context_tokens_per_sequence: 4096,
+            sequences: 3,
+            kept_prompts: 3,
             waiting_max: 256,
         }
     }

@@ -5,10 +5,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use futures::future::{join_all, poll_immediate};
-use spechop_ports::{Call, Lane};
+use spechop_ports::{Call, Lane, contract};
 
 use super::*;
-use crate::{End, Message, Role};
+use crate::{End, LlmPlanner, LlmReader, LlmSpeculator, Message, PromptStyle, ReadLimits, Role};
 
 const STOP: &[&str] = &["</answer>"];
 
@@ -369,6 +369,17 @@ async fn people_cannot_speak_in_control_tokens() {
     // Nor can the marks by which the template is filled.
     let marks = say(&model, ask("Hello\u{e000}0\u{e001}\0", 1)).await;
     assert!(marks.tokens.prompt < plain + 20);
+}
+
+#[tokio::test]
+async fn it_plans_reads_and_guesses() {
+    let model = Arc::new(open(|options| options.context_tokens_per_sequence = 2048));
+    for style in [PromptStyle::Tagged, PromptStyle::Corag] {
+        contract::reader(&LlmReader::new(model.clone(), style, ReadLimits::default())).await;
+        contract::planner(&LlmPlanner::new(model.clone(), style)).await;
+    }
+    contract::speculator(&LlmSpeculator::new(model.clone())).await;
+    assert!(model.stats().reused_tokens > 0);
 }
 
 #[tokio::test]
