@@ -13,10 +13,6 @@ pub struct Env(BTreeMap<String, String>);
 
 impl Env {
     /// Reads the process's environment. A variable that is not UTF-8 is left out.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that reads the environment"
-    )]
     pub fn read() -> Self {
         Self(
             std::env::vars_os()

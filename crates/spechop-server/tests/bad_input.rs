@@ -1,4 +1,5 @@
 //! What is no question, or asks for what cannot be: a clear status, and the server goes on.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;
 

@@ -1,6 +1,7 @@
 //! Nothing scripted: E5, an index of real passages with its hot subset, and a language model in this
 //! process answer a real question over gRPC. The model is tiny: that its answer is cited and its
 //! trajectory the same at every k is what is asserted, not that it is right.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,4 +1,5 @@
 //! `AskStream`: everything that happens, in order, and the answer last.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;
 

@@ -1,5 +1,6 @@
 //! Clients that know nothing of this repository: they ask the server what it offers, by reflection,
 //! and then ask it a question.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;
 

@@ -166,8 +166,8 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
             tokens: keys.integer("question.budget_tokens", 1..=u64::MAX),
         },
         limits: StageLimits {
-            segment: millis(keys, "question.segment_ms_max", 1, 60_000),
-            target: millis(keys, "question.target_ms_max", 1, 60_000),
+            segment: millis(keys, "question.segment_ms_max", 1, 120_000),
+            target: millis(keys, "question.target_ms_max", 1, 120_000),
             speculation: millis(keys, "question.speculation_ms_max", 1, 20_000),
         },
     };

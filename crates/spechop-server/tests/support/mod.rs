@@ -1,5 +1,6 @@
 //! A server over scripted ports, on a port of its own, in this process.
 #![allow(dead_code, unreachable_pub, reason = "no test file uses all of it")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::fs;
