@@ -17,7 +17,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("spechop-speculate", &["spechop-types", "spechop-ports"]),
     (
         "spechop-agent",
-        &["spechop-types", "spechop-window", "spechop-verifier", "spechop-ports"],
+        &[
+            "spechop-types",
+            "spechop-window",
+            "spechop-verifier",
+            "spechop-ports",
+        ],
     ),
     ("spechop-proto", &[]),
     (
@@ -36,7 +41,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "spechop-index",
-        &["spechop-types", "spechop-ports", "spechop-embed", "spechop-store"],
+        &[
+            "spechop-types",
+            "spechop-ports",
+            "spechop-embed",
+            "spechop-store",
+        ],
     ),
     (
         "spechop",
@@ -56,7 +66,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What a package must never see, however useful.
 const NEVER: &[(&str, &[&str])] = &[
-    ("spechop-window", &["tokio", "futures", "rand", "async-trait"]),
+    (
+        "spechop-window",
+        &["tokio", "futures", "rand", "async-trait"],
+    ),
     ("spechop-agent", &["tonic", "prost", "reqwest", "ort"]),
     ("spechop-ports", &["tonic", "prost", "reqwest", "ort"]),
     ("spechop-store", &["tonic", "reqwest", "ort"]),
@@ -84,7 +97,12 @@ fn packages() -> BTreeMap<String, BTreeSet<String>> {
     };
     packages
         .iter()
-        .map(|package| (package["name"].as_str().expect("a name").to_owned(), uses(package)))
+        .map(|package| {
+            (
+                package["name"].as_str().expect("a name").to_owned(),
+                uses(package),
+            )
+        })
         .collect()
 }
 
@@ -96,7 +114,10 @@ fn dependencies_point_down() {
             panic!("{package} is not in the table");
         };
         for ours in uses.iter().filter(|name| name.starts_with("spechop")) {
-            assert!(allowed.contains(&ours.as_str()), "{package} may not use {ours}");
+            assert!(
+                allowed.contains(&ours.as_str()),
+                "{package} may not use {ours}"
+            );
         }
     }
 }
