@@ -50,7 +50,9 @@ static BACKEND: LazyLock<Option<LlamaBackend>> = LazyLock::new(|| {
 pub struct LocalModelOptions {
     /// The GGUF file.
     pub model_path: PathBuf,
-    /// Threads that compute. `None`: one for each physical core.
+    /// Threads that compute. `None`: one for each physical core. They wait for each other
+    /// spinning: where other work keeps the cores busy, one thread is several times faster than
+    /// two.
     pub threads: Option<NonZeroU32>,
     /// Most tokens of one prompt and its continuation, and no more than the model was trained
     /// for. Memory for the KV cache is taken at once, for every slot.
