@@ -44,7 +44,7 @@ impl EncoderOptions {
     }
 
     /// For building indexes: a copy of the model for each thread, and no thread waits for another
-    /// in the middle of a run. Saves about 8 % of the time, costs the memory of the copies.
+    /// in the middle of a run. Saves about 8 % of the processor time, costs the memory of the copies.
     #[must_use]
     pub fn side_by_side(self) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl EncoderOptions {
 /// Larger runs are no faster on a CPU, only longer: see `benches/passages.rs`.
 const RUN_TOKENS_MAX: NonZeroUsize = NonZeroUsize::new(512).unwrap();
 
-/// About five seconds of work on two cores.
+/// A few seconds of work on two cores.
 const QUEUE_MAX: NonZeroUsize = NonZeroUsize::new(512).unwrap();
 
 /// A text encoder on ONNX Runtime: [`Encoder`] over a model folder.
