@@ -60,7 +60,7 @@ impl Agent {
                 match effect {
                     Effect::Answer { branch, answer } => return Ok(run.report(branch, answer)),
                     Effect::Fail { stage, .. } => return Err(run.failure(stage)),
-                    effect => pending.extend(run.carry_out(effect)),
+                    effect => pending.extend(run.carry_out(&effect)),
                 }
             }
             let event = tokio::select! {

@@ -85,8 +85,8 @@ impl<'a> Run<'a> {
     }
 
     /// Carries out one effect; some lead to further effects at once.
-    pub(crate) fn carry_out(&mut self, effect: Effect) -> Vec<Effect> {
-        match effect {
+    pub(crate) fn carry_out(&mut self, effect: &Effect) -> Vec<Effect> {
+        match *effect {
             Effect::Write {
                 branch,
                 must_answer,
@@ -279,12 +279,7 @@ impl<'a> Run<'a> {
         };
         let verdict = verify(self.settings.verifier, &observation.answer, guess);
         let accepted = verdict.accepted;
-        self.tell(
-            branch,
-            TraceKind::Verified {
-                verdict: verdict.clone(),
-            },
-        );
+        self.tell(branch, TraceKind::Verified { verdict });
         self.notes.entry(branch).or_default().verdict = Some(verdict);
         self.apply(Event::Verified { branch, accepted })
     }

@@ -1,5 +1,7 @@
 //! Dependencies point down only; siblings never see each other. The table is ARCHITECTURE.md's.
 
+#![expect(clippy::expect_used, reason = "a test's own helpers")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 

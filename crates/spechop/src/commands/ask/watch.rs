@@ -67,10 +67,13 @@ impl Screen {
 }
 
 impl Drop for Screen {
-    /// The last drawing stays.
+    /// The last drawing stays, on lines of its own.
     fn drop(&mut self) {
         if let Self::Terminal { lines, .. } = self {
             lines.iter().for_each(ProgressBar::abandon);
+            if !lines.is_empty() {
+                let _ = writeln!(std::io::stderr());
+            }
         }
     }
 }
