@@ -1,5 +1,7 @@
 //! The agent over scripted ports in paused time: what it answers, how long it takes, what is left.
 
+#![expect(clippy::unwrap_used, reason = "a test's own helpers")]
+
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -339,7 +341,7 @@ async fn trace_tells_the_story() {
     let ports = steady(&[true, false]);
     let report = agent(&ports)
         .answer(&question(), &settings(3), &mut |event| {
-            lines.push(line(&event))
+            lines.push(line(&event));
         })
         .await
         .unwrap();

@@ -4,6 +4,8 @@
 //! observed nothing relevant, `g0 X` guessed X, `g0 -` had no idea, `v0 +` / `v0 -` verdict, `f0 seg`,
 //! `f0 tgt`, `f0 spec` failed, `finish`. Effects print the same way.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test's own helpers")]
+
 use spechop_types::{BranchId, Observation, Stage, Step, SubQuestion};
 use spechop_window::{Effect, Event, Limits, Stop, Width, Window};
 

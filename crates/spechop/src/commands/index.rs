@@ -113,7 +113,7 @@ fn encoder(args: &BuildArgs, data_dir: &Path) -> anyhow::Result<OnnxEncoder> {
         dir.unwrap_or_else(|| models.join(chosen_encoder(&models))),
         "encoder",
     )?;
-    Ok(OnnxEncoder::open(&dir, &options)?)
+    Ok(OnnxEncoder::open(&dir, &options.side_by_side())?)
 }
 
 /// `spechop models pull encoder` notes which encoder it came to; the server goes by the same note.
