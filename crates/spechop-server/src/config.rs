@@ -33,6 +33,8 @@ pub struct Config {
     pub index_dir: PathBuf,
     /// The model that writes sub-questions, and reads and guesses where no other is named.
     pub generator: Model,
+    /// The second choice for planning and reading, where the first fails.
+    pub fallback: Option<Model>,
     /// Another model for reading.
     pub reader: Option<Model>,
     /// Who guesses.

@@ -12,7 +12,7 @@ use spechop_llm::{
     LlmPlanner, LlmReader, LlmSpeculator, LocalModel, OpenAiModel, PromptStyle, ReadLimits,
     TextModel,
 };
-use spechop_ports::{Encoder, Planner, Reader, Retriever, Speculator};
+use spechop_ports::{Encoder, Fallback, Planner, Reader, Retriever, Speculator};
 use spechop_speculate::HotSubset;
 use spechop_store::{IndexRetriever, PassageIndex};
 
@@ -60,6 +60,19 @@ impl Toolbox {
         let reader = other("reader", config.reader.as_ref())?;
         let guesser = other("speculator's model", config.speculator.model.as_ref())?;
 
+        let mut planner: Arc<dyn Planner> = Arc::new(LlmPlanner::new(
+            Arc::clone(&generator.model),
+            generator.style,
+        ));
+        let passages_max = config.questions.passages_max;
+        let mut reader: Arc<dyn Reader> = Arc::new(reader.reader(passages_max));
+        if let Some(model) = &config.fallback {
+            let second = Voice::open("fallback", model)?;
+            let second_planner = LlmPlanner::new(Arc::clone(&second.model), second.style);
+            planner = Arc::new(Fallback::new(planner, Arc::new(second_planner)));
+            reader = Arc::new(Fallback::new(reader, Arc::new(second.reader(passages_max))));
+        }
+
         let mut speculators: BTreeMap<_, Arc<dyn Speculator>> = BTreeMap::new();
         let from_memory = LlmSpeculator::new(Arc::clone(&guesser.model));
         speculators.insert(SpeculatorKind::Llm, Arc::new(from_memory));
@@ -73,11 +86,8 @@ impl Toolbox {
             speculators.insert(SpeculatorKind::Hot, Arc::new(hot));
         }
         Ok(Self {
-            planner: Arc::new(LlmPlanner::new(
-                Arc::clone(&generator.model),
-                generator.style,
-            )),
-            reader: Arc::new(reader.reader(config.questions.passages_max)),
+            planner,
+            reader,
             retriever,
             speculators,
         })

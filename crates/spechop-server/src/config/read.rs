@@ -95,6 +95,7 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
                 }
             }
         },
+        fallback: model(keys, "fallback", &data, env),
         reader: model(keys, "reader", &data, env),
         speculator: speculator(keys, &index_dir, &data, env),
         injected_latency: injected_latency(keys),
@@ -235,14 +236,18 @@ fn chosen_encoder(models: &Path) -> String {
         .unwrap_or_else(|| ENCODER.to_owned())
 }
 
-/// The model of a section; `None` where it is the generator's.
+/// The model of a section; `None` where it has none of its own.
 fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) -> Option<Model> {
     #[derive(Clone, Copy)]
     enum Kind {
-        Generator,
+        NoOther,
         Local,
         OpenAi,
     }
+    let no_other = match section {
+        "fallback" => "none",
+        _ => "generator",
+    };
     let key = |name: &str| format!("{section}.{name}");
     let kind = keys
         .one_of(
@@ -250,12 +255,12 @@ fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) -> Option<M
             &[
                 ("local", Kind::Local),
                 ("openai", Kind::OpenAi),
-                ("generator", Kind::Generator),
+                (no_other, Kind::NoOther),
             ],
         )
         .unwrap_or(match section {
             "generator" => Kind::Local,
-            _ => Kind::Generator,
+            _ => Kind::NoOther,
         });
     let styles = [
         ("tagged", PromptStyle::Tagged),
@@ -270,7 +275,7 @@ fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) -> Option<M
     let variable = keys.text(&key("api_key_env"));
     let requests_max = count(keys, &key("requests_max"), 1024, 4);
     let engine = match kind {
-        Kind::Generator => return None,
+        Kind::NoOther => return None,
         Kind::Local => {
             must_exist(
                 keys,
