@@ -1,0 +1,149 @@
+//! Models and indexes that are there and cannot be used: one clear line at the start, or a clear
+//! status for what shows only later.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod support;
+
+use std::error::Error;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use spechop_embed::{EncoderOptions, OnnxEncoder};
+use spechop_index::Build;
+use spechop_server::config::{Config, Written};
+use spechop_server::{App, Env};
+use spechop_testkit::assets;
+use support::question;
+use tokio::task::JoinSet;
+use tonic::Code;
+
+const CORPUS: &str = r#"{"id":"p1","title":"Halcón","text":"Halcón is a film by Ana Ruiz."}
+{"id":"p2","title":"Ana Ruiz","text":"Ana Ruiz was born in Cádiz."}
+"#;
+
+fn encoder_dir() -> std::path::PathBuf {
+    let chosen = fs::read_to_string(assets::data_dir().join("models/default-encoder"));
+    assets::model_dir(chosen.as_deref().unwrap_or("e5-small-v2").trim())
+}
+
+async fn build_index(dir: &Path) {
+    let corpus = dir.join("corpus.jsonl");
+    fs::write(&corpus, CORPUS).unwrap();
+    let options = EncoderOptions::new(assets::onnxruntime());
+    let encoder = OnnxEncoder::open(&encoder_dir(), &options).unwrap();
+    Build::new(corpus, dir.join("index"))
+        .run(&encoder, &mut |_| {})
+        .await
+        .unwrap();
+}
+
+/// Everything real and whole, but for the keys given here.
+fn config(dir: &Path, keys: &[(&str, &str)]) -> Config {
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let whole = [
+        ("encoder.dir", path(&encoder_dir())),
+        ("runtime.onnxruntime", path(&assets::onnxruntime())),
+        ("index.dir", path(&dir.join("index"))),
+        (
+            "generator.file",
+            path(&assets::model_dir("smollm2-135m-instruct").join("model.gguf")),
+        ),
+    ];
+    let broken = keys.iter().map(|(key, value)| (*key, (*value).to_owned()));
+    let flags = whole.into_iter().chain(broken);
+    let flags = flags
+        .map(|(key, value)| (key.to_owned(), "--set".to_owned(), value))
+        .collect();
+    Config::read(Written { file: None, flags }, &Env::default()).unwrap()
+}
+
+fn line(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        line = format!("{line}: {error}");
+        source = error.source();
+    }
+    line
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_damaged_is_named_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    build_index(dir.path()).await;
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir_all(at("empty")).unwrap();
+    fs::write(at("text"), "neither a model nor a library").unwrap();
+    let real = assets::model_dir("smollm2-135m-instruct").join("model.gguf");
+    fs::write(at("cut.gguf"), &fs::read(real).unwrap()[..1 << 20]).unwrap();
+    for (key, path, words) in [
+        ("index.dir", at("empty"), "cannot open the index: index "),
+        ("encoder.dir", at("empty"), "cannot open the encoder: "),
+        ("generator.file", at("text"), "text is no GGUF model"),
+        (
+            "generator.file",
+            at("cut.gguf"),
+            "cannot open the generator: ",
+        ),
+        ("generator.file", at("empty"), "cannot open the generator: "),
+    ] {
+        let error = App::build(config(dir.path(), &[(key, &path)]))
+            .await
+            .err()
+            .unwrap();
+        let line = line(&error);
+        assert!(line.contains(words) && line.contains(&path), "{line}");
+        assert!(!line.contains('\n'), "{line}");
+    }
+    // A damaged file of an index that was whole.
+    for file in fs::read_dir(at("index")).unwrap() {
+        let path = file.unwrap().path();
+        let whole = fs::read(&path).unwrap();
+        let mut damaged = whole.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 0xff;
+        fs::write(&path, damaged).unwrap();
+        let error = App::build(config(dir.path(), &[])).await.err().unwrap();
+        assert!(
+            line(&error).contains("rebuild it with"),
+            "{}: {}",
+            path.display(),
+            line(&error)
+        );
+        fs::write(&path, whole).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_endpoint_is_named_in_the_status() {
+    let dir = tempfile::tempdir().unwrap();
+    build_index(dir.path()).await;
+    // A port that was just free.
+    let dead = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let base_url = format!("http://{dead}/v1");
+    let keys = [
+        ("generator.kind", "openai"),
+        ("generator.base_url", &*base_url),
+        ("generator.model", "m"),
+    ];
+    let app = App::build(config(dir.path(), &keys)).await.unwrap();
+    let gauges = app.gauges();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let mut serving = JoinSet::new();
+    serving.spawn(app.serve(listener, std::future::pending()));
+    let channel = tonic::transport::Endpoint::from_shared(url)
+        .unwrap()
+        .connect()
+        .await
+        .unwrap();
+    let mut client = spechop_proto::spec_hop_client::SpecHopClient::new(channel);
+    let status = client.ask(question()).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert!(status.message().contains(&dead.to_string()), "{status}");
+    assert_eq!(gauges.questions_open(), 0);
+}
