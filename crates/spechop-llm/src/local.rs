@@ -50,9 +50,10 @@ static BACKEND: LazyLock<Option<LlamaBackend>> = LazyLock::new(|| {
 pub struct LocalModelOptions {
     /// The GGUF file.
     pub model_path: PathBuf,
-    /// Threads that compute. `None`: one for each physical core. They wait for each other
-    /// spinning: where other work keeps the cores busy, one thread is several times faster than
-    /// two.
+    /// Threads that compute. `None`: one for each physical core. They wait for each other after
+    /// every operation, spinning unless `OMP_WAIT_POLICY=passive` was set before the process
+    /// started, as `spechop serve` sees to. Spinning while other work keeps the cores busy, two
+    /// threads are several times slower than one.
     pub threads: Option<NonZeroU32>,
     /// Most tokens of one prompt and its continuation, and no more than the model was trained
     /// for. Memory for the KV cache is taken at once, for every slot.

@@ -64,7 +64,10 @@ impl Cli {
     pub(crate) fn run(self, env: &Env) -> anyhow::Result<()> {
         self.start_log(env)?;
         match self.command {
-            Command::Serve(args) => runtime()?.block_on(serve::run(args, env)),
+            Command::Serve(args) => {
+                serve::wait_passively(env);
+                runtime()?.block_on(serve::run(args, env))
+            }
             Command::Ask(args) => runtime()?.block_on(ask::run(args)),
             Command::Index(args) => index::run(args, &env.data_dir()),
             Command::Models(args) => models::run(args, &env.data_dir()),

@@ -3,7 +3,9 @@
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::Context;
 use spechop_server::config::{Config, Written};
@@ -40,6 +42,29 @@ Examples:
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
+
+/// Starts this program anew with `OMP_WAIT_POLICY=passive`, unless the operator has chosen a policy.
+///
+/// The threads of llama.cpp meet after every operation. OpenMP's default is to wait spinning: where
+/// anything else wants a core, that makes two threads several times slower than one. It reads the
+/// variable before `main` begins, so only a new start can set it. Where that fails, all works on.
+pub(crate) fn wait_passively(env: &Env) {
+    const POLICY: &str = "OMP_WAIT_POLICY";
+    if env.get(POLICY).is_some() {
+        return;
+    }
+    let error = std::env::current_exe().map_or_else(
+        |error| error,
+        |program| {
+            let arguments = std::env::args_os().skip(1);
+            Command::new(program)
+                .args(arguments)
+                .env(POLICY, "passive")
+                .exec()
+        },
+    );
+    tracing::warn!(%error, "threads of the model wait spinning: {POLICY} could not be set");
+}
 
 /// Serves until a signal comes.
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
