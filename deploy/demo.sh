@@ -56,15 +56,19 @@ ask() {
   echo $(((end - begin) / 1000)) >"$work/$name"
 }
 
-# pass TITLE: every question at k = 1 and at k, then what they took.
+# pass TITLE: every question at k = 1, then every question at k, then what they took. In this order, so that the
+# model has read other things between two askings of one question: its cache of recent prompts helps neither.
 pass() {
   local title=$1 n one many
+  # The fixed part of every prompt is read once, before anything is measured.
+  "$spechop" ask "Who is the mother of the director of film Polish-Russian War?" --addr "127.0.0.1:$port" --k "$k" \
+    >/dev/null 2>&1 || true
   for n in "${!question[@]}"; do
-    printf '\n=== %s · question %d of %d ===\n%s\n(the dataset says: %s)\n' \
-      "$title" $((n + 1)) ${#question[@]} "${question[n]}" "${expected[n]}"
-    printf '\n--- k = 1: one step after the other ---\n'
+    heading "$title" "$n" 'k = 1: one step after the other'
     ask "one.$n" "${question[n]}" --k 1
-    printf '\n--- k = %d: speculating ---\n' "$k"
+  done
+  for n in "${!question[@]}"; do
+    heading "$title" "$n" "k = $k: speculating"
     ask "many.$n" "${question[n]}" --k "$k" --watch
   done
   printf '\n=== %s · seconds from question to answer ===\n' "$title"
@@ -74,6 +78,12 @@ pass() {
     awk -v one="$one" -v many="$many" -v q="${question[n]}" \
       'BEGIN { printf "%10.2f %10.2f %10.2f   %s\n", one / 1000, many / 1000, many / one, q }'
   done
+  awk '/^VmHWM:/ { printf "peak memory of the server: %d MiB\n", $2 / 1024 }' "/proc/$server/status"
+}
+
+heading() {
+  printf '\n=== %s · question %d of %d · %s ===\n%s\n(the dataset says: %s)\n\n' \
+    "$1" $(($2 + 1)) ${#question[@]} "$3" "${question[$2]}" "${expected[$2]}"
 }
 
 question=() expected=()

@@ -27,6 +27,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+WARM_UP = "Who is the mother of the director of film Polish-Russian War?"
 DATASET = ROOT / "eval/datasets/2wikimultihopqa/questions.jsonl.gz"
 
 
@@ -42,13 +43,16 @@ def main():
     rows = []
     server, address = start(args, out)
     try:
-        for n, record in enumerate(records):
-            # Every other question begins with the widest window, so that no k is always warm.
-            order = args.k if n % 2 == 0 else args.k[::-1]
-            for k in order:
+        # Fixed prompts are processed once, before anything is measured.
+        ask(args.spechop, address, {"_id": "warm-up", "question": WARM_UP, "type": "", "answer": ""}, max(args.k))
+        for turn in range(len(args.k)):
+            # Every question once a turn, the k's taken by turns: all the others lie between two askings of one
+            # question, so the model's cache of recent prompts helps no k.
+            for n, record in enumerate(records):
+                k = args.k[(n + turn) % len(args.k)]
                 row = ask(args.spechop, address, record, k)
                 rows.append(row)
-                print(f"{n + 1}/{len(records)} k={k}: {row['elapsed_ms'] / 1000:.1f} s, {row['answer']!r}", file=sys.stderr)
+                print(f"{turn + 1}/{len(args.k)} {n + 1}/{len(records)} k={k}: {row['elapsed_ms'] / 1000:.1f} s, {row['answer']!r}", file=sys.stderr)
         peak = memory_peak_mib(server.pid)
     finally:
         server.terminate()

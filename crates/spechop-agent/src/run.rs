@@ -314,7 +314,10 @@ impl<'a> Run<'a> {
         for stage in Stage::ALL {
             self.stop(branch, stage);
         }
-        self.tell(branch, TraceKind::RolledBack);
+        // A head goes only when the question fails; nothing that it stood on was a guess.
+        let hop = self.hop(branch);
+        let was_head = self.window.is_over() && hop as usize == self.committed() + 1;
+        self.tell_as(branch, hop, !was_head, TraceKind::RolledBack);
         self.notes.remove(&branch);
     }
 

@@ -194,6 +194,21 @@ async fn failed_authoritative_call_ends_the_question() {
     assert_eq!(error.to_string(), "hop 1 got nothing from its target stage");
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(source, "the scripted target of hop 0 is unavailable");
+
+    let mut aborted = Vec::new();
+    let mut script = Script::steady(&[true, true], 100, 1000, 50);
+    script.failures.insert((0, Stage::Target), 1);
+    let ports = ScriptedPorts::new(script);
+    let mut trace = |event: TraceEvent| {
+        if matches!(event.kind, TraceKind::RolledBack) {
+            aborted.push((event.hop, event.provisional));
+        }
+    };
+    let answer = agent(&ports)
+        .answer(&question(), &settings(3), &mut trace)
+        .await;
+    assert!(answer.is_err());
+    assert_eq!(aborted, [(1, false), (2, true), (3, true)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use spechop_ports::{
     Call, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader,
     Reading, Speculator,
 };
-use spechop_types::Tokens;
+use spechop_types::{Step, Tokens};
 
 use crate::prompt::{self, Flaw, PromptStyle, ReadLimits};
 use crate::{Generated, Generation, TextModel};
@@ -58,15 +58,33 @@ impl LlmSpeculator {
     }
 }
 
+impl LlmPlanner {
+    async fn step(&self, call: &Call, request: &PlanRequest) -> (Result<Step, PortError>, Tokens) {
+        let generation = prompt::plan(self.style, request);
+        ask(&*self.model, call, generation, |generated| {
+            prompt::step(self.style, request, generated)
+        })
+        .await
+    }
+}
+
 #[async_trait]
 impl Planner for LlmPlanner {
-    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
-        let generation = prompt::plan(self.style, &request);
-        let (step, tokens) = ask(&*self.model, call, generation, |generated| {
-            prompt::step(self.style, &request, generated)
+    /// Where the model finds no step that can be used, not even when it is asked again, it is made
+    /// to answer from the hops that are known.
+    async fn plan(&self, call: &Call, mut request: PlanRequest) -> Result<Planned, PortError> {
+        let (mut step, mut tokens) = self.step(call, &request).await;
+        let is_stuck = matches!(step, Err(PortError::Malformed { .. }));
+        if is_stuck && !request.must_answer && !request.hops.is_empty() {
+            request.must_answer = true;
+            let (answer, more) = self.step(call, &request).await;
+            step = answer;
+            tokens += more;
+        }
+        Ok(Planned {
+            step: step?,
+            tokens,
         })
-        .await?;
-        Ok(Planned { step, tokens })
     }
 }
 
@@ -83,8 +101,11 @@ impl Reader for LlmReader {
         let (answer, tokens) = ask(&*self.model, call, generation, |generated| {
             prompt::reading(self.style, generated)
         })
-        .await?;
-        Ok(Reading { answer, tokens })
+        .await;
+        Ok(Reading {
+            answer: answer?,
+            tokens,
+        })
     }
 }
 
@@ -99,19 +120,23 @@ impl Speculator for LlmSpeculator {
     }
 }
 
-/// Generates, and once more with a complaint where the first output is flawed.
+/// Generates, and once more with a complaint where the first output is flawed. The tokens are those
+/// of both, whatever came of them.
 async fn ask<T>(
     model: &dyn TextModel,
     call: &Call,
     generation: Generation,
     parse: impl Fn(&Generated) -> Result<T, Flaw<T>> + Send,
-) -> Result<(T, Tokens), PortError>
+) -> (Result<T, PortError>, Tokens)
 where
     T: Send,
 {
-    let first = model.generate(call, generation.clone()).await?;
+    let first = match model.generate(call, generation.clone()).await {
+        Ok(first) => first,
+        Err(error) => return (Err(error), Tokens::default()),
+    };
     let flaw = match parse(&first) {
-        Ok(value) => return Ok((value, first.tokens)),
+        Ok(value) => return (Ok(value), first.tokens),
         Err(flaw) => flaw,
     };
     tracing::debug!(
@@ -123,24 +148,17 @@ where
     let second = match model.generate(call, repair).await {
         Ok(second) => second,
         // What there is will do.
-        Err(error) => {
-            return flaw
-                .fallback
-                .map(|value| (value, first.tokens))
-                .ok_or(error);
-        }
+        Err(error) => return (flaw.fallback.ok_or(error), first.tokens),
     };
-    let tokens = first.tokens + second.tokens;
-    match parse(&second) {
-        Ok(value) => Ok((value, tokens)),
-        Err(second) => match flaw.fallback.or(second.fallback) {
-            Some(value) => Ok((value, tokens)),
-            None => Err(PortError::Malformed {
+    let value = parse(&second).or_else(|again| {
+        flaw.fallback
+            .or(again.fallback)
+            .ok_or_else(|| PortError::Malformed {
                 what: model.name().to_owned(),
-                detail: second.detail.to_owned(),
-            }),
-        },
-    }
+                detail: again.detail.to_owned(),
+            })
+    });
+    (value, first.tokens + second.tokens)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use spechop_ports::{KnownHop, contract};
-use spechop_types::{Passage, Question, Step, SubQuestion};
+use spechop_types::{Passage, Question, SubQuestion};
 
 use super::*;
 use crate::End;
@@ -151,12 +151,9 @@ async fn a_flawed_step_is_repaired_once() {
         // The repair itself fails.
         (vec![known], false, "?Who directed the film Blue Kite?", 2),
         (vec![""], false, "!script is unavailable", 2),
-        (
-            vec!["", ""],
-            false,
-            "!script gave an unusable answer: neither a question nor an answer in it",
-            2,
-        ),
+        // It is stuck, and must answer from what is known.
+        (vec!["", "", "<answer>X</answer>"], false, "=X", 3),
+        (vec!["", "", "", ""], false, "=Amy Dunne", 4),
         (vec![good, "<answer>X</answer>"], true, "=X", 2),
         (vec![good, good], true, "=Amy Dunne", 2),
         (vec!["", ""], true, "=Amy Dunne", 2),
@@ -164,6 +161,18 @@ async fn a_flawed_step_is_repaired_once() {
         let expected = (shown.to_owned(), asked);
         assert_eq!(check_plan(&says, must_answer).await, expected, "{says:?}");
     }
+}
+
+#[tokio::test]
+async fn a_planner_that_knows_nothing_and_says_nothing_fails() {
+    let model = scripted(&["", ""]);
+    let planned = planner(&model)
+        .plan(&Call::authoritative(), plan_request(&[], false))
+        .await;
+    assert_eq!(
+        planned.unwrap_err().to_string(),
+        "script gave an unusable answer: neither a question nor an answer in it"
+    );
 }
 
 #[tokio::test]
