@@ -19,6 +19,11 @@ use spechop_store::{IndexRetriever, PassageIndex};
 use crate::config::{Config, Engine, Model, SpeculatorKind};
 use crate::inject::SlowRetriever;
 
+/// What a guess reads of a passage, in characters: its first sentences.
+const HASTY_PASSAGE_CHARS: usize = 600;
+/// What a guess may say: a name or a date, and its tags.
+const HASTY_ANSWER_TOKENS: u32 = 32;
+
 /// The ports of every question.
 #[derive(Clone)]
 pub struct Toolbox {
@@ -80,7 +85,7 @@ impl Toolbox {
             let passages = config.speculator.hot_passages;
             let hot = HotSubset::new(
                 index("hot subset", &encoder, dir)?,
-                Arc::new(guesser.reader(passages)),
+                Arc::new(guesser.hasty_reader(passages)),
                 passages,
             );
             speculators.insert(SpeculatorKind::Hot, Arc::new(hot));
@@ -154,6 +159,16 @@ impl Voice {
         let limits = ReadLimits {
             passages: passages.get(),
             ..ReadLimits::default()
+        };
+        LlmReader::new(Arc::clone(&self.model), self.style, limits)
+    }
+
+    /// A reader with a shorter cap: a guess must be there long before the observation.
+    fn hasty_reader(&self, passages: NonZeroUsize) -> LlmReader {
+        let limits = ReadLimits {
+            passages: passages.get(),
+            passage_chars: HASTY_PASSAGE_CHARS,
+            answer_tokens: HASTY_ANSWER_TOKENS,
         };
         LlmReader::new(Arc::clone(&self.model), self.style, limits)
     }

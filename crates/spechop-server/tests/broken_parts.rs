@@ -11,12 +11,15 @@ use std::path::Path;
 
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_index::Build;
+use spechop_proto::spec_hop_client::SpecHopClient;
+use spechop_proto::{AskRequest, AskResponse};
 use spechop_server::config::{Config, Written};
 use spechop_server::{App, Env};
 use spechop_testkit::assets;
 use support::question;
 use tokio::task::JoinSet;
-use tonic::Code;
+use tonic::transport::Endpoint;
+use tonic::{Code, Response, Status};
 
 const CORPUS: &str = r#"{"id":"p1","title":"Halcón","text":"Halcón is a film by Ana Ruiz."}
 {"id":"p2","title":"Ana Ruiz","text":"Ana Ruiz was born in Cádiz."}
@@ -115,35 +118,65 @@ async fn what_is_damaged_is_named_in_one_line() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_dead_endpoint_is_named_in_the_status() {
-    let dir = tempfile::tempdir().unwrap();
-    build_index(dir.path()).await;
-    // A port that was just free.
-    let dead = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let base_url = format!("http://{dead}/v1");
-    let keys = [
-        ("generator.kind", "openai"),
-        ("generator.base_url", &*base_url),
-        ("generator.model", "m"),
-    ];
-    let app = App::build(config(dir.path(), &keys)).await.unwrap();
+/// A base URL at which nobody listens: a port that was just free.
+fn dead_endpoint() -> (String, String) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = port.local_addr().unwrap().to_string();
+    (format!("http://{address}/v1"), address)
+}
+
+/// Asks a server of this configuration one question.
+async fn ask(config: Config, request: AskRequest) -> Result<AskResponse, Status> {
+    let app = App::build(config).await.unwrap();
     let gauges = app.gauges();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let mut serving = JoinSet::new();
     serving.spawn(app.serve(listener, std::future::pending()));
-    let channel = tonic::transport::Endpoint::from_shared(url)
-        .unwrap()
-        .connect()
-        .await
-        .unwrap();
-    let mut client = spechop_proto::spec_hop_client::SpecHopClient::new(channel);
-    let status = client.ask(question()).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unavailable, "{status}");
-    assert!(status.message().contains(&dead.to_string()), "{status}");
+    let endpoint = Endpoint::from_shared(url).unwrap();
+    let mut client = SpecHopClient::new(endpoint.connect().await.unwrap());
+    let answer = client.ask(request).await.map(Response::into_inner);
     assert_eq!(gauges.questions_open(), 0);
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_endpoint_is_named_in_the_status() {
+    let dir = tempfile::tempdir().unwrap();
+    build_index(dir.path()).await;
+    let (base_url, address) = dead_endpoint();
+    let keys = [
+        ("generator.kind", "openai"),
+        ("generator.base_url", &*base_url),
+        ("generator.model", "m"),
+    ];
+    let status = ask(config(dir.path(), &keys), question()).await;
+    let status = status.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert!(status.message().contains(&address), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fallback_answers_where_the_endpoint_is_dead() {
+    let dir = tempfile::tempdir().unwrap();
+    build_index(dir.path()).await;
+    let (base_url, _) = dead_endpoint();
+    let model = assets::model_dir("smollm2-135m-instruct").join("model.gguf");
+    let keys = [
+        ("generator.kind", "openai"),
+        ("generator.base_url", &*base_url),
+        ("generator.model", "m"),
+        ("fallback.kind", "local"),
+        ("fallback.file", model.to_str().unwrap()),
+        ("fallback.threads", "1"),
+        ("question.hop_budget", "1"),
+        ("speculator.kind", "none"),
+    ];
+    let request = AskRequest {
+        question: "Where was the director of the film Halcón born?".into(),
+        ..AskRequest::default()
+    };
+    let answer = ask(config(dir.path(), &keys), request).await.unwrap();
+    assert!(!answer.answer.is_empty());
+    assert_eq!(answer.hops.len(), 1, "{answer:?}");
 }

@@ -1,7 +1,12 @@
 //! SPEC-8: with an exact verifier the committed trajectory is the same for every k and every
 //! interleaving, and equals the slow agent's. All other laws are asserted after every event.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test's own helpers")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test's own helpers"
+)]
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
