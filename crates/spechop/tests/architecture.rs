@@ -26,6 +26,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "spechop-ports",
         ],
     ),
+    ("spechop-theory", &[]),
+    ("spechop-sim", &["spechop-types", "spechop-window"]),
     ("spechop-proto", &[]),
     (
         "spechop-server",
@@ -54,7 +56,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "spechop",
         &[
             "spechop-types",
+            "spechop-window",
             "spechop-verifier",
+            "spechop-theory",
+            "spechop-sim",
             "spechop-ports",
             "spechop-embed",
             "spechop-store",
@@ -68,6 +73,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What a package must never see, however useful.
 const NEVER: &[(&str, &[&str])] = &[
+    ("spechop-sim", &["tokio", "futures"]),
     (
         "spechop-window",
         &["tokio", "futures", "rand", "async-trait"],

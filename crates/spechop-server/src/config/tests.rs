@@ -99,7 +99,7 @@ fn the_example_names_every_key_and_holds_the_defaults() {
         }
     }
     // The other models have the generator's keys; naming them once is enough.
-    let models = ["reader.", "speculator.model."];
+    let models = ["fallback.", "reader.", "speculator.model."];
     let keys: BTreeSet<_> = super::read::known_keys()
         .into_iter()
         .filter(|key| !models.iter().any(|model| key.starts_with(model)) || key.ends_with("kind"))

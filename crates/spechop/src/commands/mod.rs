@@ -4,6 +4,8 @@ mod ask;
 mod index;
 mod models;
 mod serve;
+mod simulate;
+mod theory;
 mod verify;
 
 use std::io::IsTerminal;
@@ -47,6 +49,10 @@ enum Command {
     Index(index::Args),
     /// Fetch and list models.
     Models(models::Args),
+    /// Play recorded or drawn questions with the same window on a virtual clock.
+    Simulate(simulate::Args),
+    /// Work out what speculation can gain, in closed form.
+    Theory(theory::Args),
     /// Compare guesses with observations, JSON lines in, JSON lines out.
     Verify(verify::VerifyArgs),
 }
@@ -71,6 +77,8 @@ impl Cli {
             Command::Ask(args) => runtime()?.block_on(ask::run(args)),
             Command::Index(args) => index::run(args, &env.data_dir()),
             Command::Models(args) => models::run(args, &env.data_dir()),
+            Command::Simulate(args) => simulate::run(&args, std::io::stdout().lock()),
+            Command::Theory(args) => theory::run(&args, std::io::stdout().lock()),
             Command::Verify(args) => {
                 verify::run(&args, std::io::stdin().lock(), std::io::stdout().lock())
             }
@@ -80,7 +88,7 @@ impl Cli {
     fn start_log(&self, env: &Env) -> anyhow::Result<()> {
         let default = match self.command {
             Command::Serve(_) => "info,llama-cpp-2=warn",
-            Command::Ask(_) | Command::Index(_) | Command::Models(_) | Command::Verify(_) => "warn",
+            _ => "warn",
         };
         let filter = self
             .log

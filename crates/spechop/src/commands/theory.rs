@@ -1,0 +1,86 @@
+//! `spechop theory`: what speculation can gain in a setting, in closed form.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::num::NonZeroUsize;
+
+use serde::Serialize;
+use spechop_theory::{Setting, k_deterministic, k_epsilon};
+
+/// What is written after `spechop theory`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Share of guesses that are right, 0 to 1.
+    #[arg(long, value_name = "P")]
+    p: f64,
+    /// Mean time of a guess over that of a look-up.
+    #[arg(long, value_name = "A")]
+    alpha: f64,
+    /// Mean time of writing a sub-question over that of a look-up.
+    #[arg(long, value_name = "B")]
+    beta: f64,
+    /// Largest coefficient of variation of these times.
+    #[arg(long, value_name = "V", default_value_t = 0.4)]
+    nu: f64,
+    /// Accepted probability that a full window waits.
+    #[arg(long, value_name = "E", default_value_t = 0.05)]
+    epsilon: f64,
+    /// Windows to work out.
+    #[arg(
+        long,
+        value_name = "K,…",
+        value_delimiter = ',',
+        default_value = "1,2,3,4,6,8"
+    )]
+    k: Vec<NonZeroUsize>,
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+RelLat is the latency relative to k = 1. The oracle is what an unbounded window reaches; k det is the
+smallest window that never waits if times do not vary, k eps the smallest whose bound on the
+probability of waiting is at most epsilon (SpecHop, arXiv 2605.21965, section 3).
+
+Example, web search with a fast local speculator:
+  spechop theory --p 0.68 --alpha 0.19 --beta 0.10";
+
+#[derive(Serialize)]
+struct Answer {
+    rel_lat_oracle: f64,
+    rel_lat_k: BTreeMap<NonZeroUsize, f64>,
+    k_deterministic: NonZeroUsize,
+    k_epsilon: NonZeroUsize,
+    p_starve: BTreeMap<NonZeroUsize, f64>,
+}
+
+/// Works everything out, and prints it.
+pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
+    let setting = Setting::new(args.p, args.alpha, args.beta, args.nu)?;
+    let answer = Answer {
+        rel_lat_oracle: setting.rel_lat_oracle(),
+        rel_lat_k: args.k.iter().map(|k| (*k, setting.rel_lat_k(*k))).collect(),
+        k_deterministic: k_deterministic(setting)?,
+        k_epsilon: k_epsilon(setting, args.epsilon)?,
+        p_starve: args.k.iter().map(|k| (*k, setting.p_starve(*k))).collect(),
+    };
+    if args.json {
+        serde_json::to_writer(&mut output, &answer)?;
+        writeln!(output)?;
+        return Ok(());
+    }
+    writeln!(output, "RelLat*  {:.3}", answer.rel_lat_oracle)?;
+    writeln!(output, "k det    {}", answer.k_deterministic)?;
+    writeln!(
+        output,
+        "k eps    {}  (epsilon {})",
+        answer.k_epsilon, args.epsilon
+    )?;
+    writeln!(output, "\n{:>4} {:>8} {:>9}", "k", "RelLat", "P(waits)")?;
+    for (k, rel_lat) in &answer.rel_lat_k {
+        writeln!(output, "{k:>4} {rel_lat:>8.3} {:>9.4}", answer.p_starve[k])?;
+    }
+    Ok(())
+}
