@@ -75,7 +75,7 @@ bench-embed: setup ## passages a second against Python onnxruntime, by turns; th
 	@$(BENCH_PYTHON) -c '' 2>/dev/null || python3 -m venv --clear "$(SPECHOP_DATA_DIR)/bench-venv"
 	@$(BENCH_PYTHON) -m pip install --quiet --disable-pip-version-check --only-binary=:all: --requirement deploy/requirements-bench.txt
 	@cargo bench --locked -p spechop-embed --bench passages --no-run
-	@$(BENCH_PYTHON) eval/bench/embed_baseline.py --limit 1024 --rounds 5 --against \
+	@$(BENCH_PYTHON) eval/bench/embed_baseline.py --limit 512 --rounds 4 --against \
 	  cargo bench --locked -q -p spechop-embed --bench passages -- --json
 
 # Everything that a run in eval/runs was made with stands in its manifest.json.

@@ -69,8 +69,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sessions", type=int, default=1)
     parser.add_argument("--spin", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--against", nargs=argparse.REMAINDER)
-    return parser.parse_args()
+    parser.add_argument("--against", nargs="...", help="a command, to the end of the line")
+    # By hand: argparse takes a `--` of that command for its own.
+    own = sys.argv[1:]
+    cut = own.index("--against") if "--against" in own else len(own)
+    args = parser.parse_args(own[:cut])
+    args.against = own[cut + 1 :]
+    return args
 
 
 def same_work(args: argparse.Namespace) -> list[str]:

@@ -19,8 +19,6 @@ use spechop_store::{IndexRetriever, PassageIndex};
 use crate::config::{Config, Engine, Model, SpeculatorKind};
 use crate::inject::SlowRetriever;
 
-/// What a guess reads of a passage, in characters: its first sentences.
-const HASTY_PASSAGE_CHARS: usize = 600;
 /// What a guess may say: a name or a date, and its tags.
 const HASTY_ANSWER_TOKENS: u32 = 32;
 
@@ -163,12 +161,14 @@ impl Voice {
         LlmReader::new(Arc::clone(&self.model), self.style, limits)
     }
 
-    /// A reader with a shorter cap: a guess must be there long before the observation.
+    /// A reader with a shorter cap: a guess must be there long before the observation. It is shown
+    /// the passages as the reader is, so that where both look at the same ones, the model finds what
+    /// the guess has read in its cache.
     fn hasty_reader(&self, passages: NonZeroUsize) -> LlmReader {
         let limits = ReadLimits {
             passages: passages.get(),
-            passage_chars: HASTY_PASSAGE_CHARS,
             answer_tokens: HASTY_ANSWER_TOKENS,
+            ..ReadLimits::default()
         };
         LlmReader::new(Arc::clone(&self.model), self.style, limits)
     }
