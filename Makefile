@@ -11,7 +11,7 @@ MAKEFLAGS += --no-print-directory
 
 export SPECHOP_DATA_DIR := $(or $(SPECHOP_DATA_DIR),$(if $(XDG_DATA_HOME),$(XDG_DATA_HOME)/spechop,$(HOME)/.local/share/spechop))
 # llama.cpp is built for AVX2 unless told otherwise. What is built here runs here, so it may use what
-# this processor has: prompts are read about 1.7 times as fast.
+# this processor has.
 ifneq ($(shell grep -m 1 -o avx512_vnni /proc/cpuinfo 2>/dev/null),)
 export GGML_AVX512 := ON
 export GGML_AVX512_VBMI := ON
