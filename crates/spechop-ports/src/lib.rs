@@ -1,6 +1,6 @@
 //! What the agent needs of the world, as small async traits.
 //!
-//! Every port keeps four promises, which [`contract`] tests on each implementation:
+//! Every port keeps four promises, which `contract` (a feature) tests on each implementation:
 //!
 //! * **Dropping the future cancels the call** and leaves nothing behind. Roll-back relies on it.
 //! * **No call blocks the runtime**: whatever computes does so on threads of its own.
