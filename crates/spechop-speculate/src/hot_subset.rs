@@ -10,7 +10,7 @@ use spechop_ports::{
 use spechop_types::Tokens;
 
 /// Looks a sub-question up in a small index of the passages with the highest in-degree, and reads
-/// what it finds (SpecHop, section 4: the hot subset speculator).
+/// what it finds (the hot subset speculator of SpecHop).
 ///
 /// Fast because the index is small and near; unreliable because the passage that holds the answer
 /// is often not in it. Give it a reader with tight limits: a guess must be there long before the

@@ -14,7 +14,7 @@
 //!
 //! Numbers are little-endian, and every file starts with a 64-byte header that names the index it
 //! belongs to. A search compares the query with *every* row (no approximation but the eight bits),
-//! as the E5 target of the paper does (SpecHop, section 5). Equal inputs give equal files, byte for byte.
+//! as the E5 target of the SpecHop paper does. Equal inputs give equal files, byte for byte.
 //!
 //! What is guaranteed: [`PassageIndex::open`] never accepts a half-written index, a missing file,
 //! a file of another length, another version or another index; up to 32 MiB it also proves every

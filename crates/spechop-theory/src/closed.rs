@@ -61,7 +61,8 @@ impl Setting {
         1.0 - self.p * (1.0 - self.alpha.min(1.0)) / (1.0 + self.beta)
     }
 
-    /// RelLat of a window of k branches over many hops (Theorem 2), for stage times that do not
+    /// RelLat of a window of k branches over many hops (Theorem 2; the form is our own derivation and
+    /// agrees with the simulator), for stage times that do not
     /// vary and guesses that are right independently of each other.
     ///
     /// Hops come in cycles of G accepted ones and a rejected one, G geometric. In a cycle a full
@@ -82,13 +83,16 @@ impl Setting {
         (1.0 - p) * (slow * (1.0 + rounds) + fast * rest) / slow
     }
 
-    /// The bound on the probability that a window of k branches is full, and waits, while the
+    /// The estimated probability that a window of k branches is full, and waits, while the
     /// head's look-up is still under way (Theorem 4): the look-up outlasts k guesses and the k − 1
     /// segments between them.
     ///
     /// The slack Σ S + Σ M − T has mean k (α + β) − (1 + β) and, with independent stages of
     /// coefficient of variation at most ν, variance at most ν² (1 + k α² + (k − 1) β²); its lower
     /// tail is taken as a normal one. Without variation it is 0 or 1.
+    ///
+    /// Our own derivation, to be held against the theorem's text: an approximation, not a proven
+    /// bound. It gives both of the k that the paper prints (6 and 3).
     pub fn p_starve(self, k: NonZeroUsize) -> f64 {
         let k = k.get() as f64;
         let alpha = self.alpha.min(1.0);
@@ -121,7 +125,7 @@ pub fn k_epsilon(setting: Setting, epsilon: f64) -> Result<NonZeroUsize, Invalid
     if setting.fast_hop() == 0.0 {
         return Err(InvalidSetting::Instant);
     }
-    // The bound falls with k once the mean slack is positive, so the first that fits is the smallest.
+    // It falls with k once the mean slack is positive, so the first that fits is the smallest.
     let fits = |k: &NonZeroUsize| setting.p_starve(*k) <= epsilon;
     let mut candidates = (1..=K_MAX).filter_map(NonZeroUsize::new);
     candidates.find(fits).ok_or(InvalidSetting::Instant)

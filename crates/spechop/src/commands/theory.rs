@@ -41,8 +41,8 @@ pub(crate) struct Args {
 
 const HELP: &str = "\
 RelLat is the latency relative to k = 1. The oracle is what an unbounded window reaches; k det is the
-smallest window that never waits if times do not vary, k eps the smallest whose bound on the
-probability of waiting is at most epsilon (SpecHop, arXiv 2605.21965, section 3).
+smallest window that never waits if times do not vary, k eps the smallest whose estimated
+probability of waiting is at most epsilon (after SpecHop, arXiv 2605.21965).
 
 Example, web search with a fast local speculator:
   spechop theory --p 0.68 --alpha 0.19 --beta 0.10";
