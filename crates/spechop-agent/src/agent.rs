@@ -50,6 +50,7 @@ impl Agent {
             width: settings.width,
             hops_max: settings.hops_max,
             not_found_max: settings.not_found_max,
+            policy: settings.policy,
         });
         let mut run = Run::new(&self.ports, question, settings, window, trace);
         let mut pending = VecDeque::from(effects);

@@ -12,9 +12,10 @@ pub(crate) struct Ledger {
     calls: PerStage<Calls>,
     used: PerStage<u32>,
     used_tokens: PerStage<Tokens>,
+    salvaged: u32,
 }
 
-/// Tokens that one branch has paid, by stage. `None` where the stage has brought nothing.
+/// Tokens that one branch or look-up has paid, by stage. `None` where the stage has brought nothing.
 #[derive(Default)]
 pub(crate) struct Paid(PerStage<Option<Tokens>>);
 
@@ -35,6 +36,7 @@ impl Ledger {
             calls: PerStage::default(),
             used: PerStage::default(),
             used_tokens: PerStage::default(),
+            salvaged: 0,
         }
     }
 
@@ -54,12 +56,17 @@ impl Ledger {
         }
     }
 
+    /// A look-up of an aborted branch is of use after all.
+    pub(crate) fn salvage(&mut self) {
+        self.salvaged += 1;
+    }
+
     /// A hop is final: its segment and its target call were of use, and a guess if it was right.
-    pub(crate) fn commit(&mut self, kind: CommitKind, paid: &Paid) {
-        self.use_up(Stage::Segment, paid);
-        self.use_up(Stage::Target, paid);
+    pub(crate) fn commit(&mut self, kind: CommitKind, segment: &Paid, lookup: &Paid) {
+        self.use_up(Stage::Segment, segment);
+        self.use_up(Stage::Target, lookup);
         if kind == CommitKind::Accepted {
-            self.use_up(Stage::Speculation, paid);
+            self.use_up(Stage::Speculation, lookup);
         }
     }
 
@@ -85,7 +92,10 @@ impl Ledger {
 
     /// What was started, and what of it was of no use.
     pub(crate) fn usage(&self) -> Usage {
-        let mut usage = Usage::default();
+        let mut usage = Usage {
+            salvaged: self.salvaged,
+            ..Usage::default()
+        };
         for stage in Stage::ALL {
             let calls = self.calls[stage];
             let (all, used) = (calls.tokens, self.used_tokens[stage]);

@@ -17,6 +17,6 @@ mod trace;
 pub use agent::{Agent, Ports};
 pub use error::AgentError;
 pub use report::{Calls, HopReport, Report, StageTimes, Stopped, Usage};
-pub use settings::{Settings, StageLimits, Width};
+pub use settings::{Policy, Settings, StageLimits, Width};
 pub use spechop_types::Stage;
 pub use trace::{TraceEvent, TraceKind};

@@ -35,6 +35,8 @@ pub struct HopReport {
     pub verdict: Option<Verdict>,
     /// How long its stages took.
     pub times: StageTimes,
+    /// Whether its look-up was begun by a branch that was rolled back.
+    pub salvaged: bool,
 }
 
 /// How long the stages of a hop took, each from launch to result.
@@ -85,6 +87,8 @@ pub struct Usage {
     pub targets: Calls,
     /// Guesses.
     pub speculations: Calls,
+    /// Target calls of aborted branches that another branch took over instead of calling again.
+    pub salvaged: u32,
 }
 
 /// Calls of one stage.

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::AbortHandle;
 use futures::stream::FuturesUnordered;
 use spechop_ports::{Call, KnownHop, Lane, PlanRequest, PortError, Speculator};
-use spechop_types::{BranchId, Question, Stage, Step, SubQuestion};
+use spechop_types::{BranchId, LookupId, Observation, Question, Stage, Step, SubQuestion};
 use spechop_verifier::{Verdict, verify};
 use spechop_window::{Effect, Event, Window};
 use tokio::time::Instant;
 
 use crate::ledger::{Ledger, Paid};
-use crate::stages::{self, Finished, Launch, Outcome, Output, StageFuture};
+use crate::stages::{self, Finished, Launch, Outcome, Output, StageFuture, Work};
 use crate::{
     AgentError, HopReport, Ports, Report, Settings, StageTimes, Stopped, TraceEvent, TraceKind,
 };
@@ -25,11 +26,12 @@ pub(crate) struct Run<'a> {
     window: Window,
     trace: &'a mut (dyn FnMut(TraceEvent) + Send),
     started: Instant,
-    /// Every stage under way, of every living branch.
+    /// Every stage under way, and the clocks of orphans.
     pub(crate) stages: FuturesUnordered<StageFuture<'a>>,
-    running: BTreeMap<(BranchId, Stage), Running>,
-    /// What is known of each living branch beside the window's own state.
-    notes: BTreeMap<BranchId, Notes>,
+    running: BTreeMap<Work, Running>,
+    /// What is known of branches and look-ups beside the window's own state.
+    branches: BTreeMap<BranchId, BranchNotes>,
+    lookups: BTreeMap<LookupId, LookupNotes>,
     hops: Vec<HopReport>,
     ledger: Ledger,
     /// Why the last failed stage failed.
@@ -44,12 +46,38 @@ struct Running {
 
 /// What a branch has taken so far.
 #[derive(Default)]
-struct Notes {
+struct BranchNotes {
     /// Its hop, counted from 1.
     hop: u32,
-    times: StageTimes,
+    segment: Duration,
     verdict: Option<Verdict>,
     paid: Paid,
+}
+
+/// What a look-up has taken so far.
+struct LookupNotes {
+    launched: Instant,
+    target: Duration,
+    read: Duration,
+    speculation: Option<Duration>,
+    salvaged: bool,
+    /// What it found while nobody needed it.
+    unseen: Option<Arc<Observation>>,
+    paid: Paid,
+}
+
+impl LookupNotes {
+    fn new() -> Self {
+        Self {
+            launched: Instant::now(),
+            target: Duration::ZERO,
+            read: Duration::ZERO,
+            speculation: None,
+            salvaged: false,
+            unseen: None,
+            paid: Paid::default(),
+        }
+    }
 }
 
 impl<'a> Run<'a> {
@@ -69,7 +97,8 @@ impl<'a> Run<'a> {
             started: Instant::now(),
             stages: FuturesUnordered::new(),
             running: BTreeMap::new(),
-            notes: BTreeMap::new(),
+            branches: BTreeMap::new(),
+            lookups: BTreeMap::new(),
             hops: Vec::new(),
             ledger: Ledger::new(settings.budget),
             failure: None,
@@ -91,13 +120,16 @@ impl<'a> Run<'a> {
                 branch,
                 must_answer,
             } => self.write(branch, must_answer),
-            Effect::Call { branch } => return self.call(branch),
-            Effect::Guess { branch } => return self.guess(branch),
-            Effect::DropGuess { branch } => self.stop(branch, Stage::Speculation),
+            Effect::Call { lookup } => return self.call(lookup),
+            Effect::Guess { lookup } => return self.guess(lookup),
+            Effect::DropGuess { lookup } => self.stop(Work::Speculation(lookup)),
             Effect::Verify { branch } => return self.verify(branch),
-            Effect::Commit { branch, at } => self.commit(branch, at),
+            Effect::Commit { branch, lookup, at } => self.commit(branch, lookup, at),
             Effect::Promote { branch } => self.promote(branch),
             Effect::Abort { branch } => self.abort(branch),
+            Effect::Orphan { lookup } => return self.orphan(lookup),
+            Effect::Salvage { branch, lookup } => self.salvage(branch, lookup),
+            Effect::Drop { lookup } => self.drop_lookup(lookup),
             // The loop in `Agent::answer` ends on these.
             Effect::Answer { .. } | Effect::Fail { .. } => {}
         }
@@ -107,34 +139,31 @@ impl<'a> Run<'a> {
     /// Notes what a stage brought, and says what the window must be told.
     pub(crate) fn take(&mut self, finished: Finished) -> Option<Event> {
         let Finished {
-            branch,
-            stage,
+            work,
             took,
             outcome,
         } = finished;
         let outcome = outcome?;
-        if self.running.remove(&(branch, stage)).is_none() {
+        let stage = work.stage();
+        if self.running.remove(&work).is_none() {
             // It ended in the moment in which it was stopped: paid for, but of no use.
-            if let Ok(outcome) = outcome {
+            if let (Ok(outcome), Some(stage)) = (outcome, stage) {
                 self.ledger.settle(stage, outcome.tokens);
             }
             return None;
         }
         let Outcome { output, tokens } = match outcome {
             Ok(outcome) => outcome,
-            Err(error) => {
-                let reason = one_line(&error);
-                self.tell(branch, TraceKind::Failed { stage, reason });
-                self.failure = Some(error);
-                return Some(Event::Failed { branch, stage });
-            }
+            Err(error) => return self.take_failure(work, error),
         };
-        let notes = self.notes.entry(branch).or_default();
-        notes.paid.add(stage, tokens);
-        self.ledger.settle(stage, tokens);
-        Some(match output {
-            Output::Step(step) => {
-                notes.times.segment = took;
+        if let Some(stage) = stage {
+            self.ledger.settle(stage, tokens);
+        }
+        match (work, output) {
+            (Work::Segment(branch), Output::Step(step)) => {
+                let notes = self.branches.entry(branch).or_default();
+                notes.paid.add(Stage::Segment, tokens);
+                notes.segment = took;
                 let kind = match &step {
                     Step::Ask(sub_question) => TraceKind::Planned {
                         sub_question: sub_question.clone(),
@@ -146,36 +175,75 @@ impl<'a> Run<'a> {
                     },
                 };
                 self.tell(branch, kind);
-                Event::Wrote { branch, step }
+                Some(Event::Wrote { branch, step })
             }
-            Output::Observation { observation, read } => {
-                notes.times.target = took;
-                notes.times.read = read;
-                let kind = TraceKind::Observed {
-                    observation: observation.clone(),
-                    took,
-                };
-                self.tell(branch, kind);
-                Event::Observed {
-                    branch,
-                    observation,
+            (Work::Target(lookup), Output::Observation { observation, read }) => {
+                let asker = self.window.asker(lookup);
+                let notes = self.lookups.get_mut(&lookup)?;
+                notes.paid.add(Stage::Target, tokens);
+                (notes.target, notes.read) = (took, read);
+                match asker {
+                    Some(branch) => self.tell(
+                        branch,
+                        TraceKind::Observed {
+                            observation: observation.clone(),
+                            took,
+                        },
+                    ),
+                    None => notes.unseen = Some(observation.clone()),
                 }
+                Some(Event::Observed {
+                    lookup,
+                    observation,
+                })
             }
-            Output::Guess(guess) => {
-                notes.times.speculation = Some(took);
-                let kind = TraceKind::Guessed {
-                    guess: guess.clone(),
-                    took,
-                };
-                self.tell(branch, kind);
-                Event::Guessed { branch, guess }
+            (Work::Speculation(lookup), Output::Guesses(guesses)) => {
+                let notes = self.lookups.get_mut(&lookup)?;
+                notes.paid.add(Stage::Speculation, tokens);
+                notes.speculation = Some(took);
+                if let Some(branch) = self.window.asker(lookup) {
+                    let guesses = guesses.clone();
+                    self.tell(branch, TraceKind::Guessed { guesses, took });
+                }
+                Some(Event::Guessed { lookup, guesses })
             }
-        })
+            (Work::Expiry(lookup), Output::Expired) => Some(Event::Expired { lookup }),
+            // A stage brings what its kind of work brings.
+            (_, _) => None,
+        }
+    }
+
+    fn take_failure(&mut self, work: Work, error: PortError) -> Option<Event> {
+        let branch = match work {
+            Work::Segment(branch) => Some(branch),
+            Work::Target(lookup) | Work::Speculation(lookup) | Work::Expiry(lookup) => {
+                self.window.asker(lookup)
+            }
+        };
+        if let (Some(branch), Some(stage)) = (branch, work.stage()) {
+            let reason = one_line(&error);
+            self.tell(branch, TraceKind::Failed { stage, reason });
+        }
+        match work {
+            Work::Segment(branch) => {
+                self.failure = Some(error);
+                Some(Event::WriteFailed { branch })
+            }
+            Work::Target(lookup) => {
+                self.failure = Some(error);
+                Some(Event::CallFailed { lookup })
+            }
+            Work::Speculation(lookup) => Some(Event::Guessed {
+                lookup,
+                guesses: Vec::new(),
+            }),
+            Work::Expiry(_) => None,
+        }
     }
 
     /// What the question came to.
     pub(crate) fn report(&mut self, branch: BranchId, answer: Arc<str>) -> Report {
-        let notes = self.notes.remove(&branch).unwrap_or_default();
+        let notes = self.branches.remove(&branch).unwrap_or_default();
         self.ledger.use_up(Stage::Segment, &notes.paid);
         Report {
             answer,
@@ -184,7 +252,7 @@ impl<'a> Run<'a> {
                 .window
                 .stopped()
                 .map_or(Stopped::Answered, Stopped::from),
-            final_segment: notes.times.segment,
+            final_segment: notes.segment,
             elapsed: self.started.elapsed(),
             usage: self.ledger.usage(),
         }
@@ -212,56 +280,62 @@ impl<'a> Run<'a> {
             return;
         };
         let hop = u32::try_from(self.committed() + depth + 1).unwrap_or(u32::MAX);
-        self.notes.entry(branch).or_default().hop = hop;
+        self.branches.entry(branch).or_default().hop = hop;
         let request = PlanRequest {
             question: self.question.clone(),
             hops: self.known(branch),
             must_answer,
         };
         let ports = self.ports;
-        self.launch(branch, Stage::Segment, |call| {
+        self.launch(branch, depth, Work::Segment(branch), |call| {
             stages::segment(ports, call, request)
         });
     }
 
-    fn call(&mut self, branch: BranchId) -> Vec<Effect> {
-        let Some(sub_question) = self.window.sub_question(branch).cloned() else {
+    fn call(&mut self, lookup: LookupId) -> Vec<Effect> {
+        let asked = self.window.asked(lookup).cloned();
+        let (Some(sub_question), Some((branch, depth))) = (asked, self.asker(lookup)) else {
             return Vec::new();
         };
-        if self.window.depth(branch) == Some(0) {
+        if depth == 0 {
             if self.ledger.is_spent() {
                 return self.apply(Event::FinishNow);
             }
         } else if !self.may_speculate() {
-            let stage = Stage::Target;
-            return self.apply(Event::Failed { branch, stage });
+            return self.apply(Event::CallFailed { lookup });
         }
         let (ports, limit) = (self.ports, self.settings.passages.get());
-        self.launch(branch, Stage::Target, |call| {
+        self.lookups
+            .entry(lookup)
+            .or_insert_with(LookupNotes::new)
+            .launched = Instant::now();
+        self.launch(branch, depth, Work::Target(lookup), |call| {
             stages::target(ports, call, sub_question, limit)
         });
         Vec::new()
     }
 
-    fn guess(&mut self, branch: BranchId) -> Vec<Effect> {
+    fn guess(&mut self, lookup: LookupId) -> Vec<Effect> {
         let ports = self.ports;
-        let asked = self.window.sub_question(branch).cloned();
-        let (Some(speculator), Some(sub_question)) = (&ports.speculator, asked) else {
-            return self.apply(Event::Guessed {
-                branch,
-                guess: None,
-            });
+        let asked = self.window.asked(lookup).cloned();
+        let (Some(sub_question), Some((branch, depth))) = (asked, self.asker(lookup)) else {
+            return Vec::new();
         };
-        if !self.may_speculate() {
-            return self.apply(Event::Guessed {
-                branch,
-                guess: None,
-            });
-        }
-        let (question, hops) = (self.question.clone(), self.known(branch));
+        let Some(speculator) = ports.speculator.as_ref().filter(|_| self.may_speculate()) else {
+            let guesses = Vec::new();
+            return self.apply(Event::Guessed { lookup, guesses });
+        };
+        let request = stages::guess_request(
+            self.question,
+            self.known(branch),
+            sub_question,
+            self.settings.policy.guesses_max,
+        );
         let speculator: &dyn Speculator = speculator.as_ref();
-        self.launch(branch, Stage::Speculation, |call| {
-            stages::speculation(speculator, call, question, hops, sub_question)
+        self.lookups.entry(lookup).or_insert_with(LookupNotes::new);
+        // A guess is never needed: it stands one step further out than its branch.
+        self.launch(branch, depth + 1, Work::Speculation(lookup), |call| {
+            stages::speculation(speculator, call, request)
         });
         Vec::new()
     }
@@ -279,29 +353,44 @@ impl<'a> Run<'a> {
         };
         let verdict = verify(self.settings.verifier, &observation.answer, guess);
         let accepted = verdict.accepted;
-        self.tell(branch, TraceKind::Verified { verdict });
-        self.notes.entry(branch).or_default().verdict = Some(verdict);
+        // It is the head's hop that the verdict is about.
+        let head = self.window.alive().next();
+        if let Some(head) = head {
+            self.tell(head, TraceKind::Verified { verdict });
+            self.branches.entry(head).or_default().verdict = Some(verdict);
+        }
         self.apply(Event::Verified { branch, accepted })
     }
 
-    fn commit(&mut self, branch: BranchId, at: usize) {
-        let notes = self.notes.remove(&branch).unwrap_or_default();
+    fn commit(&mut self, branch: BranchId, lookup: LookupId, at: usize) {
+        let notes = self.branches.remove(&branch).unwrap_or_default();
+        let found = self
+            .lookups
+            .remove(&lookup)
+            .unwrap_or_else(LookupNotes::new);
         let Some(hop) = self.window.committed().get(at).cloned() else {
             return;
         };
-        self.ledger.commit(hop.kind, &notes.paid);
+        self.ledger.commit(hop.kind, &notes.paid, &found.paid);
         self.hops.push(HopReport {
             hop: hop.clone(),
             verdict: notes.verdict,
-            times: notes.times,
+            times: StageTimes {
+                segment: notes.segment,
+                target: found.target,
+                read: found.read,
+                speculation: found.speculation,
+            },
+            salvaged: found.salvaged,
         });
         self.tell_as(branch, notes.hop, false, TraceKind::Committed { hop });
     }
 
     /// The branch's own work is needed now. The guess of its hop is not: it stays speculative.
     fn promote(&mut self, branch: BranchId) {
-        for stage in [Stage::Segment, Stage::Target] {
-            if let Some(running) = self.running.get(&(branch, stage)) {
+        let target = self.window.lookup(branch).map(Work::Target);
+        for work in [Some(Work::Segment(branch)), target].into_iter().flatten() {
+            if let Some(running) = self.running.get(&work) {
                 running.call.promote();
             }
         }
@@ -311,56 +400,104 @@ impl<'a> Run<'a> {
     }
 
     fn abort(&mut self, branch: BranchId) {
-        for stage in Stage::ALL {
-            self.stop(branch, stage);
-        }
+        self.stop(Work::Segment(branch));
         // A head goes only when the question fails; nothing that it stood on was a guess.
         let hop = self.hop(branch);
         let was_head = self.window.is_over() && hop as usize == self.committed() + 1;
         self.tell_as(branch, hop, !was_head, TraceKind::RolledBack);
-        self.notes.remove(&branch);
+        self.branches.remove(&branch);
     }
 
-    fn stop(&mut self, branch: BranchId, stage: Stage) {
-        if let Some(running) = self.running.remove(&(branch, stage)) {
+    /// Nobody needs the look-up now. It goes on for a while, if there is anything to spare for it.
+    fn orphan(&mut self, lookup: LookupId) -> Vec<Effect> {
+        if !self.may_speculate() {
+            return self.apply(Event::Expired { lookup });
+        }
+        let time = self.settings.orphan_time;
+        let (abort, registration) = AbortHandle::new_pair();
+        self.stages.push(stages::expiry(lookup, time, registration));
+        let call = Call::new(Lane::Speculative, 0);
+        self.running
+            .insert(Work::Expiry(lookup), Running { call, abort });
+        Vec::new()
+    }
+
+    /// An aborted branch's look-up is what this branch asks.
+    fn salvage(&mut self, branch: BranchId, lookup: LookupId) {
+        self.stop(Work::Expiry(lookup));
+        if self.window.depth(branch) == Some(0)
+            && let Some(running) = self.running.get(&Work::Target(lookup))
+        {
+            running.call.promote();
+        }
+        let Some(notes) = self.lookups.get_mut(&lookup) else {
+            return;
+        };
+        notes.salvaged = true;
+        self.ledger.salvage();
+        let unseen = notes.unseen.take();
+        let took = notes.target;
+        let saved = if unseen.is_some() || !took.is_zero() {
+            took
+        } else {
+            notes.launched.elapsed()
+        };
+        self.tell(branch, TraceKind::Salvaged { saved });
+        if let Some(observation) = unseen {
+            self.tell(branch, TraceKind::Observed { observation, took });
+        }
+    }
+
+    fn drop_lookup(&mut self, lookup: LookupId) {
+        self.stop(Work::Target(lookup));
+        self.stop(Work::Speculation(lookup));
+        self.stop(Work::Expiry(lookup));
+        self.lookups.remove(&lookup);
+    }
+
+    fn stop(&mut self, work: Work) {
+        if let Some(running) = self.running.remove(&work) {
             running.abort.abort();
         }
     }
 
-    fn launch<F>(&mut self, branch: BranchId, stage: Stage, work: impl FnOnce(Call) -> F)
-    where
+    fn launch<F>(
+        &mut self,
+        branch: BranchId,
+        depth: usize,
+        work: Work,
+        stage: impl FnOnce(Call) -> F,
+    ) where
         F: Future<Output = Result<Outcome, PortError>> + Send + 'a,
     {
-        let depth = u32::try_from(self.window.depth(branch).unwrap_or(0)).unwrap_or(u32::MAX);
-        let (lane, depth) = match stage {
-            // A guess is never needed: it stands one step further out than its branch.
-            Stage::Speculation => (Lane::Speculative, depth.saturating_add(1)),
-            Stage::Segment | Stage::Target if depth == 0 => (Lane::Authoritative, 0),
-            Stage::Segment | Stage::Target => (Lane::Speculative, depth),
+        let Some(name) = work.stage() else { return };
+        let lane = if depth == 0 {
+            Lane::Authoritative
+        } else {
+            Lane::Speculative
         };
-        let limit = match stage {
+        let limit = match name {
             Stage::Segment => self.settings.limits.segment,
             Stage::Target => self.settings.limits.target,
             Stage::Speculation => self.settings.limits.speculation,
         };
-        let call = Call::new(lane, depth);
-        let (handle, registration) = AbortHandle::new_pair();
+        let call = Call::new(lane, u32::try_from(depth).unwrap_or(u32::MAX));
+        let (abort, registration) = AbortHandle::new_pair();
         let launch = Launch {
-            branch,
-            stage,
+            work,
             limit,
             abort: registration,
         };
-        self.ledger.start(stage);
-        self.stages.push(launch.wrap(work(call.clone())));
-        self.running.insert(
-            (branch, stage),
-            Running {
-                call,
-                abort: handle,
-            },
-        );
-        self.tell(branch, TraceKind::Launched { stage });
+        self.ledger.start(name);
+        self.stages.push(launch.wrap(stage(call.clone())));
+        self.running.insert(work, Running { call, abort });
+        self.tell(branch, TraceKind::Launched { stage: name });
+    }
+
+    /// The branch that a look-up is for, and how many unverified branches lie before it.
+    fn asker(&self, lookup: LookupId) -> Option<(BranchId, usize)> {
+        let branch = self.window.asker(lookup)?;
+        Some((branch, self.window.depth(branch)?))
     }
 
     fn known(&self, branch: BranchId) -> Vec<KnownHop> {
@@ -372,8 +509,13 @@ impl<'a> Run<'a> {
     }
 
     fn tell(&mut self, branch: BranchId, kind: TraceKind) {
-        let provisional = self.window.depth(branch) != Some(0);
-        self.tell_as(branch, self.hop(branch), provisional, kind);
+        let hop = self.hop(branch);
+        let provisional = match self.window.depth(branch) {
+            Some(depth) => depth > 0,
+            // The window is further on than this effect: the hop may be committed already.
+            None => hop as usize > self.committed(),
+        };
+        self.tell_as(branch, hop, provisional, kind);
     }
 
     fn tell_as(&mut self, branch: BranchId, hop: u32, provisional: bool, kind: TraceKind) {
@@ -387,7 +529,7 @@ impl<'a> Run<'a> {
     }
 
     fn hop(&self, branch: BranchId) -> u32 {
-        self.notes.get(&branch).map_or(0, |notes| notes.hop)
+        self.branches.get(&branch).map_or(0, |notes| notes.hop)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use spechop_types::Budget;
 use spechop_verifier::Mode;
-pub use spechop_window::Width;
+pub use spechop_window::{Policy, Width};
 use tokio::time::Instant;
 
 /// How one question is to be answered. Every value is valid.
@@ -13,6 +13,10 @@ use tokio::time::Instant;
 pub struct Settings {
     /// Most branches alive at once (the paper's k). 1 is the standard agent.
     pub width: Width,
+    /// What is done beyond the paper's algorithm: salvage, plan-ahead, several guesses.
+    pub policy: Policy,
+    /// How long a target call of an aborted branch goes on, in case it is asked again.
+    pub orphan_time: Duration,
     /// Most hops; after them the planner must answer.
     pub hops_max: u32,
     /// Most observations without relevant information; one more and the planner must answer.
@@ -41,10 +45,12 @@ pub struct StageLimits {
 }
 
 impl Default for Settings {
-    /// The paper's settings: k = 3, top 5 passages, rule verifier.
+    /// The paper's settings (k = 3, top 5 passages, rule verifier), and salvage.
     fn default() -> Self {
         Self {
             width: Width::bounded(NonZeroUsize::MIN.saturating_add(2)),
+            policy: Policy::default(),
+            orphan_time: Duration::from_secs(10),
             hops_max: 6,
             not_found_max: 1,
             passages: NonZeroUsize::MIN.saturating_add(4),

@@ -1,15 +1,16 @@
 //! The three stages as futures over the ports.
 
 use std::future::Future;
+use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::Abortable;
+use futures::future::{AbortRegistration, Abortable};
 use spechop_ports::{
     Call, GuessRequest, KnownHop, PlanRequest, PortError, ReadRequest, Speculator,
 };
-use spechop_types::{BranchId, Observation, Question, Stage, Step, SubQuestion, Tokens};
+use spechop_types::{BranchId, LookupId, Observation, Question, Stage, Step, SubQuestion, Tokens};
 use tokio::time::Instant;
 
 use crate::Ports;
@@ -20,10 +21,29 @@ const NOTHING_FOUND: &str = "No relevant information found";
 /// A stage under way. It ends early, with no outcome, when its abort handle is pulled.
 pub(crate) type StageFuture<'a> = Pin<Box<dyn Future<Output = Finished> + Send + 'a>>;
 
+/// What a stage is for. An orphan's clock is no stage, but is waited for like one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    Segment(BranchId),
+    Target(LookupId),
+    Speculation(LookupId),
+    Expiry(LookupId),
+}
+
+impl Work {
+    pub(crate) fn stage(self) -> Option<Stage> {
+        match self {
+            Self::Segment(_) => Some(Stage::Segment),
+            Self::Target(_) => Some(Stage::Target),
+            Self::Speculation(_) => Some(Stage::Speculation),
+            Self::Expiry(_) => None,
+        }
+    }
+}
+
 /// A stage that has ended.
 pub(crate) struct Finished {
-    pub(crate) branch: BranchId,
-    pub(crate) stage: Stage,
+    pub(crate) work: Work,
     /// From launch to end.
     pub(crate) took: Duration,
     /// `None` where it was aborted.
@@ -43,15 +63,17 @@ pub(crate) enum Output {
         /// The reader's share of the time.
         read: Duration,
     },
-    Guess(Option<Arc<str>>),
+    /// Best first.
+    Guesses(Vec<Arc<str>>),
+    /// An orphan's time is over.
+    Expired,
 }
 
-/// Which stage of which branch, and under which limits.
+/// What to launch, and under which limits.
 pub(crate) struct Launch {
-    pub(crate) branch: BranchId,
-    pub(crate) stage: Stage,
+    pub(crate) work: Work,
     pub(crate) limit: Duration,
-    pub(crate) abort: futures::future::AbortRegistration,
+    pub(crate) abort: AbortRegistration,
 }
 
 impl Launch {
@@ -60,30 +82,51 @@ impl Launch {
         self,
         stage: impl Future<Output = Result<Outcome, PortError>> + Send + 'a,
     ) -> StageFuture<'a> {
-        let limit = self.limit;
-        let name = self.stage;
+        let Self { work, limit, abort } = self;
         let limited = async move {
             tokio::time::timeout(limit, stage)
                 .await
                 .unwrap_or_else(|_| {
+                    let name = work.stage().map_or("", Stage::as_str);
                     Err(PortError::Timeout {
                         what: format!("the {name} stage"),
                         limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
                     })
                 })
         };
-        let abortable = Abortable::new(limited, self.abort);
-        Box::pin(async move {
-            let started = Instant::now();
-            let outcome = abortable.await.ok();
-            Finished {
-                branch: self.branch,
-                stage: name,
-                took: started.elapsed(),
-                outcome,
-            }
-        })
+        finish(work, Abortable::new(limited, abort))
     }
+}
+
+/// The clock of an orphan.
+pub(crate) fn expiry<'a>(
+    lookup: LookupId,
+    time: Duration,
+    abort: AbortRegistration,
+) -> StageFuture<'a> {
+    let clock = async move {
+        tokio::time::sleep(time).await;
+        Ok(Outcome {
+            output: Output::Expired,
+            tokens: Tokens::default(),
+        })
+    };
+    finish(Work::Expiry(lookup), Abortable::new(clock, abort))
+}
+
+fn finish<'a, F>(work: Work, stage: Abortable<F>) -> StageFuture<'a>
+where
+    F: Future<Output = Result<Outcome, PortError>> + Send + 'a,
+{
+    Box::pin(async move {
+        let started = Instant::now();
+        let outcome = stage.await.ok();
+        Finished {
+            work,
+            took: started.elapsed(),
+            outcome,
+        }
+    })
 }
 
 /// M writes the next step.
@@ -130,22 +173,30 @@ pub(crate) async fn target(
     })
 }
 
+/// What S is asked.
+pub(crate) fn guess_request(
+    question: &Question,
+    hops: Vec<KnownHop>,
+    sub_question: SubQuestion,
+    limit: NonZeroUsize,
+) -> GuessRequest {
+    GuessRequest {
+        question: question.clone(),
+        hops,
+        sub_question,
+        limit,
+    }
+}
+
 /// S guesses.
 pub(crate) async fn speculation(
     speculator: &dyn Speculator,
     call: Call,
-    question: Question,
-    hops: Vec<KnownHop>,
-    sub_question: SubQuestion,
+    request: GuessRequest,
 ) -> Result<Outcome, PortError> {
-    let request = GuessRequest {
-        question,
-        hops,
-        sub_question,
-    };
     let guessed = speculator.guess(&call, request).await?;
     Ok(Outcome {
-        output: Output::Guess(guessed.guess),
+        output: Output::Guesses(guessed.guesses),
         tokens: guessed.tokens,
     })
 }

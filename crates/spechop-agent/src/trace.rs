@@ -48,8 +48,8 @@ pub enum TraceKind {
     },
     /// The speculator guessed, or had no idea.
     Guessed {
-        /// The guess.
-        guess: Option<Arc<str>>,
+        /// The guesses, best first; none where it had no idea.
+        guesses: Vec<Arc<str>>,
         /// How long it took.
         took: Duration,
     },
@@ -69,6 +69,11 @@ pub enum TraceKind {
     Committed {
         /// The hop.
         hop: Hop,
+    },
+    /// The branch asks what an aborted one has looked up or is looking up: no new call is made.
+    Salvaged {
+        /// How long the look-up had been under way, or had taken.
+        saved: Duration,
     },
     /// What the branch stood on has been verified: its work is needed now.
     Promoted,

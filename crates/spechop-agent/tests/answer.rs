@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use spechop_agent::{
-    Agent, AgentError, Ports, Report, Settings, Stage, StageLimits, Stopped, TraceEvent, TraceKind,
-    Width,
+    Agent, AgentError, Policy, Ports, Report, Settings, Stage, StageLimits, Stopped, TraceEvent,
+    TraceKind, Width,
 };
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Budget, CommitKind, Question};
@@ -368,12 +368,89 @@ async fn trace_tells_the_story() {
     insta::assert_snapshot!(lines.join("\n"));
 }
 
+/// Three hops, the last of which needs none before it; the first guess is wrong.
+fn independent() -> ScriptedPorts {
+    let mut script = Script::steady(&[false, true, true], 100, 1000, 50);
+    script.hops[2].depends_on = Some(Vec::new());
+    ScriptedPorts::new(script)
+}
+
+#[tokio::test(start_paused = true)]
+async fn salvage_takes_over_what_a_wrong_guess_had_begun() {
+    let plain = Settings {
+        policy: Policy::PAPER,
+        ..settings(0)
+    };
+    let without = ask(&independent(), &plain).await.unwrap();
+    let with = ask(&independent(), &settings(0)).await.unwrap();
+    assert_eq!(trajectory(&with), trajectory(&without));
+    // Begun at 400 behind the wrong guess: there when it is asked again at 1,350, and answered with the
+    // second hop at 2,200; alone it would take until 2,350.
+    assert_eq!((millis(&with), millis(&without)), (2200, 2350));
+    assert_eq!((with.usage.salvaged, without.usage.salvaged), (1, 0));
+    assert_eq!(
+        with.usage.targets.started,
+        without.usage.targets.started - 1
+    );
+    assert_eq!(
+        with.usage.targets.wasted, 1,
+        "the second hop, asked about a wrong guess"
+    );
+    let salvaged: Vec<_> = with.hops.iter().map(|hop| hop.salvaged).collect();
+    assert_eq!(salvaged, [false, false, true]);
+    assert_eq!(with.hops[2].times.target.as_millis(), 1000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_lives_no_longer_than_it_may() {
+    let brief = Settings {
+        orphan_time: Duration::from_millis(200),
+        ..settings(0)
+    };
+    let report = ask(&independent(), &brief).await.unwrap();
+    assert_eq!(report.usage.salvaged, 0);
+    assert_eq!(report.usage.targets.started, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_are_stopped_where_the_budget_has_nothing_to_spare() {
+    let tight = Settings {
+        budget: Budget {
+            target_calls: Some(5),
+            ..Budget::default()
+        },
+        ..settings(0)
+    };
+    let report = ask(&independent(), &tight).await.unwrap();
+    assert!(report.usage.targets.started <= 5);
+    let paper = Settings {
+        policy: Policy::PAPER,
+        ..tight
+    };
+    let without = ask(&independent(), &paper).await.unwrap();
+    assert_eq!(trajectory(&report), trajectory(&without));
+}
+
+#[tokio::test(start_paused = true)]
+async fn salvage_is_told() {
+    let mut lines = Vec::new();
+    let ports = independent();
+    agent(&ports)
+        .answer(&question(), &settings(0), &mut |event| {
+            lines.push(line(&event));
+        })
+        .await
+        .unwrap();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
 fn line(event: &TraceEvent) -> String {
     let what = match &event.kind {
         TraceKind::Launched { stage } => format!("launched {stage}"),
         TraceKind::Planned { sub_question, .. } => format!("planned {}", sub_question.as_str()),
         TraceKind::Drafted { answer, .. } => format!("drafted {answer}"),
-        TraceKind::Guessed { guess, .. } => format!("guessed {guess:?}"),
+        TraceKind::Guessed { guesses, .. } => format!("guessed {guesses:?}"),
+        TraceKind::Salvaged { saved } => format!("salvaged {} ms", saved.as_millis()),
         TraceKind::Observed { observation, .. } => format!("observed {}", observation.answer),
         TraceKind::Verified { verdict } => format!("verified: {}", verdict.accepted),
         TraceKind::Committed { hop } => format!("committed {}", hop.answer),
@@ -393,18 +470,30 @@ fn line(event: &TraceEvent) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// SPEC-8, live: the committed trajectory does not depend on k, and neither does the answer;
-    /// with an exact verifier and no failures it is never later than the standard agent's.
+    /// SPEC-8, live: the committed trajectory depends neither on k nor on the policy, and neither does
+    /// the answer; with an exact verifier and no failures it is never later than the standard agent's.
     #[test]
-    fn answer_does_not_depend_on_width(seed: u64, k in 0..7usize) {
+    fn answer_does_not_depend_on_width_or_policy(
+        seed: u64,
+        k in 0..7usize,
+        orphans_max in 0..4_usize,
+        plan_ahead: bool,
+        guesses in 1..4_usize,
+    ) {
+        let policy = Policy {
+            orphans_max,
+            plan_ahead,
+            guesses_max: guesses.try_into().unwrap(),
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()
             .unwrap();
         runtime.block_on(async {
+            let many = Settings { policy, ..settings(k) };
             let one = ask(&ScriptedPorts::new(Script::random(seed)), &settings(1)).await.unwrap();
-            let many = ask(&ScriptedPorts::new(Script::random(seed)), &settings(k)).await.unwrap();
+            let many = ask(&ScriptedPorts::new(Script::random(seed)), &many).await.unwrap();
             prop_assert_eq!(trajectory(&many), trajectory(&one));
             prop_assert_eq!(&many.answer, &one.answer);
             // tokio's timers round each wait up to a millisecond.

@@ -114,7 +114,7 @@ impl Speculator for LlmSpeculator {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
         let generated = self.model.generate(call, prompt::guess(&request)).await?;
         Ok(Guessed {
-            guess: prompt::guessed(&generated),
+            guesses: prompt::guessed(&generated).into_iter().collect(),
             tokens: generated.tokens,
         })
     }

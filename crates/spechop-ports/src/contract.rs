@@ -110,18 +110,27 @@ pub async fn reader(reader: &dyn Reader) {
     assert_eq!(reading.answer, None, "nothing read, nothing found");
 }
 
-/// A guess is never empty.
+/// Guesses are never empty, never the same twice, and no more than asked for.
 pub async fn speculator(speculator: &dyn Speculator) {
-    let request = GuessRequest {
-        question: Question::new("Who is the mother of the director of film Polish-Russian War?")
+    for limit in [1, 3] {
+        let request = GuessRequest {
+            question: Question::new(
+                "Who is the mother of the director of film Polish-Russian War?",
+            )
             .expect("a question"),
-        hops: Vec::new(),
-        sub_question: SubQuestion::new("Who directed the film Polish-Russian War?"),
-    };
-    let call = Call::new(Lane::Speculative, 1);
-    let guessed = speculator
-        .guess(&call, request)
-        .await
-        .expect("a guess or none");
-    assert!(guessed.guess.is_none_or(|guess| !guess.trim().is_empty()));
+            hops: Vec::new(),
+            sub_question: SubQuestion::new("Who directed the film Polish-Russian War?"),
+            limit: limit.try_into().expect("a number"),
+        };
+        let call = Call::new(Lane::Speculative, 1);
+        let guesses = speculator
+            .guess(&call, request)
+            .await
+            .expect("guesses or none")
+            .guesses;
+        assert!(guesses.len() <= limit);
+        assert!(guesses.iter().all(|guess| !guess.trim().is_empty()));
+        let distinct: HashSet<_> = guesses.iter().collect();
+        assert_eq!(distinct.len(), guesses.len(), "no guess twice");
+    }
 }

@@ -1,5 +1,6 @@
 //! What language models do for the agent: plan, read, guess.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -78,20 +79,23 @@ pub struct GuessRequest {
     pub hops: Vec<KnownHop>,
     /// What to guess the answer of.
     pub sub_question: SubQuestion,
+    /// Most guesses that are of use.
+    pub limit: NonZeroUsize,
 }
 
-/// A guess, and what it cost.
+/// Guesses, and what they cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guessed {
-    /// The guessed sub-answer, never empty; `None` where the speculator has no idea.
-    pub guess: Option<Arc<str>>,
-    /// Tokens spent on it.
+    /// Guessed sub-answers, best first, none of them empty, no two the same, at most
+    /// [`GuessRequest::limit`]. None where the speculator has no idea.
+    pub guesses: Vec<Arc<str>>,
+    /// Tokens spent on them.
     pub tokens: Tokens,
 }
 
 /// Guesses a sub-answer, fast and without promise.
 #[async_trait]
 pub trait Speculator: Send + Sync {
-    /// A guess, or none. A wrong guess costs time and money, never the answer.
+    /// Guesses, or none. A wrong guess costs time and money, never the answer.
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError>;
 }

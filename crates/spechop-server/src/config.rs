@@ -75,6 +75,18 @@ pub struct Questions {
     pub verifier: Mode,
     /// Look-ups that may find nothing before the answer is written.
     pub not_found_max: u32,
+    /// Whether look-ups of rolled-back branches are kept, where the question says nothing.
+    pub salvage: bool,
+    /// Most of them for a question.
+    pub salvage_max: NonZeroUsize,
+    /// How long one goes on that nobody needs.
+    pub salvage_time: Duration,
+    /// Whether planning goes on without a guess, where the question says nothing.
+    pub plan_ahead: bool,
+    /// Guesses of a hop that branches are built upon, where the question says nothing.
+    pub guesses: NonZeroUsize,
+    /// Most guesses of a hop that may be asked for.
+    pub guesses_max: NonZeroUsize,
     /// The longest that any question may take.
     pub deadline_max: Duration,
     /// Soft limits of every question.

@@ -40,6 +40,9 @@ pub(crate) fn answer(
             }
             .into(),
             speculator: speculator.as_str().to_owned(),
+            salvage: settings.policy.salvages(),
+            plan_ahead: settings.policy.plans_ahead(),
+            guesses: u32::try_from(settings.policy.guesses_max.get()).unwrap_or(u32::MAX),
         }),
         injected_latency: injected.map(|latency| wire::InjectedLatency {
             mean_ms: latency.mean_ms,
@@ -86,9 +89,13 @@ fn kind(kind: &TraceKind) -> Event {
             answer: answer.to_string(),
             took_ms: ms(*took),
         }),
-        TraceKind::Guessed { guess, took } => Event::Guessed(wire::Guessed {
-            guess: text(guess.as_ref()),
+        TraceKind::Guessed { guesses, took } => Event::Guessed(wire::Guessed {
+            guess: text(guesses.first()),
             took_ms: ms(*took),
+            others: guesses.iter().skip(1).map(ToString::to_string).collect(),
+        }),
+        TraceKind::Salvaged { saved } => Event::Salvaged(wire::Salvaged {
+            saved_ms: ms(*saved),
         }),
         TraceKind::Observed {
             observation: seen,
@@ -116,6 +123,7 @@ fn hop_report(report: &HopReport) -> wire::Hop {
     wire::Hop {
         verdict: report.verdict.as_ref().map(verdict),
         times: Some(times(&report.times)),
+        salvaged: report.salvaged,
         ..hop(&report.hop)
     }
 }
@@ -134,6 +142,7 @@ fn hop(hop: &Hop) -> wire::Hop {
         verdict: None,
         observation: Some(observation(&hop.observation)),
         times: None,
+        salvaged: false,
     }
 }
 
@@ -185,6 +194,7 @@ fn usage(usage: &Usage) -> wire::Usage {
         segments: Some(calls(&usage.segments)),
         targets: Some(calls(&usage.targets)),
         speculations: Some(calls(&usage.speculations)),
+        salvaged: usage.salvaged,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use spechop_agent::{Settings, Width};
+use spechop_agent::{Policy, Settings, Width};
 use spechop_proto::{AskRequest, VerifierMode};
 use spechop_types::{Budget, Question};
 use spechop_verifier::Mode;
@@ -56,6 +56,7 @@ impl Asked {
             server.passages_max,
         );
         let width = width(request, hops_max, server, &mut wrong);
+        let policy = policy(request, server, &mut wrong);
         let verifier = match VerifierMode::try_from(request.verifier) {
             Ok(VerifierMode::Unspecified) => server.verifier,
             Ok(VerifierMode::Exact) => Mode::Exact,
@@ -77,6 +78,8 @@ impl Asked {
         ];
         let settings = Settings {
             width,
+            policy,
+            orphan_time: server.salvage_time,
             hops_max,
             not_found_max: server.not_found_max,
             passages,
@@ -118,6 +121,24 @@ fn width(request: &AskRequest, hops_max: u32, server: &Questions, wrong: &mut Wr
         (Some(_), false) => {
             Width::bounded(wrong.count("k", request.k, NonZeroUsize::MIN, server.k_max))
         }
+    }
+}
+
+fn policy(request: &AskRequest, server: &Questions, wrong: &mut Wrong) -> Policy {
+    let salvage = request.salvage.unwrap_or(server.salvage);
+    if request.plan_ahead == Some(true) && !salvage {
+        let problem = "needs salvage, by which the look-ups made ahead are taken up";
+        wrong.field("plan_ahead", problem.to_owned());
+    }
+    Policy {
+        orphans_max: if salvage { server.salvage_max.get() } else { 0 },
+        plan_ahead: request.plan_ahead.unwrap_or(server.plan_ahead),
+        guesses_max: wrong.count(
+            "guesses",
+            request.guesses,
+            server.guesses,
+            server.guesses_max,
+        ),
     }
 }
 

@@ -6,8 +6,9 @@
 
 mod draw;
 mod run;
+mod texts;
 mod trace;
 
-pub use draw::Draw;
-pub use run::{CallCounts, Outcome, Simulator};
-pub use trace::{Hop, InvalidTrace, Trace, read_traces};
+pub use draw::{Chances, Draw, Shape};
+pub use run::{CallCounts, Outcome, Rules, Simulator};
+pub use trace::{Hop, InvalidTrace, Trace, read_shapes, read_traces};

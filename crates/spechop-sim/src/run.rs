@@ -2,12 +2,39 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
-use spechop_types::{BranchId, Observation, Stage, Step, SubQuestion};
-use spechop_window::{Effect, Event, Limits, Width, Window};
+use spechop_types::{BranchId, LookupId, Step};
+use spechop_window::{Effect, Event, Limits, Policy, Width, Window};
 
+use crate::texts::{Asked, Texts};
 use crate::{Hop, Trace};
+
+/// What a question is simulated with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rules {
+    /// The paper's k.
+    pub width: Width,
+    /// How far speculation goes.
+    pub policy: Policy,
+    /// How long a look-up goes on that nobody needs any more, in milliseconds.
+    pub orphan_ms: f64,
+}
+
+impl Rules {
+    /// The paper's algorithm.
+    pub fn paper(width: Width) -> Self {
+        Self::new(width, Policy::PAPER)
+    }
+
+    /// Orphans go on for as long as the live service's do.
+    pub fn new(width: Width, policy: Policy) -> Self {
+        Self {
+            width,
+            policy,
+            orphan_ms: 10_000.0,
+        }
+    }
+}
 
 /// What a simulated question took.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +43,8 @@ pub struct Outcome {
     pub latency_ms: f64,
     /// Calls started, aborted ones included.
     pub calls: CallCounts,
+    /// Look-ups taken over from aborted branches.
+    pub salvaged: u64,
 }
 
 /// Calls started, by stage.
@@ -29,11 +58,22 @@ pub struct CallCounts {
     pub speculations: u64,
 }
 
-/// Plays traces. Holds what all of them share: a trace has no texts, so any will do.
+/// Plays traces. Holds what they share.
 #[derive(Debug, Default)]
 pub struct Simulator {
-    asked: Vec<SubQuestion>,
+    texts: Texts,
     clock: BinaryHeap<Due>,
+    lookups: Vec<Lookup>,
+}
+
+/// What a look-up is about, by its id.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lookup {
+    hop: usize,
+    /// The [`Due`] of its latest guess: an earlier one was dropped.
+    guess: u32,
+    /// The [`Due`] that ends its time as an orphan.
+    expiry: u32,
 }
 
 /// A stage that ends at a given time. The heap gives the earliest, then the one launched first.
@@ -41,9 +81,15 @@ pub struct Simulator {
 struct Due {
     at: f64,
     launched: u32,
-    branch: BranchId,
-    hop: usize,
-    stage: Stage,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Segment { branch: BranchId, hop: usize },
+    Target(LookupId),
+    Speculation(LookupId),
+    Expiry(LookupId),
 }
 
 impl Simulator {
@@ -52,27 +98,26 @@ impl Simulator {
         Self::default()
     }
 
-    /// Plays a trace in a window of this width. Deterministic.
-    pub fn run(&mut self, trace: &Trace, width: Width) -> Outcome {
-        while self.asked.len() < trace.hops.len() {
-            self.asked
-                .push(SubQuestion::new(&format!("hop {}", self.asked.len())));
-        }
+    /// Plays a trace by these rules. Deterministic.
+    pub fn run(&mut self, trace: &Trace, rules: Rules) -> Outcome {
+        self.texts.prepare(trace);
         self.clock.clear();
+        self.lookups.clear();
         let (window, effects) = Window::open(Limits {
-            width,
+            width: rules.width,
             hops_max: u32::MAX,
             not_found_max: u32::MAX,
+            policy: rules.policy,
         });
         let mut play = Play {
             trace,
-            asked: &self.asked,
-            clock: &mut self.clock,
+            rules,
+            shared: self,
             window,
             now: 0.0,
             calls: CallCounts::default(),
+            salvaged: 0,
             launched: 0,
-            observation: shared_observation(),
         };
         play.play_out(effects)
     }
@@ -80,13 +125,13 @@ impl Simulator {
 
 struct Play<'a> {
     trace: &'a Trace,
-    asked: &'a [SubQuestion],
-    clock: &'a mut BinaryHeap<Due>,
+    rules: Rules,
+    shared: &'a mut Simulator,
     window: Window,
     now: f64,
     calls: CallCounts,
+    salvaged: u64,
     launched: u32,
-    observation: Arc<Observation>,
 }
 
 impl Play<'_> {
@@ -102,103 +147,148 @@ impl Play<'_> {
             if self.window.is_over() {
                 break;
             }
-            let Some(due) = self.clock.pop() else { break };
-            // An aborted call's end is no news; a dead branch has no depth.
-            if self.window.depth(due.branch).is_none() {
-                effects = Vec::new();
-                continue;
+            effects.clear();
+            let Some(due) = self.shared.clock.pop() else {
+                break;
+            };
+            if let Some(event) = self.event(&due) {
+                self.now = due.at;
+                effects = self.window.apply(event);
             }
-            self.now = due.at;
-            let event = self.event(&due);
-            effects = self.window.apply(event);
         }
         Outcome {
             latency_ms: self.now,
             calls: self.calls,
+            salvaged: self.salvaged,
         }
     }
 
     fn carry_out(&mut self, effect: &Effect) -> Vec<Effect> {
         match *effect {
-            Effect::Write { branch, .. } => self.launch(branch, Stage::Segment),
-            Effect::Call { branch } => self.launch(branch, Stage::Target),
-            Effect::Guess { branch } => self.launch(branch, Stage::Speculation),
+            Effect::Write { branch, .. } => self.write(branch),
+            Effect::Call { lookup } => self.call(lookup),
+            Effect::Guess { lookup } => self.guess(lookup),
+            Effect::Orphan { lookup } => {
+                let ends = self.launch(What::Expiry(lookup), self.rules.orphan_ms);
+                self.shared.lookups[lookup.0 as usize].expiry = ends;
+            }
+            Effect::Salvage { .. } => self.salvaged += 1,
             Effect::Verify { branch } => {
-                let accepted = self.hop(branch).is_some_and(|hop| hop.accepted);
+                // Exact: the texts are the same only where the guess is right.
+                let compared = self.window.comparison(branch);
+                let accepted = compared.is_some_and(|(guess, found)| *guess == found.answer);
                 return self.window.apply(Event::Verified { branch, accepted });
             }
+            // The end of a call that was stopped is no news.
             Effect::DropGuess { .. }
             | Effect::Commit { .. }
             | Effect::Promote { .. }
             | Effect::Abort { .. }
+            | Effect::Drop { .. }
             | Effect::Answer { .. }
             | Effect::Fail { .. } => {}
         }
         Vec::new()
     }
 
-    fn launch(&mut self, branch: BranchId, stage: Stage) {
+    fn write(&mut self, branch: BranchId) {
         let Some(depth) = self.window.depth(branch) else {
             return;
         };
         let hop = self.window.committed().len() + depth;
-        let times = self.trace.hops.get(hop);
-        let took = match (stage, times) {
-            (Stage::Segment, None) => self.trace.final_ms,
-            (Stage::Segment, Some(hop)) => hop.segment_ms,
-            (Stage::Target, Some(hop)) => hop.target_ms,
-            (Stage::Speculation, Some(hop)) => hop.speculation_ms,
-            (Stage::Target | Stage::Speculation, None) => return,
+        let took = match self.trace.hops.get(hop) {
+            Some(hop) => hop.segment_ms,
+            None => self.trace.final_ms,
         };
-        match stage {
-            Stage::Segment => self.calls.segments += 1,
-            Stage::Target => self.calls.targets += 1,
-            Stage::Speculation => self.calls.speculations += 1,
-        }
+        self.calls.segments += 1;
+        self.launch(What::Segment { branch, hop }, took);
+    }
+
+    fn call(&mut self, lookup: LookupId) {
+        let depth = self
+            .window
+            .asker(lookup)
+            .and_then(|branch| self.window.depth(branch));
+        let hop = self.window.committed().len() + depth.unwrap_or(0);
+        // Ids are given out in order, without gaps.
+        self.shared
+            .lookups
+            .resize(lookup.0 as usize + 1, Lookup::default());
+        self.shared.lookups[lookup.0 as usize].hop = hop;
+        self.calls.targets += 1;
+        self.launch(What::Target(lookup), self.trace.hops[hop].target_ms);
+    }
+
+    fn guess(&mut self, lookup: LookupId) {
+        self.calls.speculations += 1;
+        let (_, hop) = self.hop(lookup);
+        let ends = self.launch(What::Speculation(lookup), hop.speculation_ms);
+        self.shared.lookups[lookup.0 as usize].guess = ends;
+    }
+
+    fn launch(&mut self, what: What, took: f64) -> u32 {
         self.launched += 1;
-        self.clock.push(Due {
+        self.shared.clock.push(Due {
             at: self.now + took,
             launched: self.launched,
-            branch,
-            hop,
-            stage,
+            what,
         });
+        self.launched
     }
 
-    fn event(&self, due: &Due) -> Event {
-        let branch = due.branch;
-        match due.stage {
-            Stage::Segment => Event::Wrote {
-                branch,
-                step: match self.asked.get(due.hop) {
-                    Some(asked) if due.hop < self.trace.hops.len() => Step::Ask(asked.clone()),
-                    _ => Step::Answer(self.observation.answer.clone()),
-                },
-            },
-            Stage::Target => Event::Observed {
-                branch,
-                observation: self.observation.clone(),
-            },
-            Stage::Speculation => Event::Guessed {
-                branch,
-                guess: Some(self.observation.answer.clone()),
-            },
-        }
+    /// What the end of a stage tells the window. `None` where it was stopped before.
+    fn event(&mut self, due: &Due) -> Option<Event> {
+        Some(match due.what {
+            What::Segment { branch, hop } => {
+                self.window.depth(branch)?;
+                let step = if hop < self.trace.hops.len() {
+                    Step::Ask(self.shared.texts.ask(self.trace, hop, &self.window, branch))
+                } else {
+                    Step::Answer("answer".into())
+                };
+                Event::Wrote { branch, step }
+            }
+            What::Target(lookup) => {
+                let (asked, _) = self.asked(lookup)?;
+                let observation = asked.found.clone();
+                Event::Observed {
+                    lookup,
+                    observation,
+                }
+            }
+            What::Speculation(lookup) => {
+                let (at, _) = self.hop(lookup);
+                if at.guess != due.launched {
+                    return None;
+                }
+                let most = self.rules.policy.guesses_max.get();
+                let (asked, hop) = self.asked(lookup)?;
+                let guesses = asked.guesses(hop, most);
+                Event::Guessed { lookup, guesses }
+            }
+            What::Expiry(lookup) => {
+                // Taken and left again, it has a later one.
+                let (at, _) = self.hop(lookup);
+                if at.expiry != due.launched {
+                    return None;
+                }
+                Event::Expired { lookup }
+            }
+        })
     }
 
-    fn hop(&self, branch: BranchId) -> Option<&Hop> {
-        let at = self.window.committed().len() + self.window.depth(branch)?;
-        self.trace.hops.get(at)
+    fn hop(&self, lookup: LookupId) -> (Lookup, &Hop) {
+        let at = self.shared.lookups[lookup.0 as usize];
+        (at, &self.trace.hops[at.hop])
     }
-}
 
-/// What every look-up finds: a trace says whether a guess is right, not what it says.
-fn shared_observation() -> Arc<Observation> {
-    Arc::new(Observation {
-        answer: "observed".into(),
-        found: true,
-        evidence: Vec::new(),
-    })
+    /// What a look-up that is still wanted asks, and the hop it belongs to.
+    fn asked(&mut self, lookup: LookupId) -> Option<(&mut Asked, &Hop)> {
+        let sub_question = self.window.asked(lookup)?;
+        let at = self.shared.lookups[lookup.0 as usize];
+        let asked = self.shared.texts.asked(at.hop, sub_question)?;
+        Some((asked, &self.trace.hops[at.hop]))
+    }
 }
 
 impl Ord for Due {

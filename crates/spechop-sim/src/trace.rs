@@ -1,9 +1,13 @@
-//! Recorded questions: what each stage of each hop took.
+//! Recorded questions: what each stage of each hop took, and what came of it.
 
 use std::collections::HashSet;
 use std::io::BufRead;
+use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+
+use crate::Shape;
 
 /// Longest time that is taken for one: ten days. Longer ones are mistakes of unit.
 const MS_MAX: f64 = 864_000_000.0;
@@ -22,8 +26,8 @@ pub struct Trace {
     pub final_ms: f64,
 }
 
-/// What the stages of a hop took, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+/// What the stages of a hop took, in milliseconds, and what the speculator knew.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hop {
     /// Writing the sub-question; comes first.
@@ -32,8 +36,26 @@ pub struct Hop {
     pub target_ms: f64,
     /// The guess; starts when the segment ends.
     pub speculation_ms: f64,
-    /// Whether the guess is right.
+    /// Whether the best guess is right.
     pub accepted: bool,
+    /// Whether there is a guess at all.
+    #[serde(default = "yes")]
+    pub guessed: bool,
+    /// Which guess is right where the best one is not: 2 is the second best.
+    #[serde(default)]
+    pub right_guess: Option<u32>,
+    /// The earlier hops, counted from 1, whose answers the sub-question is made of. `None`: all of
+    /// them, so that nothing of a branch that was rolled back can be salvaged.
+    #[serde(default, deserialize_with = "shared")]
+    pub depends_on: Option<Arc<[u32]>>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn shared<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Arc<[u32]>>, D::Error> {
+    Ok(Option::<Vec<u32>>::deserialize(input)?.map(Into::into))
 }
 
 /// Why a line is no trace.
@@ -67,6 +89,25 @@ pub enum InvalidTrace {
         /// What it is.
         value: f64,
     },
+    /// A shape makes no sense.
+    #[error(
+        "line {line} is no shape: its count must be from 1, its hops at most {HOPS_MAX}, and \
+             each of them may depend on earlier ones only, counted from 1"
+    )]
+    Shape {
+        /// Counted from 1.
+        line: usize,
+    },
+    /// A hop contradicts itself.
+    #[error("line {line}: hops[{hop}] {reason}")]
+    Hop {
+        /// Counted from 1.
+        line: usize,
+        /// Counted from 0, as in the other messages.
+        hop: usize,
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// Too many hops.
     #[error("line {line} has {hops} hops; the most is {HOPS_MAX}")]
     Hops {
@@ -90,25 +131,47 @@ pub enum InvalidTrace {
 
 /// Reads every line, or says what is wrong with the first bad one. Blank lines are passed over.
 pub fn read_traces(input: impl BufRead) -> Result<Vec<Trace>, InvalidTrace> {
-    let mut traces = Vec::new();
     let mut ids = HashSet::new();
+    read_lines(input, |trace: &Trace, line| {
+        check(trace, line)?;
+        if !ids.insert(trace.id.clone()) {
+            let id = trace.id.clone();
+            return Err(InvalidTrace::Twice { line, id });
+        }
+        Ok(())
+    })
+}
+
+/// Reads the shapes of questions, or says what is wrong with the first bad line.
+pub fn read_shapes(input: impl BufRead) -> Result<Vec<Shape>, InvalidTrace> {
+    read_lines(input, |shape: &Shape, line| {
+        if shape.is_sensible() && shape.depends_on.len() <= HOPS_MAX {
+            return Ok(());
+        }
+        Err(InvalidTrace::Shape { line })
+    })
+}
+
+/// A record on each line that is not blank; at least one.
+fn read_lines<T: DeserializeOwned>(
+    input: impl BufRead,
+    mut check: impl FnMut(&T, usize) -> Result<(), InvalidTrace>,
+) -> Result<Vec<T>, InvalidTrace> {
+    let mut records = Vec::new();
     for (text, line) in input.lines().zip(1..) {
         let text = text.map_err(|source| InvalidTrace::Io { line, source })?;
         if text.trim().is_empty() {
             continue;
         }
-        let trace: Trace =
-            serde_json::from_str(&text).map_err(|source| InvalidTrace::Syntax { line, source })?;
-        check(&trace, line)?;
-        if !ids.insert(trace.id.clone()) {
-            return Err(InvalidTrace::Twice { line, id: trace.id });
-        }
-        traces.push(trace);
+        let syntax = |source| InvalidTrace::Syntax { line, source };
+        let record: T = serde_json::from_str(&text).map_err(syntax)?;
+        check(&record, line)?;
+        records.push(record);
     }
-    if traces.is_empty() {
+    if records.is_empty() {
         return Err(InvalidTrace::Empty);
     }
-    Ok(traces)
+    Ok(records)
 }
 
 fn check(trace: &Trace, line: usize) -> Result<(), InvalidTrace> {
@@ -127,6 +190,27 @@ fn check(trace: &Trace, line: usize) -> Result<(), InvalidTrace> {
         sensible(&|| format!("hops[{i}].segment_ms"), hop.segment_ms)?;
         sensible(&|| format!("hops[{i}].target_ms"), hop.target_ms)?;
         sensible(&|| format!("hops[{i}].speculation_ms"), hop.speculation_ms)?;
+        if let Some(reason) = contradiction(hop, i) {
+            let hop = i;
+            return Err(InvalidTrace::Hop { line, hop, reason });
+        }
     }
     sensible(&|| "final_ms".into(), trace.final_ms)
+}
+
+fn contradiction(hop: &Hop, at: usize) -> Option<&'static str> {
+    let earlier = |hop: &u32| (1..=at).contains(&(*hop as usize));
+    if hop.accepted && !hop.guessed {
+        return Some("accepts a guess that was not made");
+    }
+    if hop.right_guess.is_some() && (hop.accepted || !hop.guessed) {
+        return Some("has a right_guess beside the best one, or without any");
+    }
+    if hop.right_guess.is_some_and(|rank| rank < 2) {
+        return Some("has a right_guess below 2, which is the second best");
+    }
+    if hop.depends_on.iter().any(|all| !all.iter().all(earlier)) {
+        return Some("depends on a hop that is not an earlier one, counted from 1");
+    }
+    None
 }

@@ -2,9 +2,9 @@
 
 use std::num::NonZeroUsize;
 
-use spechop_sim::{Draw, Hop, Outcome, Simulator, Trace, read_traces};
+use spechop_sim::{Chances, Draw, Hop, Rules, Shape, Simulator, Trace, read_traces};
 use spechop_theory::Setting;
-use spechop_window::Width;
+use spechop_window::{Policy, Width};
 
 fn width(k: usize) -> Width {
     NonZeroUsize::new(k).map_or(Width::UNBOUNDED, Width::bounded)
@@ -17,6 +17,9 @@ fn steady(right: &[bool]) -> Trace {
         target_ms: 1000.0,
         speculation_ms: 50.0,
         accepted: *accepted,
+        guessed: true,
+        right_guess: None,
+        depends_on: None,
     };
     Trace {
         id: "steady".into(),
@@ -27,19 +30,31 @@ fn steady(right: &[bool]) -> Trace {
 
 #[track_caller]
 fn check(trace: &Trace, k: usize, latency_ms: f64, calls: [u64; 3]) {
-    let Outcome {
-        latency_ms: got,
-        calls: made,
-    } = Simulator::new().run(trace, width(k));
+    check_policy(trace, k, Policy::PAPER, latency_ms, calls, 0);
+}
+
+#[track_caller]
+fn check_policy(
+    trace: &Trace,
+    k: usize,
+    policy: Policy,
+    latency_ms: f64,
+    calls: [u64; 3],
+    salvaged: u64,
+) {
+    let got = Simulator::new().run(trace, Rules::new(width(k), policy));
     assert!(
-        (got - latency_ms).abs() < 1e-9,
-        "k = {k}: {got} ms, not {latency_ms}"
+        (got.latency_ms - latency_ms).abs() < 1e-9,
+        "k = {k}: {} ms, not {latency_ms}",
+        got.latency_ms
     );
-    assert_eq!(
-        [made.segments, made.targets, made.speculations],
-        calls,
-        "k = {k}"
-    );
+    let made = [
+        got.calls.segments,
+        got.calls.targets,
+        got.calls.speculations,
+    ];
+    assert_eq!(made, calls, "k = {k}");
+    assert_eq!(got.salvaged, salvaged, "k = {k}");
 }
 
 #[test]
@@ -56,6 +71,72 @@ fn timelines_worked_by_hand() {
     // all of it again, with a final segment behind the second wrong guess.
     check(&wrong, 0, 2300.0, [6, 3, 3]);
     check(&steady(&[]), 3, 100.0, [1, 0, 0]);
+}
+
+/// Two hops, neither of which needs the other's answer.
+fn independent() -> Trace {
+    let mut trace = steady(&[false, false]);
+    for hop in &mut trace.hops {
+        hop.depends_on = Some([].into());
+    }
+    trace
+}
+
+#[test]
+fn salvage_worked_by_hand() {
+    let salvage = Policy::default();
+    // Without it, the wrong guess at 1,100 costs the second look-up, which runs since 250.
+    check(&independent(), 0, 2300.0, [6, 3, 3]);
+    // With it: asked again at 1,200, it answers at 1,250; the answer is written from then on. Its guess
+    // is known, so that a final segment is begun behind it for a second time.
+    check_policy(&independent(), 0, salvage, 1350.0, [6, 2, 2], 1);
+    check_policy(&independent(), 2, salvage, 1350.0, [5, 2, 2], 1);
+    check_policy(&independent(), 1, salvage, 2300.0, [3, 2, 0], 0);
+    // What depends on the wrong guess is of no use.
+    check_policy(&steady(&[false, false]), 0, salvage, 2300.0, [6, 3, 3], 0);
+    // An orphan that may not live for the 100 ms until it is asked again.
+    let mut brief = Rules::new(width(0), salvage);
+    brief.orphan_ms = 99.0;
+    assert_eq!(Simulator::new().run(&independent(), brief).salvaged, 0);
+    brief.orphan_ms = 101.0;
+    assert_eq!(Simulator::new().run(&independent(), brief).salvaged, 1);
+}
+
+#[test]
+fn plan_ahead_worked_by_hand() {
+    let plan_ahead = Policy {
+        plan_ahead: true,
+        ..Policy::default()
+    };
+    let mut trace = independent();
+    for hop in &mut trace.hops {
+        hop.guessed = false;
+    }
+    check_policy(&trace, 0, Policy::default(), 2300.0, [3, 2, 2], 0);
+    // As with a wrong guess: the answer is left open at 150, the second look-up runs from 250 on.
+    check_policy(&trace, 0, plan_ahead, 1350.0, [6, 2, 2], 1);
+    // Where the second hop needs the first, nothing can be looked up.
+    let mut chain = steady(&[false, false]);
+    for hop in &mut chain.hops {
+        hop.guessed = false;
+    }
+    check_policy(&chain, 0, plan_ahead, 2300.0, [6, 2, 2], 0);
+}
+
+#[test]
+fn second_guess_worked_by_hand() {
+    let two = Policy {
+        guesses_max: NonZeroUsize::new(2).unwrap(),
+        ..Policy::PAPER
+    };
+    let mut trace = steady(&[false, true]);
+    check(&trace, 0, 2200.0, [5, 3, 3]);
+    trace.hops[0].right_guess = Some(2);
+    // Both guesses are built upon at 150; each has two guesses of its own, four final segments. The
+    // second one is right, and so is the best guess behind it: answered with the look-up at 1,250.
+    check_policy(&trace, 0, two, 1250.0, [7, 3, 3], 0);
+    // Room for one of them only.
+    check_policy(&trace, 2, two, 2200.0, [4, 3, 3], 0);
 }
 
 #[test]
@@ -81,17 +162,19 @@ fn long_questions_tend_to_the_closed_form() {
         (1.0, 0.1, 0.1),
         (0.0, 0.1, 0.1),
     ] {
-        let draw = Draw::new(p, alpha, beta, 0.0, hops).unwrap();
+        let draw = Draw::new(Chances::paper(p, alpha, beta, 0.0), &[Shape::chain(hops)]).unwrap();
         let trace = draw.traces(7, 1).next().unwrap();
         let mut simulator = Simulator::new();
-        let one = simulator.run(&trace, Width::STANDARD).latency_ms;
+        let one = simulator
+            .run(&trace, Rules::paper(Width::STANDARD))
+            .latency_ms;
         let setting = Setting::new(p, alpha, beta, 0.0).unwrap();
         for k in [1, 2, 3, 4, 8, 0] {
             let expected = match NonZeroUsize::new(k) {
                 Some(k) => setting.rel_lat_k(k),
                 None => setting.rel_lat_oracle(),
             };
-            let got = simulator.run(&trace, width(k)).latency_ms / one;
+            let got = simulator.run(&trace, Rules::paper(width(k))).latency_ms / one;
             // dRelLat/dp is at most 1 for every k; 4 standard deviations of the share.
             let scatter = 4.0 * (p * (1.0 - p) / hops as f64).sqrt();
             let bound = 2.0 / hops as f64 + scatter + 1e-9;
@@ -132,6 +215,18 @@ fn bad_lines_are_named() {
             "line 2: the id \"a\" has stood before",
         ),
         (&format!("{good}\nx"), "line 2 is no trace"),
+        (
+            &good.replace("true}", "true,\"depends_on\":[1]}"),
+            "line 1: hops[0] depends on a hop that is not an earlier one",
+        ),
+        (
+            &good.replace("true}", "true,\"guessed\":false}"),
+            "line 1: hops[0] accepts a guess that was not made",
+        ),
+        (
+            &good.replace("true}", "false,\"right_guess\":1}"),
+            "line 1: hops[0] has a right_guess below 2",
+        ),
     ];
     for (text, words) in bad {
         let error = read_traces(text.as_bytes()).unwrap_err().to_string();

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use spechop_ports::{
     Call, GuessRequest, Guessed, PortError, ReadRequest, Reader, Retriever, Speculator,
 };
-use spechop_types::Tokens;
+use spechop_types::{Passage, Tokens, canonical};
 
 /// Looks a sub-question up in a small index of the passages with the highest in-degree, and reads
 /// what it finds (the hot subset speculator of SpecHop).
@@ -41,31 +41,40 @@ impl HotSubset {
 impl Speculator for HotSubset {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
         let sub_question = request.sub_question;
-        let passages = self
+        let mut passages = self
             .retriever
             .retrieve(call, sub_question.as_str(), self.passages.get())
             .await?;
-        if passages.is_empty() {
-            return Ok(Guessed {
-                guess: None,
-                tokens: Tokens::default(),
-            });
+        let mut guesses: Vec<Arc<str>> = Vec::new();
+        let mut tokens = Tokens::default();
+        // The next guess is what the passages say that do not speak of the last one.
+        while guesses.len() < request.limit.get() && !passages.is_empty() {
+            let read = ReadRequest {
+                sub_question: sub_question.clone(),
+                passages: passages.clone(),
+            };
+            let reading = self.reader.read(call, read).await?;
+            tokens += reading.tokens;
+            let Some(answer) = reading.answer.filter(|answer| !guesses.contains(answer)) else {
+                break;
+            };
+            let before = passages.len();
+            passages.retain(|passage| !speaks_of(passage, &answer));
+            guesses.push(answer);
+            if passages.len() == before {
+                // It was not taken from them, so there is no telling what to read without it.
+                break;
+            }
         }
-        let reading = self
-            .reader
-            .read(
-                call,
-                ReadRequest {
-                    sub_question,
-                    passages,
-                },
-            )
-            .await?;
-        Ok(Guessed {
-            guess: reading.answer,
-            tokens: reading.tokens,
-        })
+        Ok(Guessed { guesses, tokens })
     }
+}
+
+fn speaks_of(passage: &Passage, answer: &str) -> bool {
+    let answer = canonical(answer);
+    [&passage.title, &passage.text]
+        .iter()
+        .any(|text| canonical(text).contains(&answer))
 }
 
 #[cfg(test)]
@@ -73,7 +82,7 @@ mod tests {
     use std::sync::Mutex;
 
     use spechop_ports::{Lane, Reading, contract};
-    use spechop_types::{Passage, Question, SubQuestion};
+    use spechop_types::{Question, SubQuestion};
 
     use super::*;
 
@@ -125,7 +134,10 @@ mod tests {
         }
     }
 
-    async fn check(passages: Option<usize>) -> (Result<Guessed, PortError>, Arc<Index>) {
+    async fn check(
+        passages: Option<usize>,
+        limit: usize,
+    ) -> (Result<Guessed, PortError>, Arc<Index>) {
         let index = Arc::new(Index {
             passages,
             asked: Mutex::default(),
@@ -136,6 +148,7 @@ mod tests {
             question: Question::new("Whose mother?").unwrap(),
             hops: Vec::new(),
             sub_question: SubQuestion::new("Who directed it?"),
+            limit: limit.try_into().unwrap(),
         };
         let call = Call::new(Lane::Speculative, 1);
         (speculator.guess(&call, request).await, index)
@@ -143,19 +156,23 @@ mod tests {
 
     #[tokio::test]
     async fn reads_what_the_subset_holds() {
-        for (held, guess, tokens) in [
-            (0, None, 0),
-            (1, Some("answer 0"), 8),
-            (9, Some("answer 1"), 8),
+        for (held, limit, guesses, tokens) in [
+            (0, 1, &[][..], 0),
+            (1, 1, &["answer 0"], 8),
+            (9, 1, &["answer 1"], 8),
+            // Without the passage that says so, the other one is the last.
+            (9, 2, &["answer 1", "answer 0"], 16),
+            (9, 3, &["answer 1", "answer 0"], 16),
         ] {
-            let (guessed, index) = check(Some(held)).await;
+            let (guessed, index) = check(Some(held), limit).await;
             let guessed = guessed.unwrap();
-            assert_eq!(guessed.guess.as_deref(), guess);
+            let texts: Vec<&str> = guessed.guesses.iter().map(|guess| &**guess).collect();
+            assert_eq!(texts, guesses);
             assert_eq!(guessed.tokens.total(), tokens);
             let asked = ("Who directed it?".to_owned(), 2, Lane::Speculative);
             assert_eq!(*index.asked.lock().unwrap(), [asked]);
         }
-        assert!(check(None).await.0.is_err());
+        assert!(check(None, 1).await.0.is_err());
     }
 
     #[tokio::test]

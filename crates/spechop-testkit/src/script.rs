@@ -14,16 +14,18 @@ use spechop_ports::{
 };
 use spechop_types::{Passage, Stage, Step, SubQuestion, Tokens};
 
-/// One hop of the script. Its sub-question is `ask` followed by the answer of the hop before, so
-/// that a wrong guess leads the planner astray.
+/// One hop of the script. Its sub-question is `ask` followed by the answers it depends on, so that a
+/// wrong guess leads the planner astray.
 #[derive(Clone, Debug)]
 pub struct ScriptedHop {
     /// How the sub-question begins.
     pub ask: String,
     /// What the target tool finds, where the sub-question is the right one. Empty: nothing.
     pub answer: String,
-    /// What the speculator says.
-    pub guess: Option<String>,
+    /// What the speculator says, best first.
+    pub guesses: Vec<String>,
+    /// The earlier hops, from 0, whose answers the sub-question is made of. `None`: the one before.
+    pub depends_on: Option<Vec<usize>>,
     /// Time of the segment that writes the sub-question.
     pub segment: Duration,
     /// Time of retrieval and reading; retrieval takes three quarters of it.
@@ -82,7 +84,7 @@ impl Script {
             let right = rng.random_bool(0.5);
             let mut hop = hop(i, right, times);
             if rng.random_bool(0.1) {
-                hop.guess = None;
+                hop.guesses.clear();
             }
             script.hops.push(hop);
             if rng.random_bool(0.1) {
@@ -105,11 +107,12 @@ fn hop(i: usize, right: bool, [segment, target, speculation]: [Duration; 3]) -> 
     ScriptedHop {
         ask: format!("q{i} after"),
         answer: format!("fact {i}"),
-        guess: Some(if right {
+        guesses: vec![if right {
             format!("fact {i}")
         } else {
             format!("fiction {i}")
-        }),
+        }],
+        depends_on: None,
         segment,
         target,
         speculation,
@@ -180,22 +183,33 @@ impl ScriptedPorts {
             .iter()
             .enumerate()
             .find(|(_, hop)| asked.starts_with(&hop.ask))?;
-        let before = before(hops, i);
+        let needed = hop.needed(i);
+        let answers = || needed.iter().map(|at| hops[*at].answer.as_str());
         // After a hop that finds nothing there is no wrong way to go on.
-        Some((
-            i,
-            hop,
-            before.is_empty() || asked == sub_question(hop, before),
-        ))
+        let is_right = answers().any(str::is_empty) || asked == hop.sub_question(answers());
+        Some((i, hop, is_right))
     }
 }
 
-fn before(hops: &[ScriptedHop], i: usize) -> &str {
-    i.checked_sub(1).map_or("nothing", |i| &hops[i].answer)
+impl ScriptedHop {
+    /// The hops whose answers it is made of, where it is the i-th.
+    fn needed(&self, i: usize) -> Vec<usize> {
+        let before = || i.checked_sub(1).into_iter().collect();
+        self.depends_on.clone().unwrap_or_else(before)
+    }
+
+    fn sub_question<'a>(&self, answers: impl Iterator<Item = &'a str>) -> String {
+        let answers: Vec<_> = answers.collect();
+        match answers[..] {
+            [] => format!("{} nothing?", self.ask),
+            _ => format!("{} {}?", self.ask, answers.join(" and ")),
+        }
+    }
 }
 
-fn sub_question(hop: &ScriptedHop, before: &str) -> String {
-    format!("{} {before}?", hop.ask)
+/// What is said about a sub-question that was led astray: no two of them have the same answer.
+fn astray(answer: &str, asked: &str) -> String {
+    format!("{answer} astray of ({asked})")
 }
 
 const TOKENS: Tokens = Tokens {
@@ -207,13 +221,19 @@ const TOKENS: Tokens = Tokens {
 impl Planner for ScriptedPorts {
     async fn plan(&self, _: &Call, request: PlanRequest) -> Result<Planned, PortError> {
         let at = request.hops.len();
-        let known = request.hops.last().map_or("nothing", |hop| &hop.answer);
         let hop = self.script.hops.get(at).filter(|_| !request.must_answer);
         let time = hop.map_or(self.script.final_segment, |hop| hop.segment);
         self.play(at, Stage::Segment, time).await?;
         let step = match hop {
-            Some(hop) => Step::Ask(SubQuestion::new(&sub_question(hop, known))),
-            None => Step::Answer(format!("so {known}").into()),
+            Some(hop) => {
+                let needed = hop.needed(at);
+                let answers = needed.iter().map(|at| &*request.hops[*at].answer);
+                Step::Ask(SubQuestion::new(&hop.sub_question(answers)))
+            }
+            None => {
+                let known = request.hops.last().map_or("nothing", |hop| &hop.answer);
+                Step::Answer(format!("so {known}").into())
+            }
         };
         Ok(Planned {
             step,
@@ -250,7 +270,7 @@ impl Reader for ScriptedPorts {
         let answer = match found {
             _ if request.passages.is_empty() => None,
             Some((_, hop, true)) => Some(hop.answer.clone()).filter(|answer| !answer.is_empty()),
-            Some((_, hop, false)) => Some(format!("{} astray", hop.answer)),
+            Some((_, hop, false)) => Some(astray(&hop.answer, request.sub_question.as_str())),
             None => None,
         };
         if let Some((_, hop, _)) = found {
@@ -271,10 +291,19 @@ impl Speculator for ScriptedPorts {
         if let Some((i, hop, _)) = found {
             self.play(i, Stage::Speculation, hop.speculation).await?;
         }
+        let asked = request.sub_question.as_str();
+        let guesses = match found {
+            Some((_, hop, true)) => hop.guesses.clone(),
+            Some((_, hop, false)) => hop
+                .guesses
+                .iter()
+                .map(|guess| astray(guess, asked))
+                .collect(),
+            None => Vec::new(),
+        };
+        let few = guesses.into_iter().take(request.limit.get());
         Ok(Guessed {
-            guess: found
-                .and_then(|(_, hop, _)| hop.guess.as_deref())
-                .map(Into::into),
+            guesses: few.map(Into::into).collect(),
             tokens: TOKENS,
         })
     }

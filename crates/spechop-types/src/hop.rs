@@ -34,6 +34,18 @@ impl SubQuestion {
     pub fn key(&self) -> &str {
         &self.key
     }
+
+    /// Whether a look-up of the other one is a look-up of this one: the same words, whatever the
+    /// white space. Stricter than `==`, since retrieval and reading see case and punctuation, and
+    /// a look-up that is reused must give what a new one would have given.
+    pub fn has_words_of(&self, other: &Self) -> bool {
+        self.key == other.key
+            && (self.text == other.text
+                || self
+                    .text
+                    .split_whitespace()
+                    .eq(other.text.split_whitespace()))
+    }
 }
 
 impl PartialEq for SubQuestion {
@@ -85,7 +97,7 @@ pub struct Hop {
     pub answer: Arc<str>,
     /// How it came about.
     pub kind: CommitKind,
-    /// What the speculator had guessed, if it was in time.
+    /// What the speculator had guessed, if it was in time: the guess that was right, else the best.
     pub guess: Option<Arc<str>>,
     /// What the target tool found: the only source of citations.
     pub observation: Arc<Observation>,

@@ -13,7 +13,7 @@ mod text;
 
 pub use budget::{Budget, Tokens};
 pub use hop::{CommitKind, Hop, Observation, Step, SubQuestion};
-pub use ids::BranchId;
+pub use ids::{BranchId, LookupId};
 pub use passage::Passage;
 pub use question::{InvalidQuestion, QUESTION_BYTES_MAX, Question};
 pub use stage::Stage;

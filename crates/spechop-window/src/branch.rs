@@ -1,8 +1,8 @@
-//! One branch: what it has written, what it waits for, what the next one stands on.
+//! One branch: what it stands on, and what it has written.
 
 use std::sync::Arc;
 
-use spechop_types::{BranchId, Observation, SubQuestion};
+use spechop_types::{BranchId, LookupId, Observation, SubQuestion};
 
 use crate::Stop;
 
@@ -24,93 +24,81 @@ pub(crate) enum Segment {
     /// Failed while speculative; tried again once the branch is head.
     Failed,
     /// Ended with a sub-question.
-    Asked(SubQuestion),
-    /// Ended with a final answer: a leaf.
+    Asked {
+        sub_question: SubQuestion,
+        /// `None` where it names an answer that is left open: there is nothing to look up yet.
+        lookup: Option<LookupId>,
+    },
+    /// Ended with a final answer, or with nothing that can be built upon: a leaf.
     Answered(Arc<str>),
 }
 
-/// The target tool's work for a branch.
-#[derive(Clone, Debug)]
-pub(crate) enum Target {
-    /// No sub-question yet.
-    Idle,
-    /// Running.
-    Running(Launched),
-    /// Failed while speculative; tried again once the branch is head.
-    Failed,
-    /// Answered; waits for its turn (law 2).
-    Observed(Arc<Observation>),
-}
-
-/// The speculator's work for a branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Guessing {
-    /// Not asked: no sub-question yet, or k = 1.
-    Idle,
-    /// Running.
-    Running,
-    /// A guess that waits for room in the window.
-    Ready(Arc<str>),
-    /// Over: built upon, not had, or not needed.
-    Over,
-}
-
-/// What the next branch takes this branch's answer to be.
+/// What a branch takes its parent's answer to be.
 #[derive(Clone, Debug)]
 pub(crate) enum Granted {
     /// A guess, to be verified.
     Guess(Arc<str>),
     /// The observation itself, which was faster than any guess.
-    Observation(Arc<str>),
+    Observation(Arc<Observation>),
+    /// Nothing yet: the text names the sub-question instead. Never verified, never committed.
+    Open(Arc<str>),
 }
 
 impl Granted {
     pub(crate) fn text(&self) -> &Arc<str> {
         match self {
-            Self::Guess(text) | Self::Observation(text) => text,
+            Self::Guess(text) | Self::Open(text) => text,
+            Self::Observation(observation) => &observation.answer,
         }
     }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Self::Open(_))
+    }
+}
+
+/// What a branch stands on beside its parent's own prefix.
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    pub(crate) parent: BranchId,
+    pub(crate) granted: Granted,
 }
 
 /// One speculative thread of the paper.
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
     pub(crate) id: BranchId,
+    /// `None` for the head, whose whole prefix is committed.
+    pub(crate) base: Option<Base>,
+    /// Where its hop would stand in the trajectory, from 0.
+    pub(crate) hop: usize,
     /// Why its segment must be the final answer, if it must.
     pub(crate) stop: Option<Stop>,
     pub(crate) segment: Segment,
-    pub(crate) target: Target,
-    pub(crate) guessing: Guessing,
-    /// Set when the next branch is made, and only then.
-    pub(crate) granted: Option<Granted>,
-    /// [`crate::Effect::Verify`] is out.
-    pub(crate) verifying: bool,
 }
 
 impl Branch {
-    pub(crate) fn new(id: BranchId, stop: Option<Stop>, launched: Launched) -> Self {
-        Self {
-            id,
-            stop,
-            segment: Segment::Writing(launched),
-            target: Target::Idle,
-            guessing: Guessing::Idle,
-            granted: None,
-            verifying: false,
-        }
-    }
-
     pub(crate) fn sub_question(&self) -> Option<&SubQuestion> {
         match &self.segment {
-            Segment::Asked(sub_question) => Some(sub_question),
+            Segment::Asked { sub_question, .. } => Some(sub_question),
             Segment::Writing(_) | Segment::Failed | Segment::Answered(_) => None,
         }
     }
 
-    pub(crate) fn observation(&self) -> Option<&Arc<Observation>> {
-        match &self.target {
-            Target::Observed(observation) => Some(observation),
-            Target::Idle | Target::Running(_) | Target::Failed => None,
+    pub(crate) fn lookup(&self) -> Option<LookupId> {
+        match self.segment {
+            Segment::Asked { lookup, .. } => lookup,
+            Segment::Writing(_) | Segment::Failed | Segment::Answered(_) => None,
         }
+    }
+
+    pub(crate) fn is_child_of(&self, parent: BranchId) -> bool {
+        self.base.as_ref().is_some_and(|base| base.parent == parent)
+    }
+
+    pub(crate) fn stands_open(&self) -> bool {
+        self.base
+            .as_ref()
+            .is_some_and(|base| base.granted.is_open())
     }
 }

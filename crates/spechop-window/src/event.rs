@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use spechop_types::{BranchId, Observation, Stage, Step};
+use spechop_types::{BranchId, LookupId, Observation, Stage, Step};
 
-/// Something that happened. News about a branch that is no longer alive is ignored.
+/// Something that happened. News about a branch or a look-up that is gone is ignored.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The planner finished the segment asked for by [`Effect::Write`].
@@ -14,33 +14,41 @@ pub enum Event {
         /// What it ends with.
         step: Step,
     },
+    /// The segment failed or ran out of time.
+    WriteFailed {
+        /// Whose segment.
+        branch: BranchId,
+    },
     /// The target tool answered [`Effect::Call`].
     Observed {
-        /// Whose call.
-        branch: BranchId,
+        /// Which look-up.
+        lookup: LookupId,
         /// What it found.
         observation: Arc<Observation>,
     },
-    /// The speculator answered [`Effect::Guess`]; `None` where it has no idea.
+    /// The target call failed or ran out of time.
+    CallFailed {
+        /// Which look-up.
+        lookup: LookupId,
+    },
+    /// The speculator answered [`Effect::Guess`], failed or ran out of time.
     Guessed {
-        /// Whose hop was guessed.
-        branch: BranchId,
-        /// The guess.
-        guess: Option<Arc<str>>,
+        /// Which look-up.
+        lookup: LookupId,
+        /// The guesses, best first. A failed guess is no guess (law 6).
+        guesses: Vec<Arc<str>>,
     },
     /// The verifier answered [`Effect::Verify`].
     Verified {
-        /// Whose guess.
+        /// The branch that stands on the guess.
         branch: BranchId,
-        /// Whether the guess says what the observation says.
+        /// Whether the guess says what the head's observation says.
         accepted: bool,
     },
-    /// A stage failed or ran out of time.
-    Failed {
-        /// Whose stage.
-        branch: BranchId,
-        /// Which stage.
-        stage: Stage,
+    /// The time for which [`Effect::Orphan`] keeps a look-up is over.
+    Expired {
+        /// Which look-up.
+        lookup: LookupId,
     },
     /// The question's budget is used up: answer from what is committed.
     FinishNow,
@@ -57,30 +65,32 @@ pub enum Effect {
         /// The step must be the final answer.
         must_answer: bool,
     },
-    /// Launch the target call of the branch's sub-question.
+    /// Launch the target call of [`crate::Window::asked`].
     Call {
-        /// The branch.
-        branch: BranchId,
+        /// The look-up.
+        lookup: LookupId,
     },
-    /// Ask the speculator for the answer of the branch's sub-question. Never at k = 1.
+    /// Ask the speculator for the answer of [`crate::Window::asked`]. Never at k = 1.
     Guess {
-        /// The branch.
-        branch: BranchId,
+        /// The look-up.
+        lookup: LookupId,
     },
-    /// Stop the speculator's call of this branch: the observation was faster.
+    /// Stop the speculator's call: the observation was faster, or nobody needs the guess now.
     DropGuess {
-        /// The branch.
-        branch: BranchId,
+        /// The look-up.
+        lookup: LookupId,
     },
     /// Compare [`crate::Window::comparison`] and report [`Event::Verified`] before anything else.
     Verify {
-        /// The head.
+        /// The branch that stands on the guess: a child of the head.
         branch: BranchId,
     },
-    /// The branch's hop is final, and the branch is gone. One event may commit several.
+    /// The branch's hop is final; the branch and its look-up are gone. One event may commit several.
     Commit {
         /// The branch that was head.
         branch: BranchId,
+        /// Its look-up.
+        lookup: LookupId,
         /// Where its hop stands in [`crate::Window::committed`].
         at: usize,
     },
@@ -89,10 +99,28 @@ pub enum Effect {
         /// The new head.
         branch: BranchId,
     },
-    /// The branch is gone: stop all its calls.
+    /// The branch is gone: stop its segment. What becomes of its look-up is said apart.
     Abort {
         /// The branch.
         branch: BranchId,
+    },
+    /// No branch needs the look-up any more. Let its target call go on for a bounded time, then
+    /// report [`Event::Expired`].
+    Orphan {
+        /// The look-up.
+        lookup: LookupId,
+    },
+    /// The branch asks what an orphan has looked up or is looking up: it has that look-up now.
+    Salvage {
+        /// The branch.
+        branch: BranchId,
+        /// The look-up, an orphan no more.
+        lookup: LookupId,
+    },
+    /// The look-up is gone: stop whatever of it still runs.
+    Drop {
+        /// The look-up.
+        lookup: LookupId,
     },
     /// The question is answered; nothing is alive any more.
     Answer {

@@ -2,7 +2,8 @@
 //! property-tested, and listed in ARCHITECTURE.md.
 
 use crate::Width;
-use crate::branch::{Branch, Guessing, Segment, Target};
+use crate::branch::{Branch, Granted, Segment};
+use crate::lookup::{Guessing, Lookup, Target};
 use crate::window::Window;
 
 /// SPEC-1: at most k branches are alive.
@@ -12,53 +13,81 @@ pub fn fits(alive: usize, width: Width) -> bool {
 
 /// SPEC-1, second half: k = 1 never asks the speculator.
 pub fn standard_never_guesses(window: &Window) -> bool {
-    window.limits().width != Width::STANDARD
-        || window.branches.iter().all(|b| b.guessing == Guessing::Idle)
+    let idle = |l: &Lookup| l.guessing == Guessing::Idle;
+    !window.is_standard() || window.lookups.iter().all(idle)
 }
 
-/// SPEC-2: only the head's observation is ever compared.
+/// SPEC-2: only the head's observation is ever compared, with a guess that a branch stands on.
 pub fn only_head_is_verified(window: &Window) -> bool {
-    window.branches.iter().skip(1).all(|b| !b.verifying)
+    let head = window.branches.front();
+    let stands_on_head = |id| {
+        let branch = window.branch(id);
+        head.zip(branch)
+            .is_some_and(|(head, b)| b.is_child_of(head.id))
+    };
+    window
+        .verifying
+        .is_none_or(|id| stands_on_head(id) && window.comparison(id).is_some())
 }
 
-/// SPEC-3: a sub-question's target call was launched, its guess was asked for unless k = 1, and the
-/// tail is extended where there is room and something to build on.
+/// SPEC-3: a sub-question has its look-up at once, and nothing that can be built upon waits while
+/// there is room.
 pub fn nothing_waits_without_need(window: &Window) -> bool {
-    let launched = |b: &Branch| b.sub_question().is_none() || !matches!(b.target, Target::Idle);
-    let tail_is_extended = window.branches.back().is_none_or(|tail| {
-        // A verdict is due at once, and may take the tail with it.
-        let verdict_is_due = window.branches.front().is_some_and(|head| head.verifying);
-        let width = window.limits().width;
-        let waits_in_vain = match (tail.observation(), &tail.guessing) {
-            (Some(_), _) | (None, Guessing::Ready(_)) => width.has_room(window.branches.len()),
-            (None, Guessing::Idle) => true,
-            (None, Guessing::Running | Guessing::Over) => false,
-        };
-        tail.sub_question().is_none()
-            || verdict_is_due
-            || width == Width::STANDARD
-            || !waits_in_vain
-    });
-    window.branches.iter().all(launched) && tail_is_extended
+    let has_offer = |b: &Branch| window.offers.iter().any(|o| o.base.parent == b.id);
+    let is_built_upon = |b: &Branch| window.children(b.id).next().is_some() || has_offer(b);
+    let is_served = |b: &Branch| match b.lookup().and_then(|id| window.find(id)) {
+        // The head's observation is committed, or a verdict is due.
+        Some(lookup) if lookup.observation().is_some() => b.base.is_none() || is_built_upon(b),
+        Some(lookup) => match &lookup.guessing {
+            Guessing::Over(guesses) => guesses.is_empty() || is_built_upon(b),
+            Guessing::Idle => window.is_standard(),
+            Guessing::Running => true,
+        },
+        None => !matches!(b.segment, Segment::Asked { .. }) || stands_open(window, b),
+    };
+    // A verdict comes at once, and may take with it what would be built upon.
+    let waits_in_vain = window.verifying.is_none()
+        && !window.offers.is_empty()
+        && window.limits().width.has_room(window.branches.len());
+    !waits_in_vain && window.branches.iter().all(is_served)
 }
 
-/// SPEC-4: the branches form one chain. Each but the tail holds what the next one stands on.
-pub fn is_a_chain(window: &Window) -> bool {
-    let tail = window.branches.len().wrapping_sub(1);
-    let linked = |(at, b): (usize, &Branch)| b.granted.is_some() == (at != tail);
-    window.branches.iter().enumerate().all(linked)
+/// SPEC-4: the branches form one tree, rooted in the head. Siblings stand on different answers.
+pub fn is_a_tree(window: &Window) -> bool {
+    let is_linked = |(at, b): (usize, &Branch)| match &b.base {
+        None => at == 0 && b.hop == window.committed.len(),
+        Some(base) => window.branch(base.parent).is_some_and(|parent| {
+            let same = |s: &&Branch| {
+                let text = s.base.as_ref().map(|base| base.granted.text());
+                text == Some(base.granted.text())
+            };
+            parent.id < b.id
+                && parent.sub_question().is_some()
+                && parent.hop + 1 == b.hop
+                && window.children(parent.id).filter(same).count() == 1
+        }),
+    };
+    window.branches.iter().enumerate().all(is_linked)
 }
 
-/// SPEC-5: no speculator is asked what the target tool has already answered.
+/// SPEC-5: no speculator is asked, and no answer left open, where the target tool has answered.
 pub fn no_guess_after_observation(window: &Window) -> bool {
-    let idle = |b: &Branch| b.guessing != Guessing::Running || b.observation().is_none();
-    window.branches.iter().all(idle)
+    let idle = |l: &Lookup| l.guessing != Guessing::Running || l.observation().is_none();
+    let open_in_vain = |b: &Branch| {
+        b.base.as_ref().is_some_and(|base| {
+            let lookup = window.lookup(base.parent);
+            base.granted.is_open() && lookup.is_some_and(|id| window.observation(id).is_some())
+        })
+    };
+    window.lookups.iter().all(idle) && !window.branches.iter().any(open_in_vain)
 }
 
 /// SPEC-6: the head never rests on a failure: it was tried again, or the question has failed.
 pub fn head_is_at_work(window: &Window) -> bool {
     window.branches.front().is_none_or(|head| {
-        !matches!(head.segment, Segment::Failed) && !matches!(head.target, Target::Failed)
+        let lookup = head.lookup().and_then(|id| window.find(id));
+        !matches!(head.segment, Segment::Failed)
+            && !lookup.is_some_and(|lookup| matches!(lookup.target, Target::Failed))
     })
 }
 
@@ -68,17 +97,65 @@ pub fn head_holds_no_answer(window: &Window) -> bool {
     !window.branches.front().is_some_and(answered)
 }
 
-/// SPEC-9: when the question has ended, nothing is alive; until then, something is.
+/// SPEC-9: when the question has ended, nothing is alive and nothing runs.
 pub fn ends_with_nothing_alive(window: &Window) -> bool {
-    window.is_over() == window.branches.is_empty()
+    !window.is_over() || (window.lookups.is_empty() && window.offers.is_empty())
+}
+
+/// SPEC-10: every look-up belongs to the living branches that ask it, or is one of a bounded number
+/// of orphans; nothing is looked up twice at the same time.
+pub fn lookups_are_shared(window: &Window) -> bool {
+    let belongs = |l: &Lookup| {
+        let asks = |b: &Branch| b.lookup() == Some(l.id);
+        let asked_alike = |b: &Branch| b.sub_question().is_some_and(|q| q.has_words_of(&l.asked));
+        let users = window.branches.iter().filter(|b| asks(b));
+        users.clone().count() == l.users.len()
+            && users
+                .clone()
+                .all(|b| l.users.contains(&b.id) && asked_alike(b))
+    };
+    let same = |a: &Lookup| {
+        let asks_a = |b: &&Lookup| b.asked.has_words_of(&a.asked);
+        window.lookups.iter().filter(asks_a).count()
+    };
+    let orphans = window.lookups.iter().filter(|l| l.is_orphan());
+    orphans
+        .clone()
+        .all(|l| l.guessing != Guessing::Running && !matches!(l.target, Target::Failed))
+        && orphans.count() <= window.limits().policy.orphans_max
+        && window.lookups.iter().all(|l| belongs(l) && same(l) == 1)
+}
+
+/// SPEC-11: what is left open is never looked up, and never committed.
+pub fn open_answers_stay_open(window: &Window) -> bool {
+    let head_is_firm = window
+        .branches
+        .front()
+        .is_none_or(|head| head.base.is_none());
+    let kept = |b: &Branch| {
+        b.lookup().is_none() == b.sub_question().is_none()
+            || (b.lookup().is_none() && stands_open(window, b))
+    };
+    head_is_firm && window.branches.iter().all(kept)
+}
+
+/// Every offer is one to build on a living branch.
+pub(crate) fn offers_are_alive(window: &Window) -> bool {
+    let alive = |parent| window.branch(parent).is_some();
+    window.offers.iter().all(|offer| alive(offer.base.parent))
+}
+
+fn stands_open(window: &Window, branch: &Branch) -> bool {
+    let open = |(_, granted): (&Branch, &Granted)| granted.is_open();
+    window.ancestry(Some(branch)).any(open)
 }
 
 /// A law: its name, and whether it holds.
 pub type Law = (&'static str, fn(&Window) -> bool);
 
-/// Every law that can be seen in a state. SPEC-8 (the committed trajectory does not depend on k or
-/// on the interleaving) speaks of whole runs: see `tests/properties.rs`.
-pub const LAWS: [Law; 9] = [
+/// Every law that can be seen in a state. SPEC-8 (the committed trajectory does not depend on k, on
+/// the policy or on the interleaving) speaks of whole runs: see `tests/properties.rs`.
+pub const LAWS: [Law; 11] = [
     ("SPEC-1: at most k branches are alive", |w| {
         fits(w.branches.len(), w.limits().width)
     }),
@@ -88,7 +165,7 @@ pub const LAWS: [Law; 9] = [
         "SPEC-3: launched at once, extended at once",
         nothing_waits_without_need,
     ),
-    ("SPEC-4: one chain", is_a_chain),
+    ("SPEC-4: one tree", is_a_tree),
     (
         "SPEC-5: no guess after the observation",
         no_guess_after_observation,
@@ -96,6 +173,8 @@ pub const LAWS: [Law; 9] = [
     ("SPEC-6: the head is at work", head_is_at_work),
     ("SPEC-7: a committed answer leaves", head_holds_no_answer),
     ("SPEC-9: nothing survives the end", ends_with_nothing_alive),
+    ("SPEC-10: look-ups are shared", lookups_are_shared),
+    ("SPEC-11: what is open stays open", open_answers_stay_open),
 ];
 
 /// The first law that does not hold.

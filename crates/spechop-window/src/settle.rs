@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use spechop_types::{BranchId, CommitKind, Hop, Observation, Stage};
 
-use crate::branch::{Branch, Granted, Guessing, Launched, Segment, Target};
+use crate::branch::{Granted, Launched, Segment};
+use crate::lookup::Target;
 use crate::window::Window;
-use crate::{Effect, Stop, Width};
+use crate::{Effect, Stop};
 
 /// What the head's state asks for.
 enum Turn {
@@ -16,113 +17,119 @@ enum Turn {
     Answer(Arc<str>),
     /// A call failed while speculative: try it again (law 6).
     Retry(Stage),
-    /// A guess and an observation are to be compared (law 2).
-    Verify,
-    /// The observation stands, and nothing was built on anything else.
+    /// The guess that this child stands on is to be compared with the observation (law 2).
+    Verify(BranchId),
+    /// The observation stands, and nothing is built on anything else.
     Commit(Arc<Observation>),
-    /// Nothing found can agree with no guess: rejected without asking.
-    Reject(Arc<Observation>),
+    /// Nothing found can agree with no guess: refuted without asking.
+    Refute(Arc<str>),
 }
 
 impl Window {
-    /// Follows the head as far as it goes, then extends the tail.
+    /// Follows the head as far as it goes, then extends the window.
     pub(crate) fn settle(&mut self, effects: &mut Vec<Effect>) {
-        while let Some(head) = self.branches.front_mut() {
-            let id = head.id;
-            match turn(head) {
+        while let Some(head) = self.branches.front().map(|head| head.id) {
+            match self.turn() {
                 Turn::Wait => break,
-                Turn::Answer(answer) => return self.answer(id, answer, effects),
+                Turn::Answer(answer) => return self.answer(head, answer, effects),
                 Turn::Retry(stage) => {
-                    retry(head, stage, effects);
+                    self.retry(stage, effects);
                     break;
                 }
-                Turn::Verify => {
-                    head.verifying = true;
-                    effects.push(Effect::Verify { branch: id });
+                Turn::Verify(branch) => {
+                    self.verifying = Some(branch);
+                    effects.push(Effect::Verify { branch });
                     break;
                 }
                 Turn::Commit(observation) => {
+                    let kind = match self.refuted {
+                        Some(_) => CommitKind::Rejected,
+                        None => CommitKind::Observed,
+                    };
                     let answer = observation.answer.clone();
-                    self.commit(CommitKind::Observed, answer, observation, effects);
+                    let guess = self.refuted.take();
+                    self.commit(kind, answer, guess, observation, effects);
                 }
-                Turn::Reject(observation) => {
-                    self.reject(observation, effects);
+                Turn::Refute(guess) => {
+                    self.refuted = Some(guess);
+                    self.abort_where(|b| b.is_child_of(head), effects);
                 }
             }
         }
         self.extend(effects);
     }
 
+    fn turn(&self) -> Turn {
+        let Some(head) = self.branches.front() else {
+            return Turn::Wait;
+        };
+        let lookup = match &head.segment {
+            Segment::Answered(answer) => return Turn::Answer(answer.clone()),
+            Segment::Failed => return Turn::Retry(Stage::Segment),
+            Segment::Writing(_) => return Turn::Wait,
+            Segment::Asked { lookup, .. } => lookup.and_then(|id| self.find(id)),
+        };
+        let observation = match lookup.map(|lookup| &lookup.target) {
+            Some(Target::Failed) => return Turn::Retry(Stage::Target),
+            Some(Target::Running(_)) | None => return Turn::Wait,
+            Some(Target::Observed(observation)) => observation,
+        };
+        if self.verifying.is_some() {
+            return Turn::Wait;
+        }
+        let child = self.children(head.id).next();
+        match child.and_then(|child| Some((child.id, &child.base.as_ref()?.granted))) {
+            Some((_, Granted::Guess(guess))) if !observation.found => Turn::Refute(guess.clone()),
+            Some((child, Granted::Guess(_))) => Turn::Verify(child),
+            // Branches that stand open have been aborted when the observation came.
+            Some((_, Granted::Observation(_) | Granted::Open(_))) | None => {
+                Turn::Commit(observation.clone())
+            }
+        }
+    }
+
     pub(crate) fn verified(&mut self, id: BranchId, accepted: bool, effects: &mut Vec<Effect>) {
-        let Some(head) = self
-            .branches
-            .front_mut()
-            .filter(|b| b.id == id && b.verifying)
-        else {
+        if self.verifying != Some(id) {
+            return;
+        }
+        self.verifying = None;
+        let Some((guess, observation)) = self.comparison(id) else {
             return;
         };
-        head.verifying = false;
-        let (Some(observation), Some(granted)) = (head.observation().cloned(), &head.granted)
-        else {
-            return;
-        };
+        let (guess, observation) = (guess.clone(), observation.clone());
         if accepted {
-            let guess = granted.text().clone();
-            self.commit(CommitKind::Accepted, guess, observation, effects);
+            self.refuted = None;
+            if self.limits().policy.guesses_max.get() > 1
+                && let Some(head) = self.branches.front().map(|head| head.id)
+            {
+                self.abort_where(|b| b.is_child_of(head) && b.id != id, effects);
+            }
+            let answer = guess.clone();
+            self.commit(
+                CommitKind::Accepted,
+                answer,
+                Some(guess),
+                observation,
+                effects,
+            );
         } else {
-            self.reject(observation, effects);
+            // The best guess is the one that is remembered.
+            self.refuted.get_or_insert(guess);
+            self.abort_where(|b| b.id == id, effects);
         }
         self.settle(effects);
     }
 
-    /// Has the tail's answer guessed, and extends the tail where there is room (law 3).
-    ///
-    /// The guess does not wait for room: a branch that starts the moment a place is free needs it
-    /// by then. That is what the paper's bound on k counts with, (1 + β) / (α + β).
-    pub(crate) fn extend(&mut self, effects: &mut Vec<Effect>) {
-        // The verdict comes at once, and may take the tail with it.
-        let verdict_is_due = self.branches.front().is_some_and(|head| head.verifying);
-        if verdict_is_due || self.limits().width == Width::STANDARD {
-            return;
-        }
-        let has_room = self.limits().width.has_room(self.branches.len());
-        let Some(tail) = self.branches.back_mut() else {
-            return;
-        };
-        if tail.sub_question().is_none() {
-            return;
-        }
-        if let Some(observation) = tail.observation() {
-            if has_room {
-                // Faster than any guess could be (law 5), and as sure as its prefix.
-                tail.granted = Some(Granted::Observation(observation.answer.clone()));
-                self.push(effects);
-            }
-            return;
-        }
-        match &tail.guessing {
-            Guessing::Idle => {
-                tail.guessing = Guessing::Running;
-                effects.push(Effect::Guess { branch: tail.id });
-            }
-            Guessing::Ready(guess) if has_room => {
-                tail.granted = Some(Granted::Guess(guess.clone()));
-                tail.guessing = Guessing::Over;
-                self.push(effects);
-            }
-            Guessing::Ready(_) | Guessing::Running | Guessing::Over => {}
-        }
-    }
-
     /// Everything but the committed hops goes; a new head writes the answer.
     pub(crate) fn finish_now(&mut self, effects: &mut Vec<Effect>) {
-        let answering =
-            |head: &Branch| head.stop.is_some() && matches!(head.segment, Segment::Writing(_));
-        if self.branches.front().is_none_or(answering) {
+        let Some(head) = self.branches.front() else {
             return;
+        };
+        if head.stop.is_some() && matches!(head.segment, Segment::Writing(_)) {
+            return self.drop_all(effects);
         }
-        self.abort_from(0, effects);
-        self.push(effects);
+        self.abort_all(effects);
+        self.push_head(effects);
         if let (Some(head), Some(Effect::Write { must_answer, .. })) =
             (self.branches.front_mut(), effects.last_mut())
         {
@@ -132,13 +139,15 @@ impl Window {
     }
 
     pub(crate) fn fail(&mut self, id: BranchId, stage: Stage, effects: &mut Vec<Effect>) {
-        self.abort_from(0, effects);
+        self.abort_all(effects);
         effects.push(Effect::Fail { branch: id, stage });
     }
 
     fn answer(&mut self, id: BranchId, answer: Arc<str>, effects: &mut Vec<Effect>) {
         self.stopped = self.branches.front().and_then(|head| head.stop);
+        // An answer is a leaf: only orphans are left beside it.
         self.branches.clear();
+        self.drop_all(effects);
         effects.push(Effect::Answer { branch: id, answer });
     }
 
@@ -147,17 +156,27 @@ impl Window {
         &mut self,
         kind: CommitKind,
         answer: Arc<str>,
+        guess: Option<Arc<str>>,
         observation: Arc<Observation>,
         effects: &mut Vec<Effect>,
     ) {
         let Some(head) = self.branches.pop_front() else {
             return;
         };
-        let guess = match head.granted {
-            Some(Granted::Guess(guess)) => Some(guess),
-            Some(Granted::Observation(_)) | None => None,
-        };
-        if let Segment::Asked(sub_question) = head.segment {
+        let branch = head.id;
+        self.offers.retain(|offer| offer.base.parent != branch);
+        if let Segment::Asked {
+            sub_question,
+            lookup: Some(lookup),
+        } = head.segment
+        {
+            // Nobody else asks it: every living branch stands on this one, and asks nothing twice.
+            self.forget(lookup);
+            effects.push(Effect::Commit {
+                branch,
+                lookup,
+                at: self.committed.len(),
+            });
             self.committed.push(Hop {
                 sub_question,
                 answer,
@@ -166,60 +185,35 @@ impl Window {
                 observation,
             });
         }
-        effects.push(Effect::Commit {
-            branch: head.id,
-            at: self.committed.len().saturating_sub(1),
-        });
-        match self.branches.front() {
-            Some(next) => effects.push(Effect::Promote { branch: next.id }),
-            None => self.push(effects),
+        match self.branches.front_mut() {
+            Some(next) => {
+                next.base = None;
+                effects.push(Effect::Promote { branch: next.id });
+            }
+            None => self.push_head(effects),
         }
     }
 
-    /// Commits the observed answer and rolls back everything built on another one (law 4).
-    fn reject(&mut self, observation: Arc<Observation>, effects: &mut Vec<Effect>) {
-        self.abort_from(1, effects);
-        let answer = observation.answer.clone();
-        self.commit(CommitKind::Rejected, answer, observation, effects);
-    }
-
-    fn abort_from(&mut self, depth: usize, effects: &mut Vec<Effect>) {
-        let gone = self.branches.drain(depth.min(self.branches.len())..);
-        effects.extend(gone.map(|b| Effect::Abort { branch: b.id }));
-    }
-}
-
-fn turn(head: &Branch) -> Turn {
-    match (&head.segment, &head.target, &head.granted) {
-        (Segment::Answered(answer), _, _) => Turn::Answer(answer.clone()),
-        (Segment::Failed, _, _) => Turn::Retry(Stage::Segment),
-        (Segment::Asked(_), Target::Failed, _) => Turn::Retry(Stage::Target),
-        (Segment::Asked(_), Target::Observed(observation), granted) => match granted {
-            _ if head.verifying => Turn::Wait,
-            Some(Granted::Guess(_)) if !observation.found => Turn::Reject(observation.clone()),
-            Some(Granted::Guess(_)) => Turn::Verify,
-            Some(Granted::Observation(_)) | None => Turn::Commit(observation.clone()),
-        },
-        (Segment::Writing(_), _, _) | (Segment::Asked(_), _, _) => Turn::Wait,
-    }
-}
-
-fn retry(head: &mut Branch, stage: Stage, effects: &mut Vec<Effect>) {
-    let branch = head.id;
-    match stage {
-        Stage::Segment => {
-            head.segment = Segment::Writing(Launched::Authoritative);
-            let must_answer = head.stop.is_some();
-            effects.push(Effect::Write {
-                branch,
-                must_answer,
-            });
+    fn retry(&mut self, stage: Stage, effects: &mut Vec<Effect>) {
+        let Some(head) = self.branches.front_mut() else {
+            return;
+        };
+        match (stage, head.lookup()) {
+            (Stage::Segment, _) => {
+                head.segment = Segment::Writing(Launched::Authoritative);
+                effects.push(Effect::Write {
+                    branch: head.id,
+                    must_answer: head.stop.is_some(),
+                });
+            }
+            (Stage::Target, Some(id)) => {
+                if let Some(lookup) = self.find_mut(id) {
+                    lookup.target = Target::Running(Launched::Authoritative);
+                    effects.push(Effect::Call { lookup: id });
+                }
+            }
+            // A guess is never tried again.
+            (Stage::Target, None) | (Stage::Speculation, _) => {}
         }
-        Stage::Target => {
-            head.target = Target::Running(Launched::Authoritative);
-            effects.push(Effect::Call { branch });
-        }
-        // A guess is never tried again.
-        Stage::Speculation => {}
     }
 }

@@ -3,33 +3,36 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use spechop_types::{BranchId, Hop, Observation, Stage, Step, SubQuestion};
+use smallvec::SmallVec;
+use spechop_types::{BranchId, Hop, LookupId, Observation, Stage, Step, SubQuestion};
 
-use crate::branch::{Branch, Granted, Guessing, Launched, Segment, Target};
-use crate::{Effect, Event, Stop, Width, laws};
-
-/// What one question's window must keep to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Most branches alive at once.
-    pub width: Width,
-    /// Most hops; the step after them must be the final answer. 0 asks nothing at all.
-    pub hops_max: u32,
-    /// Most observations without relevant information in a trajectory; one more, and the next
-    /// step must be the final answer.
-    pub not_found_max: u32,
-}
+use crate::branch::{Base, Branch, Granted, Launched, Segment};
+use crate::extend::Offer;
+use crate::lookup::Lookup;
+use crate::{Effect, Event, Limits, Stop, Width, laws};
 
 /// The window of one question.
 #[derive(Clone, Debug)]
 pub struct Window {
     limits: Limits,
-    /// Head first. Empty once the question has ended.
+    /// Head first, ids growing: a branch comes after the one that it stands on. Empty once the
+    /// question has ended.
     pub(crate) branches: VecDeque<Branch>,
+    /// Ids growing. Those of living branches, and orphans.
+    pub(crate) lookups: VecDeque<Lookup>,
+    /// What branches could be built upon, had the window room.
+    pub(crate) offers: Vec<Offer>,
     pub(crate) committed: Vec<Hop>,
+    /// [`Effect::Verify`] is out for this branch.
+    pub(crate) verifying: Option<BranchId>,
+    /// The head's best guess that was refuted.
+    pub(crate) refuted: Option<Arc<str>>,
     /// Why the answering branch had to answer; set with [`Effect::Answer`].
     pub(crate) stopped: Option<Stop>,
-    next_id: u32,
+    next_branch: u32,
+    pub(crate) next_lookup: u32,
+    /// How many look-ups have become orphans.
+    pub(crate) orphaned: u32,
 }
 
 impl Window {
@@ -38,12 +41,18 @@ impl Window {
         let mut window = Self {
             limits,
             branches: VecDeque::with_capacity(limits.width.get().map_or(8, |k| k.get().min(8))),
+            lookups: VecDeque::new(),
+            offers: Vec::new(),
             committed: Vec::new(),
+            verifying: None,
+            refuted: None,
             stopped: None,
-            next_id: 0,
+            next_branch: 0,
+            next_lookup: 0,
+            orphaned: 0,
         };
         let mut effects = Vec::with_capacity(1);
-        window.push(&mut effects);
+        window.push_head(&mut effects);
         (window, effects)
     }
 
@@ -52,13 +61,15 @@ impl Window {
         let mut effects = Vec::new();
         match event {
             Event::Wrote { branch, step } => self.wrote(branch, step, &mut effects),
+            Event::WriteFailed { branch } => self.write_failed(branch, &mut effects),
             Event::Observed {
-                branch,
+                lookup,
                 observation,
-            } => self.observed(branch, observation, &mut effects),
-            Event::Guessed { branch, guess } => self.guessed(branch, guess, &mut effects),
+            } => self.observed(lookup, observation, &mut effects),
+            Event::CallFailed { lookup } => self.call_failed(lookup, &mut effects),
+            Event::Guessed { lookup, guesses } => self.guessed(lookup, guesses, &mut effects),
             Event::Verified { branch, accepted } => self.verified(branch, accepted, &mut effects),
-            Event::Failed { branch, stage } => self.failed(branch, stage, &mut effects),
+            Event::Expired { lookup } => self.expired(lookup, &mut effects),
             Event::FinishNow => self.finish_now(&mut effects),
         }
         debug_assert_eq!(laws::broken(self), None);
@@ -85,15 +96,14 @@ impl Window {
         self.stopped
     }
 
-    /// The living branches, head first.
+    /// The living branches, head first; a branch comes after the one that it stands on.
     pub fn alive(&self) -> impl Iterator<Item = BranchId> + '_ {
         self.branches.iter().map(|b| b.id)
     }
 
     /// How many unverified branches lie before this one; 0 is the head. `None` for a dead branch.
     pub fn depth(&self, branch: BranchId) -> Option<usize> {
-        // Ids grow along the chain.
-        self.branches.binary_search_by_key(&branch, |b| b.id).ok()
+        Some(self.branch(branch)?.hop - self.committed.len())
     }
 
     /// The branch's prefix as its planner sees it: committed hops, then what was taken for
@@ -102,36 +112,86 @@ impl Window {
         &self,
         branch: BranchId,
     ) -> impl Iterator<Item = (&SubQuestion, &Arc<str>)> + '_ {
-        let depth = self.depth(branch);
-        let committed = if depth.is_some() {
+        let at = self.branch(branch);
+        let committed = if at.is_some() {
             &self.committed[..]
         } else {
             &[]
         };
-        let granted = self.branches.iter().take(depth.unwrap_or(0));
+        // Tail first; most windows are no deeper than this.
+        let granted: SmallVec<[_; 8]> = self.ancestry(at).collect();
         committed
             .iter()
             .map(|hop| (&hop.sub_question, &hop.answer))
-            .chain(granted.filter_map(|b| Some((b.sub_question()?, b.granted.as_ref()?.text()))))
+            .chain(
+                granted
+                    .into_iter()
+                    .rev()
+                    .filter_map(|(parent, granted)| Some((parent.sub_question()?, granted.text()))),
+            )
     }
 
     /// The branch's own sub-question, once it is written.
     pub fn sub_question(&self, branch: BranchId) -> Option<&SubQuestion> {
-        self.branches[self.depth(branch)?].sub_question()
+        self.branch(branch)?.sub_question()
     }
 
-    /// What [`Effect::Verify`] asks to compare: the guess, and the observation.
+    /// The branch's look-up, once it has one.
+    pub fn lookup(&self, branch: BranchId) -> Option<LookupId> {
+        self.branch(branch)?.lookup()
+    }
+
+    /// What a look-up looks up. `None` once it is gone.
+    pub fn asked(&self, lookup: LookupId) -> Option<&SubQuestion> {
+        Some(&self.find(lookup)?.asked)
+    }
+
+    /// The branch that needs a look-up, the one nearest to the head. `None` for an orphan.
+    pub fn asker(&self, lookup: LookupId) -> Option<BranchId> {
+        let users = &self.find(lookup)?.users;
+        users.iter().copied().min_by_key(|user| self.depth(*user))
+    }
+
+    /// What a look-up has found.
+    pub fn observation(&self, lookup: LookupId) -> Option<&Arc<Observation>> {
+        self.find(lookup)?.observation()
+    }
+
+    /// What [`Effect::Verify`] asks to compare: the guess that the branch stands on, and the
+    /// head's observation.
     pub fn comparison(&self, branch: BranchId) -> Option<(&Arc<str>, &Arc<Observation>)> {
-        let branch = &self.branches[self.depth(branch)?];
-        match (&branch.granted, branch.observation()) {
-            (Some(Granted::Guess(guess)), Some(observation)) => Some((guess, observation)),
+        let Base { parent, granted } = self.branch(branch)?.base.as_ref()?;
+        match (granted, self.lookup(*parent)) {
+            (Granted::Guess(guess), Some(lookup)) => Some((guess, self.observation(lookup)?)),
             _ => None,
         }
     }
 
+    pub(crate) fn branch(&self, id: BranchId) -> Option<&Branch> {
+        self.branches.get(self.position(id)?)
+    }
+
+    pub(crate) fn position(&self, id: BranchId) -> Option<usize> {
+        self.branches.binary_search_by_key(&id, |b| b.id).ok()
+    }
+
+    /// What a branch stands on, tail first: each parent, and what its answer is taken to be.
+    pub(crate) fn ancestry<'a>(
+        &'a self,
+        branch: Option<&'a Branch>,
+    ) -> impl Iterator<Item = (&'a Branch, &'a Granted)> {
+        let mut at = branch;
+        std::iter::from_fn(move || {
+            let Base { parent, granted } = at?.base.as_ref()?;
+            at = self.branch(*parent);
+            Some((at?, granted))
+        })
+    }
+
     fn wrote(&mut self, id: BranchId, step: Step, effects: &mut Vec<Effect>) {
-        let Some(at) = self.depth(id) else { return };
-        if !matches!(self.branches[at].segment, Segment::Writing(_)) {
+        let Some(at) = self.position(id) else { return };
+        let branch = &self.branches[at];
+        if !matches!(branch.segment, Segment::Writing(_)) {
             return;
         }
         match step {
@@ -140,110 +200,118 @@ impl Window {
                 self.settle(effects);
             }
             // It was told to answer. Taking the text for an answer would be a lie.
-            Step::Ask(_) if self.branches[at].stop.is_some() => {
-                self.failed(id, Stage::Segment, effects);
-            }
+            Step::Ask(_) if branch.stop.is_some() => self.write_failed(id, effects),
             Step::Ask(again) if self.trajectory(id).any(|(asked, _)| *asked == again) => {
+                if self.is_open(at) {
+                    // No answer will come of it, and no look-up either.
+                    self.branches[at].segment = Segment::Answered(again.text().clone());
+                    return;
+                }
                 let branch = &mut self.branches[at];
                 branch.stop = Some(Stop::Repeated);
-                branch.segment = Segment::Writing(launched_at(at));
+                branch.segment = Segment::Writing(launched(at));
                 effects.push(Effect::Write {
                     branch: id,
                     must_answer: true,
                 });
             }
             Step::Ask(sub_question) => {
-                let branch = &mut self.branches[at];
-                branch.segment = Segment::Asked(sub_question);
-                branch.target = Target::Running(launched_at(at));
-                effects.push(Effect::Call { branch: id });
-                self.extend(effects);
+                let is_open = self.names_what_is_open(at, &sub_question);
+                let lookup = (!is_open).then(|| self.look_up(at, &sub_question, effects));
+                self.branches[at].segment = Segment::Asked {
+                    sub_question,
+                    lookup,
+                };
+                match lookup {
+                    Some(lookup) => self.offer_what_is_known(id, lookup, effects),
+                    None => self.offer_open(at),
+                }
+                self.settle(effects);
             }
         }
     }
 
-    fn observed(&mut self, id: BranchId, observation: Arc<Observation>, effects: &mut Vec<Effect>) {
-        let Some(at) = self.depth(id) else { return };
-        let branch = &mut self.branches[at];
-        if !matches!(branch.target, Target::Running(_)) {
-            return;
-        }
-        branch.target = Target::Observed(observation);
-        // The guess, running or waiting for room, is not needed any more (law 5).
-        if std::mem::replace(&mut branch.guessing, Guessing::Over) == Guessing::Running {
-            effects.push(Effect::DropGuess { branch: id });
-        }
-        self.settle(effects);
-    }
-
-    fn guessed(&mut self, id: BranchId, guess: Option<Arc<str>>, effects: &mut Vec<Effect>) {
-        let Some(at) = self.depth(id) else { return };
-        let branch = &mut self.branches[at];
-        if branch.guessing != Guessing::Running {
-            return;
-        }
-        branch.guessing = guess.map_or(Guessing::Over, Guessing::Ready);
-        self.extend(effects);
-    }
-
-    fn failed(&mut self, id: BranchId, stage: Stage, effects: &mut Vec<Effect>) {
-        let Some(at) = self.depth(id) else { return };
-        let branch = &mut self.branches[at];
-        let launched = match (stage, &branch.segment, &branch.target) {
-            (Stage::Segment, Segment::Writing(launched), _)
-            | (Stage::Target, _, Target::Running(launched)) => *launched,
-            (Stage::Speculation, _, _) => {
-                // A failed guess is no guess (law 6).
-                return self.guessed(id, None, effects);
+    fn write_failed(&mut self, id: BranchId, effects: &mut Vec<Effect>) {
+        let Some(at) = self.position(id) else { return };
+        match self.branches[at].segment {
+            Segment::Writing(Launched::Authoritative) if at == 0 => {
+                self.fail(id, Stage::Segment, effects);
             }
-            _ => return,
+            Segment::Writing(_) => {
+                self.branches[at].segment = Segment::Failed;
+                self.settle(effects);
+            }
+            Segment::Failed | Segment::Asked { .. } | Segment::Answered(_) => {}
+        }
+    }
+
+    /// Adds the first branch of an empty window, which stands on the committed hops.
+    pub(crate) fn push_head(&mut self, effects: &mut Vec<Effect>) {
+        let stop = self.stop_after(None);
+        self.push(None, self.committed.len(), stop, effects);
+    }
+
+    /// Adds a branch that stands on another one.
+    pub(crate) fn push_child(&mut self, base: Base, effects: &mut Vec<Effect>) {
+        let Some(parent) = self.branch(base.parent) else {
+            return;
         };
-        if at == 0 && launched == Launched::Authoritative {
-            return self.fail(id, stage, effects);
+        let hop = parent.hop + 1;
+        let stop = self.stop_after(Some(&base));
+        if stop.is_some() && base.granted.is_open() {
+            // There is nothing left to look up ahead of time.
+            return;
         }
-        match stage {
-            Stage::Segment => branch.segment = Segment::Failed,
-            Stage::Target => branch.target = Target::Failed,
-            Stage::Speculation => {}
-        }
-        self.settle(effects);
+        self.push(Some(base), hop, stop, effects);
     }
 
-    /// Adds a branch behind the tail, whose `granted` must be set by now.
-    pub(crate) fn push(&mut self, effects: &mut Vec<Effect>) {
-        let stop = self.stop_for_next();
-        let id = BranchId(self.next_id);
-        self.next_id += 1;
-        let launched = launched_at(self.branches.len());
-        self.branches.push_back(Branch::new(id, stop, launched));
+    fn push(
+        &mut self,
+        base: Option<Base>,
+        hop: usize,
+        stop: Option<Stop>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let id = BranchId(self.next_branch);
+        self.next_branch += 1;
+        self.branches.push_back(Branch {
+            id,
+            base,
+            hop,
+            stop,
+            segment: Segment::Writing(launched(self.branches.len())),
+        });
         effects.push(Effect::Write {
             branch: id,
             must_answer: stop.is_some(),
         });
     }
 
-    /// Why a branch that stands on the whole present chain would have to answer. Depends on its
-    /// prefix alone, so it is the same for every k (law 8).
-    fn stop_for_next(&self) -> Option<Stop> {
-        let hops = self.committed.len() + self.branches.len();
+    /// Why a branch that stands on this would have to answer. Depends on its prefix alone, so it is
+    /// the same for every k (law 8).
+    fn stop_after(&self, base: Option<&Base>) -> Option<Stop> {
+        let parent = base.and_then(|base| self.branch(base.parent));
+        let hops = parent.map_or(self.committed.len(), |parent| parent.hop + 1);
         if hops >= self.limits.hops_max as usize {
             return Some(Stop::HopBudget);
         }
         // A guess stands for something found: where the observation found nothing, it is rejected.
-        let granted = |b: &&Branch| matches!(b.granted, Some(Granted::Observation(_)));
-        let observed = self
-            .branches
-            .iter()
-            .filter(granted)
-            .filter_map(Branch::observation);
-        let committed = self.committed.iter().map(|hop| &hop.observation);
-        let not_found = committed.chain(observed).filter(|o| !o.found).count();
+        let missed = |granted: &&Granted| matches!(granted, Granted::Observation(o) if !o.found);
+        let before = self.ancestry(parent).map(|(_, granted)| granted);
+        let granted = base.map(|base| &base.granted).into_iter().chain(before);
+        let committed = self.committed.iter().filter(|hop| !hop.observation.found);
+        let not_found = committed.count() + granted.filter(missed).count();
         (not_found > self.limits.not_found_max as usize).then_some(Stop::NotFound)
+    }
+
+    /// Whether the window is the standard agent, which never guesses.
+    pub(crate) fn is_standard(&self) -> bool {
+        self.limits.width == Width::STANDARD
     }
 }
 
-/// What a call launched now would be, `at` branches behind the head.
-pub(crate) fn launched_at(at: usize) -> Launched {
+/// What a call launched now would be, for the branch that stands at this place.
+pub(crate) fn launched(at: usize) -> Launched {
     if at == 0 {
         Launched::Authoritative
     } else {

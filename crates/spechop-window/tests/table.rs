@@ -1,111 +1,11 @@
-//! Every law as a short story: what happens, and what the window then asks for.
-//!
-//! Events: `w0 Q` branch 0 wrote sub-question Q, `a0 X` wrote the answer X, `o0 X` observed X, `o0 -`
-//! observed nothing relevant, `g0 X` guessed X, `g0 -` had no idea, `v0 +` / `v0 -` verdict, `f0 seg`,
-//! `f0 tgt`, `f0 spec` failed, `finish`. Effects print the same way.
+//! Every law of the paper's algorithm as a short story: what happens, and what the window then asks for.
+//! `story/mod.rs` says how to read them.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test's own helpers")]
+mod story;
 
-use spechop_types::{BranchId, Observation, Stage, Step, SubQuestion};
-use spechop_window::{Effect, Event, Limits, Stop, Width, Window};
-
-fn width(k: usize) -> Width {
-    k.try_into().map_or(Width::UNBOUNDED, Width::bounded)
-}
-
-fn limits(k: usize) -> Limits {
-    Limits {
-        width: width(k),
-        hops_max: 5,
-        not_found_max: 1,
-    }
-}
-
-fn event(text: &str) -> Event {
-    let (head, rest) = text.split_once(' ').unwrap_or((text, ""));
-    if head == "finish" {
-        return Event::FinishNow;
-    }
-    let branch = BranchId(head[1..].parse().unwrap());
-    match &head[..1] {
-        "w" => Event::Wrote {
-            branch,
-            step: Step::Ask(SubQuestion::new(rest)),
-        },
-        "a" => Event::Wrote {
-            branch,
-            step: Step::Answer(rest.into()),
-        },
-        "o" => Event::Observed {
-            branch,
-            observation: Observation {
-                answer: rest.into(),
-                found: rest != "-",
-                evidence: Vec::new(),
-            }
-            .into(),
-        },
-        "g" => Event::Guessed {
-            branch,
-            guess: (rest != "-").then(|| rest.into()),
-        },
-        "v" => Event::Verified {
-            branch,
-            accepted: rest == "+",
-        },
-        "f" => Event::Failed {
-            branch,
-            stage: match rest {
-                "seg" => Stage::Segment,
-                "tgt" => Stage::Target,
-                _ => Stage::Speculation,
-            },
-        },
-        other => panic!("no such event: {other}"),
-    }
-}
-
-fn print(effects: &[Effect]) -> String {
-    let one = |effect: &Effect| match effect {
-        Effect::Write {
-            branch,
-            must_answer: false,
-        } => format!("write {}", branch.0),
-        Effect::Write {
-            branch,
-            must_answer: true,
-        } => format!("answer-now {}", branch.0),
-        Effect::Call { branch } => format!("call {}", branch.0),
-        Effect::Guess { branch } => format!("guess {}", branch.0),
-        Effect::DropGuess { branch } => format!("drop-guess {}", branch.0),
-        Effect::Verify { branch } => format!("verify {}", branch.0),
-        Effect::Commit { branch, .. } => format!("commit {}", branch.0),
-        Effect::Promote { branch } => format!("promote {}", branch.0),
-        Effect::Abort { branch } => format!("abort {}", branch.0),
-        Effect::Answer { branch, answer } => format!("answer {} {answer}", branch.0),
-        Effect::Fail { branch, stage } => format!("fail {} {stage}", branch.0),
-    };
-    effects.iter().map(one).collect::<Vec<_>>().join("; ")
-}
-
-/// Plays `story` (events parted by `;`) and compares what its *last* event leads to.
-#[track_caller]
-fn check(limits: Limits, story: &str, expected: &str) -> Window {
-    let (mut window, mut effects) = Window::open(limits);
-    assert_eq!(
-        print(&effects),
-        if limits.hops_max == 0 {
-            "answer-now 0"
-        } else {
-            "write 0"
-        }
-    );
-    for text in story.split(';').map(str::trim).filter(|t| !t.is_empty()) {
-        effects = window.apply(event(text));
-    }
-    assert_eq!(print(&effects), expected, "after: {story}");
-    window
-}
+use spechop_types::BranchId;
+use spechop_window::{Limits, Stop};
+use story::{check, limits};
 
 #[test]
 fn standard_agent_never_speculates() {
@@ -128,7 +28,7 @@ fn tail_is_extended_where_there_is_room() {
     check(limits(2), "w0 A; g0 x; w1 B; g1 y", "");
     check(
         limits(2),
-        "w0 A; g0 x; w1 B; g1 y; o0 x; v0 +",
+        "w0 A; g0 x; w1 B; g1 y; o0 x; v1 +",
         "commit 0; promote 1; write 2",
     );
     check(limits(0), "w0 A; g0 x; w1 B; g1 y; w2 C", "call 2; guess 2");
@@ -136,26 +36,26 @@ fn tail_is_extended_where_there_is_room() {
 
 #[test]
 fn acceptance_promotes_slides_and_extends() {
-    check(limits(2), "w0 A; g0 x; w1 B; o0 x", "verify 0");
+    check(limits(2), "w0 A; g0 x; w1 B; o0 x", "verify 1");
     check(
         limits(2),
-        "w0 A; g0 x; w1 B; o0 x; v0 +",
+        "w0 A; g0 x; w1 B; o0 x; v1 +",
         "commit 0; promote 1",
     );
 }
 
 #[test]
 fn acceptance_while_the_next_segment_is_written_lets_it_go_on() {
-    check(limits(3), "w0 A; g0 x; o0 x; v0 +", "commit 0; promote 1");
-    check(limits(3), "w0 A; g0 x; o0 x; v0 +; w1 B", "call 1; guess 1");
+    check(limits(3), "w0 A; g0 x; o0 x; v1 +", "commit 0; promote 1");
+    check(limits(3), "w0 A; g0 x; o0 x; v1 +; w1 B", "call 1; guess 1");
 }
 
 #[test]
 fn rejection_aborts_every_descendant() {
     let window = check(
         limits(3),
-        "w0 A; g0 x; w1 B; g1 y; w2 C; o0 z; v0 -",
-        "abort 1; abort 2; commit 0; write 3",
+        "w0 A; g0 x; w1 B; g1 y; w2 C; o0 z; v1 -",
+        "abort 1; abort 2; drop 1; drop 2; commit 0; write 3",
     );
     let known: Vec<_> = window
         .trajectory(BranchId(3))
@@ -169,12 +69,12 @@ fn later_observations_wait_for_their_turn() {
     check(limits(3), "w0 A; g0 x; w1 B; g1 y; o1 y", "");
     check(
         limits(3),
-        "w0 A; g0 x; w1 B; g1 y; o1 y; o0 x; v0 +",
-        "commit 0; promote 1; verify 1",
+        "w0 A; g0 x; w1 B; g1 y; o1 y; o0 x; v1 +",
+        "commit 0; promote 1; verify 2",
     );
     check(
         limits(3),
-        "w0 A; g0 x; w1 B; g1 y; w2 C; o1 y; o0 x; v0 +; v1 +",
+        "w0 A; g0 x; w1 B; g1 y; w2 C; o1 y; o0 x; v1 +; v2 +",
         "commit 1; promote 2",
     );
 }
@@ -187,7 +87,7 @@ fn observation_before_guess_drops_the_guess() {
     check(limits(3), "w0 A; g0 x; w1 B; o1 y", "drop-guess 1; write 2");
     check(
         limits(3),
-        "w0 A; g0 x; w1 B; o1 y; w2 C; o0 x; v0 +",
+        "w0 A; g0 x; w1 B; o1 y; w2 C; o0 x; v1 +",
         "commit 0; promote 1; commit 1; promote 2",
     );
 }
@@ -198,14 +98,14 @@ fn observation_in_a_full_window_extends_when_there_is_room() {
     check(limits(2), "w0 A; g0 x; w1 B; g1 z; o1 y", "");
     check(
         limits(2),
-        "w0 A; g0 x; w1 B; o1 y; o0 x; v0 +",
+        "w0 A; g0 x; w1 B; o1 y; o0 x; v1 +",
         "commit 0; promote 1; commit 1; write 2",
     );
 }
 
 #[test]
 fn failed_or_missing_guess_is_no_guess() {
-    check(limits(3), "w0 A; f0 spec", "");
+    check(limits(3), "w0 A; g0 -", "");
     check(limits(3), "w0 A; g0 -", "");
     check(limits(3), "w0 A; g0 -; o0 x", "commit 0; write 1");
 }
@@ -215,26 +115,26 @@ fn speculative_failure_is_tried_again_once_head() {
     check(limits(3), "w0 A; g0 x; f1 seg", "");
     check(
         limits(3),
-        "w0 A; g0 x; f1 seg; o0 x; v0 +",
+        "w0 A; g0 x; f1 seg; o0 x; v1 +",
         "commit 0; promote 1; write 1",
     );
     check(limits(3), "w0 A; g0 x; w1 B; f1 tgt", "");
     check(
         limits(3),
-        "w0 A; g0 x; w1 B; f1 tgt; o0 x; v0 +",
+        "w0 A; g0 x; w1 B; f1 tgt; o0 x; v1 +",
         "commit 0; promote 1; call 1",
     );
     // Launched while speculative, failed after its promotion: one authoritative try.
-    check(limits(3), "w0 A; g0 x; w1 B; o0 x; v0 +; f1 tgt", "call 1");
+    check(limits(3), "w0 A; g0 x; w1 B; o0 x; v1 +; f1 tgt", "call 1");
     check(
         limits(3),
-        "w0 A; g0 x; w1 B; o0 x; v0 +; f1 tgt; f1 tgt",
-        "abort 1; fail 1 target",
+        "w0 A; g0 x; w1 B; o0 x; v1 +; f1 tgt; f1 tgt",
+        "abort 1; drop 1; fail 1 target",
     );
     // A failed branch that is rolled back is never tried again.
     check(
         limits(3),
-        "w0 A; g0 x; f1 seg; o0 z; v0 -",
+        "w0 A; g0 x; f1 seg; o0 z; v1 -",
         "abort 1; commit 0; write 2",
     );
 }
@@ -246,7 +146,7 @@ fn authoritative_failure_ends_the_question() {
     check(
         limits(3),
         "w0 A; g0 x; f0 tgt",
-        "abort 0; abort 1; fail 0 target",
+        "abort 0; abort 1; drop 0; fail 0 target",
     );
 }
 
@@ -255,12 +155,12 @@ fn speculative_answer_leaves_only_when_its_prefix_is_committed() {
     check(limits(3), "w0 A; g0 x; a1 done", "");
     check(
         limits(3),
-        "w0 A; g0 x; a1 done; o0 x; v0 +",
+        "w0 A; g0 x; a1 done; o0 x; v1 +",
         "commit 0; promote 1; answer 1 done",
     );
     check(
         limits(3),
-        "w0 A; g0 x; a1 wrong; o0 z; v0 -",
+        "w0 A; g0 x; a1 wrong; o0 z; v1 -",
         "abort 1; commit 0; write 2",
     );
 }
@@ -268,11 +168,11 @@ fn speculative_answer_leaves_only_when_its_prefix_is_committed() {
 #[test]
 fn late_news_about_dead_branches_is_ignored() {
     for late in [
-        "w1 B", "a1 late", "o1 y", "g1 y", "v1 +", "f1 seg", "f1 tgt", "o0 x", "v0 +",
+        "w1 B", "a1 late", "o1 y", "g1 y", "v2 +", "f1 seg", "f1 tgt", "o0 x", "v1 +",
     ] {
         check(
             limits(3),
-            &format!("w0 A; g0 x; w1 B; o0 z; v0 -; {late}"),
+            &format!("w0 A; g0 x; w1 B; o0 z; v1 -; {late}"),
             "",
         );
     }
@@ -290,7 +190,7 @@ fn hop_budget_makes_the_planner_answer() {
     check(two, "w0 A; g0 x; w1 B; g1 y", "answer-now 2");
     let window = check(
         two,
-        "w0 A; g0 x; w1 B; g1 y; a2 done; o0 x; v0 +; o1 y; v1 +",
+        "w0 A; g0 x; w1 B; g1 y; a2 done; o0 x; v1 +; o1 y; v2 +",
         "commit 1; promote 2; answer 2 done",
     );
     assert_eq!(window.stopped(), Some(Stop::HopBudget));
@@ -344,7 +244,7 @@ fn guess_against_nothing_found_is_rejected_without_asking() {
     check(
         limits(3),
         "w0 A; g0 x; w1 B; o0 -",
-        "abort 1; commit 0; write 2",
+        "abort 1; drop 1; commit 0; write 2",
     );
 }
 
@@ -353,7 +253,7 @@ fn finishing_now_answers_from_what_is_committed() {
     check(
         limits(3),
         "w0 A; g0 x; w1 B; finish",
-        "abort 0; abort 1; answer-now 2",
+        "abort 0; abort 1; drop 0; drop 1; answer-now 2",
     );
     let window = check(
         limits(3),
@@ -371,10 +271,10 @@ fn news_out_of_turn_changes_nothing() {
     for story in [
         "o0 x",
         "g0 x",
-        "v0 +",
+        "v1 +",
         "f0 tgt",
         "w0 A; w0 B",
-        "w0 A; v0 +",
+        "w0 A; v1 +",
         "w7 A",
     ] {
         check(limits(3), story, "");

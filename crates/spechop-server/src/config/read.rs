@@ -156,6 +156,12 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
             0..=1024,
             paper.not_found_max,
         ),
+        salvage: keys.flag("question.salvage").unwrap_or(true),
+        salvage_max: count(keys, "question.salvage_max", 1024, paper.policy.orphans_max),
+        salvage_time: millis(keys, "question.salvage_ms", 1, 10_000),
+        plan_ahead: keys.flag("question.plan_ahead").unwrap_or(false),
+        guesses: count(keys, "question.guesses", 16, 1),
+        guesses_max: count(keys, "question.guesses_max", 16, 4),
         deadline_max: millis(keys, "question.deadline_ms", 1, 300_000),
         budget: Budget {
             time: keys
@@ -184,6 +190,12 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
             questions.hops as usize,
             "question.hop_budget_max",
             questions.hops_max as usize,
+        ),
+        (
+            "question.guesses",
+            questions.guesses.get(),
+            "question.guesses_max",
+            questions.guesses_max.get(),
         ),
         (
             "question.passages",

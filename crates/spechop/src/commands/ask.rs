@@ -40,6 +40,15 @@ pub(crate) struct Args {
     /// Who guesses: hot, llm or none.
     #[arg(long, value_name = "NAME")]
     speculator: Option<String>,
+    /// Keep no look-ups of rolled-back branches for reuse.
+    #[arg(long, conflicts_with = "plan_ahead")]
+    no_salvage: bool,
+    /// Where there is no guess, plan on with the answer left open.
+    #[arg(long)]
+    plan_ahead: bool,
+    /// Most guesses of a hop that branches are built upon.
+    #[arg(long, value_name = "N")]
+    guesses: Option<u32>,
     /// Give up after this many seconds.
     #[arg(long, value_name = "S", value_parser = seconds)]
     deadline: Option<Duration>,
@@ -129,6 +138,9 @@ fn request(args: &Args) -> Request<AskRequest> {
             .and_then(|limit| u64::try_from(limit.as_millis()).ok()),
         budget: None,
         speculator: args.speculator.clone(),
+        salvage: args.no_salvage.then_some(false),
+        plan_ahead: args.plan_ahead.then_some(true),
+        guesses: args.guesses,
     });
     if let Some(limit) = args.deadline {
         // The server ends first and says why; this is for a server that is silent.

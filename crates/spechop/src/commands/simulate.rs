@@ -3,21 +3,24 @@
 use std::fs::File;
 use std::io::{BufReader, IsTerminal, Write};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Serialize, Serializer};
-use spechop_sim::{Draw, Simulator, Trace, read_traces};
-use spechop_window::Width;
+use spechop_sim::{
+    Chances, Draw, InvalidTrace, Rules, Shape, Simulator, Trace, read_shapes, read_traces,
+};
+use spechop_theory::Setting;
+use spechop_window::{Policy, Width};
 
 /// What is written after `spechop simulate`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP)]
+#[command(after_help = HELP, allow_negative_numbers = true)]
 pub(crate) struct Args {
     /// Recorded questions, JSON lines.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["p", "alpha", "beta", "hop_count"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN)]
     hops: Option<PathBuf>,
     /// Drawn questions: share of guesses that are right, 0 to 1.
     #[arg(long, value_name = "P", required_unless_present = "hops")]
@@ -31,9 +34,18 @@ pub(crate) struct Args {
     /// Drawn questions: coefficient of variation of all times.
     #[arg(long, value_name = "V", default_value_t = 0.0)]
     nu: f64,
-    /// Drawn questions: hops of each.
-    #[arg(long, value_name = "N", required_unless_present = "hops")]
+    /// Drawn questions: hops of each, every one depending on all before it.
+    #[arg(long, value_name = "N", required_unless_present_any = ["hops", "shapes"])]
     hop_count: Option<usize>,
+    /// Drawn questions: which hop depends on which, JSON lines.
+    #[arg(long, value_name = "FILE", conflicts_with = "hop_count")]
+    shapes: Option<PathBuf>,
+    /// Drawn questions: share of the hops without a right best guess that have no guess at all.
+    #[arg(long, value_name = "Q", default_value_t = 0.0)]
+    missing: f64,
+    /// Drawn questions: chance of each later guess to be right where those before it are wrong.
+    #[arg(long, value_name = "Q", default_value_t = 0.0)]
+    later: f64,
     /// Drawn questions: how many.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     trials: u64,
@@ -48,6 +60,15 @@ pub(crate) struct Args {
         default_value = "1,2,3,inf"
     )]
     k: Vec<K>,
+    /// Keep no look-ups of rolled-back branches for reuse: the paper's algorithm.
+    #[arg(long, conflicts_with = "plan_ahead")]
+    no_salvage: bool,
+    /// Where there is no guess, plan on with the answer left open.
+    #[arg(long)]
+    plan_ahead: bool,
+    /// Most guesses of a hop that branches are built upon.
+    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
+    guesses: NonZeroUsize,
     /// One JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -59,11 +80,30 @@ relative to k = 1. Calls that were started and then aborted count.
 
 A recorded question is one line, times in milliseconds:
   {\"id\":\"q1\",\"hops\":[{\"segment_ms\":330,\"target_ms\":4150,\"speculation_ms\":180,\"accepted\":true}],\"final_ms\":300}
+A hop may also say that there was no guess (\"guessed\":false), which later guess was right
+(\"right_guess\":2), and which earlier hops its sub-question is made of (\"depends_on\":[1]); where it does
+not, it is made of all of them, and nothing of a rolled-back branch can be salvaged.
+
+The shapes of drawn questions are lines like this, a list for each hop:
+  {\"type\":\"comparison\",\"depends_on\":[[],[]],\"count\":189}
 
 Examples:
   spechop simulate --hops recorded.jsonl --k 1,2,3,inf
   spechop simulate --p 0.68 --alpha 0.19 --beta 0.10 --nu 0.4 --hop-count 5 --trials 100000 --json";
 
+/// What says how questions are drawn. Beside recorded ones it would mean nothing.
+const DRAWN: [&str; 10] = [
+    "p",
+    "alpha",
+    "beta",
+    "nu",
+    "hop_count",
+    "shapes",
+    "missing",
+    "later",
+    "trials",
+    "seed",
+];
 /// Most hops of a drawn question.
 const HOPS_MAX: usize = 10_000;
 /// Questions between two looks at the progress bar.
@@ -92,39 +132,43 @@ struct Row {
     mean_calls_t: f64,
     /// Mean calls to S.
     mean_calls_s: f64,
+    /// Mean look-ups of rolled-back branches that were taken over.
+    mean_salvaged: f64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Sums {
     latency_ms: f64,
     calls: [u64; 3],
+    salvaged: u64,
 }
 
 /// Simulates, and prints what came of it.
 pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
+    let policy = Policy {
+        orphans_max: match args.no_salvage {
+            true => 0,
+            false => Policy::default().orphans_max,
+        },
+        plan_ahead: args.plan_ahead,
+        guesses_max: args.guesses,
+    };
+    let rules: Vec<_> = args.k.iter().map(|k| Rules::new(k.0, policy)).collect();
     let (questions, one, sums) = match &args.hops {
         Some(path) => {
-            let file =
-                File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-            let traces = read_traces(BufReader::new(file))
-                .with_context(|| format!("in {}", path.display()))?;
-            let count = traces.len() as u64;
-            play(&args.k, count, traces.into_iter())
+            let traces = read(path, read_traces)?;
+            play(&rules, traces.len() as u64, traces.into_iter())
         }
         None => {
-            let hop_count = args.hop_count.unwrap_or_default();
-            anyhow::ensure!(
-                hop_count <= HOPS_MAX,
-                "--hop-count must be at most {HOPS_MAX}"
-            );
             anyhow::ensure!(args.trials > 0, "--trials must be at least 1");
-            let [p, alpha, beta] = [args.p, args.alpha, args.beta].map(Option::unwrap_or_default);
-            let draw = Draw::new(p, alpha, beta, args.nu, hop_count).context(
-                "p must lie between 0 and 1, and alpha, beta and nu must be finite and not negative",
-            )?;
-            play(&args.k, args.trials, draw.traces(args.seed, args.trials))
+            let draw = draw(args)?;
+            play(&rules, args.trials, draw.traces(args.seed, args.trials))
         }
     };
+    anyhow::ensure!(
+        one.is_finite() && sums.iter().all(|sums| sums.latency_ms.is_finite()),
+        "the times are too large to add up"
+    );
     let n = questions as f64;
     let row = |(k, sums): (&K, &Sums)| Row {
         k: *k,
@@ -137,51 +181,116 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         mean_calls_m: sums.calls[0] as f64 / n,
         mean_calls_t: sums.calls[1] as f64 / n,
         mean_calls_s: sums.calls[2] as f64 / n,
+        mean_salvaged: sums.salvaged as f64 / n,
     };
     let answer = Answer {
         questions,
         results: args.k.iter().zip(&sums).map(row).collect(),
     };
-    if args.json {
-        serde_json::to_writer(&mut output, &answer)?;
-        writeln!(output)?;
-        return Ok(());
+    print(&answer, args.json, &mut output).context("cannot write the results")
+}
+
+/// Where drawn questions come from.
+fn draw(args: &Args) -> anyhow::Result<Draw> {
+    let [p, alpha, beta] = [args.p, args.alpha, args.beta].map(Option::unwrap_or_default);
+    // It says which of them makes no sense.
+    Setting::new(p, alpha, beta, args.nu)?;
+    for (flag, share) in [("--missing", args.missing), ("--later", args.later)] {
+        let is_share = (0.0..=1.0).contains(&share);
+        anyhow::ensure!(is_share, "{flag} must lie between 0 and 1, not {share}");
     }
-    writeln!(output, "{questions} questions")?;
+    let shapes = match &args.shapes {
+        Some(path) => read(path, read_shapes)?,
+        None => {
+            let hop_count = args.hop_count.unwrap_or_default();
+            anyhow::ensure!(
+                hop_count <= HOPS_MAX,
+                "--hop-count must be at most {HOPS_MAX}"
+            );
+            vec![Shape::chain(hop_count)]
+        }
+    };
+    let chances = Chances {
+        p,
+        alpha,
+        beta,
+        nu: args.nu,
+        missing: args.missing,
+        later: args.later,
+    };
+    Draw::new(chances, &shapes)
+        .context("alpha, beta or nu is too large or too small to draw times from")
+}
+
+/// Reads a whole file, or says which line of it is wrong.
+fn read<T>(
+    path: &Path,
+    lines: impl FnOnce(BufReader<File>) -> Result<T, InvalidTrace>,
+) -> anyhow::Result<T> {
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    lines(BufReader::new(file))
+        .map_err(in_one_line)
+        .with_context(|| format!("in {}", path.display()))
+}
+
+fn print(answer: &Answer, json: bool, mut output: impl Write) -> std::io::Result<()> {
+    if json {
+        serde_json::to_writer(&mut output, answer)?;
+        return writeln!(output);
+    }
+    writeln!(output, "{} questions", answer.questions)?;
     writeln!(
         output,
-        "{:>5} {:>14} {:>8} {:>9} {:>9} {:>9}",
-        "k", "mean latency", "RelLat", "calls M", "calls T", "calls S"
+        "{:>5} {:>14} {:>8} {:>9} {:>9} {:>9} {:>9}",
+        "k", "mean latency", "RelLat", "calls M", "calls T", "calls S", "salvaged"
     )?;
     for row in &answer.results {
         writeln!(
             output,
-            "{:>5} {:>11.1} ms {:>8.4} {:>9.3} {:>9.3} {:>9.3}",
+            "{:>5} {:>11.1} ms {:>8.4} {:>9.3} {:>9.3} {:>9.3} {:>9.3}",
             row.k.0.to_string(),
             row.mean_latency_ms,
             row.rel_lat,
             row.mean_calls_m,
             row.mean_calls_t,
-            row.mean_calls_s
+            row.mean_calls_s,
+            row.mean_salvaged
         )?;
     }
     Ok(())
 }
 
-/// Plays every question at every k; returns their number, the total latency at k = 1, and the sums.
-fn play(ks: &[K], count: u64, traces: impl Iterator<Item = Trace>) -> (u64, f64, Vec<Sums>) {
+/// What is wrong with a file, in one line whatever stands in the file: control characters are escaped.
+/// The parser's `line 1` is the line that is named already.
+fn in_one_line(error: InvalidTrace) -> anyhow::Error {
+    let text = format!("{:#}", anyhow::Error::new(error));
+    let text = text.replace(" at line 1 column ", " at column ");
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    anyhow::Error::msg(line)
+}
+
+/// Plays every question by all rules; returns their number, the total latency at k = 1, and the sums.
+fn play(rules: &[Rules], count: u64, traces: impl Iterator<Item = Trace>) -> (u64, f64, Vec<Sums>) {
     let mut simulator = Simulator::new();
-    let mut sums = vec![Sums::default(); ks.len()];
+    let mut sums = vec![Sums::default(); rules.len()];
     let (mut questions, mut one) = (0, 0.0);
     let bar = progress(count);
     for trace in traces {
-        let standard = simulator.run(&trace, Width::STANDARD);
+        let standard = simulator.run(&trace, Rules::paper(Width::STANDARD));
         one += standard.latency_ms;
-        for (k, sums) in ks.iter().zip(&mut sums) {
-            let outcome = match k.0 {
+        for (rules, sums) in rules.iter().zip(&mut sums) {
+            let outcome = match rules.width {
                 Width::STANDARD => standard,
-                width => simulator.run(&trace, width),
+                _ => simulator.run(&trace, *rules),
             };
+            sums.salvaged += outcome.salvaged;
             sums.latency_ms += outcome.latency_ms;
             let calls = outcome.calls;
             for (sum, calls) in

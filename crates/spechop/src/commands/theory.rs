@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroUsize;
 
+use anyhow::Context;
 use serde::Serialize;
 use spechop_theory::{Setting, k_deterministic, k_epsilon};
 
 /// What is written after `spechop theory`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP)]
+#[command(after_help = HELP, allow_negative_numbers = true)]
 pub(crate) struct Args {
     /// Share of guesses that are right, 0 to 1.
     #[arg(long, value_name = "P")]
@@ -31,6 +32,7 @@ pub(crate) struct Args {
         long,
         value_name = "K,…",
         value_delimiter = ',',
+        value_parser = width,
         default_value = "1,2,3,4,6,8"
     )]
     k: Vec<NonZeroUsize>,
@@ -66,10 +68,13 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         k_epsilon: k_epsilon(setting, args.epsilon)?,
         p_starve: args.k.iter().map(|k| (*k, setting.p_starve(*k))).collect(),
     };
+    print(&answer, args, &mut output).context("cannot write the results")
+}
+
+fn print(answer: &Answer, args: &Args, mut output: impl Write) -> std::io::Result<()> {
     if args.json {
-        serde_json::to_writer(&mut output, &answer)?;
-        writeln!(output)?;
-        return Ok(());
+        serde_json::to_writer(&mut output, answer)?;
+        return writeln!(output);
     }
     writeln!(output, "RelLat*  {:.3}", answer.rel_lat_oracle)?;
     writeln!(output, "k det    {}", answer.k_deterministic)?;
@@ -83,4 +88,8 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         writeln!(output, "{k:>4} {rel_lat:>8.3} {:>9.4}", answer.p_starve[k])?;
     }
     Ok(())
+}
+
+fn width(text: &str) -> Result<NonZeroUsize, &'static str> {
+    text.parse().map_err(|_| "expected a number from 1")
 }

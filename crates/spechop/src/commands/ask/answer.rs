@@ -85,6 +85,11 @@ fn write_hop(out: &mut String, number: u32, hop: &Hop) -> fmt::Result {
         CommitKind::Rejected => format!("guess \"{guess}\" rejected: {rule}"),
         CommitKind::Observed | CommitKind::Unspecified => "waited for".to_owned(),
     };
+    let how = if hop.salvaged {
+        how + "; looked up before"
+    } else {
+        how
+    };
     writeln!(out, "   {}  ({how})", clean(&hop.sub_answer))?;
     let Some(observation) = &hop.observation else {
         return Ok(());
@@ -167,6 +172,7 @@ mod tests {
                 sub_answer: sub_answer.into(),
                 kind: kind.into(),
                 guess: guess.map(Into::into),
+                salvaged: false,
                 verdict: guess.map(|_| Verdict {
                     accepted: kind == CommitKind::Accepted,
                     rule: if kind == CommitKind::Accepted {
@@ -235,6 +241,7 @@ mod tests {
                     wasted: 0,
                     ..Calls::default()
                 }),
+                salvaged: 0,
             }),
             applied: Some(Applied {
                 k: Some(3),
@@ -242,6 +249,7 @@ mod tests {
                 top_passages: 5,
                 verifier: VerifierMode::Rule.into(),
                 speculator: "hot".into(),
+                ..Applied::default()
             }),
             injected_latency: Some(InjectedLatency {
                 mean_ms: 4150.0,

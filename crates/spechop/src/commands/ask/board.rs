@@ -64,6 +64,7 @@ impl Board {
                 row.outcome = clean(&drafted.answer);
             }
             Event::Guessed(guessed) => row.guess = guessed.guess.as_deref().map(clean),
+            Event::Salvaged(_) => row.state = State::Running,
             Event::Observed(observed) => {
                 row.state = State::Observed;
                 row.outcome = observed
@@ -183,7 +184,14 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
             )
         }
         Event::Guessed(guessed) => match &guessed.guess {
-            Some(guess) => format!("~ guess: {}{}", clean(guess), took(guessed.took_ms)),
+            Some(guess) => {
+                let mut guesses = clean(guess);
+                for other in &guessed.others {
+                    guesses.push_str(", or ");
+                    guesses.push_str(&clean(other));
+                }
+                format!("~ guess: {guesses}{}", took(guessed.took_ms))
+            }
             None => format!("~ no idea{}", took(guessed.took_ms)),
         },
         Event::Observed(observed) => {
@@ -211,6 +219,9 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
                 "✓ committed: {}",
                 committed.hop.as_ref().map(settled).unwrap_or_default()
             )
+        }
+        Event::Salvaged(salvaged) => {
+            format!("♻ looked up before{}", took(salvaged.saved_ms))
         }
         Event::Promoted(_) => "↑ needed now".to_owned(),
         Event::RolledBack(_) => "✗ rolled back".to_owned(),
@@ -309,6 +320,7 @@ mod tests {
                 Event::Guessed(Guessed {
                     guess: Some("Andrzej\n\u{1b}[2JWajda".into()),
                     took_ms: 180.0,
+                    others: Vec::new(),
                 }),
             ),
             at(480.0, 2, 2, true, launched(Stage::Segment)),

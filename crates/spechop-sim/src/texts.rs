@@ -1,0 +1,146 @@
+//! What is asked, guessed and found. A trace says which hop depends on which and whether a guess is
+//! right; the texts that say so are made here, for the window compares texts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use spechop_types::{BranchId, Observation, SubQuestion};
+use spechop_window::{OPEN_ANSWER, Window};
+
+use crate::{Hop, Trace};
+
+/// Most sub-questions of wrong branches that are kept from one trace for the next.
+const ASTRAY_MAX: usize = 4096;
+
+/// Everything that is ever asked.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    /// Of each hop, where all that it depends on is right.
+    right: Vec<Asked>,
+    /// Made of a wrong answer, by its words.
+    astray: HashMap<Arc<str>, Asked>,
+    /// Made of all answers before it, some of them wrong; by branch, since no two branches share
+    /// all answers before them.
+    lost: Vec<Asked>,
+}
+
+/// A sub-question, what is found and what is guessed.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) sub_question: SubQuestion,
+    pub(crate) found: Arc<Observation>,
+    wrong: Vec<Arc<str>>,
+}
+
+impl Asked {
+    fn new(text: &str) -> Self {
+        Self {
+            sub_question: SubQuestion::new(text),
+            found: Arc::new(Observation {
+                answer: format!("fact of ({text})").into(),
+                found: true,
+                evidence: Vec::new(),
+            }),
+            wrong: Vec::new(),
+        }
+    }
+
+    /// At most `most` guesses, best first, right as the trace says.
+    pub(crate) fn guesses(&mut self, hop: &Hop, most: usize) -> Vec<Arc<str>> {
+        if !hop.guessed {
+            return Vec::new();
+        }
+        let right = if hop.accepted {
+            Some(1)
+        } else {
+            hop.right_guess
+        };
+        (0..most)
+            .map(|rank| {
+                if right.is_some_and(|right| right as usize == rank + 1) {
+                    return self.found.answer.clone();
+                }
+                while self.wrong.len() <= rank {
+                    let text = self.sub_question.as_str();
+                    let wrong = format!("fiction {} of ({text})", self.wrong.len() + 1);
+                    self.wrong.push(wrong.into());
+                }
+                self.wrong[rank].clone()
+            })
+            .collect()
+    }
+}
+
+impl Texts {
+    /// Makes ready for a trace.
+    pub(crate) fn prepare(&mut self, trace: &Trace) {
+        for hop in self.right.len()..trace.hops.len() {
+            self.right.push(Asked::new(&format!("hop {}", hop + 1)));
+        }
+        if self.astray.len() > ASTRAY_MAX {
+            self.astray.clear();
+        }
+    }
+
+    /// What a branch at this hop asks.
+    pub(crate) fn ask(
+        &mut self,
+        trace: &Trace,
+        hop: usize,
+        window: &Window,
+        branch: BranchId,
+    ) -> SubQuestion {
+        let before = window.trajectory(branch).map(|(_, answer)| answer);
+        let is_right = |at: usize, answer: &Arc<str>| *answer == self.right[at].found.answer;
+        let Some(depends_on) = &trace.hops[hop].depends_on else {
+            let mut answers = before.enumerate();
+            let Some((_, wrong)) = answers.find(|(at, answer)| !is_right(*at, answer)) else {
+                return self.right[hop].sub_question.clone();
+            };
+            let mut answers = std::iter::once(wrong).chain(answers.map(|(_, answer)| answer));
+            if let Some(open) = answers.find(|answer| answer.starts_with(OPEN_ANSWER)) {
+                return SubQuestion::new(&format!("hop {} after {open}", hop + 1));
+            }
+            let branch = branch.0 as usize;
+            while self.lost.len() <= branch {
+                self.lost
+                    .push(Asked::new(&format!("lost {}", self.lost.len())));
+            }
+            return self.lost[branch].sub_question.clone();
+        };
+        let answers: Vec<_> = before.collect();
+        let mut needed = depends_on.iter().map(|hop| *hop as usize - 1);
+        if needed.clone().all(|at| is_right(at, answers[at])) {
+            return self.right[hop].sub_question.clone();
+        }
+        let mut text = format!("hop {} after ", hop + 1);
+        if let Some(first) = needed.next() {
+            text.push_str(answers[first]);
+        }
+        for at in needed {
+            text.push_str(" and ");
+            text.push_str(answers[at]);
+        }
+        self.astray
+            .entry(text.as_str().into())
+            .or_insert_with(|| Asked::new(&text))
+            .sub_question
+            .clone()
+    }
+
+    /// What is known of a sub-question that [`Texts::ask`] made for this hop.
+    pub(crate) fn asked(&mut self, hop: usize, sub_question: &SubQuestion) -> Option<&mut Asked> {
+        let text = sub_question.text();
+        if self
+            .right
+            .get(hop)
+            .is_some_and(|a| Arc::ptr_eq(a.sub_question.text(), text))
+        {
+            return self.right.get_mut(hop);
+        }
+        if let Some(lost) = text.strip_prefix("lost ") {
+            return self.lost.get_mut(lost.parse::<usize>().ok()?);
+        }
+        self.astray.get_mut(text)
+    }
+}

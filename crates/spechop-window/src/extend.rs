@@ -1,0 +1,158 @@
+//! What branches can be built upon, and which of it gets the window's room.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use spechop_types::{BranchId, LookupId, SubQuestion};
+
+use crate::branch::{Base, Granted};
+use crate::lookup::Guessing;
+use crate::window::Window;
+use crate::{Effect, laws};
+
+/// Something that a branch could be built upon.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    pub(crate) base: Base,
+    /// The hop that it would be at, plus the guess's rank: the likelier it is to be needed, the
+    /// smaller. A second guess counts as much as a hop further out.
+    reach: usize,
+    rank: usize,
+}
+
+impl Offer {
+    /// The smallest goes first.
+    fn turn(&self) -> (usize, usize, BranchId) {
+        (self.reach, self.rank, self.base.parent)
+    }
+}
+
+impl Window {
+    /// Gives the room that there is to the nearest offers (law 3).
+    ///
+    /// A guess does not wait for room: a branch that starts the moment a place is free needs it by
+    /// then. That is what the paper's bound on k counts with, (1 + β) / (α + β).
+    pub(crate) fn extend(&mut self, effects: &mut Vec<Effect>) {
+        // A verdict comes at once, and may take with it what would be built upon.
+        if self.verifying.is_some() {
+            return;
+        }
+        while self.limits().width.has_room(self.branches.len()) {
+            let nearest = self.offers.iter().enumerate().min_by_key(|(_, o)| o.turn());
+            let Some((nearest, _)) = nearest else { return };
+            let offer = self.offers.swap_remove(nearest);
+            self.push_child(offer.base, effects);
+        }
+    }
+
+    pub(crate) fn guessed(
+        &mut self,
+        id: LookupId,
+        mut guesses: Vec<Arc<str>>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let most = self.limits().policy.guesses_max.get();
+        let Some(lookup) = self.find_mut(id) else {
+            return;
+        };
+        if lookup.guessing != Guessing::Running {
+            return;
+        }
+        let mut distinct = SmallVec::<[Arc<str>; 1]>::new();
+        guesses.retain(|guess| !guess.trim().is_empty());
+        for guess in guesses {
+            if distinct.len() < most && !distinct.contains(&guess) {
+                distinct.push(guess);
+            }
+        }
+        lookup.guessing = Guessing::Over(distinct);
+        for user in lookup.users.clone() {
+            self.offer_guesses(user);
+        }
+        self.extend(effects);
+    }
+
+    /// Offers what a look-up already holds to a branch that has just asked it.
+    pub(crate) fn offer_what_is_known(
+        &mut self,
+        user: BranchId,
+        lookup: LookupId,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.observation(lookup).is_some() {
+            self.offer_observation(user, effects);
+        } else {
+            self.offer_guesses(user);
+        }
+    }
+
+    /// Offers what the branch's look-up has guessed; where it had no idea, to leave it open.
+    pub(crate) fn offer_guesses(&mut self, user: BranchId) {
+        let Some(at) = self.position(user) else {
+            return;
+        };
+        let guesses = match self.branches[at].lookup().and_then(|id| self.find(id)) {
+            Some(lookup) => match &lookup.guessing {
+                Guessing::Over(guesses) => guesses.clone(),
+                Guessing::Idle | Guessing::Running => return,
+            },
+            None => return,
+        };
+        if guesses.is_empty() {
+            if self.limits().policy.plans_ahead() {
+                self.offer_open(at);
+            }
+            return;
+        }
+        for (rank, guess) in guesses.into_iter().enumerate() {
+            self.offer(at, Granted::Guess(guess), rank);
+        }
+    }
+
+    /// Offers to go on although the branch's answer is not known.
+    pub(crate) fn offer_open(&mut self, at: usize) {
+        let text = open_answer(self.branches[at].hop);
+        self.offer(at, Granted::Open(text.into()), 0);
+    }
+
+    pub(crate) fn offer(&mut self, at: usize, granted: Granted, rank: usize) {
+        let branch = &self.branches[at];
+        self.offers.push(Offer {
+            base: Base {
+                parent: branch.id,
+                granted,
+            },
+            reach: branch.hop + rank,
+            rank,
+        });
+        debug_assert!(laws::offers_are_alive(self));
+    }
+
+    /// Whether any answer that the branch stands on is left open.
+    pub(crate) fn is_open(&self, at: usize) -> bool {
+        self.ancestry(self.branches.get(at))
+            .any(|(_, granted)| granted.is_open())
+    }
+
+    /// Whether the sub-question names an answer that is left open.
+    pub(crate) fn names_what_is_open(&self, at: usize, asked: &SubQuestion) -> bool {
+        self.ancestry(self.branches.get(at))
+            .filter(|(_, granted)| granted.is_open())
+            .any(|(parent, _)| names(asked, parent.hop))
+    }
+}
+
+/// How the answer begins that is left open; the number of its sub-question follows, from 1.
+pub const OPEN_ANSWER: &str = "the answer of sub-question ";
+
+fn open_answer(hop: usize) -> String {
+    format!("{OPEN_ANSWER}{}", hop + 1)
+}
+
+fn names(asked: &SubQuestion, hop: usize) -> bool {
+    let name = format!("sub question {}", hop + 1);
+    asked.key().match_indices(&name).any(|(at, _)| {
+        let rest = &asked.key()[at + name.len()..];
+        !rest.starts_with(|c: char| c.is_ascii_digit())
+    })
+}

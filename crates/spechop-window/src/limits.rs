@@ -1,0 +1,60 @@
+//! What one question's window must keep to, and how far it goes beyond the paper.
+
+use std::num::NonZeroUsize;
+
+use crate::Width;
+
+/// What one question's window must keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most branches alive at once.
+    pub width: Width,
+    /// Most hops; the step after them must be the final answer. 0 asks nothing at all.
+    pub hops_max: u32,
+    /// Most observations without relevant information in a trajectory; one more, and the next
+    /// step must be the final answer.
+    pub not_found_max: u32,
+    /// How far speculation goes.
+    pub policy: Policy,
+}
+
+/// What a window does beyond the paper's algorithm. None of it changes an answer (law 8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Most look-ups of aborted branches that are kept for reuse. 0 switches salvage off.
+    pub orphans_max: usize,
+    /// Where there is no guess, go on with the answer left open, so that later sub-questions which
+    /// do not need it are looked up ahead of time. Without salvage it would be of no use, and is off.
+    pub plan_ahead: bool,
+    /// Most guesses of a hop that branches are built upon. 1 is the paper's algorithm.
+    pub guesses_max: NonZeroUsize,
+}
+
+impl Policy {
+    /// The paper's algorithm and nothing else.
+    pub const PAPER: Self = Self {
+        orphans_max: 0,
+        plan_ahead: false,
+        guesses_max: NonZeroUsize::MIN,
+    };
+
+    /// Whether aborted look-ups are kept for reuse.
+    pub fn salvages(&self) -> bool {
+        self.orphans_max > 0
+    }
+
+    /// Whether hops without a guess are left open and passed over.
+    pub fn plans_ahead(&self) -> bool {
+        self.plan_ahead && self.salvages()
+    }
+}
+
+impl Default for Policy {
+    /// Salvage, of as many look-ups as a wide window has.
+    fn default() -> Self {
+        Self {
+            orphans_max: 8,
+            ..Self::PAPER
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! One look-up: a sub-question's target call and its guess, whoever needs them.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use spechop_types::{BranchId, LookupId, Observation, SubQuestion};
+
+use crate::branch::Launched;
+
+/// The target tool's work.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// Running.
+    Running(Launched),
+    /// Failed while speculative; tried again once its branch is head.
+    Failed,
+    /// Answered; waits for its turn (law 2).
+    Observed(Arc<Observation>),
+}
+
+/// The speculator's work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Guessing {
+    /// Not asked: k = 1, an orphan, or observed.
+    Idle,
+    /// Running.
+    Running,
+    /// Over: the guesses, best first. None where the speculator had no idea.
+    Over(SmallVec<[Arc<str>; 1]>),
+}
+
+/// A look-up. Without users it is an orphan.
+#[derive(Clone, Debug)]
+pub(crate) struct Lookup {
+    pub(crate) id: LookupId,
+    pub(crate) asked: SubQuestion,
+    pub(crate) target: Target,
+    pub(crate) guessing: Guessing,
+    /// The branches that asked it. More than one only where siblings ask the same.
+    pub(crate) users: SmallVec<[BranchId; 2]>,
+    /// Orders the orphans by the moment at which they became one.
+    pub(crate) orphaned: u32,
+}
+
+impl Lookup {
+    pub(crate) fn observation(&self) -> Option<&Arc<Observation>> {
+        match &self.target {
+            Target::Observed(observation) => Some(observation),
+            Target::Running(_) | Target::Failed => None,
+        }
+    }
+
+    pub(crate) fn is_orphan(&self) -> bool {
+        self.users.is_empty()
+    }
+}

@@ -1,0 +1,242 @@
+//! Look-ups: launched once, shared by siblings, kept as orphans, salvaged.
+
+use std::sync::Arc;
+
+use smallvec::smallvec;
+use spechop_types::{BranchId, LookupId, Observation, Stage, SubQuestion};
+
+use crate::Effect;
+use crate::branch::{Branch, Granted, Launched};
+use crate::lookup::{Guessing, Lookup, Target};
+use crate::window::{Window, launched};
+
+impl Window {
+    pub(crate) fn find(&self, id: LookupId) -> Option<&Lookup> {
+        let at = self.lookups.binary_search_by_key(&id, |l| l.id).ok()?;
+        self.lookups.get(at)
+    }
+
+    pub(crate) fn find_mut(&mut self, id: LookupId) -> Option<&mut Lookup> {
+        let at = self.lookups.binary_search_by_key(&id, |l| l.id).ok()?;
+        self.lookups.get_mut(at)
+    }
+
+    /// The look-up of a sub-question: an orphan's or a sibling's that asks the same, or a new one.
+    pub(crate) fn look_up(
+        &mut self,
+        at: usize,
+        asked: &SubQuestion,
+        effects: &mut Vec<Effect>,
+    ) -> LookupId {
+        let branch = self.branches[at].id;
+        let is_standard = self.is_standard();
+        if let Some(same) = self
+            .lookups
+            .iter_mut()
+            .find(|l| l.asked.has_words_of(asked))
+        {
+            let lookup = same.id;
+            if same.is_orphan() {
+                effects.push(Effect::Salvage { branch, lookup });
+            }
+            same.users.push(branch);
+            if same.guessing == Guessing::Idle && same.observation().is_none() && !is_standard {
+                same.guessing = Guessing::Running;
+                effects.push(Effect::Guess { lookup });
+            }
+            return lookup;
+        }
+        let lookup = LookupId(self.next_lookup);
+        self.next_lookup += 1;
+        effects.push(Effect::Call { lookup });
+        if !is_standard {
+            effects.push(Effect::Guess { lookup });
+        }
+        self.lookups.push_back(Lookup {
+            id: lookup,
+            asked: asked.clone(),
+            target: Target::Running(launched(at)),
+            guessing: if is_standard {
+                Guessing::Idle
+            } else {
+                Guessing::Running
+            },
+            users: smallvec![branch],
+            orphaned: 0,
+        });
+        lookup
+    }
+
+    pub(crate) fn observed(
+        &mut self,
+        id: LookupId,
+        observation: Arc<Observation>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(lookup) = self.find_mut(id) else {
+            return;
+        };
+        if !matches!(lookup.target, Target::Running(_)) {
+            return;
+        }
+        lookup.target = Target::Observed(observation);
+        // The guess, running or waiting for room, is not needed any more (law 5).
+        if std::mem::replace(&mut lookup.guessing, Guessing::Idle) == Guessing::Running {
+            effects.push(Effect::DropGuess { lookup: id });
+        }
+        for user in lookup.users.clone() {
+            self.offer_observation(user, effects);
+        }
+        self.settle(effects);
+    }
+
+    /// The branch's answer is observed: nothing is built on guesses of it any more. Where nothing
+    /// was, the next branch can be built on the observation.
+    pub(crate) fn offer_observation(&mut self, user: BranchId, effects: &mut Vec<Effect>) {
+        self.offers.retain(|offer| offer.base.parent != user);
+        self.abort_where(|b| b.is_child_of(user) && b.stands_open(), effects);
+        let Some(at) = self.position(user).filter(|at| *at > 0) else {
+            // The head's hop is committed instead.
+            return;
+        };
+        let observation = self.lookup(user).and_then(|id| self.observation(id));
+        if let Some(observation) = observation.cloned()
+            && self.children(user).next().is_none()
+        {
+            self.offer(at, Granted::Observation(observation), 0);
+        }
+    }
+
+    pub(crate) fn call_failed(&mut self, id: LookupId, effects: &mut Vec<Effect>) {
+        let head = self.branches.front().map(|head| head.id);
+        let Some(lookup) = self.find_mut(id) else {
+            return;
+        };
+        let Target::Running(launched) = lookup.target else {
+            return;
+        };
+        match head.filter(|head| lookup.users.contains(head)) {
+            Some(head) if launched == Launched::Authoritative => {
+                return self.fail(head, Stage::Target, effects);
+            }
+            _ if lookup.is_orphan() => self.drop_lookup(id, effects),
+            _ => lookup.target = Target::Failed,
+        }
+        self.settle(effects);
+    }
+
+    pub(crate) fn expired(&mut self, id: LookupId, effects: &mut Vec<Effect>) {
+        let runs = |l: &Lookup| l.is_orphan() && matches!(l.target, Target::Running(_));
+        if self.find(id).is_some_and(runs) {
+            self.drop_lookup(id, effects);
+        }
+    }
+
+    /// The living branches that stand directly on this one, best guess first.
+    pub(crate) fn children(&self, parent: BranchId) -> impl Iterator<Item = &Branch> {
+        let from = self
+            .position(parent)
+            .map_or(self.branches.len(), |at| at + 1);
+        self.branches
+            .range(from..)
+            .filter(move |b| b.is_child_of(parent))
+    }
+
+    /// Aborts the branches for which `is_root` holds and all that stand on them; their look-ups
+    /// become orphans where nobody else needs them.
+    pub(crate) fn abort_where(
+        &mut self,
+        is_root: impl Fn(&Branch) -> bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut gone: Vec<(BranchId, Option<LookupId>)> = Vec::new();
+        let is_gone = |gone: &[(BranchId, _)], id: BranchId| {
+            gone.binary_search_by_key(&id, |(gone, _)| *gone).is_ok()
+        };
+        self.branches.retain(|b| {
+            let falls = b
+                .base
+                .as_ref()
+                .is_some_and(|base| is_gone(&gone, base.parent));
+            if falls || is_root(b) {
+                gone.push((b.id, b.lookup()));
+                effects.push(Effect::Abort { branch: b.id });
+                return false;
+            }
+            true
+        });
+        if gone.is_empty() {
+            return;
+        }
+        self.offers
+            .retain(|offer| !is_gone(&gone, offer.base.parent));
+        for (branch, lookup) in gone {
+            if let Some(lookup) = lookup {
+                self.release(branch, lookup, effects);
+            }
+        }
+    }
+
+    fn release(&mut self, branch: BranchId, id: LookupId, effects: &mut Vec<Effect>) {
+        let most = self.limits().policy.orphans_max;
+        let orphaned = self.orphaned;
+        let Some(lookup) = self.find_mut(id) else {
+            return;
+        };
+        lookup.users.retain(|user| *user != branch);
+        if !lookup.is_orphan() {
+            return;
+        }
+        if most == 0 || matches!(lookup.target, Target::Failed) {
+            return self.drop_lookup(id, effects);
+        }
+        if lookup.guessing == Guessing::Running {
+            lookup.guessing = Guessing::Idle;
+            effects.push(Effect::DropGuess { lookup: id });
+        }
+        lookup.orphaned = orphaned;
+        if matches!(lookup.target, Target::Running(_)) {
+            effects.push(Effect::Orphan { lookup: id });
+        }
+        self.orphaned += 1;
+        let orphans = || self.lookups.iter().filter(|l| l.is_orphan());
+        if orphans().count() > most
+            && let Some(oldest) = orphans().min_by_key(|l| l.orphaned).map(|l| l.id)
+        {
+            self.drop_lookup(oldest, effects);
+        }
+    }
+
+    fn drop_lookup(&mut self, id: LookupId, effects: &mut Vec<Effect>) {
+        self.forget(id);
+        effects.push(Effect::Drop { lookup: id });
+    }
+
+    pub(crate) fn forget(&mut self, id: LookupId) {
+        if let Ok(at) = self.lookups.binary_search_by_key(&id, |l| l.id) {
+            self.lookups.remove(at);
+        }
+    }
+
+    /// Ends everything: no branch and no look-up is left.
+    pub(crate) fn abort_all(&mut self, effects: &mut Vec<Effect>) {
+        effects.extend(
+            self.branches
+                .drain(..)
+                .map(|b| Effect::Abort { branch: b.id }),
+        );
+        self.drop_all(effects);
+        self.offers.clear();
+        self.verifying = None;
+        self.refuted = None;
+    }
+
+    /// Drops every look-up: what is left of them is of no use any more.
+    pub(crate) fn drop_all(&mut self, effects: &mut Vec<Effect>) {
+        effects.extend(
+            self.lookups
+                .drain(..)
+                .map(|l| Effect::Drop { lookup: l.id }),
+        );
+    }
+}

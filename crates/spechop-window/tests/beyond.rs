@@ -1,0 +1,265 @@
+//! What the window does beyond the paper, as short stories: salvage, plan-ahead, several guesses.
+
+mod story;
+
+use spechop_types::BranchId;
+use spechop_window::{Limits, Policy, Window};
+use story::{check, with};
+
+const SALVAGE: Policy = Policy {
+    orphans_max: 2,
+    ..Policy::PAPER
+};
+const PLAN_AHEAD: Policy = Policy {
+    plan_ahead: true,
+    ..SALVAGE
+};
+
+fn two_guesses(k: usize) -> Limits {
+    let policy = Policy {
+        guesses_max: 2.try_into().unwrap_or(std::num::NonZeroUsize::MIN),
+        ..SALVAGE
+    };
+    with(k, policy)
+}
+
+#[track_caller]
+fn salvage(story: &str, expected: &str) -> Window {
+    check(with(3, SALVAGE), story, expected)
+}
+
+#[track_caller]
+fn plan_ahead(story: &str, expected: &str) -> Window {
+    check(with(4, PLAN_AHEAD), story, expected)
+}
+
+fn known(window: &Window, branch: u32) -> Vec<(String, String)> {
+    let text = |(q, a): (&spechop_types::SubQuestion, &std::sync::Arc<str>)| {
+        (q.as_str().to_owned(), a.to_string())
+    };
+    window.trajectory(BranchId(branch)).map(text).collect()
+}
+
+#[test]
+fn look_ups_of_aborted_branches_live_on() {
+    salvage(
+        "w0 A; g0 x; w1 B; o0 z; v1 -",
+        "abort 1; drop-guess 1; orphan 1; commit 0; write 2",
+    );
+    // A finished one needs no more time; a failed one is of no use.
+    salvage(
+        "w0 A; g0 x; w1 B; g1 -; o1 y; o0 z; v1 -",
+        "abort 1; abort 2; commit 0; write 3",
+    );
+    salvage(
+        "w0 A; g0 x; w1 B; g1 -; f1 tgt; o0 z; v1 -",
+        "abort 1; drop 1; commit 0; write 2",
+    );
+}
+
+#[test]
+fn the_verified_path_takes_what_it_asks_again() {
+    // Still running: no second call. The guess is asked for again.
+    let before = "w0 A; g0 x; w1 B; o0 z; v1 -";
+    salvage(&format!("{before}; w2 B"), "salvage 2 from 1; guess 1");
+    salvage(
+        &format!("{before}; w2 B; o1 y"),
+        "drop-guess 1; commit 2; write 3",
+    );
+    // White space is no difference; a letter is, since retrieval sees it.
+    salvage(&format!("{before}; w2  B "), "salvage 2 from 1; guess 1");
+    salvage(&format!("{before}; w2 b"), "call 2; guess 2");
+    // Finished in the meantime, or before: committed at once.
+    salvage(&format!("{before}; o1 y"), "");
+    salvage(
+        &format!("{before}; o1 y; w2 B"),
+        "salvage 2 from 1; commit 2; write 3",
+    );
+    // Failed in the meantime: forgotten.
+    salvage(&format!("{before}; f1 tgt"), "drop 1");
+    salvage(&format!("{before}; f1 tgt; w2 B"), "call 2; guess 2");
+    // A guess that was had already is not asked for again.
+    salvage(
+        "w0 A; g0 x; w1 B; g1 y; o0 z; v1 -; w3 B",
+        "salvage 3 from 1; write 4",
+    );
+    // Failing after it was taken, it is tried again as authoritative, once.
+    salvage(&format!("{before}; w2 B; f1 tgt"), "call 1");
+    salvage(
+        &format!("{before}; w2 B; f1 tgt; f1 tgt"),
+        "abort 2; drop 1; fail 2 target",
+    );
+}
+
+#[test]
+fn a_speculative_branch_salvages_too() {
+    let before = "w0 A; g0 x; w1 B; g1 y; w2 C; g2 -; o0 z; v1 -; w3 D; g3 v; w4 C";
+    salvage(before, "salvage 4 from 2");
+    salvage(&format!("{before}; o2 c"), "write 5");
+}
+
+#[test]
+fn orphans_are_bounded_in_number_and_time() {
+    // The oldest goes first.
+    let two = "w0 A; g0 x; w1 B; g1 y; w2 C; g2 -; o0 z; v1 -";
+    salvage(
+        two,
+        "abort 1; abort 2; orphan 1; orphan 2; commit 0; write 3",
+    );
+    salvage(
+        &format!("{two}; w3 D; g3 v; w4 E; g4 -; o3 d; v4 -"),
+        "abort 4; orphan 4; drop 1; commit 3; write 5",
+    );
+    salvage(&format!("{two}; x1"), "drop 1");
+    salvage(&format!("{two}; x1; w3 B"), "call 3; guess 3");
+    // Its time being over is no news once it is taken, finished or gone.
+    salvage(&format!("{two}; w3 B; x1"), "");
+    salvage(&format!("{two}; o1 b; x1"), "");
+    salvage(&format!("{two}; x0; x9"), "");
+    salvage(&format!("{two}; a3 done"), "drop 1; drop 2; answer 3 done");
+    salvage(
+        &format!("{two}; finish"),
+        "abort 3; drop 1; drop 2; answer-now 4",
+    );
+}
+
+#[test]
+fn without_a_guess_the_answer_is_left_open() {
+    check(with(4, SALVAGE), "w0 A; g0 -", "");
+    let window = plan_ahead("w0 A; g0 -", "write 1");
+    assert_eq!(
+        known(&window, 1),
+        [("A".into(), "the answer of sub-question 1".into())]
+    );
+    // It goes on from what does not name the open answer, and looks it up.
+    plan_ahead("w0 A; g0 -; w1 B", "call 1; guess 1");
+    // What does name it cannot be looked up; planning goes on.
+    let before = "w0 A; g0 -; w1 Where was the answer of sub-question 1 born?";
+    let window = plan_ahead(before, "write 2");
+    assert_eq!(window.lookup(BranchId(1)), None);
+    plan_ahead(&format!("{before}; w2 C"), "call 1; guess 1");
+    plan_ahead(&format!("{before}; w2 Why sub-question 2?"), "write 3");
+    plan_ahead(
+        &format!("{before}; w2 Who is sub-question 12?"),
+        "call 1; guess 1",
+    );
+    // An answer that stands on nothing never leaves.
+    plan_ahead("w0 A; g0 -; a1 done", "");
+    plan_ahead("w0 A; g0 -; w1 a!", "");
+}
+
+#[test]
+fn what_was_planned_ahead_is_salvaged() {
+    let before = "w0 A; g0 -; w1 Where is the answer of sub-question 1?; w2 C; g1 -; o0 x";
+    plan_ahead(
+        before,
+        "abort 1; abort 2; abort 3; orphan 1; commit 0; write 4",
+    );
+    plan_ahead(
+        &format!("{before}; w4 Where is x?; g2 p; w5 C"),
+        "salvage 5 from 1; write 6",
+    );
+    // Behind a guess, an observation takes the place of what was left open.
+    plan_ahead(
+        "w0 A; g0 x; w1 B; g1 -; w2 C; g2 -; o1 y",
+        "abort 2; abort 3; orphan 2; write 4",
+    );
+}
+
+#[test]
+fn no_room_and_no_hop_is_left_for_planning_ahead() {
+    check(with(1, PLAN_AHEAD), "w0 A", "call 0");
+    check(with(2, PLAN_AHEAD), "w0 A; g0 x; w1 B; g1 -", "");
+    let last = Limits {
+        hops_max: 1,
+        ..with(4, PLAN_AHEAD)
+    };
+    check(last, "w0 A; g0 -", "");
+    let useless = Policy {
+        orphans_max: 0,
+        ..PLAN_AHEAD
+    };
+    check(with(4, useless), "w0 A; g0 -", "");
+}
+
+#[test]
+fn siblings_stand_on_ranked_guesses() {
+    check(two_guesses(4), "w0 A; g0 x|y|z", "write 1; write 2");
+    check(two_guesses(4), "w0 A; g0 x|x| ", "write 1");
+    let window = check(
+        two_guesses(4),
+        "w0 A; g0 x|y; w1 B; w2 C",
+        "call 2; guess 2",
+    );
+    assert_eq!(known(&window, 1), [("A".into(), "x".into())]);
+    assert_eq!(known(&window, 2), [("A".into(), "y".into())]);
+    assert_eq!(window.depth(BranchId(2)), Some(1));
+    // They share the window's room: nearest first, a lower rank counting as a hop further out.
+    check(two_guesses(2), "w0 A; g0 x|y", "write 1");
+    check(
+        two_guesses(3),
+        "w0 A; g0 x|y; w1 B; g1 p|q; w2 C; g2 r; o0 x; v1 +",
+        "abort 2; orphan 2; commit 0; promote 1; write 3; write 4",
+    );
+}
+
+#[test]
+fn at_most_one_sibling_survives() {
+    let before = "w0 A; g0 x|y; w1 B; w2 C; o0 y";
+    check(two_guesses(4), before, "verify 1");
+    check(
+        two_guesses(4),
+        &format!("{before}; v1 -"),
+        "abort 1; drop-guess 1; orphan 1; verify 2",
+    );
+    let window = check(
+        two_guesses(4),
+        &format!("{before}; v1 -; v2 +"),
+        "commit 0; promote 2",
+    );
+    assert_eq!(window.committed()[0].guess.as_deref(), Some("y"));
+    let window = check(
+        two_guesses(4),
+        &format!("{before}; v1 -; v2 -"),
+        "abort 2; drop-guess 2; orphan 2; commit 0; write 3",
+    );
+    assert_eq!(window.committed()[0].guess.as_deref(), Some("x"));
+    check(
+        two_guesses(4),
+        "w0 A; g0 x|y; w1 B; w2 C; o0 -",
+        "abort 1; abort 2; drop-guess 1; orphan 1; drop-guess 2; orphan 2; commit 0; write 3",
+    );
+    // A guess that found no room is not compared.
+    check(
+        two_guesses(2),
+        "w0 A; g0 x|y; o0 y; v1 -",
+        "abort 1; commit 0; write 2",
+    );
+}
+
+#[test]
+fn siblings_that_ask_the_same_share_one_look_up() {
+    let before = "w0 A; g0 x|y; w1 B; w2 B";
+    check(two_guesses(5), before, "");
+    check(
+        two_guesses(5),
+        &format!("{before}; g1 p"),
+        "write 3; write 4",
+    );
+    check(
+        two_guesses(5),
+        &format!("{before}; o1 b"),
+        "drop-guess 1; write 3; write 4",
+    );
+    // The survivor keeps it.
+    check(
+        two_guesses(5),
+        &format!("{before}; o0 y; v1 -; v2 +"),
+        "commit 0; promote 2",
+    );
+    check(
+        two_guesses(5),
+        &format!("{before}; o0 y; v1 -; v2 +; o1 b"),
+        "drop-guess 1; commit 2; write 3",
+    );
+}

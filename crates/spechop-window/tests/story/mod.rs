@@ -1,0 +1,126 @@
+//! How stories are told: what happens, and what the window then asks for.
+//!
+//! Events about branches: `w0 Q` branch 0 wrote sub-question Q, `a0 X` wrote the answer X, `f0 seg` its
+//! segment failed, `v1 +` / `v1 -` what branch 1 stands on is right / wrong. Events about look-ups:
+//! `o0 X` look-up 0 observed X, `o0 -` observed nothing relevant, `g0 X|Y` guessed X, or else Y,
+//! `g0 -` had no idea, `f0 tgt` failed, `x0` is expired. And `finish`. Effects print the same way.
+
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of several tests"
+)]
+
+use spechop_types::{BranchId, LookupId, Observation, Step, SubQuestion};
+use spechop_window::{Effect, Event, Limits, Policy, Width, Window};
+
+pub(crate) fn width(k: usize) -> Width {
+    k.try_into().map_or(Width::UNBOUNDED, Width::bounded)
+}
+
+/// The paper's algorithm.
+pub(crate) fn limits(k: usize) -> Limits {
+    Limits {
+        width: width(k),
+        hops_max: 5,
+        not_found_max: 1,
+        policy: Policy::PAPER,
+    }
+}
+
+pub(crate) fn with(k: usize, policy: Policy) -> Limits {
+    Limits {
+        policy,
+        ..limits(k)
+    }
+}
+
+fn event(text: &str) -> Event {
+    let (head, rest) = text.split_once(' ').unwrap_or((text, ""));
+    if head == "finish" {
+        return Event::FinishNow;
+    }
+    let id = head[1..].parse().unwrap();
+    let (branch, lookup) = (BranchId(id), LookupId(id));
+    match (&head[..1], rest) {
+        ("w", _) => Event::Wrote {
+            branch,
+            step: Step::Ask(SubQuestion::new(rest)),
+        },
+        ("a", _) => Event::Wrote {
+            branch,
+            step: Step::Answer(rest.into()),
+        },
+        ("o", _) => Event::Observed {
+            lookup,
+            observation: Observation {
+                answer: rest.into(),
+                found: rest != "-",
+                evidence: Vec::new(),
+            }
+            .into(),
+        },
+        ("g", _) => Event::Guessed {
+            lookup,
+            guesses: rest
+                .split('|')
+                .filter(|g| *g != "-")
+                .map(Into::into)
+                .collect(),
+        },
+        ("v", _) => Event::Verified {
+            branch,
+            accepted: rest == "+",
+        },
+        ("f", "seg") => Event::WriteFailed { branch },
+        ("f", "tgt") => Event::CallFailed { lookup },
+        ("x", _) => Event::Expired { lookup },
+        (other, _) => panic!("no such event: {other}"),
+    }
+}
+
+fn print(effects: &[Effect]) -> String {
+    let one = |effect: &Effect| match effect {
+        Effect::Write {
+            branch,
+            must_answer: false,
+        } => format!("write {}", branch.0),
+        Effect::Write {
+            branch,
+            must_answer: true,
+        } => format!("answer-now {}", branch.0),
+        Effect::Call { lookup } => format!("call {}", lookup.0),
+        Effect::Guess { lookup } => format!("guess {}", lookup.0),
+        Effect::DropGuess { lookup } => format!("drop-guess {}", lookup.0),
+        Effect::Verify { branch } => format!("verify {}", branch.0),
+        Effect::Commit { branch, .. } => format!("commit {}", branch.0),
+        Effect::Promote { branch } => format!("promote {}", branch.0),
+        Effect::Abort { branch } => format!("abort {}", branch.0),
+        Effect::Orphan { lookup } => format!("orphan {}", lookup.0),
+        Effect::Salvage { branch, lookup } => format!("salvage {} from {}", branch.0, lookup.0),
+        Effect::Drop { lookup } => format!("drop {}", lookup.0),
+        Effect::Answer { branch, answer } => format!("answer {} {answer}", branch.0),
+        Effect::Fail { branch, stage } => format!("fail {} {stage}", branch.0),
+    };
+    effects.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// Plays `story` (events parted by `;`) and compares what its *last* event leads to.
+#[track_caller]
+pub(crate) fn check(limits: Limits, story: &str, expected: &str) -> Window {
+    let (mut window, mut effects) = Window::open(limits);
+    assert_eq!(
+        print(&effects),
+        if limits.hops_max == 0 {
+            "answer-now 0"
+        } else {
+            "write 0"
+        }
+    );
+    for text in story.split(';').map(str::trim).filter(|t| !t.is_empty()) {
+        effects = window.apply(event(text));
+    }
+    assert_eq!(print(&effects), expected, "after: {story}");
+    window
+}

@@ -1,0 +1,436 @@
+//! A world whose every answer is a function of its seed and what was asked; the slow, obvious agent
+//! in it; and a window driven through it with an arbitrary choice of which call ends next.
+
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of several tests"
+)]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use spechop_types::{BranchId, LookupId, Observation, Step, SubQuestion};
+use spechop_window::{Effect, Event, Limits, Policy, Stop, Width, Window, laws};
+
+/// What is so, and how often things go wrong (out of 8).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    /// How often the best guess is right.
+    pub(crate) right: u64,
+    /// How often there is no guess.
+    pub(crate) clueless: u64,
+    /// How often a call fails that was launched ahead of time.
+    pub(crate) failing: u64,
+    /// How often a look-up finds nothing.
+    pub(crate) missing: u64,
+}
+
+pub(crate) type Known = Vec<(String, String)>;
+
+impl World {
+    pub(crate) fn draw(&self, what: &impl Hash) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.seed, what).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    pub(crate) fn step(&self, known: &Known, must_answer: bool) -> Step {
+        let draw = self.draw(&("step", known));
+        if must_answer || draw % 14 < known.len() as u64 {
+            return Step::Answer(format!("answer {draw}").into());
+        }
+        // Few sub-questions, so that some are asked twice and many again, some of them in other words.
+        // A third of them depend on the last answer alone, so that rolled-back work is of use.
+        let last = match draw / 14 % 3 {
+            0 => known
+                .last()
+                .map_or("nothing", |(_, answer)| answer.as_str()),
+            _ => "nothing",
+        };
+        let open = known
+            .iter()
+            .any(|(_, answer)| answer.starts_with("the answer of"));
+        let draw = self.draw(&("ask", known.len(), last));
+        let ask = if draw.is_multiple_of(5) {
+            "Question"
+        } else {
+            "question"
+        };
+        Step::Ask(SubQuestion::new(&match last {
+            "nothing" if open && draw.is_multiple_of(3) => {
+                format!("why the answer of sub-question {}", known.len())
+            }
+            last if last.starts_with("the answer of") => format!("{ask} on {last}"),
+            _ => format!("{ask} {}", draw / 5 % 23),
+        }))
+    }
+
+    pub(crate) fn observation(&self, asked: &str) -> Observation {
+        let draw = self.draw(&("observation", asked));
+        Observation {
+            answer: format!("fact {}", draw % 5).into(),
+            found: draw / 8 % 8 >= self.missing,
+            evidence: Vec::new(),
+        }
+    }
+
+    /// Up to three, some of them the same.
+    pub(crate) fn guesses(&self, asked: &str) -> Vec<Arc<str>> {
+        let draw = self.draw(&("guess", asked));
+        if draw % 8 < self.clueless {
+            return Vec::new();
+        }
+        let mut guesses: Vec<Arc<str>> = (0..draw / 8 % 3)
+            .map(|rank| format!("fact {}", self.draw(&("guess", asked, rank)) % 5).into())
+            .collect();
+        if draw / 64 % 8 < self.right {
+            guesses.insert(0, self.observation(asked).answer);
+        }
+        guesses
+    }
+}
+
+/// What a question ends with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) hops: Known,
+    pub(crate) answer: Arc<str>,
+    pub(crate) stopped: Option<Stop>,
+}
+
+/// The slow, obvious agent: one step after the other.
+pub(crate) fn oracle(world: World, limits: Limits) -> Outcome {
+    let mut hops = Known::new();
+    let mut not_found = 0;
+    loop {
+        let mut stopped = if hops.len() >= limits.hops_max as usize {
+            Some(Stop::HopBudget)
+        } else if not_found > limits.not_found_max {
+            Some(Stop::NotFound)
+        } else {
+            None
+        };
+        let mut step = world.step(&hops, stopped.is_some());
+        if let Step::Ask(again) = &step
+            && hops
+                .iter()
+                .any(|(asked, _)| SubQuestion::new(asked) == *again)
+        {
+            stopped = Some(Stop::Repeated);
+            step = world.step(&hops, true);
+        }
+        match step {
+            Step::Answer(answer) => {
+                return Outcome {
+                    hops,
+                    answer,
+                    stopped,
+                };
+            }
+            Step::Ask(sub_question) => {
+                let observation = world.observation(sub_question.as_str());
+                not_found += u32::from(!observation.found);
+                hops.push((sub_question.as_str().into(), observation.answer.to_string()));
+            }
+        }
+    }
+}
+
+/// A call that is running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    Segment(BranchId),
+    Target(LookupId),
+    Speculation(LookupId),
+    /// Not a call, but the time that an orphan has left.
+    Expiry(LookupId),
+}
+
+/// How a running call was launched.
+#[derive(Clone, Copy, Debug)]
+struct Launch {
+    must_answer: bool,
+    authoritative: bool,
+}
+
+/// How often things happened: a test that never sees a salvage proves nothing about it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) events: u64,
+    pub(crate) rolled_back: u64,
+    pub(crate) salvaged: u64,
+    pub(crate) expired: u64,
+    pub(crate) left_open: u64,
+    pub(crate) second_guesses: u64,
+    pub(crate) failures: u64,
+}
+
+impl Seen {
+    pub(crate) fn add(&mut self, other: Self) {
+        let Self {
+            events,
+            rolled_back,
+            salvaged,
+            expired,
+            left_open,
+            second_guesses,
+            failures,
+        } = other;
+        self.events += events;
+        self.rolled_back += rolled_back;
+        self.salvaged += salvaged;
+        self.expired += expired;
+        self.left_open += left_open;
+        self.second_guesses += second_guesses;
+        self.failures += failures;
+    }
+}
+
+/// A window under way.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    pub(crate) world: World,
+    pub(crate) limits: Limits,
+    pub(crate) seen: Seen,
+    window: Window,
+    running: BTreeMap<Work, Launch>,
+    commits: usize,
+    pub(crate) outcome: Option<Outcome>,
+}
+
+impl Schedule {
+    pub(crate) fn new(world: World, limits: Limits) -> Self {
+        let (window, effects) = Window::open(limits);
+        let mut schedule = Self {
+            world,
+            limits,
+            seen: Seen::default(),
+            window,
+            running: BTreeMap::new(),
+            commits: 0,
+            outcome: None,
+        };
+        schedule.carry_out(effects);
+        schedule
+    }
+
+    /// Ends the call that `choice` picks. Nothing happens once the question has ended.
+    pub(crate) fn step(&mut self, choice: impl FnOnce(usize) -> usize) {
+        if self.outcome.is_some() {
+            return;
+        }
+        assert!(!self.running.is_empty(), "SPEC-9: nothing is running");
+        let at = choice(self.running.len());
+        let (&work, &launch) = self.running.iter().nth(at).unwrap();
+        self.running.remove(&work);
+        let event = self.event(work, launch);
+        self.apply(event);
+    }
+
+    pub(crate) fn finish_now(&mut self) {
+        if self.outcome.is_none() {
+            self.apply(Event::FinishNow);
+        }
+    }
+
+    fn apply(&mut self, event: Event) {
+        self.seen.events += 1;
+        let effects = self.window.apply(event);
+        self.carry_out(effects);
+        assert_eq!(laws::broken(&self.window), None);
+    }
+
+    fn event(&mut self, work: Work, launch: Launch) -> Event {
+        let asked = |id| self.window.asked(id).unwrap().as_str();
+        let attempt = self.seen.events;
+        let fails = !launch.authoritative
+            && self.world.draw(&("failure", work_id(work), attempt)) % 8 < self.world.failing;
+        self.seen.failures += u64::from(fails);
+        match work {
+            Work::Segment(branch) if fails => Event::WriteFailed { branch },
+            Work::Target(lookup) if fails => Event::CallFailed { lookup },
+            Work::Segment(branch) => {
+                let known: Known = self
+                    .window
+                    .trajectory(branch)
+                    .map(|(asked, answer)| (asked.as_str().into(), answer.to_string()))
+                    .collect();
+                let open = known
+                    .iter()
+                    .any(|(_, answer)| answer.starts_with("the answer of"));
+                self.seen.left_open += u64::from(open);
+                let step = self.world.step(&known, launch.must_answer);
+                Event::Wrote { branch, step }
+            }
+            Work::Target(lookup) => Event::Observed {
+                lookup,
+                observation: self.world.observation(asked(lookup)).into(),
+            },
+            Work::Speculation(lookup) => Event::Guessed {
+                lookup,
+                guesses: self.world.guesses(asked(lookup)),
+            },
+            Work::Expiry(lookup) => Event::Expired { lookup },
+        }
+    }
+
+    fn start(&mut self, work: Work, must_answer: bool, authoritative: bool) {
+        let launch = Launch {
+            must_answer,
+            authoritative,
+        };
+        assert!(
+            self.running.insert(work, launch).is_none(),
+            "launched twice: {work:?}"
+        );
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        let mut pending = VecDeque::from(effects);
+        while let Some(effect) = pending.pop_front() {
+            match effect {
+                Effect::Write {
+                    branch,
+                    must_answer,
+                } => {
+                    let head = self.window.depth(branch) == Some(0);
+                    self.start(Work::Segment(branch), must_answer, head);
+                }
+                Effect::Call { lookup } => {
+                    let asker = self.window.asker(lookup).unwrap();
+                    let head = self.window.depth(asker) == Some(0);
+                    self.start(Work::Target(lookup), false, head);
+                }
+                Effect::Guess { lookup } => {
+                    assert!(self.limits.width != Width::STANDARD);
+                    self.start(Work::Speculation(lookup), false, false);
+                }
+                Effect::DropGuess { lookup } => {
+                    assert!(self.running.remove(&Work::Speculation(lookup)).is_some());
+                }
+                Effect::Verify { branch } => {
+                    let (guess, observation) = self.window.comparison(branch).unwrap();
+                    let accepted = *guess == observation.answer;
+                    assert!(pending.is_empty(), "the verdict comes before anything else");
+                    let verified = Event::Verified { branch, accepted };
+                    pending.extend(self.window.apply(verified));
+                }
+                Effect::Commit { branch, lookup, at } => {
+                    assert_eq!(at, self.commits, "SPEC-4: hops are committed in order");
+                    self.commits += 1;
+                    let own = [
+                        Work::Segment(branch),
+                        Work::Target(lookup),
+                        Work::Speculation(lookup),
+                    ];
+                    assert!(
+                        own.iter().all(|work| !self.running.contains_key(work)),
+                        "committed with work left"
+                    );
+                    self.running.remove(&Work::Expiry(lookup));
+                    let hop = &self.window.committed()[at];
+                    self.seen.second_guesses += u64::from(
+                        hop.guess.as_ref() == Some(&hop.answer)
+                            && self.second(hop.sub_question.as_str()) == Some(&hop.answer).cloned(),
+                    );
+                }
+                Effect::Promote { .. } => {}
+                Effect::Abort { branch } => {
+                    self.seen.rolled_back += 1;
+                    self.running.remove(&Work::Segment(branch));
+                }
+                Effect::Orphan { lookup } => {
+                    assert!(self.running.contains_key(&Work::Target(lookup)));
+                    self.running.remove(&Work::Expiry(lookup));
+                    self.start(Work::Expiry(lookup), false, true);
+                }
+                Effect::Salvage { lookup, .. } => {
+                    assert!(self.limits.policy.salvages());
+                    self.seen.salvaged += 1;
+                    self.running.remove(&Work::Expiry(lookup));
+                }
+                Effect::Drop { lookup } => {
+                    let works = [
+                        Work::Target(lookup),
+                        Work::Speculation(lookup),
+                        Work::Expiry(lookup),
+                    ];
+                    let called = self.running.contains_key(&Work::Target(lookup));
+                    let timed = self.running.contains_key(&Work::Expiry(lookup));
+                    self.seen.expired += u64::from(called && !timed);
+                    for work in works {
+                        self.running.remove(&work);
+                    }
+                }
+                Effect::Answer { answer, .. } => {
+                    assert!(self.running.is_empty(), "SPEC-9: work is left");
+                    assert!(pending.is_empty());
+                    let hop = |hop: &spechop_types::Hop| {
+                        (hop.sub_question.as_str().into(), hop.answer.to_string())
+                    };
+                    self.outcome = Some(Outcome {
+                        hops: self.window.committed().iter().map(hop).collect(),
+                        answer,
+                        stopped: self.window.stopped(),
+                    });
+                }
+                Effect::Fail { .. } => panic!("no authoritative call failed"),
+            }
+        }
+    }
+
+    fn second(&self, asked: &str) -> Option<Arc<str>> {
+        let mut guesses = self.world.guesses(asked);
+        guesses.dedup();
+        guesses.into_iter().nth(1)
+    }
+}
+
+fn work_id(work: Work) -> (u8, u32) {
+    match work {
+        Work::Segment(branch) => (0, branch.0),
+        Work::Target(lookup) => (1, lookup.0),
+        Work::Speculation(lookup) => (2, lookup.0),
+        Work::Expiry(lookup) => (3, lookup.0),
+    }
+}
+
+/// A world and limits from plain numbers: every value is valid, and every kind of window common.
+pub(crate) fn draw(numbers: [u64; 10]) -> (World, Limits) {
+    let [
+        seed,
+        right,
+        clueless,
+        failing,
+        missing,
+        k,
+        hops_max,
+        not_found_max,
+        orphans_max,
+        policy,
+    ] = numbers;
+    let world = World {
+        seed,
+        right: right % 9,
+        clueless: clueless % 6,
+        failing: failing % 4,
+        missing: missing % 3,
+    };
+    let small = |n: u64, most: u64| usize::try_from(n % most).unwrap();
+    let limits = Limits {
+        width: NonZeroUsize::new(small(k, 9)).map_or(Width::UNBOUNDED, Width::bounded),
+        hops_max: u32::try_from(hops_max % 8).unwrap(),
+        not_found_max: u32::try_from(not_found_max % 3).unwrap(),
+        policy: Policy {
+            orphans_max: small(orphans_max, 5),
+            plan_ahead: policy % 2 == 1,
+            guesses_max: NonZeroUsize::new(1 + small(policy / 2, 3)).unwrap(),
+        },
+    };
+    (world, limits)
+}
