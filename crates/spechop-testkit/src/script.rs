@@ -43,6 +43,9 @@ pub struct Script {
     pub final_segment: Duration,
     /// How often a stage of a hop (from 0) fails before it works.
     pub failures: BTreeMap<(usize, Stage), u32>,
+    /// How many turns of the executor a retrieval takes beside its time: what comes at once comes
+    /// first, without any clock.
+    pub target_turns: u32,
 }
 
 impl Script {
@@ -252,6 +255,9 @@ impl Retriever for ScriptedPorts {
     ) -> Result<Vec<Passage>, PortError> {
         if let Some((i, hop, _)) = self.find(query) {
             self.play(i, Stage::Target, hop.target * 3 / 4).await?;
+        }
+        for _ in 0..self.script.target_turns {
+            tokio::task::yield_now().await;
         }
         let passage = |rank: usize| Passage {
             id: format!("p{rank}-{query}").into(),
