@@ -79,7 +79,7 @@ pub enum InvalidTrace {
     },
     /// A number makes no sense.
     #[error(
-        "line {line}: {what} is {value}; it must be a time in milliseconds, from 0 to {MS_MAX}"
+        "line {line}: {what} is {value:?}; it must be a time in milliseconds, from 0 to {MS_MAX}"
     )]
     Time {
         /// Counted from 1.
@@ -125,7 +125,7 @@ pub enum InvalidTrace {
         id: String,
     },
     /// There is no trace at all.
-    #[error("there is not a single trace")]
+    #[error("there is not a single record")]
     Empty,
 }
 

@@ -190,17 +190,17 @@ fn long_questions_tend_to_the_closed_form() {
 fn bad_lines_are_named() {
     let good = r#"{"id":"a","hops":[{"segment_ms":1,"target_ms":2,"speculation_ms":3,"accepted":true}],"final_ms":1}"#;
     let bad = [
-        ("", "there is not a single trace"),
-        ("\n \n", "there is not a single trace"),
+        ("", "there is not a single record"),
+        ("\n \n", "there is not a single record"),
         ("{", "line 1 is no trace"),
         (r#"{"id":"a","hops":[]}"#, "line 1 is no trace"),
         (
             r#"{"id":"a","hops":[],"final_ms":-1}"#,
-            "line 1: final_ms is -1; it must be",
+            "line 1: final_ms is -1.0; it must be",
         ),
         (
             r#"{"id":"a","hops":[],"final_ms":1e12}"#,
-            "line 1: final_ms is 1000000000000; it",
+            "line 1: final_ms is 1000000000000.0; it",
         ),
         (
             r#"{"id":"a","hops":[],"final_ms":NaN}"#,
@@ -208,7 +208,7 @@ fn bad_lines_are_named() {
         ),
         (
             &good.replace(":2,", ":-2,"),
-            "line 1: hops[0].target_ms is -2; it must be",
+            "line 1: hops[0].target_ms is -2.0; it must be",
         ),
         (
             &format!("{good}\n{good}"),

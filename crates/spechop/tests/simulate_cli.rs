@@ -1,69 +1,15 @@
-//! `spechop simulate` and `spechop theory` as scripts see them: stdout, stderr, exit code.
+//! `spechop simulate` as scripts see it: stdout, stderr, exit code.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod shell;
 
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
+use shell::{miswritten, object, printed, refused, run, spechop};
 use tempfile::TempDir;
-
-fn spechop(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spechop"));
-    command.env_clear().stdin(Stdio::null()).args(args);
-    command
-}
-
-/// Exit code, stdout, stderr.
-fn run(args: &[&str]) -> (i32, String, String) {
-    let output = spechop(args).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    let code = output.status.code().unwrap();
-    (code, text(output.stdout), text(output.stderr))
-}
-
-/// What is printed where all is well.
-#[track_caller]
-fn printed(args: &[&str]) -> String {
-    let (code, stdout, stderr) = run(args);
-    assert_eq!((code, &*stderr), (0, ""), "{args:?}");
-    stdout
-}
-
-/// The one JSON object of one line.
-#[track_caller]
-fn object(args: &[&str]) -> Value {
-    let stdout = printed(&[args, &["--json"]].concat());
-    assert_eq!(stdout.trim_end_matches('\n').lines().count(), 1, "{stdout}");
-    serde_json::from_str(&stdout).unwrap()
-}
-
-/// Refused by the command: exit code 1, one clear line, nothing printed.
-#[track_caller]
-fn refused(args: &[&str], words: &str) {
-    let (code, stdout, stderr) = run(args);
-    assert_eq!((code, &*stdout), (1, ""), "{args:?}: {stderr}");
-    assert!(
-        stderr.starts_with("spechop: ") && stderr.contains(words),
-        "{args:?}: {stderr:?} does not say {words:?}"
-    );
-    assert!(
-        stderr.ends_with('\n') && stderr.lines().count() == 1,
-        "{args:?}: {stderr:?}"
-    );
-}
-
-/// Refused by the parser of the command line: exit code 2, its first line says why, nothing printed.
-#[track_caller]
-fn miswritten(args: &[&str], words: &str) {
-    let (code, stdout, stderr) = run(args);
-    assert_eq!((code, &*stdout), (2, ""), "{args:?}: {stderr}");
-    let first = stderr.lines().next().unwrap();
-    assert!(
-        first.starts_with("error: ") && first.contains(words),
-        "{args:?}: {first:?} does not say {words:?}"
-    );
-}
 
 /// A file of recorded questions.
 struct Recorded(TempDir);
@@ -150,7 +96,7 @@ fn recorded_questions_by_hand() {
     let row = |k: Value, latency: f64, relative: f64, [m, t, s]: [f64; 3]| {
         json!({
             "k": k, "mean_latency_ms": latency, "rel_lat": relative,
-            "mean_calls_m": m, "mean_calls_t": t, "mean_calls_s": s,
+            "mean_calls_m": m, "mean_calls_t": t, "mean_calls_s": s, "mean_salvaged": 0.0,
         })
     };
     assert_eq!(
@@ -164,12 +110,92 @@ fn recorded_questions_by_hand() {
     assert_eq!(
         printed(&args),
         "2 questions
-    k   mean latency   RelLat   calls M   calls T   calls S
-    1      2500.0 ms   1.0000     3.000     2.000     0.000
-    2      1750.0 ms   0.7000     3.500     2.500     2.500
-  inf      1425.0 ms   0.5700     4.000     2.500     2.500
+    k   mean latency   RelLat   calls M   calls T   calls S  salvaged
+    1      2500.0 ms   1.0000     3.000     2.000     0.000     0.000
+    2      1750.0 ms   0.7000     3.500     2.500     2.500     0.000
+  inf      1425.0 ms   0.5700     4.000     2.500     2.500     0.000
 "
     );
+}
+
+/// Two hops that do not need each other, both guessed wrong: salvage has the second look-up, begun at
+/// 250, answer at 1,250 what is asked again at 1,200. Without it the question takes as long as at k = 1.
+#[test]
+fn salvage_is_a_switch() {
+    let hop = r#"{"segment_ms":100,"target_ms":1000,"speculation_ms":50,"accepted":false,"depends_on":[]}"#;
+    let file = Recorded::new(format!(
+        r#"{{"id":"q","hops":[{hop},{hop}],"final_ms":100}}"#
+    ));
+    let path = file.path();
+    let args = ["simulate", "--hops", path.to_str().unwrap(), "--k", "inf"];
+    for (flags, latency, salvaged) in [(&[][..], 1350.0, 1.0), (&["--no-salvage"], 2300.0, 0.0)] {
+        let row = &object(&[&args[..], flags].concat())["results"][0];
+        assert_eq!(row["mean_latency_ms"], latency);
+        assert_eq!(row["mean_salvaged"], salvaged);
+    }
+    miswritten(
+        &[&args[..], &["--no-salvage", "--plan-ahead"]].concat(),
+        "cannot be used with",
+    );
+}
+
+#[test]
+fn shapes_say_what_depends_on_what() {
+    let numbers = ["--p", "0", "--alpha", "0.05", "--beta", "0.1", "--k", "inf"];
+    let relative = |shape: &str| {
+        let file = Recorded::new(shape);
+        let path = file.path();
+        let args = [
+            &["simulate", "--shapes", path.to_str().unwrap()][..],
+            &numbers,
+        ]
+        .concat();
+        object(&args)["results"][0]["rel_lat"].as_f64().unwrap()
+    };
+    // The look-ups of a comparison overlap although no guess is right; those of a chain cannot.
+    let chain = relative(r#"{"depends_on":[[],[1]],"count":1}"#);
+    assert!((chain - 1.0).abs() < 1e-9, "{chain}");
+    // (0.1 + 1 + 0.05 + 0.1 + 0.1) / 2.3, as in `salvage_is_a_switch`.
+    let comparison = relative(r#"{"type":"comparison","depends_on":[[],[]],"count":1}"#);
+    assert!((comparison - 1.35 / 2.3).abs() < 1e-9, "{comparison}");
+    for bad in [
+        "",
+        "x",
+        r#"{"depends_on":[[1]],"count":1}"#,
+        r#"{"depends_on":[[],[2]],"count":1}"#,
+        r#"{"depends_on":[[],[0]],"count":1}"#,
+        r#"{"depends_on":[[]],"count":0}"#,
+        r#"{"depends_on":[[]],"count":-1}"#,
+        r#"{"depends_on":[[]]}"#,
+    ] {
+        let file = Recorded::new(bad);
+        let path = file.path();
+        let args = [
+            &["simulate", "--shapes", path.to_str().unwrap()][..],
+            &numbers,
+        ]
+        .concat();
+        let words = if bad.is_empty() {
+            "not a single record"
+        } else {
+            "line 1"
+        };
+        refused(&args, words);
+    }
+    for flag in ["--missing", "--later"] {
+        let setting = [
+            "simulate",
+            "--hop-count",
+            "2",
+            "--p",
+            "0.5",
+            "--alpha",
+            "0.05",
+            "--beta",
+            "0.1",
+        ];
+        refused(&[&setting[..], &[flag, "1.5"]].concat(), flag);
+    }
 }
 
 #[test]
@@ -324,8 +350,8 @@ fn a_bad_line_is_named_with_its_reason() {
 
 #[test]
 fn a_file_that_is_none_is_refused() {
-    Recorded::new("").is_refused("not a single trace");
-    Recorded::new("\n \r\n\t\n\n").is_refused("not a single trace");
+    Recorded::new("").is_refused("not a single record");
+    Recorded::new("\n \r\n\t\n\n").is_refused("not a single record");
     let latin1 = [GOOD.as_bytes(), b"\n\n{\"id\":\"Halc\xf3n\"}\n"].concat();
     Recorded::new(latin1).is_refused("line 3 cannot be read: stream did not contain valid UTF-8");
     Recorded::new(b"\x1f\x8b\x08\x00\xff\xfe").is_refused("line 1 cannot be read");
@@ -490,72 +516,6 @@ fn a_closed_pipe_is_an_error_and_no_panic() {
             );
         }
     }
-}
-
-/// The paper's figures (table 1, and k for 5 % starvation at ν = 0.4), as `--json` tells them.
-#[test]
-fn theory_knows_the_paper() {
-    for (p, alpha, beta, printed) in [
-        ("0.68", "0.19", "0.10", "0.50"),
-        ("0.28", "0.03", "0.10", "0.75"),
-        ("0.41", "0.05", "0.11", "0.65"),
-        ("0.27", "0.30", "0.74", "0.89"),
-    ] {
-        let answer = object(&["theory", "--p", p, "--alpha", alpha, "--beta", beta]);
-        let oracle = answer["rel_lat_oracle"].as_f64().unwrap();
-        assert_eq!(format!("{oracle:.2}"), printed, "p {p}");
-    }
-    // ⌈1.15 / 0.35⌉ and ⌈1.75 / 1.05⌉.
-    for (alpha, beta, deterministic, epsilon) in [("0.2", "0.15", 4, 6), ("0.3", "0.75", 2, 3)] {
-        let setting = ["theory", "--p", "0.5", "--alpha", alpha, "--beta", beta];
-        let more = ["--nu", "0.4", "--epsilon", "0.05", "--k", "2,3,5,6"];
-        let answer = object(&[&setting[..], &more].concat());
-        assert_eq!(answer["k_deterministic"], deterministic);
-        assert_eq!(answer["k_epsilon"], epsilon);
-        let waits = |k: i32| answer["p_starve"][k.to_string()].as_f64().unwrap();
-        assert!(
-            waits(epsilon) <= 0.05 && waits(epsilon - 1) > 0.05,
-            "{answer}"
-        );
-    }
-}
-
-#[test]
-fn theory_has_two_forms() {
-    // All guesses right: k hops at a time, until the oracle, 1 − 0.8 / 1.15, is reached at k = 4. Times
-    // that do not vary never wait from there on, and always before.
-    let setting = ["theory", "--p", "1", "--alpha", "0.2", "--beta", "0.15"];
-    let args = [&setting[..], &["--nu", "0", "--k", "1,2,3,4"]].concat();
-    let answer = object(&args);
-    let keys: Vec<&String> = answer.as_object().unwrap().keys().collect();
-    let expected = [
-        "k_deterministic",
-        "k_epsilon",
-        "p_starve",
-        "rel_lat_k",
-        "rel_lat_oracle",
-    ];
-    assert_eq!(keys, expected);
-    let oracle = answer["rel_lat_oracle"].as_f64().unwrap();
-    assert!((oracle - 0.35 / 1.15).abs() < 1e-12, "{oracle}");
-    assert_eq!([&answer["k_deterministic"], &answer["k_epsilon"]], [4, 4]);
-    let rel_lat_k = json!({"1": 1.0, "2": 0.5, "3": 1.0 / 3.0, "4": oracle});
-    assert_eq!(answer["rel_lat_k"], rel_lat_k);
-    let p_starve = json!({"1": 1.0, "2": 1.0, "3": 1.0, "4": 0.0});
-    assert_eq!(answer["p_starve"], p_starve);
-    assert_eq!(
-        printed(&args),
-        "RelLat*  0.304
-k det    4
-k eps    4  (epsilon 0.05)
-
-   k   RelLat  P(waits)
-   1    1.000    1.0000
-   2    0.500    1.0000
-   3    0.333    1.0000
-   4    0.304    0.0000
-"
-    );
 }
 
 #[test]

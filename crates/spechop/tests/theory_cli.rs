@@ -1,0 +1,73 @@
+//! `spechop theory` as scripts see it: stdout, stderr, exit code.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod shell;
+
+use serde_json::json;
+use shell::{object, printed};
+
+/// The paper's figures (table 1, and k for 5 % starvation at ν = 0.4), as `--json` tells them.
+#[test]
+fn theory_knows_the_paper() {
+    for (p, alpha, beta, printed) in [
+        ("0.68", "0.19", "0.10", "0.50"),
+        ("0.28", "0.03", "0.10", "0.75"),
+        ("0.41", "0.05", "0.11", "0.65"),
+        ("0.27", "0.30", "0.74", "0.89"),
+    ] {
+        let answer = object(&["theory", "--p", p, "--alpha", alpha, "--beta", beta]);
+        let oracle = answer["rel_lat_oracle"].as_f64().unwrap();
+        assert_eq!(format!("{oracle:.2}"), printed, "p {p}");
+    }
+    // ⌈1.15 / 0.35⌉ and ⌈1.75 / 1.05⌉.
+    for (alpha, beta, deterministic, epsilon) in [("0.2", "0.15", 4, 6), ("0.3", "0.75", 2, 3)] {
+        let setting = ["theory", "--p", "0.5", "--alpha", alpha, "--beta", beta];
+        let more = ["--nu", "0.4", "--epsilon", "0.05", "--k", "2,3,5,6"];
+        let answer = object(&[&setting[..], &more].concat());
+        assert_eq!(answer["k_deterministic"], deterministic);
+        assert_eq!(answer["k_epsilon"], epsilon);
+        let waits = |k: i32| answer["p_starve"][k.to_string()].as_f64().unwrap();
+        assert!(
+            waits(epsilon) <= 0.05 && waits(epsilon - 1) > 0.05,
+            "{answer}"
+        );
+    }
+}
+
+#[test]
+fn theory_has_two_forms() {
+    // All guesses right: k hops at a time, until the oracle, 1 − 0.8 / 1.15, is reached at k = 4. Times
+    // that do not vary never wait from there on, and always before.
+    let setting = ["theory", "--p", "1", "--alpha", "0.2", "--beta", "0.15"];
+    let args = [&setting[..], &["--nu", "0", "--k", "1,2,3,4"]].concat();
+    let answer = object(&args);
+    let keys: Vec<&String> = answer.as_object().unwrap().keys().collect();
+    let expected = [
+        "k_deterministic",
+        "k_epsilon",
+        "p_starve",
+        "rel_lat_k",
+        "rel_lat_oracle",
+    ];
+    assert_eq!(keys, expected);
+    let oracle = answer["rel_lat_oracle"].as_f64().unwrap();
+    assert!((oracle - 0.35 / 1.15).abs() < 1e-12, "{oracle}");
+    assert_eq!([&answer["k_deterministic"], &answer["k_epsilon"]], [4, 4]);
+    let rel_lat_k = json!({"1": 1.0, "2": 0.5, "3": 1.0 / 3.0, "4": oracle});
+    assert_eq!(answer["rel_lat_k"], rel_lat_k);
+    let p_starve = json!({"1": 1.0, "2": 1.0, "3": 1.0, "4": 0.0});
+    assert_eq!(answer["p_starve"], p_starve);
+    assert_eq!(
+        printed(&args),
+        "RelLat*  0.304
+k det    4
+k eps    4  (epsilon 0.05)
+
+   k   RelLat  P(waits)
+   1    1.000    1.0000
+   2    0.500    1.0000
+   3    0.333    1.0000
+   4    0.304    0.0000
+"
+    );
+}
