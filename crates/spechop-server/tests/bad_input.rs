@@ -98,6 +98,31 @@ async fn every_wrong_field_is_named() {
         ),
         (
             AskRequest {
+                guesses: Some(0),
+                ..question()
+            },
+            &["guesses"],
+            "from 1 to 4, not 0",
+        ),
+        (
+            AskRequest {
+                guesses: Some(5),
+                ..question()
+            },
+            &["guesses"],
+            "from 1 to 4, not 5",
+        ),
+        (
+            AskRequest {
+                salvage: Some(false),
+                plan_ahead: Some(true),
+                ..question()
+            },
+            &["plan_ahead"],
+            "needs salvage",
+        ),
+        (
+            AskRequest {
                 verifier: 77,
                 ..question()
             },

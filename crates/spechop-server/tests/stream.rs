@@ -26,6 +26,46 @@ async fn events(server: &Server, request: AskRequest) -> Vec<AskEvent> {
     events
 }
 
+/// The third hop needs neither before it; the first guess is wrong.
+fn independent() -> Script {
+    let mut script = Script::steady(&[false, true, true], 2, 80, 4);
+    script.hops[2].depends_on = Some(Vec::new());
+    script
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn salvage_is_told_counted_and_can_be_switched_off() {
+    let server = Server::start(independent()).await;
+    for (salvage, taken) in [(None, 1), (Some(true), 1), (Some(false), 0)] {
+        let request = AskRequest {
+            k: Some(4),
+            salvage,
+            ..question()
+        };
+        let events = events(&server, request).await;
+        let salvaged: Vec<_> = events
+            .iter()
+            .filter_map(|event| match &event.event {
+                Some(Event::Salvaged(salvaged)) => Some((event.hop, salvaged.saved_ms)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(salvaged.len(), taken, "{salvaged:?}");
+        assert!(
+            salvaged
+                .iter()
+                .all(|(hop, saved_ms)| *hop == 3 && *saved_ms > 0.0)
+        );
+        let Some(Event::Answer(answer)) = &events[events.len() - 1].event else {
+            panic!("no answer")
+        };
+        let hops: Vec<_> = answer.hops.iter().map(|hop| hop.salvaged).collect();
+        assert_eq!(hops, [false, false, taken == 1]);
+        assert_eq!(answer.usage.as_ref().unwrap().salvaged as usize, taken);
+        assert_eq!(answer.applied.as_ref().unwrap().salvage, taken == 1);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_numbered_ordered_and_end_with_the_answer() {
     let server = Server::start(Script::steady(&[true, false, true], 2, 40, 4)).await;
