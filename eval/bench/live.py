@@ -4,7 +4,7 @@
     python3 eval/bench/live.py --spechop target/release/spechop --questions 12 --k 1,4 \
         --latency-mean-ms 4150 --latency-sigma-ms 1680 --out eval/runs/NAME
 
-Starts `spechop serve --config deploy/demo.toml` (exact verifier), asks questions of
+Starts `spechop serve --config deploy/demo.toml` (exact verifier; --config takes another), asks questions of
 eval/datasets/2wikimultihopqa/questions.jsonl.gz through `spechop ask --json`, and writes to --out:
 manifest.json (the circumstances), rows.jsonl (every answer with its timings and calls) and summary.md.
 An injected latency is drawn from a seed and the sub-question, so a look-up costs the same at every k; it is
@@ -12,6 +12,7 @@ labelled in every row. Standard library only.
 """
 
 import argparse
+import collections
 import gzip
 import json
 import os
@@ -44,7 +45,7 @@ def main():
     server, address = start(args, out)
     try:
         # Fixed prompts are processed once, before anything is measured.
-        ask(args.spechop, address, {"_id": "warm-up", "question": WARM_UP, "type": "", "answer": ""}, max(args.k))
+        ask(args.spechop, address, {"_id": "warm-up", "question": WARM_UP, "type": "", "answer": "", "supporting_facts": []}, max(args.k))
         for turn in range(len(args.k)):
             # Every question once a turn, the k's taken by turns: all the others lie between two askings of one
             # question, so the model's cache of recent prompts helps no k.
@@ -64,7 +65,7 @@ def main():
         "command": " ".join(["python3 eval/bench/live.py", *sys.argv[1:]]),
         "commit": text("git", "rev-parse", "HEAD"),
         "changed_files": bool(text("git", "status", "--porcelain", "--untracked-files=no")),
-        "config": (ROOT / "deploy/demo.toml").read_text(),
+        "config": Path(args.config).read_text(),
         "seed": args.seed,
         "questions": [record["_id"] for record in records],
         "injected_latency_ms": {"mean": args.latency_mean_ms, "sigma": args.latency_sigma_ms},
@@ -80,6 +81,7 @@ def main():
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spechop", required=True, help="the binary")
+    parser.add_argument("--config", default=str(ROOT / "deploy/demo.toml"))
     parser.add_argument("--questions", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--k", default="1,4", type=lambda s: [int(k) for k in s.split(",")])
@@ -98,7 +100,7 @@ def start(args, out):
         env["SPECHOP_TARGET_INJECTED_LATENCY_MEAN_MS"] = str(args.latency_mean_ms)
         env["SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS"] = str(args.latency_sigma_ms)
         env["SPECHOP_TARGET_INJECTED_LATENCY_SEED"] = str(args.seed)
-    command = [args.spechop, "serve", "--config", str(ROOT / "deploy/demo.toml")]
+    command = [args.spechop, "serve", "--config", args.config]
     log = open(out / "server.log", "w", encoding="utf-8")
     server = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     host, port = address.split(":")
@@ -127,7 +129,10 @@ def ask(spechop, address, record, k):
         "type": record["type"],
         "k": k,
         "answer": answer["answer"],
+        "gold": record["answer"],
         "exact_match": normalise(answer["answer"]) == normalise(record["answer"]),
+        "f1": f1(answer["answer"], record["answer"]),
+        "gold_titles_found": found(answer["hops"], record),
         "elapsed_ms": answer["elapsed_ms"],
         "trajectory": [[hop["sub_question"], hop["sub_answer"]] for hop in answer["hops"]],
         "kinds": [hop["kind"].removeprefix("COMMIT_KIND_").lower() for hop in answer["hops"]],
@@ -162,8 +167,40 @@ def summarise(args, rows, manifest):
             f"| {k} | {mean:.2f} | {statistics.median(row['elapsed_ms'] for row in here) / 1000:.2f} "
             f"| {mean * 1000 / statistics.mean(row['elapsed_ms'] for row in first):.3f} | {same}/{len(here)} "
             f"| {kinds.count('accepted')}/{judged} | {calls[0]} | {calls[1]} | {sum(row['exact_match'] for row in here)}/{len(here)} |")
+    lines += [
+        "",
+        f"Quality at k = {args.k[0]} (SQuAD normalisation; recall: share of the gold pages among the passages read):",
+        "",
+        "| type | questions | exact match | F1 | recall of gold pages | hops | mean s |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for kind in ["all", *sorted({row["type"] for row in first})]:
+        here = [row for row in first if kind in ("all", row["type"])]
+        mean = lambda value: statistics.mean(map(value, here))
+        lines.append(
+            f"| {kind} | {len(here)} | {100 * mean(lambda row: row['exact_match']):.1f} | {100 * mean(lambda row: row['f1']):.1f} "
+            f"| {mean(lambda row: row['gold_titles_found']):.2f} | {mean(lambda row: len(row['trajectory'])):.2f} "
+            f"| {mean(lambda row: row['elapsed_ms']) / 1000:.2f} |")
     lines += ["", f"Again: `{manifest['command']}`", ""]
     return "\n".join(lines)
+
+
+def f1(answer, gold):
+    """SQuAD's: the harmonic mean of precision and recall over words; yes and no only count whole."""
+    said, wanted = normalise(answer).split(), normalise(gold).split()
+    if said == wanted:
+        return 1.0
+    if {"yes", "no"} & {*said[:1], *wanted[:1]}:
+        return 0.0
+    shared = sum((collections.Counter(said) & collections.Counter(wanted)).values())
+    return 2 * shared / (len(said) + len(wanted)) if shared else 0.0
+
+
+def found(hops, record):
+    """The share of the question's gold pages that were among the passages read."""
+    gold = {title for title, _ in record["supporting_facts"]}
+    read = {passage["title"] for hop in hops for passage in hop["observation"]["evidence"]}
+    return len(gold & read) / len(gold) if gold else 1.0
 
 
 def normalise(answer):

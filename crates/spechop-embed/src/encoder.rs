@@ -9,11 +9,13 @@ use sha2::{Digest, Sha256};
 use spechop_ports::{Call, Encoder, PortError};
 use tokio::sync::oneshot;
 
+use crate::encoding::{Counts, Encoding};
 use crate::model::Model;
-use crate::queue::{PassageJob, QueryJob, Queue};
-use crate::text::TextCutter;
+use crate::queue::PassageJob;
+use crate::text::{TextCutter, off_the_runtime};
+use crate::waiting::Job;
 use crate::worker::Workers;
-use crate::{Counts, OpenError, Recipe};
+use crate::{OpenError, Recipe};
 
 /// How an encoder uses the machine. Nothing here changes a vector.
 #[derive(Clone, Debug)]
@@ -70,7 +72,7 @@ pub struct OnnxEncoder {
     recipe: Recipe,
     texts: Arc<TextCutter>,
     queue_max: usize,
-    workers: Workers,
+    workers: Workers<Encoding>,
 }
 
 impl OnnxEncoder {
@@ -98,12 +100,16 @@ impl OnnxEncoder {
         if let Some(model) = models.first_mut() {
             model.try_out(
                 &model_path,
-                tokenizer_path,
+                &tokenizer_path,
                 texts.largest_token(),
                 recipe.query_tokens_max.max(recipe.passage_tokens_max),
             )?;
         }
-        let workers = Workers::spawn(models, recipe.name.clone(), options.run_tokens_max.get())?;
+        let workers = Workers::spawn(
+            models,
+            &recipe.name,
+            Encoding::new(options.run_tokens_max.get()),
+        )?;
         tracing::debug!(
             fingerprint,
             threads = options.threads,
@@ -126,29 +132,12 @@ impl OnnxEncoder {
 
     /// What has been done so far.
     pub fn counts(&self) -> Counts {
-        self.workers.counts()
+        self.workers.look(Encoding::counts)
     }
 
     /// Number of jobs in the queue: queries that wait, and passage jobs until their last run.
     pub fn waiting(&self) -> usize {
         self.workers.waiting()
-    }
-
-    /// Runs `cut` on a blocking thread. When the caller leaves, it ends within one text.
-    async fn cut<T: Send + 'static>(
-        &self,
-        cut: impl FnOnce(&TextCutter, &Weak<()>) -> Result<T, String> + Send + 'static,
-    ) -> Result<T, PortError> {
-        let texts = Arc::clone(&self.texts);
-        let wanted = Arc::new(());
-        let watch = Arc::downgrade(&wanted);
-        let done = tokio::task::spawn_blocking(move || cut(&texts, &watch)).await;
-        drop(wanted);
-        done.map_err(|error| PortError::unavailable(self.workers.what(), error))?
-            .map_err(|detail| PortError::Refused {
-                what: self.workers.what(),
-                detail,
-            })
     }
 }
 
@@ -164,15 +153,12 @@ impl Encoder for OnnxEncoder {
 
     async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
         let text = text.to_owned();
-        let tokens = self.cut(move |texts, _| texts.query(&text)).await?;
+        let cut = move |texts: &TextCutter, _: &Weak<()>| texts.query(&text);
+        let work = off_the_runtime(&self.texts, self.workers.what(), cut).await?;
         let (reply, answer) = oneshot::channel();
         let call = call.clone();
-        let job = QueryJob {
-            call,
-            tokens,
-            reply,
-        };
-        let push = |queue: &mut Queue, job| queue.push_query(job, self.queue_max);
+        let job = Job { call, work, reply };
+        let push = |waiting: &mut Encoding, id, job| waiting.push_query(id, job, self.queue_max);
         let _ticket = self.workers.enter(job, push).await?;
         answer.await.unwrap_or_else(|_| Err(self.workers.gone()))
     }
@@ -184,12 +170,11 @@ impl Encoder for OnnxEncoder {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        let tokens = self
-            .cut(move |cutter, wanted| passages(cutter, &texts, wanted))
-            .await?;
+        let cut = move |cutter: &TextCutter, wanted: &Weak<()>| passages(cutter, &texts, wanted);
+        let tokens = off_the_runtime(&self.texts, self.workers.what(), cut).await?;
         let (reply, answer) = oneshot::channel();
         let job = PassageJob::new(tokens, reply);
-        let _ticket = self.workers.enter(job, Queue::push_passages).await?;
+        let _ticket = self.workers.enter(job, Encoding::push_passages).await?;
         answer.await.unwrap_or_else(|_| Err(self.workers.gone()))
     }
 }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-/// Why an encoder could not be opened. Each message is one line; where it has a source, that says
+/// Why an encoder or a reader could not be opened. Each message is one line; where it has a source, that says
 /// why.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -17,11 +17,13 @@ pub enum OpenError {
         #[source]
         source: io::Error,
     },
-    /// `encoder.toml` does not describe an encoder.
-    #[error("{} does not describe an encoder: {detail}", path.display())]
+    /// The folder's description describes nothing usable.
+    #[error("{} does not describe {what}: {detail}", path.display())]
     Recipe {
         /// Which file.
         path: PathBuf,
+        /// What it should describe: an encoder or a reader.
+        what: &'static str,
         /// Every mistake found.
         detail: String,
     },
@@ -59,11 +61,13 @@ pub enum OpenError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// An ONNX model, but not one that turns tokens into vectors.
-    #[error("the model {} is no text encoder: {detail}", path.display())]
-    NoEncoder {
+    /// An ONNX model, but not one that does what is wanted of it.
+    #[error("the model {} is no {wanted}: {detail}", path.display())]
+    Unfit {
         /// Which file.
         path: PathBuf,
+        /// What it should be: a text encoder or an extractive reader.
+        wanted: &'static str,
         /// Which input or output is missing or strange.
         detail: String,
     },
@@ -88,11 +92,13 @@ pub enum OpenError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The model cannot take texts as long as `encoder.toml` promises.
-    #[error("the model {} fails on a text of {tokens} tokens, which {RECIPE} allows", path.display(), RECIPE = crate::RECIPE_FILE)]
+    /// The model cannot take texts as long as its folder promises.
+    #[error("the model {} fails on a text of {tokens} tokens, which {recipe} allows", path.display())]
     Length {
         /// Which file.
         path: PathBuf,
+        /// The description that promises it.
+        recipe: &'static str,
         /// The length tried, in tokens.
         tokens: usize,
         /// What ONNX Runtime said.
@@ -100,6 +106,12 @@ pub enum OpenError {
         source: Box<dyn Error + Send + Sync>,
     },
     /// The operating system gave no thread.
-    #[error("cannot start the encoder's thread")]
-    Thread(#[source] io::Error),
+    #[error("cannot start the {kind}'s thread")]
+    Thread {
+        /// Whose thread.
+        kind: &'static str,
+        /// What it said.
+        #[source]
+        source: io::Error,
+    },
 }

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use spechop_ports::{Call, Lane, PortError};
-use tokio::sync::oneshot;
+use spechop_ports::PortError;
+
+use crate::waiting::{Job, JobId, Reply, Waiting};
 
 /// Passage jobs in the queue at once. One keeps the model busy; the second is there when the
 /// first ends. More would only hold memory.
@@ -14,18 +15,8 @@ const PASSAGE_JOBS_MAX: usize = 2;
 /// run where the padding costs less than this. Measured on two cores: about 4 ms against 0.27 ms a token.
 const RUN_OVERHEAD_TOKENS: usize = 16;
 
-/// Where the vectors of a job go.
-pub(crate) type Reply<T> = oneshot::Sender<Result<T, PortError>>;
-
-/// Names a job while it waits.
-pub(crate) type JobId = u64;
-
-/// A query that waits for a run.
-pub(crate) struct QueryJob {
-    pub(crate) call: Call,
-    pub(crate) tokens: Vec<u32>,
-    pub(crate) reply: Reply<Vec<f32>>,
-}
+/// A query's tokens, waiting for their vector.
+pub(crate) type QueryJob = Job<Vec<u32>, Vec<f32>>;
 
 /// Passages that wait for their runs. The job stays in the queue until its last run is done.
 pub(crate) struct PassageJob {
@@ -76,7 +67,7 @@ impl Run {
     /// The texts of the run, in order.
     pub(crate) fn texts(&self) -> Vec<&[u32]> {
         match self {
-            Self::Queries(jobs) => jobs.iter().map(|job| job.tokens.as_slice()).collect(),
+            Self::Queries(jobs) => jobs.iter().map(|job| job.work.as_slice()).collect(),
             Self::Passages { at, tokens, .. } => {
                 at.iter().map(|&at| tokens[at].as_slice()).collect()
             }
@@ -84,45 +75,37 @@ impl Run {
     }
 }
 
-/// Everything that waits, in order of arrival.
+/// Everything that waits.
 #[derive(Default)]
 pub(crate) struct Queue {
-    queries: VecDeque<(JobId, QueryJob)>,
+    queries: Waiting<Vec<u32>, Vec<f32>>,
     passages: VecDeque<(JobId, PassageJob)>,
-    next_id: JobId,
 }
 
 impl Queue {
-    /// Adds a query, or gives it back where `lane_max` queries of its lane wait already. Lanes do
-    /// not share room: guesses never keep a needed query out.
-    pub(crate) fn push_query(&mut self, job: QueryJob, lane_max: usize) -> Result<JobId, QueryJob> {
-        let lane = job.call.lane();
-        let waiting = self
-            .queries
-            .iter()
-            .filter(|(_, job)| job.call.lane() == lane);
-        if waiting.count() >= lane_max {
-            return Err(job);
-        }
-        let id = self.new_id();
-        self.queries.push_back((id, job));
-        Ok(id)
+    /// Adds a query, or gives it back where its lane is full.
+    pub(crate) fn push_query(
+        &mut self,
+        id: JobId,
+        job: QueryJob,
+        lane_max: usize,
+    ) -> Result<(), QueryJob> {
+        self.queries.push(id, job, lane_max)
     }
 
     /// Adds passages, or gives them back where enough of them wait already.
-    pub(crate) fn push_passages(&mut self, job: PassageJob) -> Result<JobId, PassageJob> {
+    pub(crate) fn push_passages(&mut self, id: JobId, job: PassageJob) -> Result<(), PassageJob> {
         if self.passages.len() >= PASSAGE_JOBS_MAX {
             return Err(job);
         }
-        let id = self.new_id();
         self.passages.push_back((id, job));
-        Ok(id)
+        Ok(())
     }
 
     /// Takes a job out, wherever it stands; one that is not there any more is no mistake.
     pub(crate) fn remove(&mut self, id: JobId) -> bool {
         let before = self.len();
-        self.queries.retain(|(held, _)| *held != id);
+        self.queries.take(id);
         self.passages.retain(|(held, _)| *held != id);
         self.len() < before
     }
@@ -148,13 +131,8 @@ impl Queue {
             });
         }
         let chosen = self.choose(run_tokens_max);
-        let mut jobs = Vec::with_capacity(chosen.len());
-        for id in chosen {
-            if let Some(at) = self.queries.iter().position(|(held, _)| *held == id) {
-                jobs.extend(self.queries.remove(at).map(|(_, job)| job));
-            }
-        }
-        Some(Run::Queries(jobs))
+        let jobs = chosen.into_iter().filter_map(|id| self.queries.take(id));
+        Some(Run::Queries(jobs.collect()))
     }
 
     /// Puts the vectors of some passages in their places, and answers the job after its last.
@@ -185,38 +163,23 @@ impl Queue {
         }
     }
 
-    fn new_id(&mut self) -> JobId {
-        self.next_id += 1;
-        self.next_id
-    }
-
     /// The queries of the next run. The most urgent one leads. Another one of its lane joins where
     /// that is cheaper than a run of its own; one of the other lane never does, for a guess must
     /// not make a needed query wait.
     fn choose(&self, run_tokens_max: usize) -> Vec<JobId> {
-        // Lanes change at any moment; each is looked at once, so that the order is one.
-        let mut urgency: Vec<_> = self
-            .queries
-            .iter()
-            .map(|(id, job)| {
-                let speculative = job.call.lane() == Lane::Speculative;
-                let depth = if speculative { job.call.depth() } else { 0 };
-                (speculative, depth, *id, job.tokens.len())
-            })
-            .collect();
-        urgency.sort_unstable();
         let mut chosen: Vec<JobId> = Vec::new();
         let (mut longest, mut leader) = (0, None);
-        for (speculative, _, id, length) in urgency {
-            if *leader.get_or_insert(speculative) != speculative {
+        for turn in self.queries.by_urgency() {
+            if *leader.get_or_insert(turn.is_guess) != turn.is_guess {
                 break;
             }
+            let length = turn.work.len();
             let before = chosen.len() * longest;
             let after = (chosen.len() + 1) * longest.max(length);
             let joins = chosen.is_empty()
                 || (after <= run_tokens_max && after - before < length + RUN_OVERHEAD_TOKENS);
             if joins {
-                chosen.push(id);
+                chosen.push(turn.id);
                 longest = longest.max(length);
             }
         }
@@ -228,6 +191,8 @@ impl Queue {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use spechop_ports::{Call, Lane};
+    use tokio::sync::oneshot;
 
     const RUN_TOKENS_MAX: usize = 512;
 
@@ -248,20 +213,17 @@ mod tests {
             self.calls.push(call.clone());
             self.answers.push(answer);
             // The first token tells the jobs apart.
-            let mut tokens = vec![0; length];
-            tokens[0] = self.calls.len() as u32 - 1;
-            let job = QueryJob {
-                call,
-                tokens,
-                reply,
-            };
-            self.queue.push_query(job, 100).ok()
+            let id = self.calls.len() as JobId - 1;
+            let mut work = vec![0; length];
+            work[0] = id as u32;
+            let job = Job { call, work, reply };
+            self.queue.push_query(id, job, 100).ok().map(|()| id)
         }
 
         /// The numbers of the queries in the next run.
         fn run(&mut self) -> Vec<u32> {
             match self.queue.next_run(RUN_TOKENS_MAX) {
-                Some(Run::Queries(jobs)) => jobs.iter().map(|job| job.tokens[0]).collect(),
+                Some(Run::Queries(jobs)) => jobs.iter().map(|job| job.work[0]).collect(),
                 Some(Run::Passages { .. }) => panic!("passages instead of queries"),
                 None => Vec::new(),
             }
@@ -359,7 +321,7 @@ mod tests {
     fn queries_go_between_the_runs_of_passages() {
         let mut bench = Bench::default();
         let (job, _answer) = passages(&[512, 512, 512]);
-        assert!(bench.queue.push_passages(job).is_ok());
+        assert!(bench.queue.push_passages(100, job).is_ok());
         let Some(Run::Passages { at, .. }) = bench.queue.next_run(RUN_TOKENS_MAX) else {
             panic!("only passages wait");
         };
@@ -372,9 +334,9 @@ mod tests {
     fn passage_jobs_wait_outside_when_two_are_in() {
         let mut queue = Queue::default();
         let mut answers = Vec::new();
-        for expected in [true, true, false] {
+        for (id, expected) in [(1, true), (2, true), (3, false)] {
             let (job, answer) = passages(&[8]);
-            assert_eq!(queue.push_passages(job).is_ok(), expected);
+            assert_eq!(queue.push_passages(id, job).is_ok(), expected);
             answers.push(answer);
         }
     }
@@ -383,7 +345,8 @@ mod tests {
     fn a_failed_passage_job_says_so_and_leaves() {
         let mut queue = Queue::default();
         let (job, mut answer) = passages(&[8, 8]);
-        let id = queue.push_passages(job).ok().expect("room");
+        let id = 1;
+        assert!(queue.push_passages(id, job).is_ok());
         assert!(queue.next_run(8).is_some());
         queue.fail_passages(id, PortError::unavailable("model", "broken"));
         assert!(answer.try_recv().expect("an answer").is_err());
@@ -427,7 +390,7 @@ mod tests {
             let mut queue = Queue::default();
             let (reply, mut answer) = oneshot::channel();
             let tokens = lengths.iter().enumerate().map(|(n, &length)| vec![n as u32; length]).collect();
-            prop_assert!(queue.push_passages(PassageJob::new(tokens, reply)).is_ok());
+            prop_assert!(queue.push_passages(1, PassageJob::new(tokens, reply)).is_ok());
             while let Some(run) = queue.next_run(RUN_TOKENS_MAX) {
                 let texts = run.texts();
                 let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);

@@ -1,11 +1,12 @@
 //! `encoder.toml`: how a model wants its texts treated.
 
 use std::fmt;
-use std::path::{Component, Path};
+use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::OpenError;
+use crate::describe::{self, Described};
 
 /// The file in a model folder that describes the model.
 pub const RECIPE_FILE: &str = "encoder.toml";
@@ -61,71 +62,31 @@ impl Recipe {
     ///
     /// [`OpenError::Read`] where there is none, [`OpenError::Recipe`] with every mistake in it.
     pub fn read(dir: &Path) -> Result<Self, OpenError> {
-        let path = dir.join(RECIPE_FILE);
-        let text = std::fs::read_to_string(&path).map_err(|source| OpenError::Read {
-            path: path.clone(),
-            source,
-        })?;
-        Self::parse(&text).map_err(|detail| OpenError::Recipe { path, detail })
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        let recipe: Self = toml::from_str(text).map_err(|error| located(text, &error))?;
-        let mistakes = recipe.mistakes();
-        if mistakes.is_empty() {
-            Ok(recipe)
-        } else {
-            Err(mistakes.join("; "))
-        }
-    }
-
-    fn mistakes(&self) -> Vec<String> {
-        let mut mistakes = Vec::new();
-        if self.name.trim().is_empty() {
-            mistakes.push("`name` is empty".to_owned());
-        }
-        for (key, file) in [("model", &self.model), ("tokenizer", &self.tokenizer)] {
-            let mut parts = Path::new(file).components();
-            if !matches!(
-                (parts.next(), parts.next()),
-                (Some(Component::Normal(_)), None)
-            ) {
-                mistakes.push(format!(
-                    "`{key}` must name a file of this folder, not {file:?}"
-                ));
-            }
-        }
-        if self.width == 0 {
-            mistakes.push("`width` is 0".to_owned());
-        }
-        for (key, tokens) in [
-            ("query_tokens_max", self.query_tokens_max),
-            ("passage_tokens_max", self.passage_tokens_max),
-        ] {
-            if !(TOKENS_MAX_MIN..=TOKENS_MAX_MAX).contains(&tokens) {
-                mistakes.push(format!(
-                    "`{key}` must be {TOKENS_MAX_MIN} to {TOKENS_MAX_MAX}, not {tokens}"
-                ));
-            }
-        }
-        mistakes
+        describe::read(dir)
     }
 }
 
-/// Below this, prefix and special tokens leave no room for the text.
-const TOKENS_MAX_MIN: usize = 8;
-/// Attention is quadratic: a longer text would hold up every query behind it.
-const TOKENS_MAX_MAX: usize = 8192;
+impl Described for Recipe {
+    const FILE: &'static str = RECIPE_FILE;
+    const WHAT: &'static str = "an encoder";
 
-/// The parser's complaint on one line; its own rendering spans several.
-fn located(text: &str, error: &toml::de::Error) -> String {
-    let message = error.message().replace('\n', " ");
-    match error.span() {
-        Some(span) => {
-            let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
-            format!("line {line}: {message}")
+    fn mistakes(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        mistakes.extend(describe::check_name(&self.name));
+        mistakes.extend(describe::check_file("model", &self.model));
+        mistakes.extend(describe::check_file("tokenizer", &self.tokenizer));
+        if self.width == 0 {
+            mistakes.push("`width` is 0".to_owned());
         }
-        None => message,
+        mistakes.extend(describe::check_tokens(
+            "query_tokens_max",
+            self.query_tokens_max,
+        ));
+        mistakes.extend(describe::check_tokens(
+            "passage_tokens_max",
+            self.passage_tokens_max,
+        ));
+        mistakes
     }
 }
 
@@ -147,7 +108,7 @@ passage_tokens_max = 512
 
     #[test]
     fn a_good_description_is_taken_as_it_stands() {
-        let recipe = Recipe::parse(GOOD).expect("good");
+        let recipe = describe::parse::<Recipe>(GOOD).expect("good");
         assert_eq!(recipe.pooling, Pooling::Mean);
         assert_eq!((recipe.width, recipe.query_tokens_max), (384, 64));
         assert_eq!(recipe.passage_prefix, "passage: ");
@@ -185,7 +146,7 @@ passage_tokens_max = 512
             ),
             ("name = ", "name", "line 2"),
         ] {
-            let error = Recipe::parse(&GOOD.replace(from, to)).expect_err(to);
+            let error = describe::parse::<Recipe>(&GOOD.replace(from, to)).expect_err(to);
             assert!(error.contains(expected), "{to}: {error}");
             assert!(!error.contains('\n'), "{to}: {error}");
         }
@@ -194,7 +155,7 @@ passage_tokens_max = 512
     #[test]
     fn all_mistakes_are_reported_at_once() {
         let broken = GOOD.replace("384", "0").replace("= 64", "= 1");
-        let error = Recipe::parse(&broken).expect_err("two mistakes");
+        let error = describe::parse::<Recipe>(&broken).expect_err("two mistakes");
         assert!(
             error.contains("`width`") && error.contains("`query_tokens_max`"),
             "{error}"

@@ -1,7 +1,9 @@
 //! Texts to tokens, prefixed and cut as the recipe says.
 
 use std::path::Path;
+use std::sync::{Arc, Weak};
 
+use spechop_ports::PortError;
 use tokenizers::Tokenizer;
 
 use crate::{OpenError, Recipe};
@@ -9,6 +11,58 @@ use crate::{OpenError, Recipe};
 /// No text is read further than this many bytes for each token it may have. Ordinary text has four
 /// to six; a megabyte of blanks must not cost a megabyte of work.
 const BYTES_PER_TOKEN_MAX: usize = 64;
+
+/// As much of `text` as so many tokens can come from.
+pub(crate) fn head(text: &str, tokens_max: usize) -> &str {
+    &text[..text.floor_char_boundary(tokens_max * BYTES_PER_TOKEN_MAX)]
+}
+
+/// The tokenizer of a model folder, without limits of its own: the recipe's hold.
+pub(crate) fn open_tokenizer(path: &Path) -> Result<Tokenizer, OpenError> {
+    let bytes = std::fs::read(path).map_err(|source| OpenError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let mut tokenizer =
+        Tokenizer::from_bytes(bytes).map_err(|error| unusable_tokenizer(path, one_line(&error)))?;
+    tokenizer.with_padding(None);
+    tokenizer
+        .with_truncation(None)
+        .map_err(|error| unusable_tokenizer(path, one_line(&error)))?;
+    Ok(tokenizer)
+}
+
+pub(crate) fn unusable_tokenizer(path: &Path, detail: String) -> OpenError {
+    OpenError::Tokenizer {
+        path: path.to_owned(),
+        detail,
+    }
+}
+
+/// The largest token id that can come out of a tokenizer.
+pub(crate) fn largest_token(tokenizer: &Tokenizer) -> u32 {
+    let vocabulary = tokenizer.get_vocab(true);
+    vocabulary.into_values().max().unwrap_or(0)
+}
+
+/// Runs `cut` on a blocking thread. When the caller leaves, what `cut` watches goes, so that long
+/// work can end early.
+pub(crate) async fn off_the_runtime<C: Send + Sync + 'static, T: Send + 'static>(
+    cutter: &Arc<C>,
+    what: &str,
+    cut: impl FnOnce(&C, &Weak<()>) -> Result<T, String> + Send + 'static,
+) -> Result<T, PortError> {
+    let cutter = Arc::clone(cutter);
+    let wanted = Arc::new(());
+    let watch = Arc::downgrade(&wanted);
+    let done = tokio::task::spawn_blocking(move || cut(&cutter, &watch)).await;
+    drop(wanted);
+    done.map_err(|error| PortError::unavailable(what, error))?
+        .map_err(|detail| PortError::Refused {
+            what: what.to_owned(),
+            detail,
+        })
+}
 
 /// The tokenizer with the recipe's prefixes and limits around it.
 pub(crate) struct TextCutter {
@@ -21,21 +75,7 @@ pub(crate) struct TextCutter {
 
 impl TextCutter {
     pub(crate) fn open(path: &Path, recipe: &Recipe) -> Result<Self, OpenError> {
-        let unusable = |detail: String| OpenError::Tokenizer {
-            path: path.to_owned(),
-            detail,
-        };
-        let bytes = std::fs::read(path).map_err(|source| OpenError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let mut tokenizer =
-            Tokenizer::from_bytes(bytes).map_err(|error| unusable(one_line(&error)))?;
-        // The file may bring limits of its own; the recipe's hold.
-        tokenizer.with_padding(None);
-        tokenizer
-            .with_truncation(None)
-            .map_err(|error| unusable(one_line(&error)))?;
+        let tokenizer = open_tokenizer(path)?;
         let cutter = Self {
             tokenizer,
             query_prefix: recipe.query_prefix.clone(),
@@ -45,10 +85,11 @@ impl TextCutter {
         };
         let empty = cutter
             .cut("", "", recipe.query_tokens_max)
-            .map_err(unusable)?;
+            .map_err(|detail| unusable_tokenizer(path, detail))?;
         if empty.is_empty() {
             // Nothing to pool: the vector of an empty text would be a division by zero.
-            return Err(unusable("it adds no special tokens to a text".to_owned()));
+            let detail = "it adds no special tokens to a text".to_owned();
+            return Err(unusable_tokenizer(path, detail));
         }
         Ok(cutter)
     }
@@ -65,14 +106,12 @@ impl TextCutter {
 
     /// The largest token id that can come out of here.
     pub(crate) fn largest_token(&self) -> u32 {
-        let vocabulary = self.tokenizer.get_vocab(true);
-        vocabulary.into_values().max().unwrap_or(0)
+        largest_token(&self.tokenizer)
     }
 
     /// Cuts ordinary tokens off the end until what is left, special tokens included, fits.
     fn cut(&self, prefix: &str, text: &str, tokens_max: usize) -> Result<Vec<u32>, String> {
-        let end = text.floor_char_boundary(tokens_max * BYTES_PER_TOKEN_MAX);
-        let whole = [prefix, &text[..end]].concat();
+        let whole = [prefix, head(text, tokens_max)].concat();
         let encoding = self
             .tokenizer
             .encode_fast(whole, true)

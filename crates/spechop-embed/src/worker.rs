@@ -2,7 +2,6 @@
 
 use std::ops::Deref;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -10,50 +9,53 @@ use spechop_ports::PortError;
 use tokio::sync::Notify;
 
 use crate::OpenError;
-use crate::model::{Model, RunError};
-use crate::queue::{JobId, Queue, Run};
+use crate::session::RunError;
+use crate::waiting::JobId;
 
-/// What an encoder has done since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Runs of the model over queries.
-    pub query_runs: u64,
-    /// Queries encoded.
-    pub queries: u64,
-    /// Runs of the model over passages.
-    pub passage_runs: u64,
-    /// Passages encoded.
-    pub passages: u64,
-    /// Tokens computed, padding not included.
-    pub tokens: u64,
-    /// Tokens computed for nothing, because texts of unlike length shared a run.
-    pub padding: u64,
-    /// Jobs that left the queue because their callers did.
-    pub cancelled: u64,
-    /// Runs that failed.
-    pub failed_runs: u64,
+/// A kind of work: what waits for it, and how it is done.
+pub(crate) trait Backlog: Send + 'static {
+    /// Whose work it is, in errors and as the name of its threads.
+    const KIND: &'static str;
+
+    /// What does the work; each thread owns one.
+    type Model: Send + 'static;
+    /// What is done in one go.
+    type Run;
+    /// What comes of it.
+    type Done;
+
+    /// What to do next.
+    fn next_run(&mut self) -> Option<Self::Run>;
+    /// Does it. The only slow part, and the only one that does not hold the queue.
+    fn compute(model: &mut Self::Model, run: &Self::Run) -> Result<Self::Done, RunError>;
+    /// Answers those who wait for it; `what` is the name of the model in errors.
+    fn finish(&mut self, run: Self::Run, done: Result<Self::Done, RunError>, what: &str);
+    /// Takes out a job whose caller has left; one that is not there any more is no mistake.
+    fn cancel(&mut self, id: JobId) -> bool;
+    /// Drops every job.
+    fn clear(&mut self);
+    /// Number of jobs.
+    fn len(&self) -> usize;
 }
 
 /// Owns the threads: dropping it lets runs that have begun end, and stops.
-pub(crate) struct Workers {
-    shared: Arc<Shared>,
+pub(crate) struct Workers<B: Backlog> {
+    shared: Arc<Shared<B>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Workers {
+impl<B: Backlog> Workers<B> {
     /// Starts a thread for each model. `name` appears in errors.
-    pub(crate) fn spawn(
-        models: Vec<Model>,
-        name: String,
-        run_tokens_max: usize,
-    ) -> Result<Self, OpenError> {
+    pub(crate) fn spawn(models: Vec<B::Model>, name: &str, backlog: B) -> Result<Self, OpenError> {
         let shared = Arc::new(Shared {
-            name,
-            run_tokens_max,
-            state: Mutex::default(),
+            what: format!("{} {name}", B::KIND),
+            state: Mutex::new(State {
+                backlog,
+                last_id: 0,
+                stopped: false,
+            }),
             arrived: Condvar::new(),
             left: Notify::new(),
-            tally: Tally::default(),
         });
         let mut workers = Self {
             shared,
@@ -62,24 +64,27 @@ impl Workers {
         for model in models {
             let shared = Arc::clone(&workers.shared);
             let thread = std::thread::Builder::new()
-                .name("encoder".to_owned())
+                .name(B::KIND.to_owned())
                 .spawn(move || shared.work(model))
-                .map_err(OpenError::Thread)?;
+                .map_err(|source| OpenError::Thread {
+                    kind: B::KIND,
+                    source,
+                })?;
             workers.threads.push(thread);
         }
         Ok(workers)
     }
 }
 
-impl Deref for Workers {
-    type Target = Shared;
+impl<B: Backlog> Deref for Workers<B> {
+    type Target = Shared<B>;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &Shared<B> {
         &self.shared
     }
 }
 
-impl Drop for Workers {
+impl<B: Backlog> Drop for Workers<B> {
     fn drop(&mut self) {
         self.shared.stop();
         for thread in self.threads.drain(..) {
@@ -89,47 +94,44 @@ impl Drop for Workers {
     }
 }
 
-/// What the thread and the callers hold together.
-pub(crate) struct Shared {
-    name: String,
-    run_tokens_max: usize,
-    state: Mutex<State>,
+/// What the threads and the callers hold together.
+pub(crate) struct Shared<B: Backlog> {
+    what: String,
+    state: Mutex<State<B>>,
     /// Wakes the threads: a job has arrived, or it is time to stop.
     arrived: Condvar,
     /// Wakes callers that wait for room: a job has left the queue.
     left: Notify,
-    tally: Tally,
 }
 
-#[derive(Default)]
-struct State {
-    queue: Queue,
+struct State<B> {
+    backlog: B,
+    last_id: JobId,
     stopped: bool,
 }
 
 /// Takes its job out of the queue when dropped, which is how a cancelled call leaves.
-pub(crate) struct Ticket<'a> {
-    shared: &'a Shared,
+pub(crate) struct Ticket<'a, B: Backlog> {
+    shared: &'a Shared<B>,
     id: JobId,
 }
 
-impl Drop for Ticket<'_> {
+impl<B: Backlog> Drop for Ticket<'_, B> {
     fn drop(&mut self) {
-        if self.shared.lock().queue.remove(self.id) {
-            self.shared.tally.cancelled.fetch_add(1, Relaxed);
+        if self.shared.lock().backlog.cancel(self.id) {
             self.shared.left.notify_waiters();
         }
     }
 }
 
-impl Shared {
+impl<B: Backlog> Shared<B> {
     /// Puts a job into the queue, waiting for room. `push` gives the job back where there is none;
     /// it looks at the job anew each time, so a promotion counts while it waits outside, too.
     pub(crate) async fn enter<J>(
         &self,
         mut job: J,
-        push: impl Fn(&mut Queue, J) -> Result<JobId, J>,
-    ) -> Result<Ticket<'_>, PortError> {
+        push: impl Fn(&mut B, JobId, J) -> Result<(), J>,
+    ) -> Result<Ticket<'_, B>, PortError> {
         loop {
             let mut left = pin!(self.left.notified());
             // From here on no departure is missed.
@@ -139,8 +141,10 @@ impl Shared {
                 if state.stopped {
                     return Err(self.gone());
                 }
-                match push(&mut state.queue, job) {
-                    Ok(id) => {
+                state.last_id += 1;
+                let id = state.last_id;
+                match push(&mut state.backlog, id, job) {
+                    Ok(()) => {
                         // All of them: a passage job is work for each.
                         self.arrived.notify_all();
                         return Ok(Ticket { shared: self, id });
@@ -157,37 +161,38 @@ impl Shared {
         PortError::unavailable(self.what(), "its threads have stopped")
     }
 
-    /// What errors call this encoder.
-    pub(crate) fn what(&self) -> String {
-        format!("encoder {}", self.name)
+    /// What errors call this model.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
     }
 
     /// Number of jobs in the queue.
     pub(crate) fn waiting(&self) -> usize {
-        self.lock().queue.len()
+        self.lock().backlog.len()
     }
 
-    pub(crate) fn counts(&self) -> Counts {
-        self.tally.read()
+    /// Looks at the backlog.
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&B) -> T) -> T {
+        at(&self.lock().backlog)
     }
 
-    fn work(&self, mut model: Model) {
+    fn work(&self, mut model: B::Model) {
         let _stop = StopOnDrop(self);
         while let Some(run) = self.next_run() {
-            let result = model.run(&run.texts());
-            self.tally.count(&run, result.is_ok());
-            self.finish(run, result);
+            let done = B::compute(&mut model, &run);
+            self.lock().backlog.finish(run, done, &self.what);
+            self.left.notify_waiters();
         }
     }
 
     /// The next run, waiting for one; none when it is time to stop.
-    fn next_run(&self) -> Option<Run> {
+    fn next_run(&self) -> Option<B::Run> {
         let mut state = self.lock();
         loop {
             if state.stopped {
                 return None;
             }
-            if let Some(run) = state.queue.next_run(self.run_tokens_max) {
+            if let Some(run) = state.backlog.next_run() {
                 drop(state);
                 self.left.notify_waiters();
                 return Some(run);
@@ -199,102 +204,180 @@ impl Shared {
         }
     }
 
-    fn finish(&self, run: Run, result: Result<Vec<Vec<f32>>, RunError>) {
-        match (run, result) {
-            (Run::Queries(jobs), Ok(vectors)) => {
-                for (job, vector) in jobs.into_iter().zip(vectors) {
-                    // A closed reply is a call cancelled during the run.
-                    let _ = job.reply.send(Ok(vector));
-                }
-            }
-            (Run::Queries(jobs), Err(error)) => {
-                for job in jobs {
-                    let _ = job.reply.send(Err(self.failed(&error)));
-                }
-            }
-            (Run::Passages { job, at, .. }, Ok(vectors)) => {
-                self.lock().queue.finish_passages(job, &at, vectors);
-                self.left.notify_waiters();
-            }
-            (Run::Passages { job, .. }, Err(error)) => {
-                self.lock().queue.fail_passages(job, self.failed(&error));
-                self.left.notify_waiters();
-            }
-        }
-    }
-
-    fn failed(&self, error: &RunError) -> PortError {
-        PortError::unavailable(self.what(), error.to_string())
-    }
-
     /// No more runs; whoever waits is told, because the replies go with the queue.
     fn stop(&self) {
         {
             let mut state = self.lock();
             state.stopped = true;
-            state.queue = Queue::default();
+            state.backlog.clear();
         }
         self.arrived.notify_all();
         self.left.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<B>> {
         // Nothing panics while it holds the lock; if it did, the queue would still be whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// However the thread ends, nobody waits for it in vain.
-struct StopOnDrop<'a>(&'a Shared);
+struct StopOnDrop<'a, B: Backlog>(&'a Shared<B>);
 
-impl Drop for StopOnDrop<'_> {
+impl<B: Backlog> Drop for StopOnDrop<'_, B> {
     fn drop(&mut self) {
         self.0.stop();
     }
 }
 
-#[derive(Default)]
-struct Tally {
-    query_runs: AtomicU64,
-    queries: AtomicU64,
-    passage_runs: AtomicU64,
-    passages: AtomicU64,
-    tokens: AtomicU64,
-    padding: AtomicU64,
-    cancelled: AtomicU64,
-    failed_runs: AtomicU64,
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
 
-impl Tally {
-    fn count(&self, run: &Run, done: bool) {
-        if !done {
-            self.failed_runs.fetch_add(1, Relaxed);
-            return;
-        }
-        let texts = run.texts();
-        let (runs, encoded) = match run {
-            Run::Queries(_) => (&self.query_runs, &self.queries),
-            Run::Passages { .. } => (&self.passage_runs, &self.passages),
-        };
-        let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
-        let tokens: usize = texts.iter().map(|text| text.len()).sum();
-        runs.fetch_add(1, Relaxed);
-        encoded.fetch_add(texts.len() as u64, Relaxed);
-        self.tokens.fetch_add(tokens as u64, Relaxed);
-        let padding = texts.len() * longest - tokens;
-        self.padding.fetch_add(padding as u64, Relaxed);
+    use spechop_ports::{Call, Lane};
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::waiting::{Job, Waiting};
+
+    /// Doubles numbers, each once the test lets it.
+    struct Doubling {
+        waiting: Waiting<u32, u32>,
+        began: mpsc::Sender<u32>,
     }
 
-    fn read(&self) -> Counts {
-        Counts {
-            query_runs: self.query_runs.load(Relaxed),
-            queries: self.queries.load(Relaxed),
-            passage_runs: self.passage_runs.load(Relaxed),
-            passages: self.passages.load(Relaxed),
-            tokens: self.tokens.load(Relaxed),
-            padding: self.padding.load(Relaxed),
-            cancelled: self.cancelled.load(Relaxed),
-            failed_runs: self.failed_runs.load(Relaxed),
+    struct Doubler {
+        turns: mpsc::Receiver<()>,
+    }
+
+    impl Backlog for Doubling {
+        const KIND: &'static str = "doubler";
+
+        type Model = Doubler;
+        type Run = Job<u32, u32>;
+        type Done = u32;
+
+        fn next_run(&mut self) -> Option<Self::Run> {
+            let first = self.waiting.by_urgency().first()?.id;
+            let job = self.waiting.take(first)?;
+            let _ = self.began.send(job.work);
+            Some(job)
         }
+
+        fn compute(model: &mut Doubler, run: &Self::Run) -> Result<u32, RunError> {
+            match model.turns.recv() {
+                Ok(()) if run.work > 0 => Ok(2 * run.work),
+                Ok(()) => panic!("a model that panics"),
+                Err(error) => Err(RunError::Failed(error.to_string())),
+            }
+        }
+
+        fn finish(&mut self, run: Self::Run, done: Result<u32, RunError>, what: &str) {
+            let _ = run.reply.send(done.map_err(|error| error.of(what)));
+        }
+
+        fn cancel(&mut self, id: JobId) -> bool {
+            self.waiting.take(id).is_some()
+        }
+
+        fn clear(&mut self) {
+            self.waiting = Waiting::default();
+        }
+
+        fn len(&self) -> usize {
+            self.waiting.len()
+        }
+    }
+
+    struct Bench {
+        workers: Workers<Doubling>,
+        began: mpsc::Receiver<u32>,
+        turns: mpsc::Sender<()>,
+    }
+
+    type Answer = oneshot::Receiver<Result<u32, PortError>>;
+
+    impl Bench {
+        fn new() -> Self {
+            let (begin, began) = mpsc::channel();
+            let (turns, model) = mpsc::channel();
+            let waiting = Waiting::default();
+            let backlog = Doubling {
+                waiting,
+                began: begin,
+            };
+            let workers = Workers::spawn(vec![Doubler { turns: model }], "two", backlog);
+            Self {
+                workers: workers.expect("a thread"),
+                began,
+                turns,
+            }
+        }
+
+        async fn enter(&self, call: &Call, work: u32) -> (Ticket<'_, Doubling>, Answer) {
+            let (reply, answer) = oneshot::channel();
+            let call = call.clone();
+            let job = Job { call, work, reply };
+            let push = |backlog: &mut Doubling, id, job| backlog.waiting.push(id, job, 2);
+            let ticket = self.workers.enter(job, push).await;
+            (ticket.expect("it works"), answer)
+        }
+    }
+
+    #[tokio::test]
+    async fn turns_are_given_by_urgency_and_never_to_those_who_left() {
+        let bench = Bench::new();
+        let needed = Call::authoritative();
+        let (first, first_answer) = bench.enter(&needed, 1).await;
+        // The model is busy from here on.
+        assert_eq!(bench.began.recv(), Ok(1));
+        let deep = Call::new(Lane::Speculative, 9);
+        let (_deep, deep_answer) = bench.enter(&deep, 2).await;
+        let (shallow, _) = bench.enter(&Call::new(Lane::Speculative, 1), 3).await;
+        let (_last, last_answer) = bench.enter(&needed, 4).await;
+        assert_eq!(bench.workers.waiting(), 3);
+
+        // The speculative lane is full: a third one waits outside until another leaves.
+        let another = Call::new(Lane::Speculative, 5);
+        let mut outside = pin!(bench.enter(&another, 5));
+        assert!(futures::poll!(outside.as_mut()).is_pending());
+        drop(shallow);
+        let (_inside, inside_answer) = outside.await;
+        deep.promote();
+        // Leaving during a run stops nobody.
+        drop(first);
+        for _ in 0..4 {
+            bench.turns.send(()).expect("a model");
+        }
+        assert!(matches!(first_answer.await, Ok(Ok(2))));
+        for (answer, expected) in [(deep_answer, 4), (last_answer, 8), (inside_answer, 10)] {
+            assert_eq!(
+                answer.await.expect("an answer").expect("a number"),
+                expected
+            );
+        }
+        assert_eq!(bench.began.try_iter().collect::<Vec<_>>(), [2, 4, 5]);
+        assert_eq!(bench.workers.waiting(), 0);
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_thread_that_has_gone() {
+        let bench = Bench::new();
+        let needed = Call::authoritative();
+        let (_ticket, broken) = bench.enter(&needed, 0).await;
+        assert_eq!(bench.began.recv(), Ok(0));
+        let (_other, waiting) = bench.enter(&needed, 1).await;
+        bench.turns.send(()).expect("a model");
+        assert!(broken.await.is_err() && waiting.await.is_err());
+        let (reply, _) = oneshot::channel();
+        let call = needed;
+        let job = Job {
+            call,
+            work: 1,
+            reply,
+        };
+        let push = |backlog: &mut Doubling, id, job| backlog.waiting.push(id, job, 2);
+        let error = bench.workers.enter(job, push).await.err().expect("stopped");
+        assert!(error.to_string().contains("doubler two"), "{error}");
     }
 }

@@ -14,7 +14,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use spechop_llm::{Generated, Generation, LocalModel, LocalModelOptions, Message, Role, TextModel};
+use spechop_llm::{
+    Chat, Generated, Generation, LocalModel, LocalModelOptions, Message, Prompt, Role, TextModel,
+};
 use spechop_ports::{Call, Lane};
 use tokio::time::Instant;
 
@@ -29,8 +31,10 @@ fn generation(fixed: &str, question: &str, tokens_max: u32) -> Generation {
         text: text.into(),
     };
     Generation {
-        messages: vec![message(Role::System, fixed), message(Role::User, question)],
-        fixed: 1,
+        prompt: Prompt::Chat(Chat {
+            messages: vec![message(Role::System, fixed), message(Role::User, question)],
+            fixed: 1,
+        }),
         tokens_max,
         stop: &[],
     }

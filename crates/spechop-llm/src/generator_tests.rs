@@ -1,53 +1,9 @@
-use std::collections::VecDeque;
-use std::sync::Mutex;
-
 use spechop_ports::{KnownHop, contract};
 use spechop_types::{Passage, Question, SubQuestion};
 
 use super::*;
-use crate::End;
-
-/// Says what it is told to say, and keeps what it was asked.
-struct Scripted {
-    says: Mutex<VecDeque<(&'static str, End)>>,
-    asked: Mutex<Vec<Generation>>,
-}
-
-#[async_trait]
-impl TextModel for Scripted {
-    fn name(&self) -> &str {
-        "script"
-    }
-
-    async fn generate(&self, _: &Call, generation: Generation) -> Result<Generated, PortError> {
-        self.asked.lock().unwrap().push(generation);
-        let (text, end) =
-            self.says
-                .lock()
-                .unwrap()
-                .pop_front()
-                .ok_or_else(|| PortError::Unavailable {
-                    what: "script".to_owned(),
-                    source: None,
-                })?;
-        Ok(Generated {
-            text: text.to_owned(),
-            end,
-            tokens: Tokens {
-                prompt: 10,
-                completion: 1,
-            },
-        })
-    }
-}
-
-fn scripted(says: &[&'static str]) -> Arc<Scripted> {
-    let says = says.iter().map(|&text| (text, End::Turn)).collect();
-    Arc::new(Scripted {
-        says: Mutex::new(says),
-        asked: Mutex::default(),
-    })
-}
+use crate::scripted::{Scripted, scripted};
+use crate::{Chat, Prompt};
 
 fn plan_request(hops: &[(&str, &str)], must_answer: bool) -> PlanRequest {
     let hop = |(asked, answer): &(&str, &str)| KnownHop {
@@ -227,9 +183,16 @@ async fn keeps_the_contracts() {
     let model = scripted(&[ask, "<answer>X</answer>"]);
     contract::planner(&planner(&model)).await;
     contract::reader(&reader(&scripted(&[]))).await;
-    contract::speculator(&LlmSpeculator::new(scripted(&["Xawery Zulawski"]))).await;
+    contract::speculator(&LlmSpeculator::new(scripted(&["Xawery Zulawski"; 2]))).await;
     let model = scripted(&["Who directed it?", "X"]);
     contract::planner(&LlmPlanner::new(model, PromptStyle::Corag)).await;
+}
+
+fn chat(generation: &Generation) -> &Chat {
+    match &generation.prompt {
+        Prompt::Chat(chat) => chat,
+        Prompt::Text(text) => panic!("no conversation: {text}"),
+    }
 }
 
 /// A generation as a text, the fixed part marked.
@@ -238,8 +201,9 @@ fn show(generation: &Generation) -> String {
         "tokens_max {}, stop {:?}\n",
         generation.tokens_max, generation.stop
     );
-    for (message, at) in generation.messages.iter().zip(1..) {
-        let fixed = if at <= generation.fixed { "fixed " } else { "" };
+    let chat = chat(generation);
+    for (message, at) in chat.messages.iter().zip(1..) {
+        let fixed = if at <= chat.fixed { "fixed " } else { "" };
         shown += &format!("--- {fixed}{:?}\n{}\n", message.role, message.text);
     }
     shown
@@ -281,7 +245,7 @@ fn no_passage_is_shown_beyond_the_limits() {
     for style in [PromptStyle::Tagged, PromptStyle::Corag] {
         let generation = prompt::read(style, &read_request(&passages), limits);
         assert_eq!(generation.tokens_max, 16);
-        let text = &generation.messages.last().unwrap().text;
+        let text = &chat(&generation).messages.last().unwrap().text;
         assert!(text.contains("[2] Title") && !text.contains("[3] Title"));
         assert!(text.chars().count() < 1_000);
     }

@@ -2,17 +2,22 @@
 //!
 //! Two engines serve the same small trait, [`TextModel`]: an OpenAI-compatible endpoint, and a GGUF
 //! model in this process. What is asked of a model, and how its answer is read, stands in one
-//! place, `prompt`, whichever engine answers.
+//! place, `prompt`, whichever engine answers; [`StepPlanner`] alone, for a model that was trained to
+//! plan, has a form of its own.
 
 mod generator;
 mod local;
 mod model;
 mod openai;
 mod prompt;
+#[cfg(test)]
+mod scripted;
+mod steps;
 mod stop;
 
 pub use generator::{LlmPlanner, LlmReader, LlmSpeculator};
 pub use local::{LocalModel, LocalModelOptions, LocalStats, OpenError};
-pub use model::{End, Generated, Generation, Message, Role, TextModel};
+pub use model::{Chat, End, Generated, Generation, Message, Prompt, Role, TextModel};
 pub use openai::{Endpoint, InvalidEndpoint, OpenAiModel, Retries, TimeLimits};
 pub use prompt::{PromptStyle, ReadLimits};
+pub use steps::StepPlanner;

@@ -1,4 +1,4 @@
-//! What every engine does: continue a conversation, greedily, until a stop text appears.
+//! What every engine does: continue a conversation or a text, greedily, until a stop text appears.
 
 use std::sync::Arc;
 
@@ -26,14 +26,43 @@ pub struct Message {
     pub text: Arc<str>,
 }
 
+/// What is to be continued. Nothing that stands in a text or a message is ever read as a control
+/// token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prompt {
+    /// A conversation, by the model's chat template.
+    Chat(Chat),
+    /// A text as it stands, without template or beginning-of-sequence token: for models that were
+    /// trained on a form of their own. Only an engine in this process can be sure to do so.
+    Text(Arc<str>),
+}
+
 /// A conversation to be continued with one assistant message.
-#[derive(Clone, Debug)]
-pub struct Generation {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chat {
     /// The conversation; the last message is the user's.
     pub messages: Vec<Message>,
     /// How many leading messages are the same in every generation of this kind (instructions,
     /// worked examples): an engine may keep them processed.
     pub fixed: usize,
+}
+
+impl Prompt {
+    /// All that it says, control tokens and template aside.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        let (messages, text) = match self {
+            Self::Chat(chat) => (chat.messages.as_slice(), None),
+            Self::Text(text) => (&[] as &[_], Some(&**text)),
+        };
+        messages.iter().map(|message| &*message.text).chain(text)
+    }
+}
+
+/// A prompt, and where to stop.
+#[derive(Clone, Debug)]
+pub struct Generation {
+    /// What is to be continued.
+    pub prompt: Prompt,
     /// Most tokens to generate.
     pub tokens_max: u32,
     /// Generation ends as soon as the text contains one of these; it is kept in the text.
@@ -68,7 +97,8 @@ pub trait TextModel: Send + Sync {
     /// For messages and metrics: the model's name and where it runs, no secrets.
     fn name(&self) -> &str;
 
-    /// Continues the conversation. Returns the moment a stop text is complete; dropping the future
-    /// ends the generation (a remote one by closing its connection).
+    /// Continues the prompt. Returns the moment a stop text is complete; dropping the future
+    /// ends the generation (a remote one by closing its connection). An engine that cannot continue
+    /// a bare text refuses one.
     async fn generate(&self, call: &Call, generation: Generation) -> Result<Generated, PortError>;
 }

@@ -28,7 +28,7 @@ use spechop_types::Tokens;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::stop::cut_at_stop;
-use crate::{End, Generated, Generation, TextModel};
+use crate::{End, Generated, Generation, Prompt, TextModel};
 use gate::Gate;
 use retry::{Again, Failure, retry, retry_after};
 use sse::Events;
@@ -315,8 +315,16 @@ impl TextModel for OpenAiModel {
     }
 
     async fn generate(&self, call: &Call, generation: Generation) -> Result<Generated, PortError> {
+        // A server decides by itself what it puts before a text.
+        let Prompt::Chat(chat) = &generation.prompt else {
+            return Err(PortError::Refused {
+                what: self.name.clone(),
+                detail: "a chat endpoint cannot continue a bare text".to_owned(),
+            });
+        };
         let deadline = Instant::now() + self.limits.total;
-        let body = serde_json::to_vec(&Request::new(&self.model, &generation))
+        let request = Request::new(&self.model, chat, generation.tokens_max);
+        let body = serde_json::to_vec(&request)
             .map_err(|error| PortError::unavailable(&self.name, error))?;
         // Nothing of a broken attempt has reached the caller, so that a retry cannot be seen; and
         // greedy decoding would say the same again.

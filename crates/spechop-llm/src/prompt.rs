@@ -1,7 +1,7 @@
 //! Everything that is said to a language model, and how its answers are read.
 //!
 //! Instructions and worked examples come first and never change, so that an engine can keep them
-//! processed ([`Generation::fixed`]); what varies comes last and is short. Every text from outside
+//! processed ([`Chat::fixed`]); what varies comes last and is short. Every text from outside
 //! passes through [`clean`]. The examples are invented: none is from a data set.
 
 mod clean;
@@ -15,18 +15,18 @@ use std::sync::LazyLock;
 use spechop_ports::{GuessRequest, PlanRequest, ReadRequest};
 use spechop_types::Passage;
 
-use crate::{Generation, Message, Role};
+use crate::{Chat, Generation, Message, Prompt, Role};
 use clean::{clean, clean_cut};
 
-pub(crate) use parse::{Flaw, guessed, reading, step};
+pub(crate) use parse::{Flaw, guessed, has_substance, is_refusal, reading, step};
 
 /// Most tokens of a sub-question, an answer and a guess, as in the SpecHop paper.
-const SUB_QUESTION_TOKENS_MAX: u32 = 64;
-const ANSWER_TOKENS_MAX: u32 = 128;
+pub(crate) const SUB_QUESTION_TOKENS_MAX: u32 = 64;
+pub(crate) const ANSWER_TOKENS_MAX: u32 = 128;
 const GUESS_TOKENS_MAX: u32 = 16;
 
 /// What a reader says where the passages do not hold the answer.
-const NOT_THERE: &str = "No relevant information found";
+pub(crate) const NOT_THERE: &str = "No relevant information found";
 
 /// Most characters of a flawed output that a repair shows to the model again.
 const REPAIR_CHARS_MAX: usize = 400;
@@ -97,8 +97,10 @@ pub(crate) fn guess(request: &GuessRequest) -> Generation {
     let mut messages = GUESS.clone();
     messages.push(message(Role::User, clean(request.sub_question.as_str())));
     Generation {
-        messages,
-        fixed: GUESS.len(),
+        prompt: Prompt::Chat(Chat {
+            messages,
+            fixed: GUESS.len(),
+        }),
         tokens_max: GUESS_TOKENS_MAX,
         stop: &["\n"],
     }
@@ -116,10 +118,12 @@ pub(crate) fn repair(mut generation: Generation, said: &str, complaint: &str) ->
     if said.is_empty() {
         said.push('…');
     }
-    generation.messages.push(message(Role::Assistant, said));
-    generation
-        .messages
-        .push(message(Role::User, complaint.to_owned()));
+    // A bare text has nobody in it to complain to: its form is its own.
+    if let Prompt::Chat(chat) = &mut generation.prompt {
+        chat.messages.push(message(Role::Assistant, said));
+        chat.messages
+            .push(message(Role::User, complaint.to_owned()));
+    }
     generation
 }
 

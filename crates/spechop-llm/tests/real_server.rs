@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::Value;
 use spechop_llm::{
-    End, Endpoint, Generation, LlmPlanner, LlmReader, LlmSpeculator, Message, OpenAiModel,
-    PromptStyle, ReadLimits, Role, TextModel,
+    Chat, End, Endpoint, Generation, LlmPlanner, LlmReader, LlmSpeculator, Message, OpenAiModel,
+    Prompt, PromptStyle, ReadLimits, Role, TextModel,
 };
 use spechop_ports::{Call, PortError, ReadRequest, Reader, contract};
 use spechop_testkit::assets;
@@ -123,8 +123,10 @@ fn generation(turns: &[(Role, &str)], tokens_max: u32) -> Generation {
         text: (*text).into(),
     };
     Generation {
-        messages: turns.iter().map(message).collect(),
-        fixed: 0,
+        prompt: Prompt::Chat(Chat {
+            messages: turns.iter().map(message).collect(),
+            fixed: 0,
+        }),
         tokens_max,
         stop: &["</answer>"],
     }

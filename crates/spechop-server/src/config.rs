@@ -35,8 +35,8 @@ pub struct Config {
     pub generator: Model,
     /// The second choice for planning and reading, where the first fails.
     pub fallback: Option<Model>,
-    /// Another model for reading.
-    pub reader: Option<Model>,
+    /// Who reads.
+    pub reader: Reader,
     /// Who guesses.
     pub speculator: Speculator,
     /// Latency added to every look-up on purpose.
@@ -111,8 +111,33 @@ pub struct Encoder {
 pub struct Model {
     /// Where it runs.
     pub engine: Engine,
-    /// The style of its prompts.
-    pub style: PromptStyle,
+    /// How it is spoken to.
+    pub style: Style,
+}
+
+/// How a language model is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// In a conversation.
+    Chat(PromptStyle),
+    /// In lines, for a small model that was trained to plan and can do nothing else.
+    Steps,
+}
+
+/// Who reads passages.
+#[derive(Clone, Debug)]
+pub enum Reader {
+    /// The generator.
+    Generator,
+    /// Another language model.
+    Model(Model),
+    /// An extractive reader: words of the passage, never written ones.
+    Spans {
+        /// The model folder.
+        dir: PathBuf,
+        /// Threads; `None` means one for each core.
+        threads: Option<NonZeroUsize>,
+    },
 }
 
 /// Where a language model runs.
@@ -133,7 +158,8 @@ pub struct Speculator {
     pub hot_dir: Option<PathBuf>,
     /// Passages of the hot subset that are read for a guess.
     pub hot_passages: NonZeroUsize,
-    /// Another model for guessing.
+    /// Another model for guessing; else the reader reads the hot subset, and the generator guesses
+    /// from memory, where it can.
     pub model: Option<Model>,
 }
 

@@ -7,16 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use spechop_agent::Ports;
-use spechop_embed::{EncoderOptions, OnnxEncoder};
+use spechop_embed::{EncoderOptions, OnnxEncoder, ReaderOptions, SpanReader};
 use spechop_llm::{
     LlmPlanner, LlmReader, LlmSpeculator, LocalModel, OpenAiModel, PromptStyle, ReadLimits,
-    TextModel,
+    StepPlanner, TextModel,
 };
 use spechop_ports::{Encoder, Fallback, Planner, Reader, Retriever, Speculator};
 use spechop_speculate::HotSubset;
 use spechop_store::{IndexRetriever, PassageIndex};
 
-use crate::config::{Config, Engine, Model, SpeculatorKind};
+use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
 use crate::inject::SlowRetriever;
 
 /// What a guess may say: a name or a date, and its tags.
@@ -56,34 +56,45 @@ impl Toolbox {
         let encoder: Arc<dyn Encoder> = Arc::new(encoder(config)?);
         let retriever = index("index", &encoder, &config.index_dir)?;
         let generator = Voice::open("generator", &config.generator)?;
-        let other = |part, model: Option<&Model>| match model {
-            Some(model) => Voice::open(part, model),
-            None => Ok(generator.clone()),
-        };
-        let reader = other("reader", config.reader.as_ref())?;
-        let guesser = other("speculator's model", config.speculator.model.as_ref())?;
-
-        let mut planner: Arc<dyn Planner> = Arc::new(LlmPlanner::new(
-            Arc::clone(&generator.model),
-            generator.style,
-        ));
         let passages_max = config.questions.passages_max;
-        let mut reader: Arc<dyn Reader> = Arc::new(reader.reader(passages_max));
+        let source = match &config.reader {
+            config::Reader::Generator => ReadBy::Voice(generator.clone()),
+            config::Reader::Model(model) => ReadBy::Voice(Voice::open("reader", model)?),
+            config::Reader::Spans { dir, threads } => {
+                ReadBy::Spans(Arc::new(span_reader(config, dir, *threads)?))
+            }
+        };
+        let guesser = match &config.speculator.model {
+            Some(model) => Some(Voice::open("speculator's model", model)?),
+            None => None,
+        };
+
+        let mut planner = generator.planner();
+        let mut reader = source.reader(passages_max, None);
         if let Some(model) = &config.fallback {
             let second = Voice::open("fallback", model)?;
-            let second_planner = LlmPlanner::new(Arc::clone(&second.model), second.style);
-            planner = Arc::new(Fallback::new(planner, Arc::new(second_planner)));
-            reader = Arc::new(Fallback::new(reader, Arc::new(second.reader(passages_max))));
+            planner = Arc::new(Fallback::new(planner, second.planner()));
+            if second.style != Style::Steps {
+                let second = ReadBy::Voice(second).reader(passages_max, None);
+                reader = Arc::new(Fallback::new(reader, second));
+            }
         }
 
         let mut speculators: BTreeMap<_, Arc<dyn Speculator>> = BTreeMap::new();
-        let from_memory = LlmSpeculator::new(Arc::clone(&guesser.model));
-        speculators.insert(SpeculatorKind::Llm, Arc::new(from_memory));
+        let talker = guesser.as_ref().unwrap_or(&generator);
+        if talker.style != Style::Steps {
+            let from_memory = LlmSpeculator::new(Arc::clone(&talker.model));
+            speculators.insert(SpeculatorKind::Llm, Arc::new(from_memory));
+        }
         if let Some(dir) = &config.speculator.hot_dir {
             let passages = config.speculator.hot_passages;
+            // It is shown the passages as the reader is, so that where both look at the same ones, a
+            // language model finds what the guess has read in its cache. Its answer is cut shorter: a
+            // guess must be there long before the observation.
+            let reads = guesser.map_or(source, ReadBy::Voice);
             let hot = HotSubset::new(
                 index("hot subset", &encoder, dir)?,
-                Arc::new(guesser.hasty_reader(passages)),
+                reads.reader(passages, Some(HASTY_ANSWER_TOKENS)),
                 passages,
             );
             speculators.insert(SpeculatorKind::Hot, Arc::new(hot));
@@ -135,7 +146,7 @@ impl Toolbox {
 #[derive(Clone)]
 struct Voice {
     model: Arc<dyn TextModel>,
-    style: PromptStyle,
+    style: Style,
 }
 
 impl Voice {
@@ -153,25 +164,60 @@ impl Voice {
         Ok(Self { model, style })
     }
 
-    fn reader(&self, passages: NonZeroUsize) -> LlmReader {
-        let limits = ReadLimits {
-            passages: passages.get(),
-            ..ReadLimits::default()
-        };
-        LlmReader::new(Arc::clone(&self.model), self.style, limits)
+    fn planner(&self) -> Arc<dyn Planner> {
+        let model = Arc::clone(&self.model);
+        match self.style {
+            Style::Chat(style) => Arc::new(LlmPlanner::new(model, style)),
+            Style::Steps => Arc::new(StepPlanner::new(model)),
+        }
     }
+}
 
-    /// A reader with a shorter cap: a guess must be there long before the observation. It is shown
-    /// the passages as the reader is, so that where both look at the same ones, the model finds what
-    /// the guess has read in its cache.
-    fn hasty_reader(&self, passages: NonZeroUsize) -> LlmReader {
+/// What reads.
+enum ReadBy {
+    Voice(Voice),
+    Spans(Arc<SpanReader>),
+}
+
+impl ReadBy {
+    /// A reader of so many passages, whose answers are cut after so many tokens.
+    fn reader(&self, passages: NonZeroUsize, answer_tokens: Option<u32>) -> Arc<dyn Reader> {
+        let voice = match self {
+            Self::Spans(reader) => return Arc::clone(reader) as Arc<dyn Reader>,
+            Self::Voice(voice) => voice,
+        };
+        let style = match voice.style {
+            Style::Chat(style) => style,
+            // The configuration lets nobody read who cannot.
+            Style::Steps => PromptStyle::default(),
+        };
+        let all = ReadLimits::default();
         let limits = ReadLimits {
             passages: passages.get(),
-            answer_tokens: HASTY_ANSWER_TOKENS,
-            ..ReadLimits::default()
+            answer_tokens: answer_tokens.unwrap_or(all.answer_tokens),
+            ..all
         };
-        LlmReader::new(Arc::clone(&self.model), self.style, limits)
+        Arc::new(LlmReader::new(Arc::clone(&voice.model), style, limits))
     }
+}
+
+fn span_reader(
+    config: &Config,
+    dir: &Path,
+    threads: Option<NonZeroUsize>,
+) -> Result<SpanReader, OpenError> {
+    let mut options = ReaderOptions::new(&config.encoder.runtime_library);
+    if let Some(threads) = threads {
+        options.threads = threads;
+    }
+    options.passages_max = config.questions.passages_max;
+    let reader = SpanReader::open(dir, &options).map_err(OpenError::of("reader"))?;
+    tracing::info!(
+        part = "reader",
+        model = reader.recipe().name,
+        "model opened"
+    );
+    Ok(reader)
 }
 
 fn encoder(config: &Config) -> Result<OnnxEncoder, OpenError> {

@@ -14,7 +14,7 @@ use llama_cpp_2::context::kv_cache::KvCacheConversionError;
 use llama_cpp_2::context::params::LlamaContextParams;
 use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::llama_batch::{BatchAddError, LlamaBatch};
-use llama_cpp_2::model::LlamaModel;
+use llama_cpp_2::model::{LlamaLoraAdapter, LlamaModel};
 use llama_cpp_2::token::LlamaToken;
 
 use super::slots::{CHUNK_TOKENS, Placement};
@@ -68,6 +68,15 @@ impl<'model> Compute<'model> {
             context: model.new_context(backend, params)?,
             batch: LlamaBatch::new(CHUNK_TOKENS, 1),
         })
+    }
+
+    /// Puts an adapter on the model, for all that is computed from now on.
+    pub(super) fn adapt(
+        &mut self,
+        adapter: &mut LlamaLoraAdapter,
+    ) -> Result<(), llama_cpp_2::LlamaLoraAdapterSetError> {
+        const SCALE: f32 = 1.0;
+        self.context.lora_adapter_set(adapter, SCALE)
     }
 
     /// Puts what a placement reuses into its slot.
@@ -129,15 +138,16 @@ fn argmax(logits: &[f32]) -> LlamaToken {
 
 #[cfg(test)]
 mod tests {
-    use super::super::slots::Prompt;
-    use super::super::tests::model_path;
-    use super::super::{check_magic, load};
+    use super::super::adapter::tests::small_adapter;
+    use super::super::slots::PromptTokens;
+    use super::super::tests::options;
+    use super::super::{LocalModelOptions, load};
     use super::*;
 
     impl Compute<'_> {
         /// Processes what is missing of a prompt and then some tokens one by one; the bits of the
         /// logits after each.
-        fn continued(&mut self, slot: usize, keep: usize, prompt: &Prompt) -> Vec<Vec<u32>> {
+        fn continued(&mut self, slot: usize, keep: usize, prompt: &PromptTokens) -> Vec<Vec<u32>> {
             let mut at = keep;
             let mut next = None;
             while at < prompt.tokens.len() {
@@ -161,17 +171,36 @@ mod tests {
     /// To the last bit, not only to the same text.
     #[test]
     fn a_fork_a_cut_and_company_change_no_bit() {
-        let path = model_path();
-        check_magic(&path).unwrap();
-        let (backend, model) = load(&path).unwrap();
+        let plain = same_bits(&options());
+        let folder = tempfile::tempdir().unwrap();
+        let adapted = same_bits(&LocalModelOptions {
+            adapter: Some(small_adapter(folder.path())),
+            ..options()
+        });
+        assert!(adapted != plain, "the adapter changes nothing");
+    }
+
+    fn same_bits(options: &LocalModelOptions) -> Vec<Vec<u32>> {
+        let (backend, model, adapter) = load(options).unwrap();
         let tokens =
             |count: i32, step: i32| (0..count).map(move |n| LlamaToken::new(100 + n * step));
-        let prompt = |tokens: Vec<LlamaToken>| Prompt { tokens, fixed: 40 };
+        let prompt = |tokens: Vec<LlamaToken>| PromptTokens {
+            tokens,
+            fixed: 40,
+            cuts: vec![40],
+        };
         let first = prompt(tokens(150, 3).collect());
         // Shares 110 tokens with the first: chunks end at 32, 40, 72, 104.
         let second = prompt(tokens(110, 3).chain(tokens(27, 5)).collect());
         let other = prompt(tokens(400, 7).collect());
-        let open = || Compute::new(backend, &model, 4, 512, 1).unwrap();
+        let adapter = std::cell::RefCell::new(adapter);
+        let open = || {
+            let mut compute = Compute::new(backend, &model, 4, 512, 1).unwrap();
+            if let Some(adapter) = &mut *adapter.borrow_mut() {
+                compute.adapt(adapter).unwrap();
+            }
+            compute
+        };
         let fresh = open().continued(0, 0, &second);
 
         let mut compute = open();
@@ -211,6 +240,7 @@ mod tests {
             at = end;
         }
         assert!(compute.continued(3, 72, &second) == fresh, "interrupted");
+        fresh
     }
 
     #[test]

@@ -22,12 +22,12 @@ use tokio::sync::oneshot;
 
 use super::compute::{Compute, ComputeError};
 use super::output::Output;
-use super::slots::{Prompt, Slots};
+use super::slots::{PromptTokens, Slots};
 use super::stats::Counters;
-use super::template::ChatTemplate;
-use crate::{End, Generated, Generation};
+use super::template::{ChatTemplate, text_tokens};
+use crate::{End, Generated, Generation, Prompt};
 
-/// No token of a language stands for more bytes on average: longer conversations are refused
+/// No token of a language stands for more bytes on average: longer prompts are refused
 /// unread, so that they cost the others nothing.
 const TOKEN_BYTES_MAX: usize = 64;
 
@@ -44,7 +44,7 @@ type Rank = (Reverse<Lane>, u32, u64);
 /// A job and its place in line.
 struct Waiting {
     job: Job,
-    prompt: Prompt,
+    prompt: PromptTokens,
     arrival: u64,
 }
 
@@ -189,19 +189,26 @@ impl<'model> Engine<'model> {
         }
     }
 
-    /// The conversation as tokens, if it fits: nothing that is begun can run out of room.
-    fn prompt(&self, generation: &Generation) -> Result<Prompt, String> {
-        if generation.messages.is_empty() {
-            return Err("the conversation is empty".to_owned());
-        }
+    /// The prompt as tokens, if it fits: nothing that is begun can run out of room.
+    fn prompt(&self, generation: &Generation) -> Result<PromptTokens, String> {
         let room = self.parts.context_tokens;
-        let bytes: usize = generation.messages.iter().map(|m| m.text.len()).sum();
+        let bytes: usize = generation.prompt.texts().map(str::len).sum();
         if bytes > room * TOKEN_BYTES_MAX {
             return Err(format!(
-                "{bytes} bytes of conversation cannot fit into a context of {room} tokens"
+                "{bytes} bytes of prompt cannot fit into a context of {room} tokens"
             ));
         }
-        let prompt = self.parts.template.tokens(self.parts.model, generation)?;
+        let prompt = match &generation.prompt {
+            Prompt::Chat(chat) if chat.messages.is_empty() => {
+                return Err("the conversation is empty".to_owned());
+            }
+            Prompt::Chat(chat) => self.parts.template.tokens(self.parts.model, chat)?,
+            Prompt::Text(text) => text_tokens(self.parts.model, text),
+        };
+        if prompt.tokens.is_empty() {
+            // Nothing can be predicted from nothing.
+            return Err("the text is empty".to_owned());
+        }
         let (read, write) = (prompt.tokens.len(), generation.tokens_max as usize);
         if read + write > room {
             return Err(format!(

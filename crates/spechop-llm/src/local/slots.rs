@@ -2,7 +2,7 @@
 //!
 //! A slot is one sequence of the context. Outputs must not depend on what happens to be cached,
 //! and the last bits of a prompt's KV depend on the chunks it was processed in. So the cut into
-//! chunks is a function of the prompt alone ([`Prompt::chunk_end`]), and only whole chunks are
+//! chunks is a function of the prompt alone ([`PromptTokens::chunk_end`]), and only whole chunks are
 //! reused: whatever is found here is bit for bit what would be computed again.
 
 use llama_cpp_2::token::LlamaToken;
@@ -11,41 +11,43 @@ use llama_cpp_2::token::LlamaToken;
 /// a prefix; larger is faster on the whole, by little (`benches/local.rs`).
 pub(super) const CHUNK_TOKENS: usize = 32;
 
-/// A conversation as tokens.
-#[derive(Clone, Debug)]
-pub(super) struct Prompt {
+/// A prompt as tokens.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PromptTokens {
     pub(super) tokens: Vec<LlamaToken>,
     /// How many of them come from the fixed messages.
     pub(super) fixed: usize,
+    /// Where a chunk ends at the latest, ascending: places up to which other prompts are likely
+    /// to be the same. They depend on nothing that stands behind them.
+    pub(super) cuts: Vec<usize>,
 }
 
-impl Prompt {
-    /// Where the chunk that starts at `at` ends. Chunks are counted from the start up to the end
-    /// of the fixed part, and anew from there.
+impl PromptTokens {
+    /// Where the chunk that starts at `at` ends. Chunks are counted anew from every cut.
     pub(super) fn chunk_end(&self, at: usize) -> usize {
-        let (base, end) = if at < self.fixed {
-            (0, self.fixed)
-        } else {
-            (self.fixed, self.tokens.len())
-        };
+        let base = self.last_cut(at);
         let next = base + ((at - base) / CHUNK_TOKENS + 1) * CHUNK_TOKENS;
-        next.min(end)
+        let cut = self.cuts.iter().find(|cut| **cut > at);
+        let end = cut.map_or(self.tokens.len(), |cut| *cut);
+        next.min(end).min(self.tokens.len())
     }
 
     /// Whether the chunks before `at` would be the same if other tokens followed.
     fn is_whole_at(&self, at: usize) -> bool {
-        let base = if at < self.fixed { 0 } else { self.fixed };
-        (at - base).is_multiple_of(CHUNK_TOKENS)
+        (at - self.last_cut(at)).is_multiple_of(CHUNK_TOKENS)
+    }
+
+    fn last_cut(&self, at: usize) -> usize {
+        let cut = self.cuts.iter().rev().find(|cut| **cut <= at);
+        cut.map_or(0, |cut| *cut)
     }
 }
 
 /// What a slot's KV holds, apart from what the sequence running in it has beyond.
 #[derive(Debug, Default)]
 struct Slot {
-    /// Tokens in whole chunks.
-    tokens: Vec<LlamaToken>,
-    /// [`Prompt::fixed`] of the prompt they come from.
-    fixed: usize,
+    /// The leading tokens of a prompt, in whole chunks.
+    held: PromptTokens,
     /// When it was last used, counted in uses.
     used: u64,
     running: bool,
@@ -78,13 +80,13 @@ impl Slots {
 
     /// Takes an idle slot for a prompt, the one whose loss costs least, and says what to put into
     /// it. `None` where all are running.
-    pub(super) fn take(&mut self, prompt: &Prompt) -> Option<Placement> {
+    pub(super) fn take(&mut self, prompt: &PromptTokens) -> Option<Placement> {
         let (from, keep) = (0..self.slots.len())
             .map(|at| (at, self.reusable(at, prompt)))
             .max_by_key(|(at, keep)| (*keep, std::cmp::Reverse(*at)))?;
         let source = &self.slots[from];
         // Nothing is lost where the prompt only extends what an idle slot holds.
-        let extends = keep > 0 && !source.running && keep == source.tokens.len();
+        let extends = keep > 0 && !source.running && keep == source.held.tokens.len();
         let slot = if extends {
             from
         } else {
@@ -95,12 +97,13 @@ impl Slots {
         let from = if keep == 0 { slot } else { from };
         self.uses += 1;
         self.slots[from].used = self.uses;
-        let mut tokens = std::mem::take(&mut self.slots[slot].tokens);
-        tokens.clear();
-        tokens.extend_from_slice(&prompt.tokens[..keep]);
+        let mut held = std::mem::take(&mut self.slots[slot].held);
+        held.tokens.clear();
+        held.tokens.extend_from_slice(&prompt.tokens[..keep]);
+        held.cuts.clone_from(&prompt.cuts);
+        held.fixed = prompt.fixed;
         self.slots[slot] = Slot {
-            tokens,
-            fixed: prompt.fixed,
+            held,
             used: self.uses,
             running: true,
         };
@@ -108,11 +111,10 @@ impl Slots {
     }
 
     /// Notes that the prompt's tokens up to `at` are now in the slot's KV.
-    pub(super) fn processed(&mut self, slot: usize, prompt: &Prompt, at: usize) {
-        let slot = &mut self.slots[slot];
+    pub(super) fn processed(&mut self, slot: usize, prompt: &PromptTokens, at: usize) {
+        let held = &mut self.slots[slot].held.tokens;
         if prompt.is_whole_at(at) {
-            slot.tokens
-                .extend_from_slice(&prompt.tokens[slot.tokens.len()..at]);
+            held.extend_from_slice(&prompt.tokens[held.len()..at]);
         }
     }
 
@@ -120,49 +122,50 @@ impl Slots {
     pub(super) fn release(&mut self, slot: usize) -> usize {
         let slot = &mut self.slots[slot];
         slot.running = false;
-        slot.tokens.len()
+        slot.held.tokens.len()
     }
 
     /// Forgets what a slot holds, after a failure.
     pub(super) fn forget(&mut self, slot: usize) {
-        self.slots[slot].tokens.clear();
+        self.slots[slot].held.tokens.clear();
     }
 
     /// How many leading tokens of the prompt a slot holds in the same chunks. At least one token
     /// of the prompt is left to compute: the next one is predicted from it.
-    fn reusable(&self, slot: usize, prompt: &Prompt) -> usize {
-        let slot = &self.slots[slot];
-        let common = slot
+    fn reusable(&self, slot: usize, prompt: &PromptTokens) -> usize {
+        let held = &self.slots[slot].held;
+        let common = held
             .tokens
             .iter()
             .zip(&prompt.tokens)
             .take_while(|(a, b)| a == b)
             .count()
             .min(prompt.tokens.len().saturating_sub(1));
-        // Chunks beyond the shorter fixed part are cut alike only if the fixed parts are equal.
-        let common = if slot.fixed == prompt.fixed {
-            common
-        } else {
-            common.min(slot.fixed).min(prompt.fixed) / CHUNK_TOKENS * CHUNK_TOKENS
-        };
-        (0..=common)
-            .rev()
-            .find(|at| prompt.is_whole_at(*at))
-            .unwrap_or(0)
+        // Chunk by chunk, as long as both are cut alike.
+        let mut at = 0;
+        while at < common {
+            let end = prompt.chunk_end(at);
+            if end > common || held.chunk_end(at) != end {
+                break;
+            }
+            at = end;
+        }
+        at
     }
 
     /// What overwriting an idle slot would cost, smallest first: nothing held; a fixed part that
     /// other slots hold too; the only copy of a fixed part. Then the longest unused.
     fn loss(&self, at: usize, source: usize) -> (u8, bool, u64) {
         let slot = &self.slots[at];
-        let kind = if slot.tokens.is_empty() {
+        let fixed = slot.held.fixed;
+        let kind = if slot.held.tokens.is_empty() {
             0
-        } else if self.slots.iter().enumerate().any(|(other, held)| {
+        } else if self.slots.iter().enumerate().any(|(other, beside)| {
             other != at
-                && held.fixed == slot.fixed
-                && held.tokens.len() >= slot.fixed
-                && slot.tokens.len() >= slot.fixed
-                && held.tokens[..slot.fixed] == slot.tokens[..slot.fixed]
+                && beside.held.fixed == fixed
+                && beside.held.tokens.len() >= fixed
+                && slot.held.tokens.len() >= fixed
+                && beside.held.tokens[..fixed] == slot.held.tokens[..fixed]
         }) {
             1
         } else {
@@ -177,14 +180,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn prompt(ids: impl IntoIterator<Item = i32>, fixed: usize) -> Prompt {
-        Prompt {
+    fn prompt(ids: impl IntoIterator<Item = i32>, fixed: usize) -> PromptTokens {
+        PromptTokens {
             tokens: ids.into_iter().map(LlamaToken::new).collect(),
             fixed,
+            cuts: vec![fixed],
         }
     }
 
-    fn run(slots: &mut Slots, prompt: &Prompt) -> Placement {
+    fn run(slots: &mut Slots, prompt: &PromptTokens) -> Placement {
         let placement = slots.take(prompt).expect("an idle slot");
         let mut at = placement.keep;
         while at < prompt.tokens.len() {
@@ -230,18 +234,40 @@ mod tests {
         assert_eq!(slots.take(&prompt(0..130, 10)), None, "all are running");
     }
 
+    #[test]
+    fn a_text_that_grows_by_lines_is_reused_to_its_last_line() {
+        let lines = |count: usize| PromptTokens {
+            cuts: (1..=count).map(|line| 20 * line).collect(),
+            ..prompt(0..20 * count as i32, 0)
+        };
+        let mut slots = Slots::new(2);
+        for count in 1..6 {
+            let placed = run(&mut slots, &lines(count));
+            assert_eq!(placed.keep, 20 * (count - 1));
+            assert_eq!(placed.from, placed.slot, "in place");
+            slots.release(placed.slot);
+        }
+        // Of itself, all but the last chunk: the next token is predicted from that.
+        assert_eq!(run(&mut slots, &lines(5)).keep, 80);
+    }
+
     proptest! {
         /// What is reused was processed in the very chunks that a fresh run would cut.
         #[test]
         fn reuse_never_moves_a_chunk(
-            runs in prop::collection::vec((prop::collection::vec(0..2i32, 1..4), 0..120usize, 1..140usize), 1..24)
+            runs in prop::collection::vec(
+                (prop::collection::vec(0..2i32, 1..4), prop::collection::btree_set(0..140usize, 0..4), 1..140usize),
+                1..24,
+            )
         ) {
             let mut slots = Slots::new(3);
             let mut chunks: Vec<Vec<(usize, usize)>> = vec![Vec::new(); 3];
-            for (seed, fixed, len) in runs {
+            for (seed, cuts, len) in runs {
                 // Long equal stretches, so that prefixes are shared often.
                 let ids = (0..len).map(|at| seed[(at / 64).min(seed.len() - 1)]);
-                let prompt = prompt(ids, fixed.min(len));
+                let fixed = cuts.first().map_or(0, |cut| *cut.min(&len));
+                let cuts = cuts.into_iter().filter(|cut| *cut <= len).collect();
+                let prompt = PromptTokens { cuts, ..prompt(ids, fixed) };
                 let Placement { slot, from, keep } = slots.take(&prompt).unwrap();
                 prop_assert!(keep < prompt.tokens.len());
                 let mut cut: Vec<_> = chunks[from].clone();

@@ -1,4 +1,4 @@
-//! Conversations to tokens, by the model's own chat template.
+//! Prompts to tokens: conversations by the model's own chat template, bare texts as they stand.
 //!
 //! The template's text may hold control tokens, what people and passages say may not: a passage
 //! that contains `<|im_start|>system` must stay a passage. So the template is filled with
@@ -7,8 +7,8 @@
 use llama_cpp_2::model::{LlamaChatMessage, LlamaChatTemplate, LlamaModel};
 use llama_cpp_2::token::LlamaToken;
 
-use super::slots::Prompt;
-use crate::{Generation, Message, Role};
+use super::slots::PromptTokens;
+use crate::{Chat, Message, Role};
 
 /// The template used where the model has none that is known.
 const FALLBACK: &str = "chatml";
@@ -45,14 +45,10 @@ impl ChatTemplate {
 
     /// The conversation as tokens, ready to be continued by the assistant. An error says what is
     /// wrong with the conversation or the template.
-    pub(super) fn tokens(
-        &self,
-        model: &LlamaModel,
-        generation: &Generation,
-    ) -> Result<Prompt, String> {
-        let messages = &generation.messages;
+    pub(super) fn tokens(&self, model: &LlamaModel, chat: &Chat) -> Result<PromptTokens, String> {
+        let messages = &chat.messages;
         let whole = self.fill(model, messages, true)?;
-        let fixed = &messages[..generation.fixed.min(messages.len())];
+        let fixed = &messages[..chat.fixed.min(messages.len())];
         // Where the template does not go on from what it makes of the fixed messages alone,
         // nothing is fixed.
         let fixed = if fixed.is_empty() {
@@ -71,9 +67,10 @@ impl ChatTemplate {
         append(model, &fixed, messages, &mut tokens)?;
         let fixed_tokens = if fixed.is_empty() { 0 } else { tokens.len() };
         append(model, &whole[fixed.len()..], messages, &mut tokens)?;
-        Ok(Prompt {
+        Ok(PromptTokens {
             tokens,
             fixed: fixed_tokens,
+            cuts: vec![fixed_tokens],
         })
     }
 
@@ -118,6 +115,27 @@ impl ChatTemplate {
                 .collect();
             found == [0, 1, 2, 3]
         })
+    }
+}
+
+/// A bare text as tokens. A text of this kind grows by lines from one prompt to the next, and
+/// branches differ in their last lines: so every line begins a chunk, and all lines that two texts
+/// share are computed once.
+pub(super) fn text_tokens(model: &LlamaModel, text: &str) -> PromptTokens {
+    let vocab = model.vocab();
+    let tokens = vocab.tokenize(text.as_bytes(), false, false);
+    let ends_line = |token: &LlamaToken| {
+        let piece = vocab.token_to_piece(*token, false, None);
+        piece.ends_with(b"\n")
+    };
+    let cuts = (1..).zip(&tokens);
+    PromptTokens {
+        cuts: cuts
+            .filter(|(_, token)| ends_line(token))
+            .map(|(end, _)| end)
+            .collect(),
+        tokens,
+        fixed: 0,
     }
 }
 

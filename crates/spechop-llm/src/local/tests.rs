@@ -8,7 +8,9 @@ use futures::future::{join_all, poll_immediate};
 use spechop_ports::{Call, Lane, contract};
 
 use super::*;
-use crate::{End, LlmPlanner, LlmReader, LlmSpeculator, Message, PromptStyle, ReadLimits, Role};
+use crate::{
+    Chat, End, LlmPlanner, LlmReader, LlmSpeculator, Message, Prompt, PromptStyle, ReadLimits, Role,
+};
 
 const STOP: &[&str] = &["</answer>"];
 
@@ -17,7 +19,7 @@ pub(super) fn model_path() -> PathBuf {
     spechop_testkit::assets::model_dir("smollm2-135m-instruct").join("model.gguf")
 }
 
-fn options() -> LocalModelOptions {
+pub(super) fn options() -> LocalModelOptions {
     LocalModelOptions {
         threads: NonZeroU32::new(1),
         context_tokens_per_sequence: 512,
@@ -27,7 +29,7 @@ fn options() -> LocalModelOptions {
     }
 }
 
-fn open(change: impl FnOnce(&mut LocalModelOptions)) -> LocalModel {
+pub(super) fn open(change: impl FnOnce(&mut LocalModelOptions)) -> LocalModel {
     let mut options = options();
     change(&mut options);
     LocalModel::open(options).expect("a model")
@@ -43,15 +45,27 @@ fn message(role: Role, text: &str) -> Message {
 /// Instructions that are the same every time, and a question.
 fn ask(question: &str, tokens_max: u32) -> Generation {
     Generation {
-        messages: vec![
-            message(
-                Role::System,
-                "You are a careful librarian who answers questions about films, rivers and people. \
-                 Answer in one sentence, name your reasons, and never invent a title or a date.",
-            ),
-            message(Role::User, question),
-        ],
-        fixed: 1,
+        prompt: Prompt::Chat(Chat {
+            messages: vec![
+                message(
+                    Role::System,
+                    "You are a careful librarian who answers questions about films, rivers and \
+                     people. Answer in one sentence, name your reasons, and never invent a title or \
+                     a date.",
+                ),
+                message(Role::User, question),
+            ],
+            fixed: 1,
+        }),
+        tokens_max,
+        stop: STOP,
+    }
+}
+
+/// A text to go on from.
+pub(super) fn bare(text: &str, tokens_max: u32) -> Generation {
+    Generation {
+        prompt: Prompt::Text(text.into()),
         tokens_max,
         stop: STOP,
     }
@@ -66,7 +80,7 @@ fn long(topic: &str, tokens_max: u32) -> Generation {
     )
 }
 
-async fn say(model: &LocalModel, generation: Generation) -> Generated {
+pub(super) async fn say(model: &LocalModel, generation: Generation) -> Generated {
     model
         .generate(&Call::authoritative(), generation)
         .await
@@ -125,9 +139,15 @@ async fn it_ends_at_the_limit_the_turn_or_the_stop_text() {
     assert_eq!((nothing.text.as_str(), nothing.end), ("", End::Length));
 }
 
-/// The law that speculation rests on: a text depends on its conversation and on nothing else.
+/// The law that speculation rests on: a text depends on its prompt and on nothing else.
 #[tokio::test]
-async fn the_same_conversation_gets_the_same_text() {
+async fn the_same_prompt_gets_the_same_text() {
+    same_text(open).await;
+}
+
+/// Shared with the tests of adapters. `open` opens the model with its own changes and those given.
+pub(super) async fn same_text(open: impl Fn(fn(&mut LocalModelOptions)) -> LocalModel) {
+    let text = "Question: Where does the river rise?\nWhich river? => The Orne\nWho is old";
     let generations: Vec<Generation> = vec![
         ask("Who wrote The Old Man and the Sea?", 24),
         long("the mill", 24),
@@ -135,6 +155,8 @@ async fn the_same_conversation_gets_the_same_text() {
         long("the town", 24),
         long("the mill", 40),
         ask("Who?", 24),
+        bare(text, 24),
+        bare(&format!("{text}er? => Ann\nQ"), 24),
     ];
     let mut fresh = Vec::new();
     for generation in &generations {
@@ -186,12 +208,10 @@ async fn a_longer_conversation_goes_on_from_the_shorter() {
     let mut generation = long("the mill", 8);
     let model = open(|_| ());
     let first = say(&model, generation.clone()).await;
-    generation
-        .messages
-        .push(message(Role::Assistant, &first.text));
-    generation
-        .messages
-        .push(message(Role::User, "And the town?"));
+    if let Prompt::Chat(chat) = &mut generation.prompt {
+        chat.messages.push(message(Role::Assistant, &first.text));
+        chat.messages.push(message(Role::User, "And the town?"));
+    }
     let before = model.stats();
     let second = say(&model, generation.clone()).await;
     let computed = model.stats().prefilled_tokens - before.prefilled_tokens;
@@ -322,15 +342,21 @@ async fn what_does_not_fit_is_refused() {
         assert_eq!(what, model.name());
         assert!(detail.contains("512"), "{detail}");
     }
-    let empty = Generation {
+    let nobody = Prompt::Chat(Chat {
         messages: Vec::new(),
-        ..ask("", 8)
-    };
-    let refused = model.generate(&Call::authoritative(), empty).await;
-    assert!(
-        matches!(refused, Err(PortError::Refused { .. })),
-        "{refused:?}"
-    );
+        fixed: 0,
+    });
+    for prompt in [nobody, Prompt::Text("".into())] {
+        let empty = Generation {
+            prompt,
+            ..ask("", 8)
+        };
+        let refused = model.generate(&Call::authoritative(), empty).await;
+        assert!(
+            matches!(refused, Err(PortError::Refused { .. })),
+            "{refused:?}"
+        );
+    }
     // To the last token.
     let spare = 512 - say(&model, ask("Fill it.", 1)).await.tokens.prompt as u32;
     say(&model, ask("Fill it.", spare)).await;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use spechop_types::Tokens;
 
-use crate::{Generation, Role};
+use crate::{Chat, Generation, Role};
 
 #[derive(Serialize)]
 pub(super) struct Request<'a> {
@@ -30,8 +30,8 @@ struct StreamOptions {
 impl<'a> Request<'a> {
     /// Stop texts are not sent: a server cuts them off, and then nobody can tell which one it was,
     /// or that there was one.
-    pub(super) fn new(model: &'a str, generation: &'a Generation) -> Self {
-        let messages = generation.messages.iter().map(|message| Message {
+    pub(super) fn new(model: &'a str, chat: &'a Chat, tokens_max: u32) -> Self {
+        let messages = chat.messages.iter().map(|message| Message {
             role: match message.role {
                 Role::System => "system",
                 Role::User => "user",
@@ -43,7 +43,7 @@ impl<'a> Request<'a> {
             model,
             messages: messages.collect(),
             temperature: 0.0,
-            max_tokens: generation.tokens_max,
+            max_tokens: tokens_max,
             stream: true,
             stream_options: StreamOptions {
                 include_usage: true,
@@ -146,11 +146,7 @@ pub(super) fn reason(body: &[u8], secret: Option<&str>) -> String {
 /// is near the truth for English and too low for other scripts.
 pub(super) fn prompt_tokens_guess(generation: &Generation) -> u64 {
     let tokens = |text: &str| 4 + text.len().div_ceil(4) as u64;
-    generation
-        .messages
-        .iter()
-        .map(|message| tokens(&message.text))
-        .sum()
+    generation.prompt.texts().map(tokens).sum()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use spechop_ports::{KnownHop, PlanRequest, ReadRequest};
 use super::{
     ANSWER_TOKENS_MAX, NOT_THERE, ReadLimits, SUB_QUESTION_TOKENS_MAX, clean, evidence, message,
 };
-use crate::{Generation, Role};
+use crate::{Chat, Generation, Prompt, Role};
 
 /// A query is one line; models end their turn behind it, or talk on in the next line.
 const LINE_END: &[&str] = &["?\n"];
@@ -79,8 +79,10 @@ fn chain(hops: &[KnownHop]) -> String {
 
 fn generation(text: String, tokens_max: u32, stop: &'static [&'static str]) -> Generation {
     Generation {
-        messages: vec![message(Role::User, text)],
-        fixed: 0,
+        prompt: Prompt::Chat(Chat {
+            messages: vec![message(Role::User, text)],
+            fixed: 0,
+        }),
         tokens_max,
         stop,
     }

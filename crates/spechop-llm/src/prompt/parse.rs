@@ -371,12 +371,12 @@ fn first_line(text: &str) -> &str {
 }
 
 /// Something that can be looked up or compared: punctuation alone is nothing.
-fn has_substance(text: &str) -> bool {
+pub(crate) fn has_substance(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
 
 /// Says that it does not know.
-fn is_refusal(answer: &str) -> bool {
+pub(crate) fn is_refusal(answer: &str) -> bool {
     const WHOLE: &[&str] = &[
         "unknown",
         "none",

@@ -12,7 +12,7 @@ use spechop_ports::{KnownHop, PlanRequest, ReadRequest};
 use super::{
     ANSWER_TOKENS_MAX, ReadLimits, SUB_QUESTION_TOKENS_MAX, clean, evidence, message, pinned,
 };
-use crate::{Generation, Message, Role};
+use crate::{Chat, Generation, Message, Prompt, Role};
 
 /// The ends of a step or an answer.
 const CLOSING: &[&str] = &["</question>", "</answer>"];
@@ -176,8 +176,10 @@ fn generation(fixed: &[Message], text: String, tokens_max: u32) -> Generation {
     let mut messages = fixed.to_vec();
     messages.push(message(Role::User, text));
     Generation {
-        messages,
-        fixed: fixed.len(),
+        prompt: Prompt::Chat(Chat {
+            messages,
+            fixed: fixed.len(),
+        }),
         tokens_max,
         stop: CLOSING,
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use spechop_llm::{End, OpenAiModel, TextModel};
+use spechop_llm::{End, Generation, OpenAiModel, Prompt, TextModel};
 use spechop_ports::{Call, Lane, PortError};
 use spechop_types::Tokens;
 use tokio::net::TcpListener;
@@ -160,6 +160,23 @@ async fn what_is_refused_for_good_is_not_asked_again() {
         };
         assert_eq!(detail, said);
     }
+}
+
+/// No server is asked: it would put a template around the text.
+#[tokio::test]
+async fn a_bare_text_is_refused() {
+    let server = server(good(), 1).await;
+    let generation = Generation {
+        prompt: Prompt::Text("Question: Who?\n".into()),
+        ..generation()
+    };
+    let refused = model(&base(&server))
+        .generate(&Call::authoritative(), generation)
+        .await
+        .unwrap_err();
+    assert!(matches!(refused, PortError::Refused { .. }));
+    assert!(refused.to_string().contains("bare text"), "{refused}");
+    assert_eq!(requests(&server).await, 0);
 }
 
 #[tokio::test]

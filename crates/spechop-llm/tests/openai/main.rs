@@ -7,7 +7,7 @@ mod streams;
 use std::time::Duration;
 
 use serde_json::json;
-use spechop_llm::{Endpoint, Generation, Message, OpenAiModel, Retries, Role};
+use spechop_llm::{Chat, Endpoint, Generation, Message, OpenAiModel, Prompt, Retries, Role};
 
 const KEY: &str = "sk-very-secret";
 
@@ -30,11 +30,13 @@ fn model(base_url: &str) -> OpenAiModel {
 /// A conversation that ends with a closing `</answer>`.
 fn generation() -> Generation {
     Generation {
-        messages: vec![Message {
-            role: Role::User,
-            text: "Who directed the film?".into(),
-        }],
-        fixed: 0,
+        prompt: Prompt::Chat(Chat {
+            messages: vec![Message {
+                role: Role::User,
+                text: "Who directed the film?".into(),
+            }],
+            fixed: 0,
+        }),
         tokens_max: 8,
         stop: &["</answer>"],
     }

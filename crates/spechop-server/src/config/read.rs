@@ -14,15 +14,22 @@ use toml::Table;
 
 use super::keys::{Keys, Mistake, Source};
 use super::{
-    Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, Questions, Server, Speculator,
-    SpeculatorKind,
+    Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, Questions, Reader, Server,
+    Speculator, SpeculatorKind, Style,
 };
 use crate::Env;
 
 /// The encoder of a data folder in which none was chosen.
 const ENCODER: &str = "e5-small-v2";
-/// The generator of the default configuration.
+/// The model that plans in the default configuration, and what it was taught.
+const PLANNER: &str = "smollm2-135m-instruct";
+const PLANNER_ADAPTER: &str = "spechop-planner";
+/// The model that reads in the default configuration.
+const READER: &str = "spechop-reader";
+/// The model of a section that names no other and speaks in conversations.
 const GENERATOR: &str = "qwen2.5-coder-1.5b-instruct";
+/// The command that puts our own models into the data folder.
+const INSTALL_OURS: &str = "make models";
 /// A day: longer than any time limit that makes sense.
 const MS_MAX: u64 = 86_400_000;
 
@@ -78,26 +85,27 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
     let index_dir = keys
         .path("index.dir")
         .unwrap_or_else(|| data.join("indexes/2wiki"));
+    let generator = match model(keys, "generator", &data, env) {
+        Some(model) => model,
+        None => {
+            keys.mistake(
+                "generator.kind",
+                "there is nothing else that it could be the same as",
+            );
+            Model {
+                engine: Engine::Local(local(keys, "generator", &data, Style::Steps)),
+                style: Style::Steps,
+            }
+        }
+    };
     let config = Config {
         server: server(keys),
         questions: questions(keys),
         encoder: encoder(keys, &data),
-        generator: match model(keys, "generator", &data, env) {
-            Some(model) => model,
-            None => {
-                keys.mistake(
-                    "generator.kind",
-                    "there is nothing else that it could be the same as",
-                );
-                Model {
-                    engine: Engine::Local(local(keys, "generator", &data)),
-                    style: PromptStyle::default(),
-                }
-            }
-        },
         fallback: model(keys, "fallback", &data, env),
-        reader: model(keys, "reader", &data, env),
-        speculator: speculator(keys, &index_dir, &data, env),
+        reader: reader(keys, &generator, &data, env),
+        speculator: speculator(keys, &generator, &index_dir, &data, env),
+        generator,
         injected_latency: injected_latency(keys),
         index_dir,
     };
@@ -248,7 +256,41 @@ fn chosen_encoder(models: &Path) -> String {
         .unwrap_or_else(|| ENCODER.to_owned())
 }
 
-/// The model of a section; `None` where it has none of its own.
+/// Who reads. What cannot read must name somebody else.
+fn reader(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: &Env) -> Reader {
+    let dir = keys
+        .path("reader.dir")
+        .unwrap_or_else(|| data.join("models").join(READER));
+    let can_read = generator.style != Style::Steps;
+    let kind = keys.text("reader.kind");
+    match kind.as_deref() {
+        Some("generator") if !can_read => keys.mistake(
+            "reader.kind",
+            "a generator of style \"steps\" cannot read: say \"spans\", \"local\" or \"openai\"",
+        ),
+        Some("spans") => {}
+        None if !can_read => {}
+        _ => {
+            return match model(keys, "reader", data, env) {
+                Some(model) => Reader::Model(model),
+                None => Reader::Generator,
+            };
+        }
+    }
+    // The other keys of the section are known, and of no use.
+    local(keys, "reader", data, Style::Chat(PromptStyle::default()));
+    for name in ["style", "base_url", "model", "api_key_env", "requests_max"] {
+        keys.text(&format!("reader.{name}"));
+    }
+    must_exist(keys, "reader.dir", &dir, INSTALL_OURS);
+    let threads = keys.integer("reader.threads", 1..=1024);
+    Reader::Spans {
+        dir,
+        threads: threads.and_then(|threads| NonZeroUsize::new(usize::try_from(threads).ok()?)),
+    }
+}
+
+/// The language model of a section; `None` where it has none of its own.
 fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) -> Option<Model> {
     #[derive(Clone, Copy)]
     enum Kind {
@@ -274,14 +316,22 @@ fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) -> Option<M
             "generator" => Kind::Local,
             _ => Kind::NoOther,
         });
-    let styles = [
-        ("tagged", PromptStyle::Tagged),
-        ("corag", PromptStyle::Corag),
+    // Only what plans can speak in lines.
+    let plans = matches!(section, "generator" | "fallback");
+    let chat = [
+        ("tagged", Style::Chat(PromptStyle::Tagged)),
+        ("corag", Style::Chat(PromptStyle::Corag)),
     ];
-    let style = keys.one_of(&key("style"), &styles).unwrap_or_default();
+    let styles = [chat[0], chat[1], ("steps", Style::Steps)];
+    let style = keys.one_of(&key("style"), if plans { &styles } else { &chat });
+    let names_file = keys.path(&key("file")).is_some();
+    let style = style.unwrap_or(match (section, kind) {
+        ("generator", Kind::Local) if !names_file => Style::Steps,
+        _ => Style::Chat(PromptStyle::default()),
+    });
     // Every key is read whatever the kind, so that a variable can switch between two that the file
     // describes.
-    let local = local(keys, section, data);
+    let local = local(keys, section, data, style);
     let base_url = keys.text(&key("base_url"));
     let name = keys.text(&key("model"));
     let variable = keys.text(&key("api_key_env"));
@@ -295,9 +345,17 @@ fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) -> Option<M
                 &local.model_path,
                 &pull(&local.model_path, data),
             );
+            if let Some(adapter) = &local.adapter {
+                must_exist(keys, &key("adapter"), adapter, INSTALL_OURS);
+            }
             Engine::Local(local)
         }
         Kind::OpenAi => {
+            if style == Style::Steps {
+                let problem =
+                    "an endpoint is spoken to in conversations: say \"tagged\" or \"corag\"";
+                keys.mistake(&key("style"), problem);
+            }
             for (name, value) in [("base_url", &base_url), ("model", &name)] {
                 if value.is_none() {
                     keys.mistake(&key(name), "kind = \"openai\" needs it");
@@ -313,18 +371,38 @@ fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) -> Option<M
     Some(Model { engine, style })
 }
 
-fn local(keys: &mut Keys<'_>, section: &str, data: &Path) -> LocalModelOptions {
+fn local(keys: &mut Keys<'_>, section: &str, data: &Path, style: Style) -> LocalModelOptions {
     let key = |name: &str| format!("{section}.{name}");
-    let file = keys
-        .path(&key("file"))
-        .unwrap_or_else(|| data.join("models").join(GENERATOR).join("model.gguf"));
+    let models = data.join("models");
+    let named = keys.path(&key("file"));
+    let (default, context_tokens) = match style {
+        Style::Chat(_) => (GENERATOR, 4096),
+        // A question and a dozen hops: its lines are short.
+        Style::Steps => (PLANNER, 1024),
+    };
+    // The adapter fits the default model, and no other.
+    let adapter = match style {
+        Style::Steps if named.is_none() => Some(models.join(PLANNER_ADAPTER).join("adapter.gguf")),
+        Style::Steps | Style::Chat(_) => None,
+    };
     LocalModelOptions {
+        adapter: keys.path(&key("adapter")).or(adapter),
         threads: keys
             .integer(&key("threads"), 1..=1024)
             .and_then(|threads| NonZeroU32::new(u32::try_from(threads).ok()?)),
-        context_tokens_per_sequence: small(keys, &key("context_tokens"), 512..=1 << 20, 4096),
+        context_tokens_per_sequence: small(
+            keys,
+            &key("context_tokens"),
+            512..=1 << 20,
+            context_tokens,
+        ),
         sequences: small(keys, &key("sequences"), 1..=64, 4),
-        ..LocalModelOptions::new(file)
+        // Lines share no instructions: every living branch has a prompt of its own to keep.
+        kept_prompts: match style {
+            Style::Chat(_) => 3,
+            Style::Steps => 8,
+        },
+        ..LocalModelOptions::new(named.unwrap_or_else(|| models.join(default).join("model.gguf")))
     }
 }
 
@@ -364,7 +442,13 @@ fn api_key(
     secret
 }
 
-fn speculator(keys: &mut Keys<'_>, index_dir: &Path, data: &Path, env: &Env) -> Speculator {
+fn speculator(
+    keys: &mut Keys<'_>,
+    generator: &Model,
+    index_dir: &Path,
+    data: &Path,
+    env: &Env,
+) -> Speculator {
     let kinds = SpeculatorKind::ALL.map(|kind| (kind.as_str(), kind));
     let kind = keys.one_of("speculator.kind", &kinds);
     let hot_dir = keys
@@ -379,15 +463,25 @@ fn speculator(keys: &mut Keys<'_>, index_dir: &Path, data: &Path, env: &Env) -> 
         must_exist(keys, "speculator.hot_dir", &hot_dir, &rebuild);
     }
     let hot_dir = hot_dir.exists().then_some(hot_dir);
+    let model = model(keys, "speculator.model", data, env);
+    let knows_things = model.is_some() || generator.style != Style::Steps;
+    if kind == Some(SpeculatorKind::Llm) && !knows_things {
+        keys.mistake(
+            "speculator.kind",
+            "a generator of style \"steps\" guesses nothing from memory: describe another model in \
+             [speculator.model]",
+        );
+    }
     let fallback = match hot_dir {
         Some(_) => SpeculatorKind::Hot,
-        None => SpeculatorKind::Llm,
+        None if knows_things => SpeculatorKind::Llm,
+        None => SpeculatorKind::None,
     };
     Speculator {
         default: kind.unwrap_or(fallback),
         hot_dir,
         hot_passages: count(keys, "speculator.passages", 100, 2),
-        model: model(keys, "speculator.model", data, env),
+        model,
     }
 }
 

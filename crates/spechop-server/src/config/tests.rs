@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use secrecy::ExposeSecret;
+use spechop_llm::PromptStyle;
 
 use super::*;
 use crate::Env;
@@ -19,12 +20,18 @@ impl Home {
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let data = home.path().join(".local/share/spechop");
-        for dir in ["models/e5-small-v2", "indexes/2wiki"] {
+        for dir in [
+            "models/e5-small-v2",
+            "models/spechop-reader",
+            "indexes/2wiki",
+        ] {
             fs::create_dir_all(data.join(dir)).unwrap();
         }
         for file in [
             "models/onnxruntime/libonnxruntime.so",
             "models/qwen2.5-coder-1.5b-instruct/model.gguf",
+            "models/smollm2-135m-instruct/model.gguf",
+            "models/spechop-planner/adapter.gguf",
         ] {
             fs::create_dir_all(data.join(file).parent().unwrap()).unwrap();
             fs::write(data.join(file), "").unwrap();
@@ -70,9 +77,72 @@ fn an_empty_configuration_has_every_default() {
     assert_eq!(config.questions.width.to_string(), "3");
     assert_eq!(config.encoder.dir, home.path("models/e5-small-v2"));
     assert_eq!(config.index_dir, home.path("indexes/2wiki"));
-    assert_eq!(config.speculator.default, SpeculatorKind::Llm);
-    assert!(config.reader.is_none() && config.speculator.model.is_none());
+    assert_eq!(config.generator.style, Style::Steps);
+    let Engine::Local(planner) = &config.generator.engine else {
+        panic!("another engine")
+    };
+    assert_eq!(
+        planner.model_path,
+        home.path("models/smollm2-135m-instruct/model.gguf")
+    );
+    let adapter = home.path("models/spechop-planner/adapter.gguf");
+    assert_eq!(planner.adapter, Some(adapter));
+    let Reader::Spans { dir, .. } = &config.reader else {
+        panic!("another reader")
+    };
+    assert_eq!(*dir, home.path("models/spechop-reader"));
+    // The planner knows nothing by heart, and there is no hot subset.
+    assert_eq!(config.speculator.default, SpeculatorKind::None);
+    assert!(config.speculator.model.is_none());
     assert_eq!(config.injected_latency, None);
+}
+
+/// What goes with what: who can plan, read and guess.
+#[test]
+fn the_style_decides_who_reads_and_guesses() {
+    let home = Home::new();
+    let file = home.path("models/qwen2.5-coder-1.5b-instruct/model.gguf");
+    let openai = "[generator]\nkind = \"openai\"\nbase_url = \"http://h/v1\"\nmodel = \"m\"";
+    for chat in [
+        format!("[generator]\nfile = {file:?}"),
+        "[generator]\nstyle = \"tagged\"".to_owned(),
+        openai.to_owned(),
+    ] {
+        let config = home.read(&chat, &[], &[]).unwrap();
+        assert_eq!(config.generator.style, Style::Chat(PromptStyle::Tagged));
+        assert!(matches!(config.reader, Reader::Generator), "{chat}");
+        assert_eq!(config.speculator.default, SpeculatorKind::Llm);
+        if let Engine::Local(model) = &config.generator.engine {
+            assert_eq!((&model.model_path, &model.adapter), (&file, &None));
+        }
+        let spans = format!("{chat}\n[reader]\nkind = \"spans\"");
+        let config = home.read(&spans, &[], &[]).unwrap();
+        assert!(matches!(config.reader, Reader::Spans { .. }), "{chat}");
+    }
+    let model = "[speculator.model]\nkind = \"local\"";
+    let config = home.read(model, &[], &[]).unwrap();
+    assert_eq!(config.speculator.default, SpeculatorKind::Llm);
+    for (file, words) in [
+        ("[reader]\nkind = \"generator\"", "cannot read"),
+        (
+            "[reader]\nkind = \"spans\"\ndir = \"/nowhere\"",
+            "make models",
+        ),
+        ("[reader]\nkind = \"spam\"", "reader.kind"),
+        (
+            "[reader]\nkind = \"local\"\nstyle = \"steps\"",
+            "reader.style",
+        ),
+        ("[speculator]\nkind = \"llm\"", "[speculator.model]"),
+        ("[generator]\nadapter = \"/nowhere\"", "make models"),
+        (&format!("{openai}\nstyle = \"steps\""), "conversations"),
+    ] {
+        let mistakes = home.mistakes(file, &[]);
+        assert!(
+            mistakes.len() == 1 && mistakes[0].contains(words),
+            "{file}: {mistakes:?}"
+        );
+    }
 }
 
 #[test]
@@ -102,7 +172,11 @@ fn the_example_names_every_key_and_holds_the_defaults() {
     let models = ["fallback.", "reader.", "speculator.model."];
     let keys: BTreeSet<_> = super::read::known_keys()
         .into_iter()
-        .filter(|key| !models.iter().any(|model| key.starts_with(model)) || key.ends_with("kind"))
+        .filter(|key| {
+            !models.iter().any(|model| key.starts_with(model))
+                || key.ends_with("kind")
+                || key == "reader.dir"
+        })
         .collect();
     assert_eq!(named, keys);
 }
@@ -279,9 +353,11 @@ fn what_is_missing_names_the_command_that_makes_it() {
             "`spechop models pull onnxruntime`",
         ),
         (
-            "models/qwen2.5-coder-1.5b-instruct/model.gguf",
-            "`spechop models pull qwen2.5-coder-1.5b-instruct`",
+            "models/smollm2-135m-instruct/model.gguf",
+            "`spechop models pull smollm2-135m-instruct`",
         ),
+        ("models/spechop-planner/adapter.gguf", "`make models`"),
+        ("models/spechop-reader", "`make models`"),
         (
             "indexes/2wiki",
             "`spechop index build --corpus FILE.jsonl --out ",
@@ -296,10 +372,10 @@ fn what_is_missing_names_the_command_that_makes_it() {
         );
         fs::rename(&away, &here).unwrap();
     }
-    let small = home.path("models/smollm2-135m-instruct/model.gguf");
-    let mistakes = home.mistakes(&format!("[generator]\nfile = {small:?}"), &[]);
+    fs::remove_file(home.path("models/qwen2.5-coder-1.5b-instruct/model.gguf")).unwrap();
+    let mistakes = home.mistakes("[generator]\nstyle = \"tagged\"", &[]);
     assert!(
-        mistakes[0].contains("`spechop models pull smollm2-135m-instruct`"),
+        mistakes[0].contains("`spechop models pull qwen2.5-coder-1.5b-instruct`"),
         "{mistakes:?}"
     );
 }

@@ -97,7 +97,9 @@ pub fn config(toml: &str) -> Config {
         "models/e5-small-v2",
         "models/onnxruntime/libonnxruntime.so",
         "indexes/2wiki",
-        "models/qwen2.5-coder-1.5b-instruct/model.gguf",
+        "models/smollm2-135m-instruct/model.gguf",
+        "models/spechop-planner/adapter.gguf",
+        "models/spechop-reader",
     ] {
         fs::create_dir_all(home.path().join(file)).unwrap();
     }

@@ -1,0 +1,230 @@
+//! The reader as the rest of the program sees it.
+
+mod model;
+mod pairs;
+mod reading;
+mod recipe;
+mod spans;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use spechop_ports::{Call, PortError, ReadRequest, Reader, Reading};
+use spechop_types::Tokens;
+use tokio::sync::oneshot;
+
+use self::model::Model;
+use self::pairs::{Pair, PairCutter, Shown};
+pub use self::reading::ReaderCounts;
+use self::reading::Readings;
+pub use self::recipe::{Calibration, READER_RECIPE_FILE, ReaderRecipe};
+use crate::OpenError;
+use crate::text::off_the_runtime;
+use crate::waiting::Job;
+use crate::worker::Workers;
+
+/// How a reader uses the machine, and how much of it a request may cost.
+#[derive(Clone, Debug)]
+pub struct ReaderOptions {
+    /// The ONNX Runtime library, 1.24 or later. A process runs on one: the first that is opened.
+    pub runtime_library: PathBuf,
+    /// Threads that compute one run together.
+    pub threads: NonZeroUsize,
+    /// Copies of the model side by side, each with a thread of its own and `threads` for its runs.
+    pub sessions: NonZeroUsize,
+    /// Most passages read for one request, best first; the others are not looked at. A run cannot
+    /// be interrupted, so this bounds how long a needed request waits for a guess's.
+    pub passages_max: NonZeroUsize,
+    /// Most requests of each lane in the queue; further callers wait outside.
+    pub queue_max: NonZeroUsize,
+}
+
+impl ReaderOptions {
+    /// All cores work on one run, so that an answer is there soonest.
+    pub fn new(runtime_library: impl Into<PathBuf>) -> Self {
+        Self {
+            runtime_library: runtime_library.into(),
+            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            sessions: NonZeroUsize::MIN,
+            passages_max: PASSAGES_MAX,
+            queue_max: QUEUE_MAX,
+        }
+    }
+}
+
+/// Four times what the paper's agent reads.
+const PASSAGES_MAX: NonZeroUsize = NonZeroUsize::new(20).unwrap();
+
+/// Some ten seconds of work on two cores.
+const QUEUE_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+/// An extractive reader on ONNX Runtime: [`Reader`] over a model folder.
+///
+/// It points at the words of a passage that answer a sub-question, or says yes, no, or nothing.
+/// It is no language model: it reads in one pass, writes nothing, and spends no tokens of a
+/// question's budget.
+///
+/// Blocks nobody: share it by [`Arc`]. Dropping it stops its threads, after runs that may have
+/// begun.
+pub struct SpanReader {
+    recipe: ReaderRecipe,
+    texts: Arc<PairCutter>,
+    passages_max: usize,
+    queue_max: usize,
+    workers: Workers<Readings>,
+}
+
+/// What a [`SpanReader`] made of some passages.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scored {
+    /// Best first. No two say the same; sure or not, none is left out.
+    pub ranked: Vec<ScoredAnswer>,
+    /// Whether the first of them is sure enough to be the answer.
+    pub found: bool,
+}
+
+/// An answer, and how sure the reader is of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScoredAnswer {
+    /// The passage's own words, or `yes` or `no`; never empty.
+    pub answer: Arc<str>,
+    /// Probability that it is right, as calibrated on the best answer of a request.
+    pub confidence: f64,
+    /// Index of the passage, among those of the request, that says so.
+    pub passage: usize,
+}
+
+impl Scored {
+    /// The answer, if there is one.
+    pub fn answer(&self) -> Option<&ScoredAnswer> {
+        self.ranked.first().filter(|_| self.found)
+    }
+}
+
+impl SpanReader {
+    /// Opens the model folder `dir` and tries the model out on short and long pairs. Takes about
+    /// a second and blocks: call it before serving, or on a blocking thread.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is missing, damaged, or does not fit together: see [`OpenError`].
+    pub fn open(dir: &Path, options: &ReaderOptions) -> Result<Self, OpenError> {
+        let recipe = ReaderRecipe::read(dir)?;
+        let model_path = dir.join(&recipe.model);
+        let tokenizer_path = dir.join(&recipe.tokenizer);
+        let texts = PairCutter::open(&tokenizer_path, &recipe)?;
+        // What ONNX Runtime says of a missing file does not name it.
+        std::fs::File::open(&model_path).map_err(|source| OpenError::Read {
+            path: model_path.clone(),
+            source,
+        })?;
+        let mut models = Vec::with_capacity(options.sessions.get());
+        for _ in 0..options.sessions.get() {
+            let threads = options.threads.get();
+            models.push(Model::open(&options.runtime_library, &model_path, threads)?);
+        }
+        if let Some(model) = models.first_mut() {
+            let largest = texts.largest_token();
+            model.try_out(&model_path, &tokenizer_path, largest, &recipe)?;
+        }
+        let workers = Workers::spawn(models, &recipe.name, Readings::default())?;
+        tracing::debug!(
+            name = recipe.name,
+            threads = options.threads,
+            sessions = options.sessions,
+            "reader opened"
+        );
+        Ok(Self {
+            recipe,
+            texts: Arc::new(texts),
+            passages_max: options.passages_max.get(),
+            queue_max: options.queue_max.get(),
+            workers,
+        })
+    }
+
+    /// How the model is asked, and what its scores are worth.
+    pub fn recipe(&self) -> &ReaderRecipe {
+        &self.recipe
+    }
+
+    /// What has been done so far.
+    pub fn counts(&self) -> ReaderCounts {
+        self.workers.look(Readings::counts)
+    }
+
+    /// Number of requests in the queue.
+    pub fn waiting(&self) -> usize {
+        self.workers.waiting()
+    }
+
+    /// Reads the passages in one run, and ranks at most `limit` answers. Further ones cost
+    /// nothing worth counting, so a speculator gets several guesses for the price of one.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError::Refused`] where the sub-question alone is as long as the model can read;
+    /// [`PortError::Unavailable`] where the model fails.
+    pub async fn read_scored(
+        &self,
+        call: &Call,
+        request: ReadRequest,
+        limit: NonZeroUsize,
+    ) -> Result<Scored, PortError> {
+        if request.passages.is_empty() {
+            return Ok(Scored::default());
+        }
+        let passages_max = self.passages_max;
+        let cut = move |texts: &PairCutter, _: &Weak<()>| pairs(texts, &request, passages_max);
+        let (work, shown) = off_the_runtime(&self.texts, self.workers.what(), cut).await?;
+        let (reply, answer) = oneshot::channel();
+        let call = call.clone();
+        let job = Job { call, work, reply };
+        let push = |readings: &mut Readings, id, job| readings.push(id, job, self.queue_max);
+        let _ticket = self.workers.enter(job, push).await?;
+        let logits = answer.await.unwrap_or_else(|_| Err(self.workers.gone()))?;
+        // Some tens of microseconds: a thread's turn would cost as much.
+        let passages: Vec<_> = shown.into_iter().zip(logits).collect();
+        let ranked = spans::rank(&passages, self.recipe.answer_tokens_max, limit.get());
+        let ranked: Vec<_> = ranked.into_iter().map(|found| self.score(found)).collect();
+        let best = ranked.first();
+        Ok(Scored {
+            found: best.is_some_and(|best| best.confidence >= self.recipe.threshold),
+            ranked,
+        })
+    }
+
+    fn score(&self, found: spans::Found) -> ScoredAnswer {
+        ScoredAnswer {
+            answer: found.answer.into(),
+            confidence: self.recipe.calibration.confidence(found.score),
+            passage: found.passage,
+        }
+    }
+}
+
+#[async_trait]
+impl Reader for SpanReader {
+    async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
+        let scored = self.read_scored(call, request, NonZeroUsize::MIN).await?;
+        Ok(Reading {
+            answer: scored.answer().map(|best| Arc::clone(&best.answer)),
+            // A budget counts what language models read and write.
+            tokens: Tokens::default(),
+        })
+    }
+}
+
+fn pairs(
+    texts: &PairCutter,
+    request: &ReadRequest,
+    passages_max: usize,
+) -> Result<(Vec<Pair>, Vec<Shown>), String> {
+    let question = request.sub_question.as_str();
+    let passages = request.passages.iter().take(passages_max);
+    passages
+        .map(|passage| texts.pair(question, &passage.title, &passage.text))
+        .collect()
+}

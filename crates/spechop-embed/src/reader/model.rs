@@ -1,0 +1,101 @@
+//! Pairs of sub-question and passage to logits: one run of the model, synchronous.
+
+use std::path::Path;
+
+use super::pairs::Pair;
+use super::recipe::{READER_RECIPE_FILE, ReaderRecipe};
+use super::spans::{CLASSES, Logits};
+use crate::OpenError;
+use crate::session::{Input, Limits, Row, RunError, TokenModel, try_limits};
+
+const WANTED: &str = "extractive reader";
+
+const START: &str = "start_logits";
+const END: &str = "end_logits";
+const CLASS: &str = "class_logits";
+
+/// A loaded reader model. Its owner runs it on one thread.
+pub(crate) struct Model(TokenModel);
+
+impl Model {
+    /// Loads the model.
+    pub(crate) fn open(library: &Path, path: &Path, threads: usize) -> Result<Self, OpenError> {
+        let model = TokenModel::open(library, path, threads, &Input::ALL, WANTED)?;
+        for output in [START, END, CLASS] {
+            let outlets = model.session().outputs();
+            if !outlets.iter().any(|outlet| outlet.name() == output) {
+                return Err(unfit(path, format!("it has no output {output:?}")));
+            }
+        }
+        Ok(Self(model))
+    }
+
+    /// Runs the model once on ordinary input, two pairs of unlike length, and at its limits.
+    pub(crate) fn try_out(
+        &mut self,
+        path: &Path,
+        tokenizer: &Path,
+        largest: u32,
+        recipe: &ReaderRecipe,
+    ) -> Result<(), OpenError> {
+        let pair = |ids: &[u32]| {
+            let type_ids = (0..ids.len()).map(|at| u32::from(at > 0)).collect();
+            let ids = ids.to_vec();
+            Pair { ids, type_ids }
+        };
+        self.run(&[pair(&[0, 0, 0]), pair(&[0, 0])])
+            .map_err(|error| unfit(path, error.to_string()))?;
+        let limits = Limits {
+            model: path,
+            tokenizer,
+            recipe: READER_RECIPE_FILE,
+            largest,
+            tokens_max: recipe.tokens_max,
+        };
+        try_limits(&limits, |ids| self.run(&[pair(ids)]).map(drop))
+    }
+
+    /// The logits of pairs, in order, from one run of the model, without those of the padding.
+    pub(crate) fn run(&mut self, pairs: &[Pair]) -> Result<Vec<Logits>, RunError> {
+        let length = pairs.iter().map(|pair| pair.ids.len()).max().unwrap_or(0);
+        if length == 0 {
+            return Err(RunError::Failed("there is nothing to run it on".to_owned()));
+        }
+        let rows: Vec<Row<'_>> = pairs.iter().map(Pair::row).collect();
+        let outputs = self.0.run(&rows, length)?;
+        let output = |name: &str, width: usize| {
+            let value = outputs
+                .get(name)
+                .ok_or_else(|| RunError::Failed(format!("it gave no {name}")))?;
+            let (shape, values) = value.try_extract_tensor::<f32>()?;
+            if **shape != [pairs.len() as i64, width as i64] {
+                let detail = format!("its {name} have shape {shape:?}");
+                return Err(RunError::Failed(detail));
+            }
+            // A damaged weight shows so; read on, and it would be an answer.
+            if values.iter().any(|value| value.is_nan()) {
+                return Err(RunError::Failed(format!("its {name} are no numbers")));
+            }
+            Ok(values)
+        };
+        let starts = output(START, length)?.chunks_exact(length);
+        let ends = output(END, length)?.chunks_exact(length);
+        let (classes, _) = output(CLASS, CLASSES)?.as_chunks::<CLASSES>();
+        let logits = pairs.iter().zip(starts).zip(ends).zip(classes).map(
+            |(((pair, start), end), classes)| Logits {
+                start: start[..pair.ids.len()].to_vec(),
+                end: end[..pair.ids.len()].to_vec(),
+                classes: *classes,
+            },
+        );
+        Ok(logits.collect())
+    }
+}
+
+fn unfit(path: &Path, detail: String) -> OpenError {
+    OpenError::Unfit {
+        path: path.to_owned(),
+        wanted: WANTED,
+        detail,
+    }
+}

@@ -1,0 +1,231 @@
+//! A sub-question and a passage to tokens, and tokens back to the passage's text.
+
+use std::ops::Range;
+use std::path::Path;
+
+use tokenizers::Tokenizer;
+
+use super::ReaderRecipe;
+use crate::OpenError;
+use crate::session::Row;
+use crate::text::{head, largest_token, one_line, open_tokenizer, unusable_tokenizer};
+
+/// The tokenizer with the recipe's prefix and limit around it.
+pub(crate) struct PairCutter {
+    tokenizer: Tokenizer,
+    query_prefix: String,
+    tokens_max: usize,
+}
+
+/// The tokens of a pair.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) ids: Vec<u32>,
+    pub(crate) type_ids: Vec<u32>,
+}
+
+impl Pair {
+    pub(crate) fn row(&self) -> Row<'_> {
+        Row {
+            ids: &self.ids,
+            type_ids: &self.type_ids,
+        }
+    }
+}
+
+/// What the passage of a pair looks like, and where its tokens came from.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    text: String,
+    /// The passage's tokens among those of the pair: none where it is nothing but blanks.
+    tokens: Range<usize>,
+    /// Bytes of `text`, one pair for each of `tokens`.
+    offsets: Vec<(usize, usize)>,
+}
+
+impl PairCutter {
+    pub(crate) fn open(path: &Path, recipe: &ReaderRecipe) -> Result<Self, OpenError> {
+        let cutter = Self {
+            tokenizer: open_tokenizer(path)?,
+            query_prefix: recipe.query_prefix.clone(),
+            tokens_max: recipe.tokens_max,
+        };
+        let (pair, shown) = cutter
+            .pair("a", "b", "c")
+            .map_err(|detail| unusable_tokenizer(path, detail))?;
+        // Without this the model cannot tell the question from the passage.
+        let of_type = |kind| move |(at, &id): (usize, &u32)| (id == kind).then_some(at);
+        let mut second = pair.type_ids.iter().enumerate().filter_map(of_type(1));
+        let mut first = pair.type_ids.iter().enumerate().filter_map(of_type(0));
+        if first.next().is_none() || second.next() != Some(shown.tokens.start) {
+            let detail = "it does not give the second text of a pair type 1".to_owned();
+            return Err(unusable_tokenizer(path, detail));
+        }
+        Ok(cutter)
+    }
+
+    /// The pair of a sub-question and a passage. An error where the sub-question leaves no room
+    /// for the passage.
+    pub(crate) fn pair(
+        &self,
+        question: &str,
+        title: &str,
+        text: &str,
+    ) -> Result<(Pair, Shown), String> {
+        let first = [&self.query_prefix, head(question, self.tokens_max)].concat();
+        let mut second = [title, ". ", text].concat();
+        second.truncate(head(&second, self.tokens_max).len());
+        // Not `encode_fast`, which leaves the offsets out. They are bytes of the text as given,
+        // whatever the normaliser has done to it.
+        let encoding = self
+            .tokenizer
+            .encode((first, second.as_str()), true)
+            .map_err(|error| one_line(&error))?;
+        let of_passage = |sequence: &Option<usize>| *sequence == Some(1);
+        let sequences = encoding.get_sequence_ids();
+        // What is cut is the end, the closing special token included: so the model was trained.
+        let count = encoding.len().min(self.tokens_max);
+        let start = sequences.iter().position(of_passage).unwrap_or(count);
+        let end = sequences
+            .iter()
+            .rposition(of_passage)
+            .map_or(count, |last| count.min(last + 1));
+        if start >= end && encoding.len() > count {
+            return Err(format!(
+                "the sub-question leaves no room for a passage within {} tokens",
+                self.tokens_max
+            ));
+        }
+        let pair = Pair {
+            ids: encoding.get_ids()[..count].to_vec(),
+            type_ids: encoding.get_type_ids()[..count].to_vec(),
+        };
+        let shown = Shown {
+            tokens: start..end.max(start),
+            offsets: encoding.get_offsets()[start..end.max(start)].to_vec(),
+            text: second,
+        };
+        Ok((pair, shown))
+    }
+
+    /// The largest token id that can come out of here.
+    pub(crate) fn largest_token(&self) -> u32 {
+        largest_token(&self.tokenizer)
+    }
+}
+
+impl Shown {
+    /// A passage of which each word is a token, for tests of what comes after.
+    #[cfg(test)]
+    pub(crate) fn of_words(text: &str, first_token: usize) -> Self {
+        let offset = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+        let offsets: Vec<_> = text
+            .split_whitespace()
+            .map(|word| (offset(word), offset(word) + word.len()))
+            .collect();
+        Self {
+            text: text.to_owned(),
+            tokens: first_token..first_token + offsets.len(),
+            offsets,
+        }
+    }
+
+    /// The passage's tokens among those of the pair.
+    pub(crate) fn tokens(&self) -> Range<usize> {
+        self.tokens.clone()
+    }
+
+    /// The text from one token of the passage to another, trimmed.
+    pub(crate) fn slice(&self, first: usize, last: usize) -> &str {
+        let offset = |token: usize| {
+            let at = token.checked_sub(self.tokens.start)?;
+            self.offsets.get(at).copied()
+        };
+        let (Some((start, _)), Some((_, end))) = (offset(first), offset(last)) else {
+            return "";
+        };
+        // A tokenizer of bytes may cut within a character: take all of it.
+        let range = self.text.floor_char_boundary(start)..self.text.ceil_char_boundary(end);
+        self.text.get(range).unwrap_or("").trim()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spechop_testkit::assets::model_dir;
+
+    fn cutter(tokens_max: usize) -> PairCutter {
+        PairCutter {
+            tokenizer: open_tokenizer(&model_dir("e5-small-v2").join("tokenizer.json"))
+                .expect("a tokenizer"),
+            query_prefix: "query: ".to_owned(),
+            tokens_max,
+        }
+    }
+
+    #[test]
+    fn a_pair_is_prefixed_joined_and_typed() {
+        let (pair, shown) = cutter(256).pair("who", "Film", "who").expect("tokens");
+        // [CLS] query : who [SEP] film . who [SEP]
+        assert_eq!(
+            pair.ids,
+            [101, 23032, 1024, 2040, 102, 2143, 1012, 2040, 102]
+        );
+        assert_eq!(pair.type_ids, [0, 0, 0, 0, 0, 1, 1, 1, 1]);
+        assert_eq!(shown.tokens(), 5..8);
+        assert_eq!(shown.slice(5, 7), "Film. who");
+    }
+
+    #[test]
+    fn the_end_of_the_passage_is_cut_and_nothing_else() {
+        let (pair, shown) = cutter(16)
+            .pair("who", "Film", &"word ".repeat(1000))
+            .expect("tokens");
+        assert_eq!(pair.ids.len(), 16);
+        assert_eq!(shown.tokens(), 5..16);
+        assert_ne!(pair.ids[15], 102);
+        let error = cutter(16).pair(&"word ".repeat(100), "Film", "who");
+        assert!(error.expect_err("no room").contains("no room"));
+        // A question that leaves room for one token is read.
+        let (_, shown) = cutter(16)
+            .pair(&"word ".repeat(11), "Film", "x")
+            .expect("tokens");
+        assert_eq!(shown.tokens(), 15..16);
+    }
+
+    #[test]
+    fn a_megabyte_is_not_read_to_its_end() {
+        let (pair, shown) = cutter(64)
+            .pair("who", "é", &"é ".repeat(1_000_000))
+            .expect("tokens");
+        assert_eq!(pair.ids.len(), 64);
+        assert!(shown.text.len() <= 64 * 64);
+        let blank = " ".repeat(1_000_000);
+        let (_, shown) = cutter(64).pair("who", &blank, "é").expect("tokens");
+        assert!(shown.tokens().is_empty(), "nothing but blanks within reach");
+    }
+
+    #[test]
+    fn tokens_lead_back_to_the_text_as_it_was_written() {
+        let text = "Xawery Żuławski (born 22 Dec. 1971) — Łódź, 東京, e\u{301}t\u{e9}, 🦀, ﬁve";
+        let (_, shown) = cutter(256).pair("who", "Żuławski", text).expect("tokens");
+        for word in [
+            "Xawery Żuławski",
+            "22 Dec. 1971",
+            "Łódź",
+            "東京",
+            "東",
+            "🦀",
+            "ﬁve",
+            "e\u{301}t\u{e9}",
+        ] {
+            let found = shown
+                .tokens()
+                .flat_map(|first| (first..shown.tokens().end).map(move |last| (first, last)))
+                .any(|(first, last)| shown.slice(first, last) == word);
+            assert!(found, "{word}");
+        }
+        assert_eq!(shown.slice(0, 3), "", "what is no token of the passage");
+    }
+}

@@ -1,0 +1,69 @@
+"""What the Python reference reads, for tests/trained_reader.rs.
+
+Run in eval/ with the training's environment whenever another reader is shipped:
+`python ../crates/spechop-embed/tests/reader_reference.py --data DIR --model reader-int8.onnx --tokenizer tokenizer.json`.
+Texts: validation hops and passages of 2WikiMultihopQA (Apache-2.0), from Wikipedia (CC BY-SA 4.0); the odd ones are ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "eval"))
+
+from tokenizers import Tokenizer  # noqa: E402
+from train.corpus import Corpus, Passage  # noqa: E402
+from train.reader_eval import onnx_runner, pools, readings  # noqa: E402
+from train.splits import make_split  # noqa: E402
+
+HOPS = 13
+LONG = "The film was shown in many towns, and in each of them people spoke of it. " * 14
+ODD = [
+    ("Who directed the film Wojna polsko-ruska?",
+     [("Wojna polsko-ruska", "Wojna polsko-ruska is a 2009 film directed by Xawery Żuławski."), ("Łódź", "Łódź is a city in Poland.")]),
+    # Decomposed letters, characters of four bytes, and a script that the tokenizer takes apart.
+    ("Where was José born?", [("José 🦀", "José 🦀 (born 4 May 1901 in A Corun\u0303a, Spain) was a sailor."), ("東京", "東京 is the capital of 日本.")]),
+    ("What is the capital of 日本?", [("東京", "東京 (Tōkyō) is the capital of 日本. 🦀 ﬁve ½")]),
+    # The answer stands past the end of what is read, then well within it.
+    ("Who directed the film The Long Road?", [("The Long Road", LONG + "It was directed by Ann Lee."), ("Road", "A road is a way.")]),
+    ("Who directed the film The Long Road?", [("The Long Road", "It was directed by Ann Lee. " + LONG), ("Road", "A road is a way.")]),
+    ("Is Fulgencio Batista the spouse of Elisa Godínez Gómez?",
+     [("Elisa Godínez Gómez", "Elisa Godínez Gómez (c. 1905 – June 19, 1993) was the first wife of Cuban President Fulgencio Batista.")]),
+    ("When did Jan Kot die?", [("Jan Kot", "Jan Kot (born 1 April 1992) is a Polish footballer who plays as a forward."), ("", "")]),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--datasets", type=Path, default=Path("datasets"))
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--tokenizer", type=Path, required=True)
+    args = parser.parse_args()
+    tokenizer = Tokenizer.from_file(str(args.tokenizer))
+    checks = pools(make_split(args.data, args.datasets, 1).validation, Corpus(args.data))
+    hops = [(item.questions[0], passages[1:4]) for item, passages in checks if item.kind.startswith("2wiki/")]
+    odd = [(question, [Passage(*p) for p in passages]) for question, passages in ODD]
+    run = onnx_runner(args.model)
+    cases = []
+    for question, passages in hops[:HOPS] + odd:
+        reads = readings(run, tokenizer, question, passages)
+        best = max(range(len(reads)), key=lambda i: reads[i].score)
+        cases.append({
+            "question": question, "passages": [{"title": p.title, "text": p.text} for p in passages],
+            "answer": reads[best].text, "score": round(reads[best].score, 4), "passage": best,
+        })
+    reference = {
+        "made_by": "crates/spechop-embed/tests/reader_reference.py",
+        "model_sha256": hashlib.sha256(args.model.read_bytes()).hexdigest(), "cases": cases,
+    }
+    out = Path(__file__).with_name("reader_reference.json")
+    out.write_text(json.dumps(reference, ensure_ascii=False, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+//! The reader on the trained model, where there is one.
+#![allow(
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "helpers of tests, one of which may have nothing to do"
+)]
+
+mod support;
+
+use std::num::NonZeroUsize;
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use spechop_embed::{ReaderOptions, SpanReader};
+use spechop_ports::{Call, ReadRequest, contract};
+use spechop_testkit::assets::onnxruntime;
+use spechop_types::{Passage, SubQuestion};
+
+use support::trained_reader;
+
+/// What `reader_reference.py` writes.
+#[derive(Deserialize)]
+struct Reference {
+    model_sha256: String,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    question: String,
+    passages: Vec<Text>,
+    answer: String,
+    score: f64,
+    passage: usize,
+}
+
+#[derive(Deserialize)]
+struct Text {
+    title: String,
+    text: String,
+}
+
+impl Case {
+    fn request(&self) -> ReadRequest {
+        let passage = |text: &Text| Passage {
+            id: text.title.as_str().into(),
+            title: text.title.as_str().into(),
+            text: text.text.as_str().into(),
+            score: 1.0,
+        };
+        ReadRequest {
+            sub_question: SubQuestion::new(&self.question),
+            passages: self.passages.iter().map(passage).collect(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn it_agrees_with_the_python_reference() {
+    let Some(dir) = trained_reader() else {
+        eprintln!("no trained reader is shipped or pulled: nothing to compare");
+        return;
+    };
+    // One thread, as the reference ran.
+    let mut options = ReaderOptions::new(onnxruntime());
+    options.threads = NonZeroUsize::MIN;
+    let reader = SpanReader::open(&dir, &options).expect("it opens");
+    contract::reader(&reader).await;
+
+    let reference = include_str!("reader_reference.json");
+    let reference: Reference = serde_json::from_str(reference).expect("a reference");
+    let model = std::fs::read(dir.join(&reader.recipe().model)).expect("a model");
+    let digest = Sha256::digest(model);
+    let sha256: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(
+        sha256, reference.model_sha256,
+        "the reference is of another model: run reader_reference.py"
+    );
+    let call = Call::authoritative();
+    let three = NonZeroUsize::new(3).expect("not zero");
+    for case in &reference.cases {
+        let read = reader.read_scored(&call, case.request(), three).await;
+        let read = read.expect("a reading");
+        let best = read.ranked.first().expect("something, however unsure");
+        let what = (&*best.answer, best.passage);
+        assert_eq!(what, (&*case.answer, case.passage), "{}", case.question);
+        // The score, from the confidence that it was turned into.
+        let calibration = reader.recipe().calibration;
+        let logit = (best.confidence / (1.0 - best.confidence)).ln();
+        let score = (logit - calibration.shift) / calibration.scale;
+        assert!(
+            (score - case.score).abs() < 0.01,
+            "{}: {score} instead of {}",
+            case.question,
+            case.score
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! The planner's steps on this machine: `cargo bench -p spechop-llm --bench steps -- [THREADS] [ADAPTER.gguf]`.
+//!
+//! Plans two questions with the smallest model, hop by hop with the right answers, first with
+//! nothing cached and then each step behind the one before, as the agent does. Two times for each
+//! step, the best of seven runs: the processor's (of all threads, which with more than one spin while
+//! they wait for each other), and the wall clock's, which on a busy machine says little.
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark prints, and ends at the first mistake"
+)]
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use spechop_llm::{LocalModel, LocalModelOptions, StepPlanner};
+use spechop_ports::{Call, KnownHop, PlanRequest, Planner};
+use spechop_types::{Question, Step, SubQuestion};
+use tokio::time::Instant;
+
+const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "Who is older, Halcón Suriano Jr. or Pierre De Geyter?",
+        &[
+            ("When was Halcón Suriano Jr. born?", "19 August 1990"),
+            ("When was Pierre De Geyter born?", "8 October 1848"),
+        ],
+    ),
+    (
+        "Where was the mother of the director of film Blue Kite (1948 Film) born?",
+        &[
+            ("Who is the director of Blue Kite (1948 Film)?", "Amy Dunne"),
+            ("Who is the mother of Amy Dunne?", "Ada Lovell"),
+            ("Where was Ada Lovell born?", "Hull"),
+        ],
+    ),
+];
+
+const RUNS: usize = 7;
+
+fn request(question: &str, hops: &[(&str, &str)]) -> PlanRequest {
+    let hop = |(asked, answer): &(&str, &str)| KnownHop {
+        sub_question: SubQuestion::new(asked),
+        answer: (*answer).into(),
+    };
+    PlanRequest {
+        question: Question::new(question).unwrap(),
+        hops: hops.iter().map(hop).collect(),
+        must_answer: false,
+    }
+}
+
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib: Option<u64> = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+    kib.unwrap_or(0) / 1024
+}
+
+/// A step's best times in milliseconds.
+struct Row {
+    processor: f64,
+    wall: f64,
+    shown: String,
+}
+
+/// Processor time of all threads, in milliseconds.
+fn processor() -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let nanos = tasks.map(|task| {
+        let stat = std::fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap();
+        let nanos: f64 = stat.split(' ').next().unwrap().parse().unwrap();
+        nanos
+    });
+    nanos.sum::<f64>() / 1e6
+}
+
+async fn plan_all(model: &Arc<LocalModel>, rows: &mut Vec<Row>) {
+    let planner = StepPlanner::new(model.clone());
+    let steps = QUESTIONS
+        .iter()
+        .flat_map(|(question, hops)| (0..=hops.len()).map(move |known| (question, &hops[..known])));
+    for (at, (question, hops)) in steps.enumerate() {
+        let before = model.stats();
+        let (start, used) = (Instant::now(), processor());
+        let planned = planner
+            .plan(&Call::authoritative(), request(question, hops))
+            .await
+            .unwrap();
+        let processor = processor() - used;
+        let wall = start.elapsed().as_secs_f64() * 1e3;
+        let after = model.stats();
+        let said = match planned.step {
+            Step::Ask(asked) => asked.as_str().to_owned(),
+            Step::Answer(answer) => format!("Answer: {answer}"),
+        };
+        let shown = format!(
+            "{:3} read, {:3} reused, {:3} written  {said}",
+            after.prefilled_tokens - before.prefilled_tokens,
+            after.reused_tokens - before.reused_tokens,
+            after.generated_tokens - before.generated_tokens,
+        );
+        match rows.get_mut(at) {
+            Some(row) => {
+                row.processor = row.processor.min(processor);
+                row.wall = row.wall.min(wall);
+            }
+            None => rows.push(Row {
+                processor,
+                wall,
+                shown,
+            }),
+        }
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test --benches` runs this too, without the flag; it is no test.
+    if !arguments.iter().any(|argument| argument == "--bench") {
+        return;
+    }
+    let mut given = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with('-'));
+    let threads: Option<NonZeroU32> = given.next().map(|threads| threads.parse().unwrap());
+    let adapter = given.next().map(PathBuf::from);
+    let path = spechop_testkit::assets::model_dir("smollm2-135m-instruct").join("model.gguf");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut rows = Vec::new();
+        for run in 0..RUNS {
+            // A new one each time: nothing is cached.
+            let start = Instant::now();
+            let options = LocalModelOptions {
+                threads,
+                adapter: adapter.clone(),
+                context_tokens_per_sequence: 1024,
+                ..LocalModelOptions::new(&path)
+            };
+            let model = Arc::new(LocalModel::open(options).unwrap());
+            let open = start.elapsed().as_secs_f64();
+            plan_all(&model, &mut rows).await;
+            if run == 0 {
+                println!(
+                    "{}, {threads:?} threads",
+                    spechop_llm::TextModel::name(&*model)
+                );
+                println!("opened in {open:.2} s, {} MiB resident", resident_mib());
+            }
+        }
+        println!("processor   wall clock");
+        for row in rows {
+            println!(
+                "{:6.1} ms {:8.1} ms  {}",
+                row.processor, row.wall, row.shown
+            );
+        }
+    });
+}

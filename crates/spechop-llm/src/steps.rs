@@ -1,0 +1,263 @@
+//! A planner for a small model that was trained to plan, and speaks in lines:
+//!
+//! ```text
+//! Question: Who is older, Ann Ash or Ben Birk?
+//! When was Ann Ash born? => 19 August 1990
+//! When was Ben Birk born? => 8 October 1848
+//! Compare: 1990 > 1848
+//! Answer: Ben Birk
+//! ```
+//!
+//! The prompt is the question and the known hops, a line each, and the model writes the next line:
+//! a sub-question up to the arrow, or the answer, in comparisons with a note before it.
+//! `eval/train/FORMAT.md` has it byte for byte. The prompt of a step begins with the one before, so
+//! that an engine computes no more than what is new.
+//!
+//! Nothing is repaired: such a model knows one form, and what it says is what it can. Where that is
+//! no step, it is made to answer by the beginning of an answer put into its mouth.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use spechop_ports::{Call, KnownHop, PlanRequest, Planned, Planner, PortError};
+use spechop_types::{Step, SubQuestion, Tokens};
+
+use crate::prompt::{
+    ANSWER_TOKENS_MAX, NOT_THERE, SUB_QUESTION_TOKENS_MAX, has_substance, is_refusal,
+};
+use crate::{End, Generated, Generation, Prompt, TextModel};
+
+/// Between a sub-question and its answer.
+const ARROW: &str = " =>";
+
+/// What lines begin with that are no hops.
+const QUESTION: &str = "Question:";
+const NOTE: &str = "Compare:";
+const ANSWER: &str = "Answer:";
+
+/// The ends of whatever line comes next, and of an answer.
+const LINE_END: &[&str] = &[ARROW, "\n"];
+const ANSWER_END: &[&str] = &["\n"];
+
+/// Most notes before an answer. One was learnt; more are a model that has lost its way.
+const NOTES_MAX: usize = 2;
+
+/// Most characters of a sub-question or a sub-answer in a prompt. Those of the training are far
+/// shorter; a reader that rambles must not fill the context.
+const PIECE_CHARS_MAX: usize = 300;
+
+/// What such a model has learnt to say where it cannot know.
+const UNKNOWN: &str = "unknown";
+
+/// Plans with a model that was trained on the line format. Any other model keeps the contract of
+/// [`Planner`] too, but plans badly.
+#[derive(Clone)]
+pub struct StepPlanner {
+    model: Arc<dyn TextModel>,
+}
+
+impl StepPlanner {
+    /// Plans with `model`, which must take [`Prompt::Text`].
+    pub fn new(model: Arc<dyn TextModel>) -> Self {
+        Self { model }
+    }
+}
+
+#[async_trait]
+impl Planner for StepPlanner {
+    /// Where the model writes no line that can be used, the whole question is looked up first of
+    /// all, and later the last thing found is the answer.
+    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        let mut page = Page {
+            model: &*self.model,
+            call,
+            text: prompt(&request),
+            tokens: Tokens::default(),
+        };
+        let step = page.step(&request).await?;
+        Ok(Planned {
+            step: step.unwrap_or_else(|| fallback(&request)),
+            tokens: page.tokens,
+        })
+    }
+}
+
+/// The text so far: the prompt, and the lines that the model has added and is to go on from.
+struct Page<'a> {
+    model: &'a dyn TextModel,
+    call: &'a Call,
+    text: String,
+    /// Of all generations.
+    tokens: Tokens,
+}
+
+impl Page<'_> {
+    /// The model's next step; `None` where it has none.
+    async fn step(&mut self, request: &PlanRequest) -> Result<Option<Step>, PortError> {
+        let tokens_max = if request.must_answer {
+            ANSWER_TOKENS_MAX
+        } else {
+            SUB_QUESTION_TOKENS_MAX
+        };
+        for _ in 0..=NOTES_MAX {
+            let generated = self.write(tokens_max, LINE_END).await?;
+            match Line::of(&generated) {
+                Line::Note(note) => {
+                    self.text.push_str(note);
+                    self.text.push('\n');
+                }
+                Line::Answer(_) if generated.end == End::Length => {
+                    let left = ANSWER_TOKENS_MAX - tokens_max;
+                    return self.answer(&generated.text, left).await;
+                }
+                Line::Answer(answer) => return Ok(answer_step(answer)),
+                Line::Ask(asked) if !request.must_answer => return Ok(Some(Step::Ask(asked))),
+                Line::Ask(_) | Line::Nothing => break,
+            }
+        }
+        if request.hops.is_empty() && !request.must_answer {
+            return Ok(None);
+        }
+        self.answer(ANSWER, ANSWER_TOKENS_MAX).await
+    }
+
+    /// Lets the model end an answer of which `begun`, its label included, is there already.
+    async fn answer(&mut self, begun: &str, tokens_max: u32) -> Result<Option<Step>, PortError> {
+        let mut answer = begun.to_owned();
+        if tokens_max > 0 {
+            self.text.push_str(begun);
+            answer += &self.write(tokens_max, ANSWER_END).await?.text;
+        }
+        Ok(answer_step(&answer))
+    }
+
+    async fn write(
+        &mut self,
+        tokens_max: u32,
+        stop: &'static [&'static str],
+    ) -> Result<Generated, PortError> {
+        let generation = Generation {
+            prompt: Prompt::Text(self.text.as_str().into()),
+            tokens_max,
+            stop,
+        };
+        let generated = self.model.generate(self.call, generation).await?;
+        self.tokens += generated.tokens;
+        Ok(generated)
+    }
+}
+
+/// What the model wrote.
+enum Line<'a> {
+    /// A comparison's values side by side, for the model's own use.
+    Note(&'a str),
+    /// An answer with its label.
+    Answer(&'a str),
+    Ask(SubQuestion),
+    /// Empty, or half a line of something that half of is of no use.
+    Nothing,
+}
+
+impl<'a> Line<'a> {
+    fn of(generated: &'a Generated) -> Self {
+        let text = generated.text.as_str();
+        let line = text.strip_suffix(ARROW).unwrap_or(text).trim();
+        if line.starts_with(ANSWER) {
+            Self::Answer(line)
+        } else if generated.end == End::Length {
+            Self::Nothing
+        } else if line.starts_with(NOTE) {
+            Self::Note(line)
+        } else {
+            let asked = SubQuestion::new(&plain(line));
+            if asked.key().is_empty() {
+                Self::Nothing
+            } else {
+                Self::Ask(asked)
+            }
+        }
+    }
+}
+
+/// The answer of a line, without its label and whatever an arrow may have put behind it.
+fn answer_step(line: &str) -> Option<Step> {
+    let mut answer = line.split(ARROW).next().unwrap_or(line);
+    while let Some(rest) = answer.trim_start().strip_prefix(ANSWER) {
+        answer = rest;
+    }
+    let answer = folded(answer);
+    has_substance(&answer).then(|| Step::Answer(answer.into()))
+}
+
+/// The step where the model has none: look the whole question up; and when that is done or too
+/// late, say what was found last. In a chain of look-ups that is what was asked for, more often
+/// than anything else.
+fn fallback(request: &PlanRequest) -> Step {
+    if request.hops.is_empty() && !request.must_answer {
+        return Step::Ask(SubQuestion::new(request.question.as_str()));
+    }
+    let found = |hop: &&KnownHop| has_substance(&hop.answer) && !is_refusal(&hop.answer);
+    let last = request.hops.iter().rev().find(found);
+    Step::Answer(last.map_or_else(|| UNKNOWN.into(), |hop| hop.answer.clone()))
+}
+
+/// The question and the known hops, a line each.
+fn prompt(request: &PlanRequest) -> String {
+    let mut text = format!("{QUESTION} {}\n", plain(request.question.as_str()));
+    for hop in &request.hops {
+        text += &sub_question(hop.sub_question.as_str());
+        text += ARROW;
+        text.push(' ');
+        text += &sub_answer(&hop.answer);
+        text.push('\n');
+    }
+    text
+}
+
+fn sub_question(text: &str) -> String {
+    let mut text = cut(plain(text));
+    // As the beginning of a line these would make it another kind of line.
+    for label in [QUESTION, NOTE, ANSWER] {
+        if text.starts_with(label) {
+            text.insert(label.len() - 1, ' ');
+        }
+    }
+    if text.is_empty() {
+        // Its answer is of use all the same.
+        text.push('?');
+    }
+    text
+}
+
+fn sub_answer(text: &str) -> String {
+    let mut text = cut(plain(text));
+    text.truncate(text.trim_end_matches([',', ' ']).len());
+    if text.is_empty() {
+        text.push_str(NOT_THERE);
+    }
+    text
+}
+
+/// One line without the arrow. All else stays as it is: no token of the text can be a control token
+/// (see [`Prompt`]), and the model has learnt from texts as they are.
+fn plain(text: &str) -> String {
+    folded(text).replace("=>", "->")
+}
+
+fn folded(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+    words.join(" ")
+}
+
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(PIECE_CHARS_MAX) {
+        text.truncate(end);
+        text.truncate(text.trim_end().len());
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "steps_tests.rs"]
+mod tests;
