@@ -9,7 +9,7 @@ no timings, traces, token counts or budgets, which the other does.
 
     eval/bench/asyncio_reference.py --check
     eval/bench/asyncio_reference.py
-    eval/bench/asyncio_reference.py --target-turns 8 --no-limits
+    eval/bench/asyncio_reference.py --target-turns 1 --no-limits
 
 The tools are those of crates/spechop-agent/benches/overhead.rs: scripted, without latency, every
 guess right. A look-up that takes no time beats its guess (law 5), so nothing is built on guesses

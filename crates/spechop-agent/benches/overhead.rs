@@ -1,21 +1,25 @@
 //! What the engine itself costs: scripted tools without latency, everything but gRPC.
 //!
 //! Look-ups that return at once beat their guesses, so that nothing is ever built on a guess: the
-//! cheap case, and the one where speculation is of no use. Look-ups that let the executor turn a few
-//! times are what speculation is for: every guess is accepted.
+//! cheap case, and the one where speculation is of no use. Where a look-up lets the executor turn,
+//! its guess comes first: every guess is accepted, which is what speculation is for. More turns are
+//! more of the executor's work. The tools' own work is in every figure; "tools alone" says how much.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use spechop_agent::{Agent, Ports, Report, Settings, Width};
+use spechop_ports::{
+    Call, GuessRequest, KnownHop, PlanRequest, Planner, ReadRequest, Reader, Retriever, Speculator,
+};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{CommitKind, Question};
+use spechop_types::{CommitKind, Question, Step};
 use spechop_verifier::Mode;
 use tokio::runtime::Runtime;
 
+const QUESTION: &str = "Who is the mother of the director?";
 const HOPS: u32 = 8;
-/// How many turns of the executor a look-up takes where its guess is to arrive first.
-const TURNS: u32 = 8;
 
 fn overhead(criterion: &mut Criterion) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
@@ -24,15 +28,23 @@ fn overhead(criterion: &mut Criterion) {
     else {
         return;
     };
+    let Ok(question) = Question::new(QUESTION) else {
+        return;
+    };
     let mut group = criterion.benchmark_group("overhead per hop");
     group.throughput(Throughput::Elements(u64::from(HOPS)));
-    for (what, turns) in [("look-ups at once", 0), ("guesses accepted", TURNS)] {
+    for (what, turns) in [
+        ("look-ups at once", 0),
+        ("guesses accepted", 1),
+        ("guesses accepted", 8),
+    ] {
         for k in [1, 4] {
-            let engine = Engine::new(k, turns);
+            let engine = Engine::new(&question, k, turns);
             let accepted = engine.accepted(&runtime);
             let expected = if k > 1 && turns > 0 { HOPS } else { 0 };
-            assert_eq!(accepted, expected, "{what}, k={k}");
-            group.bench_function(format!("{what}, k={k}, {HOPS} hops"), |bench| {
+            assert_eq!(accepted, expected, "{what}, turns={turns}, k={k}");
+            let name = format!("{what}, turns={turns}, k={k}, {HOPS} hops");
+            group.bench_function(name, |bench| {
                 bench.to_async(&runtime).iter(|| async {
                     let mut events = 0_u32;
                     let report = engine.answer(&mut events).await;
@@ -41,17 +53,63 @@ fn overhead(criterion: &mut Criterion) {
             });
         }
     }
+    let tools = ScriptedPorts::new(Script::instant(HOPS as usize));
+    for guesses in [false, true] {
+        let name = format!("tools alone, guesses={guesses}, {HOPS} hops");
+        assert!(runtime.block_on(play(&tools, &question, guesses)).is_some());
+        group.bench_function(name, |bench| {
+            bench
+                .to_async(&runtime)
+                .iter(|| play(&tools, &question, guesses));
+        });
+    }
     group.finish();
+}
+
+/// Every call of a question, one after another, as no engine at all would make them.
+async fn play(tools: &ScriptedPorts, question: &Question, guesses: bool) -> Option<Arc<str>> {
+    let call = Call::authoritative();
+    let mut hops = Vec::new();
+    loop {
+        let request = PlanRequest {
+            question: question.clone(),
+            hops: hops.clone(),
+            must_answer: hops.len() == HOPS as usize,
+        };
+        let sub_question = match tools.plan(&call, request).await.ok()?.step {
+            Step::Ask(sub_question) => sub_question,
+            Step::Answer(answer) => return Some(answer),
+        };
+        if guesses {
+            let request = GuessRequest {
+                question: question.clone(),
+                hops: hops.clone(),
+                sub_question: sub_question.clone(),
+                limit: NonZeroUsize::MIN,
+            };
+            tools.guess(&call, request).await.ok()?;
+        }
+        let found = tools.retrieve(&call, sub_question.as_str(), 5);
+        let request = ReadRequest {
+            passages: found.await.ok()?,
+            sub_question: sub_question.clone(),
+        };
+        let answer = tools.read(&call, request).await.ok()?.answer?;
+        hops.push(KnownHop {
+            sub_question,
+            answer,
+        });
+    }
 }
 
 struct Engine {
     agent: Agent,
-    question: Option<Question>,
+    question: Question,
     settings: Settings,
 }
 
 impl Engine {
-    fn new(k: usize, target_turns: u32) -> Self {
+    fn new(question: &Question, k: usize, target_turns: u32) -> Self {
         let port = Arc::new(ScriptedPorts::new(Script {
             target_turns,
             ..Script::instant(HOPS as usize)
@@ -63,7 +121,7 @@ impl Engine {
                 retriever: port.clone(),
                 speculator: Some(port),
             }),
-            question: Question::new("Who is the mother of the director?").ok(),
+            question: question.clone(),
             settings: Settings {
                 width: k.try_into().map_or(Width::UNBOUNDED, Width::bounded),
                 hops_max: HOPS,
@@ -74,9 +132,10 @@ impl Engine {
     }
 
     async fn answer(&self, events: &mut u32) -> Option<Report> {
-        let question = self.question.as_ref()?;
         let mut trace = |_| *events += 1;
-        let answer = self.agent.answer(question, &self.settings, &mut trace);
+        let answer = self
+            .agent
+            .answer(&self.question, &self.settings, &mut trace);
         answer.await.ok()
     }
 

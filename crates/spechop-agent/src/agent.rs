@@ -1,15 +1,15 @@
 //! One question, from its first segment to its answer.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
 
-use futures::StreamExt;
 use spechop_ports::{Planner, PortError, Reader, Retriever, Speculator};
 use spechop_types::{Question, Stage};
 use spechop_window::{Effect, Event, Limits, Window};
-use tokio::time::Instant;
 
 use crate::run::Run;
+use crate::running::News;
 use crate::{AgentError, Report, Settings, TraceEvent};
 
 /// What an agent works with.
@@ -54,8 +54,6 @@ impl Agent {
         });
         let mut run = Run::new(&self.ports, question, settings, window, trace);
         let mut pending = VecDeque::from(effects);
-        let started = Instant::now();
-        let mut budget_end = settings.budget.time.map(|time| started + time);
         loop {
             while let Some(effect) = pending.pop_front() {
                 match effect {
@@ -64,33 +62,24 @@ impl Agent {
                     effect => pending.extend(run.carry_out(&effect)),
                 }
             }
-            let event = tokio::select! {
-                biased;
-                () = at(settings.deadline) => {
+            let event = match poll_fn(|cx| run.running.poll_news(cx)).await {
+                News::Finished {
+                    work,
+                    took,
+                    outcome,
+                } => run.take(work, took, outcome),
+                News::Expired(lookup) => Some(Event::Expired { lookup }),
+                News::BudgetEnd => Some(Event::FinishNow),
+                News::Deadline => {
                     let committed = run.committed();
                     return Err(AgentError::Deadline { committed });
                 }
-                () = at(budget_end) => {
-                    budget_end = None;
-                    Some(Event::FinishNow)
-                }
-                finished = run.stages.next() => match finished {
-                    Some(finished) => run.take(finished),
-                    None => return Err(idle(run.committed())),
-                },
+                News::Idle => return Err(idle(run.committed())),
             };
             if let Some(event) = event {
                 pending.extend(run.apply(event));
             }
         }
-    }
-}
-
-/// Ends at the instant, or never.
-async fn at(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => tokio::time::sleep_until(instant).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -7,9 +7,12 @@
 
 mod agent;
 mod error;
+mod few;
 mod ledger;
+mod notes;
 mod report;
 mod run;
+mod running;
 mod settings;
 mod stages;
 mod trace;

@@ -1,19 +1,19 @@
 //! The state of one question under way: its window, its running stages, what it has cost.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::AbortHandle;
-use futures::stream::FuturesUnordered;
 use spechop_ports::{Call, KnownHop, Lane, PlanRequest, PortError, Speculator};
-use spechop_types::{BranchId, LookupId, Observation, Question, Stage, Step, SubQuestion};
-use spechop_verifier::{Verdict, verify};
+use spechop_types::{BranchId, LookupId, Question, Stage, Step, SubQuestion};
+use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
 use tokio::time::Instant;
 
-use crate::ledger::{Ledger, Paid};
-use crate::stages::{self, Finished, Launch, Outcome, Output, StageFuture, Work};
+use crate::few::Few;
+use crate::ledger::Ledger;
+use crate::notes::{BranchNotes, LookupNotes};
+use crate::running::Running;
+use crate::stages::{self, Outcome, Output, Work};
 use crate::{
     AgentError, HopReport, Ports, Report, Settings, StageTimes, Stopped, TraceEvent, TraceKind,
 };
@@ -26,58 +26,14 @@ pub(crate) struct Run<'a> {
     window: Window,
     trace: &'a mut (dyn FnMut(TraceEvent) + Send),
     started: Instant,
-    /// Every stage under way, and the clocks of orphans.
-    pub(crate) stages: FuturesUnordered<StageFuture<'a>>,
-    running: BTreeMap<Work, Running>,
+    pub(crate) running: Running<'a>,
     /// What is known of branches and look-ups beside the window's own state.
-    branches: BTreeMap<BranchId, BranchNotes>,
-    lookups: BTreeMap<LookupId, LookupNotes>,
+    branches: Few<BranchId, BranchNotes>,
+    lookups: Few<LookupId, LookupNotes>,
     hops: Vec<HopReport>,
     ledger: Ledger,
     /// Why the last failed stage failed.
     failure: Option<PortError>,
-}
-
-/// A stage under way, as its branch sees it.
-struct Running {
-    call: Call,
-    abort: AbortHandle,
-}
-
-/// What a branch has taken so far.
-#[derive(Default)]
-struct BranchNotes {
-    /// Its hop, counted from 1.
-    hop: u32,
-    segment: Duration,
-    verdict: Option<Verdict>,
-    paid: Paid,
-}
-
-/// What a look-up has taken so far.
-struct LookupNotes {
-    launched: Instant,
-    target: Duration,
-    read: Duration,
-    speculation: Option<Duration>,
-    salvaged: bool,
-    /// What it found while nobody needed it.
-    unseen: Option<Arc<Observation>>,
-    paid: Paid,
-}
-
-impl LookupNotes {
-    fn new() -> Self {
-        Self {
-            launched: Instant::now(),
-            target: Duration::ZERO,
-            read: Duration::ZERO,
-            speculation: None,
-            salvaged: false,
-            unseen: None,
-            paid: Paid::default(),
-        }
-    }
 }
 
 impl<'a> Run<'a> {
@@ -88,17 +44,17 @@ impl<'a> Run<'a> {
         window: Window,
         trace: &'a mut (dyn FnMut(TraceEvent) + Send),
     ) -> Self {
+        let running = Running::new(settings.deadline, settings.budget.time);
         Self {
             ports,
             question,
             settings,
             window,
             trace,
-            started: Instant::now(),
-            stages: FuturesUnordered::new(),
-            running: BTreeMap::new(),
-            branches: BTreeMap::new(),
-            lookups: BTreeMap::new(),
+            started: running.now(),
+            running,
+            branches: Few::new(),
+            lookups: Few::new(),
             hops: Vec::new(),
             ledger: Ledger::new(settings.budget),
             failure: None,
@@ -122,7 +78,7 @@ impl<'a> Run<'a> {
             } => self.write(branch, must_answer),
             Effect::Call { lookup } => return self.call(lookup),
             Effect::Guess { lookup } => return self.guess(lookup),
-            Effect::DropGuess { lookup } => self.stop(Work::Speculation(lookup)),
+            Effect::DropGuess { lookup } => self.running.stop(Work::Speculation(lookup)),
             Effect::Verify { branch } => return self.verify(branch),
             Effect::Commit { branch, lookup, at } => self.commit(branch, lookup, at),
             Effect::Promote { branch } => self.promote(branch),
@@ -137,31 +93,20 @@ impl<'a> Run<'a> {
     }
 
     /// Notes what a stage brought, and says what the window must be told.
-    pub(crate) fn take(&mut self, finished: Finished) -> Option<Event> {
-        let Finished {
-            work,
-            took,
-            outcome,
-        } = finished;
-        let outcome = outcome?;
-        let stage = work.stage();
-        if self.running.remove(&work).is_none() {
-            // It ended in the moment in which it was stopped: paid for, but of no use.
-            if let (Ok(outcome), Some(stage)) = (outcome, stage) {
-                self.ledger.settle(stage, outcome.tokens);
-            }
-            return None;
-        }
+    pub(crate) fn take(
+        &mut self,
+        work: Work,
+        took: Duration,
+        outcome: Result<Outcome, PortError>,
+    ) -> Option<Event> {
         let Outcome { output, tokens } = match outcome {
             Ok(outcome) => outcome,
-            Err(error) => return self.take_failure(work, error),
+            Err(error) => return Some(self.take_failure(work, error)),
         };
-        if let Some(stage) = stage {
-            self.ledger.settle(stage, tokens);
-        }
+        self.ledger.settle(work.stage(), tokens);
         match (work, output) {
             (Work::Segment(branch), Output::Step(step)) => {
-                let notes = self.branches.entry(branch).or_default();
+                let notes = self.branches.entry(branch, BranchNotes::default);
                 notes.paid.add(Stage::Segment, tokens);
                 notes.segment = took;
                 let kind = match &step {
@@ -179,7 +124,7 @@ impl<'a> Run<'a> {
             }
             (Work::Target(lookup), Output::Observation { observation, read }) => {
                 let asker = self.window.asker(lookup);
-                let notes = self.lookups.get_mut(&lookup)?;
+                let notes = self.lookups.get_mut(lookup)?;
                 notes.paid.add(Stage::Target, tokens);
                 (notes.target, notes.read) = (took, read);
                 match asker {
@@ -198,7 +143,7 @@ impl<'a> Run<'a> {
                 })
             }
             (Work::Speculation(lookup), Output::Guesses(guesses)) => {
-                let notes = self.lookups.get_mut(&lookup)?;
+                let notes = self.lookups.get_mut(lookup)?;
                 notes.paid.add(Stage::Speculation, tokens);
                 notes.speculation = Some(took);
                 if let Some(branch) = self.window.asker(lookup) {
@@ -207,43 +152,39 @@ impl<'a> Run<'a> {
                 }
                 Some(Event::Guessed { lookup, guesses })
             }
-            (Work::Expiry(lookup), Output::Expired) => Some(Event::Expired { lookup }),
             // A stage brings what its kind of work brings.
             (_, _) => None,
         }
     }
 
-    fn take_failure(&mut self, work: Work, error: PortError) -> Option<Event> {
+    fn take_failure(&mut self, work: Work, error: PortError) -> Event {
         let branch = match work {
             Work::Segment(branch) => Some(branch),
-            Work::Target(lookup) | Work::Speculation(lookup) | Work::Expiry(lookup) => {
-                self.window.asker(lookup)
-            }
+            Work::Target(lookup) | Work::Speculation(lookup) => self.window.asker(lookup),
         };
-        if let (Some(branch), Some(stage)) = (branch, work.stage()) {
-            let reason = one_line(&error);
+        if let Some(branch) = branch {
+            let (stage, reason) = (work.stage(), one_line(&error));
             self.tell(branch, TraceKind::Failed { stage, reason });
         }
         match work {
             Work::Segment(branch) => {
                 self.failure = Some(error);
-                Some(Event::WriteFailed { branch })
+                Event::WriteFailed { branch }
             }
             Work::Target(lookup) => {
                 self.failure = Some(error);
-                Some(Event::CallFailed { lookup })
+                Event::CallFailed { lookup }
             }
-            Work::Speculation(lookup) => Some(Event::Guessed {
+            Work::Speculation(lookup) => Event::Guessed {
                 lookup,
                 guesses: Vec::new(),
-            }),
-            Work::Expiry(_) => None,
+            },
         }
     }
 
     /// What the question came to.
     pub(crate) fn report(&mut self, branch: BranchId, answer: Arc<str>) -> Report {
-        let notes = self.branches.remove(&branch).unwrap_or_default();
+        let notes = self.branches.remove(branch).unwrap_or_default();
         self.ledger.use_up(Stage::Segment, &notes.paid);
         Report {
             answer,
@@ -280,7 +221,7 @@ impl<'a> Run<'a> {
             return;
         };
         let hop = u32::try_from(self.committed() + depth + 1).unwrap_or(u32::MAX);
-        self.branches.entry(branch).or_default().hop = hop;
+        self.branches.entry(branch, BranchNotes::default).hop = hop;
         let request = PlanRequest {
             question: self.question.clone(),
             hops: self.known(branch),
@@ -305,10 +246,7 @@ impl<'a> Run<'a> {
             return self.apply(Event::CallFailed { lookup });
         }
         let (ports, limit) = (self.ports, self.settings.passages.get());
-        self.lookups
-            .entry(lookup)
-            .or_insert_with(LookupNotes::new)
-            .launched = Instant::now();
+        self.note(lookup).launched = self.running.now();
         self.launch(branch, depth, Work::Target(lookup), |call| {
             stages::target(ports, call, sub_question, limit)
         });
@@ -332,7 +270,7 @@ impl<'a> Run<'a> {
             self.settings.policy.guesses_max,
         );
         let speculator: &dyn Speculator = speculator.as_ref();
-        self.lookups.entry(lookup).or_insert_with(LookupNotes::new);
+        self.note(lookup);
         // A guess is never needed: it stands one step further out than its branch.
         self.launch(branch, depth + 1, Work::Speculation(lookup), |call| {
             stages::speculation(speculator, call, request)
@@ -357,17 +295,18 @@ impl<'a> Run<'a> {
         let head = self.window.alive().next();
         if let Some(head) = head {
             self.tell(head, TraceKind::Verified { verdict });
-            self.branches.entry(head).or_default().verdict = Some(verdict);
+            let notes = self.branches.entry(head, BranchNotes::default);
+            notes.verdict = Some(verdict);
         }
         self.apply(Event::Verified { branch, accepted })
     }
 
     fn commit(&mut self, branch: BranchId, lookup: LookupId, at: usize) {
-        let notes = self.branches.remove(&branch).unwrap_or_default();
+        let notes = self.branches.remove(branch).unwrap_or_default();
         let found = self
             .lookups
-            .remove(&lookup)
-            .unwrap_or_else(LookupNotes::new);
+            .remove(lookup)
+            .unwrap_or_else(|| LookupNotes::new(self.started));
         let Some(hop) = self.window.committed().get(at).cloned() else {
             return;
         };
@@ -390,9 +329,7 @@ impl<'a> Run<'a> {
     fn promote(&mut self, branch: BranchId) {
         let target = self.window.lookup(branch).map(Work::Target);
         for work in [Some(Work::Segment(branch)), target].into_iter().flatten() {
-            if let Some(running) = self.running.get(&work) {
-                running.call.promote();
-            }
+            self.running.promote(work);
         }
         // The window may be further on by now: the branch may even be committed.
         let hop = self.hop(branch);
@@ -400,12 +337,12 @@ impl<'a> Run<'a> {
     }
 
     fn abort(&mut self, branch: BranchId) {
-        self.stop(Work::Segment(branch));
+        self.running.stop(Work::Segment(branch));
         // A head goes only when the question fails; nothing that it stood on was a guess.
         let hop = self.hop(branch);
         let was_head = self.window.is_over() && hop as usize == self.committed() + 1;
         self.tell_as(branch, hop, !was_head, TraceKind::RolledBack);
-        self.branches.remove(&branch);
+        self.branches.remove(branch);
     }
 
     /// Nobody needs the look-up now. It goes on for a while, if there is anything to spare for it.
@@ -413,24 +350,17 @@ impl<'a> Run<'a> {
         if !self.may_speculate() {
             return self.apply(Event::Expired { lookup });
         }
-        let time = self.settings.orphan_time;
-        let (abort, registration) = AbortHandle::new_pair();
-        self.stages.push(stages::expiry(lookup, time, registration));
-        let call = Call::new(Lane::Speculative, 0);
-        self.running
-            .insert(Work::Expiry(lookup), Running { call, abort });
+        self.running.keep(lookup, self.settings.orphan_time);
         Vec::new()
     }
 
     /// An aborted branch's look-up is what this branch asks.
     fn salvage(&mut self, branch: BranchId, lookup: LookupId) {
-        self.stop(Work::Expiry(lookup));
-        if self.window.depth(branch) == Some(0)
-            && let Some(running) = self.running.get(&Work::Target(lookup))
-        {
-            running.call.promote();
+        self.running.release(lookup);
+        if self.window.depth(branch) == Some(0) {
+            self.running.promote(Work::Target(lookup));
         }
-        let Some(notes) = self.lookups.get_mut(&lookup) else {
+        let Some(notes) = self.lookups.get_mut(lookup) else {
             return;
         };
         notes.salvaged = true;
@@ -440,7 +370,7 @@ impl<'a> Run<'a> {
         let saved = if unseen.is_some() || !took.is_zero() {
             took
         } else {
-            notes.launched.elapsed()
+            self.running.now() - notes.launched
         };
         self.tell(branch, TraceKind::Salvaged { saved });
         if let Some(observation) = unseen {
@@ -449,16 +379,10 @@ impl<'a> Run<'a> {
     }
 
     fn drop_lookup(&mut self, lookup: LookupId) {
-        self.stop(Work::Target(lookup));
-        self.stop(Work::Speculation(lookup));
-        self.stop(Work::Expiry(lookup));
-        self.lookups.remove(&lookup);
-    }
-
-    fn stop(&mut self, work: Work) {
-        if let Some(running) = self.running.remove(&work) {
-            running.abort.abort();
-        }
+        self.running.stop(Work::Target(lookup));
+        self.running.stop(Work::Speculation(lookup));
+        self.running.release(lookup);
+        self.lookups.remove(lookup);
     }
 
     fn launch<F>(
@@ -470,7 +394,7 @@ impl<'a> Run<'a> {
     ) where
         F: Future<Output = Result<Outcome, PortError>> + Send + 'a,
     {
-        let Some(name) = work.stage() else { return };
+        let name = work.stage();
         let lane = if depth == 0 {
             Lane::Authoritative
         } else {
@@ -482,16 +406,15 @@ impl<'a> Run<'a> {
             Stage::Speculation => self.settings.limits.speculation,
         };
         let call = Call::new(lane, u32::try_from(depth).unwrap_or(u32::MAX));
-        let (abort, registration) = AbortHandle::new_pair();
-        let launch = Launch {
-            work,
-            limit,
-            abort: registration,
-        };
         self.ledger.start(name);
-        self.stages.push(launch.wrap(stage(call.clone())));
-        self.running.insert(work, Running { call, abort });
+        let stage = Box::pin(stage(call.clone()));
+        self.running.launch(work, call, limit, stage);
         self.tell(branch, TraceKind::Launched { stage: name });
+    }
+
+    fn note(&mut self, lookup: LookupId) -> &mut LookupNotes {
+        let now = self.running.now();
+        self.lookups.entry(lookup, || LookupNotes::new(now))
     }
 
     /// The branch that a look-up is for, and how many unverified branches lie before it.
@@ -505,7 +428,10 @@ impl<'a> Run<'a> {
             sub_question: sub_question.clone(),
             answer: answer.clone(),
         };
-        self.window.trajectory(branch).map(known).collect()
+        let depth = self.window.depth(branch).unwrap_or(0);
+        let mut hops = Vec::with_capacity(self.committed() + depth);
+        hops.extend(self.window.trajectory(branch).map(known));
+        hops
     }
 
     fn tell(&mut self, branch: BranchId, kind: TraceKind) {
@@ -520,7 +446,7 @@ impl<'a> Run<'a> {
 
     fn tell_as(&mut self, branch: BranchId, hop: u32, provisional: bool, kind: TraceKind) {
         (self.trace)(TraceEvent {
-            at: self.started.elapsed(),
+            at: self.running.now() - self.started,
             branch,
             hop,
             provisional,
@@ -529,7 +455,7 @@ impl<'a> Run<'a> {
     }
 
     fn hop(&self, branch: BranchId) -> u32 {
-        self.branches.get(&branch).map_or(0, |notes| notes.hop)
+        self.branches.get(branch).map_or(0, |notes| notes.hop)
     }
 }
 

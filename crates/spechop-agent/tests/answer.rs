@@ -431,6 +431,27 @@ async fn orphans_are_stopped_where_the_budget_has_nothing_to_spare() {
     assert_eq!(trajectory(&report), trajectory(&without));
 }
 
+/// Without salvage, what a rejection rolls back is stopped before the hop is told to be committed.
+#[tokio::test(start_paused = true)]
+async fn what_is_rolled_back_is_stopped_at_once() {
+    let ports = steady(&[false, true]);
+    let plain = Settings {
+        policy: Policy::PAPER,
+        ..settings(3)
+    };
+    let mut live = Vec::new();
+    agent(&ports)
+        .answer(&question(), &plain, &mut |event| {
+            if matches!(event.kind, TraceKind::Committed { .. }) {
+                live.push(ports.live());
+            }
+        })
+        .await
+        .unwrap();
+    // Behind the second hop, the answer is written already.
+    assert_eq!(live, [0, 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn salvage_is_told() {
     let mut lines = Vec::new();

@@ -168,6 +168,9 @@ impl ScriptedPorts {
         if !time.is_zero() {
             tokio::time::sleep(time).await;
         }
+        if self.script.failures.is_empty() {
+            return Ok(());
+        }
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         match failures.get_mut(&(hop, stage)) {
             Some(left) if *left > 0 => {

@@ -62,8 +62,11 @@ pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
     if observed.len().max(guess.len()) > TEXT_BYTES_MAX {
         return judge_bytes(observed.trim(), guess.trim());
     }
+    // Most guesses that are right are so to the byte: one reading does for both.
+    let is_same = observed == guess;
     let o = Reading::new(observed);
-    let g = Reading::new(guess);
+    let other = (!is_same).then(|| Reading::new(guess));
+    let g = other.as_ref().unwrap_or(&o);
     let scores = overlap::scores(&o.tokens, &g.tokens);
     // "&" folds to a word, but says nothing.
     let blank = |text: &str| !text.chars().any(char::is_alphanumeric);
@@ -71,7 +74,7 @@ pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
     if empty || blank(observed) || blank(guess) {
         return (Rule::Empty, scores);
     }
-    if refusal::is_refusal(observed) || refusal::is_refusal(guess) {
+    if refusal::is_refusal(observed) || (!is_same && refusal::is_refusal(guess)) {
         return (Rule::Refusal, scores);
     }
     if mode == Mode::Exact {
@@ -84,16 +87,13 @@ pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
     if refusal::is_hedge(observed) || refusal::is_hedge(guess) {
         return (Rule::Hedge, scores);
     }
-    if let Some(rule) = decided_by_polarity(&o, &g) {
+    if let Some(rule) = decided_by_polarity(&o, g) {
         return (rule, scores);
     }
-    if let Some(rule) = accept(&o, &g) {
+    if let Some(rule) = accept(&o, g).or_else(|| accept_respelled(observed, guess, &o, g)) {
         return (rule, scores);
     }
-    if let Some(rule) = accept(&o, &g).or_else(|| accept_respelled(observed, guess, &o, &g)) {
-        return (rule, scores);
-    }
-    (reason::difference(&o, &g), scores)
+    (reason::difference(&o, g), scores)
 }
 
 /// The verdict on texts that are too long to be read.

@@ -215,13 +215,13 @@ fn starts_before_mark(text: &str, word: &str) -> bool {
 }
 
 fn holds_any(folded: &str, phrases: &[&str]) -> bool {
-    phrases.iter().any(|phrase| {
-        folded.match_indices(phrase).any(|(at, _)| {
-            let (before, after) = (&folded[..at], &folded[at + phrase.len()..]);
-            (before.is_empty() || before.ends_with(' '))
-                && (after.is_empty() || after.starts_with(' '))
-        })
-    })
+    // One look at each word costs a tenth of a search for each phrase.
+    let after_a_space = folded
+        .match_indices(' ')
+        .map(|(at, space)| at + space.len());
+    std::iter::once(0)
+        .chain(after_a_space)
+        .any(|word| starts_with_any(&folded[word..], phrases))
 }
 
 fn starts_with_any(folded: &str, phrases: &[&str]) -> bool {

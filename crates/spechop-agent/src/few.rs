@@ -1,0 +1,37 @@
+//! A map of a few entries.
+
+/// Few enough that a look through all of them is quicker than any tree.
+pub(crate) struct Few<K, V>(Vec<(K, V)>);
+
+impl<K: Copy + Eq, V> Few<K, V> {
+    pub(crate) fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(crate) fn get(&self, key: K) -> Option<&V> {
+        let found = self.0.iter().find(|(at, _)| *at == key);
+        found.map(|(_, value)| value)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: K) -> Option<&mut V> {
+        let found = self.0.iter_mut().find(|(at, _)| *at == key);
+        found.map(|(_, value)| value)
+    }
+
+    /// The entry, made where there is none.
+    pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
+        let at = match self.0.iter().position(|(at, _)| *at == key) {
+            Some(at) => at,
+            None => {
+                self.0.push((key, make()));
+                self.0.len() - 1
+            }
+        };
+        &mut self.0[at].1
+    }
+
+    pub(crate) fn remove(&mut self, key: K) -> Option<V> {
+        let at = self.0.iter().position(|(at, _)| *at == key)?;
+        Some(self.0.swap_remove(at).1)
+    }
+}

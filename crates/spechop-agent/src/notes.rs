@@ -1,0 +1,46 @@
+//! What is known of a branch or a look-up beside the window's own state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use spechop_types::Observation;
+use spechop_verifier::Verdict;
+use tokio::time::Instant;
+
+use crate::ledger::Paid;
+
+/// What a branch has taken so far.
+#[derive(Default)]
+pub(crate) struct BranchNotes {
+    /// Its hop, counted from 1.
+    pub(crate) hop: u32,
+    pub(crate) segment: Duration,
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) paid: Paid,
+}
+
+/// What a look-up has taken so far.
+pub(crate) struct LookupNotes {
+    pub(crate) launched: Instant,
+    pub(crate) target: Duration,
+    pub(crate) read: Duration,
+    pub(crate) speculation: Option<Duration>,
+    pub(crate) salvaged: bool,
+    /// What it found while nobody needed it.
+    pub(crate) unseen: Option<Arc<Observation>>,
+    pub(crate) paid: Paid,
+}
+
+impl LookupNotes {
+    pub(crate) fn new(launched: Instant) -> Self {
+        Self {
+            launched,
+            target: Duration::ZERO,
+            read: Duration::ZERO,
+            speculation: None,
+            salvaged: false,
+            unseen: None,
+            paid: Paid::default(),
+        }
+    }
+}

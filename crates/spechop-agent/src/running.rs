@@ -1,0 +1,340 @@
+//! What of a question is running: its stages, the clocks of its orphans, its own time limits.
+//!
+//! A question has a handful of stages at once. Whenever it is woken they are polled in the order of
+//! their launch, and one timer serves every limit: cheaper, by the benchmark, than a set of tasks
+//! with a waker, a timer and an abort handle each. Stopping a stage is dropping it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use spechop_ports::{Call, PortError};
+use spechop_types::LookupId;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::stages::{Outcome, StageFuture, Work};
+
+/// Everything that a question waits for. Dropping it drops every stage.
+pub(crate) struct Running<'a> {
+    /// In the order of their launch.
+    stages: Vec<Launched<'a>>,
+    /// How many of them have been polled since the question was last woken. Whoever else of them is
+    /// ready by now has woken it again.
+    polled: usize,
+    /// Everything has been polled: the next to ask does so because it was woken.
+    is_asleep: bool,
+    /// Until when each is kept.
+    orphans: Vec<(LookupId, Option<Instant>)>,
+    deadline: Option<Instant>,
+    budget_end: Option<Instant>,
+    /// Rings at the earliest limit or before it: a limit that goes away leaves it alone.
+    timer: Option<Pin<Box<Sleep>>>,
+    now: Instant,
+}
+
+/// A stage under way.
+struct Launched<'a> {
+    work: Work,
+    call: Call,
+    at: Instant,
+    limit: Duration,
+    stage: StageFuture<'a>,
+}
+
+/// What a question has waited for.
+pub(crate) enum News {
+    /// A stage has ended, or its time has.
+    Finished {
+        work: Work,
+        /// From launch to end.
+        took: Duration,
+        outcome: Result<Outcome, PortError>,
+    },
+    /// An orphan's time is over.
+    Expired(LookupId),
+    /// The question's time budget is used up. Said once.
+    BudgetEnd,
+    /// The question's deadline has passed.
+    Deadline,
+    /// Nothing is running, so that nothing will ever come.
+    Idle,
+}
+
+impl<'a> Running<'a> {
+    /// Nothing yet. `budget` counts from now.
+    pub(crate) fn new(deadline: Option<Instant>, budget: Option<Duration>) -> Self {
+        let now = Instant::now();
+        Self {
+            stages: Vec::new(),
+            polled: 0,
+            is_asleep: true,
+            orphans: Vec::new(),
+            deadline,
+            budget_end: budget.and_then(|time| now.checked_add(time)),
+            timer: None,
+            now,
+        }
+    }
+
+    /// The time of the latest news.
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
+    pub(crate) fn launch(
+        &mut self,
+        work: Work,
+        call: Call,
+        limit: Duration,
+        stage: StageFuture<'a>,
+    ) {
+        self.stages.push(Launched {
+            work,
+            call,
+            at: self.now,
+            limit,
+            stage,
+        });
+    }
+
+    /// Keeps an orphan for so long.
+    pub(crate) fn keep(&mut self, orphan: LookupId, time: Duration) {
+        self.orphans.push((orphan, self.now.checked_add(time)));
+    }
+
+    /// The orphan is gone, or none any more.
+    pub(crate) fn release(&mut self, orphan: LookupId) {
+        self.orphans.retain(|(kept, _)| *kept != orphan);
+    }
+
+    pub(crate) fn promote(&self, work: Work) {
+        if let Some(launched) = self.stages.iter().find(|launched| launched.work == work) {
+            launched.call.promote();
+        }
+    }
+
+    /// Drops the stage, where it is under way.
+    pub(crate) fn stop(&mut self, work: Work) {
+        if let Some(at) = self.stages.iter().position(|l| l.work == work) {
+            self.remove(at);
+        }
+    }
+
+    fn remove(&mut self, at: usize) -> Launched<'a> {
+        if at < self.polled {
+            self.polled -= 1;
+        }
+        self.stages.remove(at)
+    }
+
+    /// The next news. The question's own limits come first, what has ended before what is late.
+    pub(crate) fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<News> {
+        if std::mem::take(&mut self.is_asleep) {
+            self.polled = 0;
+            self.now = Instant::now();
+        }
+        loop {
+            if let Some(news) = self.ended() {
+                return Poll::Ready(news);
+            }
+            while let Some(launched) = self.stages.get_mut(self.polled) {
+                if let Poll::Ready(outcome) = launched.stage.as_mut().poll(cx) {
+                    let Launched { work, at, .. } = self.remove(self.polled);
+                    self.now = Instant::now();
+                    let took = self.now - at;
+                    return Poll::Ready(News::Finished {
+                        work,
+                        took,
+                        outcome,
+                    });
+                }
+                self.polled += 1;
+            }
+            if self.stages.is_empty() && self.orphans.is_empty() {
+                return Poll::Ready(News::Idle);
+            }
+            if let Some(news) = self.late() {
+                return Poll::Ready(news);
+            }
+            if self.poll_timer(cx).is_pending() {
+                self.is_asleep = true;
+                return Poll::Pending;
+            }
+            self.now = Instant::now();
+        }
+    }
+
+    /// A limit of the question itself that has passed.
+    fn ended(&mut self) -> Option<News> {
+        let now = self.now;
+        let passed = |end: Option<Instant>| end.is_some_and(|end| end <= now);
+        if passed(self.deadline) {
+            return Some(News::Deadline);
+        }
+        if passed(self.budget_end) {
+            self.budget_end = None;
+            return Some(News::BudgetEnd);
+        }
+        None
+    }
+
+    /// A stage or an orphan whose time has passed.
+    fn late(&mut self) -> Option<News> {
+        let now = self.now;
+        let passed = |end: Option<Instant>| end.is_some_and(|end| end <= now);
+        if let Some(at) = self.stages.iter().position(|l| passed(l.end())) {
+            let Launched {
+                work, at, limit, ..
+            } = self.remove(at);
+            let outcome = Err(PortError::Timeout {
+                what: format!("the {} stage", work.stage()),
+                limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            });
+            let took = now - at;
+            return Some(News::Finished {
+                work,
+                took,
+                outcome,
+            });
+        }
+        let at = self.orphans.iter().position(|(_, end)| passed(*end))?;
+        let (orphan, _) = self.orphans.swap_remove(at);
+        Some(News::Expired(orphan))
+    }
+
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let stages = self.stages.iter().filter_map(Launched::end);
+        let orphans = self.orphans.iter().filter_map(|(_, end)| *end);
+        let own = [self.deadline, self.budget_end].into_iter().flatten();
+        let Some(earliest) = stages.chain(orphans).chain(own).min() else {
+            return Poll::Pending;
+        };
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep_until(earliest)));
+        if timer.is_elapsed() || earliest < timer.deadline() {
+            timer.as_mut().reset(earliest);
+        }
+        timer.as_mut().poll(cx)
+    }
+}
+
+impl Launched<'_> {
+    /// When its time is over. `None`: never.
+    fn end(&self) -> Option<Instant> {
+        self.at.checked_add(self.limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, poll_fn, ready};
+    use std::sync::Arc;
+
+    use futures::FutureExt;
+    use spechop_ports::Lane;
+    use spechop_types::{Step, Tokens};
+
+    use super::*;
+    use crate::stages::Output;
+
+    fn work(n: u32) -> Work {
+        Work::Target(LookupId(n))
+    }
+
+    fn call() -> Call {
+        Call::new(Lane::Speculative, 1)
+    }
+
+    fn outcome() -> Result<Outcome, PortError> {
+        Ok(Outcome {
+            output: Output::Step(Step::Answer("42".into())),
+            tokens: Tokens::default(),
+        })
+    }
+
+    async fn next(running: &mut Running<'_>) -> (Work, bool) {
+        match poll_fn(|cx| running.poll_news(cx)).await {
+            News::Finished { work, outcome, .. } => (work, outcome.is_ok()),
+            _ => (work(u32::MAX), false),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stopped_stage_is_dropped_at_once_and_no_other_misses_its_turn() {
+        let mut running = Running::new(None, None);
+        let held = Arc::new(());
+        let holds = held.clone();
+        let limit = Duration::from_secs(60);
+        running.launch(
+            work(0),
+            call(),
+            limit,
+            Box::pin(async move {
+                pending::<()>().await;
+                drop(holds);
+                outcome()
+            }),
+        );
+        running.launch(work(1), call(), limit, Box::pin(ready(outcome())));
+        assert_eq!(next(&mut running).await, (work(1), true));
+        assert_eq!(Arc::strong_count(&held), 2);
+        running.stop(work(0));
+        assert_eq!(Arc::strong_count(&held), 1);
+        running.launch(work(2), call(), limit, Box::pin(ready(outcome())));
+        let news = next(&mut running).now_or_never();
+        assert_eq!(news, Some((work(2), true)));
+        let idle = poll_fn(|cx| running.poll_news(cx)).await;
+        assert!(matches!(idle, News::Idle));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_timer_serves_limits_that_come_and_go() {
+        let started = Instant::now();
+        let mut running = Running::new(None, None);
+        let seconds = |n| Duration::from_secs(n);
+        let a_second = || async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            outcome()
+        };
+        running.launch(work(0), call(), seconds(9), Box::pin(pending()));
+        running.launch(work(1), call(), seconds(90), Box::pin(a_second()));
+        assert_eq!(next(&mut running).await, (work(1), true));
+        // The timer is set to 9 s. An earlier limit comes, and passes.
+        running.launch(work(2), call(), seconds(3), Box::pin(pending()));
+        assert_eq!(next(&mut running).await, (work(2), false));
+        assert_eq!(started.elapsed(), seconds(4));
+        // Another comes, and goes.
+        running.launch(work(3), call(), seconds(2), Box::pin(pending()));
+        running.launch(work(4), call(), seconds(90), Box::pin(a_second()));
+        assert_eq!(next(&mut running).await, (work(4), true));
+        running.stop(work(3));
+        assert_eq!(next(&mut running).await, (work(0), false));
+        assert_eq!(started.elapsed(), seconds(9));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_stage_is_polled_once_each_time_the_question_is_woken() {
+        let mut running = Running::new(None, None);
+        let polls = Arc::new(std::sync::Mutex::new([0; 2]));
+        for n in 0..2_u32 {
+            let polls = polls.clone();
+            let stage = poll_fn(move |_| {
+                if let Ok(mut polls) = polls.lock() {
+                    polls[n as usize] += 1;
+                }
+                Poll::Pending
+            });
+            running.launch(work(n), call(), Duration::MAX, Box::pin(stage));
+        }
+        for n in 2..5 {
+            running.launch(work(n), call(), Duration::MAX, Box::pin(ready(outcome())));
+            assert_eq!(next(&mut running).await, (work(n), true));
+        }
+        assert_eq!(polls.lock().map(|polls| *polls).ok(), Some([1, 1]));
+        for _ in 0..2 {
+            assert_eq!(next(&mut running).now_or_never(), None);
+        }
+        assert_eq!(polls.lock().map(|polls| *polls).ok(), Some([2, 2]));
+    }
+}
