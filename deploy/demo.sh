@@ -109,5 +109,5 @@ pass "with INJECTED web latency"
 cat <<END
 
 The second pass's look-ups were slowed down on purpose ($injected), as web search is slow.
-The language model is small: the point is that every step is real and cited, not that every answer is right.
+Planner and reader are small enough for a laptop: every step is real and cited, but not every answer is right.
 END

@@ -8,7 +8,8 @@ Starts `spechop serve --config deploy/demo.toml` (exact verifier; --config takes
 eval/datasets/2wikimultihopqa/questions.jsonl.gz through `spechop ask --json`, and writes to --out:
 manifest.json (the circumstances), rows.jsonl (every answer with its timings and calls) and summary.md.
 An injected latency is drawn from a seed and the sub-question, so a look-up costs the same at every k; it is
-labelled in every row. Standard library only.
+labelled in every row. --dataset takes another file of original 2WikiMultihopQA or MuSiQue records, plain or gzip;
+the index must then be named in --config. Standard library only.
 """
 
 import argparse
@@ -34,8 +35,7 @@ DATASET = ROOT / "eval/datasets/2wikimultihopqa/questions.jsonl.gz"
 
 def main():
     args = arguments()
-    with gzip.open(DATASET, "rt", encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines]
+    records = read(Path(args.dataset))
     # Whole order from the seed: a longer run contains the shorter one.
     random.Random(args.seed).shuffle(records)
     records = records[: args.questions]
@@ -82,6 +82,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spechop", required=True, help="the binary")
     parser.add_argument("--config", default=str(ROOT / "deploy/demo.toml"))
+    parser.add_argument("--dataset", default=str(DATASET))
     parser.add_argument("--questions", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--k", default="1,4", type=lambda s: [int(k) for k in s.split(",")])
@@ -89,6 +90,21 @@ def arguments():
     parser.add_argument("--latency-sigma-ms", type=float, default=0.0)
     parser.add_argument("--out", required=True)
     return parser.parse_args()
+
+
+def read(path):
+    """2WikiMultihopQA records as they are; MuSiQue's in the same form."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines]
+    for record in records:
+        if "question_decomposition" in record:
+            pages = record.get("paragraphs", [])
+            gold = [step.get("paragraph_support_idx") for step in record["question_decomposition"]]
+            record["_id"] = record["id"]
+            record["type"] = record["id"].split("__")[0]
+            record["supporting_facts"] = [[page["title"], 0] for page in pages if page["idx"] in gold]
+    return records
 
 
 def start(args, out):
@@ -130,8 +146,8 @@ def ask(spechop, address, record, k):
         "k": k,
         "answer": answer["answer"],
         "gold": record["answer"],
-        "exact_match": normalise(answer["answer"]) == normalise(record["answer"]),
-        "f1": f1(answer["answer"], record["answer"]),
+        "exact_match": any(normalise(answer["answer"]) == normalise(gold) for gold in golds(record)),
+        "f1": max(f1(answer["answer"], gold) for gold in golds(record)),
         "gold_titles_found": found(answer["hops"], record),
         "elapsed_ms": answer["elapsed_ms"],
         "trajectory": [[hop["sub_question"], hop["sub_answer"]] for hop in answer["hops"]],
@@ -149,7 +165,7 @@ def summarise(args, rows, manifest):
     injected = "none" if args.latency_mean_ms == 0 else (
         f"**injected**, log-normal, mean {args.latency_mean_ms:.0f} ms, sigma {args.latency_sigma_ms:.0f} ms on every look-up")
     lines = [
-        f"{len(first)} questions of 2WikiMultihopQA, one at a time, exact verifier; "
+        f"{len(first)} questions of {Path(args.dataset).parent.name}, one at a time, exact verifier; "
         f"{manifest['machine']['cores']} cores, {manifest['machine']['cpu']}. Latency: {injected}. "
         f"Peak memory of the server: {manifest['server_memory_peak_mib']} MiB.",
         "",
@@ -183,6 +199,10 @@ def summarise(args, rows, manifest):
             f"| {mean(lambda row: row['elapsed_ms']) / 1000:.2f} |")
     lines += ["", f"Again: `{manifest['command']}`", ""]
     return "\n".join(lines)
+
+
+def golds(record):
+    return [record["answer"], *record.get("answer_aliases", [])]
 
 
 def f1(answer, gold):

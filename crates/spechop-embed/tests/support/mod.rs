@@ -16,7 +16,7 @@ use spechop_testkit::assets::data_dir;
 /// The folder of the trained reader: the one that the repository ships, else a pulled one. `None`
 /// where there is neither, since tests must not need the training.
 pub(crate) fn trained_reader() -> Option<PathBuf> {
-    let name = "models/reader-e5-small";
+    let name = "models/spechop-reader";
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
     [shipped, data_dir()]
         .into_iter()
