@@ -375,10 +375,11 @@ fn local(keys: &mut Keys<'_>, section: &str, data: &Path, style: Style) -> Local
     let key = |name: &str| format!("{section}.{name}");
     let models = data.join("models");
     let named = keys.path(&key("file"));
-    let (default, context_tokens) = match style {
-        Style::Chat(_) => (GENERATOR, 4096),
-        // A question and a dozen hops: its lines are short.
-        Style::Steps => (PLANNER, 1024),
+    let (default, threads, context_tokens) = match style {
+        Style::Chat(_) => (GENERATOR, None, 4096),
+        // A question and a dozen hops: its lines are short. So is each operation of so small a model: two
+        // threads spend three times as long, waiting for each other (measured on two cores).
+        Style::Steps => (PLANNER, Some(NonZeroU32::MIN), 1024),
     };
     // The adapter fits the default model, and no other.
     let adapter = match style {
@@ -389,7 +390,8 @@ fn local(keys: &mut Keys<'_>, section: &str, data: &Path, style: Style) -> Local
         adapter: keys.path(&key("adapter")).or(adapter),
         threads: keys
             .integer(&key("threads"), 1..=1024)
-            .and_then(|threads| NonZeroU32::new(u32::try_from(threads).ok()?)),
+            .and_then(|threads| NonZeroU32::new(u32::try_from(threads).ok()?))
+            .or(threads),
         context_tokens_per_sequence: small(
             keys,
             &key("context_tokens"),

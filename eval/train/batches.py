@@ -1,0 +1,100 @@
+"""Planner trajectories to token batches.
+
+Each segment is tokenised by itself, as the service does when it appends to a running sequence;
+segments start at a line break or with one space, so the pieces equal the tokens of the whole text
+(checked by `segments_are_stable`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from .augment import Augmenter
+from .drills import Drills
+from .records import Question
+from .trajectories import Trajectory
+
+# Share of each source among the drawn trajectories. Comparisons are what is slowest to learn.
+MIX = {"2wiki": 0.36, "musique": 0.12, "drill": 0.52}
+LENGTH_MAX = 224
+
+
+@dataclass
+class Encoded:
+    ids: list[int]
+    weights: list[float]  # of each token as a target
+    spans: list[tuple[int, int]]  # of the learnt segments
+
+
+def encode(tokenizer, trajectory: Trajectory) -> Encoded:
+    ids, weights, spans = [], [], []
+    for text, weight in trajectory.segments:
+        part = tokenizer.encode(text, add_special_tokens=False)
+        if weight > 0:
+            spans.append((len(ids), len(ids) + len(part)))
+        ids += part
+        weights += [weight] * len(part)
+    return Encoded(ids, weights, spans)
+
+
+def segments_are_stable(tokenizer, trajectory: Trajectory) -> bool:
+    """Whether tokenising piece by piece gives the tokens of the whole."""
+    return encode(tokenizer, trajectory).ids == tokenizer.encode(trajectory.text, add_special_tokens=False)
+
+
+class Source:
+    """Draws mixed training trajectories, reproducibly by index."""
+
+    def __init__(self, train: list[Question], seed: int) -> None:
+        self.seed = seed
+        self.augmenter = Augmenter(train)
+        self.drills = Drills(self.augmenter)
+        self.groups = {s: [q for q in train if q.source == s] for s in ("2wiki", "musique")}
+
+    def draw(self, index: int) -> Trajectory:
+        rng = random.Random(f"{self.seed}:{index}")
+        source = rng.choices(list(MIX), list(MIX.values()))[0]
+        if source == "drill":
+            return self.drills.draw(rng)
+        return self.augmenter.draw(rng.choice(self.groups[source]), rng)
+
+
+def batches(source: Source, tokenizer, tokens: int, start: int, pool: int = 512) -> Iterator[tuple[int, list[Encoded]]]:
+    """Endless batches of about `tokens` padded tokens; yields the index to resume from as well.
+
+    A pool is sorted by length, cut, and the cuts shuffled: little padding, mixed steps.
+    """
+    at = start
+    while True:
+        drawn = [encode(tokenizer, source.draw(i)) for i in range(at, at + pool)]
+        drawn = sorted((e for e in drawn if len(e.ids) <= LENGTH_MAX), key=lambda e: len(e.ids))
+        cuts, cut = [], []
+        for item in drawn:
+            if cut and (len(cut) + 1) * len(item.ids) > tokens:
+                cuts.append(cut)
+                cut = []
+            cut.append(item)
+        if cut:
+            cuts.append(cut)
+        random.Random(f"{source.seed}:cuts:{at}").shuffle(cuts)
+        at += pool
+        for cut in cuts:
+            yield at, cut
+
+
+def collate(items: list[Encoded], device: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Right-padded ids, and target weights that are zero on padding and on what is given.
+
+    No attention mask is needed: padding lies behind everything that is scored, and attention is causal.
+    """
+    width = max(len(e.ids) for e in items)
+    ids = torch.zeros(len(items), width, dtype=torch.long)
+    weights = torch.zeros(len(items), width)
+    for row, item in enumerate(items):
+        ids[row, : len(item.ids)] = torch.tensor(item.ids)
+        weights[row, : len(item.ids)] = torch.tensor(item.weights)
+    return ids.to(device), weights.to(device)

@@ -1,0 +1,161 @@
+"""Trains the planner's LoRA: `python -m train.planner --data DIR --base model.gguf --out DIR`.
+
+Resumes from OUT/checkpoint.pt when there is one. OUT then holds split.json, manifest.json,
+log.jsonl, adapter.pt and curves.svg. A stopped and continued process (SIGSTOP) loses nothing:
+the schedule counts steps, never seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from pathlib import Path
+
+import torch
+
+from .basemodel import load_base, load_tokenizer
+from .batches import MIX, Encoded, Source, batches, collate, encode
+from .curves import draw_curves
+from .lora import add_lora, load_lora_state, lora_state
+from .manifest import append_jsonl, write_manifest
+from .records import sha256
+from .splits import make_split
+from .trajectories import gold
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder with 2wikimultihopqa/ and musique/")
+    parser.add_argument("--datasets", type=Path, default=Path("datasets"), help="what must not be trained on")
+    parser.add_argument("--base", type=Path, required=True, help="the packaged GGUF")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rank", type=int, default=32)
+    parser.add_argument("--alpha", type=float, default=32)
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--steps", type=int, default=1700)
+    parser.add_argument("--warmup", type=int, default=40)
+    parser.add_argument("--tokens", type=int, default=1280, help="padded tokens a step")
+    parser.add_argument("--save-every", type=int, default=100)
+    parser.add_argument("--check-every", type=int, default=200)
+    return parser.parse_args()
+
+
+def learning_rate(step: int, args: argparse.Namespace) -> float:
+    """Linear warm-up, then linear decay to a twentieth."""
+    if step < args.warmup:
+        return args.lr * (step + 1) / args.warmup
+    left = 1 - (step - args.warmup) / max(1, args.steps - args.warmup)
+    return args.lr * max(0.05, left)
+
+
+def token_losses(model, ids: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Cross-entropy, weight and argmax-hit of each learnt token.
+
+    The vocabulary is a third of the work, so only positions that are scored reach it.
+    """
+    hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
+    mask = weights[:, 1:] > 0
+    logits = model.lm_head(hidden[mask]).float()
+    targets = ids[:, 1:][mask]
+    losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+    return losses, weights[:, 1:][mask], logits.argmax(-1) == targets
+
+
+@torch.no_grad()
+def check(model, items: list[tuple[str, Encoded]], device: str, tokens: int = 2560) -> dict[str, float]:
+    """Teacher-forced exact matches of whole segments, which equal greedy ones, by kind."""
+    model.eval()
+    order = sorted(range(len(items)), key=lambda i: len(items[i][1].ids))
+    hits: dict[str, list[bool]] = {}
+    total, count = 0.0, 0
+    while order:
+        take = [order.pop(0)]
+        while order and (len(take) + 1) * len(items[order[0]][1].ids) <= tokens:
+            take.append(order.pop(0))
+        ids, weights = collate([items[i][1] for i in take], device)
+        losses, _, right = token_losses(model, ids, weights)
+        total, count = total + float(losses.sum()), count + losses.numel()
+        grid = torch.ones_like(ids, dtype=torch.bool)
+        inner = grid[:, 1:]
+        inner[weights[:, 1:] > 0] = right
+        for row, i in enumerate(take):
+            kind, item = items[i]
+            for n, (start, end) in enumerate(item.spans):
+                what = "answer" if n == len(item.spans) - 1 else "ask"
+                hits.setdefault(f"{what}/{kind}", []).append(bool(grid[row, start:end].all()))
+    model.train()
+    rows = {name: sum(h) / len(h) for name, h in sorted(hits.items())}
+    for what in ("ask", "answer"):
+        every = [x for name, h in hits.items() if name.startswith(f"{what}/") for x in h]
+        rows[what] = sum(every) / max(1, len(every))
+    return {"val_loss": total / count, **rows}
+
+
+def main() -> None:
+    args = arguments()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    args.out.mkdir(parents=True, exist_ok=True)
+    split = make_split(args.data, args.datasets, args.seed)
+    described = split.as_json(args.seed)
+    (args.out / "split.json").write_text(json.dumps(described, indent=0))
+    tokenizer = load_tokenizer(args.base)
+    source = Source(split.train, args.seed)
+    # The drills of the check are drawn with an index that training never reaches.
+    drills = [source.drills.comparison(random.Random(f"check:{i}")) for i in range(150)]
+    checks = [(q.kind, encode(tokenizer, gold(q))) for q in split.validation]
+    checks += [(f"drill_{t.kind}", encode(tokenizer, t)) for t in drills]
+
+    model = load_base(args.base, torch.bfloat16 if args.dtype == "bf16" else torch.float32).to(args.device)
+    params = add_lora(model, args.rank, args.alpha)
+    model.to(args.device)
+    optimizer = torch.optim.AdamW(params.values(), lr=args.lr, weight_decay=0.0, betas=(0.9, 0.98))
+    write_manifest(
+        args.out / "manifest.json", model="planner", arguments=vars(args), mix=MIX,
+        data=split.data_hashes, base_sha256=sha256(args.base), split_sha256=described["sha256"],
+        counts={"train": len(split.train), "validation": len(split.validation), "dropped": split.dropped},
+    )
+    step, at, checkpoint, log = 0, 0, args.out / "checkpoint.pt", args.out / "log.jsonl"
+    if checkpoint.exists():
+        saved = torch.load(checkpoint, weights_only=True)
+        load_lora_state(model, saved["lora"])
+        optimizer.load_state_dict(saved["optimizer"])
+        step, at = saved["step"], saved["at"]
+    model.train()
+    seen = 0
+    for at, items in batches(source, tokenizer, args.tokens, at):
+        if step >= args.steps:
+            break
+        began = time.time()
+        ids, weights = collate(items, args.device)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, args)
+        losses, scale, right = token_losses(model, ids, weights)
+        loss = (losses * scale).sum() / scale.sum()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(params.values(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        step, seen = step + 1, seen + len(items)
+        if step % 10 == 0:
+            rate = ids.numel() / (time.time() - began)
+            append_jsonl(log, {"step": step, "loss": float(loss.detach()), "right": float(right.float().mean()),
+                               "seen": seen, "tokens_per_s": round(rate), "at": round(time.time())})
+        if step % args.check_every == 0 or step == args.steps:
+            append_jsonl(log, {"step": step, **check(model, checks, args.device)})
+        if step % args.save_every == 0 or step == args.steps:
+            saved = {"lora": lora_state(model), "optimizer": optimizer.state_dict(), "step": step, "at": at}
+            torch.save(saved, checkpoint.with_suffix(".tmp"))
+            checkpoint.with_suffix(".tmp").replace(checkpoint)
+            torch.save({"lora": saved["lora"], "rank": args.rank, "alpha": args.alpha}, args.out / "adapter.pt")
+            draw_curves(log, args.out / "curves.svg", ["loss", "val_loss"], ["ask", "answer"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Reader items to tensors: each question with its passage and two that do not answer it.
+
+The three passages share one softmax over start and one over end (the shared-norm loss of Clark and
+Gardner, arXiv 1710.10723), so that at run time the logits of different passages can be compared.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from tokenizers import Tokenizer
+
+from .corpus import Corpus, Passage
+from .reader_data import NOT_HERE, SPAN, Item, cloze, find, shown
+from .reader_model import OUTSIDE
+
+# Share of each source among the drawn items.
+MIX = {"gold": 0.45, "pattern": 0.25, "cloze": 0.12, "yes_no": 0.07, "lacking": 0.11}
+QUERY_PREFIX = "query: "
+TOKENS_MAX = 256
+# Training cuts sooner: few answers stand that far back, and attention pays for every token.
+TRAIN_TOKENS_MAX = 200
+GROUP = 3
+
+
+def tokenize(tokenizer: Tokenizer, question: str, passage: str, limit: int = TOKENS_MAX):
+    """The pair as the service encodes it; only the passage is ever cut."""
+    encoded = tokenizer.encode(QUERY_PREFIX + question, passage)
+    encoded.truncate(limit)
+    return encoded
+
+
+@dataclass
+class Row:
+    """One (question, passage) pair. `starts[i]` and `ends[i]` belong together."""
+
+    ids: list[int]
+    types: list[int]
+    starts: list[int]
+    ends: list[int]
+    label: int
+
+
+def row(tokenizer: Tokenizer, question: str, passage: Passage, answers: list[str], label: int) -> Row:
+    text = shown(passage)
+    encoded = tokenize(tokenizer, question, text, TRAIN_TOKENS_MAX)
+    starts, ends = [], []
+    if label == SPAN:
+        at = {}
+        for i, ((a, b), kind) in enumerate(zip(encoded.offsets, encoded.type_ids)):
+            if kind == 1 and b > a:
+                at.setdefault(("start", a), i)
+                at[("end", b)] = i
+        # The title is left out unless only it has the answer: "Paris. Paris is …" would teach copying it.
+        spans = find(answers, text)
+        body = [s for s in spans if s[0] > len(passage.title)]
+        for a, b in body or spans:
+            if ("start", a) in at and ("end", b) in at:
+                starts.append(at[("start", a)])
+                ends.append(at[("end", b)])
+        if not starts:
+            label = NOT_HERE  # cut off, or not at a token's border
+    return Row(encoded.ids, encoded.type_ids, starts, ends, label)
+
+
+class Groups:
+    """Draws groups of rows, reproducibly by index."""
+
+    def __init__(self, sources: dict[str, list[Item]], corpus: Corpus, tokenizer: Tokenizer, closed: set[Passage], seed: int) -> None:
+        self.sources, self.corpus, self.tokenizer = sources, corpus, tokenizer
+        self.closed, self.seed = closed, seed
+        self.found: dict[str, list[Passage]] = {}
+
+    def draw(self, index: int) -> list[Row]:
+        rng = random.Random(f"{self.seed}:{index}")
+        name = rng.choices(list(MIX), list(MIX.values()))[0]
+        item = None
+        while item is None:
+            if name == "cloze":
+                passage = rng.choice(self.corpus.passages)
+                item = None if passage in self.closed else cloze(passage, rng)
+            else:
+                item = rng.choice(self.sources[name])
+        question = item.questions[0] if rng.random() < 0.6 else rng.choice(item.questions)
+        rows = [row(self.tokenizer, question, item.gold, item.answers, item.label)]
+        for passage in self._others(item, rng):
+            rows.append(row(self.tokenizer, question, passage, [], NOT_HERE))
+        return rows
+
+    def _others(self, item: Item, rng: random.Random) -> list[Passage]:
+        """Passages without the answer: half of them neighbours, half what BM25 takes for an answer."""
+        key = item.questions[0]
+        if key not in self.found:
+            self.found[key] = [
+                p for p in self.corpus.search(key, 12)
+                if p != item.gold and p not in self.closed and not find(item.answers, shown(p))
+                # Another passage under the gold title may well state the fact in other words.
+                and p.title != item.gold.title
+            ]
+        pools = [pool for pool in (item.near, self.found[key]) if pool]
+        others = []
+        while len(others) < GROUP - 1:
+            pool = rng.choice(pools) if pools and rng.random() < 0.95 else self.corpus.passages
+            others.append(rng.choice(pool))
+        return others
+
+
+def batches(groups: Groups, size: int, start: int, pool: int = 192) -> Iterator[tuple[int, list[list[Row]]]]:
+    """Endless batches of `size` groups of like length; yields the index to resume from too."""
+    at = start
+    while True:
+        drawn = [groups.draw(i) for i in range(at, at + pool)]
+        drawn.sort(key=lambda g: max(len(r.ids) for r in g))
+        cuts = [drawn[i : i + size] for i in range(0, pool, size)]
+        random.Random(f"{groups.seed}:cuts:{at}").shuffle(cuts)
+        at += pool
+        for cut in cuts:
+            yield at, cut
+
+
+def tensors(rows: list[Row], device: str) -> dict[str, torch.Tensor]:
+    """Padded inputs; the mask says what is padding."""
+    width = max(len(r.ids) for r in rows)
+    ids = torch.zeros(len(rows), width, dtype=torch.long)
+    mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
+    for i, r in enumerate(rows):
+        n = len(r.ids)
+        ids[i, :n], mask[i, :n], types[i, :n] = torch.tensor(r.ids), 1, torch.tensor(r.types)
+    return {"input_ids": ids.to(device), "attention_mask": mask.to(device), "token_type_ids": types.to(device)}
+
+
+def forward_by_length(model: torch.nn.Module, rows: list[Row], device: str, chunks: int = 3) -> tuple[torch.Tensor, ...]:
+    """The model's outputs for rows of very different lengths, with a third less padding.
+
+    Rows of one group must meet in one softmax, but not in one pass through the encoder.
+    """
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
+    size = -(-len(rows) // chunks)
+    width = len(rows[order[-1]].ids)
+    parts = []
+    for at in range(0, len(order), size):
+        starts, ends, classes = model(**tensors([rows[i] for i in order[at : at + size]], device))
+        pad = (0, width - starts.shape[1])
+        starts, ends = (torch.nn.functional.pad(x, pad, value=OUTSIDE) for x in (starts, ends))
+        parts.append((starts, ends, classes))
+    back = torch.tensor(sorted(range(len(order)), key=order.__getitem__), device=device)
+    return tuple(torch.cat(kind)[back] for kind in zip(*parts))
+
+
+def group_loss(outputs: tuple[torch.Tensor, ...], groups: list[list[Row]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Span loss over each answerable group, class loss over every row."""
+    starts, ends, classes = outputs
+    rows = [r for g in groups for r in g]
+    labels = torch.tensor([r.label for r in rows], device=classes.device)
+    class_loss = torch.nn.functional.cross_entropy(classes.float(), labels)
+    losses = []
+    for logits, pick in ((starts, lambda r: r.starts), (ends, lambda r: r.ends)):
+        log_p = logits.float().reshape(len(groups), -1).log_softmax(-1)
+        width = logits.shape[1]
+        for g, group in enumerate(groups):
+            # Any occurrence will do: their probabilities are summed.
+            targets = [i * width + t for i, r in enumerate(group) for t in pick(r)]
+            if targets:
+                losses.append(-log_p[g, targets].logsumexp(-1))
+    span_loss = torch.stack(losses).mean() if losses else class_loss * 0
+    return span_loss, class_loss
