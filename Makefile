@@ -90,8 +90,8 @@ bench-embed: setup ## passages a second against Python onnxruntime, by turns; th
 	  cargo bench --locked -q -p spechop-embed --bench passages -- --json
 
 # Everything that a run in eval/runs was made with stands in its manifest.json.
-bench-live: index ## 12 questions at k = 1 and k = 4, with injected web latency; OUT=folder
-	@python3 eval/bench/live.py --spechop $(RELEASE) --questions 12 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
+bench-live: index ## 16 questions at k = 1 and k = 4, with injected web latency; OUT=folder
+	@python3 eval/bench/live.py --spechop $(RELEASE) --questions 16 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
 	  --out $(or $(OUT),eval/runs/live-injected)
 
 clean: ## remove what was built here; models and indexes stay
