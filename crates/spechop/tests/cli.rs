@@ -81,10 +81,11 @@ fn errors_are_one_clear_line_and_an_exit_code() {
     let (code, _, stderr) = run(spechop(empty.path()).arg("serve"));
     assert_eq!(code, 1);
     for words in [
-        "4 mistakes",
+        "6 mistakes",
         "`spechop models pull encoder`",
         "`spechop models pull onnxruntime`",
-        "`spechop models pull qwen2.5-coder-1.5b-instruct`",
+        "`spechop models pull smollm2-135m-instruct`",
+        "`make models`",
         "`spechop index build --corpus",
     ] {
         assert!(stderr.contains(words), "{stderr}");
@@ -97,7 +98,7 @@ fn help_teaches_by_example() {
     for (args, words) in [
         (&["--help"][..], "spechop ask --watch"),
         (&["ask", "--help"], "jq -r .answer"),
-        (&["serve", "--help"], "--set speculator.kind=llm"),
+        (&["serve", "--help"], "--set speculator.kind=none"),
     ] {
         let (code, stdout, _) = run(spechop(empty.path()).args(args));
         assert!(code == 0 && stdout.contains(words), "{stdout}");

@@ -97,9 +97,7 @@ pub fn config(toml: &str) -> Config {
         "models/e5-small-v2",
         "models/onnxruntime/libonnxruntime.so",
         "indexes/2wiki",
-        "models/smollm2-135m-instruct/model.gguf",
-        "models/spechop-planner/adapter.gguf",
-        "models/spechop-reader",
+        "models/qwen2.5-coder-1.5b-instruct/model.gguf",
     ] {
         fs::create_dir_all(home.path().join(file)).unwrap();
     }
@@ -107,10 +105,12 @@ pub fn config(toml: &str) -> Config {
         .into_iter()
         .collect();
     let file = Some(("test.toml".into(), toml.to_owned()));
+    // Of this style a model can do everything, guess from memory included, as the scripted ones do.
+    let style = ["generator.style", "--set", "tagged"].map(str::to_owned);
     Config::read(
         Written {
             file,
-            flags: Vec::new(),
+            flags: vec![style.into()],
         },
         &env,
     )

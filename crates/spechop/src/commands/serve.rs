@@ -38,7 +38,7 @@ server: open questions may finish within the grace period.
 Examples:
   spechop serve
   spechop serve --config deploy/demo.toml --listen 127.0.0.1:0
-  spechop serve --set speculator.kind=llm --set target.injected_latency.mean_ms=4150";
+  spechop serve --set speculator.kind=none --set target.injected_latency.mean_ms=4150";
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
