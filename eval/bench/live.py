@@ -66,6 +66,7 @@ def main():
         "commit": text("git", "rev-parse", "HEAD"),
         "changed_files": bool(text("git", "status", "--porcelain", "--untracked-files=no")),
         "config": Path(args.config).read_text(),
+        "set": args.set,
         "seed": args.seed,
         "questions": [record["_id"] for record in records],
         "injected_latency_ms": {"mean": args.latency_mean_ms, "sigma": args.latency_sigma_ms},
@@ -82,6 +83,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spechop", required=True, help="the binary")
     parser.add_argument("--config", default=str(ROOT / "deploy/demo.toml"))
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of spechop serve")
     parser.add_argument("--dataset", default=str(DATASET))
     parser.add_argument("--questions", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
@@ -117,6 +119,7 @@ def start(args, out):
         env["SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS"] = str(args.latency_sigma_ms)
         env["SPECHOP_TARGET_INJECTED_LATENCY_SEED"] = str(args.seed)
     command = [args.spechop, "serve", "--config", args.config]
+    command += [word for pair in args.set for word in ("--set", pair)]
     log = open(out / "server.log", "w", encoding="utf-8")
     server = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     host, port = address.split(":")
