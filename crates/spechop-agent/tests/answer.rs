@@ -1,70 +1,18 @@
 //! The agent over scripted ports in paused time: what it answers, how long it takes, what is left.
 
-#![expect(clippy::unwrap_used, reason = "a test's own helpers")]
+mod asking;
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asking::{agent, ask, line, millis, question, settings, steady, trajectory};
 use proptest::prelude::*;
 use spechop_agent::{
-    Agent, AgentError, Policy, Ports, Report, Settings, Stage, StageLimits, Stopped, TraceEvent,
-    TraceKind, Width,
+    Agent, AgentError, Policy, Ports, Settings, Stage, StageLimits, Stopped, TraceEvent, TraceKind,
 };
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Budget, CommitKind, Question};
-use spechop_verifier::Mode;
+use spechop_types::{Budget, CommitKind};
 use tokio::time::Instant;
-
-fn agent(ports: &ScriptedPorts) -> Agent {
-    let port = Arc::new(ports.clone());
-    Agent::new(Ports {
-        planner: port.clone(),
-        reader: port.clone(),
-        retriever: port.clone(),
-        speculator: Some(port),
-    })
-}
-
-fn settings(k: usize) -> Settings {
-    Settings {
-        width: NonZeroUsize::new(k).map_or(Width::UNBOUNDED, Width::bounded),
-        hops_max: 8,
-        verifier: Mode::Exact,
-        ..Settings::default()
-    }
-}
-
-fn question() -> Question {
-    Question::new("Who is the mother of the director?").unwrap()
-}
-
-async fn ask(ports: &ScriptedPorts, settings: &Settings) -> Result<Report, AgentError> {
-    let report = agent(ports)
-        .answer(&question(), settings, &mut |_| {})
-        .await;
-    assert_eq!(ports.live(), 0, "SPEC-9: calls are left");
-    report
-}
-
-fn millis(report: &Report) -> u128 {
-    report.elapsed.as_millis()
-}
-
-fn trajectory(report: &Report) -> Vec<(String, String)> {
-    let text = |hop: &spechop_agent::HopReport| {
-        (
-            hop.hop.sub_question.as_str().to_owned(),
-            hop.hop.answer.to_string(),
-        )
-    };
-    report.hops.iter().map(text).collect()
-}
-
-/// Segment 100 ms, target 1,000 ms, guess 50 ms.
-fn steady(right: &[bool]) -> ScriptedPorts {
-    ScriptedPorts::new(Script::steady(right, 100, 1000, 50))
-}
 
 #[tokio::test(start_paused = true)]
 async fn standard_agent_waits_for_everything() {
@@ -366,126 +314,6 @@ async fn trace_tells_the_story() {
         millis(&report)
     ));
     insta::assert_snapshot!(lines.join("\n"));
-}
-
-/// Three hops, the last of which needs none before it; the first guess is wrong.
-fn independent() -> ScriptedPorts {
-    let mut script = Script::steady(&[false, true, true], 100, 1000, 50);
-    script.hops[2].depends_on = Some(Vec::new());
-    ScriptedPorts::new(script)
-}
-
-#[tokio::test(start_paused = true)]
-async fn salvage_takes_over_what_a_wrong_guess_had_begun() {
-    let plain = Settings {
-        policy: Policy::PAPER,
-        ..settings(0)
-    };
-    let without = ask(&independent(), &plain).await.unwrap();
-    let with = ask(&independent(), &settings(0)).await.unwrap();
-    assert_eq!(trajectory(&with), trajectory(&without));
-    // Begun at 400 behind the wrong guess: there when it is asked again at 1,350, and answered with the
-    // second hop at 2,200; alone it would take until 2,350.
-    assert_eq!((millis(&with), millis(&without)), (2200, 2350));
-    assert_eq!((with.usage.salvaged, without.usage.salvaged), (1, 0));
-    assert_eq!(
-        with.usage.targets.started,
-        without.usage.targets.started - 1
-    );
-    assert_eq!(
-        with.usage.targets.wasted, 1,
-        "the second hop, asked about a wrong guess"
-    );
-    let salvaged: Vec<_> = with.hops.iter().map(|hop| hop.salvaged).collect();
-    assert_eq!(salvaged, [false, false, true]);
-    assert_eq!(with.hops[2].times.target.as_millis(), 1000);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_orphan_lives_no_longer_than_it_may() {
-    let brief = Settings {
-        orphan_time: Duration::from_millis(200),
-        ..settings(0)
-    };
-    let report = ask(&independent(), &brief).await.unwrap();
-    assert_eq!(report.usage.salvaged, 0);
-    assert_eq!(report.usage.targets.started, 5);
-}
-
-#[tokio::test(start_paused = true)]
-async fn orphans_are_stopped_where_the_budget_has_nothing_to_spare() {
-    let tight = Settings {
-        budget: Budget {
-            target_calls: Some(5),
-            ..Budget::default()
-        },
-        ..settings(0)
-    };
-    let report = ask(&independent(), &tight).await.unwrap();
-    assert!(report.usage.targets.started <= 5);
-    let paper = Settings {
-        policy: Policy::PAPER,
-        ..tight
-    };
-    let without = ask(&independent(), &paper).await.unwrap();
-    assert_eq!(trajectory(&report), trajectory(&without));
-}
-
-/// Without salvage, what a rejection rolls back is stopped before the hop is told to be committed.
-#[tokio::test(start_paused = true)]
-async fn what_is_rolled_back_is_stopped_at_once() {
-    let ports = steady(&[false, true]);
-    let plain = Settings {
-        policy: Policy::PAPER,
-        ..settings(3)
-    };
-    let mut live = Vec::new();
-    agent(&ports)
-        .answer(&question(), &plain, &mut |event| {
-            if matches!(event.kind, TraceKind::Committed { .. }) {
-                live.push(ports.live());
-            }
-        })
-        .await
-        .unwrap();
-    // Behind the second hop, the answer is written already.
-    assert_eq!(live, [0, 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn salvage_is_told() {
-    let mut lines = Vec::new();
-    let ports = independent();
-    agent(&ports)
-        .answer(&question(), &settings(0), &mut |event| {
-            lines.push(line(&event));
-        })
-        .await
-        .unwrap();
-    insta::assert_snapshot!(lines.join("\n"));
-}
-
-fn line(event: &TraceEvent) -> String {
-    let what = match &event.kind {
-        TraceKind::Launched { stage } => format!("launched {stage}"),
-        TraceKind::Planned { sub_question, .. } => format!("planned {}", sub_question.as_str()),
-        TraceKind::Drafted { answer, .. } => format!("drafted {answer}"),
-        TraceKind::Guessed { guesses, .. } => format!("guessed {guesses:?}"),
-        TraceKind::Salvaged { saved } => format!("salvaged {} ms", saved.as_millis()),
-        TraceKind::Observed { observation, .. } => format!("observed {}", observation.answer),
-        TraceKind::Verified { verdict } => format!("verified: {}", verdict.accepted),
-        TraceKind::Committed { hop } => format!("committed {}", hop.answer),
-        TraceKind::Promoted => "promoted".into(),
-        TraceKind::RolledBack => "rolled back".into(),
-        TraceKind::Failed { stage, reason } => format!("failed {stage}: {reason}"),
-    };
-    let mark = if event.provisional { "~" } else { " " };
-    format!(
-        "{:>5} {} hop {} {mark} {what}",
-        event.at.as_millis(),
-        event.branch,
-        event.hop
-    )
 }
 
 proptest! {

@@ -2,6 +2,7 @@
 //! it is valid.
 
 mod keys;
+mod models;
 mod read;
 #[cfg(test)]
 mod tests;

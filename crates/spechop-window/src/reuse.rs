@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 use spechop_types::{BranchId, LookupId, Observation, Stage, SubQuestion};
 
 use crate::Effect;
@@ -149,7 +149,7 @@ impl Window {
         is_root: impl Fn(&Branch) -> bool,
         effects: &mut Vec<Effect>,
     ) {
-        let mut gone: Vec<(BranchId, Option<LookupId>)> = Vec::new();
+        let mut gone: SmallVec<[(BranchId, Option<LookupId>); 8]> = SmallVec::new();
         let is_gone = |gone: &[(BranchId, _)], id: BranchId| {
             gone.binary_search_by_key(&id, |(gone, _)| *gone).is_ok()
         };

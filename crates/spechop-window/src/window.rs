@@ -38,12 +38,15 @@ pub struct Window {
 impl Window {
     /// A window with its first branch, and the effect that sets it to work.
     pub fn open(limits: Limits) -> (Self, Vec<Effect>) {
+        // Once for the whole question, as long as it is no unusual one.
+        let wide = limits.width.get().map_or(8, |k| k.get().min(8));
+        let hops = (limits.hops_max as usize).min(8);
         let mut window = Self {
             limits,
-            branches: VecDeque::with_capacity(limits.width.get().map_or(8, |k| k.get().min(8))),
-            lookups: VecDeque::new(),
-            offers: Vec::new(),
-            committed: Vec::new(),
+            branches: VecDeque::with_capacity(wide),
+            lookups: VecDeque::with_capacity(wide + limits.policy.orphans_max.min(8)),
+            offers: Vec::with_capacity(limits.policy.guesses_max.get().min(8)),
+            committed: Vec::with_capacity(hops),
             verifying: None,
             refuted: None,
             stopped: None,

@@ -1,9 +1,11 @@
 //! The binary as scripts see it: stdout, stderr, exit code.
 #![allow(dead_code, clippy::unwrap_used, reason = "helpers of several tests")]
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 pub(crate) fn spechop(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spechop"));
@@ -61,3 +63,30 @@ pub(crate) fn miswritten(args: &[&str], words: &str) {
         "{args:?}: {first:?} does not say {words:?}"
     );
 }
+
+/// A file of recorded questions.
+pub(crate) struct Recorded(TempDir);
+
+impl Recorded {
+    pub(crate) fn new(content: impl AsRef<[u8]>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("hops.jsonl"), content).unwrap();
+        Self(dir)
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.path().join("hops.jsonl")
+    }
+
+    /// What simulating it is refused with. Both forms of output must keep silent.
+    #[track_caller]
+    pub(crate) fn is_refused(&self, words: &str) {
+        let path = self.path();
+        let args = ["simulate", "--hops", path.to_str().unwrap()];
+        refused(&args, words);
+        refused(&[&args[..], &["--json"]].concat(), words);
+    }
+}
+
+/// A recorded question with nothing wrong in it.
+pub(crate) const GOOD: &str = r#"{"id":"a","hops":[{"segment_ms":330,"target_ms":4150,"speculation_ms":180,"accepted":true}],"final_ms":300}"#;

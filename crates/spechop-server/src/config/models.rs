@@ -1,0 +1,257 @@
+//! The models of a configuration: who plans, reads and guesses, and where each of them runs.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::Path;
+
+use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
+
+use super::keys::{Keys, Source};
+use super::read::{count, must_exist, small};
+use super::{Engine, Model, Reader, Speculator, SpeculatorKind, Style};
+use crate::Env;
+
+/// The model that plans in the default configuration, and what it was taught.
+const PLANNER: &str = "smollm2-135m-instruct";
+const PLANNER_ADAPTER: &str = "spechop-planner";
+/// The model that reads in the default configuration.
+const READER: &str = "spechop-reader";
+/// The model of a section that names no other and speaks in conversations.
+const GENERATOR: &str = "qwen2.5-coder-1.5b-instruct";
+/// The command that puts our own models into the data folder.
+const INSTALL_OURS: &str = "make models";
+
+/// Who reads. What cannot read must name somebody else.
+pub(super) fn reader(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: &Env) -> Reader {
+    let dir = keys
+        .path("reader.dir")
+        .unwrap_or_else(|| data.join("models").join(READER));
+    let can_read = generator.style != Style::Steps;
+    let kind = keys.text("reader.kind");
+    match kind.as_deref() {
+        Some("generator") if !can_read => keys.mistake(
+            "reader.kind",
+            "a generator of style \"steps\" cannot read: say \"spans\", \"local\" or \"openai\"",
+        ),
+        Some("spans") => {}
+        None if !can_read => {}
+        _ => {
+            return match model(keys, "reader", data, env) {
+                Some(model) => Reader::Model(model),
+                None => Reader::Generator,
+            };
+        }
+    }
+    // The other keys of the section are known, and of no use.
+    local(keys, "reader", data, Style::Chat(PromptStyle::default()));
+    for name in ["style", "base_url", "model", "api_key_env", "requests_max"] {
+        keys.text(&format!("reader.{name}"));
+    }
+    must_exist(keys, "reader.dir", &dir, INSTALL_OURS);
+    let threads = keys.integer("reader.threads", 1..=1024);
+    Reader::Spans {
+        dir,
+        threads: threads.and_then(|threads| NonZeroUsize::new(usize::try_from(threads).ok()?)),
+    }
+}
+
+/// The language model of a section; `None` where it has none of its own.
+pub(super) fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) -> Option<Model> {
+    #[derive(Clone, Copy)]
+    enum Kind {
+        NoOther,
+        Local,
+        OpenAi,
+    }
+    let no_other = match section {
+        "fallback" => "none",
+        _ => "generator",
+    };
+    let key = |name: &str| format!("{section}.{name}");
+    let kind = keys
+        .one_of(
+            &key("kind"),
+            &[
+                ("local", Kind::Local),
+                ("openai", Kind::OpenAi),
+                (no_other, Kind::NoOther),
+            ],
+        )
+        .unwrap_or(match section {
+            "generator" => Kind::Local,
+            _ => Kind::NoOther,
+        });
+    // Only what plans can speak in lines.
+    let plans = matches!(section, "generator" | "fallback");
+    let chat = [
+        ("tagged", Style::Chat(PromptStyle::Tagged)),
+        ("corag", Style::Chat(PromptStyle::Corag)),
+    ];
+    let styles = [chat[0], chat[1], ("steps", Style::Steps)];
+    let style = keys.one_of(&key("style"), if plans { &styles } else { &chat });
+    let names_file = keys.path(&key("file")).is_some();
+    let style = style.unwrap_or(match (section, kind) {
+        ("generator", Kind::Local) if !names_file => Style::Steps,
+        _ => Style::Chat(PromptStyle::default()),
+    });
+    // Every key is read whatever the kind, so that a variable can switch between two that the file
+    // describes.
+    let local = local(keys, section, data, style);
+    let base_url = keys.text(&key("base_url"));
+    let name = keys.text(&key("model"));
+    let variable = keys.text(&key("api_key_env"));
+    let requests_max = count(keys, &key("requests_max"), 1024, 4);
+    let engine = match kind {
+        Kind::NoOther => return None,
+        Kind::Local => {
+            must_exist(
+                keys,
+                &key("file"),
+                &local.model_path,
+                &pull(&local.model_path, data),
+            );
+            if let Some(adapter) = &local.adapter {
+                must_exist(keys, &key("adapter"), adapter, INSTALL_OURS);
+            }
+            Engine::Local(local)
+        }
+        Kind::OpenAi => {
+            if style == Style::Steps {
+                let problem =
+                    "an endpoint is spoken to in conversations: say \"tagged\" or \"corag\"";
+                keys.mistake(&key("style"), problem);
+            }
+            for (name, value) in [("base_url", &base_url), ("model", &name)] {
+                if value.is_none() {
+                    keys.mistake(&key(name), "kind = \"openai\" needs it");
+                }
+            }
+            let mut endpoint =
+                Endpoint::new(base_url.unwrap_or_default(), name.unwrap_or_default());
+            endpoint.key = variable.and_then(|name| api_key(keys, &key("api_key_env"), &name, env));
+            endpoint.requests_max = requests_max;
+            Engine::OpenAi(endpoint)
+        }
+    };
+    Some(Model { engine, style })
+}
+
+pub(super) fn local(
+    keys: &mut Keys<'_>,
+    section: &str,
+    data: &Path,
+    style: Style,
+) -> LocalModelOptions {
+    let key = |name: &str| format!("{section}.{name}");
+    let models = data.join("models");
+    let named = keys.path(&key("file"));
+    let (default, threads, context_tokens) = match style {
+        Style::Chat(_) => (GENERATOR, None, 4096),
+        // A question and a dozen hops: its lines are short. So is each operation of so small a model: two
+        // threads spend three times as long, waiting for each other (measured on two cores).
+        Style::Steps => (PLANNER, Some(NonZeroU32::MIN), 1024),
+    };
+    // The adapter fits the default model, and no other.
+    let adapter = match style {
+        Style::Steps if named.is_none() => Some(models.join(PLANNER_ADAPTER).join("adapter.gguf")),
+        Style::Steps | Style::Chat(_) => None,
+    };
+    LocalModelOptions {
+        adapter: keys.path(&key("adapter")).or(adapter),
+        threads: keys
+            .integer(&key("threads"), 1..=1024)
+            .and_then(|threads| NonZeroU32::new(u32::try_from(threads).ok()?))
+            .or(threads),
+        context_tokens_per_sequence: small(
+            keys,
+            &key("context_tokens"),
+            512..=1 << 20,
+            context_tokens,
+        ),
+        sequences: small(keys, &key("sequences"), 1..=64, 4),
+        // Lines share no instructions: every living branch has a prompt of its own to keep.
+        kept_prompts: match style {
+            Style::Chat(_) => 3,
+            Style::Steps => 8,
+        },
+        ..LocalModelOptions::new(named.unwrap_or_else(|| models.join(default).join("model.gguf")))
+    }
+}
+
+/// The command that fetches a model of the data folder, or the default one.
+fn pull(file: &Path, data: &Path) -> String {
+    let name = file
+        .strip_prefix(data.join("models"))
+        .ok()
+        .and_then(|inside| inside.iter().next())
+        .map_or(GENERATOR.into(), |name| name.to_string_lossy());
+    format!("spechop models pull {name}")
+}
+
+/// The key itself never stands in the configuration; a key that was pasted there is not repeated.
+fn api_key(
+    keys: &mut Keys<'_>,
+    key: &str,
+    variable: &str,
+    env: &Env,
+) -> Option<secrecy::SecretString> {
+    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    if !variable.chars().all(is_name) {
+        keys.mistake(
+            key,
+            "expected the name of an environment variable (capital letters, digits, _) that holds \
+             the key, not the key itself",
+        );
+        return None;
+    }
+    let secret = env.secret(variable);
+    if secret.is_none() {
+        keys.mistake(
+            key,
+            format!("the environment variable {variable} is not set"),
+        );
+    }
+    secret
+}
+
+pub(super) fn speculator(
+    keys: &mut Keys<'_>,
+    generator: &Model,
+    index_dir: &Path,
+    data: &Path,
+    env: &Env,
+) -> Speculator {
+    let kinds = SpeculatorKind::ALL.map(|kind| (kind.as_str(), kind));
+    let kind = keys.one_of("speculator.kind", &kinds);
+    let hot_dir = keys
+        .path("speculator.hot_dir")
+        .unwrap_or_else(|| index_dir.join("hot"));
+    let named = keys.source("speculator.hot_dir") != Source::Default;
+    if named || kind == Some(SpeculatorKind::Hot) {
+        let rebuild = format!(
+            "spechop index build --corpus FILE.jsonl --out {} --hot-fraction 0.1 --in-degree FILE",
+            index_dir.display()
+        );
+        must_exist(keys, "speculator.hot_dir", &hot_dir, &rebuild);
+    }
+    let hot_dir = hot_dir.exists().then_some(hot_dir);
+    let model = model(keys, "speculator.model", data, env);
+    let knows_things = model.is_some() || generator.style != Style::Steps;
+    if kind == Some(SpeculatorKind::Llm) && !knows_things {
+        keys.mistake(
+            "speculator.kind",
+            "a generator of style \"steps\" guesses nothing from memory: describe another model in \
+             [speculator.model]",
+        );
+    }
+    let fallback = match hot_dir {
+        Some(_) => SpeculatorKind::Hot,
+        None if knows_things => SpeculatorKind::Llm,
+        None => SpeculatorKind::None,
+    };
+    Speculator {
+        default: kind.unwrap_or(fallback),
+        hot_dir,
+        hot_passages: count(keys, "speculator.passages", 100, 2),
+        model,
+    }
+}
