@@ -23,7 +23,7 @@ PERSONS = {
     "director", "father", "mother", "spouse", "sibling", "child", "performer", "composer", "producer",
     "author", "creator", "screenwriter", "founded by", "editor", "presenter", "student of",
 }
-OPTIONS = Options(paraphrase=0.08, no_info=0.035, answer_weight=2.0, noisy=True)
+OPTIONS = Options(paraphrase=0.08, no_info=0.035, open=0.06, answer_weight=2.0)
 
 
 class Augmenter:

@@ -19,7 +19,7 @@ from .corpus import Corpus, Passage
 from .curves import draw_curves
 from .manifest import append_jsonl, write_manifest
 from .reader_batches import MIX, Groups, batches, forward_by_length, group_loss
-from .reader_data import gold_items, lacking_items, pattern_items, yes_no
+from .reader_data import evenly, gold_items, lacking_items, pattern_items, yes_no
 from .reader_eval import evaluate, pools, torch_runner
 from .reader_model import Reader, new_reader
 from .records import sha256, shipped
@@ -40,7 +40,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--head-lr", type=float, default=1e-3)
     parser.add_argument("--frozen-layers", type=int, default=4)
     parser.add_argument("--groups", type=int, default=8, help="questions a step, three passages each")
-    parser.add_argument("--steps", type=int, default=1400)
+    parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--warmup", type=int, default=80)
     parser.add_argument("--save-every", type=int, default=100)
     parser.add_argument("--check-every", type=int, default=200)
@@ -59,7 +59,7 @@ def make_groups(split: Split, corpus: Corpus, tokenizer: Tokenizer, datasets: Pa
     gold = gold_items(split.train, corpus)
     pattern = pattern_items(corpus, closed)
     sources = {
-        "gold": gold, "pattern": pattern,
+        "gold": gold, "pattern": evenly(pattern, 600, rng),
         "yes_no": yes_no(gold + rng.sample(pattern, min(len(pattern), 4000)), rng),
         "lacking": lacking_items(pattern, rng),
     }

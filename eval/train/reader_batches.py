@@ -18,7 +18,7 @@ from .reader_data import NOT_HERE, SPAN, Item, cloze, find, shown
 from .reader_model import OUTSIDE
 
 # Share of each source among the drawn items.
-MIX = {"gold": 0.45, "pattern": 0.25, "cloze": 0.12, "yes_no": 0.07, "lacking": 0.11}
+MIX = {"gold": 0.50, "pattern": 0.24, "cloze": 0.09, "yes_no": 0.06, "lacking": 0.11}
 QUERY_PREFIX = "query: "
 TOKENS_MAX = 256
 # Training cuts sooner: few answers stand that far back, and attention pays for every token.

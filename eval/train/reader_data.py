@@ -84,8 +84,14 @@ def _kind(q: Question, hop: Hop) -> str:
 
 
 _DATE = rf"(?:\d{{1,2}} (?:{'|'.join(MONTHS)}),? \d{{3,4}}|(?:{'|'.join(MONTHS)}) \d{{1,2}}, \d{{3,4}}|\d{{4}})"
-_NAME = r"[A-Z][\w.'’-]+(?: (?:[A-Z][\w.'’-]+|de|von|van|da|di)){1,3}"
+# A full stop belongs to a name only behind an initial or an abbreviation.
+_PROPER = r"(?:(?:[A-Z]\.)+|(?:St|Dr|Jr|Sr)\.|[A-Z][\w'’-]+)"
+_NAME = rf"{_PROPER}(?: (?:{_PROPER}|de|von|van|da|di|of)){{0,2}} {_PROPER}"
+_PLACE = rf"{_PROPER}(?: (?:{_PROPER}|de|upon|la) ?{_PROPER}?)?(?:, {_PROPER}(?: {_PROPER})?)?"
+_TITLE = r"(?:the )?(?:(?:late|first|former|actor|actress|singer|director|politician|poet|writer|film|King|Queen|Sir|Lord|Lady|Emperor|Sultan) ){0,3}"
+_OWN = r"^(?:(?!mother|wife|married|husband|whose|who was).){0,250}?"  # still about the page's own subject
 _ADJECTIVE = "|".join(re.escape(g[1]) for g in COUNTRIES if len(g) > 1)
+_COUNTRY = "|".join(re.escape(g[0]) for g in COUNTRIES)
 _PATTERNS: tuple[tuple[str, str], ...] = (
     ("date of birth", rf"^.{{0,120}}?\(\s*(?:[^()]{{0,60}}?\bborn\s+)?({_DATE})\s*(?:[–-]|\)|in\b)"),
     ("date of death", rf"^.{{0,120}}?\([^()]{{4,80}}?[–-]\s*(?:died\s+)?({_DATE})\s*\)"),
@@ -96,6 +102,20 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("cast member", rf"\bfilm\b.{{0,120}}\bstarring ({_NAME})"),
     ("screenwriter", rf"\bfilm\b.{{0,120}}\bwritten by ({_NAME})"),
     ("producer", rf"\bfilm\b.{{0,120}}\bproduced by ({_NAME})"),
+    ("place of birth", rf"^.{{0,250}}?\b(?:born|Born)\b[^.();]{{0,40}}?\b(?:in|at) (?:the )?({_PLACE})"),
+    ("place of death", rf"^.{{0,400}}?\b(?:[Hh]e|[Ss]he|who|and) died\b[^.();]{{0,40}}?\b(?:in|at) (?:the )?({_PLACE})"),
+    ("father", rf"{_OWN}\b(?:son|daughter|child) of {_TITLE}({_NAME})"),
+    ("mother", rf"{_OWN}\b(?:son|daughter|child) of [A-Z][^.;]{{3,60}}? and (?:his (?:\w+ )?wife,? )?{_TITLE}({_NAME})"),
+    ("spouse", rf"^.{{0,400}}?\b(?:married to|wife of|husband of|widow of|[Hh]e married|[Ss]he married) {_TITLE}({_NAME})"),
+    ("sibling", rf"{_OWN}\b(?:brother|sister) of {_TITLE}({_NAME})"),
+    ("educated at", rf"\b(?:graduated from|was educated at|attended|studied at) (?:the )?((?:[A-Z][\w.'’-]+ ){{1,3}}(?:University|College|School|Institute|Academy)(?: of [A-Z]\w+)?|University of [A-Z]\w+(?: [A-Z]\w+)?)"),
+    ("composer", rf"\b(?:music|score|soundtrack) (?:was |is )?(?:composed )?by ({_NAME})"),
+    ("author", rf"\b(?:novel|book|story|poem|play) (?:written )?by (?:the )?(?:\w+ )?(?:author |writer |novelist )?({_NAME})"),
+    ("record label", rf"\b(?:released|issued) (?:by|on|through) ((?:[A-Z][\w.&'’-]+ ){{1,3}}Records)\b"),
+    ("country", rf"^.{{0,120}}? (?:is|was) an? (?:small |former )?(?:village|town|city|municipality|river|lake|district|commune|university|company|airport)\b[^.]{{0,60}}? (?:in|of) (?:the )?({_COUNTRY})\b"),
+    ("headquarters location", rf"\b(?:headquartered|headquarters (?:is |are |was )?(?:located )?) ?in (?:the )?({_PLACE})"),
+    ("founded by", rf"\b(?:founded|established) (?:in \d{{4}} )?by (?:the )?({_NAME})"),
+    ("inception", rf"^.{{0,200}}?\b(?:founded|established|formed) (?:in|on) ({_DATE})"),
     ("performer", rf"\b(?:song|album|single) (?:recorded |performed )?by (?:the )?(?:\w+ )?(?:singer |band |rapper |artist |musician )?({_NAME})"),
 )
 
@@ -114,8 +134,16 @@ def pattern_items(corpus: Corpus, closed: set[str]) -> list[Item]:
             hop = Hop([m[1]], name, None, relation)
             noun = "film " if " film" in p.text else ""
             asked = [ask(hop, noun, [], w) for w in range(wordings(hop))]
-            items.append(Item(asked, [m[1]], p, [], kind=f"pattern/{relation}"))
+            items.append(Item(asked, [m[1].strip()], p, [], kind=f"pattern/{relation}"))
     return items
+
+
+def evenly(items: list[Item], most: int, rng: random.Random) -> list[Item]:
+    """At most so many of a kind: every page states a date of birth, few a mother."""
+    kinds: dict[str, list[Item]] = {}
+    for item in items:
+        kinds.setdefault(item.kind, []).append(item)
+    return [i for of in kinds.values() for i in rng.sample(of, min(most, len(of)))]
 
 
 # Without any of these words a passage about X cannot say this of X.

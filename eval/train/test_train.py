@@ -53,6 +53,13 @@ class Format(unittest.TestCase):
         texts = {build(q, ["X", "Y"], "Y", Options(no_info=1.0), random.Random(i)).text for i in range(20)}
         self.assertTrue(any(t.endswith("Answer: unknown\n") and t.count(NO_INFO) == 2 for t in texts))
 
+    def test_an_open_answer_is_asked_about_and_never_concluded_from(self) -> None:
+        hops = [Hop(["X"], "Film", None, "director"), Hop(["Y"], None, 0, "place of birth")]
+        q = Question("2", "2wiki", "compositional", "Where was the director of Film born?", "Y", hops)
+        texts = {build(q, ["X", "Y"], "Y", Options(open=1.0), random.Random(i)).text for i in range(20)}
+        self.assertTrue(any("Where was the answer of sub-question 1 born? =>" in t for t in texts))
+        self.assertFalse(any("Answer:" in t for t in texts))
+
     def test_operation_is_read_off_the_gold_values(self) -> None:
         self.assertEqual(operation(older()), "min")
 

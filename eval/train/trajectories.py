@@ -8,7 +8,7 @@ plus what was written and found: the KV cache is always reusable.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .records import Question, normal
 from .values import canonical_country, earlier, parse_date
@@ -17,6 +17,7 @@ from .wording import ask, wordings
 ARROW = " =>"
 NO_INFO = "No relevant information found"
 UNKNOWN = "unknown"
+OPEN = "the answer of sub-question {n}"  # plan-ahead's stand-in; n counts from 1
 DATES = {"date of birth", "date of death", "publication date", "inception"}
 COUNTRY_RELATIONS = {"country of citizenship", "country", "country of origin"}
 
@@ -93,8 +94,8 @@ class Options:
 
     paraphrase: float = 0.0  # an earlier line in another wording, not learnt
     no_info: float = 0.0  # a look-up that found nothing
+    open: float = 0.0  # the whole trajectory goes on past one answer that is not known yet
     answer_weight: float = 1.0
-    noisy: bool = field(default=False)
 
 
 def build(q: Question, known: list[str], answer: str, opts: Options, rng: random.Random) -> Trajectory:
@@ -103,6 +104,7 @@ def build(q: Question, known: list[str], answer: str, opts: Options, rng: random
     compares = q.kind in ("comparison", "bridge_comparison")
     shown = list(known)
     lost: set[int] = set()
+    left_open = rng.randrange(len(q.hops)) if rng.random() < opts.open else None
     for i, hop in enumerate(q.hops):
         if any(r in lost for r in hop.refs()):
             # Its subject was never found: an agent cannot ask it.
@@ -110,9 +112,11 @@ def build(q: Question, known: list[str], answer: str, opts: Options, rng: random
                 break
             lost.add(i)
             continue
+        if i == left_open:
+            shown[i] = OPEN.format(n=i + 1)
         line = ask(hop, q.text, shown)
         ways = wordings(hop)
-        if opts.no_info and rng.random() < opts.no_info and ways > 1:
+        if i != left_open and opts.no_info and rng.random() < opts.no_info and ways > 1:
             segments += [(line + ARROW, 1.0), (found(NO_INFO), 0.0)]
             # Once more in other words, then without.
             line = ask(hop, q.text, shown, 1)
@@ -129,6 +133,9 @@ def build(q: Question, known: list[str], answer: str, opts: Options, rng: random
         else:
             segments.append((line + ARROW, 1.0))
         segments.append((found(shown[i]), 0.0))
+    if left_open is not None:
+        # Nothing can be concluded before that answer is in; what to ask next can.
+        return Trajectory(segments, q.kind)
     if lost:
         answer = _guess(q, lost, answer) if compares else UNKNOWN
     note = comparison(q, shown, answer) if compares and not lost else ""

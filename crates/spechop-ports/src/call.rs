@@ -1,7 +1,10 @@
-//! The circumstances of a call: is it needed, or might it be?
+//! The circumstances of a call: is it needed, or might it be? And for whom?
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use spechop_types::Tenant;
 
 /// Who needs the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,22 +15,51 @@ pub enum Lane {
     Authoritative,
 }
 
-/// Passed along with every call, by reference; clones share the lane.
+/// Whoever gives calls their turns. A call tells the one it waits or runs at what becomes of it.
+pub trait Seat: Send + Sync {
+    /// The answer needs the call now. Told once at most.
+    fn promoted(&self);
+
+    /// The thing behind the port asked for less (429, 503, a challenge page), whether or not it is
+    /// asked again.
+    fn pushed_back(&self);
+}
+
+/// Passed along with every call, by reference; clones share the lane and the seat.
 ///
-/// A call that waits for a turn asks [`Call::lane`] each time a turn is given away, so that a
-/// promotion takes effect while it waits.
-#[derive(Clone, Debug)]
+/// A call that waits for a turn is asked for its [`Call::lane`] each time a turn is given away, or
+/// [takes a seat](Call::sit) to hear of its promotion.
+#[derive(Clone)]
 pub struct Call {
-    authoritative: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     depth: u32,
+    chance: f32,
+}
+
+struct Shared {
+    authoritative: AtomicBool,
+    tenant: Tenant,
+    seat: Mutex<Option<Weak<dyn Seat>>>,
 }
 
 impl Call {
-    /// A call in the given lane. `depth` is the number of unverified guesses it stands on.
+    /// A call in the given lane, for nobody in particular. `depth` is the number of unverified
+    /// guesses it stands on; as far as anybody knows, each of them holds in one case of two.
     pub fn new(lane: Lane, depth: u32) -> Self {
+        let chance = 0.5_f32.powi(i32::try_from(depth).unwrap_or(i32::MAX));
+        Self::of(Tenant::default(), lane, depth, chance)
+    }
+
+    /// A call for a tenant. `chance` (0 to 1) is how likely its result is to be used.
+    pub fn of(tenant: Tenant, lane: Lane, depth: u32, chance: f32) -> Self {
         Self {
-            authoritative: Arc::new(AtomicBool::new(lane == Lane::Authoritative)),
+            shared: Arc::new(Shared {
+                authoritative: AtomicBool::new(lane == Lane::Authoritative),
+                tenant,
+                seat: Mutex::new(None),
+            }),
             depth,
+            chance,
         }
     }
 
@@ -38,7 +70,7 @@ impl Call {
 
     /// The lane, as of now.
     pub fn lane(&self) -> Lane {
-        if self.authoritative.load(Relaxed) {
+        if self.shared.authoritative.load(Relaxed) {
             Lane::Authoritative
         } else {
             Lane::Speculative
@@ -51,8 +83,100 @@ impl Call {
         self.depth
     }
 
+    /// How likely its result was to be used when it was made, from 0 to 1.
+    pub fn chance(&self) -> f32 {
+        self.chance
+    }
+
+    /// On whose behalf it is made.
+    pub fn tenant(&self) -> &Tenant {
+        &self.shared.tenant
+    }
+
     /// What it stands on has been verified. There is no way back.
     pub fn promote(&self) {
-        self.authoritative.store(true, Relaxed);
+        if !self.shared.authoritative.swap(true, Relaxed)
+            && let Some(seat) = self.seat()
+        {
+            seat.promoted();
+        }
+    }
+
+    /// The thing that it was sent to asked for less.
+    pub fn push_back(&self) {
+        if let Some(seat) = self.seat() {
+            seat.pushed_back();
+        }
+    }
+
+    /// From now on `seat` hears of it, and nobody else. What happened before is not told again: ask
+    /// for the lane behind this.
+    pub fn sit(&self, seat: Weak<dyn Seat>) {
+        *self.lock() = Some(seat);
+    }
+
+    fn seat(&self) -> Option<Arc<dyn Seat>> {
+        // Told outside the lock: it may well look at the call.
+        self.lock().as_ref().and_then(Weak::upgrade)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Weak<dyn Seat>>> {
+        // Nothing panics while it is held.
+        self.shared
+            .seat
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("lane", &self.lane())
+            .field("depth", &self.depth)
+            .field("chance", &self.chance)
+            .field("tenant", &self.shared.tenant)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard {
+        promoted: AtomicU32,
+        pushed_back: AtomicU32,
+    }
+
+    impl Seat for Heard {
+        fn promoted(&self) {
+            self.promoted.fetch_add(1, Relaxed);
+        }
+
+        fn pushed_back(&self) {
+            self.pushed_back.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_seat_hears_of_the_call_and_of_one_promotion() {
+        let call = Call::new(Lane::Speculative, 2);
+        assert!((call.chance() - 0.25).abs() < f32::EPSILON);
+        let (first, second) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
+        call.sit(Arc::downgrade(&first) as Weak<dyn Seat>);
+        call.sit(Arc::downgrade(&second) as Weak<dyn Seat>);
+        call.clone().promote();
+        call.promote();
+        call.push_back();
+        assert_eq!(call.lane(), Lane::Authoritative);
+        assert_eq!(first.promoted.load(Relaxed), 0);
+        assert_eq!(second.promoted.load(Relaxed), 1);
+        assert_eq!(second.pushed_back.load(Relaxed), 1);
+        drop(second);
+        call.push_back();
     }
 }

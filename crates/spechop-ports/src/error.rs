@@ -32,6 +32,12 @@ pub enum PortError {
         /// Its reason, in a few words.
         detail: String,
     },
+    /// A speculative call had to make room for one that an answer needs, or may not be made at all.
+    #[error("{what} has no room for speculation")]
+    Preempted {
+        /// Which thing.
+        what: String,
+    },
     /// A time limit passed.
     #[error("{what} took longer than {limit_ms} ms")]
     Timeout {

@@ -19,7 +19,7 @@ mod fallback;
 mod generate;
 mod retrieve;
 
-pub use call::{Call, Lane};
+pub use call::{Call, Lane, Seat};
 pub use encode::Encoder;
 pub use error::PortError;
 pub use fallback::Fallback;

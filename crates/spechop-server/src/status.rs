@@ -58,7 +58,9 @@ fn code(error: &AskError) -> Code {
         AskError::Agent(AgentError::Deadline { .. }) => Code::DeadlineExceeded,
         AskError::Agent(AgentError::Stage { source, .. }) => match source {
             // The client's own deadline is another matter: this is a part that is too slow today.
-            PortError::Unavailable { .. } | PortError::Timeout { .. } => Code::Unavailable,
+            PortError::Unavailable { .. }
+            | PortError::Timeout { .. }
+            | PortError::Preempted { .. } => Code::Unavailable,
             PortError::Malformed { .. } => Code::Internal,
             PortError::Refused { .. } => Code::FailedPrecondition,
         },

@@ -9,6 +9,7 @@ mod ids;
 mod passage;
 mod question;
 mod stage;
+mod tenant;
 mod text;
 
 pub use budget::{Budget, Tokens};
@@ -17,4 +18,5 @@ pub use ids::{BranchId, LookupId};
 pub use passage::Passage;
 pub use question::{InvalidQuestion, QUESTION_BYTES_MAX, Question};
 pub use stage::Stage;
+pub use tenant::{InvalidTenant, TENANT_BYTES_MAX, Tenant};
 pub use text::canonical;
