@@ -1,58 +1,118 @@
 //! What a question has cost, and what it may still cost.
+//!
+//! What a call may cost is set aside before its launch and settled at its end, so that calls under
+//! way count. What a call takes is known only afterwards: set aside is what the dearest finished call of its
+//! stage has taken, and a budget of tokens or money can be overrun by what a call takes beyond that. A budget
+//! of target calls cannot.
 
 use std::ops::{Index, IndexMut};
+use std::time::Duration;
 
-use spechop_types::{Budget, CommitKind, Stage, Tokens};
+use spechop_types::{Budget, CommitKind, Money, Stage, Tokens};
 
-use crate::report::{Calls, Usage};
+use crate::report::{Calls, Cost, Usage};
+use crate::settings::Prices;
 
-/// Counts every call when it starts and its tokens when it ends.
+/// Counts every call when it starts, and what it took when it ends.
 pub(crate) struct Ledger {
     budget: Budget,
+    prices: Prices,
     calls: PerStage<Calls>,
+    /// The most that a finished call has taken.
+    dearest: PerStage<Spent>,
+    /// What aborted calls had set aside: they may have cost that much.
+    lost: Spent,
     used: PerStage<u32>,
-    used_tokens: PerStage<Tokens>,
+    used_cost: PerStage<Cost>,
     salvaged: u32,
 }
 
-/// Tokens that one branch or look-up has paid, by stage. `None` where the stage has brought nothing.
+/// What a budget limits beside calls and time.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    tokens: u64,
+    money: Money,
+}
+
+/// What one branch or look-up has paid, by stage. `None` where the stage has brought nothing.
 #[derive(Default)]
-pub(crate) struct Paid(PerStage<Option<Tokens>>);
+pub(crate) struct Paid(PerStage<Option<Cost>>);
+
+/// How many calls of each stage are under way.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Open(PerStage<u32>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct PerStage<T>([T; 3]);
 
+impl Open {
+    pub(crate) fn add(&mut self, stage: Stage) {
+        self.0[stage] += 1;
+    }
+}
+
 impl Paid {
-    pub(crate) fn add(&mut self, stage: Stage, tokens: Tokens) {
+    pub(crate) fn add(&mut self, stage: Stage, cost: Cost) {
         // The last result is the one that counts; what was spent before it was wasted.
-        self.0[stage] = Some(tokens);
+        self.0[stage] = Some(cost);
     }
 }
 
 impl Ledger {
-    pub(crate) fn new(budget: Budget) -> Self {
+    pub(crate) fn new(budget: Budget, prices: Prices) -> Self {
         Self {
             budget,
+            prices,
             calls: PerStage::default(),
+            dearest: PerStage::default(),
+            lost: Spent::default(),
             used: PerStage::default(),
-            used_tokens: PerStage::default(),
+            used_cost: PerStage::default(),
             salvaged: 0,
         }
     }
 
     pub(crate) fn start(&mut self, stage: Stage) {
-        self.calls[stage].started += 1;
+        let fee = self.prices.of(stage).call;
+        let calls = &mut self.calls[stage];
+        calls.started += 1;
+        calls.cost.money = calls.cost.money.plus(fee);
     }
 
-    pub(crate) fn settle(&mut self, stage: Stage, tokens: Tokens) {
-        self.calls[stage].tokens += tokens;
+    /// A call has ended, well or badly.
+    pub(crate) fn settle(&mut self, stage: Stage, tokens: Tokens, time: Duration) -> Cost {
+        let price = self.prices.of(stage);
+        let money = price.of(tokens);
+        self.calls[stage].cost.add(Cost {
+            tokens,
+            time,
+            money,
+        });
+        let dearest = &mut self.dearest[stage];
+        dearest.tokens = dearest.tokens.max(tokens.total());
+        dearest.money = dearest.money.max(money);
+        Cost {
+            tokens,
+            time,
+            money: money.plus(price.call),
+        }
+    }
+
+    /// A call was aborted after `time`. What it took is unknown; it stays set aside.
+    pub(crate) fn abort(&mut self, stage: Stage, time: Duration) {
+        self.calls[stage].cost.add(Cost {
+            time,
+            ..Cost::default()
+        });
+        let set_aside = self.dearest[stage];
+        self.lost.add(set_aside, 1);
     }
 
     /// The answer's trajectory holds what a branch got from this stage.
     pub(crate) fn use_up(&mut self, stage: Stage, paid: &Paid) {
-        if let Some(tokens) = paid.0[stage] {
+        if let Some(cost) = paid.0[stage] {
             self.used[stage] += 1;
-            self.used_tokens[stage] += tokens;
+            self.used_cost[stage].add(cost);
         }
     }
 
@@ -70,24 +130,47 @@ impl Ledger {
         }
     }
 
-    /// True where not even needed work may be launched any more.
-    pub(crate) fn is_spent(&self) -> bool {
+    /// True where not even needed work may be launched any more. `needed` are the calls under way
+    /// that are needed: what is set aside for others must not starve them.
+    pub(crate) fn is_spent(&self, needed: Open) -> bool {
         let calls = self.calls[Stage::Target].started;
+        let spent = self.spent(needed);
         self.budget.target_calls.is_some_and(|most| calls >= most)
-            || self
-                .budget
-                .tokens
-                .is_some_and(|most| self.usage().tokens() >= most)
+            || self.budget.tokens.is_some_and(|most| spent.tokens >= most)
+            || self.budget.money.is_some_and(|most| spent.money >= most)
     }
 
     /// True where work that may be wasted leaves enough for the work that will be needed: a target
-    /// call for each of the `hops_left` hops still possible, and half of the tokens.
-    pub(crate) fn may_speculate(&self, hops_left: u32) -> bool {
+    /// call for each of the `hops_left` hops still possible, and half of the tokens and the money.
+    /// `open` are all calls under way.
+    pub(crate) fn may_speculate(&self, hops_left: u32, open: Open) -> bool {
         let calls = self.calls[Stage::Target].started;
+        let spent = self.spent(open);
         let spares_calls = |most: u32| most.saturating_sub(calls) >= hops_left;
-        let spares_tokens = |most: u64| self.usage().tokens() < most / 2;
         self.budget.target_calls.is_none_or(spares_calls)
-            && self.budget.tokens.is_none_or(spares_tokens)
+            && self
+                .budget
+                .tokens
+                .is_none_or(|most| spent.tokens < most / 2)
+            && self
+                .budget
+                .money
+                .is_none_or(|most| spent.money.0 < most.0 / 2)
+    }
+
+    /// Spent, lost, and set aside.
+    fn spent(&self, open: Open) -> Spent {
+        let mut sum = self.lost;
+        for stage in Stage::ALL {
+            let Cost { tokens, money, .. } = self.calls[stage].cost;
+            let finished = Spent {
+                tokens: tokens.total(),
+                money,
+            };
+            sum.add(finished, 1);
+            sum.add(self.dearest[stage], open.0[stage]);
+        }
+        sum
     }
 
     /// What was started, and what of it was of no use.
@@ -98,17 +181,23 @@ impl Ledger {
         };
         for stage in Stage::ALL {
             let calls = self.calls[stage];
-            let (all, used) = (calls.tokens, self.used_tokens[stage]);
             *usage.of(stage) = Calls {
                 wasted: calls.started.saturating_sub(self.used[stage]),
-                tokens_wasted: Tokens {
-                    prompt: all.prompt.saturating_sub(used.prompt),
-                    completion: all.completion.saturating_sub(used.completion),
-                },
+                cost_wasted: calls.cost.minus(self.used_cost[stage]),
                 ..calls
             };
         }
         usage
+    }
+}
+
+impl Spent {
+    fn add(&mut self, other: Self, times: u32) {
+        let times = u64::from(times);
+        self.tokens = self
+            .tokens
+            .saturating_add(other.tokens.saturating_mul(times));
+        self.money = self.money.plus(Money(other.money.0.saturating_mul(times)));
     }
 }
 

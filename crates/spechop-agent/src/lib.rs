@@ -19,7 +19,7 @@ mod trace;
 
 pub use agent::{Agent, Ports};
 pub use error::AgentError;
-pub use report::{Calls, HopReport, Report, StageTimes, Stopped, Usage};
-pub use settings::{Policy, Settings, StageLimits, Width};
+pub use report::{Calls, Cost, HopReport, Report, StageTimes, Stopped, Usage};
+pub use settings::{Policy, Prices, Settings, StageLimits, Width};
 pub use spechop_types::Stage;
 pub use trace::{TraceEvent, TraceKind};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_types::{Hop, Tokens};
+use spechop_types::{Hop, Money, Tokens};
 use spechop_verifier::Verdict;
 use spechop_window::Stop;
 
@@ -98,10 +98,43 @@ pub struct Calls {
     pub started: u32,
     /// Calls started whose result the committed trajectory does not hold.
     pub wasted: u32,
-    /// Tokens of all finished calls.
+    /// What all of them cost.
+    pub cost: Cost,
+    /// What the wasted ones cost.
+    pub cost_wasted: Cost,
+}
+
+/// What calls took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Tokens of finished calls. An aborted call's are unknown.
     pub tokens: Tokens,
-    /// Tokens of the finished calls that were wasted. An aborted call's are unknown.
-    pub tokens_wasted: Tokens,
+    /// From launch to end, one call after the other; until it was aborted, for an aborted call.
+    pub time: Duration,
+    /// By the operator's prices.
+    pub money: Money,
+}
+
+impl Cost {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.tokens += other.tokens;
+        self.time = self.time.saturating_add(other.time);
+        self.money = self.money.plus(other.money);
+    }
+
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self {
+            tokens: Tokens {
+                prompt: self.tokens.prompt.saturating_sub(other.tokens.prompt),
+                completion: self
+                    .tokens
+                    .completion
+                    .saturating_sub(other.tokens.completion),
+            },
+            time: self.time.saturating_sub(other.time),
+            money: self.money.minus(other.money),
+        }
+    }
 }
 
 impl Usage {
@@ -114,11 +147,19 @@ impl Usage {
         }
     }
 
-    /// Tokens of all finished calls of all stages.
-    pub fn tokens(&self) -> u64 {
+    /// The money that went into wasted calls of all stages.
+    pub fn cost_wasted_total(&self) -> Money {
         [self.segments, self.targets, self.speculations]
             .iter()
-            .map(|calls| calls.tokens.total())
-            .sum()
+            .fold(Money(0), |sum, calls| sum.plus(calls.cost_wasted.money))
+    }
+
+    /// What all calls of all stages cost.
+    pub fn cost(&self) -> Cost {
+        let mut sum = Cost::default();
+        for calls in [self.segments, self.targets, self.speculations] {
+            sum.add(calls.cost);
+        }
+        sum
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{Call, KnownHop, Lane, PlanRequest, PortError, Speculator};
-use spechop_types::{BranchId, LookupId, Question, Stage, Step, SubQuestion};
+use spechop_types::{BranchId, LookupId, Question, Stage, Step, SubQuestion, Tokens};
 use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
 use tokio::time::Instant;
@@ -56,7 +56,7 @@ impl<'a> Run<'a> {
             branches: Few::new(),
             lookups: Few::new(),
             hops: Vec::new(),
-            ledger: Ledger::new(settings.budget),
+            ledger: Ledger::new(settings.budget, settings.prices),
             failure: None,
         }
     }
@@ -78,7 +78,7 @@ impl<'a> Run<'a> {
             } => self.write(branch, must_answer),
             Effect::Call { lookup } => return self.call(lookup),
             Effect::Guess { lookup } => return self.guess(lookup),
-            Effect::DropGuess { lookup } => self.running.stop(Work::Speculation(lookup)),
+            Effect::DropGuess { lookup } => self.stop(Work::Speculation(lookup)),
             Effect::Verify { branch } => return self.verify(branch),
             Effect::Commit { branch, lookup, at } => self.commit(branch, lookup, at),
             Effect::Promote { branch } => self.promote(branch),
@@ -101,13 +101,16 @@ impl<'a> Run<'a> {
     ) -> Option<Event> {
         let Outcome { output, tokens } = match outcome {
             Ok(outcome) => outcome,
-            Err(error) => return Some(self.take_failure(work, error)),
+            Err(error) => {
+                self.ledger.settle(work.stage(), Tokens::default(), took);
+                return Some(self.take_failure(work, error));
+            }
         };
-        self.ledger.settle(work.stage(), tokens);
+        let cost = self.ledger.settle(work.stage(), tokens, took);
         match (work, output) {
             (Work::Segment(branch), Output::Step(step)) => {
                 let notes = self.branches.entry(branch, BranchNotes::default);
-                notes.paid.add(Stage::Segment, tokens);
+                notes.paid.add(Stage::Segment, cost);
                 notes.segment = took;
                 let kind = match &step {
                     Step::Ask(sub_question) => TraceKind::Planned {
@@ -125,7 +128,7 @@ impl<'a> Run<'a> {
             (Work::Target(lookup), Output::Observation { observation, read }) => {
                 let asker = self.window.asker(lookup);
                 let notes = self.lookups.get_mut(lookup)?;
-                notes.paid.add(Stage::Target, tokens);
+                notes.paid.add(Stage::Target, cost);
                 (notes.target, notes.read) = (took, read);
                 match asker {
                     Some(branch) => self.tell(
@@ -144,7 +147,7 @@ impl<'a> Run<'a> {
             }
             (Work::Speculation(lookup), Output::Guesses(guesses)) => {
                 let notes = self.lookups.get_mut(lookup)?;
-                notes.paid.add(Stage::Speculation, tokens);
+                notes.paid.add(Stage::Speculation, cost);
                 notes.speculation = Some(took);
                 if let Some(branch) = self.window.asker(lookup) {
                     let guesses = guesses.clone();
@@ -186,6 +189,9 @@ impl<'a> Run<'a> {
     pub(crate) fn report(&mut self, branch: BranchId, answer: Arc<str>) -> Report {
         let notes = self.branches.remove(branch).unwrap_or_default();
         self.ledger.use_up(Stage::Segment, &notes.paid);
+        for (work, time) in self.running.stop_all() {
+            self.ledger.abort(work.stage(), time);
+        }
         Report {
             answer,
             hops: std::mem::take(&mut self.hops),
@@ -239,10 +245,11 @@ impl<'a> Run<'a> {
             return Vec::new();
         };
         if depth == 0 {
-            if self.ledger.is_spent() {
+            if self.ledger.is_spent(self.running.open(Lane::Authoritative)) {
                 return self.apply(Event::FinishNow);
             }
-        } else if !self.may_speculate() {
+        } else if !self.may_speculate() || self.chance(depth) < self.settings.call_chance_min {
+            // As if it had failed: it is made once its branch is head.
             return self.apply(Event::CallFailed { lookup });
         }
         let (ports, limit) = (self.ports, self.settings.passages.get());
@@ -281,8 +288,21 @@ impl<'a> Run<'a> {
     /// Whether the budget has anything to spare for work that may be wasted.
     fn may_speculate(&self) -> bool {
         let committed = u32::try_from(self.committed()).unwrap_or(u32::MAX);
-        self.ledger
-            .may_speculate(self.settings.hops_max.saturating_sub(committed))
+        let hops_left = self.settings.hops_max.saturating_sub(committed);
+        let open = self.running.open(Lane::Speculative);
+        self.ledger.may_speculate(hops_left, open)
+    }
+
+    /// How likely a branch at this depth is to become head: every guess before it must hold.
+    fn chance(&self, depth: usize) -> f32 {
+        let depth = i32::try_from(depth).unwrap_or(i32::MAX);
+        self.settings.guess_chance.powi(depth)
+    }
+
+    fn stop(&mut self, work: Work) {
+        if let Some(time) = self.running.stop(work) {
+            self.ledger.abort(work.stage(), time);
+        }
     }
 
     fn verify(&mut self, branch: BranchId) -> Vec<Effect> {
@@ -337,7 +357,7 @@ impl<'a> Run<'a> {
     }
 
     fn abort(&mut self, branch: BranchId) {
-        self.running.stop(Work::Segment(branch));
+        self.stop(Work::Segment(branch));
         // A head goes only when the question fails; nothing that it stood on was a guess.
         let hop = self.hop(branch);
         let was_head = self.window.is_over() && hop as usize == self.committed() + 1;
@@ -379,8 +399,8 @@ impl<'a> Run<'a> {
     }
 
     fn drop_lookup(&mut self, lookup: LookupId) {
-        self.running.stop(Work::Target(lookup));
-        self.running.stop(Work::Speculation(lookup));
+        self.stop(Work::Target(lookup));
+        self.stop(Work::Speculation(lookup));
         self.running.release(lookup);
         self.lookups.remove(lookup);
     }
@@ -405,7 +425,12 @@ impl<'a> Run<'a> {
             Stage::Target => self.settings.limits.target,
             Stage::Speculation => self.settings.limits.speculation,
         };
-        let call = Call::new(lane, u32::try_from(depth).unwrap_or(u32::MAX));
+        let call = Call::of(
+            self.settings.tenant.clone(),
+            lane,
+            u32::try_from(depth).unwrap_or(u32::MAX),
+            self.chance(depth),
+        );
         self.ledger.start(name);
         let stage = Box::pin(stage(call.clone()));
         self.running.launch(work, call, limit, stage);

@@ -8,10 +8,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use spechop_ports::{Call, PortError};
+use spechop_ports::{Call, Lane, PortError};
 use spechop_types::LookupId;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::ledger::Open;
 use crate::stages::{Outcome, StageFuture, Work};
 
 /// Everything that a question waits for. Dropping it drops every stage.
@@ -113,11 +114,28 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Drops the stage, where it is under way.
-    pub(crate) fn stop(&mut self, work: Work) {
-        if let Some(at) = self.stages.iter().position(|l| l.work == work) {
-            self.remove(at);
+    /// Drops the stage, where it is under way, and says for how long it was.
+    pub(crate) fn stop(&mut self, work: Work) -> Option<Duration> {
+        let at = self.stages.iter().position(|l| l.work == work)?;
+        let launched = self.remove(at);
+        Some(self.now - launched.at)
+    }
+
+    /// Drops every stage, and says which and for how long each was under way.
+    pub(crate) fn stop_all(&mut self) -> impl Iterator<Item = (Work, Duration)> + '_ {
+        self.polled = 0;
+        let now = self.now;
+        let stages = self.stages.drain(..);
+        stages.map(move |launched| (launched.work, now - launched.at))
+    }
+
+    /// The calls under way of at least that lane.
+    pub(crate) fn open(&self, lane: Lane) -> Open {
+        let mut open = Open::default();
+        for launched in self.stages.iter().filter(|l| l.call.lane() >= lane) {
+            open.add(launched.work.stage());
         }
+        open
     }
 
     fn remove(&mut self, at: usize) -> Launched<'a> {
@@ -232,7 +250,6 @@ mod tests {
     use std::sync::Arc;
 
     use futures::FutureExt;
-    use spechop_ports::Lane;
     use spechop_types::{Step, Tokens};
 
     use super::*;

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use spechop_types::Budget;
+use spechop_types::{Budget, Price, Stage, Tenant};
 use spechop_verifier::Mode;
 pub use spechop_window::{Policy, Width};
 use tokio::time::Instant;
@@ -27,10 +27,39 @@ pub struct Settings {
     pub verifier: Mode,
     /// Soft limits: at the end of the budget the planner answers from what is committed.
     pub budget: Budget,
+    /// What calls cost.
+    pub prices: Prices,
+    /// On whose behalf the question is asked.
+    pub tenant: Tenant,
+    /// How likely a guess is to be right, as far as is known, from 0 to 1.
+    pub guess_chance: f32,
+    /// Target calls that are less likely to be of use than this wait until their branch is head.
+    pub call_chance_min: f32,
     /// The hard limit: at this instant everything stops with an error.
     pub deadline: Option<Instant>,
     /// Limits of single stages.
     pub limits: StageLimits,
+}
+
+/// What the calls of each stage cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prices {
+    /// A segment.
+    pub segment: Price,
+    /// A target call, its reading included.
+    pub target: Price,
+    /// A guess.
+    pub speculation: Price,
+}
+
+impl Prices {
+    pub(crate) fn of(&self, stage: Stage) -> Price {
+        match stage {
+            Stage::Segment => self.segment,
+            Stage::Target => self.target,
+            Stage::Speculation => self.speculation,
+        }
+    }
 }
 
 /// How long a single stage may take, its waiting for a turn included.
@@ -56,6 +85,10 @@ impl Default for Settings {
             passages: NonZeroUsize::MIN.saturating_add(4),
             verifier: Mode::Rule,
             budget: Budget::default(),
+            prices: Prices::default(),
+            tenant: Tenant::default(),
+            guess_chance: 0.5,
+            call_chance_min: 0.0,
             deadline: None,
             limits: StageLimits::default(),
         }

@@ -248,7 +248,7 @@ async fn budget_of_tokens_ends_the_question() {
     };
     let report = ask(&steady(&[true; 4]), &settings).await.unwrap();
     assert_eq!((report.hops.len(), report.stopped), (2, Stopped::Budget));
-    assert_eq!(report.usage.tokens(), 60 + 12);
+    assert_eq!(report.usage.cost().tokens.total(), 60 + 12);
 }
 
 #[tokio::test(start_paused = true)]

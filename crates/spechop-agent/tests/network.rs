@@ -318,6 +318,7 @@ fn settings(rng: &mut StdRng) -> Settings {
             time,
             target_calls: calls,
             tokens,
+            ..Budget::default()
         },
         deadline: Some(deadline),
         limits,

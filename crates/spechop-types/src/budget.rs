@@ -12,6 +12,47 @@ pub struct Budget {
     pub target_calls: Option<u32>,
     /// Tokens read and written by language models, aborted calls included.
     pub tokens: Option<u64>,
+    /// What calls cost by the operator's prices.
+    pub money: Option<Money>,
+}
+
+/// An amount in millionths of the operator's currency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Money(pub u64);
+
+/// What a call costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Price {
+    /// Being made at all, whether or not it ends.
+    pub call: Money,
+    /// A million tokens read.
+    pub prompt_million: Money,
+    /// A million tokens written.
+    pub completion_million: Money,
+}
+
+impl Price {
+    /// What tokens cost, rounded up to a millionth.
+    pub fn of(self, tokens: Tokens) -> Money {
+        let part = |tokens: u64, million: Money| u128::from(tokens) * u128::from(million.0);
+        let sum = part(tokens.prompt, self.prompt_million)
+            + part(tokens.completion, self.completion_million);
+        Money(u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX))
+    }
+}
+
+impl Money {
+    /// The sum; what is too much to count stays the most that can be counted.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// The difference, never below nothing.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
 }
 
 /// Tokens that a language model read and wrote.
@@ -44,5 +85,28 @@ impl Add for Tokens {
 impl AddAssign for Tokens {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_priced_and_rounded_up() {
+        let price = Price {
+            call: Money(5),
+            prompt_million: Money(150_000),
+            completion_million: Money(600_000),
+        };
+        let tokens = |prompt, completion| Tokens { prompt, completion };
+        assert_eq!(price.of(tokens(1_000, 100)), Money(210));
+        assert_eq!(price.of(tokens(1, 0)), Money(1));
+        assert_eq!(price.of(tokens(0, 0)), Money(0));
+        let dear = Price {
+            completion_million: Money(u64::MAX),
+            ..price
+        };
+        assert_eq!(dear.of(tokens(0, u64::MAX)).0, u64::MAX);
     }
 }

@@ -12,7 +12,7 @@ mod stage;
 mod tenant;
 mod text;
 
-pub use budget::{Budget, Tokens};
+pub use budget::{Budget, Money, Price, Tokens};
 pub use hop::{CommitKind, Hop, Observation, Step, SubQuestion};
 pub use ids::{BranchId, LookupId};
 pub use passage::Passage;

@@ -1,0 +1,110 @@
+//! What a question costs, and what it may cost.
+
+use std::time::Duration;
+
+use spechop_agent::{Policy, Prices, Settings, Stopped};
+use spechop_types::{Budget, Money, Price};
+
+mod asking;
+use asking::{ask, settings, steady, trajectory};
+
+/// Scripted calls take 10 tokens of prompt and 2 of completion each.
+fn prices() -> Prices {
+    let price = |call: u64, prompt: u64, completion: u64| Price {
+        call: Money(call),
+        prompt_million: Money(prompt * 1_000_000),
+        completion_million: Money(completion * 1_000_000),
+    };
+    Prices {
+        segment: price(0, 1, 10),
+        target: price(100, 0, 0),
+        speculation: price(1, 0, 1),
+    }
+}
+
+fn priced(k: usize, money: Option<u64>) -> Settings {
+    Settings {
+        prices: prices(),
+        policy: Policy::PAPER,
+        budget: Budget {
+            money: money.map(Money),
+            ..Budget::default()
+        },
+        ..settings(k)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn money_and_time_are_told_apart_into_used_and_wasted() {
+    let report = ask(&steady(&[true, false, true]), &priced(3, None))
+        .await
+        .unwrap();
+    let usage = report.usage;
+    for (calls, fee) in [
+        (usage.segments, 0),
+        (usage.targets, 100),
+        (usage.speculations, 1),
+    ] {
+        assert!(calls.cost.money.0 >= u64::from(calls.started) * fee);
+        assert!(calls.cost_wasted.money.0 >= u64::from(calls.wasted) * fee);
+        assert!(calls.cost_wasted.time <= calls.cost.time);
+    }
+    // Three hops and the answer were of use: four segments of 100 ms and 30, three look-ups of 1 s and 100.
+    let used = |calls: spechop_agent::Calls| {
+        (
+            calls.started - calls.wasted,
+            calls.cost.money.0 - calls.cost_wasted.money.0,
+            (calls.cost.time - calls.cost_wasted.time).as_millis(),
+        )
+    };
+    assert_eq!(used(usage.segments), (4, 4 * 30, 400));
+    assert_eq!(used(usage.targets), (3, 300, 3000));
+    assert_eq!(used(usage.speculations), (2, 2 * 3, 100));
+    // The wrong guess led to a look-up that was rolled back half-way.
+    assert!(usage.targets.wasted >= 1);
+    assert!(usage.targets.cost_wasted.time > Duration::ZERO);
+    let standard = ask(&steady(&[true, false, true]), &priced(1, None))
+        .await
+        .unwrap();
+    assert_eq!(standard.usage.cost_wasted_total(), Money(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_of_money_ends_the_question_and_never_changes_the_hops() {
+    // A hop costs 130, the answer 30.
+    for most in [1, 130, 260, 390, 1000] {
+        let right = [true, true, true];
+        let standard = ask(&steady(&right), &priced(1, Some(most))).await.unwrap();
+        let hops = u64::try_from(standard.hops.len()).unwrap();
+        assert_eq!(hops, 3.min(most.saturating_sub(30).div_ceil(130)), "{most}");
+        assert_eq!(standard.stopped == Stopped::Budget, hops < 3);
+        for k in [2, 4, 0] {
+            let report = ask(&steady(&right), &priced(k, Some(most))).await.unwrap();
+            // What speculation wastes comes out of the same purse, so fewer hops may fit, never others.
+            assert!(trajectory(&standard).starts_with(&trajectory(&report)));
+            // At most what was under way when it ran out: a look-up, a guess and a segment.
+            assert!(
+                report.usage.cost().money.0 <= most.max(130) + 131 + 30,
+                "{most} {k}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unlikely_target_calls_wait_for_their_turn() {
+    let right = [true, true, true, true];
+    let shy = |least| Settings {
+        guess_chance: 0.5,
+        call_chance_min: least,
+        ..priced(0, None)
+    };
+    let all = ask(&steady(&right), &shy(0.0)).await.unwrap();
+    let near = ask(&steady(&right), &shy(0.3)).await.unwrap();
+    let none = ask(&steady(&right), &shy(1.0)).await.unwrap();
+    assert_eq!(trajectory(&all), trajectory(&near));
+    assert_eq!(trajectory(&all), trajectory(&none));
+    assert!(all.elapsed < near.elapsed && near.elapsed < none.elapsed);
+    assert_eq!(none.usage.targets.wasted, 0);
+    assert_eq!(none.usage.targets.started, 4);
+}
