@@ -4,21 +4,29 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
+use spechop_proto::admin_server::AdminServer;
 use spechop_proto::spec_hop_server::SpecHopServer;
 use spechop_proto::{DESCRIPTORS, SERVICE};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic::service::{Routes, RoutesBuilder};
 use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use crate::admin::Admin;
 use crate::config::Config;
 use crate::service::{Phases, Service};
 use crate::toolbox::{OpenError, Toolbox};
 
 /// How long clients have, after the last question has ended, to hear of it and hang up.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What the metrics are written in.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Open streams and requests of one connection.
 const STREAMS_MAX: u32 = 1024;
@@ -79,7 +87,6 @@ impl App {
             config.server.shutdown_grace,
             config.server.message_bytes_max,
         );
-        let toolbox = toolbox.slowed(&config);
         let service = Service::new(config, toolbox, phases.clone());
         Self {
             service,
@@ -119,12 +126,15 @@ impl App {
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
                 .register_encoded_file_descriptor_set(DESCRIPTORS)
         };
+        let shared = self.service.shared();
+        let admin = AdminServer::new(Admin::new(Arc::clone(&shared)))
+            .max_decoding_message_size(self.message_bytes_max);
         let spec_hop =
             SpecHopServer::new(self.service).max_decoding_message_size(self.message_bytes_max);
-        let router = Server::builder()
-            .max_concurrent_streams(STREAMS_MAX)
-            .http2_keepalive_interval(Some(Duration::from_secs(30)))
+        let mut routes = RoutesBuilder::default();
+        routes
             .add_service(spec_hop)
+            .add_service(admin)
             .add_service(health_service)
             .add_service(described().build_v1().map_err(ServeError::Reflection)?)
             .add_service(
@@ -132,6 +142,16 @@ impl App {
                     .build_v1alpha()
                     .map_err(ServeError::Reflection)?,
             );
+        let pages = routes.routes().into_axum_router().route(
+            "/metrics",
+            get(move || async move { ([(CONTENT_TYPE, METRICS_TYPE)], shared.metrics.text()) }),
+        );
+        let router = Server::builder()
+            // Scrapers speak the older protocol.
+            .accept_http1(true)
+            .max_concurrent_streams(STREAMS_MAX)
+            .http2_keepalive_interval(Some(Duration::from_secs(30)))
+            .add_routes(Routes::from(pages));
 
         let Phases { closing, closed } = self.phases;
         let stop = {

@@ -4,6 +4,7 @@
 mod keys;
 mod models;
 mod read;
+mod schedule;
 #[cfg(test)]
 mod tests;
 
@@ -13,13 +14,18 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use spechop_agent::{StageLimits, Width};
+use spechop_agent::{Prices, StageLimits, Width};
 use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
+use spechop_sched::{Eligibility, Limits as Lanes};
+use spechop_theory::TunerOptions;
 use spechop_types::Budget;
+
 use spechop_verifier::Mode;
 
+pub use crate::accounts::Allowance;
 pub use keys::{Mistake, Source};
 pub use read::Written;
+pub(crate) use schedule::lanes_of;
 
 /// What the program runs on. Its `Debug` shows no secret.
 #[derive(Clone, Debug)]
@@ -42,6 +48,29 @@ pub struct Config {
     pub speculator: Speculator,
     /// Latency added to every look-up on purpose.
     pub injected_latency: Option<InjectedLatency>,
+    /// How calls get their turns.
+    pub scheduler: Scheduler,
+    /// What each tenant may spend, where that is limited.
+    pub allowance: Option<Allowance>,
+}
+
+/// How calls get their turns.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    /// What the generator may do at once, and so on.
+    pub generator: Lanes,
+    /// A reader of its own.
+    pub reader: Lanes,
+    /// The index, its encoder included.
+    pub retriever: Lanes,
+    /// A model of its own for guessing.
+    pub speculator: Lanes,
+    /// Which tools may be called ahead of need, and how far.
+    pub eligibility: Eligibility,
+    /// How k is chosen where nobody names one.
+    pub tuner: TunerOptions,
+    /// Questions of each speculator that what-if questions are answered from.
+    pub history: NonZeroUsize,
 }
 
 /// The gRPC server.
@@ -60,8 +89,10 @@ pub struct Server {
 /// How questions are answered.
 #[derive(Clone, Debug)]
 pub struct Questions {
-    /// k of questions that name none.
+    /// k of questions that name none, until it is chosen by what has been seen, if that is wanted.
     pub width: Width,
+    /// Whether k is chosen by what has been seen, where the question names none.
+    pub auto: bool,
     /// Largest k that may be asked for.
     pub k_max: NonZeroUsize,
     /// Hops of questions that name no hop budget.
@@ -92,6 +123,10 @@ pub struct Questions {
     pub deadline_max: Duration,
     /// Soft limits of every question.
     pub budget: Budget,
+    /// What calls cost.
+    pub prices: Prices,
+    /// Target calls that are less likely to be of use than this are not made ahead of need.
+    pub call_chance_min: f32,
     /// Limits of single stages.
     pub limits: StageLimits,
 }
@@ -165,7 +200,7 @@ pub struct Speculator {
 }
 
 /// The kinds of speculators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SpeculatorKind {
     /// Nobody guesses.
     None,

@@ -7,16 +7,21 @@
 //! Protobuf types come no further than `request` and `reply`; errors become statuses in `status`
 //! only; the environment is read in `env` only.
 
+mod accounts;
+mod admin;
 mod app;
 pub mod config;
+mod desk;
 mod env;
 mod inject;
+mod metrics;
 mod reply;
 mod request;
 mod service;
 mod status;
 mod toolbox;
+mod tuning;
 
 pub use app::{App, Gauges, ServeError};
 pub use env::Env;
-pub use toolbox::{OpenError, Toolbox};
+pub use toolbox::{Bare, OpenError, Toolbox};

@@ -1,5 +1,6 @@
 //! From the agent to the wire.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use spechop_agent::{
 };
 use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
+use spechop_theory::Reason;
 use spechop_types::{CommitKind, Hop, Observation, Passage, Stage};
 use spechop_verifier::{Mode, Rule, Verdict};
 
@@ -19,6 +21,7 @@ pub(crate) fn answer(
     settings: &Settings,
     speculator: SpeculatorKind,
     injected: Option<InjectedLatency>,
+    tuned: Option<wire::Tuned>,
 ) -> wire::AskResponse {
     wire::AskResponse {
         answer: report.answer.to_string(),
@@ -43,6 +46,7 @@ pub(crate) fn answer(
             salvage: settings.policy.salvages(),
             plan_ahead: settings.policy.plans_ahead(),
             guesses: u32::try_from(settings.policy.guesses_max.get()).unwrap_or(u32::MAX),
+            tuned,
         }),
         injected_latency: injected.map(|latency| wire::InjectedLatency {
             mean_ms: latency.mean_ms,
@@ -61,6 +65,26 @@ pub(crate) fn event(sequence: u64, event: &TraceEvent) -> wire::AskEvent {
         hop: event.hop,
         provisional: event.provisional,
         event: Some(kind(&event.kind)),
+    }
+}
+
+/// The k that was chosen for a question.
+pub(crate) fn tuned(k: NonZeroUsize, reason: &Reason) -> wire::Tuned {
+    wire::Tuned {
+        k: u32::try_from(k.get()).unwrap_or(u32::MAX),
+        reason: reason.to_string(),
+    }
+}
+
+/// The first event of a question whose k was chosen.
+pub(crate) fn tuned_event(sequence: u64, tuned: wire::Tuned) -> wire::AskEvent {
+    wire::AskEvent {
+        sequence,
+        at_ms: 0.0,
+        branch: 0,
+        hop: 0,
+        provisional: false,
+        event: Some(Event::Tuned(tuned)),
     }
 }
 
@@ -202,10 +226,14 @@ fn calls(calls: &Calls) -> wire::Calls {
     wire::Calls {
         started: calls.started,
         wasted: calls.wasted,
-        prompt_tokens: calls.tokens.prompt,
-        completion_tokens: calls.tokens.completion,
-        wasted_prompt_tokens: calls.tokens_wasted.prompt,
-        wasted_completion_tokens: calls.tokens_wasted.completion,
+        prompt_tokens: calls.cost.tokens.prompt,
+        completion_tokens: calls.cost.tokens.completion,
+        wasted_prompt_tokens: calls.cost_wasted.tokens.prompt,
+        wasted_completion_tokens: calls.cost_wasted.tokens.completion,
+        time_ms: ms(calls.cost.time),
+        wasted_time_ms: ms(calls.cost_wasted.time),
+        money_micros: calls.cost.money.0,
+        wasted_money_micros: calls.cost_wasted.money.0,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use spechop_agent::{Policy, Settings, Width};
 use spechop_proto::{AskRequest, VerifierMode};
-use spechop_types::{Budget, Question};
+use spechop_types::{Budget, Money, Question, Tenant};
 use spechop_verifier::Mode;
 use tokio::time::Instant;
 use tonic::metadata::MetadataMap;
@@ -20,6 +20,8 @@ pub(crate) struct Asked {
     pub(crate) question: Question,
     pub(crate) settings: Settings,
     pub(crate) speculator: SpeculatorKind,
+    /// k is to be chosen; until then the settings hold the default.
+    pub(crate) auto: bool,
 }
 
 /// What a request is checked against.
@@ -70,6 +72,7 @@ impl Asked {
             wrong.field("deadline_ms", "must be at least 1".to_owned());
         }
         let budget = budget(request, server.budget, &mut wrong);
+        let tenant = tenant(metadata, &mut wrong);
         let speculator = speculator(request, rules.speculators, &mut wrong);
         let deadline = [
             Some(server.deadline_max),
@@ -85,18 +88,24 @@ impl Asked {
             passages,
             verifier,
             budget,
+            prices: server.prices,
+            tenant,
+            call_chance_min: server.call_chance_min,
             deadline: deadline
                 .into_iter()
                 .flatten()
                 .min()
                 .map(|limit| Instant::now() + limit),
             limits: server.limits,
+            ..Settings::default()
         };
+        let named = request.k.is_some() || request.unbounded;
         match question {
             Ok(question) if wrong.0.is_empty() => Ok(Self {
                 question,
                 settings,
                 speculator,
+                auto: request.auto || (server.auto && !named),
             }),
             _ => Err(AskError::Invalid(wrong.0)),
         }
@@ -104,6 +113,9 @@ impl Asked {
 }
 
 fn width(request: &AskRequest, hops_max: u32, server: &Questions, wrong: &mut Wrong) -> Width {
+    if request.auto && (request.k.is_some() || request.unbounded) {
+        wrong.field("auto", "excludes k and unbounded".to_owned());
+    }
     match (request.k, request.unbounded) {
         (Some(_), true) => {
             wrong.field("unbounded", "excludes k".to_owned());
@@ -149,6 +161,7 @@ fn budget(request: &AskRequest, server: Budget, wrong: &mut Wrong) -> Budget {
         ("budget.time_ms", asked.time_ms == Some(0)),
         ("budget.target_calls", asked.target_calls == Some(0)),
         ("budget.tokens", asked.tokens == Some(0)),
+        ("budget.money_micros", asked.money_micros == Some(0)),
     ] {
         if zero {
             wrong.field(
@@ -161,7 +174,22 @@ fn budget(request: &AskRequest, server: Budget, wrong: &mut Wrong) -> Budget {
         time: stricter(asked.time_ms.map(Duration::from_millis), server.time),
         target_calls: stricter(asked.target_calls, server.target_calls),
         tokens: stricter(asked.tokens, server.tokens),
+        money: stricter(asked.money_micros.map(Money), server.money),
     }
+}
+
+/// The metadata key that names the tenant.
+pub(crate) const TENANT: &str = "spechop-tenant";
+
+fn tenant(metadata: &MetadataMap, wrong: &mut Wrong) -> Tenant {
+    let Some(value) = metadata.get(TENANT) else {
+        return Tenant::default();
+    };
+    let name = value.to_str().unwrap_or_default();
+    Tenant::new(name).unwrap_or_else(|error| {
+        wrong.field(TENANT, error.to_string());
+        Tenant::default()
+    })
 }
 
 fn stricter<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {

@@ -5,19 +5,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use spechop_agent::{Agent, Ports, TraceEvent};
+use spechop_agent::{Agent, Ports, TraceEvent, Width};
 use spechop_proto::spec_hop_server::SpecHop;
-use spechop_proto::{AskEvent, AskRequest, AskResponse};
+use spechop_proto::{AskEvent, AskRequest, AskResponse, Tuned};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
+use crate::accounts::{Accounts, Hold, Overdrawn};
 use crate::config::{Config, SpeculatorKind};
+use crate::metrics::Metrics;
 use crate::reply;
 use crate::request::{Asked, Rules};
 use crate::status::{AskError, chain};
 use crate::toolbox::Toolbox;
+use crate::tuning::Tunings;
 
 /// The service behind `spechop.v1.SpecHop`. Clones share everything.
 #[derive(Clone)]
@@ -25,11 +28,14 @@ pub(crate) struct Service {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    config: Config,
-    toolbox: Toolbox,
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) toolbox: Toolbox,
     /// The speculators that there are, the default one first.
-    speculators: Vec<SpeculatorKind>,
+    pub(crate) speculators: Vec<SpeculatorKind>,
+    pub(crate) tunings: Tunings,
+    pub(crate) metrics: Metrics,
+    accounts: Option<Arc<Accounts>>,
     places: Arc<Semaphore>,
     phases: Phases,
 }
@@ -47,20 +53,37 @@ impl Service {
     pub(crate) fn new(config: Config, toolbox: Toolbox, phases: Phases) -> Self {
         let speculators = toolbox.speculators(config.speculator.default);
         let places = Arc::new(Semaphore::new(config.server.questions_max));
+        let tunings = Tunings::new(config.scheduler.tuner, config.scheduler.history);
+        let metrics = Metrics::new(toolbox.backends.clone());
+        let accounts = config.allowance.map(Accounts::new);
         Self {
             shared: Arc::new(Shared {
                 config,
                 toolbox,
                 speculators,
+                tunings,
+                metrics,
+                accounts,
                 places,
                 phases,
             }),
         }
     }
 
+    /// What the admin calls and the metrics look at.
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
     /// Questions that are being answered.
     pub(crate) fn questions_open(&self) -> usize {
         self.shared.config.server.questions_max - self.shared.places.available_permits()
+    }
+
+    fn admit(&self, request: &Request<AskRequest>) -> Result<Work, Status> {
+        let work = self.take_up(request);
+        let work = work.inspect_err(|error| self.shared.metrics.ended(error.outcome()));
+        work.map_err(refuse)
     }
 
     /// Checks a request and gives it a place.
@@ -73,17 +96,44 @@ impl Service {
             questions: &shared.config.questions,
             speculators: &shared.speculators,
         };
-        let asked = Asked::read(request.get_ref(), request.metadata(), &rules)?;
+        let mut asked = Asked::read(request.get_ref(), request.metadata(), &rules)?;
         let place = Arc::clone(&shared.places)
             .try_acquire_owned()
             .map_err(|_| AskError::Busy {
                 questions_max: shared.config.server.questions_max,
             })?;
+        let settings = &mut asked.settings;
+        let mut hold = None;
+        if let Some(accounts) = &shared.accounts {
+            let held = accounts.hold(&settings.tenant, settings.budget);
+            let (held, budget) = held.map_err(|Overdrawn { what, again_in }| {
+                let tenant = settings.tenant.clone();
+                AskError::Overdrawn {
+                    tenant,
+                    what,
+                    again_in,
+                }
+            })?;
+            settings.budget = budget;
+            hold = Some(held);
+        }
+        let tunings = &shared.tunings;
+        settings.guess_chance = tunings.guess_chance(asked.speculator);
+        let mut tuned = None;
+        if asked.auto {
+            let choice = tunings.choose(asked.speculator);
+            let k = choice.k.min(shared.config.questions.k_max);
+            settings.width = Width::bounded(k);
+            tuned = Some(reply::tuned(k, &choice.reason));
+        }
         let ports = shared.toolbox.ports(asked.speculator);
         Ok(Work {
+            tally: Tally(Some(Arc::clone(&shared))),
             shared,
             asked,
+            tuned,
             ports,
+            hold,
             _place: place,
         })
     }
@@ -93,28 +143,58 @@ impl Service {
 struct Work {
     shared: Arc<Shared>,
     asked: Asked,
+    /// The k that was chosen for it, where it was.
+    tuned: Option<Tuned>,
     ports: Ports,
+    hold: Option<Hold>,
+    tally: Tally,
     _place: OwnedSemaphorePermit,
+}
+
+/// Counts a question that came to no end as one that went away.
+struct Tally(Option<Arc<Shared>>);
+
+impl Tally {
+    fn over(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.take() {
+            shared.metrics.ended("cancelled");
+        }
+    }
 }
 
 impl Work {
     /// Answers the question; the server's end goes before everything.
     async fn answer(
-        self,
+        mut self,
         trace: &mut (dyn FnMut(TraceEvent) + Send),
     ) -> Result<AskResponse, AskError> {
         let Asked {
             question,
             settings,
             speculator,
+            ..
         } = &self.asked;
         let agent = Agent::new(self.ports);
         let report = tokio::select! {
             biased;
-            () = self.shared.phases.closed.cancelled() => return Err(AskError::ShuttingDown),
-            report = agent.answer(question, settings, trace) => report?,
+            () = self.shared.phases.closed.cancelled() => Err(AskError::ShuttingDown),
+            report = agent.answer(question, settings, trace) => report.map_err(AskError::from),
         };
-        let injected = self.shared.config.injected_latency;
+        self.tally.over();
+        let shared = &self.shared;
+        let report = report.inspect_err(|error| shared.metrics.ended(error.outcome()))?;
+        if let Some(hold) = &mut self.hold {
+            hold.spent(&report.usage);
+        }
+        shared.metrics.answered(*speculator, &report);
+        shared.tunings.record(*speculator, settings.width, &report);
+        let injected = shared.config.injected_latency;
         tracing::info!(
             k = %settings.width,
             speculator = speculator.as_str(),
@@ -123,7 +203,14 @@ impl Work {
             injected_latency = injected.is_some(),
             "answered"
         );
-        Ok(reply::answer(&report, settings, *speculator, injected))
+        let tuned = self.tuned;
+        Ok(reply::answer(
+            &report,
+            settings,
+            *speculator,
+            injected,
+            tuned,
+        ))
     }
 }
 
@@ -131,7 +218,11 @@ impl Work {
 fn refuse(error: AskError) -> Status {
     match &error {
         AskError::Invalid(_) => tracing::debug!(reason = chain(&error), "question refused"),
-        AskError::Busy { .. } | AskError::ShuttingDown | AskError::Lost | AskError::Agent(_) => {
+        AskError::Busy { .. }
+        | AskError::Overdrawn { .. }
+        | AskError::ShuttingDown
+        | AskError::Lost
+        | AskError::Agent(_) => {
             tracing::warn!(reason = chain(&error), "no answer");
         }
     }
@@ -142,7 +233,7 @@ fn refuse(error: AskError) -> Status {
 impl SpecHop for Service {
     /// The work is part of this future, which tonic drops when the client goes away.
     async fn ask(&self, request: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
-        let work = self.take_up(&request).map_err(refuse)?;
+        let work = self.admit(&request)?;
         let answer = Box::pin(work.answer(&mut |_| {})).await;
         answer.map(Response::new).map_err(refuse)
     }
@@ -150,7 +241,7 @@ impl SpecHop for Service {
     type AskStreamStream = Events;
 
     async fn ask_stream(&self, request: Request<AskRequest>) -> Result<Response<Events>, Status> {
-        let work = self.take_up(&request).map_err(refuse)?;
+        let work = self.admit(&request)?;
         Ok(Response::new(Events::of(work)))
     }
 }
@@ -172,6 +263,10 @@ impl Events {
         let mut owner = JoinSet::new();
         owner.spawn(async move {
             let mut sequence = 0;
+            if let Some(tuned) = work.tuned.clone() {
+                sequence += 1;
+                let _ = sender.send(Ok(reply::tuned_event(sequence, tuned)));
+            }
             let answer = Box::pin(work.answer(&mut |event| {
                 sequence += 1;
                 // Whoever dropped the receiver has aborted this task, too.

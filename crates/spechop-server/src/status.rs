@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use spechop_agent::AgentError;
 use spechop_ports::PortError;
+use spechop_types::Tenant;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
@@ -18,6 +19,16 @@ pub(crate) enum AskError {
     /// As many questions as may be are being answered.
     #[error("{questions_max} questions are being answered, which is the most; try again later")]
     Busy { questions_max: usize },
+    /// The tenant has spent what it may.
+    #[error(
+        "the budget of tenant {tenant} is used up ({what}); a new period begins in {} s",
+        again_in.as_secs() + 1
+    )]
+    Overdrawn {
+        tenant: Tenant,
+        what: &'static str,
+        again_in: Duration,
+    },
     /// The server stops; the question was not begun, or not finished in time.
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -27,6 +38,20 @@ pub(crate) enum AskError {
     /// The agent gave up.
     #[error(transparent)]
     Agent(#[from] AgentError),
+}
+
+impl AskError {
+    /// How the question ended, in a word for the metrics.
+    pub(crate) fn outcome(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "invalid",
+            Self::Busy { .. } => "busy",
+            Self::Overdrawn { .. } => "overdrawn",
+            Self::ShuttingDown => "shutting_down",
+            Self::Agent(AgentError::Deadline { .. }) => "deadline",
+            Self::Lost | Self::Agent(_) => "failed",
+        }
+    }
 }
 
 impl From<AskError> for Status {
@@ -42,6 +67,11 @@ impl From<AskError> for Status {
                 message,
                 ErrorDetails::with_retry_info(Some(Duration::from_secs(1))),
             ),
+            AskError::Overdrawn { again_in, .. } => Self::with_error_details(
+                code,
+                message,
+                ErrorDetails::with_retry_info(Some(again_in)),
+            ),
             AskError::ShuttingDown | AskError::Lost | AskError::Agent(_) => {
                 Self::new(code, message)
             }
@@ -52,7 +82,7 @@ impl From<AskError> for Status {
 fn code(error: &AskError) -> Code {
     match error {
         AskError::Invalid(_) => Code::InvalidArgument,
-        AskError::Busy { .. } => Code::ResourceExhausted,
+        AskError::Busy { .. } | AskError::Overdrawn { .. } => Code::ResourceExhausted,
         AskError::ShuttingDown => Code::Unavailable,
         AskError::Lost => Code::Internal,
         AskError::Agent(AgentError::Deadline { .. }) => Code::DeadlineExceeded,

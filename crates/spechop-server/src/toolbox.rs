@@ -13,16 +13,18 @@ use spechop_llm::{
     StepPlanner, TextModel,
 };
 use spechop_ports::{Encoder, Fallback, Planner, Reader, Retriever, Speculator};
+use spechop_sched::Backend;
 use spechop_speculate::HotSubset;
 use spechop_store::{IndexRetriever, PassageIndex};
 
 use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
+use crate::desk::Desk;
 use crate::inject::SlowRetriever;
 
 /// What a guess may say: a name or a date, and its tags.
 const HASTY_ANSWER_TOKENS: u32 = 32;
 
-/// The ports of every question.
+/// The ports of every question. Every call of every one of them takes its turn at a backend.
 #[derive(Clone)]
 pub struct Toolbox {
     /// Writes sub-questions and answers.
@@ -32,6 +34,20 @@ pub struct Toolbox {
     /// Finds passages.
     pub retriever: Arc<dyn Retriever>,
     /// Guess; [`SpeculatorKind::None`] needs no entry.
+    pub speculators: BTreeMap<SpeculatorKind, Arc<dyn Speculator>>,
+    /// Where the turns are given.
+    pub backends: Vec<Backend>,
+}
+
+/// Ports whose calls take no turns yet.
+pub struct Bare {
+    /// Writes sub-questions and answers.
+    pub planner: Arc<dyn Planner>,
+    /// Reads passages.
+    pub reader: Arc<dyn Reader>,
+    /// Finds passages.
+    pub retriever: Arc<dyn Retriever>,
+    /// Guess.
     pub speculators: BTreeMap<SpeculatorKind, Arc<dyn Speculator>>,
 }
 
@@ -53,29 +69,33 @@ impl Toolbox {
     ///
     /// The first part that cannot be opened.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
+        let mut desk = Desk::new(config);
         let encoder: Arc<dyn Encoder> = Arc::new(encoder(config)?);
-        let retriever = index("index", &encoder, &config.index_dir)?;
-        let generator = Voice::open("generator", &config.generator)?;
+        let retriever =
+            desk.retriever(slowed(index("index", &encoder, &config.index_dir)?, config));
+        let generator = Voice::open("generator", &config.generator, desk.generator())?;
         let passages_max = config.questions.passages_max;
         let source = match &config.reader {
             config::Reader::Generator => ReadBy::Voice(generator.clone()),
-            config::Reader::Model(model) => ReadBy::Voice(Voice::open("reader", model)?),
+            config::Reader::Model(model) => {
+                ReadBy::Voice(Voice::open("reader", model, desk.reader())?)
+            }
             config::Reader::Spans { dir, threads } => {
-                ReadBy::Spans(Arc::new(span_reader(config, dir, *threads)?))
+                ReadBy::Spans(Arc::new(span_reader(config, dir, *threads)?), desk.reader())
             }
         };
         let guesser = match &config.speculator.model {
-            Some(model) => Some(Voice::open("speculator's model", model)?),
+            Some(model) => Some(Voice::open("speculator's model", model, desk.speculator())?),
             None => None,
         };
 
-        let mut planner = generator.planner();
-        let mut reader = source.reader(passages_max, None);
+        let mut planner = generator.planner(&desk);
+        let mut reader = source.reader(&desk, passages_max, None);
         if let Some(model) = &config.fallback {
-            let second = Voice::open("fallback", model)?;
-            planner = Arc::new(Fallback::new(planner, second.planner()));
+            let second = Voice::open("fallback", model, desk.fallback(model))?;
+            planner = Arc::new(Fallback::new(planner, second.planner(&desk)));
             if second.style != Style::Steps {
-                let second = ReadBy::Voice(second).reader(passages_max, None);
+                let second = ReadBy::Voice(second).reader(&desk, passages_max, None);
                 reader = Arc::new(Fallback::new(reader, second));
             }
         }
@@ -83,8 +103,9 @@ impl Toolbox {
         let mut speculators: BTreeMap<_, Arc<dyn Speculator>> = BTreeMap::new();
         let talker = guesser.as_ref().unwrap_or(&generator);
         if talker.style != Style::Steps {
-            let from_memory = LlmSpeculator::new(Arc::clone(&talker.model));
-            speculators.insert(SpeculatorKind::Llm, Arc::new(from_memory));
+            let from_memory = Arc::new(LlmSpeculator::new(Arc::clone(&talker.model)));
+            let from_memory = desk.speculates(from_memory, &talker.backend);
+            speculators.insert(SpeculatorKind::Llm, from_memory);
         }
         if let Some(dir) = &config.speculator.hot_dir {
             let passages = config.speculator.hot_passages;
@@ -93,8 +114,8 @@ impl Toolbox {
             // guess must be there long before the observation.
             let reads = guesser.map_or(source, ReadBy::Voice);
             let hot = HotSubset::new(
-                index("hot subset", &encoder, dir)?,
-                reads.reader(passages, Some(HASTY_ANSWER_TOKENS)),
+                desk.retriever(index("hot subset", &encoder, dir)?),
+                reads.reader(&desk, passages, Some(HASTY_ANSWER_TOKENS)),
                 passages,
             );
             speculators.insert(SpeculatorKind::Hot, Arc::new(hot));
@@ -104,21 +125,27 @@ impl Toolbox {
             reader,
             retriever,
             speculators,
+            backends: desk.backends(),
         })
     }
 
-    /// With the injected latency of the configuration, if there is one.
-    pub(crate) fn slowed(mut self, config: &Config) -> Self {
-        if let Some(latency) = config.injected_latency {
-            tracing::warn!(
-                mean_ms = latency.mean_ms,
-                sigma_ms = latency.sigma_ms,
-                seed = latency.seed,
-                "every look-up is slowed on purpose: latency is INJECTED"
-            );
-            self.retriever = Arc::new(SlowRetriever::new(self.retriever, latency));
+    /// With these ports, whatever the configuration says about models and indexes; their calls take
+    /// their turns as it says, and look-ups are slowed as it says.
+    pub fn of(bare: Bare, config: &Config) -> Self {
+        let mut desk = Desk::new(config);
+        let (generator, reader, guesser) = (desk.generator(), desk.reader(), desk.speculator());
+        let speculators = bare
+            .speculators
+            .into_iter()
+            .map(|(kind, guesses)| (kind, desk.speculates(guesses, &guesser)))
+            .collect();
+        Self {
+            planner: desk.plans(bare.planner, &generator),
+            reader: desk.reads(bare.reader, &reader),
+            retriever: desk.retriever(slowed(bare.retriever, config)),
+            speculators,
+            backends: desk.backends(),
         }
-        self
     }
 
     /// The speculators that there are, the default one first.
@@ -142,15 +169,30 @@ impl Toolbox {
     }
 }
 
-/// A model and how it is spoken to.
+/// With the injected latency of the configuration, if there is one.
+fn slowed(retriever: Arc<dyn Retriever>, config: &Config) -> Arc<dyn Retriever> {
+    let Some(latency) = config.injected_latency else {
+        return retriever;
+    };
+    tracing::warn!(
+        mean_ms = latency.mean_ms,
+        sigma_ms = latency.sigma_ms,
+        seed = latency.seed,
+        "every look-up is slowed on purpose: latency is INJECTED"
+    );
+    Arc::new(SlowRetriever::new(retriever, latency))
+}
+
+/// A model, how it is spoken to, and where its calls take their turns.
 #[derive(Clone)]
 struct Voice {
     model: Arc<dyn TextModel>,
     style: Style,
+    backend: Backend,
 }
 
 impl Voice {
-    fn open(part: &'static str, model: &Model) -> Result<Self, OpenError> {
+    fn open(part: &'static str, model: &Model, backend: Backend) -> Result<Self, OpenError> {
         let style = model.style;
         let model: Arc<dyn TextModel> = match &model.engine {
             Engine::Local(options) => {
@@ -161,29 +203,41 @@ impl Voice {
             }
         };
         tracing::info!(part, model = model.name(), "model opened");
-        Ok(Self { model, style })
+        Ok(Self {
+            model,
+            style,
+            backend,
+        })
     }
 
-    fn planner(&self) -> Arc<dyn Planner> {
+    fn planner(&self, desk: &Desk) -> Arc<dyn Planner> {
         let model = Arc::clone(&self.model);
-        match self.style {
+        let planner: Arc<dyn Planner> = match self.style {
             Style::Chat(style) => Arc::new(LlmPlanner::new(model, style)),
             Style::Steps => Arc::new(StepPlanner::new(model)),
-        }
+        };
+        desk.plans(planner, &self.backend)
     }
 }
 
 /// What reads.
 enum ReadBy {
     Voice(Voice),
-    Spans(Arc<SpanReader>),
+    Spans(Arc<SpanReader>, Backend),
 }
 
 impl ReadBy {
     /// A reader of so many passages, whose answers are cut after so many tokens.
-    fn reader(&self, passages: NonZeroUsize, answer_tokens: Option<u32>) -> Arc<dyn Reader> {
+    fn reader(
+        &self,
+        desk: &Desk,
+        passages: NonZeroUsize,
+        answer_tokens: Option<u32>,
+    ) -> Arc<dyn Reader> {
         let voice = match self {
-            Self::Spans(reader) => return Arc::clone(reader) as Arc<dyn Reader>,
+            Self::Spans(reader, backend) => {
+                return desk.reads(Arc::clone(reader) as Arc<dyn Reader>, backend);
+            }
             Self::Voice(voice) => voice,
         };
         let style = match voice.style {
@@ -197,7 +251,8 @@ impl ReadBy {
             answer_tokens: answer_tokens.unwrap_or(all.answer_tokens),
             ..all
         };
-        Arc::new(LlmReader::new(Arc::clone(&voice.model), style, limits))
+        let reader = Arc::new(LlmReader::new(Arc::clone(&voice.model), style, limits));
+        desk.reads(reader, &voice.backend)
     }
 }
 

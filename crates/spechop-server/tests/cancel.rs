@@ -37,7 +37,8 @@ async fn a_client_that_goes_away_ends_its_question() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_cancelled_questions_leave_nothing() {
     const WAVE: usize = 50;
-    let server = Server::configured(endless(), "[server]\nquestions_max = 100").await;
+    let toml = "[server]\nquestions_max = 100\n[scheduler.retriever]\ncapacity = 1000";
+    let server = Server::configured(endless(), toml).await;
     let client = server.client().await;
     let tasks = || {
         tokio::runtime::Handle::current()
@@ -52,10 +53,14 @@ async fn a_thousand_cancelled_questions_leave_nothing() {
         let mut asking = JoinSet::new();
         for i in 0..WAVE {
             let mut client = client.clone();
+            // Tenants share no look-ups, so that each question has its own.
+            let mut question = Request::new(question());
+            let tenant = format!("t{i}").parse().unwrap();
+            question.metadata_mut().insert("spechop-tenant", tenant);
             asking.spawn(async move {
                 if i % 2 == 0 {
-                    let _ = client.ask(question()).await;
-                } else if let Ok(stream) = client.ask_stream(question()).await {
+                    let _ = client.ask(question).await;
+                } else if let Ok(stream) = client.ask_stream(question).await {
                     let mut stream = stream.into_inner();
                     while let Ok(Some(_)) = stream.message().await {}
                 }
@@ -71,6 +76,16 @@ async fn a_thousand_cancelled_questions_leave_nothing() {
         server.is_idle().await;
     }
     eventually(|| tasks() <= before).await;
+    let held = server.backends().await.into_iter().map(|backend| {
+        let running = backend.running_authoritative + backend.running_speculative;
+        let waiting = backend.waiting_authoritative + backend.waiting_speculative;
+        (backend.name, running + waiting)
+    });
+    assert!(
+        held.clone().all(|(_, calls)| calls == 0),
+        "{:?}",
+        held.collect::<Vec<_>>()
+    );
     assert!(
         server.ports.started() >= 1000,
         "they had begun: {}",

@@ -55,6 +55,11 @@ impl Setting {
         self.alpha.min(1.0) + self.beta
     }
 
+    /// The largest coefficient of variation of the stage times.
+    pub fn nu(self) -> f64 {
+        self.nu
+    }
+
     /// RelLat* (Observation 1): what an unbounded window reaches over many hops,
     /// 1 − p (1 − α) / (1 + β). At α ≥ 1 no guess is in time: 1.
     pub fn rel_lat_oracle(self) -> f64 {

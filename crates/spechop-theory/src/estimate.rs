@@ -82,6 +82,11 @@ impl Estimator {
         }
     }
 
+    /// Forgets every comparison: what was guessed with is no longer the same. Times are kept.
+    pub fn forget_accepted(&mut self) {
+        self.accepted = Moments::default();
+    }
+
     /// Share of guesses accepted (Wilson's interval); `None` before the first comparison.
     pub fn p(&self) -> Option<Estimate> {
         let n = self.accepted.size()?;

@@ -1,12 +1,20 @@
 //! What speculation can gain, and how wide a window it takes: the closed forms of SpecHop
-//! (arXiv 2605.21965), and running estimates of what they need.
+//! (arXiv 2605.21965), running estimates of what they need, and the k that follows from both.
 //!
 //! Pure arithmetic. Quantities are relative to the mean time of a target call:
 //! α = E\[speculation\] / E\[target\], β = E\[segment\] / E\[target\], p = share of guesses accepted,
 //! ν = largest coefficient of variation of the stage times. RelLat = latency / latency at k = 1.
 
+mod change;
 mod closed;
+mod curve;
 mod estimate;
+mod hash;
+mod reason;
+mod tune;
 
 pub use closed::{InvalidSetting, Setting, k_deterministic, k_epsilon};
+pub use curve::Point;
 pub use estimate::{Estimate, Estimator, Stages};
+pub use reason::{Bound, Reason};
+pub use tune::{Choice, Tuner, TunerOptions};

@@ -16,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("spechop-embed", &["spechop-types", "spechop-ports"]),
     ("spechop-store", &["spechop-types", "spechop-ports"]),
     ("spechop-llm", &["spechop-types", "spechop-ports"]),
+    ("spechop-sched", &["spechop-types", "spechop-ports"]),
     ("spechop-speculate", &["spechop-types", "spechop-ports"]),
     (
         "spechop-agent",

@@ -64,6 +64,10 @@ where
             Ok(value) => return Ok(value),
             Err(failure) => failure,
         };
+        if matches!(again, Again::PushedBack(_)) {
+            // Whoever gives turns hears of it although the attempt may yet be repeated.
+            call.push_back();
+        }
         let asked = match again {
             Again::Never => return Err(error),
             Again::PushedBack(_) if call.lane() == Lane::Speculative => return Err(error),

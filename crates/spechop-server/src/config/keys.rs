@@ -101,6 +101,13 @@ impl<'a> Keys<'a> {
         })
     }
 
+    /// Whether exactly this word stands there. What else may stand there is asked for next.
+    pub(super) fn is(&mut self, key: &str, word: &str) -> bool {
+        self.known.insert(key.to_owned());
+        let written = self.find(key);
+        written.is_some_and(|(value, _)| value.as_str().is_some_and(|text| text.trim() == word))
+    }
+
     /// `true` or `false`.
     pub(super) fn flag(&mut self, key: &str) -> Option<bool> {
         self.read(key, "true or false", |value| match value {

@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use spechop_agent::{Settings, StageLimits, Width};
-use spechop_types::Budget;
+use spechop_types::{Budget, Money};
 use spechop_verifier::Mode;
 use toml::Table;
 
 use super::keys::{Keys, Mistake, Source};
 use super::models::{local, model, reader, speculator};
 use super::{
-    Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, Questions, Server, Style,
+    Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, Questions, Reader, Server,
+    Style, schedule,
 };
 use crate::Env;
 
@@ -88,15 +89,32 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
             }
         }
     };
+    let injected_latency = injected_latency(keys);
+    let reader = reader(keys, &generator, &data, env);
+    let speculator = speculator(keys, &generator, &index_dir, &data, env);
+    let reading = match &reader {
+        Reader::Model(model) => Some(model),
+        Reader::Generator | Reader::Spans { .. } => None,
+    };
+    let guessing = speculator.model.as_ref();
+    let scheduler = schedule::scheduler(
+        keys,
+        &generator,
+        reading,
+        guessing,
+        injected_latency.is_some(),
+    );
     let config = Config {
         server: server(keys),
         questions: questions(keys),
         encoder: encoder(keys, &data),
         fallback: model(keys, "fallback", &data, env),
-        reader: reader(keys, &generator, &data, env),
-        speculator: speculator(keys, &generator, &index_dir, &data, env),
+        reader,
+        speculator,
         generator,
-        injected_latency: injected_latency(keys),
+        scheduler,
+        allowance: schedule::allowance(keys),
+        injected_latency,
         index_dir,
     };
     must_exist(
@@ -135,8 +153,15 @@ fn server(keys: &mut Keys<'_>) -> Server {
 
 fn questions(keys: &mut Keys<'_>) -> Questions {
     let paper = Settings::default();
+    let auto = keys.is("question.k", "auto");
+    let k = if auto {
+        3
+    } else {
+        count(keys, "question.k", 1024, 3).get()
+    };
     let questions = Questions {
-        width: Width::bounded(count(keys, "question.k", 1024, 3)),
+        width: Width::bounded(NonZeroUsize::new(k).unwrap_or(NonZeroUsize::MIN)),
+        auto,
         k_max: count(keys, "question.k_max", 1024, 64),
         hops: small(keys, "question.hop_budget", 1..=1024, paper.hops_max),
         hops_max: small(keys, "question.hop_budget_max", 1..=1024, 32),
@@ -169,7 +194,12 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
                 .integer("question.budget_target_calls", 1..=1_000_000)
                 .and_then(|calls| u32::try_from(calls).ok()),
             tokens: keys.integer("question.budget_tokens", 1..=u64::MAX),
+            money: keys
+                .integer("question.budget_money_micros", 1..=u64::MAX)
+                .map(Money),
         },
+        prices: schedule::prices(keys),
+        call_chance_min: schedule::share(keys, "question.call_chance_min", 0.0),
         limits: StageLimits {
             segment: millis(keys, "question.segment_ms_max", 1, 120_000),
             target: millis(keys, "question.target_ms_max", 1, 120_000),

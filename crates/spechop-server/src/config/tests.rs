@@ -169,7 +169,16 @@ fn the_example_names_every_key_and_holds_the_defaults() {
         }
     }
     // The other models have the generator's keys; naming them once is enough.
-    let models = ["fallback.", "reader.", "speculator.model."];
+    let models = [
+        "fallback.",
+        "reader.",
+        "speculator.model.",
+        "scheduler.reader.",
+        "scheduler.retriever.",
+        "scheduler.speculator.",
+        "prices.target.",
+        "prices.speculation.",
+    ];
     let keys: BTreeSet<_> = super::read::known_keys()
         .into_iter()
         .filter(|key| {

@@ -8,10 +8,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use spechop_proto::admin_client::AdminClient;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{AskRequest, AskResponse};
+use spechop_proto::{AskRequest, AskResponse, Backend, GetBackendsRequest};
 use spechop_server::config::{Config, SpeculatorKind, Written};
-use spechop_server::{App, Env, Gauges, ServeError, Toolbox};
+use spechop_server::{App, Bare, Env, Gauges, ServeError, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -37,7 +38,9 @@ impl Server {
     /// Plays a script with these lines of configuration.
     pub async fn configured(script: Script, toml: &str) -> Self {
         let ports = ScriptedPorts::new(script);
-        let app = App::with_toolbox(config(toml), toolbox(&ports));
+        let config = config(toml);
+        let toolbox = toolbox(&ports, &config);
+        let app = App::with_toolbox(config, toolbox);
         let gauges = app.gauges();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -72,6 +75,13 @@ impl Server {
             .ask(request)
             .await
             .map(tonic::Response::into_inner)
+    }
+
+    /// What the scheduler holds.
+    pub async fn backends(&self) -> Vec<Backend> {
+        let mut admin = AdminClient::new(self.channel().await);
+        let backends = admin.get_backends(GetBackendsRequest {}).await.unwrap();
+        backends.into_inner().backends
     }
 
     /// Asks the server to end.
@@ -118,13 +128,14 @@ pub fn config(toml: &str) -> Config {
 }
 
 /// Scripted ports in every role.
-pub fn toolbox(ports: &ScriptedPorts) -> Toolbox {
-    Toolbox {
+pub fn toolbox(ports: &ScriptedPorts, config: &Config) -> Toolbox {
+    let bare = Bare {
         planner: Arc::new(ports.clone()),
         reader: Arc::new(ports.clone()),
         retriever: Arc::new(ports.clone()),
         speculators: BTreeMap::from([(SpeculatorKind::Llm, Arc::new(ports.clone()) as _)]),
-    }
+    };
+    Toolbox::of(bare, config)
 }
 
 /// A question, nothing said about how to answer it.

@@ -25,8 +25,8 @@ pub(crate) struct Args {
     /// The server.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
     addr: String,
-    /// Most branches alive at once; 1 does not speculate, `inf` is unbounded.
-    #[arg(long, value_name = "N", value_parser = width)]
+    /// Most branches alive at once; 1 does not speculate, `inf` is unbounded, with `auto` the server chooses.
+    #[arg(long, value_name = "N|auto", value_parser = width)]
     k: Option<Width>,
     /// Most hops.
     #[arg(long, value_name = "N")]
@@ -72,6 +72,7 @@ Examples:
 enum Width {
     Bounded(u32),
     Unbounded,
+    Auto,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -122,9 +123,10 @@ fn request(args: &Args) -> Request<AskRequest> {
         question: args.question.clone(),
         k: match args.k {
             Some(Width::Bounded(k)) => Some(k),
-            Some(Width::Unbounded) | None => None,
+            Some(Width::Unbounded | Width::Auto) | None => None,
         },
         unbounded: args.k == Some(Width::Unbounded),
+        auto: args.k == Some(Width::Auto),
         hop_budget: args.hop_budget,
         top_passages: args.passages,
         verifier: match args.verifier {
@@ -189,11 +191,11 @@ fn name(code: tonic::Code) -> String {
 fn width(text: &str) -> Result<Width, String> {
     match text {
         "inf" => Ok(Width::Unbounded),
-        "auto" => Err("choosing k is not supported yet".to_owned()),
+        "auto" => Ok(Width::Auto),
         number => number
             .parse()
             .map(Width::Bounded)
-            .map_err(|_| "expected a number of branches, or `inf`".to_owned()),
+            .map_err(|_| "expected a number of branches, `inf` or `auto`".to_owned()),
     }
 }
 

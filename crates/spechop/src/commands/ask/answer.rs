@@ -59,6 +59,9 @@ fn write(out: &mut String, answer: &AskResponse) -> fmt::Result {
             calls(usage.speculations, "guess", "guesses")
         )?;
     }
+    if let Some(tuned) = answer.applied.as_ref().and_then(|a| a.tuned.as_ref()) {
+        writeln!(out, "k = {}: {}", tuned.k, clean(&tuned.reason))?;
+    }
     if let Some(injected) = &answer.injected_latency {
         writeln!(
             out,

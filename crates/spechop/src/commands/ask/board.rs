@@ -46,7 +46,7 @@ impl Board {
     /// Folds one event in.
     pub(super) fn apply(&mut self, event: &AskEvent) {
         let Some(kind) = &event.event else { return };
-        if matches!(kind, Event::Answer(_)) {
+        if matches!(kind, Event::Answer(_) | Event::Tuned(_)) {
             return;
         }
         let row = self.row(event);
@@ -163,6 +163,7 @@ const PLAIN: &str = "\x1b[0m";
 /// An event as a line of its own, for output that cannot be redrawn.
 pub(super) fn event_line(event: &AskEvent) -> Option<String> {
     let what = match event.event.as_ref()? {
+        Event::Tuned(tuned) => format!("k = {}: {}", tuned.k, clean(&tuned.reason)),
         Event::Launched(launched) => match launched.stage() {
             Stage::Segment => "✎ writing the next step".to_owned(),
             Stage::Target => "… looking up".to_owned(),

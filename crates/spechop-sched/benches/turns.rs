@@ -1,0 +1,141 @@
+//! What a turn costs: the decision alone, and a whole run of work that is ready at once.
+
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use futures::future::join_all;
+use spechop_ports::{Call, Lane, PortError};
+use spechop_sched::{Backend, Decisions, Lanes, Limits, Outcome, Rank};
+
+const WAITING: u64 = 1000;
+
+fn limits(capacity: usize, speculative_max: usize) -> Limits {
+    Limits {
+        capacity: NonZeroUsize::new(capacity).unwrap_or(NonZeroUsize::MIN),
+        rate: None,
+        speculative_max,
+    }
+}
+
+fn speculative(number: u64) -> Rank {
+    // A permutation of the numbers below 2⁹, so that arrivals are in no order.
+    let utility = (number * 167 % 512) as f32;
+    Rank::Speculative { utility }
+}
+
+/// Eight run, a thousand guesses wait.
+fn crowded() -> (Lanes, Decisions) {
+    let (mut lanes, mut out) = (Lanes::new(limits(8, 8)), Decisions::new());
+    for number in 0..WAITING + 8 {
+        lanes.arrive(Duration::ZERO, speculative(number), &mut out);
+    }
+    out.clear();
+    (lanes, out)
+}
+
+fn decisions(criterion: &mut Criterion) {
+    let now = Duration::ZERO;
+    let mut group = criterion.benchmark_group("decision");
+    for (name, rank) in [
+        ("authoritative", Rank::Authoritative),
+        ("speculative", speculative(7)),
+    ] {
+        let (mut lanes, mut out) = (Lanes::new(limits(8, 8)), Decisions::new());
+        group.bench_function(
+            format!("nobody waits, {name} arrives and finishes"),
+            |bench| {
+                bench.iter(|| {
+                    let ticket = lanes.arrive(now, black_box(rank), &mut out);
+                    lanes.finish(now, ticket, Outcome::Failed, &mut out);
+                    out.clear();
+                });
+            },
+        );
+    }
+    // A call that comes, makes one end, runs and goes; the next guess is chosen among a thousand.
+    let (mut lanes, mut out) = crowded();
+    group.bench_function(
+        "1,000 wait: one is pre-empted, one ends, the next starts",
+        |bench| {
+            let mut number = 0;
+            bench.iter(|| {
+                let needed = lanes.arrive(now, Rank::Authoritative, &mut out);
+                let victim = out.pop();
+                if let Some(spechop_sched::Decision::Preempt(victim)) = victim {
+                    lanes.leave(now, victim, &mut out);
+                }
+                lanes.finish(now, needed, Outcome::Failed, &mut out);
+                out.clear();
+                number += 1;
+                lanes.arrive(now, speculative(number), &mut out)
+            });
+        },
+    );
+    let (mut lanes, mut out) = crowded();
+    group.bench_function("1,000 wait: one arrives and leaves", |bench| {
+        let mut number = 0;
+        bench.iter(|| {
+            number += 1;
+            let ticket = lanes.arrive(now, speculative(number), &mut out);
+            lanes.leave(now, ticket, &mut out);
+        });
+    });
+    group.bench_function("1,000 wait: one is promoted", |bench| {
+        bench.iter_batched_ref(
+            || {
+                let (mut lanes, mut out) = crowded();
+                let ticket = lanes.arrive(now, speculative(1), &mut out);
+                (lanes, out, ticket)
+            },
+            |(lanes, out, ticket)| lanes.promote(now, *ticket, out),
+            BatchSize::LargeInput,
+        );
+    });
+    group.finish();
+}
+
+fn runs(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    let Ok(runtime) = runtime else { return };
+    let mut group = criterion.benchmark_group("run");
+    for (name, lane) in [
+        ("authoritative", Lane::Authoritative),
+        ("speculative", Lane::Speculative),
+    ] {
+        let backend = Backend::new("bench", limits(8, 8));
+        let call = Call::new(lane, 1);
+        group.bench_function(format!("uncontended, {name}"), |bench| {
+            bench.to_async(&runtime).iter(|| async {
+                let work = async { Ok::<_, PortError>(black_box(1)) };
+                backend.run(&call, 1.0, work).await
+            });
+        });
+    }
+    let backend = Backend::new("bench", limits(8, 4));
+    let calls: Vec<Call> = (0..64)
+        .map(|n| match n % 2 {
+            0 => Call::authoritative(),
+            _ => Call::new(Lane::Speculative, n % 5),
+        })
+        .collect();
+    group.bench_function("64 at once over 8 places, of three turns each", |bench| {
+        bench.to_async(&runtime).iter(|| {
+            join_all(calls.iter().map(|call| {
+                let work = async {
+                    tokio::task::yield_now().await;
+                    tokio::task::yield_now().await;
+                    Ok::<_, PortError>(1)
+                };
+                backend.run(call, 1.0, work)
+            }))
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, decisions, runs);
+criterion_main!(benches);

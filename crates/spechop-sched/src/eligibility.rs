@@ -1,0 +1,268 @@
+//! Which tools may be called ahead of need, how far, and at what price (PASTE, figure 6, graded).
+//! What is not named may not.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+
+/// How far a tool may be called ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// The whole call, where there is slack.
+    Full,
+    /// What makes a later call faster and nobody can see: a connection, a cache, a prompt's prefix.
+    /// None of our ports has such a thing yet, so it is [`Grade::Never`] for them.
+    Warmup,
+    /// Nothing before the answer needs it.
+    Never,
+}
+
+/// What a call does to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Idempotence {
+    /// It reads.
+    Safe,
+    /// It writes, and twice is the same as once.
+    Idempotent,
+    /// Every call counts.
+    Effectful,
+}
+
+/// What holds for one tool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rule {
+    /// How far it may be called ahead.
+    pub grade: Grade,
+    /// What a call does to the world.
+    pub idempotence: Idempotence,
+    /// What a call costs beside its time, relative to others of its backend.
+    pub cost: f32,
+}
+
+impl Rule {
+    /// What holds for a tool that nobody named.
+    pub const DENY: Self = Self {
+        grade: Grade::Never,
+        idempotence: Idempotence::Effectful,
+        cost: 1.0,
+    };
+}
+
+/// One thing that is wrong with a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The tool, or the file's own part that is none.
+    pub tool: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Everything that is wrong with a policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Mistakes(pub Vec<Mistake>);
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, Mistake { tool, what }) in self.0.iter().enumerate() {
+            let separator = if i == 0 { "" } else { "; " };
+            write!(f, "{separator}{tool}: {what}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The rules of all tools.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Eligibility {
+    tools: BTreeMap<String, Rule>,
+}
+
+/// What the operator wrote about one tool.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRule {
+    grade: Grade,
+    idempotence: Idempotence,
+    #[serde(default = "usual_cost")]
+    cost: f64,
+}
+
+fn usual_cost() -> f64 {
+    1.0
+}
+
+impl Eligibility {
+    /// The policy for our own tools. All of them only read; the web is dearer than the shelf, and
+    /// the speculator is there to be cheap.
+    pub fn shipped() -> Self {
+        let reads = |cost| Rule {
+            grade: Grade::Full,
+            idempotence: Idempotence::Safe,
+            cost,
+        };
+        let tools = [
+            ("planner", reads(1.0)),
+            ("reader", reads(1.0)),
+            ("retriever", reads(1.0)),
+            ("speculator", reads(0.2)),
+            ("web_search", reads(4.0)),
+            ("page", reads(2.0)),
+        ];
+        let named = tools.map(|(tool, rule)| (tool.to_owned(), rule));
+        Self {
+            tools: named.into(),
+        }
+    }
+
+    /// Reads `tool = { grade = "full", idempotence = "safe", cost = 1.0 }` lines; the cost may be
+    /// left out.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake at once.
+    pub fn parse(text: &str) -> Result<Self, Mistakes> {
+        match text.parse() {
+            Ok(table) => Self::from_table(&table),
+            Err(error) => Err(Mistakes(vec![Mistake {
+                tool: "the policy".to_owned(),
+                what: toml::de::Error::message(&error).to_owned(),
+            }])),
+        }
+    }
+
+    /// As [`Eligibility::parse`], from a table of tools.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake at once.
+    pub fn from_table(table: &toml::Table) -> Result<Self, Mistakes> {
+        let mut tools = BTreeMap::new();
+        let mut mistakes = Vec::new();
+        for (tool, raw) in table {
+            match rule(raw.clone()) {
+                Ok(rule) => {
+                    tools.insert(tool.clone(), rule);
+                }
+                Err(what) => mistakes.push(Mistake {
+                    tool: tool.clone(),
+                    what,
+                }),
+            }
+        }
+        if mistakes.is_empty() {
+            Ok(Self { tools })
+        } else {
+            Err(Mistakes(mistakes))
+        }
+    }
+
+    /// These rules, and those of `other` where both name a tool.
+    #[must_use]
+    pub fn overridden_by(mut self, other: Self) -> Self {
+        self.tools.extend(other.tools);
+        self
+    }
+
+    /// What holds for a tool; [`Rule::DENY`] where nobody named it.
+    pub fn of(&self, tool: &str) -> Rule {
+        self.tools.get(tool).copied().unwrap_or(Rule::DENY)
+    }
+
+    /// All tools that are named.
+    pub fn tools(&self) -> impl Iterator<Item = (&str, Rule)> {
+        self.tools.iter().map(|(tool, rule)| (tool.as_str(), *rule))
+    }
+}
+
+fn rule(raw: toml::Value) -> Result<Rule, String> {
+    let raw: RawRule = raw.try_into().map_err(|error| {
+        let error: toml::de::Error = error;
+        error.message().to_owned()
+    })?;
+    let cost = raw.cost as f32;
+    if !(cost.is_finite() && cost >= 0.0) {
+        return Err(format!("a cost is a number from zero up, not {}", raw.cost));
+    }
+    if raw.grade == Grade::Full && raw.idempotence == Idempotence::Effectful {
+        return Err("what has effects cannot be called ahead in full".to_owned());
+    }
+    Ok(Rule {
+        grade: raw.grade,
+        idempotence: raw.idempotence,
+        cost,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A policy and what is wrong with it, mistakes in order of tools.
+    fn check(text: &str, expected: &[&str]) {
+        let mistakes = match Eligibility::parse(text) {
+            Ok(_) => Vec::new(),
+            Err(Mistakes(mistakes)) => mistakes,
+        };
+        let told: Vec<_> = mistakes
+            .iter()
+            .map(|m| format!("{}: {}", m.tool, m.what))
+            .collect();
+        assert_eq!(told.len(), expected.len(), "{told:?}");
+        for (told, expected) in told.iter().zip(expected) {
+            assert!(told.contains(expected), "{told} should tell of {expected}");
+        }
+    }
+
+    #[test]
+    fn every_mistake_is_told_with_its_tool() {
+        check("", &[]);
+        check(r#"a = { grade = "full", idempotence = "safe" }"#, &[]);
+        check(
+            r#"
+            mail = { grade = "full", idempotence = "effectful" }
+            page = { grade = "half", idempotence = "safe" }
+            quiet = { grade = "never", idempotence = "effectful", cost = 0 }
+            read = { grade = "full" }
+            search = { grade = "full", idempotence = "safe", cost = -1.0 }
+            typo = { grade = "full", idempotence = "safe", costs = 1.0 }
+            web = { grade = "full", idempotence = "safe", cost = inf }
+            word = "full"
+            "#,
+            &[
+                "mail: what has effects",
+                "page: unknown variant `half`",
+                "read: missing field `idempotence`",
+                "search: a cost is a number from zero up",
+                "typo: unknown field `costs`",
+                "web: a cost is a number from zero up",
+                "word: invalid type",
+            ],
+        );
+        check("=", &["the policy: "]);
+    }
+
+    #[test]
+    fn what_is_not_named_is_denied() {
+        let shipped = Eligibility::shipped();
+        for tool in [
+            "planner",
+            "reader",
+            "retriever",
+            "web_search",
+            "page",
+            "speculator",
+        ] {
+            assert_eq!(shipped.of(tool).grade, Grade::Full, "{tool}");
+        }
+        assert_eq!(shipped.of("send_mail"), Rule::DENY);
+        let own = r#"page = { grade = "never", idempotence = "safe" }"#;
+        let own = Eligibility::parse(own).expect("a policy");
+        let rules = shipped.overridden_by(own);
+        assert_eq!(rules.of("page").grade, Grade::Never);
+        assert_eq!(rules.of("planner").grade, Grade::Full);
+        assert_eq!(rules.tools().count(), 6);
+    }
+}

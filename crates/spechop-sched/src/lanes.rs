@@ -1,0 +1,507 @@
+//! Who may call a backend now. Pure: no clock, no tasks, no randomness; callers say what happens
+//! and when, and carry the decisions out.
+//!
+//! ```text
+//!             ┌── promote ──▶ waiting, authoritative ──┐
+//! arrive ─▶ waiting, speculative ── Start ──▶ running ─┴─▶ finish
+//!                                               │ ▲
+//!                                        Preempt│ │promote (before it was dropped)
+//!                                               ▼ │
+//!                                             ending ──▶ leave
+//! ```
+//!
+//! A call that is told to end keeps its place until it has left: two calls never share one. Any
+//! call may leave at any time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::bucket::{Bucket, Rate};
+use crate::laws;
+use crate::pressure::Pressure;
+
+/// What a backend can take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Calls at once.
+    pub capacity: NonZeroUsize,
+    /// Calls in time.
+    pub rate: Option<Rate>,
+    /// Speculative calls at once; zero for none.
+    pub speculative_max: usize,
+}
+
+/// How urgent a call is when it arrives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rank {
+    /// The answer needs it: in order of arrival.
+    Authoritative,
+    /// The answer may need it: the highest utility first, then in order of arrival.
+    Speculative {
+        /// What is to be gained from it for its price. Negative and undefined ones count as zero.
+        utility: f32,
+    },
+}
+
+/// One call, from arrival to end. Never given out twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket {
+    arrival: u64,
+    slot: u32,
+}
+
+impl Ticket {
+    /// A small number that no other living call has.
+    pub fn slot(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// What a caller has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It is the call's turn; it runs from now on.
+    Start(Ticket),
+    /// The call has to make room: drop it, then let it [`Lanes::leave`]. Ask for its
+    /// [`Lanes::phase`] before: a promotion may have come between.
+    Preempt(Ticket),
+}
+
+/// The decisions of one step: hardly ever more than a call that starts and one that ends.
+pub type Decisions = SmallVec<[Decision; 4]>;
+
+/// How a call ended that ran to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// With an answer: its time says how fast the backend is.
+    Answered,
+    /// Without: its time says nothing.
+    Failed,
+}
+
+/// Where a call stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// For its turn.
+    Waiting,
+    /// It has its turn.
+    Running,
+    /// It is to be dropped, and still holds its place.
+    Ending,
+    /// It has ended or left.
+    Gone,
+}
+
+/// What has happened since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Calls that arrived.
+    pub arrived: u64,
+    /// Calls that got their turn.
+    pub started: u64,
+    /// Calls that ran to their end.
+    pub finished: u64,
+    /// Calls that were dropped to make room.
+    pub preempted: u64,
+    /// Calls that went away on their own, waiting or running.
+    pub left: u64,
+    /// Calls that became authoritative after they arrived.
+    pub promoted: u64,
+    /// How often the speculative lane was closed, or kept closed.
+    pub pushed_back: u64,
+}
+
+/// The lanes of one backend.
+#[derive(Debug)]
+pub struct Lanes {
+    pub(crate) limits: Limits,
+    pub(crate) bucket: Option<Bucket>,
+    pub(crate) pressure: Pressure,
+    slots: Vec<Slot>,
+    vacant: Vec<u32>,
+    /// Authoritative calls that wait, by arrival.
+    pub(crate) needed: BTreeMap<u64, u32>,
+    /// Speculative calls that wait, best first.
+    pub(crate) guessed: BTreeSet<Guess>,
+    /// Slots of the speculative calls that run, in no order: there are few.
+    pub(crate) speculating: Vec<u32>,
+    pub(crate) needed_running: usize,
+    pub(crate) ending: usize,
+    pub(crate) counts: Counts,
+}
+
+/// A speculative call in the order of its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Guess {
+    /// The utility, turned round: the smallest is the best.
+    worth: u32,
+    arrival: u64,
+    slot: u32,
+}
+
+#[derive(Debug)]
+struct Slot {
+    arrival: u64,
+    phase: Phase,
+    authoritative: bool,
+    /// See [`Guess::worth`].
+    worth: u32,
+    /// Place in `speculating`, while it is there.
+    at: u32,
+    started: Duration,
+}
+
+impl Lanes {
+    /// Nobody there, every place free.
+    pub fn new(limits: Limits) -> Self {
+        let places = limits.speculative_max.min(limits.capacity.get());
+        Self {
+            limits,
+            bucket: limits.rate.map(Bucket::new),
+            pressure: Pressure::new(places),
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            needed: BTreeMap::new(),
+            guessed: BTreeSet::new(),
+            speculating: Vec::new(),
+            needed_running: 0,
+            ending: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// A call comes. It has its turn where a decision says so, and waits where none does.
+    pub fn arrive(&mut self, now: Duration, rank: Rank, out: &mut Decisions) -> Ticket {
+        self.tick(now);
+        let arrival = self.counts.arrived;
+        self.counts.arrived += 1;
+        let (authoritative, worth) = match rank {
+            Rank::Authoritative => (true, 0),
+            Rank::Speculative { utility } => (false, worth(utility)),
+        };
+        let slot = self.seat(Slot {
+            arrival,
+            phase: Phase::Waiting,
+            authoritative,
+            worth,
+            at: 0,
+            started: now,
+        });
+        // Whoever comes when nobody waits and there is room never enters a queue. Where somebody
+        // waits, the time that has passed may have given them a turn, too.
+        let goes_on = self.needed.is_empty()
+            && self.guessed.is_empty()
+            && if authoritative {
+                self.is_free() && self.has_token()
+            } else {
+                self.has_slack()
+            };
+        if goes_on {
+            self.start(now, slot, out);
+        } else {
+            self.queue(slot);
+            self.settle(now, out);
+        }
+        self.check();
+        Ticket { arrival, slot }
+    }
+
+    /// A call has ended by itself; says how long it ran. One that was to be pre-empted meanwhile was
+    /// faster. One that has no turn cannot end.
+    pub fn finish(
+        &mut self,
+        now: Duration,
+        ticket: Ticket,
+        outcome: Outcome,
+        out: &mut Decisions,
+    ) -> Duration {
+        let has_turn = |slot: &&Slot| slot.phase != Phase::Waiting;
+        let Some(slot) = self.find(ticket).filter(has_turn) else {
+            return Duration::ZERO;
+        };
+        let took = now.saturating_sub(slot.started);
+        let tells = slot.authoritative && outcome == Outcome::Answered;
+        self.tick(now);
+        if tells && self.pressure.answered(now, took) {
+            self.counts.pushed_back += 1;
+        }
+        self.vacate(ticket.slot);
+        self.counts.finished += 1;
+        self.settle(now, out);
+        self.check();
+        took
+    }
+
+    /// A call goes away: its caller does not want it any more, or it was told to end. One that has
+    /// gone already is no mistake.
+    pub fn leave(&mut self, now: Duration, ticket: Ticket, out: &mut Decisions) {
+        let Some(slot) = self.find(ticket) else {
+            return;
+        };
+        if slot.phase == Phase::Ending {
+            self.counts.preempted += 1;
+        } else {
+            self.counts.left += 1;
+        }
+        self.tick(now);
+        self.vacate(ticket.slot);
+        self.settle(now, out);
+        self.check();
+    }
+
+    /// The answer needs the call now. It keeps its place, or gets the one in the authoritative
+    /// queue that it would have had from the beginning.
+    pub fn promote(&mut self, now: Duration, ticket: Ticket, out: &mut Decisions) {
+        let Some(slot) = self.find(ticket).filter(|slot| !slot.authoritative) else {
+            return;
+        };
+        let phase = slot.phase;
+        self.tick(now);
+        self.take_out(ticket.slot);
+        let slot = &mut self.slots[ticket.slot as usize];
+        slot.authoritative = true;
+        if phase == Phase::Waiting {
+            self.queue(ticket.slot);
+        } else {
+            // Where it was to make room, another one must.
+            slot.phase = Phase::Running;
+            self.needed_running += 1;
+        }
+        self.counts.promoted += 1;
+        self.settle(now, out);
+        self.check();
+    }
+
+    /// The backend asked for less: the speculative lane closes, and what runs there ends.
+    pub fn push_back(&mut self, now: Duration, out: &mut Decisions) {
+        self.tick(now);
+        self.pressure.push_back(now);
+        self.counts.pushed_back += 1;
+        self.settle(now, out);
+        self.check();
+    }
+
+    /// Time has passed.
+    pub fn wake(&mut self, now: Duration, out: &mut Decisions) {
+        self.tick(now);
+        self.settle(now, out);
+        self.check();
+    }
+
+    /// When to [`Lanes::wake`] them; `None` where no time that passes can give anyone a turn.
+    pub fn next_wake(&self) -> Option<Duration> {
+        let bucket = self.bucket.as_ref();
+        if !self.needed.is_empty() {
+            return bucket.and_then(Bucket::next_token);
+        }
+        if self.guessed.is_empty() {
+            return None;
+        }
+        let spare = bucket.and_then(Bucket::next_spare);
+        let opens = self.pressure.next_wake();
+        [spare, opens].into_iter().flatten().min()
+    }
+
+    /// Where a call stands.
+    pub fn phase(&self, ticket: Ticket) -> Phase {
+        self.find(ticket).map_or(Phase::Gone, |slot| slot.phase)
+    }
+
+    /// Who waits and would be next, if there were room.
+    pub fn next(&self) -> Option<Ticket> {
+        let needed = self.needed.first_key_value();
+        let needed = needed.map(|(&arrival, &slot)| Ticket { arrival, slot });
+        let guessed = self.guessed.first();
+        needed.or_else(|| guessed.map(|&Guess { arrival, slot, .. }| Ticket { arrival, slot }))
+    }
+
+    /// What has happened.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Calls that wait: authoritative, speculative.
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.needed.len(), self.guessed.len())
+    }
+
+    /// Calls that hold a place: authoritative, speculative (those that are ending among them).
+    pub fn running(&self) -> (usize, usize) {
+        (self.needed_running, self.speculating.len() + self.ending)
+    }
+
+    /// Places that are open to speculation.
+    pub fn speculative_places(&self) -> usize {
+        self.pressure.places()
+    }
+
+    pub(crate) fn is_free(&self) -> bool {
+        let (needed, guessed) = self.running();
+        needed + guessed < self.limits.capacity.get()
+    }
+
+    pub(crate) fn has_token(&self) -> bool {
+        self.bucket.as_ref().is_none_or(|b| b.tokens() > 0)
+    }
+
+    /// Whether a speculative call may start now.
+    pub(crate) fn has_slack(&self) -> bool {
+        self.needed.is_empty()
+            && self.is_free()
+            && self.speculating.len() + self.ending < self.pressure.places()
+            && self.bucket.as_ref().is_none_or(Bucket::has_spare)
+    }
+
+    /// How many speculative calls have to make room beside those that do already.
+    pub(crate) fn victims_wanted(&self) -> usize {
+        let tokens = self.bucket.as_ref().map_or(usize::MAX, Bucket::tokens);
+        let (needed, guessed) = self.running();
+        let free = self.limits.capacity.get() - (needed + guessed);
+        let lacking = self.needed.len().min(tokens);
+        let for_needed = lacking.saturating_sub(free + self.ending);
+        let over = self
+            .speculating
+            .len()
+            .saturating_sub(self.pressure.places());
+        for_needed.max(over).min(self.speculating.len())
+    }
+
+    /// Lets time pass before anything else happens.
+    fn tick(&mut self, now: Duration) {
+        if let Some(bucket) = &mut self.bucket {
+            bucket.refill(now);
+        }
+        self.pressure.wake(now);
+    }
+
+    /// Gives away what is free, and frees what is needed.
+    fn settle(&mut self, now: Duration, out: &mut Decisions) {
+        while self.is_free() && self.has_token() {
+            let Some((_, slot)) = self.needed.pop_first() else {
+                break;
+            };
+            self.start(now, slot, out);
+        }
+        for _ in 0..self.victims_wanted() {
+            self.preempt(out);
+        }
+        while self.has_slack() {
+            let Some(guess) = self.guessed.pop_first() else {
+                break;
+            };
+            self.start(now, guess.slot, out);
+        }
+    }
+
+    fn start(&mut self, now: Duration, at: u32, out: &mut Decisions) {
+        if let Some(bucket) = &mut self.bucket {
+            bucket.take();
+        }
+        let slot = &mut self.slots[at as usize];
+        slot.phase = Phase::Running;
+        slot.started = now;
+        if slot.authoritative {
+            self.needed_running += 1;
+        } else {
+            slot.at = self.speculating.len() as u32;
+            self.speculating.push(at);
+        }
+        self.counts.started += 1;
+        out.push(Decision::Start(Ticket {
+            arrival: slot.arrival,
+            slot: at,
+        }));
+    }
+
+    /// Tells the running guess of the least worth to end; among equals the youngest, which has the
+    /// least to lose.
+    fn preempt(&mut self, out: &mut Decisions) {
+        let order = |slot: &&u32| self.slots[**slot as usize].guess(**slot);
+        let Some(&at) = self.speculating.iter().max_by_key(order) else {
+            return;
+        };
+        self.take_out(at);
+        self.ending += 1;
+        let slot = &mut self.slots[at as usize];
+        slot.phase = Phase::Ending;
+        out.push(Decision::Preempt(Ticket {
+            arrival: slot.arrival,
+            slot: at,
+        }));
+    }
+
+    fn find(&self, ticket: Ticket) -> Option<&Slot> {
+        let slot = self.slots.get(ticket.slot())?;
+        (slot.arrival == ticket.arrival && slot.phase != Phase::Gone).then_some(slot)
+    }
+
+    fn seat(&mut self, slot: Slot) -> u32 {
+        if let Some(at) = self.vacant.pop() {
+            self.slots[at as usize] = slot;
+            return at;
+        }
+        self.slots.push(slot);
+        self.slots.len() as u32 - 1
+    }
+
+    fn vacate(&mut self, at: u32) {
+        self.take_out(at);
+        self.slots[at as usize].phase = Phase::Gone;
+        self.vacant.push(at);
+    }
+
+    fn queue(&mut self, at: u32) {
+        let slot = &self.slots[at as usize];
+        if slot.authoritative {
+            self.needed.insert(slot.arrival, at);
+        } else {
+            self.guessed.insert(slot.guess(at));
+        }
+    }
+
+    /// Out of whatever list the call is in.
+    fn take_out(&mut self, at: u32) {
+        let slot = &self.slots[at as usize];
+        match (slot.phase, slot.authoritative) {
+            (Phase::Waiting, true) => {
+                self.needed.remove(&slot.arrival);
+            }
+            (Phase::Waiting, false) => {
+                self.guessed.remove(&slot.guess(at));
+            }
+            (Phase::Running, true) => self.needed_running -= 1,
+            (Phase::Running, false) => {
+                let place = slot.at;
+                self.speculating.swap_remove(place as usize);
+                if let Some(&moved) = self.speculating.get(place as usize) {
+                    self.slots[moved as usize].at = place;
+                }
+            }
+            (Phase::Ending, _) => self.ending -= 1,
+            (Phase::Gone, _) => {}
+        }
+    }
+
+    fn check(&self) {
+        debug_assert_eq!(laws::broken(self), None);
+    }
+}
+
+impl Slot {
+    fn guess(&self, slot: u32) -> Guess {
+        Guess {
+            worth: self.worth,
+            arrival: self.arrival,
+            slot,
+        }
+    }
+}
+
+/// Numbers from zero up have the order of their bits; the complement turns it round.
+fn worth(utility: f32) -> u32 {
+    // `max` takes the number where the other one is none.
+    !(utility.max(0.0) + 0.0).to_bits()
+}

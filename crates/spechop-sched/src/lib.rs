@@ -1,0 +1,28 @@
+//! Every call's turn: who may call a backend now, who waits, and who makes room.
+//!
+//! * [`Lanes`] decides, and is pure: no clock, no tasks, no randomness. [`laws`] names what holds
+//!   after each of its steps.
+//! * [`Pressure`] takes the speculative lane from a backend that asks for less.
+//! * [`Backend`] carries the decisions out: a call takes its turn, runs, and is dropped where it
+//!   has to make room.
+//! * [`Flights`] lets identical calls of one tenant share a run.
+//! * [`Eligibility`] says which tools may be called ahead at all; unknown ones may not.
+//! * The decorators ([`ScheduledPlanner`] and its like) put all of it in front of a port.
+
+mod backend;
+mod bucket;
+mod eligibility;
+mod flight;
+mod lanes;
+pub mod laws;
+mod pressure;
+mod scheduled;
+mod turn;
+
+pub use backend::{Backend, Gauges};
+pub use bucket::{InvalidRate, Rate};
+pub use eligibility::{Eligibility, Grade, Idempotence, Mistake, Mistakes, Rule};
+pub use flight::Flights;
+pub use lanes::{Counts, Decision, Decisions, Lanes, Limits, Outcome, Phase, Rank, Ticket};
+pub use pressure::Pressure;
+pub use scheduled::{ScheduledPlanner, ScheduledReader, ScheduledRetriever, ScheduledSpeculator};

@@ -1,0 +1,145 @@
+//! The ports, with every call's turn in front: a port, a backend, a rule.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use spechop_ports::{
+    Call, GuessRequest, Guessed, Lane, PlanRequest, Planned, Planner, PortError, ReadRequest,
+    Reader, Reading, Retriever, Speculator,
+};
+use spechop_types::Passage;
+
+use crate::backend::Backend;
+use crate::eligibility::{Grade, Rule};
+use crate::flight::Flights;
+
+/// A port behind a backend's lanes, under a rule.
+struct Scheduled<P: ?Sized> {
+    inner: Arc<P>,
+    backend: Backend,
+    rule: Rule,
+}
+
+impl<P: ?Sized> Scheduled<P> {
+    fn new(inner: Arc<P>, backend: &Backend, rule: Rule) -> Self {
+        Self {
+            inner,
+            backend: backend.for_another_kind(),
+            rule,
+        }
+    }
+
+    /// A guess that may not be called ahead ends before it begins; when its branch is head, it is
+    /// called again.
+    fn admit(&self, call: &Call) -> Result<(), PortError> {
+        match self.rule.grade {
+            Grade::Full => Ok(()),
+            Grade::Warmup | Grade::Never if call.lane() == Lane::Authoritative => Ok(()),
+            Grade::Warmup | Grade::Never => Err(self.backend.preempted()),
+        }
+    }
+
+    async fn run<T>(
+        &self,
+        call: &Call,
+        work: impl Future<Output = Result<T, PortError>>,
+    ) -> Result<T, PortError> {
+        self.admit(call)?;
+        self.backend.run(call, self.rule.cost, work).await
+    }
+}
+
+/// A planner whose calls take their turns.
+pub struct ScheduledPlanner(Scheduled<dyn Planner>);
+
+impl ScheduledPlanner {
+    /// `inner` behind the backend's lanes.
+    pub fn new(inner: Arc<dyn Planner>, backend: &Backend, rule: Rule) -> Self {
+        Self(Scheduled::new(inner, backend, rule))
+    }
+}
+
+#[async_trait]
+impl Planner for ScheduledPlanner {
+    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        self.0.run(call, self.0.inner.plan(call, request)).await
+    }
+}
+
+/// A reader whose calls take their turns.
+pub struct ScheduledReader(Scheduled<dyn Reader>);
+
+impl ScheduledReader {
+    /// `inner` behind the backend's lanes.
+    pub fn new(inner: Arc<dyn Reader>, backend: &Backend, rule: Rule) -> Self {
+        Self(Scheduled::new(inner, backend, rule))
+    }
+}
+
+#[async_trait]
+impl Reader for ScheduledReader {
+    async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
+        self.0.run(call, self.0.inner.read(call, request)).await
+    }
+}
+
+/// A speculator whose calls take their turns.
+pub struct ScheduledSpeculator(Scheduled<dyn Speculator>);
+
+impl ScheduledSpeculator {
+    /// `inner` behind the backend's lanes.
+    pub fn new(inner: Arc<dyn Speculator>, backend: &Backend, rule: Rule) -> Self {
+        Self(Scheduled::new(inner, backend, rule))
+    }
+}
+
+#[async_trait]
+impl Speculator for ScheduledSpeculator {
+    async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
+        self.0.run(call, self.0.inner.guess(call, request)).await
+    }
+}
+
+/// A retriever whose calls take their turns; identical ones of a tenant share one.
+pub struct ScheduledRetriever {
+    scheduled: Arc<Scheduled<dyn Retriever>>,
+    flights: Flights<Query, Vec<Passage>>,
+}
+
+/// The query as it was written, and the limit.
+type Query = (Arc<str>, usize);
+
+impl ScheduledRetriever {
+    /// `inner` behind the backend's lanes.
+    pub fn new(inner: Arc<dyn Retriever>, backend: &Backend, rule: Rule) -> Self {
+        Self {
+            scheduled: Arc::new(Scheduled::new(inner, backend, rule)),
+            flights: Flights::new(backend.clone()),
+        }
+    }
+}
+
+#[async_trait]
+impl Retriever for ScheduledRetriever {
+    async fn retrieve(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<Passage>, PortError> {
+        // Before it joins: a guess must not have a part in what it may not ask for.
+        self.scheduled.admit(call)?;
+        let scheduled = Arc::clone(&self.scheduled);
+        let query: Arc<str> = query.into();
+        let asked = Arc::clone(&query);
+        let start = move |call: Call| {
+            async move {
+                let work = scheduled.inner.retrieve(&call, &asked, limit);
+                scheduled.run(&call, work).await
+            }
+            .boxed()
+        };
+        self.flights.join((query, limit), call, start).await
+    }
+}

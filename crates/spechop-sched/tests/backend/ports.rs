@@ -1,0 +1,73 @@
+//! The decorated ports keep the ports' own promises.
+
+use spechop_ports::{Planner, Reader, Retriever, Speculator, contract};
+use spechop_sched::{
+    Eligibility, Grade, Rule, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
+    ScheduledSpeculator,
+};
+use spechop_testkit::{Script, ScriptedPorts};
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn decorators_keep_the_contracts() {
+    let (backend, rules) = (backend(2, 1), Eligibility::shipped());
+    let script = ScriptedPorts::new(Script::steady(&[true, true], 10, 20, 5));
+    let inner = Arc::new(script.clone());
+    let planner = ScheduledPlanner::new(inner.clone(), &backend, rules.of("planner"));
+    let reader = ScheduledReader::new(inner.clone(), &backend, rules.of("reader"));
+    let retriever = ScheduledRetriever::new(inner.clone(), &backend, rules.of("retriever"));
+    let speculator = ScheduledSpeculator::new(inner, &backend, rules.of("speculator"));
+    contract::planner(&planner as &dyn Planner).await;
+    contract::reader(&reader as &dyn Reader).await;
+    contract::retriever(&retriever as &dyn Retriever).await;
+    contract::speculator(&speculator as &dyn Speculator).await;
+    assert!(is_idle(backend.gauges()));
+    assert!(backend.gauges().started > 8);
+    assert_eq!(script.live(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_called_ahead_is_not() {
+    let backend = backend(2, 2);
+    let script = ScriptedPorts::new(Script::instant(2));
+    for grade in [Grade::Warmup, Grade::Never] {
+        let rule = Rule {
+            grade,
+            ..Eligibility::shipped().of("retriever")
+        };
+        let retriever = ScheduledRetriever::new(Arc::new(script.clone()), &backend, rule);
+        let call = guess(0.9);
+        let started = script.started();
+        assert!(was_preempted(
+            &retriever.retrieve(&call, "q0 after nothing?", 3).await
+        ));
+        assert_eq!(script.started(), started);
+        call.promote();
+        assert!(
+            retriever
+                .retrieve(&call, "q0 after nothing?", 3)
+                .await
+                .is_ok()
+        );
+        assert_eq!(script.started(), started + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_query_is_asked_once_at_a_time() {
+    let (backend, rules) = (backend(2, 2), Eligibility::shipped());
+    let script = ScriptedPorts::new(Script::steady(&[true], 10, 20, 5));
+    let inner = Arc::new(script.clone());
+    let retriever = ScheduledRetriever::new(inner, &backend, rules.of("retriever"));
+    let (needed, guessed) = (Call::authoritative(), guess(0.5));
+    let query = "q0 after nothing?";
+    let (one, two, more) = futures::join!(
+        retriever.retrieve(&guessed, query, 3),
+        retriever.retrieve(&needed, query, 3),
+        retriever.retrieve(&needed, query, 2),
+    );
+    assert_eq!(one.expect("hits"), two.expect("hits"));
+    assert_eq!(more.expect("hits").len(), 2);
+    assert_eq!((script.started(), backend.gauges().joined), (2, 1));
+}

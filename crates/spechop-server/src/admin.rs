@@ -1,0 +1,190 @@
+//! What operators may ask: what was learnt, what another k would have come to, who is waiting.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use spechop_agent::{Policy, Width};
+use spechop_proto as wire;
+use spechop_sim::{Rules, WhatIf, what_if};
+use tonic::{Request, Response, Status};
+use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
+
+use crate::config::SpeculatorKind;
+use crate::reply;
+use crate::service::Shared;
+use crate::tuning::Known;
+
+/// What is tried where nothing is said.
+const KS: [u32; 6] = [1, 2, 3, 4, 6, 8];
+/// Most that may be tried at once, and the widest.
+const KS_MAX: usize = 16;
+const K_MAX: u32 = 1024;
+
+/// The service behind `spechop.v1.Admin`.
+pub(crate) struct Admin {
+    shared: Arc<Shared>,
+}
+
+impl Admin {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// The speculator of this name, the default one for no name.
+    fn speculator(&self, name: &str) -> Result<SpeculatorKind, Status> {
+        let offered = &self.shared.speculators;
+        let found = match name {
+            "" => offered.first(),
+            name => offered.iter().find(|kind| kind.as_str() == name),
+        };
+        found.copied().ok_or_else(|| {
+            let names: Vec<_> = offered.iter().map(|kind| kind.as_str()).collect();
+            let names = names.join(", ");
+            Status::not_found(format!(
+                "there is no such speculator; this server has {names}"
+            ))
+        })
+    }
+
+    fn policy(&self, salvage: Option<bool>) -> Policy {
+        let questions = &self.shared.config.questions;
+        let salvage = salvage.unwrap_or(questions.salvage);
+        Policy {
+            orphans_max: if salvage {
+                questions.salvage_max.get()
+            } else {
+                0
+            },
+            plan_ahead: salvage && questions.plan_ahead,
+            // What else a speculator would have guessed is not recorded.
+            guesses_max: NonZeroUsize::MIN,
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl wire::admin_server::Admin for Admin {
+    async fn get_tuning(
+        &self,
+        _request: Request<wire::GetTuningRequest>,
+    ) -> Result<Response<wire::GetTuningResponse>, Status> {
+        let tunings = self.shared.tunings.known().iter().map(tuning).collect();
+        Ok(Response::new(wire::GetTuningResponse { tunings }))
+    }
+
+    async fn what_if(
+        &self,
+        request: Request<wire::WhatIfRequest>,
+    ) -> Result<Response<wire::WhatIfResponse>, Status> {
+        let asked = request.into_inner();
+        let speculator = self.speculator(&asked.speculator)?;
+        let ks = ks(&asked.k)?;
+        let policy = self.policy(asked.salvage);
+        let orphan_ms = self.shared.config.questions.salvage_time.as_secs_f64() * 1000.0;
+        let history = self.shared.tunings.history(speculator);
+        // Thousands of simulated questions: not on a thread that others wait for.
+        let played = tokio::task::spawn_blocking(move || {
+            let recorded = history.recorded();
+            let rules = ks.iter().map(|k| Rules {
+                orphan_ms,
+                ..Rules::new(Width::bounded(*k), policy)
+            });
+            let outcomes = what_if(&recorded.traces, rules);
+            (history.len(), recorded.made_up, outcomes)
+        });
+        let (questions, filled_in, outcomes) = played
+            .await
+            .map_err(|_| Status::internal("the simulation ended without a result"))?;
+        Ok(Response::new(wire::WhatIfResponse {
+            questions: u32::try_from(questions).unwrap_or(u32::MAX),
+            filled_in,
+            outcomes: outcomes.iter().map(outcome).collect(),
+        }))
+    }
+
+    async fn get_backends(
+        &self,
+        _request: Request<wire::GetBackendsRequest>,
+    ) -> Result<Response<wire::GetBackendsResponse>, Status> {
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let of = |backend: &spechop_sched::Backend| {
+            let gauges = backend.gauges();
+            wire::Backend {
+                name: backend.name().to_owned(),
+                capacity: count(backend.capacity()),
+                speculative_places: count(gauges.speculative_places),
+                running_authoritative: count(gauges.running_authoritative),
+                running_speculative: count(gauges.running_speculative),
+                waiting_authoritative: count(gauges.waiting_authoritative),
+                waiting_speculative: count(gauges.waiting_speculative),
+                started: gauges.started,
+                preempted: gauges.preempted,
+                promoted: gauges.promoted,
+                pushed_back: gauges.pushed_back,
+                joined: gauges.joined,
+            }
+        };
+        let backends = self.shared.toolbox.backends.iter().map(of).collect();
+        Ok(Response::new(wire::GetBackendsResponse { backends }))
+    }
+}
+
+fn ks(asked: &[u32]) -> Result<Vec<NonZeroUsize>, Status> {
+    let asked = if asked.is_empty() { &KS } else { asked };
+    let sensible = asked.len() <= KS_MAX && asked.iter().all(|k| (1..=K_MAX).contains(k));
+    if !sensible {
+        let problem = format!("at most {KS_MAX} numbers from 1 to {K_MAX}");
+        let details =
+            ErrorDetails::with_bad_request(vec![FieldViolation::new("k", problem.clone())]);
+        let message = format!("k: {problem}");
+        return Err(Status::with_error_details(
+            tonic::Code::InvalidArgument,
+            message,
+            details,
+        ));
+    }
+    let ks = asked.iter().filter_map(|k| NonZeroUsize::new(*k as usize));
+    Ok(ks.collect())
+}
+
+fn tuning(known: &Known) -> wire::Tuning {
+    let choice = &known.choice;
+    let estimate = |estimate: Option<spechop_theory::Estimate>| {
+        estimate.map(|estimate| wire::Estimate {
+            value: estimate.value,
+            low: estimate.low,
+            high: estimate.high,
+        })
+    };
+    wire::Tuning {
+        speculator: known.speculator.as_str().to_owned(),
+        choice: Some(reply::tuned(choice.k, &choice.reason)),
+        p: estimate(choice.p),
+        alpha: estimate(choice.alpha),
+        beta: estimate(choice.beta),
+        nu: choice.setting.map_or(0.0, |setting| setting.nu()),
+        hops: known.hops,
+        promises: choice
+            .marginal
+            .iter()
+            .map(|point| wire::Promise {
+                k: u32::try_from(point.k.get()).unwrap_or(u32::MAX),
+                rel_lat: point.rel_lat,
+                extra_targets: point.extra_targets,
+            })
+            .collect(),
+    }
+}
+
+fn outcome(what_if: &WhatIf) -> wire::Outcome {
+    let k = what_if.width.get().map_or(usize::MAX, NonZeroUsize::get);
+    wire::Outcome {
+        k: u32::try_from(k).unwrap_or(u32::MAX),
+        mean_ms: what_if.latency_ms,
+        rel_lat: what_if.rel_lat,
+        segments: what_if.segments,
+        targets: what_if.targets,
+        speculations: what_if.speculations,
+        salvaged: what_if.salvaged,
+    }
+}

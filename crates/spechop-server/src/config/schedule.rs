@@ -1,0 +1,162 @@
+//! How calls get their turns, what they cost, and what tenants may spend.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
+
+use spechop_agent::Prices;
+use spechop_sched::{Eligibility, Limits, Rate};
+use spechop_theory::TunerOptions;
+use spechop_types::{Money, Price};
+
+use super::keys::Keys;
+use super::read::count;
+use super::{Allowance, Engine, Model, Scheduler};
+
+/// A call that computes on this machine keeps its worker busy; a second one waits ready behind it.
+const OWN_READER: usize = 2;
+/// The encoder takes many queries in one run, and the scan is short.
+const INDEX: usize = 16;
+/// A look-up that only waits needs nothing but memory.
+const SLOW_INDEX: usize = 256;
+/// The longest period of an allowance: a month.
+const PERIOD_S_MAX: u64 = 31 * 86_400;
+
+pub(super) fn scheduler(
+    keys: &mut Keys<'_>,
+    generator: &Model,
+    reader: Option<&Model>,
+    guesser: Option<&Model>,
+    look_ups_wait: bool,
+) -> Scheduler {
+    let index = if look_ups_wait { SLOW_INDEX } else { INDEX };
+    Scheduler {
+        generator: lanes(keys, "generator", at_once(generator)),
+        reader: lanes(keys, "reader", reader.map_or(OWN_READER, at_once)),
+        retriever: lanes(keys, "retriever", index),
+        speculator: lanes(keys, "speculator", guesser.map_or(OWN_READER, at_once)),
+        eligibility: eligibility(keys),
+        tuner: tuner(keys),
+        history: count(keys, "tuning.history", 100_000, 200),
+    }
+}
+
+/// What the model's engine takes at once.
+fn at_once(model: &Model) -> usize {
+    match &model.engine {
+        Engine::Local(options) => options.sequences as usize,
+        Engine::OpenAi(endpoint) => endpoint.requests_max.get(),
+    }
+}
+
+/// Lanes for a model without keys of its own.
+pub(crate) fn lanes_of(model: &Model) -> Limits {
+    let capacity = NonZeroUsize::new(at_once(model)).unwrap_or(NonZeroUsize::MIN);
+    Limits {
+        capacity,
+        rate: None,
+        speculative_max: capacity.get(),
+    }
+}
+
+fn lanes(keys: &mut Keys<'_>, name: &str, at_once: usize) -> Limits {
+    let key = |what: &str| format!("scheduler.{name}.{what}");
+    let capacity = count(keys, &key("capacity"), 65_536, at_once);
+    let per_second = keys.number(&key("per_second"), 0.001..=1_000_000.0);
+    let burst = keys.integer(&key("burst"), 1..=1_000_000);
+    if burst.is_some() && per_second.is_none() {
+        keys.mistake(&key("per_second"), "a burst needs a rate");
+    }
+    let speculative = keys.integer(&key("speculative_max"), 0..=65_536);
+    Limits {
+        capacity,
+        rate: per_second.and_then(|per_second| {
+            let burst = burst.and_then(|burst| u32::try_from(burst).ok());
+            let burst = burst.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+            Rate::per_second(per_second, burst).ok()
+        }),
+        speculative_max: speculative
+            .and_then(|most| usize::try_from(most).ok())
+            .unwrap_or(capacity.get()),
+    }
+}
+
+/// Which tools may be called ahead of need: the shipped policy, or a file in its place.
+fn eligibility(keys: &mut Keys<'_>) -> Eligibility {
+    let Some(path) = keys.path("scheduler.policy") else {
+        return Eligibility::shipped();
+    };
+    let read = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+    let parsed = read.and_then(|text| Eligibility::parse(&text).map_err(|e| e.to_string()));
+    parsed.unwrap_or_else(|problem| {
+        keys.mistake("scheduler.policy", format!("{}: {problem}", path.display()));
+        Eligibility::shipped()
+    })
+}
+
+fn tuner(keys: &mut Keys<'_>) -> TunerOptions {
+    let usual = TunerOptions::default();
+    TunerOptions {
+        k_max: count(keys, "tuning.k_max", 64, usual.k_max.get()),
+        epsilon: keys
+            .number("tuning.epsilon", 0.0001..=0.9999)
+            .unwrap_or(usual.epsilon),
+        min_gain: keys
+            .number("tuning.gain_min", 0.0..=1.0)
+            .unwrap_or(usual.min_gain),
+        worth: keys
+            .number("tuning.call_worth", 0.0..=1.0)
+            .unwrap_or(usual.worth),
+        half_life: keys
+            .number("tuning.half_life", 1.0..=1_000_000.0)
+            .unwrap_or(usual.half_life),
+        probe_every: keys
+            .integer("tuning.probe_every", 2..=1_000_000)
+            .and_then(|every| u32::try_from(every).ok())
+            .unwrap_or(usual.probe_every),
+        ..usual
+    }
+}
+
+pub(super) fn prices(keys: &mut Keys<'_>) -> Prices {
+    let mut of = |stage: &str| {
+        let mut amount = |what: &str| {
+            let key = format!("prices.{stage}.{what}_micros");
+            Money(keys.integer(&key, 0..=1_000_000_000_000).unwrap_or(0))
+        };
+        Price {
+            call: amount("call"),
+            prompt_million: amount("prompt_million"),
+            completion_million: amount("completion_million"),
+        }
+    };
+    Prices {
+        segment: of("segment"),
+        target: of("target"),
+        speculation: of("speculation"),
+    }
+}
+
+/// What each tenant may spend in a period; `None` where nothing is limited.
+pub(super) fn allowance(keys: &mut Keys<'_>) -> Option<Allowance> {
+    let period = keys.integer("tenant.period_s", 1..=PERIOD_S_MAX);
+    let mut limit = |name: &str| keys.integer(&format!("tenant.{name}"), 1..=u64::MAX);
+    let allowance = Allowance {
+        period: Duration::from_secs(period.unwrap_or(3600)),
+        target_calls: limit("target_calls"),
+        tokens: limit("tokens"),
+        money: limit("money_micros").map(Money),
+    };
+    let limits = [
+        allowance.target_calls,
+        allowance.tokens,
+        allowance.money.map(|money| money.0),
+    ];
+    limits.iter().any(Option::is_some).then_some(allowance)
+}
+
+/// A share from 0 to 1.
+pub(super) fn share(keys: &mut Keys<'_>, key: &str, default: f32) -> f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "a share needs no more")]
+    keys.number(key, 0.0..=1.0)
+        .map_or(default, |share| share as f32)
+}

@@ -1,0 +1,271 @@
+//! What operators watch, in the text format of OpenMetrics: `GET /metrics` on the server's own port.
+
+use std::fmt::{self, Write};
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder,
+};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use spechop_agent::{Calls, Report};
+use spechop_sched::Backend;
+
+use crate::config::SpeculatorKind;
+
+/// Seconds: from a hop on a fast index to the longest question.
+const BUCKETS: [f64; 12] = [
+    0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 300.0,
+];
+
+/// The metrics of a server.
+pub(crate) struct Metrics {
+    registry: Registry,
+    questions: Family<Outcome, Counter>,
+    seconds: Family<Who, Histogram, fn() -> Histogram>,
+    hops: Family<HopKind, Counter>,
+    calls: Family<Fate, Counter>,
+    tokens: Family<Fate, Counter>,
+    call_seconds: Family<Fate, Counter<f64, AtomicU64>>,
+    money: Family<Fate, Counter>,
+    salvaged: Counter,
+}
+
+/// How a question ended.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Outcome {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Who {
+    speculator: Name,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct HopKind {
+    kind: &'static str,
+}
+
+/// Whether the answer's trajectory holds the results of these calls.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Fate {
+    stage: &'static str,
+    fate: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+struct Name(SpeculatorKind);
+
+impl EncodeLabelValue for Name {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        encoder.write_str(self.0.as_str())
+    }
+}
+
+impl Metrics {
+    /// With the state of these backends, asked for whenever somebody looks.
+    pub(crate) fn new(backends: Vec<Backend>) -> Self {
+        let mut registry = Registry::with_prefix("spechop");
+        let questions = Family::default();
+        registry.register(
+            "questions",
+            "Questions by how they ended",
+            questions.clone(),
+        );
+        let seconds: Family<Who, Histogram, fn() -> Histogram> =
+            Family::new_with_constructor(|| Histogram::new(BUCKETS));
+        registry.register_with_unit(
+            "question",
+            "Time of answered questions",
+            Unit::Seconds,
+            seconds.clone(),
+        );
+        let hops = Family::default();
+        registry.register(
+            "hops",
+            "Committed hops by how they came about",
+            hops.clone(),
+        );
+        let calls = Family::default();
+        registry.register("calls", "Calls by stage, used or wasted", calls.clone());
+        let tokens = Family::default();
+        registry.register("tokens", "Tokens by stage, used or wasted", tokens.clone());
+        let call_seconds = Family::default();
+        registry.register_with_unit(
+            "call",
+            "Time of calls by stage, used or wasted",
+            Unit::Seconds,
+            call_seconds.clone(),
+        );
+        let money = Family::default();
+        registry.register(
+            "money_micros",
+            "Money by stage, used or wasted, in millionths of the currency of the prices",
+            money.clone(),
+        );
+        let salvaged = Counter::default();
+        registry.register(
+            "salvaged",
+            "Look-ups of rolled-back branches that were taken over",
+            salvaged.clone(),
+        );
+        registry.register_collector(Box::new(Backends(backends)));
+        Self {
+            registry,
+            questions,
+            seconds,
+            hops,
+            calls,
+            tokens,
+            call_seconds,
+            money,
+            salvaged,
+        }
+    }
+
+    /// A question was answered.
+    pub(crate) fn answered(&self, speculator: SpeculatorKind, report: &Report) {
+        self.ended("answered");
+        let who = Who {
+            speculator: Name(speculator),
+        };
+        let seconds = self.seconds.get_or_create(&who);
+        seconds.observe(report.elapsed.as_secs_f64());
+        drop(seconds);
+        for hop in &report.hops {
+            let kind = match hop.hop.kind {
+                spechop_types::CommitKind::Observed => "observed",
+                spechop_types::CommitKind::Accepted => "accepted",
+                spechop_types::CommitKind::Rejected => "rejected",
+            };
+            self.hops.get_or_create(&HopKind { kind }).inc();
+        }
+        let usage = &report.usage;
+        self.spent("segment", &usage.segments);
+        self.spent("target", &usage.targets);
+        self.spent("speculation", &usage.speculations);
+        self.salvaged.inc_by(u64::from(usage.salvaged));
+    }
+
+    /// A question ended so.
+    pub(crate) fn ended(&self, outcome: &'static str) {
+        self.questions.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    fn spent(&self, stage: &'static str, calls: &Calls) {
+        let (all, wasted) = (calls.cost, calls.cost_wasted);
+        let used = calls.started - calls.wasted;
+        let rows = [
+            ("wasted", calls.wasted, wasted),
+            ("used", used, {
+                let mut used = all;
+                used.tokens.prompt -= wasted.tokens.prompt;
+                used.tokens.completion -= wasted.tokens.completion;
+                used.time -= wasted.time;
+                used.money = used.money.minus(wasted.money);
+                used
+            }),
+        ];
+        for (fate, number, cost) in rows {
+            let fate = Fate { stage, fate };
+            self.calls.get_or_create(&fate).inc_by(u64::from(number));
+            self.tokens.get_or_create(&fate).inc_by(cost.tokens.total());
+            let seconds = self.call_seconds.get_or_create(&fate);
+            seconds.inc_by(cost.time.as_secs_f64());
+            drop(seconds);
+            self.money.get_or_create(&fate).inc_by(cost.money.0);
+        }
+    }
+
+    /// Everything, as text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// The scheduler's state, read when it is asked for.
+#[derive(Debug)]
+struct Backends(Vec<Backend>);
+
+impl Collector for Backends {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        type Read = fn(&spechop_sched::Gauges) -> u64;
+        let gauges: [(&str, &str, Read); 5] = [
+            (
+                "backend_running_authoritative",
+                "Needed calls that run",
+                |g| g.running_authoritative as u64,
+            ),
+            (
+                "backend_running_speculative",
+                "Calls that run and may be wasted",
+                |g| g.running_speculative as u64,
+            ),
+            (
+                "backend_waiting_authoritative",
+                "Needed calls that wait",
+                |g| g.waiting_authoritative as u64,
+            ),
+            (
+                "backend_waiting_speculative",
+                "Calls that wait and may be wasted",
+                |g| g.waiting_speculative as u64,
+            ),
+            (
+                "backend_speculative_places",
+                "Places open to speculation",
+                |g| g.speculative_places as u64,
+            ),
+        ];
+        for (name, help, read) in gauges {
+            let gauge = ConstGauge::<u64>::new(0);
+            let mut family = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
+            for backend in &self.0 {
+                let labels = [("backend", backend.name())];
+                let value = ConstGauge::new(read(&backend.gauges()));
+                value.encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let counters: [(&str, &str, Read); 5] = [
+            ("backend_started", "Calls started", |g| g.started),
+            (
+                "backend_preempted",
+                "Speculative calls that had to make room",
+                |g| g.preempted,
+            ),
+            (
+                "backend_promoted",
+                "Speculative calls that became needed",
+                |g| g.promoted,
+            ),
+            (
+                "backend_joined",
+                "Calls that took an equal one's result",
+                |g| g.joined,
+            ),
+            (
+                "backend_pushed_back",
+                "Times that the backend asked for less",
+                |g| g.pushed_back,
+            ),
+        ];
+        for (name, help, read) in counters {
+            let counter = ConstCounter::<u64>::new(0);
+            let mut family = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
+            for backend in &self.0 {
+                let labels = [("backend", backend.name())];
+                let value = ConstCounter::new(read(&backend.gauges()));
+                value.encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! k by choice, tenants, prices, and what operators see of it all: over the wire, as they would.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use spechop_proto::admin_client::AdminClient;
+use spechop_proto::{AskRequest, GetTuningRequest, WhatIfRequest, ask_event::Event};
+use spechop_testkit::Script;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tonic::{Code, Request};
+
+mod support;
+use support::{Server, question};
+
+fn auto() -> AskRequest {
+    AskRequest {
+        auto: true,
+        ..question()
+    }
+}
+
+/// Three hops, quick guesses, slow look-ups.
+fn script(right: &[bool]) -> Script {
+    Script::steady(right, 2, 40, 2)
+}
+
+#[tokio::test]
+async fn k_is_chosen_by_what_was_seen_and_the_stream_says_why() {
+    let server = Server::start(script(&[true, true, true])).await;
+    for _ in 0..6 {
+        let answer = server.ask(auto()).await.unwrap();
+        let applied = answer.applied.unwrap();
+        let tuned = applied.tuned.unwrap();
+        assert_eq!(applied.k, Some(tuned.k));
+        assert!(!tuned.reason.is_empty());
+    }
+    let mut stream = server
+        .client()
+        .await
+        .ask_stream(auto())
+        .await
+        .unwrap()
+        .into_inner();
+    let first = stream.message().await.unwrap().unwrap();
+    assert_eq!(first.sequence, 1);
+    let Some(Event::Tuned(tuned)) = first.event else {
+        panic!("not {first:?}");
+    };
+    assert!(tuned.k > 1, "every guess is right: {}", tuned.reason);
+    assert!(tuned.reason.contains("saves"), "{}", tuned.reason);
+    let second = stream.message().await.unwrap().unwrap();
+    assert_eq!(second.sequence, 2);
+    drop(stream);
+
+    let mut admin = AdminClient::new(server.channel().await);
+    let tunings = admin.get_tuning(GetTuningRequest {}).await.unwrap();
+    let [tuning] = tunings.into_inner().tunings.try_into().unwrap();
+    assert_eq!((tuning.speculator.as_str(), tuning.hops), ("llm", 18));
+    assert!(tuning.p.unwrap().value > 0.99);
+    assert!(tuning.promises[1].rel_lat < tuning.promises[0].rel_lat);
+}
+
+#[tokio::test]
+async fn speculation_that_never_pays_is_switched_off() {
+    let server = Server::configured(script(&[false, false]), "[question]\nk = \"auto\"").await;
+    let mut last = None;
+    for _ in 0..40 {
+        let applied = server.ask(question()).await.unwrap().applied.unwrap();
+        last = applied.tuned.filter(|tuned| tuned.k == 1).or(last);
+    }
+    let reason = last.unwrap().reason;
+    assert!(reason.contains("off"), "{reason}");
+    // Whoever names a k gets it.
+    let named = AskRequest {
+        k: Some(2),
+        ..question()
+    };
+    let applied = server.ask(named).await.unwrap().applied.unwrap();
+    assert_eq!((applied.k, applied.tuned), (Some(2), None));
+}
+
+#[tokio::test]
+async fn what_if_answers_for_other_ks_from_the_last_questions() {
+    let server = Server::start(script(&[true, true, true])).await;
+    for k in [1, 3, 3] {
+        let asked = AskRequest {
+            k: Some(k),
+            ..question()
+        };
+        server.ask(asked).await.unwrap();
+    }
+    let mut admin = AdminClient::new(server.channel().await);
+    let asked = WhatIfRequest {
+        k: vec![1, 4],
+        ..WhatIfRequest::default()
+    };
+    let found = admin.what_if(asked).await.unwrap().into_inner();
+    assert_eq!(found.questions, 3);
+    assert!((0.2..0.5).contains(&found.filled_in), "{}", found.filled_in);
+    let [one, four] = found.outcomes.try_into().unwrap();
+    assert!((one.rel_lat - 1.0).abs() < 1e-9);
+    assert!(one.mean_ms > 120.0 && (one.targets - 3.0).abs() < 1e-9);
+    assert!(four.rel_lat < 0.6, "{}", four.rel_lat);
+    for (k, wrong) in [
+        (vec![0], Code::InvalidArgument),
+        (vec![1; 17], Code::InvalidArgument),
+    ] {
+        let asked = WhatIfRequest {
+            k,
+            ..WhatIfRequest::default()
+        };
+        assert_eq!(admin.what_if(asked).await.unwrap_err().code(), wrong);
+    }
+    let nobody = WhatIfRequest {
+        speculator: "oracle".into(),
+        ..WhatIfRequest::default()
+    };
+    let refused = admin.what_if(nobody).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
+    assert!(refused.message().contains("llm"), "{}", refused.message());
+}
+
+#[tokio::test]
+async fn auto_excludes_a_k() {
+    let server = Server::start(script(&[true])).await;
+    let both = AskRequest {
+        k: Some(2),
+        ..auto()
+    };
+    let refused = server.ask(both).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("auto"), "{}", refused.message());
+}
+
+#[tokio::test]
+async fn a_tenant_spends_no_more_than_it_may() {
+    let server = Server::configured(script(&[true, true]), "[tenant]\ntarget_calls = 5").await;
+    let ask = |tenant: &'static str| {
+        let mut request = Request::new(AskRequest {
+            k: Some(1),
+            budget: Some(spechop_proto::Budget {
+                target_calls: Some(4),
+                ..spechop_proto::Budget::default()
+            }),
+            ..question()
+        });
+        request
+            .metadata_mut()
+            .insert("spechop-tenant", tenant.parse().unwrap());
+        let client = server.client();
+        async move { client.await.ask(request).await }
+    };
+    assert_eq!(ask("a").await.unwrap().into_inner().hops.len(), 2);
+    assert_eq!(ask("a").await.unwrap().into_inner().hops.len(), 2);
+    // One call is left: one hop, then the answer from that.
+    assert_eq!(ask("a").await.unwrap().into_inner().hops.len(), 1);
+    let refused = ask("a").await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(
+        refused.message().contains("tenant a"),
+        "{}",
+        refused.message()
+    );
+    assert_eq!(ask("b").await.unwrap().into_inner().hops.len(), 2);
+    assert_eq!(ask("a b").await.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn metrics_count_what_was_used_and_what_was_wasted() {
+    let toml = "[prices.target]\ncall_micros = 100";
+    let server = Server::configured(script(&[true, false, true]), toml).await;
+    let asked = AskRequest {
+        k: Some(3),
+        ..question()
+    };
+    let usage = server.ask(asked).await.unwrap().usage.unwrap();
+    let targets = usage.targets.unwrap();
+    assert_eq!(targets.money_micros, u64::from(targets.started) * 100);
+    assert!(targets.wasted_time_ms > 0.0 || targets.wasted == 0);
+
+    let page = get(&server, "/metrics").await;
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    let used = targets.started - targets.wasted;
+    for line in [
+        "spechop_questions_total{outcome=\"answered\"} 1".to_owned(),
+        format!("spechop_calls_total{{stage=\"target\",fate=\"used\"}} {used}"),
+        format!(
+            "spechop_money_micros_total{{stage=\"target\",fate=\"used\"}} {}",
+            used * 100
+        ),
+        "spechop_backend_running_authoritative{backend=\"generator\"} 0".to_owned(),
+        "# EOF".to_owned(),
+    ] {
+        assert!(page.contains(&line), "no {line} in\n{page}");
+    }
+
+    let backends = server.backends().await;
+    let retriever = backends.iter().find(|b| b.name == "retriever").unwrap();
+    assert_eq!(retriever.started, u64::from(targets.started));
+    assert_eq!(
+        (
+            retriever.running_authoritative,
+            retriever.running_speculative
+        ),
+        (0, 0)
+    );
+}
+
+/// As a scraper asks.
+async fn get(server: &Server, path: &str) -> String {
+    let mut stream = tokio::net::TcpStream::connect(server.address)
+        .await
+        .unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).await.unwrap();
+    page
+}

@@ -1,0 +1,248 @@
+//! The last questions as they went live, and what they would have taken under other rules.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use spechop_window::Width;
+
+use crate::{Hop, Rules, Simulator, Trace};
+
+/// A question that was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Past {
+    /// Its committed hops, in their order.
+    pub hops: Vec<PastHop>,
+    /// The last segment, which wrote the answer, in milliseconds.
+    pub final_ms: f64,
+}
+
+/// A committed hop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastHop {
+    /// Writing the sub-question, in milliseconds.
+    pub segment_ms: f64,
+    /// The look-up and its reading, from its launch, in milliseconds.
+    pub target_ms: f64,
+    /// What came of its guess.
+    pub guess: PastGuess,
+    /// The earlier hops, counted from 1, whose answers the sub-question is made of. `None` where
+    /// that is not known: nothing is salvaged then.
+    pub depends_on: Option<Arc<[u32]>>,
+}
+
+/// What came of a hop's guess.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PastGuess {
+    /// None was asked for: k = 1. Or it was known before it was compared, and never was.
+    Untried,
+    /// The observation was there first. How long the guess would have taken is not known.
+    Late,
+    /// The speculator had no idea, and took so long to say so.
+    NoIdea {
+        /// In milliseconds.
+        ms: f64,
+    },
+    /// There was one, and it was compared.
+    Compared {
+        /// In milliseconds.
+        ms: f64,
+        /// Whether it was right.
+        accepted: bool,
+    },
+}
+
+/// The last questions, in a ring.
+#[derive(Clone, Debug)]
+pub struct History {
+    questions: VecDeque<Past>,
+    most: usize,
+}
+
+/// A history that the simulator can play.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// The questions, oldest first.
+    pub traces: Vec<Trace>,
+    /// Share of their hops whose guess had to be made up from those of other hops: 1 where
+    /// nothing is known of guesses, and then no hop has one.
+    pub made_up: f64,
+}
+
+/// What questions would have taken on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WhatIf {
+    /// The window.
+    pub width: Width,
+    /// Latency as a share of that of the same questions at k = 1.
+    pub rel_lat: f64,
+    /// Latency of a question, in milliseconds.
+    pub latency_ms: f64,
+    /// Segments begun for a question, the final one included.
+    pub segments: f64,
+    /// Target calls begun for a question.
+    pub targets: f64,
+    /// Guesses begun for a question.
+    pub speculations: f64,
+    /// Look-ups of a question that were taken over from aborted branches.
+    pub salvaged: f64,
+}
+
+impl Default for History {
+    /// 200 questions.
+    fn default() -> Self {
+        Self::new(200)
+    }
+}
+
+impl History {
+    /// Keeps the last `most` questions (at least one).
+    pub fn new(most: usize) -> Self {
+        Self {
+            questions: VecDeque::new(),
+            most: most.max(1),
+        }
+    }
+
+    /// Takes in a question. One with a time that is not finite or negative, or that depends on
+    /// hops it does not have, is passed over: it would spoil every answer.
+    pub fn push(&mut self, question: Past) {
+        if !question.is_sensible() {
+            return;
+        }
+        if self.questions.len() == self.most {
+            self.questions.pop_front();
+        }
+        self.questions.push_back(question);
+    }
+
+    /// How many questions are kept by now.
+    pub fn len(&self) -> usize {
+        self.questions.len()
+    }
+
+    /// True before the first question.
+    pub fn is_empty(&self) -> bool {
+        self.questions.is_empty()
+    }
+
+    /// The questions as traces. A hop whose guess is not known gets the one of another hop: the known
+    /// ones take turns, oldest first, so that the share of right ones and their times stay what
+    /// they are, and the same history always gives the same traces.
+    pub fn recorded(&self) -> Recorded {
+        let hops = || self.questions.iter().flat_map(|past| &past.hops);
+        let known: Vec<PastGuess> = hops().filter_map(PastHop::known_guess).collect();
+        let mut turns = known.iter().copied().cycle();
+        let mut made_up = 0_usize;
+        let traces = self
+            .questions
+            .iter()
+            .enumerate()
+            .map(|(at, past)| Trace {
+                id: at.to_string(),
+                final_ms: past.final_ms,
+                hops: past
+                    .hops
+                    .iter()
+                    .map(|hop| {
+                        let guess = hop.known_guess().unwrap_or_else(|| {
+                            made_up += 1;
+                            turns.next().unwrap_or(PastGuess::Late)
+                        });
+                        hop.with(guess)
+                    })
+                    .collect(),
+            })
+            .collect();
+        let hops = hops().count();
+        Recorded {
+            traces,
+            made_up: if hops == 0 {
+                1.0
+            } else {
+                made_up as f64 / hops as f64
+            },
+        }
+    }
+}
+
+impl Past {
+    fn is_sensible(&self) -> bool {
+        let time = |ms: f64| ms.is_finite() && ms >= 0.0;
+        let guess = |guess: PastGuess| match guess {
+            PastGuess::NoIdea { ms } | PastGuess::Compared { ms, .. } => time(ms),
+            PastGuess::Untried | PastGuess::Late => true,
+        };
+        let earlier =
+            |at: usize, all: &[u32]| all.iter().all(|hop| (1..=at).contains(&(*hop as usize)));
+        let mut hops = self.hops.iter().enumerate();
+        time(self.final_ms)
+            && hops.all(|(at, hop)| {
+                time(hop.segment_ms)
+                    && time(hop.target_ms)
+                    && guess(hop.guess)
+                    && hop.depends_on.iter().all(|all| earlier(at, all))
+            })
+    }
+}
+
+impl PastHop {
+    fn known_guess(&self) -> Option<PastGuess> {
+        (self.guess != PastGuess::Untried).then_some(self.guess)
+    }
+
+    fn with(&self, guess: PastGuess) -> Hop {
+        let (speculation_ms, guessed, accepted) = match guess {
+            PastGuess::Compared { ms, accepted } => (ms, true, accepted),
+            PastGuess::NoIdea { ms } => (ms, false, false),
+            // Never there before the observation, whatever is simulated.
+            PastGuess::Late | PastGuess::Untried => (self.target_ms, false, false),
+        };
+        Hop {
+            segment_ms: self.segment_ms,
+            target_ms: self.target_ms,
+            speculation_ms,
+            accepted,
+            guessed,
+            right_guess: None,
+            depends_on: self.depends_on.clone(),
+        }
+    }
+}
+
+/// Plays the traces by each of the rules, through the window that runs live.
+pub fn what_if(traces: &[Trace], rules: impl IntoIterator<Item = Rules>) -> Vec<WhatIf> {
+    if traces.is_empty() {
+        return Vec::new();
+    }
+    let mut simulator = Simulator::new();
+    let mut play = |rules: Rules| {
+        let n = traces.len() as f64;
+        let mut mean = WhatIf {
+            width: rules.width,
+            rel_lat: 1.0,
+            latency_ms: 0.0,
+            segments: 0.0,
+            targets: 0.0,
+            speculations: 0.0,
+            salvaged: 0.0,
+        };
+        for trace in traces {
+            let outcome = simulator.run(trace, rules);
+            mean.latency_ms += outcome.latency_ms / n;
+            mean.segments += outcome.calls.segments as f64 / n;
+            mean.targets += outcome.calls.targets as f64 / n;
+            mean.speculations += outcome.calls.speculations as f64 / n;
+            mean.salvaged += outcome.salvaged as f64 / n;
+        }
+        mean
+    };
+    let standard = play(Rules::paper(Width::STANDARD)).latency_ms;
+    let means = rules.into_iter().map(|rules| {
+        let mut mean = play(rules);
+        if standard > 0.0 {
+            mean.rel_lat = mean.latency_ms / standard;
+        }
+        mean
+    });
+    means.collect()
+}

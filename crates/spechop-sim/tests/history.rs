@@ -1,0 +1,115 @@
+//! What the last questions would have taken.
+
+use std::num::NonZeroUsize;
+
+use spechop_sim::{History, Past, PastGuess, PastHop, Rules, what_if};
+use spechop_window::Width;
+
+fn width(k: usize) -> Width {
+    NonZeroUsize::new(k).map_or(Width::UNBOUNDED, Width::bounded)
+}
+
+/// Segment 100 ms, target 1,000 ms, final segment 100 ms.
+fn past(guesses: &[PastGuess]) -> Past {
+    let hop = |guess: &PastGuess| PastHop {
+        segment_ms: 100.0,
+        target_ms: 1_000.0,
+        guess: *guess,
+        depends_on: None,
+    };
+    Past {
+        hops: guesses.iter().map(hop).collect(),
+        final_ms: 100.0,
+    }
+}
+
+fn guess(accepted: bool) -> PastGuess {
+    PastGuess::Compared { ms: 50.0, accepted }
+}
+
+#[test]
+fn any_k_is_answered_for() {
+    let mut history = History::default();
+    assert!(what_if(&history.recorded().traces, [Rules::paper(width(2))]).is_empty());
+    history.push(past(&[guess(true); 3]));
+    let recorded = history.recorded();
+    assert_eq!(recorded.made_up, 0.0);
+    let answers = what_if(
+        &recorded.traces,
+        [1, 2, 4, 0].map(|k| Rules::paper(width(k))),
+    );
+    let latencies: Vec<f64> = answers.iter().map(|answer| answer.latency_ms).collect();
+    // The timelines of `simulate.rs`.
+    assert_eq!(latencies, [3_400.0, 2_200.0, 1_400.0, 1_400.0]);
+    assert_eq!(answers[0].rel_lat, 1.0);
+    assert_eq!(answers[2].rel_lat, 1_400.0 / 3_400.0);
+    assert_eq!(
+        (
+            answers[2].segments,
+            answers[2].targets,
+            answers[2].speculations
+        ),
+        (4.0, 3.0, 3.0)
+    );
+    assert_eq!(answers[3].width, Width::UNBOUNDED);
+}
+
+#[test]
+fn unknown_guesses_take_turns_among_the_known() {
+    let mut history = History::new(10);
+    history.push(past(&[PastGuess::Untried; 4]));
+    // Nothing is known of guesses: nothing is gained by them.
+    let recorded = history.recorded();
+    assert_eq!(recorded.made_up, 1.0);
+    assert_eq!(
+        what_if(&recorded.traces, [Rules::paper(width(4))])[0].rel_lat,
+        1.0
+    );
+    history.push(past(&[guess(true), guess(false), guess(true), guess(true)]));
+    let recorded = history.recorded();
+    assert_eq!(recorded.made_up, 0.5);
+    let right = |at: usize| -> Vec<bool> {
+        recorded.traces[at]
+            .hops
+            .iter()
+            .map(|hop| hop.accepted)
+            .collect()
+    };
+    assert_eq!(right(0), [true, false, true, true]);
+    assert_eq!(right(0), right(1));
+    assert_eq!(history.recorded(), recorded);
+}
+
+#[test]
+fn late_guesses_and_no_ideas_gain_nothing() {
+    for guess in [PastGuess::Late, PastGuess::NoIdea { ms: 50.0 }] {
+        let mut history = History::default();
+        history.push(past(&[guess; 3]));
+        let recorded = history.recorded();
+        assert_eq!(recorded.made_up, 0.0);
+        let answer = what_if(&recorded.traces, [Rules::paper(width(4))])[0];
+        assert_eq!((answer.rel_lat, answer.targets), (1.0, 3.0), "{guess:?}");
+    }
+}
+
+#[test]
+fn it_keeps_the_last_and_passes_over_nonsense() {
+    let mut history = History::new(2);
+    assert!(history.is_empty());
+    for hops in 1..=3 {
+        history.push(past(&vec![guess(true); hops]));
+    }
+    let mut nonsense = past(&[guess(true)]);
+    nonsense.final_ms = f64::NAN;
+    history.push(nonsense);
+    let mut nonsense = past(&[guess(true)]);
+    nonsense.hops[0].depends_on = Some([1].into());
+    history.push(nonsense);
+    let lengths: Vec<usize> = history
+        .recorded()
+        .traces
+        .iter()
+        .map(|trace| trace.hops.len())
+        .collect();
+    assert_eq!((history.len(), lengths), (2, vec![2, 3]));
+}

@@ -1,0 +1,110 @@
+//! Why a k was chosen, in words for operators.
+
+use std::fmt;
+
+/// Why a k was chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reason {
+    /// The widest window that is allowed is 1.
+    Off,
+    /// Too few guesses seen: the default k.
+    WarmUp {
+        /// Seen so far.
+        guesses: u32,
+        /// Needed for a choice.
+        needed: u32,
+    },
+    /// Speculation pays.
+    Pays {
+        /// Share of the latency that is saved, after the price of the calls.
+        gain: f64,
+        /// Why the window is not wider.
+        bound: Bound,
+    },
+    /// It seems not to pay, without certainty: the narrowest window that guesses.
+    InDoubt {
+        /// As in [`Reason::Pays`], expected.
+        gain: f64,
+        /// The same with p at its upper 95 % bound.
+        gain_high: f64,
+    },
+    /// It does not pay, almost certainly: off.
+    DoesNotPay {
+        /// What the best window would save with p at its upper 95 % bound.
+        gain_high: f64,
+        /// That bound.
+        p_high: f64,
+        /// Every so many-th question is a probe.
+        probe_every: u32,
+    },
+    /// Off, but for this question, to see whether it would pay by now.
+    Probe {
+        /// Every so many-th question is a probe.
+        every: u32,
+    },
+}
+
+/// Why a window is not wider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Wider ones would save too little more.
+    Gain,
+    /// The risk-adjusted bound: it hardly ever waits as it is.
+    Risk,
+    /// The widest that is allowed.
+    Max,
+    /// The questions have no more hops.
+    Hops,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |share: f64| 100.0 * share;
+        match self {
+            Self::Off => {
+                f.write_str("speculation is switched off: no window wider than 1 is allowed")
+            }
+            Self::WarmUp { guesses, needed } => {
+                write!(
+                    f,
+                    "the default, with {guesses} of {needed} guesses seen yet"
+                )
+            }
+            Self::Pays { gain, bound } => {
+                write!(f, "speculation saves {:.0} %; {bound}", percent(*gain))
+            }
+            Self::InDoubt { gain, gain_high } => write!(
+                f,
+                "speculation seems to save {:.1} %, at most {:.1} %: the narrowest window until that is certain",
+                percent(*gain),
+                percent(*gain_high)
+            ),
+            Self::DoesNotPay {
+                gain_high,
+                p_high,
+                probe_every,
+            } => write!(
+                f,
+                "speculation is off: with at most {:.1} % of guesses right it would save at most {:.1} %; \
+                 one question in {probe_every} probes",
+                percent(*p_high),
+                percent(*gain_high)
+            ),
+            Self::Probe { every } => write!(
+                f,
+                "speculation is off, and one question in {every}, this one, probes whether it would pay"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gain => "wider windows would save too little more",
+            Self::Risk => "a window of this width hardly ever waits",
+            Self::Max => "no wider window is allowed",
+            Self::Hops => "questions have no more hops to work ahead on",
+        })
+    }
+}

@@ -1,0 +1,305 @@
+//! Which k a question should get, from how the questions before it went.
+//!
+//! The paper's part is the risk-adjusted bound: no window wider than [`k_epsilon`], which stands in for its
+//! Corollary 5. What is ours: the expected saving of each k on questions as short as they are here
+//! ([`Point`]), the stop at the window beyond which too little is left to save, the switching off and the probes, and
+//! the forgetting when the speculator changes.
+//!
+//! Pure: no clock, no randomness. The same calls give the same choices.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+
+use crate::change::Verdicts;
+use crate::curve::{HOPS_MAX, Point, Times, curve};
+use crate::reason::{Bound, Reason};
+use crate::{Estimate, Estimator, Setting, Stages, k_epsilon};
+
+/// Hops whose times are remembered one by one.
+const TIMES_MAX: usize = 64;
+/// Questions whose lengths are remembered.
+const LENGTHS_MAX: usize = 64;
+/// Guesses after which the first choice is made.
+const WARM_UP: u32 = 8;
+/// Speculation is off only where not even the upper bound of p would save so many times what is
+/// worth it. To rule out once would take 300 comparisons without a hit, all of them paid for.
+const DOUBT: f64 = 3.0;
+/// The narrowest window that guesses.
+const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
+
+/// How a [`Tuner`] chooses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TunerOptions {
+    /// k until enough is known.
+    pub k_default: NonZeroUsize,
+    /// Widest window. 1 switches speculation off for good.
+    pub k_max: NonZeroUsize,
+    /// Accepted chance that a full window waits, strictly between 0 and 1; with any other there is no such bound.
+    pub epsilon: f64,
+    /// What is not worth a wider window: all of them together must save more than this share of
+    /// the latency. Speculation itself, too.
+    pub min_gain: f64,
+    /// What an additional target call of a question must save, as a share of its latency at
+    /// k = 1. 0: calls cost nothing.
+    pub worth: f64,
+    /// Hops after which what was seen counts half.
+    pub half_life: f64,
+    /// While speculation is off, every so many-th question has it on.
+    pub probe_every: u32,
+}
+
+/// What was chosen, and all that it was chosen by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// The window.
+    pub k: NonZeroUsize,
+    /// Why.
+    pub reason: Reason,
+    /// Share of guesses accepted, of those compared.
+    pub p: Option<Estimate>,
+    /// E\[speculation\] / E\[target\]. A guess that came after the observation counts as having taken as long.
+    pub alpha: Option<Estimate>,
+    /// E\[segment\] / E\[target\].
+    pub beta: Option<Estimate>,
+    /// The estimates as a setting; `None` while one is missing.
+    pub setting: Option<Setting>,
+    /// The risk-adjusted bound; `None` without a setting.
+    pub k_epsilon: Option<NonZeroUsize>,
+    /// Share of the latency at k = 1 that is expected to be saved at this k, after the price of its calls.
+    pub gain: f64,
+    /// What every k up to `k_max` is expected to give. Wider ones than the longest of the last
+    /// questions could use are left out.
+    pub marginal: Vec<Point>,
+}
+
+/// Chooses k for one combination of generator, speculator and target.
+#[derive(Clone, Debug)]
+pub struct Tuner {
+    options: TunerOptions,
+    estimator: Estimator,
+    verdicts: Verdicts,
+    /// Of the last hops that were guessed.
+    times: VecDeque<Times>,
+    /// Hops of the last questions.
+    lengths: VecDeque<usize>,
+    /// Guesses seen so far, as far as the warm-up counts.
+    guesses: u32,
+    /// Questions since the last one that guessed.
+    unprobed: u32,
+}
+
+impl Default for TunerOptions {
+    fn default() -> Self {
+        Self {
+            k_default: TWO.saturating_add(1),
+            k_max: TWO.saturating_add(6),
+            epsilon: 0.05,
+            min_gain: 0.01,
+            worth: 0.0,
+            half_life: 150.0,
+            probe_every: 10,
+        }
+    }
+}
+
+impl Tuner {
+    /// A tuner that knows nothing yet.
+    pub fn new(options: TunerOptions) -> Self {
+        Self {
+            options,
+            estimator: Estimator::new(options.half_life),
+            verdicts: Verdicts::default(),
+            times: VecDeque::with_capacity(TIMES_MAX),
+            lengths: VecDeque::with_capacity(LENGTHS_MAX),
+            guesses: 0,
+            unprobed: 0,
+        }
+    }
+
+    /// Takes in a question that has ended: its k, whoever chose it, and its committed hops.
+    ///
+    /// Where k ≥ 2, a hop without a guess's time is taken for one whose guess was not there in time.
+    /// `accepted` is for hops that were compared; a speculator that had no idea is as good as
+    /// wrong, and best recorded so.
+    pub fn record(&mut self, k: NonZeroUsize, hops: &[Stages]) {
+        if hops.is_empty() {
+            return;
+        }
+        push(&mut self.lengths, hops.len().min(HOPS_MAX), LENGTHS_MAX);
+        for hop in hops {
+            let in_time = |time: &f64| time.is_finite() && *time >= 0.0;
+            let mut stages = *hop;
+            if k >= TWO && hop.accepted.is_none() && hop.speculation.is_none() {
+                stages.speculation = hop.target;
+            }
+            self.estimator.record(stages);
+            let (Some(segment), Some(target), Some(speculation)) = (
+                stages.segment.filter(in_time),
+                stages.target.filter(in_time),
+                stages.speculation.filter(in_time),
+            ) else {
+                continue;
+            };
+            self.guesses = self.guesses.saturating_add(1);
+            let times = Times {
+                segment,
+                target,
+                speculation,
+            };
+            push(&mut self.times, times, TIMES_MAX);
+        }
+        hops.iter()
+            .filter_map(|hop| hop.accepted)
+            .for_each(|accepted| self.verdicts.push(accepted));
+        if self.verdicts.forget_what_changed() {
+            self.estimator.forget_accepted();
+            for accepted in self.verdicts.iter() {
+                self.estimator.record(Stages {
+                    accepted: Some(accepted),
+                    ..Stages::default()
+                });
+            }
+        }
+    }
+
+    /// Chooses for the next question. While speculation is off, counts the questions between probes.
+    pub fn choose(&mut self) -> Choice {
+        let mut choice = self.look();
+        if !matches!(choice.reason, Reason::DoesNotPay { .. }) {
+            self.unprobed = 0;
+            return choice;
+        }
+        self.unprobed += 1;
+        if self.unprobed >= self.options.probe_every.max(1) && self.options.k_max >= TWO {
+            self.unprobed = 0;
+            choice.k = TWO;
+            choice.gain = self.gain(&choice.marginal, TWO);
+            choice.reason = Reason::Probe {
+                every: self.options.probe_every.max(1),
+            };
+        }
+        choice
+    }
+
+    /// Share of guesses accepted, of those compared; `None` before the first.
+    pub fn p(&self) -> Option<Estimate> {
+        self.estimator.p()
+    }
+
+    /// What would be chosen, probes aside. Counts nothing, for those who only want to know.
+    pub fn look(&self) -> Choice {
+        let p = self.estimator.p();
+        let setting = self.estimator.setting();
+        let mut choice = Choice {
+            k: self.options.k_default.min(self.options.k_max),
+            reason: Reason::WarmUp {
+                guesses: self.guesses,
+                needed: WARM_UP,
+            },
+            p,
+            alpha: self.estimator.alpha(),
+            beta: self.estimator.beta(),
+            setting,
+            k_epsilon: None,
+            gain: 0.0,
+            marginal: Vec::new(),
+        };
+        if self.options.k_max < TWO {
+            choice.reason = Reason::Off;
+        }
+        if self.guesses < WARM_UP {
+            return choice;
+        }
+        // All guesses too late to be compared: nothing is known of p, and nothing depends on it.
+        let p = p.unwrap_or(Estimate {
+            value: 0.5,
+            low: 0.0,
+            high: 1.0,
+        });
+        choice.marginal = self.curve(p.value);
+        // No finite window is wide enough where a branch costs no time.
+        choice.k_epsilon = setting
+            .map(|setting| k_epsilon(setting, self.options.epsilon).unwrap_or(NonZeroUsize::MAX));
+        if choice.reason != Reason::Off {
+            self.decide(&mut choice, p);
+        }
+        choice
+    }
+
+    fn decide(&self, choice: &mut Choice, p: Estimate) {
+        let min_gain = self.options.min_gain;
+        let risk = choice.k_epsilon.unwrap_or(NonZeroUsize::MAX).max(TWO);
+        let points: &[Point] = &choice.marginal;
+        let points = &points[..points.len().min(risk.get())];
+        let best = points.iter().map(|at| self.cost(at)).fold(1.0, f64::min);
+        let enough = |at: &&Point| self.cost(at) - best <= min_gain * best;
+        let chosen = points
+            .iter()
+            .find(enough)
+            .map_or(NonZeroUsize::MIN, |at| at.k);
+        if chosen >= TWO {
+            choice.k = chosen;
+            choice.gain = self.gain(points, chosen);
+            let bound = if chosen.get() < points.len() {
+                Bound::Gain
+            } else if chosen == self.options.k_max {
+                Bound::Max
+            } else if chosen == risk {
+                Bound::Risk
+            } else {
+                Bound::Hops
+            };
+            choice.reason = Reason::Pays {
+                gain: choice.gain,
+                bound,
+            };
+            return;
+        }
+        let hopeful = self.curve(p.high);
+        let hoped = hopeful.iter().map(|at| 1.0 - self.cost(at));
+        let gain_high = hoped.fold(0.0, f64::max);
+        if gain_high < DOUBT * min_gain {
+            choice.k = NonZeroUsize::MIN;
+            choice.gain = 0.0;
+            choice.reason = Reason::DoesNotPay {
+                gain_high,
+                p_high: p.high,
+                probe_every: self.options.probe_every.max(1),
+            };
+        } else {
+            choice.k = TWO;
+            choice.gain = self.gain(&choice.marginal, TWO);
+            choice.reason = Reason::InDoubt {
+                gain: choice.gain,
+                gain_high,
+            };
+        }
+    }
+
+    fn curve(&self, p: f64) -> Vec<Point> {
+        let times: Vec<Times> = self.times.iter().copied().collect();
+        let mut lengths = [0; HOPS_MAX + 1];
+        for length in &self.lengths {
+            lengths[*length] += 1;
+        }
+        curve(&times, &lengths, p, self.options.k_max)
+    }
+
+    /// Latency and the price of the calls, as a share of the latency at k = 1.
+    fn cost(&self, at: &Point) -> f64 {
+        at.rel_lat + self.options.worth * at.extra_targets
+    }
+
+    fn gain(&self, points: &[Point], k: NonZeroUsize) -> f64 {
+        let at = points.iter().find(|at| at.k == k);
+        at.map_or(0.0, |at| 1.0 - self.cost(at))
+    }
+}
+
+/// Adds to a ring.
+fn push<T>(ring: &mut VecDeque<T>, item: T, max: usize) {
+    if ring.len() == max {
+        ring.pop_front();
+    }
+    ring.push_back(item);
+}

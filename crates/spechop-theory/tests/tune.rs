@@ -1,0 +1,197 @@
+//! What a tuner chooses, and how it says why.
+
+#![expect(clippy::unwrap_used, reason = "a test's own helpers")]
+
+use std::num::NonZeroUsize;
+
+use spechop_theory::{Bound, Choice, Reason, Stages, Tuner, TunerOptions};
+
+fn k(k: usize) -> NonZeroUsize {
+    NonZeroUsize::new(k).unwrap()
+}
+
+/// Segments of 100 ms, look-ups of 1,000 ms; guesses of `speculation` ms, right as `right` says.
+fn question(speculation: Option<f64>, right: &[bool]) -> Vec<Stages> {
+    let hop = |accepted: &bool| Stages {
+        segment: Some(100.0),
+        target: Some(1_000.0),
+        speculation,
+        accepted: speculation.map(|_| *accepted),
+    };
+    right.iter().map(hop).collect()
+}
+
+/// `count` questions of four hops, `right` of them guessed.
+fn fed(options: TunerOptions, count: usize, right: usize) -> Tuner {
+    let mut tuner = Tuner::new(options);
+    let hits: Vec<bool> = (0..4).map(|hop| hop < right).collect();
+    for _ in 0..count {
+        tuner.record(k(3), &question(Some(50.0), &hits));
+    }
+    tuner
+}
+
+#[track_caller]
+fn check(choice: &Choice, k: usize, words: &str) {
+    assert_eq!(choice.k.get(), k, "{choice:?}");
+    assert_eq!(choice.reason.to_string(), words);
+}
+
+#[test]
+fn says_what_it_does_and_why() {
+    let options = TunerOptions::default();
+    check(
+        &fed(options, 0, 0).choose(),
+        3,
+        "the default, with 0 of 8 guesses seen yet",
+    );
+    check(
+        &fed(options, 1, 4).choose(),
+        3,
+        "the default, with 4 of 8 guesses seen yet",
+    );
+    // A fifth branch would only write the answer ahead of a look-up that outlasts it anyway.
+    check(
+        &fed(options, 50, 4).choose(),
+        4,
+        "speculation saves 66 %; wider windows would save too little more",
+    );
+    let narrow = TunerOptions {
+        k_max: k(2),
+        ..options
+    };
+    check(
+        &fed(narrow, 50, 4).choose(),
+        2,
+        "speculation saves 48 %; no wider window is allowed",
+    );
+    check(
+        &fed(options, 50, 1).choose(),
+        3,
+        "speculation saves 16 %; wider windows would save too little more",
+    );
+    let mut off = fed(options, 50, 0);
+    for _ in 1..10 {
+        check(
+            &off.choose(),
+            1,
+            "speculation is off: with at most 2.0 % of guesses right it would save at most 1.3 %; \
+             one question in 10 probes",
+        );
+    }
+    check(
+        &off.choose(),
+        2,
+        "speculation is off, and one question in 10, this one, probes whether it would pay",
+    );
+    check(
+        &fed(options, 4, 0).choose(),
+        2,
+        "speculation seems to save 0.0 %, at most 12.7 %: the narrowest window until that is certain",
+    );
+    let never = TunerOptions {
+        k_max: k(1),
+        ..options
+    };
+    check(
+        &fed(never, 50, 4).choose(),
+        1,
+        "speculation is switched off: no window wider than 1 is allowed",
+    );
+}
+
+#[test]
+fn the_risk_bounds_the_window() {
+    // Guesses of half a look-up: two branches never wait for long.
+    let mut tuner = Tuner::new(TunerOptions {
+        min_gain: 0.0,
+        ..TunerOptions::default()
+    });
+    for _ in 0..50 {
+        tuner.record(k(3), &question(Some(500.0), &[true; 6]));
+    }
+    let choice = tuner.choose();
+    assert_eq!(choice.k_epsilon, Some(k(2)));
+    assert_eq!(choice.k, k(2));
+    assert!(
+        matches!(
+            choice.reason,
+            Reason::Pays {
+                bound: Bound::Risk,
+                ..
+            }
+        ),
+        "{choice:?}"
+    );
+}
+
+#[test]
+fn late_guesses_are_of_no_use() {
+    let mut tuner = Tuner::new(TunerOptions::default());
+    for _ in 0..10 {
+        tuner.record(k(3), &question(None, &[true; 4]));
+    }
+    let choice = tuner.choose();
+    assert!(
+        matches!(choice.reason, Reason::DoesNotPay { .. }),
+        "{choice:?}"
+    );
+    assert_eq!((choice.p, choice.setting), (None, None));
+    assert_eq!(choice.alpha.unwrap().value, 1.0);
+}
+
+/// At k = 1 nothing is guessed, and nothing is learnt of guesses.
+#[test]
+fn the_standard_agent_teaches_nothing_of_guesses() {
+    let mut tuner = Tuner::new(TunerOptions::default());
+    for _ in 0..50 {
+        tuner.record(k(1), &question(None, &[false; 4]));
+    }
+    let choice = tuner.choose();
+    assert!(matches!(choice.reason, Reason::WarmUp { guesses: 0, .. }));
+    assert_eq!(choice.alpha, None);
+    assert!((choice.beta.unwrap().value - 0.1).abs() < 1e-9);
+}
+
+#[test]
+fn looking_is_not_choosing() {
+    let mut tuner = fed(TunerOptions::default(), 50, 0);
+    for _ in 0..100 {
+        assert!(matches!(tuner.look().reason, Reason::DoesNotPay { .. }));
+    }
+    let probes = (0..100).filter(|_| matches!(tuner.choose().reason, Reason::Probe { .. }));
+    assert_eq!(probes.count(), 10);
+}
+
+/// Four hops, all guessed rightly, and the answer.
+#[test]
+fn steady_stages_can_be_worked_by_hand() {
+    let points = fed(TunerOptions::default(), 10, 4).look().marginal;
+    // k = 2: the third sub-question waits for the first to commit at 1,100; its guess and the fourth follow
+    // at 1,250, and the fourth's look-up ends at 2,350. k = 3: only the fourth waits, from 450 to 1,100.
+    // k = 4: nothing does; the fourth is asked at 550.
+    let latencies = [4_500.0, 2_350.0, 2_200.0, 1_550.0, 1_550.0];
+    assert_eq!(points.len(), latencies.len());
+    for (point, latency) in points.iter().zip(latencies) {
+        assert!(
+            (point.rel_lat - latency / 4_500.0).abs() < 1e-9,
+            "{point:?}"
+        );
+        assert_eq!(point.extra_targets, 0.0);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_passed_over() {
+    let mut tuner = fed(TunerOptions::default(), 50, 4);
+    let before = tuner.look();
+    tuner.record(k(3), &[]);
+    let nonsense = Stages {
+        segment: Some(f64::NAN),
+        target: Some(-1.0),
+        speculation: Some(f64::INFINITY),
+        accepted: None,
+    };
+    tuner.record(k(3), &[nonsense; 4]);
+    assert_eq!(tuner.look().marginal, before.marginal);
+}
