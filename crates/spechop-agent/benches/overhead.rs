@@ -13,6 +13,10 @@ use spechop_agent::{Agent, Ports, Report, Settings, Width};
 use spechop_ports::{
     Call, GuessRequest, KnownHop, PlanRequest, Planner, ReadRequest, Reader, Retriever, Speculator,
 };
+use spechop_sched::{
+    Backend, Eligibility, Limits, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
+    ScheduledSpeculator,
+};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{CommitKind, Question, Step};
 use spechop_verifier::Mode;
@@ -33,13 +37,14 @@ fn overhead(criterion: &mut Criterion) {
     };
     let mut group = criterion.benchmark_group("overhead per hop");
     group.throughput(Throughput::Elements(u64::from(HOPS)));
-    for (what, turns) in [
-        ("look-ups at once", 0),
-        ("guesses accepted", 1),
-        ("guesses accepted", 8),
+    for (what, turns, scheduled) in [
+        ("look-ups at once", 0, false),
+        ("guesses accepted", 1, false),
+        ("guesses accepted", 8, false),
+        ("guesses accepted, scheduled", 1, true),
     ] {
         for k in [1, 4] {
-            let engine = Engine::new(&question, k, turns);
+            let engine = Engine::new(&question, k, turns, scheduled);
             let accepted = engine.accepted(&runtime);
             let expected = if k > 1 && turns > 0 { HOPS } else { 0 };
             assert_eq!(accepted, expected, "{what}, turns={turns}, k={k}");
@@ -102,6 +107,34 @@ async fn play(tools: &ScriptedPorts, question: &Question, guesses: bool) -> Opti
     }
 }
 
+/// As the service wires them: every call takes its turn at a backend that has room.
+fn taking_turns(port: Arc<ScriptedPorts>) -> Ports {
+    let policy = Eligibility::shipped();
+    let backend = |name: &str| {
+        let capacity = NonZeroUsize::MIN.saturating_add(15);
+        let limits = Limits {
+            capacity,
+            rate: None,
+            speculative_max: capacity.get(),
+        };
+        (Backend::new(name, limits), policy.of(name))
+    };
+    let (planner, plans) = backend("planner");
+    let (reader, reads) = backend("reader");
+    let (retriever, retrieves) = backend("retriever");
+    let (speculator, speculates) = backend("speculator");
+    Ports {
+        planner: Arc::new(ScheduledPlanner::new(port.clone(), &planner, plans)),
+        reader: Arc::new(ScheduledReader::new(port.clone(), &reader, reads)),
+        retriever: Arc::new(ScheduledRetriever::new(port.clone(), &retriever, retrieves)),
+        speculator: Some(Arc::new(ScheduledSpeculator::new(
+            port,
+            &speculator,
+            speculates,
+        ))),
+    }
+}
+
 struct Engine {
     agent: Agent,
     question: Question,
@@ -109,18 +142,19 @@ struct Engine {
 }
 
 impl Engine {
-    fn new(question: &Question, k: usize, target_turns: u32) -> Self {
+    fn new(question: &Question, k: usize, target_turns: u32, scheduled: bool) -> Self {
         let port = Arc::new(ScriptedPorts::new(Script {
             target_turns,
             ..Script::instant(HOPS as usize)
         }));
+        let bare = Ports {
+            planner: port.clone(),
+            reader: port.clone(),
+            retriever: port.clone(),
+            speculator: Some(port.clone()),
+        };
         Self {
-            agent: Agent::new(Ports {
-                planner: port.clone(),
-                reader: port.clone(),
-                retriever: port.clone(),
-                speculator: Some(port),
-            }),
+            agent: Agent::new(if scheduled { taking_turns(port) } else { bare }),
             question: question.clone(),
             settings: Settings {
                 width: k.try_into().map_or(Width::UNBOUNDED, Width::bounded),

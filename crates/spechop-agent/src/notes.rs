@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use spechop_ports::Guess;
 use spechop_types::Observation;
 use spechop_verifier::Verdict;
 use tokio::time::Instant;
@@ -26,6 +27,8 @@ pub(crate) struct LookupNotes {
     pub(crate) read: Duration,
     pub(crate) speculation: Option<Duration>,
     pub(crate) salvaged: bool,
+    /// What was guessed, and how surely.
+    pub(crate) guesses: Vec<Guess>,
     /// What it found while nobody needed it.
     pub(crate) unseen: Option<Arc<Observation>>,
     pub(crate) paid: Paid,
@@ -39,6 +42,7 @@ impl LookupNotes {
             read: Duration::ZERO,
             speculation: None,
             salvaged: false,
+            guesses: Vec::new(),
             unseen: None,
             paid: Paid::default(),
         }

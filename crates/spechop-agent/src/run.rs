@@ -18,6 +18,8 @@ use crate::{
     AgentError, HopReport, Ports, Report, Settings, StageTimes, Stopped, TraceEvent, TraceKind,
 };
 
+mod chance;
+
 /// A question under way. Dropping it drops every stage.
 pub(crate) struct Run<'a> {
     ports: &'a Ports,
@@ -153,7 +155,14 @@ impl<'a> Run<'a> {
                     let guesses = guesses.clone();
                     self.tell(branch, TraceKind::Guessed { guesses, took });
                 }
-                Some(Event::Guessed { lookup, guesses })
+                let texts = guesses.iter().map(|guess| guess.text.clone()).collect();
+                if let Some(notes) = self.lookups.get_mut(lookup) {
+                    notes.guesses = guesses;
+                }
+                Some(Event::Guessed {
+                    lookup,
+                    guesses: texts,
+                })
             }
             // A stage brings what its kind of work brings.
             (_, _) => None,
@@ -248,7 +257,7 @@ impl<'a> Run<'a> {
             if self.ledger.is_spent(self.running.open(Lane::Authoritative)) {
                 return self.apply(Event::FinishNow);
             }
-        } else if !self.may_speculate() || self.chance(depth) < self.settings.call_chance_min {
+        } else if !self.may_speculate() || self.chance(branch) < self.settings.call_chance_min {
             // As if it had failed: it is made once its branch is head.
             return self.apply(Event::CallFailed { lookup });
         }
@@ -291,12 +300,6 @@ impl<'a> Run<'a> {
         let hops_left = self.settings.hops_max.saturating_sub(committed);
         let open = self.running.open(Lane::Speculative);
         self.ledger.may_speculate(hops_left, open)
-    }
-
-    /// How likely a branch at this depth is to become head: every guess before it must hold.
-    fn chance(&self, depth: usize) -> f32 {
-        let depth = i32::try_from(depth).unwrap_or(i32::MAX);
-        self.settings.guess_chance.powi(depth)
     }
 
     fn stop(&mut self, work: Work) {
@@ -429,7 +432,7 @@ impl<'a> Run<'a> {
             self.settings.tenant.clone(),
             lane,
             u32::try_from(depth).unwrap_or(u32::MAX),
-            self.chance(depth),
+            self.chance_of(work, branch),
         );
         self.ledger.start(name);
         let stage = Box::pin(stage(call.clone()));

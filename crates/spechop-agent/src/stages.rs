@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{
-    Call, GuessRequest, KnownHop, PlanRequest, PortError, ReadRequest, Speculator,
+    Call, Guess, GuessRequest, KnownHop, PlanRequest, PortError, ReadRequest, Speculator,
 };
 use spechop_types::{BranchId, LookupId, Observation, Question, Stage, Step, SubQuestion, Tokens};
 use tokio::time::Instant;
@@ -53,7 +53,7 @@ pub(crate) enum Output {
         read: Duration,
     },
     /// Best first.
-    Guesses(Vec<Arc<str>>),
+    Guesses(Vec<Guess>),
 }
 
 /// M writes the next step.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use spechop_ports::Guess;
 use spechop_types::{BranchId, Hop, Observation, SubQuestion};
 use spechop_verifier::Verdict;
 
@@ -49,7 +50,7 @@ pub enum TraceKind {
     /// The speculator guessed, or had no idea.
     Guessed {
         /// The guesses, best first; none where it had no idea.
-        guesses: Vec<Arc<str>>,
+        guesses: Vec<Guess>,
         /// How long it took.
         took: Duration,
     },

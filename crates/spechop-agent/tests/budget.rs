@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use spechop_agent::{Policy, Prices, Settings, Stopped};
+use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Budget, Money, Price};
 
 mod asking;
@@ -107,4 +108,29 @@ async fn unlikely_target_calls_wait_for_their_turn() {
     assert!(all.elapsed < near.elapsed && near.elapsed < none.elapsed);
     assert_eq!(none.usage.targets.wasted, 0);
     assert_eq!(none.usage.targets.started, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guess_that_is_sure_of_itself_is_built_upon_and_an_unsure_one_waits() {
+    let asks = |confidence: Option<f32>| {
+        let mut script = Script::steady(&[true, true, true], 100, 1000, 50);
+        for hop in &mut script.hops {
+            hop.confidence = confidence;
+        }
+        let shy = Settings {
+            call_chance_min: 0.45,
+            ..priced(2, None)
+        };
+        async move { ask(&ScriptedPorts::new(script), &shy).await.unwrap() }
+    };
+    // Of those that say nothing, one of two is taken to hold.
+    let (unsaid, sure, unsure) = (
+        asks(None).await,
+        asks(Some(0.9)).await,
+        asks(Some(0.1)).await,
+    );
+    assert_eq!(unsaid.elapsed, sure.elapsed);
+    assert!(sure.elapsed < unsure.elapsed);
+    assert_eq!(trajectory(&sure), trajectory(&unsure));
+    assert_eq!(unsure.usage.targets.wasted, 0);
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use spechop_ports::{Call, PortError, ReadRequest, Reader, Reading};
+use spechop_ports::{Call, Guess, PortError, Ranked, ReadRequest, Reader, Reading};
 use spechop_types::Tokens;
 use tokio::sync::oneshot;
 
@@ -212,6 +212,31 @@ impl Reader for SpanReader {
         Ok(Reading {
             answer: scored.answer().map(|best| Arc::clone(&best.answer)),
             // A budget counts what language models read and write.
+            tokens: Tokens::default(),
+        })
+    }
+
+    /// An alternative must be as sure as an answer.
+    async fn read_ranked(
+        &self,
+        call: &Call,
+        request: ReadRequest,
+        limit: NonZeroUsize,
+    ) -> Result<Ranked, PortError> {
+        let scored = self.read_scored(call, request, limit).await?;
+        let sure = |answer: &ScoredAnswer| answer.confidence >= self.recipe.threshold;
+        let answers = scored.ranked.into_iter().take_while(sure);
+        Ok(Ranked {
+            answers: answers
+                .map(
+                    |ScoredAnswer {
+                         answer, confidence, ..
+                     }| Guess {
+                        text: answer,
+                        confidence: Some(confidence),
+                    },
+                )
+                .collect(),
             tokens: Tokens::default(),
         })
     }

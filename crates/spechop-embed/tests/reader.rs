@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock};
 
 use spechop_embed::{ReaderOptions, Scored, SpanReader};
-use spechop_ports::{Call, Lane, PortError, ReadRequest, Reader, contract};
+use spechop_ports::{Call, Guess, Lane, PortError, ReadRequest, Reader, contract};
 use spechop_testkit::assets::onnxruntime;
 use spechop_types::{Passage, SubQuestion, Tokens};
 use tokio::task::JoinSet;
@@ -126,6 +126,34 @@ async fn it_ranks_alternatives_and_says_how_sure_it_is() {
     let yes = scored(&["indeed"], 3).await;
     let ranked: Vec<_> = yes.ranked.iter().map(|a| &*a.answer).collect();
     assert_eq!(ranked, ["yes", "no"]);
+}
+
+#[tokio::test]
+async fn alternatives_come_of_one_run_and_are_as_sure_as_an_answer() {
+    let (reader, call) = (open(|_| {}), Call::new(Lane::Speculative, 1));
+    let ranked = async |texts: &[&str], limit: usize| {
+        let limit = NonZeroUsize::new(limit).expect("a number");
+        let ranked = reader.read_ranked(&call, request("who", texts), limit);
+        let ranked = ranked.await.expect("a reading");
+        assert_eq!(ranked.tokens, Tokens::default(), "it is no language model");
+        let sure = |guess: &Guess| {
+            guess
+                .confidence
+                .is_some_and(|sure| sure > 0.0 && sure <= 1.0)
+        };
+        assert!(ranked.answers.iter().all(sure), "{ranked:?}");
+        let texts = ranked.answers.into_iter().map(|guess| guess.text);
+        texts.collect::<Vec<_>>()
+    };
+    let texts = ["Bob Jones or alas", "Bob Jones x Alice Smith"];
+    let both = ["Alice Smith".into(), "Bob Jones".into()];
+    assert_eq!(ranked(&texts, 1).await, both[..1]);
+    assert_eq!(ranked(&texts, 2).await, both);
+    // There is always more to point at, but no surety in it.
+    assert_eq!(ranked(&texts, 9).await, both);
+    assert!(scored(&texts, 9).await.ranked.len() > both.len());
+    assert!(ranked(&["x y"], 3).await.is_empty());
+    assert_eq!(reader.counts().runs, 4);
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use spechop_ports::{
-    Call, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader,
-    Reading, Speculator,
+    Call, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, ReadRequest,
+    Reader, Reading, Speculator,
 };
 use spechop_types::{Step, Tokens};
 
@@ -114,7 +114,10 @@ impl Speculator for LlmSpeculator {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
         let generated = self.model.generate(call, prompt::guess(&request)).await?;
         Ok(Guessed {
-            guesses: prompt::guessed(&generated).into_iter().collect(),
+            guesses: prompt::guessed(&generated)
+                .map(Guess::from)
+                .into_iter()
+                .collect(),
             tokens: generated.tokens,
         })
     }

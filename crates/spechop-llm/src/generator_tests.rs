@@ -172,7 +172,7 @@ async fn reads_and_guesses() {
             .guess(&call, guess_request())
             .await
             .unwrap();
-        assert_eq!(guessed.guesses.first().map(|guess| &**guess), guess);
+        assert_eq!(guessed.guesses.first().map(|guess| &*guess.text), guess);
         assert_eq!(model.asked.lock().unwrap().len(), 1, "never repaired");
     }
 }

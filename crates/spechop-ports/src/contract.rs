@@ -106,8 +106,13 @@ pub async fn reader(reader: &dyn Reader) {
         sub_question: SubQuestion::new("Who directed the film Polish-Russian War?"),
         passages: Vec::new(),
     };
-    let reading = reader.read(&call, request).await.expect("a reading");
+    let reading = reader.read(&call, request.clone()).await;
+    let reading = reading.expect("a reading");
     assert_eq!(reading.answer, None, "nothing read, nothing found");
+    let limit = 3.try_into().expect("a number");
+    let ranked = reader.read_ranked(&call, request, limit).await;
+    let ranked = ranked.expect("a reading");
+    assert!(ranked.answers.is_empty(), "nothing read, nothing found");
 }
 
 /// Guesses are never empty, never the same twice, and no more than asked for.
@@ -129,8 +134,8 @@ pub async fn speculator(speculator: &dyn Speculator) {
             .expect("guesses or none")
             .guesses;
         assert!(guesses.len() <= limit);
-        assert!(guesses.iter().all(|guess| !guess.trim().is_empty()));
-        let distinct: HashSet<_> = guesses.iter().collect();
+        assert!(guesses.iter().all(|guess| !guess.text.trim().is_empty()));
+        let distinct: HashSet<_> = guesses.iter().map(|guess| &guess.text).collect();
         assert_eq!(distinct.len(), guesses.len(), "no guess twice");
     }
 }

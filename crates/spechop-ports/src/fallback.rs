@@ -1,12 +1,14 @@
 //! A second choice behind a first one.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use spechop_types::Passage;
 
 use crate::{
-    Call, Lane, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader, Reading, Retriever,
+    Call, Lane, PlanRequest, Planned, Planner, PortError, Ranked, ReadRequest, Reader, Reading,
+    Retriever,
 };
 
 /// Asks the second port where the first one fails, on the same call.
@@ -54,6 +56,19 @@ impl Reader for Fallback<dyn Reader> {
         let outcome = self.first.read(call, request.clone()).await;
         if is_needed(call, &outcome) {
             return self.second.read(call, request).await;
+        }
+        outcome
+    }
+
+    async fn read_ranked(
+        &self,
+        call: &Call,
+        request: ReadRequest,
+        limit: NonZeroUsize,
+    ) -> Result<Ranked, PortError> {
+        let outcome = self.first.read_ranked(call, request.clone(), limit).await;
+        if is_needed(call, &outcome) {
+            return self.second.read_ranked(call, request, limit).await;
         }
         outcome
     }

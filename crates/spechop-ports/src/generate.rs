@@ -63,11 +63,60 @@ pub struct Reading {
     pub tokens: Tokens,
 }
 
+/// A text that may be the answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guess {
+    /// The text.
+    pub text: Arc<str>,
+    /// How likely it is to be right, from 0 to 1, where whoever guesses can tell.
+    pub confidence: Option<f32>,
+}
+
+impl<T: Into<Arc<str>>> From<T> for Guess {
+    /// Nobody can tell how likely it is.
+    fn from(text: T) -> Self {
+        Self {
+            text: text.into(),
+            confidence: None,
+        }
+    }
+}
+
+/// What a reader found and might have found, and what it cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    /// Best first, none of them empty, no two the same. None where the passages do not hold the
+    /// answer; else the first is what [`Reader::read`] finds.
+    pub answers: Vec<Guess>,
+    /// Tokens spent on them.
+    pub tokens: Tokens,
+}
+
 /// Reads passages into a sub-answer (the generator's second half).
 #[async_trait]
 pub trait Reader: Send + Sync {
     /// The answer that the passages give to the sub-question.
     async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError>;
+
+    /// At most `limit` answers that the passages may give, for the price of one: a reader that sees
+    /// no alternatives in one reading gives its one answer.
+    async fn read_ranked(
+        &self,
+        call: &Call,
+        request: ReadRequest,
+        limit: NonZeroUsize,
+    ) -> Result<Ranked, PortError> {
+        let reading = self.read(call, request).await?;
+        Ok(Ranked {
+            answers: reading
+                .answer
+                .into_iter()
+                .take(limit.get())
+                .map(Guess::from)
+                .collect(),
+            tokens: reading.tokens,
+        })
+    }
 }
 
 /// What a speculator may look at.
@@ -88,7 +137,7 @@ pub struct GuessRequest {
 pub struct Guessed {
     /// Guessed sub-answers, best first, none of them empty, no two the same, at most
     /// [`GuessRequest::limit`]. None where the speculator has no idea.
-    pub guesses: Vec<Arc<str>>,
+    pub guesses: Vec<Guess>,
     /// Tokens spent on them.
     pub tokens: Tokens,
 }

@@ -24,7 +24,7 @@ pub use encode::Encoder;
 pub use error::PortError;
 pub use fallback::Fallback;
 pub use generate::{
-    GuessRequest, Guessed, KnownHop, PlanRequest, Planned, Planner, ReadRequest, Reader, Reading,
-    Speculator,
+    Guess, GuessRequest, Guessed, KnownHop, PlanRequest, Planned, Planner, Ranked, ReadRequest,
+    Reader, Reading, Speculator,
 };
 pub use retrieve::Retriever;

@@ -1,5 +1,5 @@
-//! The laws of the lanes, each one named function: asserted after every step in debug builds,
-//! property-tested, and told in ARCHITECTURE.md.
+//! The laws of the lanes, each one named function: asserted after every step in debug builds, and
+//! property-tested.
 
 use crate::lanes::Lanes;
 

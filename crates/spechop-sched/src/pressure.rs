@@ -1,7 +1,7 @@
 //! What a backend bears: how many places are open to speculation now. Pure.
 //!
 //! States: *open* → (asked for less, or two authoritative calls in a row slower than the backend's
-//! own p99) → *closed* for a cool-down → *opening* by 1, 2, 4, … places per quiet interval → *open*.
+//! own p99, one after the other) → *closed* for a cool-down → *opening* by 1, 2, 4, … places per quiet interval → *open*.
 
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub struct Pressure {
     /// From then on the next push-back counts as the first.
     forgiven_at: Duration,
     slow_in_a_row: u32,
+    /// When the last of them ended.
+    slow_at: Duration,
     p99: Quantile,
 }
 
@@ -44,6 +46,7 @@ impl Pressure {
             opens_at: Duration::ZERO,
             forgiven_at: Duration::ZERO,
             slow_in_a_row: 0,
+            slow_at: Duration::ZERO,
             p99: Quantile::default(),
         }
     }
@@ -71,10 +74,12 @@ impl Pressure {
 
     /// An authoritative call was answered. Says whether it closed the lane.
     pub fn answered(&mut self, now: Duration, took: Duration) -> bool {
-        if self.p99.is_passed(took) {
-            self.slow_in_a_row += 1;
-        } else {
+        if !self.p99.is_passed(took) {
             self.slow_in_a_row = 0;
+        } else if self.slow_in_a_row == 0 || now.saturating_sub(took) >= self.slow_at {
+            // One hiccup makes all calls slow that are under way: together they count once.
+            self.slow_in_a_row += 1;
+            self.slow_at = now;
         }
         self.p99.add(took);
         let closes = self.slow_in_a_row >= SLOW_CALLS;
@@ -190,8 +195,11 @@ mod tests {
         }
         assert!(!pressure.answered(Duration::ZERO, slow));
         assert!(!pressure.answered(Duration::ZERO, usual));
-        assert!(!pressure.answered(Duration::ZERO, slow));
-        assert!(pressure.answered(Duration::ZERO, slow));
+        let now = Duration::from_secs(60);
+        assert!(!pressure.answered(now, slow));
+        // Both were under way in the same hiccup.
+        assert!(!pressure.answered(now + usual, slow));
+        assert!(pressure.answered(now + slow, slow));
         assert_eq!(pressure.places(), 0);
     }
 
@@ -199,13 +207,14 @@ mod tests {
     fn what_varies_as_ever_is_not_slow() {
         let mut rng = StdRng::seed_from_u64(7);
         let mut pressure = Pressure::new(4);
-        let mut closed = 0;
+        let (mut closed, mut now) = (0, Duration::ZERO);
         let (mut above, calls) = (0, 100_000);
         for _ in 0..calls {
             // Uniform: the tail is as thick as it gets at its end.
             let took = Duration::from_micros(rng.random_range(50_000..150_000));
             above += u32::from(took.as_secs_f64() > pressure.p99.seconds);
-            closed += u32::from(pressure.answered(Duration::ZERO, took));
+            now += took;
+            closed += u32::from(pressure.answered(now, took));
         }
         assert!((700..1300).contains(&above), "{above} of {calls}");
         assert!(closed <= 12, "{closed} of {calls}");

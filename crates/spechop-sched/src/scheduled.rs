@@ -1,12 +1,13 @@
 //! The ports, with every call's turn in front: a port, a backend, a rule.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
 use spechop_ports::{
-    Call, GuessRequest, Guessed, Lane, PlanRequest, Planned, Planner, PortError, ReadRequest,
-    Reader, Reading, Retriever, Speculator,
+    Call, GuessRequest, Guessed, Lane, PlanRequest, Planned, Planner, PortError, Ranked,
+    ReadRequest, Reader, Reading, Retriever, Speculator,
 };
 use spechop_types::Passage;
 
@@ -81,6 +82,16 @@ impl ScheduledReader {
 impl Reader for ScheduledReader {
     async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
         self.0.run(call, self.0.inner.read(call, request)).await
+    }
+
+    async fn read_ranked(
+        &self,
+        call: &Call,
+        request: ReadRequest,
+        limit: NonZeroUsize,
+    ) -> Result<Ranked, PortError> {
+        let work = self.0.inner.read_ranked(call, request, limit);
+        self.0.run(call, work).await
     }
 }
 

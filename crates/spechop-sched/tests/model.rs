@@ -1,6 +1,8 @@
 //! The lanes against a slow reference, under random arrivals, ends, promotions, cancels, push-backs
 //! and time. The laws are asserted after every step.
 
+#![expect(clippy::expect_used, reason = "a test's own helpers")]
+
 mod slow;
 
 use std::num::{NonZeroU32, NonZeroUsize};

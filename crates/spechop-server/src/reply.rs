@@ -114,9 +114,14 @@ fn kind(kind: &TraceKind) -> Event {
             took_ms: ms(*took),
         }),
         TraceKind::Guessed { guesses, took } => Event::Guessed(wire::Guessed {
-            guess: text(guesses.first()),
+            guess: guesses.first().map(|guess| guess.text.to_string()),
             took_ms: ms(*took),
-            others: guesses.iter().skip(1).map(ToString::to_string).collect(),
+            others: guesses
+                .iter()
+                .skip(1)
+                .map(|guess| guess.text.to_string())
+                .collect(),
+            confidence: guesses.first().and_then(|guess| guess.confidence),
         }),
         TraceKind::Salvaged { saved } => Event::Salvaged(wire::Salvaged {
             saved_ms: ms(*saved),

@@ -1,6 +1,8 @@
 //! A k that is chosen question by question, against the best that is fixed: the same questions,
 //! on the simulator, while the tuner goes on learning from nothing but what a live service sees.
 
+#![expect(clippy::unwrap_used, reason = "a test's own helpers")]
+
 use std::num::NonZeroUsize;
 
 use spechop_sim::{Chances, Draw, Rules, Shape, Simulator, Trace};
@@ -65,8 +67,8 @@ impl Measured {
         calls as f64 / self.fixed[0].1 as f64
     }
 
-    fn print(&self, what: &str) {
-        println!(
+    fn check(&self, what: &str) {
+        let said = format!(
             "{what}: RelLat {:.3}, best fixed {:.3} ({:+.2} %); target calls × {:.2}, needed × {:.2}; k {:?}",
             self.auto.0 / self.fixed[0].0,
             self.best() / self.fixed[0].0,
@@ -75,6 +77,9 @@ impl Measured {
             self.needed_calls(),
             self.chosen
         );
+        assert!(self.loss() <= SLACK, "{said}");
+        // It stops at 1 %, not at 2 %: a branch more than would be needed, at the most.
+        assert!(self.calls() <= 1.25 * self.needed_calls(), "{said}");
     }
 }
 
@@ -135,13 +140,7 @@ fn auto_is_as_good_as_the_best_fixed_k() {
                     "p {p} α {alpha} β {beta}, {} lengths, seed {seed}",
                     shapes.len()
                 );
-                measured.print(&what);
-                assert!(measured.loss() <= SLACK, "{what}: {measured:?}");
-                // It stops at 1 %, not at 2 %: a branch more than would be needed, at the most.
-                assert!(
-                    measured.calls() <= 1.25 * measured.needed_calls(),
-                    "{what}: {measured:?}"
-                );
+                measured.check(&what);
             }
         }
     }
@@ -156,12 +155,7 @@ fn a_change_of_the_speculator_is_followed() {
                 let draw = draw(p, 0.05, 0.1, &shapes);
                 let measured = drive(&mut tuner, &draw, 10 * seed + leg, 250);
                 let what = format!("p now {p}, {} lengths, seed {seed}", shapes.len());
-                measured.print(&what);
-                assert!(measured.loss() <= SLACK, "{what}: {measured:?}");
-                assert!(
-                    measured.calls() <= 1.25 * measured.needed_calls(),
-                    "{what}: {measured:?}"
-                );
+                measured.check(&what);
             }
         }
     }
@@ -175,14 +169,12 @@ fn speculation_comes_back_when_it_pays_again() {
             let mut tuner = Tuner::new(TunerOptions::default());
             let useless = draw(0.0, 0.05, 0.1, &shapes);
             let off = drive(&mut tuner, &useless, seed, 200);
-            off.print("p 0");
             // One question in ten.
             assert_eq!(off.chosen[0], 180, "{off:?}");
             assert_eq!(off.chosen[1], 20, "{off:?}");
             let good = draw(0.6, 0.05, 0.1, &shapes);
             let on = drive(&mut tuner, &good, seed + 100, 250);
-            on.print("p now 0.6");
-            assert!(on.loss() <= SLACK, "{on:?}");
+            on.check("p now 0.6");
         }
     }
 }

@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use spechop_ports::{
     Call, GuessRequest, Guessed, PortError, ReadRequest, Reader, Retriever, Speculator,
 };
-use spechop_types::{Passage, Tokens, canonical};
+use spechop_types::Tokens;
 
 /// Looks a sub-question up in a small index of the passages with the highest in-degree, and reads
 /// what it finds (the hot subset speculator of SpecHop).
 ///
 /// Fast because the index is small and near; unreliable because the passage that holds the answer
 /// is often not in it. Give it a reader with tight limits: a guess must be there long before the
-/// observation.
+/// observation. It reads once, so it has as many guesses as the reader sees alternatives.
 #[derive(Clone)]
 pub struct HotSubset {
     retriever: Arc<dyn Retriever>,
@@ -41,48 +41,34 @@ impl HotSubset {
 impl Speculator for HotSubset {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
         let sub_question = request.sub_question;
-        let mut passages = self
+        let passages = self
             .retriever
             .retrieve(call, sub_question.as_str(), self.passages.get())
             .await?;
-        let mut guesses: Vec<Arc<str>> = Vec::new();
-        let mut tokens = Tokens::default();
-        // The next guess is what the passages say that do not speak of the last one.
-        while guesses.len() < request.limit.get() && !passages.is_empty() {
-            let read = ReadRequest {
-                sub_question: sub_question.clone(),
-                passages: passages.clone(),
-            };
-            let reading = self.reader.read(call, read).await?;
-            tokens += reading.tokens;
-            let Some(answer) = reading.answer.filter(|answer| !guesses.contains(answer)) else {
-                break;
-            };
-            let before = passages.len();
-            passages.retain(|passage| !speaks_of(passage, &answer));
-            guesses.push(answer);
-            if passages.len() == before {
-                // It was not taken from them, so there is no telling what to read without it.
-                break;
-            }
+        if passages.is_empty() {
+            return Ok(Guessed {
+                guesses: Vec::new(),
+                tokens: Tokens::default(),
+            });
         }
-        Ok(Guessed { guesses, tokens })
+        let read = ReadRequest {
+            sub_question,
+            passages,
+        };
+        let ranked = self.reader.read_ranked(call, read, request.limit).await?;
+        Ok(Guessed {
+            guesses: ranked.answers,
+            tokens: ranked.tokens,
+        })
     }
-}
-
-fn speaks_of(passage: &Passage, answer: &str) -> bool {
-    let answer = canonical(answer);
-    [&passage.title, &passage.text]
-        .iter()
-        .any(|text| canonical(text).contains(&answer))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
 
-    use spechop_ports::{Lane, Reading, contract};
-    use spechop_types::{Question, SubQuestion};
+    use spechop_ports::{Guess, Lane, Ranked, Reading, contract};
+    use spechop_types::{Passage, Question, SubQuestion};
 
     use super::*;
 
@@ -118,7 +104,12 @@ mod tests {
         }
     }
 
-    /// Answers with the text of the last passage; of none, it answers none.
+    const PRICE: Tokens = Tokens {
+        prompt: 7,
+        completion: 1,
+    };
+
+    /// Answers with the text of the last passage and sees no alternatives; of none, it answers none.
     struct LastPassage;
 
     #[async_trait]
@@ -126,15 +117,40 @@ mod tests {
         async fn read(&self, _: &Call, request: ReadRequest) -> Result<Reading, PortError> {
             Ok(Reading {
                 answer: request.passages.last().map(|passage| passage.text.clone()),
-                tokens: Tokens {
-                    prompt: 7,
-                    completion: 1,
-                },
+                tokens: PRICE,
+            })
+        }
+    }
+
+    /// Ranks the texts of the passages in one reading, the last one first.
+    struct EveryPassage;
+
+    #[async_trait]
+    impl Reader for EveryPassage {
+        async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
+            LastPassage.read(call, request).await
+        }
+
+        async fn read_ranked(
+            &self,
+            _: &Call,
+            request: ReadRequest,
+            limit: NonZeroUsize,
+        ) -> Result<Ranked, PortError> {
+            let texts = request
+                .passages
+                .into_iter()
+                .rev()
+                .map(|passage| Guess::from(passage.text));
+            Ok(Ranked {
+                answers: texts.take(limit.get()).collect(),
+                tokens: PRICE,
             })
         }
     }
 
     async fn check(
+        reader: impl Reader + 'static,
         passages: Option<usize>,
         limit: usize,
     ) -> (Result<Guessed, PortError>, Arc<Index>) {
@@ -143,7 +159,7 @@ mod tests {
             asked: Mutex::default(),
         });
         let most = NonZeroUsize::new(2).unwrap();
-        let speculator = HotSubset::new(index.clone(), Arc::new(LastPassage), most);
+        let speculator = HotSubset::new(index.clone(), Arc::new(reader), most);
         let request = GuessRequest {
             question: Question::new("Whose mother?").unwrap(),
             hops: Vec::new(),
@@ -160,19 +176,27 @@ mod tests {
             (0, 1, &[][..], 0),
             (1, 1, &["answer 0"], 8),
             (9, 1, &["answer 1"], 8),
-            // Without the passage that says so, the other one is the last.
-            (9, 2, &["answer 1", "answer 0"], 16),
-            (9, 3, &["answer 1", "answer 0"], 16),
+            // One reading, whatever the number of guesses.
+            (9, 2, &["answer 1", "answer 0"], 8),
+            (9, 3, &["answer 1", "answer 0"], 8),
         ] {
-            let (guessed, index) = check(Some(held), limit).await;
+            let (guessed, index) = check(EveryPassage, Some(held), limit).await;
             let guessed = guessed.unwrap();
-            let texts: Vec<&str> = guessed.guesses.iter().map(|guess| &**guess).collect();
+            let texts: Vec<&str> = guessed.guesses.iter().map(|guess| &*guess.text).collect();
             assert_eq!(texts, guesses);
             assert_eq!(guessed.tokens.total(), tokens);
             let asked = ("Who directed it?".to_owned(), 2, Lane::Speculative);
             assert_eq!(*index.asked.lock().unwrap(), [asked]);
         }
-        assert!(check(None, 1).await.0.is_err());
+        assert!(check(EveryPassage, None, 1).await.0.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_sees_no_alternatives_makes_one_guess() {
+        let (guessed, _) = check(LastPassage, Some(9), 3).await;
+        let guessed = guessed.unwrap();
+        assert_eq!(guessed.guesses, ["answer 1".into()]);
+        assert_eq!(guessed.tokens, PRICE);
     }
 
     #[tokio::test]

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spechop_ports::{
-    Call, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader,
-    Reading, Retriever, Speculator,
+    Call, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, ReadRequest,
+    Reader, Reading, Retriever, Speculator,
 };
 use spechop_types::{Passage, Stage, Step, SubQuestion, Tokens};
 
@@ -24,6 +24,8 @@ pub struct ScriptedHop {
     pub answer: String,
     /// What the speculator says, best first.
     pub guesses: Vec<String>,
+    /// How sure it says it is of the best one.
+    pub confidence: Option<f32>,
     /// The earlier hops, from 0, whose answers the sub-question is made of. `None`: the one before.
     pub depends_on: Option<Vec<usize>>,
     /// Time of the segment that writes the sub-question.
@@ -115,6 +117,7 @@ fn hop(i: usize, right: bool, [segment, target, speculation]: [Duration; 3]) -> 
         } else {
             format!("fiction {i}")
         }],
+        confidence: None,
         depends_on: None,
         segment,
         target,
@@ -311,8 +314,12 @@ impl Speculator for ScriptedPorts {
             None => Vec::new(),
         };
         let few = guesses.into_iter().take(request.limit.get());
+        let mut guesses: Vec<Guess> = few.map(Guess::from).collect();
+        if let (Some(best), Some((_, hop, _))) = (guesses.first_mut(), found) {
+            best.confidence = hop.confidence;
+        }
         Ok(Guessed {
-            guesses: few.map(Into::into).collect(),
+            guesses,
             tokens: TOKENS,
         })
     }

@@ -65,7 +65,10 @@ pub(crate) fn line(event: &TraceEvent) -> String {
         TraceKind::Launched { stage } => format!("launched {stage}"),
         TraceKind::Planned { sub_question, .. } => format!("planned {}", sub_question.as_str()),
         TraceKind::Drafted { answer, .. } => format!("drafted {answer}"),
-        TraceKind::Guessed { guesses, .. } => format!("guessed {guesses:?}"),
+        TraceKind::Guessed { guesses, .. } => {
+            let texts: Vec<_> = guesses.iter().map(|guess| &*guess.text).collect();
+            format!("guessed {texts:?}")
+        }
         TraceKind::Salvaged { saved } => format!("salvaged {} ms", saved.as_millis()),
         TraceKind::Observed { observation, .. } => format!("observed {}", observation.answer),
         TraceKind::Verified { verdict } => format!("verified: {}", verdict.accepted),

@@ -130,7 +130,8 @@ async fn reply(ports: &ScriptedPorts, request: Request) -> Reply {
                 limit: limit.try_into().unwrap(),
             };
             let guessed = ports.guess(&call, request).await;
-            let texts = |guessed: Guessed| guessed.guesses.iter().map(|g| g.to_string()).collect();
+            let texts =
+                |guessed: Guessed| guessed.guesses.iter().map(|g| g.text.to_string()).collect();
             guessed.map(|guessed| Reply::Guessed(texts(guessed)))
         }
     };
