@@ -228,14 +228,11 @@ impl Reader for SpanReader {
         let answers = scored.ranked.into_iter().take_while(sure);
         Ok(Ranked {
             answers: answers
-                .map(
-                    |ScoredAnswer {
-                         answer, confidence, ..
-                     }| Guess {
-                        text: answer,
-                        confidence: Some(confidence),
-                    },
-                )
+                .map(|answer| Guess {
+                    text: answer.answer,
+                    #[expect(clippy::cast_possible_truncation, reason = "a share needs no more")]
+                    confidence: Some(answer.confidence as f32),
+                })
                 .collect(),
             tokens: Tokens::default(),
         })

@@ -52,7 +52,7 @@ struct World {
     planner: Backend,
     target: Backend,
     speculator: Backend,
-    /// How long calls waited that were needed when they came.
+    /// How long needed calls waited for their turns, from the moment they were needed.
     waits: RefCell<Vec<Duration>>,
 }
 
@@ -63,8 +63,10 @@ struct Question<'a> {
     /// What stands on no guess.
     head: Cell<usize>,
     head_moved: Notify,
-    /// The call of each hop that runs.
+    /// The call of each hop that waits or runs.
     calls: RefCell<BTreeMap<usize, Call>>,
+    /// When each hop became the head.
+    head_since: RefCell<Vec<Instant>>,
 }
 
 impl World {
@@ -104,21 +106,30 @@ impl Question<'_> {
         loop {
             let call = self.world.call(self.depth(at));
             self.calls.borrow_mut().insert(at, call.clone());
-            let (asked, is_needed) = (Instant::now(), self.depth(at) == 0);
+            let asked = Instant::now();
             let work = async {
-                if is_needed {
-                    self.world.waits.borrow_mut().push(asked.elapsed());
-                }
+                let started = Instant::now();
                 sleep(time).await;
-                Ok::<_, PortError>(())
+                Ok::<_, PortError>(started)
             };
             let outcome = backend.run(&call, 1.0, work).await;
             self.calls.borrow_mut().remove(&at);
-            if outcome.is_ok() {
+            if let Ok(started) = outcome {
+                self.note(at, asked, started);
                 return;
             }
             self.is_head(at).await;
         }
+    }
+
+    /// What ends before it is needed has kept nobody waiting.
+    fn note(&self, at: usize, asked: Instant, started: Instant) {
+        let head_since = self.head_since.borrow();
+        let wait = match head_since.get(at) {
+            Some(needed) => started.saturating_duration_since(asked.max(*needed)),
+            None => Duration::ZERO,
+        };
+        self.world.waits.borrow_mut().push(wait);
     }
 
     async fn is_at_most(&self, depth: usize, at: usize) {
@@ -167,6 +178,7 @@ impl Question<'_> {
                 self.calls.borrow_mut().retain(|other, _| *other <= at);
             }
             self.head.set(at + 1);
+            self.head_since.borrow_mut().push(Instant::now());
             if let Some(call) = self.calls.borrow().get(&(at + 1)) {
                 call.promote();
             }
@@ -210,6 +222,7 @@ struct Seen {
 async fn play(way: Way, questions: usize, seed: u64, seen: &mut Seen) {
     let mut rng = StdRng::seed_from_u64(seed);
     let world = World::new(way);
+    let start = Instant::now();
     let asked: Vec<_> = (0..questions)
         .map(|_| Question {
             world: &world,
@@ -217,9 +230,9 @@ async fn play(way: Way, questions: usize, seed: u64, seen: &mut Seen) {
             head: Cell::new(0),
             head_moved: Notify::new(),
             calls: RefCell::default(),
+            head_since: RefCell::new(vec![start]),
         })
         .collect();
-    let start = Instant::now();
     let ends = join_all(asked.iter().map(|question| async {
         question.go(0).await;
         start.elapsed()

@@ -120,7 +120,8 @@ impl Tuner {
     ///
     /// Where k ≥ 2, a hop without a guess's time is taken for one whose guess was not there in time.
     /// `accepted` is for hops that were compared; a speculator that had no idea is as good as
-    /// wrong, and best recorded so.
+    /// wrong, and best recorded so. Of a hop that took over another branch's look-up, give the segment
+    /// alone: how long it waited for its observation says nothing of the tool, nor of the speculator.
     pub fn record(&mut self, k: NonZeroUsize, hops: &[Stages]) {
         if hops.is_empty() {
             return;

@@ -82,7 +82,11 @@ impl Board {
                 row.state = State::Failed;
                 row.outcome = clean(&failed.reason);
             }
-            Event::Failed(_) | Event::Verified(_) | Event::Promoted(_) | Event::Answer(_) => {}
+            Event::Failed(_)
+            | Event::Verified(_)
+            | Event::Promoted(_)
+            | Event::Answer(_)
+            | Event::Tuned(_) => {}
         }
     }
 
@@ -319,6 +323,7 @@ mod tests {
                 1,
                 false,
                 Event::Guessed(Guessed {
+                    confidence: None,
                     guess: Some("Andrzej\n\u{1b}[2JWajda".into()),
                     took_ms: 180.0,
                     others: Vec::new(),
