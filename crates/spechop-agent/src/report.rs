@@ -37,6 +37,8 @@ pub struct HopReport {
     pub times: StageTimes,
     /// Whether its look-up was begun by a branch that was rolled back.
     pub salvaged: bool,
+    /// Whether its speculator was asked, was in time, and had no idea.
+    pub silent: bool,
 }
 
 /// How long the stages of a hop took, each from launch to result.

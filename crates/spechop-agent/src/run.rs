@@ -344,6 +344,7 @@ impl<'a> Run<'a> {
                 speculation: found.speculation,
             },
             salvaged: found.salvaged,
+            silent: found.speculation.is_some() && found.guesses.is_empty(),
         });
         self.tell_as(branch, notes.hop, false, TraceKind::Committed { hop });
     }

@@ -103,14 +103,21 @@ impl Tunings {
     }
 }
 
-/// A guess that arrived and said nothing was as good as wrong.
+/// A guess that arrived and said nothing was as good as wrong. One that was there and never compared,
+/// since the observation was there before its branch was head, says nothing.
 fn accepted(hop: &HopReport) -> Option<bool> {
     let verdict = hop.verdict.as_ref().map(|verdict| verdict.accepted);
-    let silent = hop.times.speculation.is_some() && hop.hop.guess.is_none();
-    verdict.or(silent.then_some(false))
+    verdict.or(hop.silent.then_some(false))
 }
 
 fn stages(hop: &HopReport) -> Stages {
+    if hop.salvaged {
+        // Its look-up and its guess were another branch's: their times began before the hop did.
+        return Stages {
+            segment: Some(hop.times.segment.as_secs_f64()),
+            ..Stages::default()
+        };
+    }
     Stages {
         segment: Some(hop.times.segment.as_secs_f64()),
         target: Some(hop.times.target.as_secs_f64()),
@@ -136,11 +143,9 @@ fn past(report: &Report, k: NonZeroUsize) -> Past {
 
 fn guess(hop: &HopReport, k: NonZeroUsize) -> PastGuess {
     match (hop.times.speculation.map(ms), accepted(hop)) {
-        _ if k == NonZeroUsize::MIN => PastGuess::Untried,
-        (Some(ms), Some(accepted)) if hop.hop.guess.is_some() => {
-            PastGuess::Compared { ms, accepted }
-        }
-        (Some(ms), Some(_)) => PastGuess::NoIdea { ms },
+        _ if k == NonZeroUsize::MIN || hop.salvaged => PastGuess::Untried,
+        (Some(ms), _) if hop.silent => PastGuess::NoIdea { ms },
+        (Some(ms), Some(accepted)) => PastGuess::Compared { ms, accepted },
         (Some(_), None) => PastGuess::Untried,
         (None, _) => PastGuess::Late,
     }

@@ -5,7 +5,7 @@
 
 use std::num::NonZeroUsize;
 
-use spechop_sim::{Chances, Draw, Rules, Shape, Simulator, Trace};
+use spechop_sim::{Chances, Draw, Rules, Shape, Simulator, Trace, what_if};
 use spechop_theory::{Point, Reason, Stages, Tuner, TunerOptions};
 use spechop_window::Width;
 
@@ -236,22 +236,11 @@ fn what_the_tuner_expects_is_what_the_simulator_finds() {
                     sum.extra_targets += point.extra_targets / seeds as f64;
                 }
             }
-            let mut simulator = Simulator::new();
-            let mut mean = |k| {
-                let outcomes = draw
-                    .traces(99, 1_000)
-                    .map(|trace| simulator.run(&trace, Rules::paper(Width::bounded(k))));
-                outcomes.fold((0.0, 0.0), |sum, outcome| {
-                    (
-                        sum.0 + outcome.latency_ms / 600.0,
-                        sum.1 + outcome.calls.targets as f64 / 600.0,
-                    )
-                })
-            };
-            let standard = mean(NonZeroUsize::MIN);
-            for point in expected {
-                let (latency, calls) = mean(point.k);
-                let (rel_lat, extra) = (latency / standard.0, calls - standard.1);
+            let traces: Vec<Trace> = draw.traces(99, 1_000).collect();
+            let rules = |point: &Point| Rules::paper(Width::bounded(point.k));
+            let found = what_if(&traces, expected.iter().map(rules));
+            for (point, answer) in expected.iter().zip(&found) {
+                let (rel_lat, extra) = (answer.rel_lat, answer.targets - found[0].targets);
                 let what = format!(
                     "p {p} α {alpha} β {beta}: {point:?}, simulated {rel_lat:.3} and {extra:.2}"
                 );
