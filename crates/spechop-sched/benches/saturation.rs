@@ -122,14 +122,12 @@ impl Question<'_> {
         }
     }
 
-    /// What ends before it is needed has kept nobody waiting.
+    /// Of a call that is not needed yet nobody knows whether it ever will be.
     fn note(&self, at: usize, asked: Instant, started: Instant) {
-        let head_since = self.head_since.borrow();
-        let wait = match head_since.get(at) {
-            Some(needed) => started.saturating_duration_since(asked.max(*needed)),
-            None => Duration::ZERO,
-        };
-        self.world.waits.borrow_mut().push(wait);
+        if let Some(needed) = self.head_since.borrow().get(at) {
+            let wait = started.saturating_duration_since(asked.max(*needed));
+            self.world.waits.borrow_mut().push(wait);
+        }
     }
 
     async fn is_at_most(&self, depth: usize, at: usize) {

@@ -20,6 +20,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::bucket::{Bucket, Rate};
+use crate::counts::Counts;
 use crate::laws;
 use crate::pressure::Pressure;
 
@@ -37,7 +38,7 @@ pub struct Limits {
 /// How urgent a call is when it arrives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rank {
-    /// The answer needs it: in order of arrival.
+    /// The answer needs it: in the order in which that became so.
     Authoritative,
     /// The answer may need it: the highest utility first, then in order of arrival.
     Speculative {
@@ -95,25 +96,6 @@ pub enum Phase {
     Gone,
 }
 
-/// What has happened since the beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Calls that arrived.
-    pub arrived: u64,
-    /// Calls that got their turn.
-    pub started: u64,
-    /// Calls that ran to their end.
-    pub finished: u64,
-    /// Calls that were dropped to make room.
-    pub preempted: u64,
-    /// Calls that went away on their own, waiting or running.
-    pub left: u64,
-    /// Calls that became authoritative after they arrived.
-    pub promoted: u64,
-    /// How often the speculative lane was closed, or kept closed.
-    pub pushed_back: u64,
-}
-
 /// The lanes of one backend.
 #[derive(Debug)]
 pub struct Lanes {
@@ -122,8 +104,10 @@ pub struct Lanes {
     pub(crate) pressure: Pressure,
     slots: Vec<Slot>,
     vacant: Vec<u32>,
-    /// Authoritative calls that wait, by arrival.
+    /// Authoritative calls that wait, by the moment they became so.
     pub(crate) needed: BTreeMap<u64, u32>,
+    /// Authoritative calls that ever waited.
+    queued: u64,
     /// Speculative calls that wait, best first.
     pub(crate) guessed: BTreeSet<Guess>,
     /// Slots of the speculative calls that run, in no order: there are few.
@@ -147,6 +131,8 @@ struct Slot {
     arrival: u64,
     phase: Phase,
     authoritative: bool,
+    /// Its place in [`Lanes::needed`], while it is there.
+    queued: u64,
     /// See [`Guess::worth`].
     worth: u32,
     /// Place in `speculating`, while it is there.
@@ -165,6 +151,7 @@ impl Lanes {
             slots: Vec::new(),
             vacant: Vec::new(),
             needed: BTreeMap::new(),
+            queued: 0,
             guessed: BTreeSet::new(),
             speculating: Vec::new(),
             needed_running: 0,
@@ -186,6 +173,7 @@ impl Lanes {
             arrival,
             phase: Phase::Waiting,
             authoritative,
+            queued: 0,
             worth,
             at: 0,
             started: now,
@@ -252,8 +240,8 @@ impl Lanes {
         self.check();
     }
 
-    /// The answer needs the call now. It keeps its place, or gets the one in the authoritative
-    /// queue that it would have had from the beginning.
+    /// The answer needs the call now. It keeps its place, or queues behind those that were needed
+    /// before it: to have been guessed early must not let it overtake them.
     pub fn promote(&mut self, now: Duration, ticket: Ticket, out: &mut Decisions) {
         let Some(slot) = self.find(ticket).filter(|slot| !slot.authoritative) else {
             return;
@@ -313,7 +301,10 @@ impl Lanes {
     /// Who waits and would be next, if there were room.
     pub fn next(&self) -> Option<Ticket> {
         let needed = self.needed.first_key_value();
-        let needed = needed.map(|(&arrival, &slot)| Ticket { arrival, slot });
+        let needed = needed.map(|(_, &slot)| Ticket {
+            arrival: self.slots[slot as usize].arrival,
+            slot,
+        });
         let guessed = self.guessed.first();
         needed.or_else(|| guessed.map(|&Guess { arrival, slot, .. }| Ticket { arrival, slot }))
     }
@@ -454,9 +445,11 @@ impl Lanes {
     }
 
     fn queue(&mut self, at: u32) {
-        let slot = &self.slots[at as usize];
+        let slot = &mut self.slots[at as usize];
         if slot.authoritative {
-            self.needed.insert(slot.arrival, at);
+            slot.queued = self.queued;
+            self.needed.insert(self.queued, at);
+            self.queued += 1;
         } else {
             self.guessed.insert(slot.guess(at));
         }
@@ -467,7 +460,7 @@ impl Lanes {
         let slot = &self.slots[at as usize];
         match (slot.phase, slot.authoritative) {
             (Phase::Waiting, true) => {
-                self.needed.remove(&slot.arrival);
+                self.needed.remove(&slot.queued);
             }
             (Phase::Waiting, false) => {
                 self.guessed.remove(&slot.guess(at));

@@ -11,6 +11,7 @@
 
 mod backend;
 mod bucket;
+mod counts;
 mod eligibility;
 mod flight;
 mod lanes;
@@ -21,8 +22,9 @@ mod turn;
 
 pub use backend::{Backend, Gauges};
 pub use bucket::{InvalidRate, Rate};
+pub use counts::Counts;
 pub use eligibility::{Eligibility, Grade, Idempotence, Mistake, Mistakes, Rule};
 pub use flight::Flights;
-pub use lanes::{Counts, Decision, Decisions, Lanes, Limits, Outcome, Phase, Rank, Ticket};
+pub use lanes::{Decision, Decisions, Lanes, Limits, Outcome, Phase, Rank, Ticket};
 pub use pressure::Pressure;
 pub use scheduled::{ScheduledPlanner, ScheduledReader, ScheduledRetriever, ScheduledSpeculator};

@@ -1,5 +1,7 @@
 //! Backends, flights and decorators in paused time.
 
+#![expect(clippy::expect_used, reason = "a test's own helpers")]
+
 mod flights;
 mod ports;
 mod pressure;

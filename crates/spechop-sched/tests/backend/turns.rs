@@ -129,7 +129,7 @@ async fn a_promotion_before_the_victim_was_dropped_saves_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_guess_that_is_promoted_goes_where_it_would_have_been() {
+async fn a_waiting_guess_that_is_promoted_overtakes_nobody_who_was_needed_before() {
     let (backend, work) = (backend(1, 0), Work::default());
     let (first, guessed) = (Call::authoritative(), guess(0.1));
     let late = Call::authoritative();
@@ -143,8 +143,8 @@ async fn a_waiting_guess_that_is_promoted_goes_where_it_would_have_been() {
             guessed.promote();
         },
     );
-    assert_eq!(guessed_end.expect("it is needed") - start, 20 * MS);
-    assert_eq!(late_end.expect("it is needed") - start, 30 * MS);
+    assert_eq!(late_end.expect("it is needed") - start, 20 * MS);
+    assert_eq!(guessed_end.expect("it is needed") - start, 30 * MS);
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,6 +21,8 @@ pub(crate) struct SlowCall {
     pub(crate) phase: Phase,
     pub(crate) starts: u32,
     started: Duration,
+    /// When it became authoritative, as a number in a row.
+    needed: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -31,6 +33,7 @@ pub(crate) struct Slow {
     pub(crate) calls: Vec<SlowCall>,
     pressure: Pressure,
     credit: u64,
+    needed: usize,
 }
 
 impl Slow {
@@ -41,6 +44,7 @@ impl Slow {
             calls: Vec::new(),
             pressure: Pressure::new(sheet.speculative_max.min(sheet.capacity)),
             credit: sheet.rate.map_or(0, |(interval, burst)| interval * burst),
+            needed: 0,
         }
     }
 
@@ -64,7 +68,9 @@ impl Slow {
     }
 
     pub(crate) fn arrive(&mut self, authoritative: bool, utility: u32) {
+        self.needed += 1;
         self.calls.push(SlowCall {
+            needed: self.needed,
             authoritative,
             utility,
             phase: Phase::Waiting,
@@ -86,7 +92,11 @@ impl Slow {
     }
 
     pub(crate) fn promote(&mut self, at: usize) {
+        self.needed += 1;
         let call = &mut self.calls[at];
+        if !call.authoritative {
+            call.needed = self.needed;
+        }
         call.authoritative = true;
         if call.phase == Phase::Ending {
             call.phase = Phase::Running;
@@ -121,9 +131,10 @@ impl Slow {
     }
 
     fn authoritative_to_start(&self) -> Option<usize> {
-        let first = self.those(|c| c.authoritative && c.phase == Phase::Waiting)[..]
-            .first()
-            .copied()?;
+        let waiting = self.those(|c| c.authoritative && c.phase == Phase::Waiting);
+        let first = waiting
+            .into_iter()
+            .min_by_key(|at| self.calls[*at].needed)?;
         (self.tokens() > 0 && self.placed().len() < self.sheet.capacity).then_some(first)
     }
 

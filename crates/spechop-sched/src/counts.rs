@@ -1,0 +1,20 @@
+//! What becomes of calls, counted. A closed set: every call that arrived ended in one of these ways.
+
+/// What has happened since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Calls that arrived.
+    pub arrived: u64,
+    /// Calls that got their turn.
+    pub started: u64,
+    /// Calls that ran to their end.
+    pub finished: u64,
+    /// Calls that were dropped to make room.
+    pub preempted: u64,
+    /// Calls that went away on their own, waiting or running.
+    pub left: u64,
+    /// Calls that became authoritative after they arrived.
+    pub promoted: u64,
+    /// How often the speculative lane was closed, or kept closed.
+    pub pushed_back: u64,
+}
