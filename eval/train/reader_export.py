@@ -1,8 +1,11 @@
 """The trained reader as ONNX, in float32 and with int8 weights.
 
-`python -m train.reader_export --encoder E5_FOLDER --weights reader.pt --out DIR` writes reader.onnx and
-reader-int8.onnx. Quantisation is dynamic and per output channel: weights are stored as int8,
-activations are quantised as they come, so no calibration data is needed.
+`python -m train.reader_export --data DIR --encoder E5_FOLDER --weights reader.pt --out DIR` writes reader.onnx
+and reader-int8.onnx. Quantisation is dynamic and per output channel: weights are stored as int8,
+activations are quantised as they come. One scale serves all channels of an activation, and a few channels
+are ten times the others, so they are made more alike first, as in SmoothQuant (arXiv 2211.10438): what the
+channels of a feed-forward layer's input are divided by, its weights are multiplied with. How large they are
+is read off training items.
 """
 
 from __future__ import annotations
@@ -13,12 +16,22 @@ from pathlib import Path
 import numpy as np
 import onnx
 import torch
+from onnx import helper, numpy_helper
+from tokenizers import Tokenizer
 
+from .corpus import Corpus
+from .reader import make_groups
+from .reader_batches import Row, tensors
 from .reader_model import Reader, new_reader
+from .splits import make_split
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 OUTPUTS = ("start_logits", "end_logits", "class_logits")
 OPSET = 17
+# How much of the unevenness goes over to the weights. 0.5 made it worse, 0.8 better than nothing, 0.65 best
+# by the distance of the logits to float32's.
+ALPHA = 0.65
+CALIBRATION_GROUPS = 48
 
 
 def to_onnx(model: Reader, out: Path) -> None:
@@ -34,14 +47,60 @@ def to_onnx(model: Reader, out: Path) -> None:
     )
 
 
-def to_int8(source: Path, out: Path) -> None:
+def to_int8(source: Path, out: Path, rows: list[list[Row]]) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     prepared = out.with_suffix(".prepared.onnx")
     quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
+    model = onnx.load(str(prepared))
+    smooth(model, rows)
+    onnx.save(model, str(prepared))
     quantize_dynamic(str(prepared), str(out), per_channel=True, weight_type=QuantType.QInt8)
     prepared.unlink()
+
+
+def smooth(model: onnx.ModelProto, rows: list[list[Row]]) -> None:
+    """Evens out the channels in front of the feed-forward layers; the function stays the same."""
+    weights = {i.name: i for i in model.graph.initializer}
+    layers = [
+        node for node in model.graph.node
+        if node.op_type == "MatMul" and node.input[1] in weights and is_feed_forward(weights[node.input[1]].dims)
+    ]
+    largest = channel_maxima(model, [node.input[0] for node in layers], rows)
+    for node in layers:
+        name, tensor = node.input[0], weights[node.input[1]]
+        weight = numpy_helper.to_array(tensor)
+        uneven = np.maximum(largest[name], 1e-5) ** ALPHA / np.maximum(np.abs(weight).max(1), 1e-5) ** (1 - ALPHA)
+        scale = (uneven / np.exp(np.log(uneven).mean())).astype(np.float32)
+        tensor.CopyFrom(numpy_helper.from_array(weight * scale[:, None], tensor.name))
+        factor = f"{node.name}/even"
+        model.graph.initializer.append(numpy_helper.from_array(1 / scale, factor))
+        even = helper.make_node("Mul", [name, factor], [f"{factor}_out"], name=factor)
+        node.input[0] = even.output[0]
+        # A graph's nodes stand in the order of their use.
+        model.graph.node.insert(list(model.graph.node).index(node), even)
+
+
+def is_feed_forward(shape) -> bool:
+    """The encoder's only matrices that are not square, but for the heads."""
+    return len(shape) == 2 and max(shape) == 4 * min(shape) and min(shape) > 4
+
+
+def channel_maxima(model: onnx.ModelProto, names: list[str], rows: list[list[Row]]) -> dict[str, np.ndarray]:
+    import onnxruntime as ort
+
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    probe.graph.output.extend(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in names)
+    session = ort.InferenceSession(probe.SerializeToString(), providers=["CPUExecutionProvider"])
+    largest = {name: np.float32(0) for name in names}
+    for group in rows:
+        inputs = {name: tensor.numpy() for name, tensor in tensors(group, "cpu").items()}
+        real = inputs["attention_mask"].astype(bool)
+        for name, values in zip(names, session.run(names, inputs)):
+            largest[name] = np.maximum(largest[name], np.abs(values[real]).max(0))
+    return largest
 
 
 def difference(model: Reader, path: Path) -> float:
@@ -64,6 +123,9 @@ def difference(model: Reader, path: Path) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--datasets", type=Path, default=Path("datasets"))
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--encoder", type=Path, required=True)
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -73,7 +135,10 @@ def main() -> None:
     model.load_state_dict(torch.load(args.weights, weights_only=True))
     full, small = args.out / "reader.onnx", args.out / "reader-int8.onnx"
     to_onnx(model, full)
-    to_int8(full, small)
+    split = make_split(args.data, args.datasets, args.seed)
+    tokenizer = Tokenizer.from_file(str(args.encoder / "tokenizer.json"))
+    groups = make_groups(split, Corpus(args.data), tokenizer, args.datasets, args.seed)
+    to_int8(full, small, [groups.draw(i) for i in range(CALIBRATION_GROUPS)])
     for path in (full, small):
         onnx.checker.check_model(str(path))
         print(f"{path}: {path.stat().st_size} bytes, largest difference to torch {difference(model, path):.2g}")

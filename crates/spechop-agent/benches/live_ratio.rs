@@ -85,6 +85,7 @@ fn question(rng: &mut StdRng) -> Vec<Drawn> {
         times_ms: [15..80, 90..350, 15..80].map(|ms| rng.random_range(ms)),
         right: [1, 1, 1, 1, 0, 2, 3, NO_GUESS][rng.random_range(0..8)],
         needs: rng.random(),
+        confidence: None,
     };
     (0..hops).map(hop).collect()
 }

@@ -13,10 +13,6 @@ impl<K: Copy + Eq, V> Few<K, V> {
         found.map(|(_, value)| value)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
-        self.0.iter().map(|(key, value)| (*key, value))
-    }
-
     pub(crate) fn get_mut(&mut self, key: K) -> Option<&mut V> {
         let found = self.0.iter_mut().find(|(at, _)| *at == key);
         found.map(|(_, value)| value)

@@ -27,8 +27,8 @@ pub(crate) struct LookupNotes {
     pub(crate) read: Duration,
     pub(crate) speculation: Option<Duration>,
     pub(crate) salvaged: bool,
-    /// What was guessed, and how surely.
-    pub(crate) guesses: Vec<Guess>,
+    /// The best guess, where there was one.
+    pub(crate) best: Option<Guess>,
     /// What it found while nobody needed it.
     pub(crate) unseen: Option<Arc<Observation>>,
     pub(crate) paid: Paid,
@@ -42,7 +42,7 @@ impl LookupNotes {
             read: Duration::ZERO,
             speculation: None,
             salvaged: false,
-            guesses: Vec::new(),
+            best: None,
             unseen: None,
             paid: Paid::default(),
         }

@@ -39,6 +39,8 @@ pub struct HopReport {
     pub salvaged: bool,
     /// Whether its speculator was asked, was in time, and had no idea.
     pub silent: bool,
+    /// How likely its best guess said it was to be right, from 0 to 1, where there was one that did.
+    pub confidence: Option<f32>,
 }
 
 /// How long the stages of a hop took, each from launch to result.

@@ -9,6 +9,7 @@ use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
 use tokio::time::Instant;
 
+use crate::error::one_line;
 use crate::few::Few;
 use crate::ledger::Ledger;
 use crate::notes::{BranchNotes, LookupNotes};
@@ -46,7 +47,11 @@ impl<'a> Run<'a> {
         window: Window,
         trace: &'a mut (dyn FnMut(TraceEvent) + Send),
     ) -> Self {
-        let running = Running::new(settings.deadline, settings.budget.time);
+        let running = Running::new(
+            settings.deadline,
+            settings.budget.time,
+            settings.finish.clone(),
+        );
         Self {
             ports,
             question,
@@ -151,17 +156,14 @@ impl<'a> Run<'a> {
                 let notes = self.lookups.get_mut(lookup)?;
                 notes.paid.add(Stage::Speculation, cost);
                 notes.speculation = Some(took);
+                notes.best = guesses.first().cloned();
+                let likely = guesses.iter().map(|guess| self.guess_of(guess)).collect();
                 if let Some(branch) = self.window.asker(lookup) {
-                    let guesses = guesses.clone();
                     self.tell(branch, TraceKind::Guessed { guesses, took });
-                }
-                let texts = guesses.iter().map(|guess| guess.text.clone()).collect();
-                if let Some(notes) = self.lookups.get_mut(lookup) {
-                    notes.guesses = guesses;
                 }
                 Some(Event::Guessed {
                     lookup,
-                    guesses: texts,
+                    guesses: likely,
                 })
             }
             // A stage brings what its kind of work brings.
@@ -257,7 +259,7 @@ impl<'a> Run<'a> {
             if self.ledger.is_spent(self.running.open(Lane::Authoritative)) {
                 return self.apply(Event::FinishNow);
             }
-        } else if !self.may_speculate() || self.chance(branch) < self.settings.call_chance_min {
+        } else if !self.may_speculate() {
             // As if it had failed: it is made once its branch is head.
             return self.apply(Event::CallFailed { lookup });
         }
@@ -344,9 +346,16 @@ impl<'a> Run<'a> {
                 speculation: found.speculation,
             },
             salvaged: found.salvaged,
-            silent: found.speculation.is_some() && found.guesses.is_empty(),
+            silent: found.speculation.is_some() && found.best.is_none(),
+            confidence: found.best.and_then(|best| best.confidence),
         });
-        self.tell_as(branch, notes.hop, false, TraceKind::Committed { hop });
+        let usage = Box::new(self.ledger.usage());
+        self.tell_as(
+            branch,
+            notes.hop,
+            false,
+            TraceKind::Committed { hop, usage },
+        );
     }
 
     /// The branch's own work is needed now. The guess of its hop is not: it stays speculative.
@@ -486,16 +495,4 @@ impl<'a> Run<'a> {
     fn hop(&self, branch: BranchId) -> u32 {
         self.branches.get(branch).map_or(0, |notes| notes.hop)
     }
-}
-
-/// An error with its causes, in a line.
-fn one_line(error: &PortError) -> String {
-    let mut line = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        line.push_str(": ");
-        line.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    line
 }

@@ -13,6 +13,7 @@ use spechop_types::LookupId;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::ledger::Open;
+use crate::settings::Finish;
 use crate::stages::{Outcome, StageFuture, Work};
 
 /// Everything that a question waits for. Dropping it drops every stage.
@@ -28,6 +29,8 @@ pub(crate) struct Running<'a> {
     orphans: Vec<(LookupId, Option<Instant>)>,
     deadline: Option<Instant>,
     budget_end: Option<Instant>,
+    /// Ready when somebody wants the answer now.
+    finish: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Rings at the earliest limit or before it: a limit that goes away leaves it alone.
     timer: Option<Pin<Box<Sleep>>>,
     now: Instant,
@@ -53,7 +56,7 @@ pub(crate) enum News {
     },
     /// An orphan's time is over.
     Expired(LookupId),
-    /// The question's time budget is used up. Said once.
+    /// The question's time budget is used up, or somebody wants the answer now. Said once each.
     BudgetEnd,
     /// The question's deadline has passed.
     Deadline,
@@ -63,7 +66,11 @@ pub(crate) enum News {
 
 impl<'a> Running<'a> {
     /// Nothing yet. `budget` counts from now.
-    pub(crate) fn new(deadline: Option<Instant>, budget: Option<Duration>) -> Self {
+    pub(crate) fn new(
+        deadline: Option<Instant>,
+        budget: Option<Duration>,
+        finish: Option<Finish>,
+    ) -> Self {
         let now = Instant::now();
         Self {
             stages: Vec::new(),
@@ -72,6 +79,7 @@ impl<'a> Running<'a> {
             orphans: Vec::new(),
             deadline,
             budget_end: budget.and_then(|time| now.checked_add(time)),
+            finish: finish.map(|finish| Box::pin(finish.asked()) as _),
             timer: None,
             now,
         }
@@ -154,6 +162,12 @@ impl<'a> Running<'a> {
         loop {
             if let Some(news) = self.ended() {
                 return Poll::Ready(news);
+            }
+            if let Some(finish) = &mut self.finish
+                && finish.as_mut().poll(cx).is_ready()
+            {
+                self.finish = None;
+                return Poll::Ready(News::BudgetEnd);
             }
             while let Some(launched) = self.stages.get_mut(self.polled) {
                 if let Poll::Ready(outcome) = launched.stage.as_mut().poll(cx) {
@@ -279,7 +293,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stopped_stage_is_dropped_at_once_and_no_other_misses_its_turn() {
-        let mut running = Running::new(None, None);
+        let mut running = Running::new(None, None, None);
         let held = Arc::new(());
         let holds = held.clone();
         let limit = Duration::from_secs(60);
@@ -308,7 +322,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_timer_serves_limits_that_come_and_go() {
         let started = Instant::now();
-        let mut running = Running::new(None, None);
+        let mut running = Running::new(None, None, None);
         let seconds = |n| Duration::from_secs(n);
         let a_second = || async {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -332,7 +346,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn every_stage_is_polled_once_each_time_the_question_is_woken() {
-        let mut running = Running::new(None, None);
+        let mut running = Running::new(None, None, None);
         let polls = Arc::new(std::sync::Mutex::new([0; 2]));
         for n in 0..2_u32 {
             let polls = polls.clone();

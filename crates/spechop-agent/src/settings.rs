@@ -1,11 +1,13 @@
 //! What a question may be asked with.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_types::{Budget, Price, Stage, Tenant};
 use spechop_verifier::Mode;
-pub use spechop_window::{Policy, Width};
+pub use spechop_window::{Chance, Policy, Width};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// How one question is to be answered. Every value is valid.
@@ -13,7 +15,7 @@ use tokio::time::Instant;
 pub struct Settings {
     /// Most branches alive at once (the paper's k). 1 is the standard agent.
     pub width: Width,
-    /// What is done beyond the paper's algorithm: salvage, plan-ahead, several guesses.
+    /// What is done beyond the paper's algorithm: salvage, plan-ahead, several guesses, the gate.
     pub policy: Policy,
     /// How long a target call of an aborted branch goes on, in case it is asked again.
     pub orphan_time: Duration,
@@ -31,14 +33,30 @@ pub struct Settings {
     pub prices: Prices,
     /// On whose behalf the question is asked.
     pub tenant: Tenant,
-    /// How likely a guess is to be right, as far as is known, from 0 to 1.
+    /// How likely a guess is to be right that does not say so itself, as far as is known, from 0 to 1.
     pub guess_chance: f32,
-    /// Target calls that are less likely to be of use than this wait until their branch is head.
-    pub call_chance_min: f32,
+    /// By which somebody may end the question early.
+    pub finish: Option<Finish>,
     /// The hard limit: at this instant everything stops with an error.
     pub deadline: Option<Instant>,
     /// Limits of single stages.
     pub limits: StageLimits,
+}
+
+/// Ends a question early: the answer is then written from what is committed, as at the end of a
+/// budget. Clones are handles to the same question.
+#[derive(Clone, Debug, Default)]
+pub struct Finish(Arc<Notify>);
+
+impl Finish {
+    /// Finish now. The question may be over already.
+    pub fn now(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) async fn asked(self) {
+        self.0.notified().await;
+    }
 }
 
 /// What the calls of each stage cost.
@@ -88,7 +106,7 @@ impl Default for Settings {
             prices: Prices::default(),
             tenant: Tenant::default(),
             guess_chance: 0.5,
-            call_chance_min: 0.0,
+            finish: None,
             deadline: None,
             limits: StageLimits::default(),
         }

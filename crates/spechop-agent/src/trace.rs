@@ -7,7 +7,7 @@ use spechop_ports::Guess;
 use spechop_types::{BranchId, Hop, Observation, SubQuestion};
 use spechop_verifier::Verdict;
 
-use crate::Stage;
+use crate::{Stage, Usage};
 
 /// Something that happened, in the order in which it happened.
 #[derive(Clone, Debug)]
@@ -70,6 +70,8 @@ pub enum TraceKind {
     Committed {
         /// The hop.
         hop: Hop,
+        /// What the question has cost so far; what is under way counts as wasted.
+        usage: Box<Usage>,
     },
     /// The branch asks what an aborted one has looked up or is looking up: no new call is made.
     Salvaged {

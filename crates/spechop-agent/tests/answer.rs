@@ -8,7 +8,8 @@ use std::time::Duration;
 use asking::{agent, ask, line, millis, question, settings, steady, trajectory};
 use proptest::prelude::*;
 use spechop_agent::{
-    Agent, AgentError, Policy, Ports, Settings, Stage, StageLimits, Stopped, TraceEvent, TraceKind,
+    Agent, AgentError, Chance, Policy, Ports, Settings, Stage, StageLimits, Stopped, TraceEvent,
+    TraceKind,
 };
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Budget, CommitKind};
@@ -328,11 +329,14 @@ proptest! {
         orphans_max in 0..4_usize,
         plan_ahead: bool,
         guesses in 1..4_usize,
+        // Guesses that say nothing are taken to hold in one case of two.
+        chance_min in prop_oneof![Just(0.0), 0.0..0.6],
     ) {
         let policy = Policy {
             orphans_max,
             plan_ahead,
             guesses_max: guesses.try_into().unwrap(),
+            chance_min: Chance::of(chance_min),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()

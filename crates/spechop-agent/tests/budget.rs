@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use spechop_agent::{Policy, Prices, Settings, Stopped};
+use spechop_agent::{Chance, Finish, Policy, Prices, Settings, Stopped};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Budget, Money, Price};
 
@@ -92,19 +92,29 @@ async fn a_budget_of_money_ends_the_question_and_never_changes_the_hops() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn unlikely_target_calls_wait_for_their_turn() {
-    let right = [true, true, true, true];
-    let shy = |least| Settings {
+/// Only what is this likely to become head is built.
+fn gated(k: usize, least: f64) -> Settings {
+    Settings {
         guess_chance: 0.5,
-        call_chance_min: least,
-        ..priced(0, None)
-    };
-    let all = ask(&steady(&right), &shy(0.0)).await.unwrap();
-    let near = ask(&steady(&right), &shy(0.3)).await.unwrap();
-    let none = ask(&steady(&right), &shy(1.0)).await.unwrap();
+        policy: Policy {
+            chance_min: Chance::of(least),
+            ..Policy::PAPER
+        },
+        ..priced(k, None)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unlikely_branches_wait_until_they_are_likelier() {
+    let right = [true, true, true, true];
+    let all = ask(&steady(&right), &gated(0, 0.0)).await.unwrap();
+    let near = ask(&steady(&right), &gated(0, 0.3)).await.unwrap();
+    let none = ask(&steady(&right), &gated(0, 1.0)).await.unwrap();
     assert_eq!(trajectory(&all), trajectory(&near));
     assert_eq!(trajectory(&all), trajectory(&none));
+    // With guesses that hold in one case of two, 0.3 leaves room for one branch behind the head.
+    let two = ask(&steady(&right), &gated(2, 0.0)).await.unwrap();
+    assert_eq!((near.elapsed, near.usage), (two.elapsed, two.usage));
     assert!(all.elapsed < near.elapsed && near.elapsed < none.elapsed);
     assert_eq!(none.usage.targets.wasted, 0);
     assert_eq!(none.usage.targets.started, 4);
@@ -117,11 +127,10 @@ async fn a_guess_that_is_sure_of_itself_is_built_upon_and_an_unsure_one_waits() 
         for hop in &mut script.hops {
             hop.confidence = confidence;
         }
-        let shy = Settings {
-            call_chance_min: 0.45,
-            ..priced(2, None)
-        };
-        async move { ask(&ScriptedPorts::new(script), &shy).await.unwrap() }
+        async move {
+            let settings = gated(2, 0.45);
+            ask(&ScriptedPorts::new(script), &settings).await.unwrap()
+        }
     };
     // Of those that say nothing, one of two is taken to hold.
     let (unsaid, sure, unsure) = (
@@ -133,4 +142,32 @@ async fn a_guess_that_is_sure_of_itself_is_built_upon_and_an_unsure_one_waits() 
     assert!(sure.elapsed < unsure.elapsed);
     assert_eq!(trajectory(&sure), trajectory(&unsure));
     assert_eq!(unsure.usage.targets.wasted, 0);
+    assert_eq!(unsure.usage.segments.wasted, 0);
+    assert_eq!(unsaid.hops[0].confidence, None);
+    assert_eq!(sure.hops[0].confidence, Some(0.9));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_wants_the_answer_now_gets_it_from_what_is_committed() {
+    for (after_ms, hops) in [(1500, 1), (2500, 2), (60_000, 3)] {
+        let finish = Finish::default();
+        let hasty = Settings {
+            finish: Some(finish.clone()),
+            ..settings(1)
+        };
+        let ports = steady(&[true, true, true]);
+        let (report, ()) = tokio::join!(ask(&ports, &hasty), async {
+            tokio::time::sleep(Duration::from_millis(after_ms)).await;
+            finish.now();
+        });
+        let report = report.unwrap();
+        assert_eq!(report.hops.len(), hops, "after {after_ms} ms");
+        let early = hops < 3;
+        assert_eq!(report.stopped == Stopped::Budget, early);
+        // The answer still has to be written.
+        assert_eq!(
+            report.elapsed.as_millis() == u128::from(after_ms) + 100,
+            early
+        );
+    }
 }

@@ -8,7 +8,7 @@ mod traces;
 use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
-use spechop_agent::{Policy, Width};
+use spechop_agent::{Chance, Policy, Width};
 use spechop_sim::Rules;
 use traces::{Drawn, NO_GUESS, live, simulate};
 
@@ -26,21 +26,27 @@ fn time(steps: u64) -> impl Strategy<Value = u64> {
 
 fn hops() -> impl Strategy<Value = Vec<Drawn>> {
     let times = (time(10), time(20), time(20));
-    let drawn = |((segment, target, speculation), right, needs)| Drawn {
+    let drawn = |((segment, target, speculation), right, needs, confidence)| Drawn {
         times_ms: [segment, target, speculation],
         right,
         needs,
+        confidence,
     };
-    let hop = (times, 0..=NO_GUESS, any::<u8>()).prop_map(drawn);
+    let confidence = proptest::option::of(0.0..=1.0_f32);
+    let hop = (times, 0..=NO_GUESS, any::<u8>(), confidence).prop_map(drawn);
     proptest::collection::vec(hop, 0..6)
 }
 
 fn policies() -> impl Strategy<Value = Policy> {
-    (0..4_usize, any::<bool>(), 1..4_usize).prop_map(|(orphans_max, plan_ahead, guesses)| Policy {
-        orphans_max,
-        plan_ahead,
-        guesses_max: guesses.try_into().unwrap(),
-    })
+    let gate = prop_oneof![Just(0.0), 0.0..=1.0];
+    (0..4_usize, any::<bool>(), 1..4_usize, gate).prop_map(
+        |(orphans_max, plan_ahead, guesses, chance_min)| Policy {
+            orphans_max,
+            plan_ahead,
+            guesses_max: guesses.try_into().unwrap(),
+            chance_min: Chance::of(chance_min),
+        },
+    )
 }
 
 fn paused() -> tokio::runtime::Runtime {
@@ -55,10 +61,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn agent_and_simulator_agree(hops in hops(), k in 0..9_usize, policy in policies()) {
+    fn agent_and_simulator_agree(
+        hops in hops(),
+        k in 0..9_usize,
+        policy in policies(),
+        guess_chance in 0.0..=1.0_f64,
+    ) {
         let width = NonZeroUsize::new(k).map_or(Width::UNBOUNDED, Width::bounded);
         let rules = Rules {
             orphan_ms: ORPHAN_MS as f64,
+            guess_chance: Chance::of(guess_chance),
             ..Rules::new(width, policy)
         };
         let simulated = simulate(&hops, rules);

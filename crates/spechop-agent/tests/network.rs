@@ -21,7 +21,8 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spechop_agent::{
-    Agent, AgentError, Policy, Ports, Report, Settings, StageLimits, Stopped, TraceKind, Width,
+    Agent, AgentError, Chance, Policy, Ports, Report, Settings, StageLimits, Stopped, TraceKind,
+    Width,
 };
 use spechop_ports::PortError;
 use spechop_testkit::{Script, ScriptedPorts};
@@ -311,6 +312,7 @@ fn settings(rng: &mut StdRng) -> Settings {
             orphans_max: rng.random_range(0..5),
             plan_ahead: rng.random_bool(0.5),
             guesses_max: rng.random_range(1..4_usize).try_into().unwrap(),
+            chance_min: Chance::of(rng.random_range(-0.6..0.6)),
         },
         orphan_time,
         verifier: Mode::Exact,
@@ -355,7 +357,7 @@ struct Told {
 impl Told {
     fn take(&mut self, kind: TraceKind) {
         match kind {
-            TraceKind::Committed { hop } => self.committed.push(said(&hop)),
+            TraceKind::Committed { hop, .. } => self.committed.push(said(&hop)),
             TraceKind::Failed { .. } => self.failed += 1,
             _ => {}
         }

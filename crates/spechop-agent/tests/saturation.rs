@@ -3,7 +3,12 @@
 //!
 //! `cargo test -p spechop-agent --test saturation -- --nocapture` prints the table.
 
-#![allow(clippy::unwrap_used, clippy::cast_precision_loss, reason = "a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    reason = "a test that shows its figures"
+)]
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

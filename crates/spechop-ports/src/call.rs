@@ -169,8 +169,11 @@ mod tests {
         let (first, second) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
         call.sit(Arc::downgrade(&first) as Weak<dyn Seat>);
         call.sit(Arc::downgrade(&second) as Weak<dyn Seat>);
-        call.clone().promote();
+        // Clones are the same call.
+        let same = call.clone();
+        same.promote();
         call.promote();
+        assert_eq!(same.lane(), Lane::Authoritative);
         call.push_back();
         assert_eq!(call.lane(), Lane::Authoritative);
         assert_eq!(first.promoted.load(Relaxed), 0);

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use spechop_agent::{Policy, Width};
+use spechop_agent::{Chance, Policy, Width};
 use spechop_proto as wire;
 use spechop_sim::{Rules, WhatIf, what_if};
 use tonic::{Request, Response, Status};
@@ -58,6 +58,7 @@ impl Admin {
             plan_ahead: salvage && questions.plan_ahead,
             // What else a speculator would have guessed is not recorded.
             guesses_max: NonZeroUsize::MIN,
+            chance_min: questions.chance_min,
         }
     }
 }
@@ -81,12 +82,15 @@ impl wire::admin_server::Admin for Admin {
         let ks = ks(&asked.k)?;
         let policy = self.policy(asked.salvage);
         let orphan_ms = self.shared.config.questions.salvage_time.as_secs_f64() * 1000.0;
+        let guess_chance = self.shared.tunings.guess_chance(speculator);
+        let guess_chance = Chance::of(f64::from(guess_chance));
         let history = self.shared.tunings.history(speculator);
         // Thousands of simulated questions: not on a thread that others wait for.
         let played = tokio::task::spawn_blocking(move || {
             let recorded = history.recorded();
             let rules = ks.iter().map(|k| Rules {
                 orphan_ms,
+                guess_chance,
                 ..Rules::new(Width::bounded(*k), policy)
             });
             let outcomes = what_if(&recorded.traces, rules);

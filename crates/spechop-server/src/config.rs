@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use spechop_agent::{Prices, StageLimits, Width};
+use spechop_agent::{Chance, Prices, StageLimits, Width};
 use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
 use spechop_sched::{Eligibility, Limits as Lanes};
 use spechop_theory::TunerOptions;
@@ -119,14 +119,15 @@ pub struct Questions {
     pub guesses: NonZeroUsize,
     /// Most guesses of a hop that may be asked for.
     pub guesses_max: NonZeroUsize,
+    /// Branches that are less likely than this to become head are not built, where the question says
+    /// nothing.
+    pub chance_min: Chance,
     /// The longest that any question may take.
     pub deadline_max: Duration,
     /// Soft limits of every question.
     pub budget: Budget,
     /// What calls cost.
     pub prices: Prices,
-    /// Target calls that are less likely to be of use than this are not made ahead of need.
-    pub call_chance_min: f32,
     /// Limits of single stages.
     pub limits: StageLimits,
 }

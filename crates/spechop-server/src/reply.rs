@@ -47,6 +47,7 @@ pub(crate) fn answer(
             plan_ahead: settings.policy.plans_ahead(),
             guesses: u32::try_from(settings.policy.guesses_max.get()).unwrap_or(u32::MAX),
             tuned,
+            chance_min: settings.policy.chance_min.share(),
         }),
         injected_latency: injected.map(|latency| wire::InjectedLatency {
             mean_ms: latency.mean_ms,
@@ -136,8 +137,12 @@ fn kind(kind: &TraceKind) -> Event {
         TraceKind::Verified { verdict: result } => Event::Verified(wire::Verified {
             verdict: Some(verdict(result)),
         }),
-        TraceKind::Committed { hop: done } => Event::Committed(wire::Committed {
+        TraceKind::Committed {
+            hop: done,
+            usage: so_far,
+        } => Event::Committed(wire::Committed {
             hop: Some(hop(done)),
+            usage: Some(usage(so_far)),
         }),
         TraceKind::Promoted => Event::Promoted(wire::Promoted {}),
         TraceKind::RolledBack => Event::RolledBack(wire::RolledBack {}),

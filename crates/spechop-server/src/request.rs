@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use spechop_agent::{Policy, Settings, Width};
-use spechop_proto::{AskRequest, VerifierMode};
+use spechop_agent::{Chance, Policy, Settings, Width};
+use spechop_proto::{AskRequest, FinishNowRequest, VerifierMode};
 use spechop_types::{Budget, Money, Question, Tenant};
 use spechop_verifier::Mode;
 use tokio::time::Instant;
@@ -20,6 +20,8 @@ pub(crate) struct Asked {
     pub(crate) question: Question,
     pub(crate) settings: Settings,
     pub(crate) speculator: SpeculatorKind,
+    /// The client's name for it.
+    pub(crate) id: Option<QuestionId>,
     /// k is to be chosen; until then the settings hold the default.
     pub(crate) auto: bool,
 }
@@ -73,6 +75,7 @@ impl Asked {
         }
         let budget = budget(request, server.budget, &mut wrong);
         let tenant = tenant(metadata, &mut wrong);
+        let id = id(&request.question_id, &tenant, &mut wrong);
         let speculator = speculator(request, rules.speculators, &mut wrong);
         let deadline = [
             Some(server.deadline_max),
@@ -90,7 +93,6 @@ impl Asked {
             budget,
             prices: server.prices,
             tenant,
-            call_chance_min: server.call_chance_min,
             deadline: deadline
                 .into_iter()
                 .flatten()
@@ -105,6 +107,7 @@ impl Asked {
                 question,
                 settings,
                 speculator,
+                id,
                 auto: request.auto || (server.auto && !named),
             }),
             _ => Err(AskError::Invalid(wrong.0)),
@@ -151,6 +154,10 @@ fn policy(request: &AskRequest, server: &Questions, wrong: &mut Wrong) -> Policy
             server.guesses,
             server.guesses_max,
         ),
+        chance_min: match request.chance_min {
+            Some(share) => wrong.chance("chance_min", share),
+            None => server.chance_min,
+        },
     }
 }
 
@@ -176,6 +183,37 @@ fn budget(request: &AskRequest, server: Budget, wrong: &mut Wrong) -> Budget {
         tokens: stricter(asked.tokens, server.tokens),
         money: stricter(asked.money_micros.map(Money), server.money),
     }
+}
+
+/// A client's name for a question, and whose client.
+pub(crate) type QuestionId = (Tenant, Tenant);
+
+/// Names of questions are as those of tenants.
+fn id(name: &str, tenant: &Tenant, wrong: &mut Wrong) -> Option<QuestionId> {
+    if name.is_empty() {
+        return None;
+    }
+    let Ok(name) = Tenant::new(name) else {
+        let problem = "has at most 64 letters, digits, full stops, hyphens and underscores";
+        wrong.field("question_id", problem.to_owned());
+        return None;
+    };
+    Some((tenant.clone(), name))
+}
+
+/// Which question is meant to be ended.
+pub(crate) fn finish_now(
+    request: &FinishNowRequest,
+    metadata: &MetadataMap,
+) -> Result<QuestionId, AskError> {
+    let mut wrong = Wrong(Vec::new());
+    let tenant = tenant(metadata, &mut wrong);
+    let id = id(&request.question_id, &tenant, &mut wrong);
+    if id.is_none() && wrong.0.is_empty() {
+        wrong.field("question_id", "must name an open question".to_owned());
+    }
+    id.filter(|_| wrong.0.is_empty())
+        .ok_or(AskError::Invalid(wrong.0))
 }
 
 /// The metadata key that names the tenant.
@@ -241,6 +279,14 @@ impl Wrong {
                 default
             }
         }
+    }
+
+    /// A share from 0 to 1.
+    fn chance(&mut self, field: &str, share: f64) -> Chance {
+        if !(0.0..=1.0).contains(&share) {
+            self.field(field, format!("must be from 0 to 1, not {share}"));
+        }
+        Chance::of(share)
     }
 
     /// [`Wrong::within`] for what counts things in memory.

@@ -1,23 +1,28 @@
 //! The two methods: take a question up, answer it, and leave nothing behind.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use spechop_agent::{Agent, Ports, TraceEvent, Width};
+use spechop_agent::{Agent, Finish, Ports, TraceEvent, Width};
 use spechop_proto::spec_hop_server::SpecHop;
-use spechop_proto::{AskEvent, AskRequest, AskResponse, Tuned};
+use spechop_proto::{
+    AskEvent, AskRequest, AskResponse, FinishNowRequest, FinishNowResponse, Tuned,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
+use tonic_types::FieldViolation;
 
 use crate::accounts::{Accounts, Hold, Overdrawn};
 use crate::config::{Config, SpeculatorKind};
 use crate::metrics::Metrics;
 use crate::reply;
-use crate::request::{Asked, Rules};
+use crate::request::{Asked, QuestionId, Rules, finish_now};
 use crate::status::{AskError, chain};
 use crate::toolbox::Toolbox;
 use crate::tuning::Tunings;
@@ -36,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) tunings: Tunings,
     pub(crate) metrics: Metrics,
     accounts: Option<Arc<Accounts>>,
+    /// Open questions that have names.
+    named: Mutex<HashMap<QuestionId, Finish>>,
     places: Arc<Semaphore>,
     phases: Phases,
 }
@@ -64,6 +71,7 @@ impl Service {
                 tunings,
                 metrics,
                 accounts,
+                named: Mutex::default(),
                 places,
                 phases,
             }),
@@ -126,8 +134,14 @@ impl Service {
             settings.width = Width::bounded(k);
             tuned = Some(reply::tuned(k, &choice.reason));
         }
+        let named = match asked.id.take() {
+            Some(id) => Some(shared.name(id)?),
+            None => None,
+        };
+        asked.settings.finish = named.as_ref().map(|named| named.finish.clone());
         let ports = shared.toolbox.ports(asked.speculator);
         Ok(Work {
+            _named: named,
             tally: Tally(Some(Arc::clone(&shared))),
             shared,
             asked,
@@ -148,7 +162,45 @@ struct Work {
     ports: Ports,
     hold: Option<Hold>,
     tally: Tally,
+    _named: Option<Named>,
     _place: OwnedSemaphorePermit,
+}
+
+/// A question that can be asked to finish by its name. Dropping it frees the name.
+struct Named {
+    shared: Arc<Shared>,
+    id: QuestionId,
+    finish: Finish,
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        self.shared.lock_named().remove(&self.id);
+    }
+}
+
+impl Shared {
+    fn name(self: &Arc<Self>, id: QuestionId) -> Result<Named, AskError> {
+        let finish = Finish::default();
+        match self.lock_named().entry(id.clone()) {
+            Entry::Occupied(_) => {
+                let problem = "is the name of another question that is still open";
+                let violation = FieldViolation::new("question_id", problem);
+                return Err(AskError::Invalid(vec![violation]));
+            }
+            Entry::Vacant(free) => free.insert(finish.clone()),
+        };
+        Ok(Named {
+            shared: Arc::clone(self),
+            id,
+            finish,
+        })
+    }
+
+    fn lock_named(&self) -> MutexGuard<'_, HashMap<QuestionId, Finish>> {
+        // Nothing panics while it is held.
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Counts a question that came to no end as one that went away.
@@ -236,6 +288,18 @@ impl SpecHop for Service {
         let work = self.admit(&request)?;
         let answer = Box::pin(work.answer(&mut |_| {})).await;
         answer.map(Response::new).map_err(refuse)
+    }
+
+    async fn finish_now(
+        &self,
+        request: Request<FinishNowRequest>,
+    ) -> Result<Response<FinishNowResponse>, Status> {
+        let id = finish_now(request.get_ref(), request.metadata()).map_err(refuse)?;
+        let Some(finish) = self.shared.lock_named().get(&id).cloned() else {
+            return Err(Status::not_found(format!("no question {} is open", id.1)));
+        };
+        finish.now();
+        Ok(Response::new(FinishNowResponse {}))
     }
 
     type AskStreamStream = Events;

@@ -145,7 +145,11 @@ fn guess(hop: &HopReport, k: NonZeroUsize) -> PastGuess {
     match (hop.times.speculation.map(ms), accepted(hop)) {
         _ if k == NonZeroUsize::MIN || hop.salvaged => PastGuess::Untried,
         (Some(ms), _) if hop.silent => PastGuess::NoIdea { ms },
-        (Some(ms), Some(accepted)) => PastGuess::Compared { ms, accepted },
+        (Some(ms), Some(accepted)) => PastGuess::Compared {
+            ms,
+            accepted,
+            confidence: hop.confidence.map(f64::from),
+        },
         (Some(_), None) => PastGuess::Untried,
         (None, _) => PastGuess::Late,
     }

@@ -92,6 +92,20 @@ async fn the_request_decides_how() {
             .all(|hop| hop.kind() == CommitKind::Observed)
     );
 
+    // Guesses that say nothing are certain to nobody: they are made, and nothing is built upon them.
+    let shut = AskRequest {
+        chance_min: Some(1.0),
+        ..question()
+    };
+    let shut = server.ask(shut).await.unwrap();
+    assert!(
+        shut.hops
+            .iter()
+            .all(|hop| hop.kind() == CommitKind::Observed)
+    );
+    assert_eq!(shut.usage.unwrap().targets.unwrap().wasted, 0);
+    assert_eq!(shut.applied.unwrap().chance_min, 1.0);
+
     let silent = AskRequest {
         speculator: Some("none".into()),
         ..question()

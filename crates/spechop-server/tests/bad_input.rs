@@ -114,6 +114,30 @@ async fn every_wrong_field_is_named() {
         ),
         (
             AskRequest {
+                chance_min: Some(-0.01),
+                ..question()
+            },
+            &["chance_min"],
+            "must be from 0 to 1, not -0.01",
+        ),
+        (
+            AskRequest {
+                chance_min: Some(1.5),
+                ..question()
+            },
+            &["chance_min"],
+            "must be from 0 to 1, not 1.5",
+        ),
+        (
+            AskRequest {
+                chance_min: Some(f64::NAN),
+                ..question()
+            },
+            &["chance_min"],
+            "must be from 0 to 1, not NaN",
+        ),
+        (
+            AskRequest {
                 salvage: Some(false),
                 plan_ahead: Some(true),
                 ..question()

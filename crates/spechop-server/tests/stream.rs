@@ -99,6 +99,9 @@ async fn events_are_numbered_ordered_and_end_with_the_answer() {
         .filter_map(|event| match &event.event {
             Some(Event::Committed(committed)) => {
                 assert!(!event.provisional);
+                let so_far = committed.usage.and_then(|usage| usage.targets);
+                let all = answer.usage.and_then(|usage| usage.targets);
+                assert!(so_far.unwrap().started <= all.unwrap().started);
                 committed.hop.as_ref()
             }
             _ => None,

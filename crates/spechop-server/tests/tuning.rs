@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use spechop_proto::admin_client::AdminClient;
-use spechop_proto::{AskRequest, GetTuningRequest, WhatIfRequest, ask_event::Event};
+use spechop_proto::{
+    AskRequest, FinishNowRequest, GetTuningRequest, StopReason, WhatIfRequest, ask_event::Event,
+};
 use spechop_testkit::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::{Code, Request};
@@ -215,4 +217,46 @@ async fn get(server: &Server, path: &str) -> String {
     let mut page = String::new();
     stream.read_to_string(&mut page).await.unwrap();
     page
+}
+
+#[tokio::test]
+async fn a_question_is_finished_early_by_its_name() {
+    let server = Server::start(script(&[true; 6])).await;
+    let named = |id: &str| AskRequest {
+        question_id: id.to_owned(),
+        hop_budget: Some(6),
+        k: Some(1),
+        ..question()
+    };
+    let mut client = server.client().await;
+    let mut stream = client.ask_stream(named("q-1")).await.unwrap().into_inner();
+    let twice = client.ask(named("q-1")).await.unwrap_err();
+    assert_eq!(twice.code(), Code::InvalidArgument);
+    let finish = |id: &str| FinishNowRequest {
+        question_id: id.to_owned(),
+    };
+    for (id, code) in [
+        ("q-2", Code::NotFound),
+        ("", Code::InvalidArgument),
+        ("a b", Code::InvalidArgument),
+    ] {
+        let refused = client.finish_now(finish(id)).await.unwrap_err();
+        assert_eq!(refused.code(), code, "{id:?}");
+    }
+    let mut answer = None;
+    while let Some(event) = stream.message().await.unwrap() {
+        match event.event {
+            Some(Event::Committed(_)) if event.hop == 2 => {
+                client.finish_now(finish("q-1")).await.unwrap();
+            }
+            Some(Event::Answer(last)) => answer = Some(last),
+            _ => {}
+        }
+    }
+    let answer = answer.unwrap();
+    assert!((2..4).contains(&answer.hops.len()), "{}", answer.hops.len());
+    assert_eq!(answer.stop_reason(), StopReason::Budget);
+    // The name is free again.
+    let refused = client.finish_now(finish("q-1")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
 }

@@ -5,13 +5,18 @@ use std::sync::Arc;
 use rand::SeedableRng;
 use rand::distr::weighted::WeightedIndex;
 use rand::rngs::SmallRng;
-use rand_distr::{Bernoulli, Distribution, Gamma};
+use rand_distr::{Bernoulli, Beta, Distribution, Gamma};
 use serde::Deserialize;
 
 use crate::{Hop, Trace};
 
 /// Mean time of a drawn target call, in milliseconds. Ratios do not depend on it.
 const TARGET_MS: f64 = 1_000.0;
+/// Where a speculator's confidence hangs on as many guesses as this, it tells no difference between
+/// two of them.
+const N_MAX: f64 = 1e9;
+/// A Beta distribution of a shape below this is all at one end.
+const SHAPE_MIN: f64 = 1e-9;
 /// Most guesses that are drawn for a hop.
 const GUESSES_MAX: u32 = 8;
 
@@ -31,6 +36,9 @@ pub struct Chances {
     pub missing: f64,
     /// Chance of each later guess to be right where all before it are wrong.
     pub later: f64,
+    /// How much the speculator's confidence tells: the share of the variance of *right or wrong* that
+    /// it explains. 0 is as sure of every guess, 1 knows. `None`: it says nothing.
+    pub sharpness: Option<f64>,
 }
 
 /// Which hop of a question depends on which, and how many questions are of this shape.
@@ -53,6 +61,7 @@ pub struct Draw {
     accepted: Bernoulli,
     missing: Bernoulli,
     later: Bernoulli,
+    confidence: Option<Confidence>,
     segment: Time,
     target: Time,
     speculation: Time,
@@ -62,6 +71,22 @@ pub struct Draw {
 
 /// Of each hop of a shape.
 type Dependencies = Vec<Option<Arc<[u32]>>>;
+
+/// How likely the best guess is said to be, where it is right and where it is wrong.
+#[derive(Clone, Copy, Debug)]
+struct Confidence {
+    right: Said,
+    wrong: Said,
+}
+
+/// What is said of a guess.
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    /// Always the same.
+    Fixed(f64),
+    /// Beta: any mean, any variance that a share may have.
+    Varying(Beta<f64>),
+}
 
 /// The time of one stage.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +107,14 @@ impl Chances {
             nu,
             missing: 0.0,
             later: 0.0,
+            sharpness: None,
         }
+    }
+
+    /// Share of the best guesses that are right, hops without a guess aside.
+    pub fn guess_chance(&self) -> f64 {
+        let guessed = self.p + (1.0 - self.p) * (1.0 - self.missing);
+        if guessed > 0.0 { self.p / guessed } else { 0.0 }
     }
 }
 
@@ -118,6 +150,7 @@ impl Draw {
             nu,
             missing,
             later,
+            sharpness,
         } = chances;
         if !shapes.iter().all(Shape::is_sensible) {
             return None;
@@ -130,6 +163,10 @@ impl Draw {
             accepted: Bernoulli::new(p).ok()?,
             missing: Bernoulli::new(missing).ok()?,
             later: Bernoulli::new(later).ok()?,
+            confidence: match sharpness {
+                Some(sharpness) => Some(Confidence::new(chances.guess_chance(), sharpness)?),
+                None => None,
+            },
             segment: Time::new(beta * TARGET_MS, nu)?,
             target: Time::new(TARGET_MS, nu)?,
             speculation: Time::new(alpha * TARGET_MS, nu)?,
@@ -138,23 +175,29 @@ impl Draw {
         })
     }
 
-    /// `trials` questions; the same seed gives the same ones.
+    /// `trials` questions; the same seed gives the same ones, whatever is said of their guesses.
     pub fn traces(&self, seed: u64, trials: u64) -> impl Iterator<Item = Trace> + '_ {
         let mut rng = SmallRng::seed_from_u64(seed);
+        let mut sayings = SmallRng::seed_from_u64(!seed);
         (0..trials).map(move |trial| {
             let shape = &self.shapes[self.which.sample(&mut rng)];
             Trace {
                 id: trial.to_string(),
                 hops: shape
                     .iter()
-                    .map(|all| self.hop(all.clone(), &mut rng))
+                    .map(|all| self.hop(all.clone(), &mut rng, &mut sayings))
                     .collect(),
                 final_ms: self.segment.sample(&mut rng),
             }
         })
     }
 
-    fn hop(&self, depends_on: Option<Arc<[u32]>>, rng: &mut SmallRng) -> Hop {
+    fn hop(
+        &self,
+        depends_on: Option<Arc<[u32]>>,
+        rng: &mut SmallRng,
+        sayings: &mut SmallRng,
+    ) -> Hop {
         let accepted = self.accepted.sample(rng);
         let guessed = accepted || !self.missing.sample(rng);
         let later = |rng: &mut SmallRng| (2..=GUESSES_MAX).find(|_| self.later.sample(rng));
@@ -163,6 +206,10 @@ impl Draw {
             target_ms: self.target.sample(rng),
             speculation_ms: self.speculation.sample(rng),
             accepted,
+            confidence: self
+                .confidence
+                .filter(|_| guessed)
+                .map(|confidence| confidence.sample(accepted, sayings)),
             guessed,
             right_guess: if guessed && !accepted {
                 later(rng)
@@ -170,6 +217,41 @@ impl Draw {
                 None
             },
             depends_on,
+        }
+    }
+}
+
+impl Confidence {
+    /// Calibrated: of the guesses of which it is said that they are right with some chance, that share
+    /// is right. Their chances are Beta(a, b) by a mean of `p` and a variance of `sharpness` · p (1 - p);
+    /// whether a guess is right is drawn before, so this is what Bayes makes of either case.
+    fn new(p: f64, sharpness: f64) -> Option<Self> {
+        if !(0.0..=1.0).contains(&sharpness) {
+            return None;
+        }
+        let said = |right: bool| {
+            let n = 1.0 / sharpness - 1.0;
+            let (a, b) = (p * n, (1.0 - p) * n);
+            let (a, b) = if right { (a + 1.0, b) } else { (a, b + 1.0) };
+            if n > N_MAX {
+                return Some(Said::Fixed(p));
+            }
+            if a < SHAPE_MIN || b < SHAPE_MIN {
+                return Some(Said::Fixed(if right { 1.0 } else { 0.0 }));
+            }
+            Beta::new(a, b).ok().map(Said::Varying)
+        };
+        Some(Self {
+            right: said(true)?,
+            wrong: said(false)?,
+        })
+    }
+
+    fn sample(&self, right: bool, rng: &mut SmallRng) -> f64 {
+        let said = if right { self.right } else { self.wrong };
+        match said {
+            Said::Fixed(share) => share,
+            Said::Varying(beta) => beta.sample(rng),
         }
     }
 }

@@ -48,6 +48,8 @@ pub enum PastGuess {
         ms: f64,
         /// Whether it was right.
         accepted: bool,
+        /// How likely it said it was to be right, from 0 to 1, where it did.
+        confidence: Option<f64>,
     },
 }
 
@@ -103,8 +105,8 @@ impl History {
         }
     }
 
-    /// Takes in a question. One with a time that is not finite or negative, or that depends on
-    /// hops it does not have, is passed over: it would spoil every answer.
+    /// Takes in a question. One with a time that is not finite or negative, with a confidence that is
+    /// no share, or that depends on hops it does not have, is passed over: it would spoil every answer.
     pub fn push(&mut self, question: Past) {
         if !question.is_sensible() {
             return;
@@ -169,7 +171,10 @@ impl Past {
     fn is_sensible(&self) -> bool {
         let time = |ms: f64| ms.is_finite() && ms >= 0.0;
         let guess = |guess: PastGuess| match guess {
-            PastGuess::NoIdea { ms } | PastGuess::Compared { ms, .. } => time(ms),
+            PastGuess::NoIdea { ms } => time(ms),
+            PastGuess::Compared { ms, confidence, .. } => {
+                time(ms) && confidence.is_none_or(|share| (0.0..=1.0).contains(&share))
+            }
             PastGuess::Untried | PastGuess::Late => true,
         };
         let earlier =
@@ -191,17 +196,22 @@ impl PastHop {
     }
 
     fn with(&self, guess: PastGuess) -> Hop {
-        let (speculation_ms, guessed, accepted) = match guess {
-            PastGuess::Compared { ms, accepted } => (ms, true, accepted),
-            PastGuess::NoIdea { ms } => (ms, false, false),
+        let (speculation_ms, guessed, accepted, confidence) = match guess {
+            PastGuess::Compared {
+                ms,
+                accepted,
+                confidence,
+            } => (ms, true, accepted, confidence),
+            PastGuess::NoIdea { ms } => (ms, false, false, None),
             // Never there before the observation, whatever is simulated.
-            PastGuess::Late | PastGuess::Untried => (self.target_ms, false, false),
+            PastGuess::Late | PastGuess::Untried => (self.target_ms, false, false, None),
         };
         Hop {
             segment_ms: self.segment_ms,
             target_ms: self.target_ms,
             speculation_ms,
             accepted,
+            confidence,
             guessed,
             right_guess: None,
             depends_on: self.depends_on.clone(),

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use spechop_types::{BranchId, LookupId, Step};
-use spechop_window::{Effect, Event, Limits, Policy, Width, Window};
+use spechop_window::{Chance, Effect, Event, Limits, Policy, Width, Window};
 
 use crate::texts::{Asked, Texts};
 use crate::{Hop, Trace};
@@ -18,6 +18,8 @@ pub struct Rules {
     pub policy: Policy,
     /// How long a look-up goes on that nobody needs any more, in milliseconds.
     pub orphan_ms: f64,
+    /// How likely a guess is to be right that does not say so itself.
+    pub guess_chance: Chance,
 }
 
 impl Rules {
@@ -26,12 +28,14 @@ impl Rules {
         Self::new(width, Policy::PAPER)
     }
 
-    /// Orphans go on for as long as the live service's do.
+    /// Orphans go on for as long as the live service's do, and guesses are worth what it takes them
+    /// for as long as it knows nothing of them.
     pub fn new(width: Width, policy: Policy) -> Self {
         Self {
             width,
             policy,
             orphan_ms: 10_000.0,
+            guess_chance: Chance::of(0.5),
         }
     }
 }
@@ -261,9 +265,13 @@ impl Play<'_> {
                 if at.guess != due.launched {
                     return None;
                 }
-                let most = self.rules.policy.guesses_max.get();
+                let Rules {
+                    policy,
+                    guess_chance,
+                    ..
+                } = self.rules;
                 let (asked, hop) = self.asked(lookup)?;
-                let guesses = asked.guesses(hop, most);
+                let guesses = asked.guesses(hop, policy.guesses_max.get(), guess_chance);
                 Event::Guessed { lookup, guesses }
             }
             What::Expiry(lookup) => {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use spechop_types::{BranchId, Observation, SubQuestion};
-use spechop_window::{OPEN_ANSWER, Window};
+use spechop_window::{Chance, Guess, OPEN_ANSWER, Window};
 
 use crate::{Hop, Trace};
 
@@ -45,8 +45,9 @@ impl Asked {
         }
     }
 
-    /// At most `most` guesses, best first, right as the trace says.
-    pub(crate) fn guesses(&mut self, hop: &Hop, most: usize) -> Vec<Arc<str>> {
+    /// At most `most` guesses, best first, right as the trace says. The best one is as likely as it
+    /// says itself; where it does not, and for all others, `usual` has to do.
+    pub(crate) fn guesses(&mut self, hop: &Hop, most: usize, usual: Chance) -> Vec<Guess> {
         if !hop.guessed {
             return Vec::new();
         }
@@ -55,17 +56,22 @@ impl Asked {
         } else {
             hop.right_guess
         };
+        let mut text = |rank: usize| {
+            if right.is_some_and(|right| right as usize == rank + 1) {
+                return self.found.answer.clone();
+            }
+            while self.wrong.len() <= rank {
+                let text = self.sub_question.as_str();
+                let wrong = format!("fiction {} of ({text})", self.wrong.len() + 1);
+                self.wrong.push(wrong.into());
+            }
+            self.wrong[rank].clone()
+        };
+        let own = hop.confidence.map(Chance::of);
         (0..most)
-            .map(|rank| {
-                if right.is_some_and(|right| right as usize == rank + 1) {
-                    return self.found.answer.clone();
-                }
-                while self.wrong.len() <= rank {
-                    let text = self.sub_question.as_str();
-                    let wrong = format!("fiction {} of ({text})", self.wrong.len() + 1);
-                    self.wrong.push(wrong.into());
-                }
-                self.wrong[rank].clone()
+            .map(|rank| Guess {
+                text: text(rank),
+                chance: own.filter(|_| rank == 0).unwrap_or(usual),
             })
             .collect()
     }

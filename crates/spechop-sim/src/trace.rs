@@ -38,6 +38,9 @@ pub struct Hop {
     pub speculation_ms: f64,
     /// Whether the best guess is right.
     pub accepted: bool,
+    /// How likely the speculator said it was to be, from 0 to 1, where it did.
+    #[serde(default)]
+    pub confidence: Option<f64>,
     /// Whether there is a guess at all.
     #[serde(default = "yes")]
     pub guessed: bool,
@@ -86,6 +89,16 @@ pub enum InvalidTrace {
         line: usize,
         /// Which number, e.g. `hops[2].target_ms`.
         what: String,
+        /// What it is.
+        value: f64,
+    },
+    /// A confidence makes no sense.
+    #[error("line {line}: hops[{hop}].confidence is {value:?}; it must be a share from 0 to 1")]
+    Confidence {
+        /// Counted from 1.
+        line: usize,
+        /// Counted from 0, as in the other messages.
+        hop: usize,
         /// What it is.
         value: f64,
     },
@@ -190,6 +203,10 @@ fn check(trace: &Trace, line: usize) -> Result<(), InvalidTrace> {
         sensible(&|| format!("hops[{i}].segment_ms"), hop.segment_ms)?;
         sensible(&|| format!("hops[{i}].target_ms"), hop.target_ms)?;
         sensible(&|| format!("hops[{i}].speculation_ms"), hop.speculation_ms)?;
+        if let Some(value) = hop.confidence.filter(|share| !(0.0..=1.0).contains(share)) {
+            let hop = i;
+            return Err(InvalidTrace::Confidence { line, hop, value });
+        }
         if let Some(reason) = contradiction(hop, i) {
             let hop = i;
             return Err(InvalidTrace::Hop { line, hop, reason });
@@ -202,6 +219,9 @@ fn contradiction(hop: &Hop, at: usize) -> Option<&'static str> {
     let earlier = |hop: &u32| (1..=at).contains(&(*hop as usize));
     if hop.accepted && !hop.guessed {
         return Some("accepts a guess that was not made");
+    }
+    if hop.confidence.is_some() && !hop.guessed {
+        return Some("is confident of a guess that was not made");
     }
     if hop.right_guess.is_some() && (hop.accepted || !hop.guessed) {
         return Some("has a right_guess beside the best one, or without any");

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use spechop_sim::{History, Past, PastGuess, PastHop, Rules, what_if};
-use spechop_window::Width;
+use spechop_window::{Chance, Policy, Width};
 
 fn width(k: usize) -> Width {
     NonZeroUsize::new(k).map_or(Width::UNBOUNDED, Width::bounded)
@@ -24,7 +24,15 @@ fn past(guesses: &[PastGuess]) -> Past {
 }
 
 fn guess(accepted: bool) -> PastGuess {
-    PastGuess::Compared { ms: 50.0, accepted }
+    said(accepted, None)
+}
+
+fn said(accepted: bool, confidence: Option<f64>) -> PastGuess {
+    PastGuess::Compared {
+        ms: 50.0,
+        accepted,
+        confidence,
+    }
 }
 
 #[test]
@@ -102,6 +110,8 @@ fn it_keeps_the_last_and_passes_over_nonsense() {
     let mut nonsense = past(&[guess(true)]);
     nonsense.final_ms = f64::NAN;
     history.push(nonsense);
+    history.push(past(&[said(true, Some(1.5))]));
+    history.push(past(&[said(true, Some(f64::NAN))]));
     let mut nonsense = past(&[guess(true)]);
     nonsense.hops[0].depends_on = Some([1].into());
     history.push(nonsense);
@@ -112,4 +122,32 @@ fn it_keeps_the_last_and_passes_over_nonsense() {
         .map(|trace| trace.hops.len())
         .collect();
     assert_eq!((history.len(), lengths), (2, vec![2, 3]));
+}
+
+#[test]
+fn any_gate_is_answered_for() {
+    let mut history = History::default();
+    let unsure = said(false, Some(0.2));
+    history.push(past(&[guess(true), unsure, guess(true)]));
+    let recorded = history.recorded();
+    let said: Vec<_> = recorded.traces[0]
+        .hops
+        .iter()
+        .map(|hop| hop.confidence)
+        .collect();
+    assert_eq!(said, [None, Some(0.2), None]);
+    let rules = [0.0, 0.3].map(|share| {
+        let policy = Policy {
+            chance_min: Chance::of(share),
+            ..Policy::PAPER
+        };
+        Rules::new(width(0), policy)
+    });
+    let [open, gate] = what_if(&recorded.traces, rules)[..] else {
+        panic!("two rules, two answers");
+    };
+    // What stood on the wrong guess is not begun: its look-up, its guess, two segments.
+    assert_eq!(gate.latency_ms, open.latency_ms);
+    assert_eq!((open.targets, gate.targets), (4.0, 3.0));
+    assert!(gate.segments < open.segments);
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use spechop_sim::{Chances, Draw, Hop, Rules, Shape, Simulator, Trace, read_traces};
 use spechop_theory::Setting;
-use spechop_window::{Policy, Width};
+use spechop_window::{Chance, Policy, Width};
 
 fn width(k: usize) -> Width {
     NonZeroUsize::new(k).map_or(Width::UNBOUNDED, Width::bounded)
@@ -17,6 +17,7 @@ fn steady(right: &[bool]) -> Trace {
         target_ms: 1000.0,
         speculation_ms: 50.0,
         accepted: *accepted,
+        confidence: None,
         guessed: true,
         right_guess: None,
         depends_on: None,
@@ -71,6 +72,27 @@ fn timelines_worked_by_hand() {
     // all of it again, with a final segment behind the second wrong guess.
     check(&wrong, 0, 2300.0, [6, 3, 3]);
     check(&steady(&[]), 3, 100.0, [1, 0, 0]);
+}
+
+/// The first guess is certain, the others are as good as a coin.
+#[test]
+fn the_gate_worked_by_hand() {
+    let mut trace = steady(&[true, true, true]);
+    trace.hops[0].confidence = Some(1.0);
+    let gate = |share| Policy {
+        chance_min: Chance::of(share),
+        ..Policy::PAPER
+    };
+    check_policy(&trace, 0, gate(0.25), 1400.0, [4, 3, 3], 0);
+    // The last segment waits until one of the two is known to hold, at 1,250.
+    check_policy(&trace, 0, gate(0.26), 1400.0, [4, 3, 3], 0);
+    // The third sub-question waits until then, too.
+    check_policy(&trace, 0, gate(0.51), 2450.0, [4, 3, 3], 0);
+    check_policy(&trace, 0, gate(1.0), 2450.0, [4, 3, 3], 0);
+    // Nothing more is known of those that say nothing than how many are right.
+    let mut rules = Rules::new(width(0), gate(0.51));
+    rules.guess_chance = Chance::CERTAIN;
+    assert_eq!(Simulator::new().run(&trace, rules).latency_ms, 1400.0);
 }
 
 /// Two hops, neither of which needs the other's answer.
@@ -224,6 +246,18 @@ fn bad_lines_are_named() {
             "line 1: hops[0] accepts a guess that was not made",
         ),
         (
+            &good.replace("true}", "true,\"confidence\":1.01}"),
+            "line 1: hops[0].confidence is 1.01; it must be a share from 0 to 1",
+        ),
+        (
+            &good.replace("true}", "true,\"confidence\":-0.1}"),
+            "line 1: hops[0].confidence is -0.1; it must be",
+        ),
+        (
+            &good.replace("true}", "false,\"guessed\":false,\"confidence\":0.5}"),
+            "line 1: hops[0] is confident of a guess that was not made",
+        ),
+        (
             &good.replace("true}", "false,\"right_guess\":1}"),
             "line 1: hops[0] has a right_guess below 2",
         ),
@@ -236,4 +270,67 @@ fn bad_lines_are_named() {
         read_traces(format!("\n{good}\n").as_bytes()).unwrap().len(),
         1
     );
+}
+
+/// Of the guesses that say they are right with some chance, that share is right, and as much of what
+/// becomes of them is told as was asked for. What is drawn beside is the same.
+#[test]
+fn drawn_confidences_are_calibrated_and_as_sharp_as_asked() {
+    for (p, missing) in [(0.3, 0.0), (0.6, 0.5), (0.0, 0.2), (1.0, 0.0)] {
+        for sharpness in [0.0, 1e-12, 0.01, 0.35, 0.9, 1.0 - 1e-12, 1.0] {
+            let plain = Chances {
+                missing,
+                ..Chances::paper(p, 0.05, 0.1, 0.4)
+            };
+            let chances = Chances {
+                sharpness: Some(sharpness),
+                ..plain
+            };
+            let traces = |chances| -> Vec<Trace> {
+                let draw = Draw::new(chances, &[Shape::chain(6)]).unwrap();
+                draw.traces(3, 2_000).collect()
+            };
+            let mut said = traces(chances);
+            let hops = || said.iter().flat_map(|trace| &trace.hops);
+            let what = format!("p {p}, missing {missing}, sharpness {sharpness}");
+            assert!(hops().all(|hop| hop.guessed == hop.confidence.is_some()));
+            // Bins of a tenth, each with its guesses, what they said in all, and how many were right.
+            let mut bins = [(0.0_f64, 0.0_f64, 0.0_f64); 10];
+            let (mut n, mut squares) = (0.0_f64, 0.0_f64);
+            let mean = chances.guess_chance();
+            for hop in hops() {
+                let Some(share) = hop.confidence else {
+                    continue;
+                };
+                assert!((0.0..=1.0).contains(&share), "{what}: {share}");
+                let bin = &mut bins[((share * 10.0) as usize).min(9)];
+                bin.0 += 1.0;
+                bin.1 += share;
+                bin.2 += f64::from(u8::from(hop.accepted));
+                n += 1.0;
+                squares += (share - mean).powi(2);
+            }
+            for (count, said, right) in bins {
+                // Four standard deviations, at most one half each.
+                assert!(
+                    (said - right).abs() <= 2.0 * count.sqrt() + 1e-6,
+                    "{what}: {bins:?}"
+                );
+            }
+            let told = squares / n;
+            let asked = sharpness * mean * (1.0 - mean);
+            assert!((told - asked).abs() < 0.012, "{what}: {told}, not {asked}");
+            for hop in said.iter_mut().flat_map(|trace| &mut trace.hops) {
+                hop.confidence = None;
+            }
+            assert_eq!(said, traces(plain), "{what}");
+        }
+    }
+    for sharpness in [-0.1, 1.1, f64::NAN] {
+        let chances = Chances {
+            sharpness: Some(sharpness),
+            ..Chances::paper(0.5, 0.05, 0.1, 0.4)
+        };
+        assert!(Draw::new(chances, &[Shape::chain(2)]).is_none());
+    }
 }

@@ -47,7 +47,8 @@ fn main() -> ExitCode {
     println!(
         "every committed trajectory is the slow agent's, and every law held after each of {} events \
          ({:.0} s)\nbranches rolled back {}, look-ups salvaged {}, orphans expired {}, \
-         segments with an open answer {}, later guesses right {}, calls failed {}",
+         segments with an open answer {}, later guesses right {}, guesses too unlikely {} \
+         (in time {}), calls failed {}",
         seen.events,
         began.elapsed().as_secs_f64(),
         seen.rolled_back,
@@ -55,6 +56,8 @@ fn main() -> ExitCode {
         seen.expired,
         seen.left_open,
         seen.second_guesses,
+        seen.gated,
+        seen.let_through,
         seen.failures,
     );
     ExitCode::SUCCESS

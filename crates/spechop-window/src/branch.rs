@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use spechop_types::{BranchId, LookupId, Observation, SubQuestion};
 
-use crate::Stop;
+use crate::{Chance, Stop};
 
 /// Who pays for a running call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub(crate) enum Segment {
 /// What a branch takes its parent's answer to be.
 #[derive(Clone, Debug)]
 pub(crate) enum Granted {
-    /// A guess, to be verified.
-    Guess(Arc<str>),
+    /// A guess, to be verified, and how likely it is.
+    Guess(Arc<str>, Chance),
     /// The observation itself, which was faster than any guess.
     Observation(Arc<Observation>),
     /// Nothing yet: the text names the sub-question instead. Never verified, never committed.
@@ -47,8 +47,17 @@ pub(crate) enum Granted {
 impl Granted {
     pub(crate) fn text(&self) -> &Arc<str> {
         match self {
-            Self::Guess(text) | Self::Open(text) => text,
+            Self::Guess(text, _) | Self::Open(text) => text,
             Self::Observation(observation) => &observation.answer,
+        }
+    }
+
+    /// How likely it is to hold. What is left open claims nothing that could be wrong, and what is
+    /// looked up behind it was asked without it.
+    pub(crate) fn chance(&self) -> Chance {
+        match self {
+            Self::Guess(_, chance) => *chance,
+            Self::Observation(_) | Self::Open(_) => Chance::CERTAIN,
         }
     }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use spechop_types::{BranchId, LookupId, Observation, Stage, Step};
 
+use crate::Chance;
+
 /// Something that happened. News about a branch or a look-up that is gone is ignored.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -36,7 +38,7 @@ pub enum Event {
         /// Which look-up.
         lookup: LookupId,
         /// The guesses, best first. A failed guess is no guess (law 6).
-        guesses: Vec<Arc<str>>,
+        guesses: Vec<Guess>,
     },
     /// The verifier answered [`Effect::Verify`].
     Verified {
@@ -52,6 +54,15 @@ pub enum Event {
     },
     /// The question's budget is used up: answer from what is committed.
     FinishNow,
+}
+
+/// What an answer may turn out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guess {
+    /// The answer.
+    pub text: Arc<str>,
+    /// How likely it is to be right, as far as anybody knows.
+    pub chance: Chance,
 }
 
 /// Something to be done, in order.

@@ -1,14 +1,12 @@
 //! What branches can be built upon, and which of it gets the window's room.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 use spechop_types::{BranchId, LookupId, SubQuestion};
 
 use crate::branch::{Base, Granted};
 use crate::lookup::Guessing;
 use crate::window::Window;
-use crate::{Effect, laws};
+use crate::{Chance, Effect, Guess, laws};
 
 /// Something that a branch could be built upon.
 #[derive(Clone, Debug)]
@@ -28,7 +26,7 @@ impl Offer {
 }
 
 impl Window {
-    /// Gives the room that there is to the nearest offers (law 3).
+    /// Gives the room that there is to the nearest offers that are likely enough (law 3).
     ///
     /// A guess does not wait for room: a branch that starts the moment a place is free needs it by
     /// then. That is what the paper's bound on k counts with, (1 + β) / (α + β).
@@ -38,17 +36,35 @@ impl Window {
             return;
         }
         while self.limits().width.has_room(self.branches.len()) {
-            let nearest = self.offers.iter().enumerate().min_by_key(|(_, o)| o.turn());
-            let Some((nearest, _)) = nearest else { return };
+            let Some(nearest) = self.nearest_offer() else {
+                return;
+            };
             let offer = self.offers.swap_remove(nearest);
             self.push_child(offer.base, effects);
         }
     }
 
+    fn nearest_offer(&self) -> Option<usize> {
+        let offers = || self.offers.iter().enumerate();
+        let nearest = if self.limits().policy.chance_min == Chance::NONE {
+            offers().min_by_key(|(_, offer)| offer.turn())
+        } else {
+            let likely = offers().filter(|(_, offer)| self.is_likely(offer));
+            likely.min_by_key(|(_, offer)| offer.turn())
+        };
+        nearest.map(|(at, _)| at)
+    }
+
+    /// Whether the gate is open to an offer. One that it keeps waiting comes up again when a hop is
+    /// committed: there is one guess less to turn out wrong.
+    pub(crate) fn is_likely(&self, offer: &Offer) -> bool {
+        self.chance_of(&offer.base) >= self.limits().policy.chance_min
+    }
+
     pub(crate) fn guessed(
         &mut self,
         id: LookupId,
-        mut guesses: Vec<Arc<str>>,
+        mut guesses: Vec<Guess>,
         effects: &mut Vec<Effect>,
     ) {
         let most = self.limits().policy.guesses_max.get();
@@ -58,10 +74,11 @@ impl Window {
         if lookup.guessing != Guessing::Running {
             return;
         }
-        let mut distinct = SmallVec::<[Arc<str>; 1]>::new();
-        guesses.retain(|guess| !guess.trim().is_empty());
+        let mut distinct = SmallVec::<[Guess; 1]>::new();
+        guesses.retain(|guess| !guess.text.trim().is_empty());
         for guess in guesses {
-            if distinct.len() < most && !distinct.contains(&guess) {
+            let is_new = distinct.iter().all(|other| other.text != guess.text);
+            if distinct.len() < most && is_new {
                 distinct.push(guess);
             }
         }
@@ -105,7 +122,7 @@ impl Window {
             return;
         }
         for (rank, guess) in guesses.into_iter().enumerate() {
-            self.offer(at, Granted::Guess(guess), rank);
+            self.offer(at, Granted::Guess(guess.text, guess.chance), rank);
         }
     }
 

@@ -1,10 +1,10 @@
 //! The laws of the window, each one named function: asserted after every event in debug builds,
 //! property-tested, and listed in ARCHITECTURE.md.
 
-use crate::Width;
 use crate::branch::{Branch, Granted, Segment};
 use crate::lookup::{Guessing, Lookup, Target};
 use crate::window::Window;
+use crate::{Chance, Width};
 
 /// SPEC-1: at most k branches are alive.
 pub fn fits(alive: usize, width: Width) -> bool {
@@ -30,8 +30,8 @@ pub fn only_head_is_verified(window: &Window) -> bool {
         .is_none_or(|id| stands_on_head(id) && window.comparison(id).is_some())
 }
 
-/// SPEC-3: a sub-question has its look-up at once, and nothing that can be built upon waits while
-/// there is room.
+/// SPEC-3: a sub-question has its look-up at once, and nothing that can be built upon and is likely
+/// enough waits while there is room.
 pub fn nothing_waits_without_need(window: &Window) -> bool {
     let has_offer = |b: &Branch| window.offers.iter().any(|o| o.base.parent == b.id);
     let is_built_upon = |b: &Branch| window.children(b.id).next().is_some() || has_offer(b);
@@ -47,9 +47,15 @@ pub fn nothing_waits_without_need(window: &Window) -> bool {
     };
     // A verdict comes at once, and may take with it what would be built upon.
     let waits_in_vain = window.verifying.is_none()
-        && !window.offers.is_empty()
+        && window.offers.iter().any(|offer| window.is_likely(offer))
         && window.limits().width.has_room(window.branches.len());
     !waits_in_vain && window.branches.iter().all(is_served)
+}
+
+/// SPEC-3, second half: no branch is alive that is too unlikely to become head.
+pub fn what_is_unlikely_waits(window: &Window) -> bool {
+    let least = window.limits().policy.chance_min;
+    least == Chance::NONE || window.alive().all(|branch| window.chance(branch) >= least)
 }
 
 /// SPEC-4: the branches form one tree, rooted in the head. Siblings stand on different answers.
@@ -155,7 +161,7 @@ pub type Law = (&'static str, fn(&Window) -> bool);
 
 /// Every law that can be seen in a state. SPEC-8 (the committed trajectory does not depend on k, on
 /// the policy or on the interleaving) speaks of whole runs: see `tests/properties.rs`.
-pub const LAWS: [Law; 11] = [
+pub const LAWS: [Law; 12] = [
     ("SPEC-1: at most k branches are alive", |w| {
         fits(w.branches.len(), w.limits().width)
     }),
@@ -165,6 +171,7 @@ pub const LAWS: [Law; 11] = [
         "SPEC-3: launched at once, extended at once",
         nothing_waits_without_need,
     ),
+    ("SPEC-3: what is unlikely waits", what_is_unlikely_waits),
     ("SPEC-4: one tree", is_a_tree),
     (
         "SPEC-5: no guess after the observation",

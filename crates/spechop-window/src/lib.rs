@@ -13,6 +13,7 @@
 //! "does *not* contain a final answer".
 
 mod branch;
+mod chance;
 mod event;
 mod extend;
 pub mod laws;
@@ -23,7 +24,8 @@ mod settle;
 mod width;
 mod window;
 
-pub use event::{Effect, Event, Stop};
+pub use chance::Chance;
+pub use event::{Effect, Event, Guess, Stop};
 pub use extend::OPEN_ANSWER;
 pub use limits::{Limits, Policy};
 pub use width::Width;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use crate::Width;
+use crate::{Chance, Width};
 
 /// What one question's window must keep to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,9 @@ pub struct Policy {
     pub plan_ahead: bool,
     /// Most guesses of a hop that branches are built upon. 1 is the paper's algorithm.
     pub guesses_max: NonZeroUsize,
+    /// The gate: no branch is built that is less likely than this to become head, which takes all
+    /// guesses that it stands on to be right. [`Chance::NONE`] leaves it open.
+    pub chance_min: Chance,
 }
 
 impl Policy {
@@ -36,6 +39,7 @@ impl Policy {
         orphans_max: 0,
         plan_ahead: false,
         guesses_max: NonZeroUsize::MIN,
+        chance_min: Chance::NONE,
     };
 
     /// Whether aborted look-ups are kept for reuse.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use spechop_types::{BranchId, LookupId, Observation, SubQuestion};
 
+use crate::Guess;
 use crate::branch::Launched;
 
 /// The target tool's work.
@@ -26,7 +27,7 @@ pub(crate) enum Guessing {
     /// Running.
     Running,
     /// Over: the guesses, best first. None where the speculator had no idea.
-    Over(SmallVec<[Arc<str>; 1]>),
+    Over(SmallVec<[Guess; 1]>),
 }
 
 /// A look-up. Without users it is an orphan.

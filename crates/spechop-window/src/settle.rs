@@ -79,8 +79,10 @@ impl Window {
         }
         let child = self.children(head.id).next();
         match child.and_then(|child| Some((child.id, &child.base.as_ref()?.granted))) {
-            Some((_, Granted::Guess(guess))) if !observation.found => Turn::Refute(guess.clone()),
-            Some((child, Granted::Guess(_))) => Turn::Verify(child),
+            Some((_, Granted::Guess(guess, _))) if !observation.found => {
+                Turn::Refute(guess.clone())
+            }
+            Some((child, Granted::Guess(..))) => Turn::Verify(child),
             // Branches that stand open have been aborted when the observation came.
             Some((_, Granted::Observation(_) | Granted::Open(_))) | None => {
                 Turn::Commit(observation.clone())

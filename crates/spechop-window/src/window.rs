@@ -9,7 +9,7 @@ use spechop_types::{BranchId, Hop, LookupId, Observation, Stage, Step, SubQuesti
 use crate::branch::{Base, Branch, Granted, Launched, Segment};
 use crate::extend::Offer;
 use crate::lookup::Lookup;
-use crate::{Effect, Event, Limits, Stop, Width, laws};
+use crate::{Chance, Effect, Event, Limits, Stop, Width, laws};
 
 /// The window of one question.
 #[derive(Clone, Debug)]
@@ -165,9 +165,29 @@ impl Window {
     pub fn comparison(&self, branch: BranchId) -> Option<(&Arc<str>, &Arc<Observation>)> {
         let Base { parent, granted } = self.branch(branch)?.base.as_ref()?;
         match (granted, self.lookup(*parent)) {
-            (Granted::Guess(guess), Some(lookup)) => Some((guess, self.observation(lookup)?)),
+            (Granted::Guess(text, _), Some(lookup)) => Some((text, self.observation(lookup)?)),
             _ => None,
         }
+    }
+
+    /// How likely the branch is to become head: every guess that it stands on must be right. The
+    /// head is head; a dead branch never will be.
+    pub fn chance(&self, branch: BranchId) -> Chance {
+        match self.branch(branch) {
+            Some(branch) => branch
+                .base
+                .as_ref()
+                .map_or(Chance::CERTAIN, |base| self.chance_of(base)),
+            None => Chance::NONE,
+        }
+    }
+
+    /// How likely a branch is to become head that stands on this.
+    pub(crate) fn chance_of(&self, base: &Base) -> Chance {
+        let before = self.ancestry(self.branch(base.parent));
+        before.fold(base.granted.chance(), |chance, (_, granted)| {
+            chance.and(granted.chance())
+        })
     }
 
     pub(crate) fn branch(&self, id: BranchId) -> Option<&Branch> {

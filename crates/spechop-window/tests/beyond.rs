@@ -1,9 +1,10 @@
-//! What the window does beyond the paper, as short stories: salvage, plan-ahead, several guesses.
+//! What the window does beyond the paper, as short stories: salvage, plan-ahead, several guesses, the
+//! gate.
 
 mod story;
 
 use spechop_types::BranchId;
-use spechop_window::{Limits, Policy, Window};
+use spechop_window::{Chance, Limits, Policy, Window};
 use story::{check, with};
 
 const SALVAGE: Policy = Policy {
@@ -18,6 +19,15 @@ const PLAN_AHEAD: Policy = Policy {
 fn two_guesses(k: usize) -> Limits {
     let policy = Policy {
         guesses_max: 2.try_into().unwrap_or(std::num::NonZeroUsize::MIN),
+        ..SALVAGE
+    };
+    with(k, policy)
+}
+
+/// Builds nothing that is needed in less than one case of four.
+fn gate(k: usize) -> Limits {
+    let policy = Policy {
+        chance_min: Chance::of(0.25),
         ..SALVAGE
     };
     with(k, policy)
@@ -262,4 +272,79 @@ fn siblings_that_ask_the_same_share_one_look_up() {
         &format!("{before}; o0 y; v1 -; v2 +; o1 b"),
         "drop-guess 1; commit 2; write 3",
     );
+}
+
+#[test]
+fn what_is_unlikely_is_not_built_upon() {
+    check(gate(0), "w0 A; g0 x 24%", "");
+    check(gate(0), "w0 A; g0 x 25%", "write 1");
+    // All guesses on the way must hold.
+    let before = "w0 A; g0 x 50%; w1 B";
+    check(gate(0), &format!("{before}; g1 y 49%"), "");
+    let window = check(gate(0), &format!("{before}; g1 y 50%"), "write 2");
+    let chances = [0, 1, 2, 3].map(|branch| window.chance(BranchId(branch)).share());
+    assert_eq!(chances, [1.0, 0.5, 0.25, 0.0]);
+    // The paper's window has no gate, and neither has the usual one.
+    check(with(0, Policy::PAPER), "w0 A; g0 x 0%", "write 1");
+    check(with(0, Policy::default()), "w0 A; g0 x 0%", "write 1");
+}
+
+#[test]
+fn what_was_unlikely_comes_up_when_a_guess_before_it_holds() {
+    let before = "w0 A; g0 x 50%; w1 B; g1 y 49%; o0 x";
+    check(
+        gate(0),
+        &format!("{before}; v1 +"),
+        "commit 0; promote 1; write 2",
+    );
+    // Refuted, it falls with what it stood on.
+    check(
+        gate(0),
+        &format!("{before}; v1 -"),
+        "abort 1; orphan 1; commit 0; write 2",
+    );
+    // It takes its turn when there is room, behind what is nearer.
+    check(
+        gate(2),
+        &format!("{before}; v1 +"),
+        "commit 0; promote 1; write 2",
+    );
+    let one = "w0 A; g0 x 50%; w1 B; g1 y 50%; w2 C; g2 z 60%; o0 x; v1 +";
+    check(gate(3), one, "commit 0; promote 1; write 3");
+    check(gate(2), &format!("{one}; o1 y; v3 +"), "");
+}
+
+#[test]
+fn the_gate_holds_nothing_up() {
+    // A guess that nothing was built upon is not compared, and the question goes on.
+    let before = "w0 A; g0 x 10%; o0 x";
+    let window = check(gate(0), before, "commit 0; write 1");
+    assert_eq!(window.committed()[0].guess, None);
+    check(gate(0), &format!("{before}; a1 done"), "answer 1 done");
+    check(gate(0), "w0 A; g0 x 10%; o0 -", "commit 0; write 1");
+    check(
+        gate(0),
+        "w0 A; g0 x 10%; f0 tgt",
+        "abort 0; drop 0; fail 0 target",
+    );
+    check(
+        gate(0),
+        "w0 A; g0 x 10%; finish",
+        "abort 0; drop 0; answer-now 1",
+    );
+    // Further out, an observation is certain whatever was guessed.
+    check(gate(0), "w0 A; g0 x 50%; w1 B; g1 y 10%; o1 y", "write 2");
+    // Any likelier guess has its turn, and so has the second one.
+    let policy = Policy {
+        chance_min: Chance::of(0.25),
+        ..two_guesses(0).policy
+    };
+    check(with(0, policy), "w0 A; g0 x 20%|y 30%", "write 1");
+    // Nothing is claimed of what is left open.
+    let policy = Policy {
+        chance_min: Chance::CERTAIN,
+        ..PLAN_AHEAD
+    };
+    check(with(0, policy), "w0 A; g0 -", "write 1");
+    check(with(0, policy), "w0 A; g0 x 99%", "");
 }

@@ -28,6 +28,16 @@ fn a_bad_line_is_named_with_its_reason() {
         (":300}", ":-1}", "line 2: final_ms is -1"),
         (":300}", ":864000001}", "from 0 to 864000000"),
         ("\"a\"", "\"first\"", "line 2: the id \"first\" has stood"),
+        (
+            ":true",
+            ":true,\"confidence\":1.5",
+            "line 2: hops[0].confidence is 1.5; it must be a share from 0 to 1",
+        ),
+        (
+            ":true",
+            ":false,\"guessed\":false,\"confidence\":0.5",
+            "line 2: hops[0] is confident of a guess that was not made",
+        ),
     ] {
         is_refused(&with(from, to), reason);
     }
@@ -35,6 +45,7 @@ fn a_bad_line_is_named_with_its_reason() {
         // JSON knows neither.
         (":4150,", ":NaN,", "expected value"),
         (":4150,", ":Infinity,", "expected value"),
+        (":true", ":true,\"confidence\":NaN", "expected value"),
         (":4150,", ":1e999,", "number out of range"),
         (
             ":4150,",
@@ -136,6 +147,20 @@ fn a_setting_that_makes_no_sense_is_refused() {
         // Neither infinite means nor `null` where JSON has no infinity.
         ("--beta", "1e305", "too large to add up"),
         ("--beta", "1e307", "too large or too small to draw"),
+        (
+            "--sharpness",
+            "1.1",
+            "--sharpness must lie between 0 and 1, not 1.1",
+        ),
+        ("--sharpness", "-1", "--sharpness must lie between"),
+        ("--sharpness", "NaN", "--sharpness must lie between"),
+        (
+            "--chance-min",
+            "1.1",
+            "--chance-min must lie between 0 and 1, not 1.1",
+        ),
+        ("--chance-min", "-0.1", "--chance-min must lie between"),
+        ("--chance-min", "NaN", "--chance-min must lie between"),
         ("--nu", "1e200", "too large or too small to draw"),
     ] {
         refused(&drawn("simulate", &[(flag, value)]), words);
@@ -188,6 +213,8 @@ fn a_command_line_that_is_none_is_refused() {
         ("--trials", "many"),
         ("--seed", "-1"),
         ("--p", "half"),
+        ("--sharpness", "sharp"),
+        ("--chance-min", ""),
         ("--alpha", ""),
     ] {
         let words = format!("invalid value '{value}' for '{flag} ");
@@ -202,6 +229,7 @@ fn a_command_line_that_is_none_is_refused() {
         ("--hop-count", "3"),
         ("--trials", "5"),
         ("--seed", "1"),
+        ("--sharpness", "0.5"),
     ] {
         miswritten(
             &[&hops[..], &[flag, value]].concat(),

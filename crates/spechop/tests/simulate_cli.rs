@@ -108,6 +108,53 @@ fn salvage_is_a_switch() {
     );
 }
 
+/// Three hops, guessed right; M 100, T 1000, S 50. With room for all of it, the last look-up runs from 400
+/// to 1400, and the answer is written meanwhile. The guess of the second hop says that it is right in two
+/// cases of five; of the others no more is known than that all such guesses are right. A gate above that
+/// keeps the third hop from being written until the second one is known, at 1250: its look-up ends at 2350.
+#[test]
+fn unlikely_branches_wait_at_the_gate() {
+    let hop = r#"{"segment_ms":100,"target_ms":1000,"speculation_ms":50,"accepted":true}"#;
+    let unsure = hop.replace('}', r#","confidence":0.4}"#);
+    let file = Recorded::new(format!(
+        r#"{{"id":"q","hops":[{hop},{unsure},{hop}],"final_ms":100}}"#
+    ));
+    let path = file.path();
+    let args = ["simulate", "--hops", path.to_str().unwrap(), "--k", "inf"];
+    for (share, latency) in [("0", 1400.0), ("0.4", 1400.0), ("0.41", 2350.0)] {
+        let row = &object(&[&args[..], &["--chance-min", share]].concat())["results"][0];
+        assert_eq!(row["mean_latency_ms"], latency, "{share}");
+    }
+    assert_eq!(
+        object(&args),
+        object(&[&args[..], &["--chance-min", "0"]].concat())
+    );
+}
+
+/// The same questions, whatever is said of their guesses: only the gate listens.
+#[test]
+fn sharp_confidences_save_calls() {
+    let setting = [
+        "--p", "0.28", "--alpha", "0.03", "--beta", "0.1", "--nu", "0.4",
+    ];
+    let rest = ["--hop-count", "6", "--trials", "300", "--k", "1,5"];
+    let rows = |more: &[&str]| {
+        let args = [&["simulate"][..], &setting, &rest, more].concat();
+        object(&args)["results"].clone()
+    };
+    let open = rows(&[]);
+    assert_eq!(open, rows(&["--sharpness", "0.35"]));
+    let gate = rows(&["--sharpness", "0.35", "--chance-min", "0.11"]);
+    assert_eq!(open[0], gate[0]);
+    let calls = |rows: &Value| rows[1]["mean_calls_t"].as_f64().unwrap();
+    assert!(calls(&gate) < 0.8 * calls(&open), "{open} {gate}");
+    // Nothing is known of the guesses: they are as likely as they are right, or too unlikely.
+    assert_eq!(open, rows(&["--chance-min", "0.001"]));
+    let none = rows(&["--chance-min", "0.29"]);
+    assert_eq!(none[1]["rel_lat"], 1.0);
+    assert_eq!(none[1]["mean_calls_t"], open[0]["mean_calls_t"]);
+}
+
 #[test]
 fn shapes_say_what_depends_on_what() {
     let numbers = ["--p", "0", "--alpha", "0.05", "--beta", "0.1", "--k", "inf"];

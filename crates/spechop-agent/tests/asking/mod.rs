@@ -72,7 +72,7 @@ pub(crate) fn line(event: &TraceEvent) -> String {
         TraceKind::Salvaged { saved } => format!("salvaged {} ms", saved.as_millis()),
         TraceKind::Observed { observation, .. } => format!("observed {}", observation.answer),
         TraceKind::Verified { verdict } => format!("verified: {}", verdict.accepted),
-        TraceKind::Committed { hop } => format!("committed {}", hop.answer),
+        TraceKind::Committed { hop, .. } => format!("committed {}", hop.answer),
         TraceKind::Promoted => "promoted".into(),
         TraceKind::RolledBack => "rolled back".into(),
         TraceKind::Failed { stage, reason } => format!("failed {stage}: {reason}"),

@@ -18,6 +18,8 @@ pub(crate) struct Drawn {
     pub(crate) right: u8,
     /// Which earlier hops it depends on, as bits.
     pub(crate) needs: u8,
+    /// How sure the best guess is said to be.
+    pub(crate) confidence: Option<f32>,
 }
 
 pub(crate) const NO_GUESS: u8 = 4;
@@ -46,6 +48,7 @@ pub(crate) async fn live(hops: &[Drawn], rules: Rules) -> Option<Report> {
     let settings = Settings {
         width: rules.width,
         policy: rules.policy,
+        guess_chance: rules.guess_chance.share() as f32,
         orphan_time: Duration::from_secs_f64(rules.orphan_ms / 1000.0),
         hops_max: u32::MAX,
         verifier: Mode::Exact,
@@ -69,6 +72,7 @@ fn script(hops: &[Drawn]) -> Script {
         let times = hop.times_ms.map(Duration::from_millis);
         [scripted.segment, scripted.target, scripted.speculation] = times;
         scripted.depends_on = Some(hop.depends_on(at));
+        scripted.confidence = hop.confidence;
         let guess = |rank| match rank == hop.right {
             true => format!("fact {at}"),
             false => format!("fiction {at}.{rank}"),
@@ -92,6 +96,7 @@ fn trace(hops: &[Drawn]) -> Trace {
             speculation_ms,
             accepted: hop.right == 1,
             guessed: hop.right != NO_GUESS,
+            confidence: hop.confidence.map(f64::from),
             right_guess: (2..=3).find(|rank| *rank == u32::from(hop.right)),
             depends_on: Some(hop.depends_on(at).into_iter().map(from_1).collect()),
         }

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use spechop_agent::{Settings, StageLimits, Width};
+use spechop_agent::{Chance, Settings, StageLimits, Width};
 use spechop_types::{Budget, Money};
 use spechop_verifier::Mode;
 use toml::Table;
@@ -185,6 +185,9 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
         plan_ahead: keys.flag("question.plan_ahead").unwrap_or(false),
         guesses: count(keys, "question.guesses", 16, 1),
         guesses_max: count(keys, "question.guesses_max", 16, 4),
+        chance_min: keys
+            .number("question.chance_min", 0.0..=1.0)
+            .map_or(paper.policy.chance_min, Chance::of),
         deadline_max: millis(keys, "question.deadline_ms", 1, 300_000),
         budget: Budget {
             time: keys
@@ -199,7 +202,6 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
                 .map(Money),
         },
         prices: schedule::prices(keys),
-        call_chance_min: schedule::share(keys, "question.call_chance_min", 0.0),
         limits: StageLimits {
             segment: millis(keys, "question.segment_ms_max", 1, 120_000),
             target: millis(keys, "question.target_ms_max", 1, 120_000),

@@ -153,10 +153,3 @@ pub(super) fn allowance(keys: &mut Keys<'_>) -> Option<Allowance> {
     ];
     limits.iter().any(Option::is_some).then_some(allowance)
 }
-
-/// A share from 0 to 1.
-pub(super) fn share(keys: &mut Keys<'_>, key: &str, default: f32) -> f32 {
-    #[expect(clippy::cast_possible_truncation, reason = "a share needs no more")]
-    keys.number(key, 0.0..=1.0)
-        .map_or(default, |share| share as f32)
-}

@@ -262,6 +262,11 @@ fn mistakes_name_their_key_their_source_and_the_remedy() {
             "question.verifier (c.toml): expected \"rule\" or \"exact\", found \"strict\"",
         ),
         (
+            "[question]\nchance_min = 1.5",
+            &[],
+            "question.chance_min (c.toml): expected a number from 0 to 1, found 1.5",
+        ),
+        (
             "[question]\npassagess = 5",
             &[],
             "question.passagess (c.toml): there is no such key; did you mean question.passages?",

@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use spechop_types::{LookupId, Observation, Step, SubQuestion};
-use spechop_window::{Effect, Event, Limits, Policy, Width, Window};
+use spechop_window::{Chance, Effect, Event, Guess, Limits, Policy, Width, Window};
+
+/// How likely every guess is said to be: two of them are, three are not.
+const LIKELY: f64 = 0.67;
 
 /// What is asked, found and wrongly guessed.
 pub(crate) fn texts() -> (Vec<SubQuestion>, Arc<Observation>, Arc<str>) {
@@ -64,14 +67,15 @@ pub(crate) fn question(
             }
             Some(Effect::Guess { lookup }) => Event::Guessed {
                 lookup,
-                guesses: vec![
-                    if lookup.0 % 3 == 2 {
+                guesses: vec![Guess {
+                    text: if lookup.0 % 3 == 2 {
                         wrong
                     } else {
                         &right.answer
                     }
                     .clone(),
-                ],
+                    chance: Chance::of(LIKELY),
+                }],
             },
             Some(Effect::Verify { branch }) => Event::Verified {
                 branch,

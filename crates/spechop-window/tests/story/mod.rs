@@ -2,8 +2,8 @@
 //!
 //! Events about branches: `w0 Q` branch 0 wrote sub-question Q, `a0 X` wrote the answer X, `f0 seg` its
 //! segment failed, `v1 +` / `v1 -` what branch 1 stands on is right / wrong. Events about look-ups:
-//! `o0 X` look-up 0 observed X, `o0 -` observed nothing relevant, `g0 X|Y` guessed X, or else Y,
-//! `g0 -` had no idea, `f0 tgt` failed, `x0` is expired. And `finish`. Effects print the same way.
+//! `o0 X` look-up 0 observed X, `o0 -` observed nothing relevant, `g0 X|Y` guessed X, or else Y, surely
+//! unless it says how likely they are (`g0 X 40%|Y 5%`), `g0 -` had no idea, `f0 tgt` failed, `x0` is expired. And `finish`. Effects print the same way.
 
 #![allow(
     dead_code,
@@ -13,7 +13,7 @@
 )]
 
 use spechop_types::{BranchId, LookupId, Observation, Step, SubQuestion};
-use spechop_window::{Effect, Event, Limits, Policy, Width, Window};
+use spechop_window::{Chance, Effect, Event, Guess, Limits, Policy, Width, Window};
 
 pub(crate) fn width(k: usize) -> Width {
     k.try_into().map_or(Width::UNBOUNDED, Width::bounded)
@@ -33,6 +33,18 @@ pub(crate) fn with(k: usize, policy: Policy) -> Limits {
     Limits {
         policy,
         ..limits(k)
+    }
+}
+
+fn guess(text: &str) -> Guess {
+    let said = text.rsplit_once(' ').and_then(|(text, chance)| {
+        let percent: f64 = chance.strip_suffix('%')?.parse().ok()?;
+        Some((text, Chance::of(percent / 100.0)))
+    });
+    let (text, chance) = said.unwrap_or((text, Chance::CERTAIN));
+    Guess {
+        text: text.into(),
+        chance,
     }
 }
 
@@ -63,11 +75,7 @@ fn event(text: &str) -> Event {
         },
         ("g", _) => Event::Guessed {
             lookup,
-            guesses: rest
-                .split('|')
-                .filter(|g| *g != "-")
-                .map(Into::into)
-                .collect(),
+            guesses: rest.split('|').filter(|g| *g != "-").map(guess).collect(),
         },
         ("v", _) => Event::Verified {
             branch,

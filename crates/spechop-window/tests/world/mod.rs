@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use spechop_types::{BranchId, LookupId, Observation, Step, SubQuestion};
-use spechop_window::{Effect, Event, Limits, Policy, Stop, Width, Window, laws};
+use spechop_window::{Chance, Effect, Event, Guess, Limits, Policy, Stop, Width, Window, laws};
 
 /// What is so, and how often things go wrong (out of 8).
 #[derive(Clone, Copy, Debug)]
@@ -79,8 +79,22 @@ impl World {
         }
     }
 
-    /// Up to three, some of them the same.
-    pub(crate) fn guesses(&self, asked: &str) -> Vec<Arc<str>> {
+    /// Up to three, some of them the same, as likely as not even a speculator would say.
+    pub(crate) fn guesses(&self, asked: &str) -> Vec<Guess> {
+        let chance = |text: &Arc<str>| match self.draw(&("chance", asked, text)) % 8 {
+            0 => Chance::NONE,
+            1 => Chance::of(0.1),
+            // Likely on its own, less so behind another.
+            eighths => Chance::of(0.3 + eighths as f64 / 10.0),
+        };
+        let guess = |text: Arc<str>| Guess {
+            chance: chance(&text),
+            text,
+        };
+        self.guessed(asked).into_iter().map(guess).collect()
+    }
+
+    fn guessed(&self, asked: &str) -> Vec<Arc<str>> {
         let draw = self.draw(&("guess", asked));
         if draw % 8 < self.clueless {
             return Vec::new();
@@ -167,6 +181,8 @@ pub(crate) struct Seen {
     pub(crate) expired: u64,
     pub(crate) left_open: u64,
     pub(crate) second_guesses: u64,
+    pub(crate) gated: u64,
+    pub(crate) let_through: u64,
     pub(crate) failures: u64,
 }
 
@@ -179,6 +195,8 @@ impl Seen {
             expired,
             left_open,
             second_guesses,
+            gated,
+            let_through,
             failures,
         } = other;
         self.events += events;
@@ -187,6 +205,8 @@ impl Seen {
         self.expired += expired;
         self.left_open += left_open;
         self.second_guesses += second_guesses;
+        self.gated += gated;
+        self.let_through += let_through;
         self.failures += failures;
     }
 }
@@ -240,7 +260,10 @@ impl Schedule {
 
     fn apply(&mut self, event: Event) {
         self.seen.events += 1;
+        let has_guesses = matches!(&event, Event::Guessed { guesses, .. } if !guesses.is_empty());
+        let has_room = self.limits.width.has_room(self.window.alive().count());
         let effects = self.window.apply(event);
+        self.seen.gated += u64::from(has_guesses && has_room && effects.is_empty());
         self.carry_out(effects);
         assert_eq!(laws::broken(&self.window), None);
     }
@@ -318,7 +341,20 @@ impl Schedule {
                     let accepted = *guess == observation.answer;
                     assert!(pending.is_empty(), "the verdict comes before anything else");
                     let verified = Event::Verified { branch, accepted };
-                    pending.extend(self.window.apply(verified));
+                    let held = self.window.chance(branch);
+                    let effects = self.window.apply(verified);
+                    // What is built now was too unlikely while the guess could still be wrong.
+                    let was_gated = |effect: &&Effect| match effect {
+                        Effect::Write { branch, .. } => {
+                            let before = self.window.chance(*branch).and(held);
+                            before < self.limits.policy.chance_min
+                                && self.window.depth(*branch) > Some(0)
+                        }
+                        _ => false,
+                    };
+                    let let_through = effects.iter().filter(was_gated).count();
+                    self.seen.let_through += let_through as u64;
+                    pending.extend(effects);
                 }
                 Effect::Commit { branch, lookup, at } => {
                     assert_eq!(at, self.commits, "SPEC-4: hops are committed in order");
@@ -385,7 +421,7 @@ impl Schedule {
     }
 
     fn second(&self, asked: &str) -> Option<Arc<str>> {
-        let mut guesses = self.world.guesses(asked);
+        let mut guesses = self.world.guessed(asked);
         guesses.dedup();
         guesses.into_iter().nth(1)
     }
@@ -401,7 +437,7 @@ fn work_id(work: Work) -> (u8, u32) {
 }
 
 /// A world and limits from plain numbers: every value is valid, and every kind of window common.
-pub(crate) fn draw(numbers: [u64; 10]) -> (World, Limits) {
+pub(crate) fn draw(numbers: [u64; 11]) -> (World, Limits) {
     let [
         seed,
         right,
@@ -413,6 +449,7 @@ pub(crate) fn draw(numbers: [u64; 10]) -> (World, Limits) {
         not_found_max,
         orphans_max,
         policy,
+        chance_min,
     ] = numbers;
     let world = World {
         seed,
@@ -430,6 +467,11 @@ pub(crate) fn draw(numbers: [u64; 10]) -> (World, Limits) {
             orphans_max: small(orphans_max, 5),
             plan_ahead: policy % 2 == 1,
             guesses_max: NonZeroUsize::new(1 + small(policy / 2, 3)).unwrap(),
+            // Half of the windows have no gate.
+            chance_min: match chance_min % 24 {
+                gate @ 0..12 => Chance::of(0.3 + gate as f64 / 20.0),
+                _ => Chance::NONE,
+            },
         },
     };
     (world, limits)

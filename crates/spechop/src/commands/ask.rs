@@ -49,6 +49,9 @@ pub(crate) struct Args {
     /// Most guesses of a hop that branches are built upon.
     #[arg(long, value_name = "N")]
     guesses: Option<u32>,
+    /// Build no branch that is less likely than this to be needed, 0 to 1.
+    #[arg(long, value_name = "X")]
+    chance_min: Option<f64>,
     /// Give up after this many seconds.
     #[arg(long, value_name = "S", value_parser = seconds)]
     deadline: Option<Duration>,
@@ -127,6 +130,7 @@ fn request(args: &Args) -> Request<AskRequest> {
         },
         unbounded: args.k == Some(Width::Unbounded),
         auto: args.k == Some(Width::Auto),
+        question_id: String::new(),
         hop_budget: args.hop_budget,
         top_passages: args.passages,
         verifier: match args.verifier {
@@ -143,6 +147,7 @@ fn request(args: &Args) -> Request<AskRequest> {
         salvage: args.no_salvage.then_some(false),
         plan_ahead: args.plan_ahead.then_some(true),
         guesses: args.guesses,
+        chance_min: args.chance_min,
     });
     if let Some(limit) = args.deadline {
         // The server ends first and says why; this is for a server that is silent.

@@ -13,7 +13,7 @@ use spechop_sim::{
     Chances, Draw, InvalidTrace, Rules, Shape, Simulator, Trace, read_shapes, read_traces,
 };
 use spechop_theory::Setting;
-use spechop_window::{Policy, Width};
+use spechop_window::{Chance, Policy, Width};
 
 /// What is written after `spechop simulate`.
 #[derive(Debug, clap::Args)]
@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Drawn questions: chance of each later guess to be right where those before it are wrong.
     #[arg(long, value_name = "Q", default_value_t = 0.0)]
     later: f64,
+    /// Drawn questions: how much the confidence of a guess tells, from 0 (nothing) to 1 (all).
+    #[arg(long, value_name = "S")]
+    sharpness: Option<f64>,
     /// Drawn questions: how many.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     trials: u64,
@@ -69,6 +72,9 @@ pub(crate) struct Args {
     /// Most guesses of a hop that branches are built upon.
     #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
     guesses: NonZeroUsize,
+    /// Build no branch that is less likely than this to be needed, 0 to 1.
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    chance_min: f64,
     /// One JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -82,17 +88,23 @@ A recorded question is one line, times in milliseconds:
   {\"id\":\"q1\",\"hops\":[{\"segment_ms\":330,\"target_ms\":4150,\"speculation_ms\":180,\"accepted\":true}],\"final_ms\":300}
 A hop may also say that there was no guess (\"guessed\":false), which later guess was right
 (\"right_guess\":2), and which earlier hops its sub-question is made of (\"depends_on\":[1]); where it does
-not, it is made of all of them, and nothing of a rolled-back branch can be salvaged.
+not, it is made of all of them, and nothing of a rolled-back branch can be salvaged. How likely the
+speculator said the guess was (\"confidence\":0.8) counts for --chance-min: a branch is needed where all
+guesses before it are right. A guess that says nothing is as likely as the share of right ones.
+
+The confidence of drawn guesses is calibrated: of those that say 0.3, 0.3 are right. --sharpness is the
+share of the variance of right or wrong that it explains; without it, guesses say nothing.
 
 The shapes of drawn questions are lines like this, a list for each hop:
   {\"type\":\"comparison\",\"depends_on\":[[],[]],\"count\":189}
 
 Examples:
   spechop simulate --hops recorded.jsonl --k 1,2,3,inf
-  spechop simulate --p 0.68 --alpha 0.19 --beta 0.10 --nu 0.4 --hop-count 5 --trials 100000 --json";
+  spechop simulate --p 0.68 --alpha 0.19 --beta 0.10 --nu 0.4 --hop-count 5 --trials 100000 --json
+  spechop simulate --p 0.28 --alpha 0.03 --beta 0.10 --hop-count 6 --sharpness 0.4 --chance-min 0.15 --k 4";
 
 /// What says how questions are drawn. Beside recorded ones it would mean nothing.
-const DRAWN: [&str; 10] = [
+const DRAWN: [&str; 11] = [
     "p",
     "alpha",
     "beta",
@@ -101,6 +113,7 @@ const DRAWN: [&str; 10] = [
     "shapes",
     "missing",
     "later",
+    "sharpness",
     "trials",
     "seed",
 ];
@@ -145,6 +158,11 @@ struct Sums {
 
 /// Simulates, and prints what came of it.
 pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        (0.0..=1.0).contains(&args.chance_min),
+        "--chance-min must lie between 0 and 1, not {}",
+        args.chance_min
+    );
     let policy = Policy {
         orphans_max: match args.no_salvage {
             true => 0,
@@ -152,17 +170,26 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         },
         plan_ahead: args.plan_ahead,
         guesses_max: args.guesses,
+        chance_min: Chance::of(args.chance_min),
     };
-    let rules: Vec<_> = args.k.iter().map(|k| Rules::new(k.0, policy)).collect();
+    let rules = |guess_chance: f64| -> Vec<Rules> {
+        let rules = |k: &K| Rules {
+            guess_chance: Chance::of(guess_chance),
+            ..Rules::new(k.0, policy)
+        };
+        args.k.iter().map(rules).collect()
+    };
     let (questions, one, sums) = match &args.hops {
         Some(path) => {
             let traces = read(path, read_traces)?;
+            let rules = rules(share_of_right(&traces));
             play(&rules, traces.len() as u64, traces.into_iter())
         }
         None => {
             anyhow::ensure!(args.trials > 0, "--trials must be at least 1");
-            let draw = draw(args)?;
-            play(&rules, args.trials, draw.traces(args.seed, args.trials))
+            let (draw, guess_chance) = draw(args)?;
+            let traces = draw.traces(args.seed, args.trials);
+            play(&rules(guess_chance), args.trials, traces)
         }
     };
     anyhow::ensure!(
@@ -190,12 +217,29 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
     print(&answer, args.json, &mut output).context("cannot write the results")
 }
 
-/// Where drawn questions come from.
-fn draw(args: &Args) -> anyhow::Result<Draw> {
+/// How many of the recorded best guesses are right.
+fn share_of_right(traces: &[Trace]) -> f64 {
+    let guessed = || {
+        traces
+            .iter()
+            .flat_map(|trace| &trace.hops)
+            .filter(|hop| hop.guessed)
+    };
+    let right = guessed().filter(|hop| hop.accepted).count();
+    right as f64 / guessed().count().max(1) as f64
+}
+
+/// Where drawn questions come from, and how many of their best guesses are right.
+fn draw(args: &Args) -> anyhow::Result<(Draw, f64)> {
     let [p, alpha, beta] = [args.p, args.alpha, args.beta].map(Option::unwrap_or_default);
     // It says which of them makes no sense.
     Setting::new(p, alpha, beta, args.nu)?;
-    for (flag, share) in [("--missing", args.missing), ("--later", args.later)] {
+    let sharpness = args.sharpness.unwrap_or_default();
+    for (flag, share) in [
+        ("--missing", args.missing),
+        ("--later", args.later),
+        ("--sharpness", sharpness),
+    ] {
         let is_share = (0.0..=1.0).contains(&share);
         anyhow::ensure!(is_share, "{flag} must lie between 0 and 1, not {share}");
     }
@@ -217,9 +261,11 @@ fn draw(args: &Args) -> anyhow::Result<Draw> {
         nu: args.nu,
         missing: args.missing,
         later: args.later,
+        sharpness: args.sharpness,
     };
-    Draw::new(chances, &shapes)
-        .context("alpha, beta or nu is too large or too small to draw times from")
+    let draw = Draw::new(chances, &shapes)
+        .context("alpha, beta or nu is too large or too small to draw times from")?;
+    Ok((draw, chances.guess_chance()))
 }
 
 /// Reads a whole file, or says which line of it is wrong.

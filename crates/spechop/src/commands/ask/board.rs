@@ -367,7 +367,10 @@ mod tests {
                 1,
                 1,
                 false,
-                Event::Committed(Committed { hop: Some(hop) }),
+                Event::Committed(Committed {
+                    hop: Some(hop),
+                    usage: None,
+                }),
             ),
             at(4450.0, 2, 2, true, Event::RolledBack(RolledBack {})),
             at(4450.0, 3, 2, false, launched(Stage::Segment)),

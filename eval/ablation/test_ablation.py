@@ -1,0 +1,182 @@
+"""`python3 -m unittest discover -s eval/ablation` tests what needs neither models nor a server of ours."""
+
+import json
+import sys
+import tempfile
+import threading
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import asking  # noqa: E402
+import gold_planner  # noqa: E402
+import live  # noqa: E402
+import run  # noqa: E402
+import speculators  # noqa: E402
+from train.trajectories import NO_INFO, gold_answers, leaves, side_of  # noqa: E402
+from train.wording import ask  # noqa: E402
+
+WIKI = asking.ROOT / "eval/datasets/2wikimultihopqa/questions.jsonl.gz"
+CHAIN = {
+    "id": "3hop2__1_2_3",
+    "question": "Who leads the party that the author of Ash and the singer of Birk share?",
+    "question_decomposition": [
+        {"id": 1, "question": "Ash >> author", "answer": "Ann", "document_id": "Ash (novel)_0"},
+        {"id": 2, "question": "Who sang Birk", "answer": "Ben", "document_id": "Birk_12"},
+        {"id": 3, "question": "Who leads the party of #1 and #2 ?", "answer": "Cid", "document_id": "Party_1"},
+    ],
+    "answer": "Cid",
+}
+
+
+def messages(question, facts=(), must_answer=False):
+    text = question
+    if facts or must_answer:
+        text = "Facts:" + "".join(f"\n- {fact}" for fact in facts) + f"\nQuestion: {question}"
+    if must_answer:
+        text += "\nNothing more can be looked up: reply <answer>...</answer> now."
+    return [{"role": "system", "content": "Facts:"}, {"role": "user", "content": text}]
+
+
+def play(planner, plan, question, answers):
+    """The final answer where each hop is answered as `answers` says, and how many were asked."""
+    facts = []
+    for _ in range(20):
+        said = planner.reply(messages(question, facts))
+        if said.startswith("<answer>"):
+            return said[len("<answer>") : -len("</answer>")], len(facts)
+        asked = said[len("<question>") : -len("</question>")]
+        filled = [answer or "" for answer in answers]
+        forms = [(i, ask(hop, plan.text, filled, which)) for i, hop in enumerate(plan.hops) for which in range(2)]
+        hop = next(i for i, form in forms if gold_planner.clean(form) == asked)
+        facts.append(f"{asked} {answers[hop] or NO_INFO}")
+    raise AssertionError(f"no end: {facts}")
+
+
+class GoldPlanner(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.planner = gold_planner.GoldPlanner([WIKI])
+        cls.records = live.read(WIKI)
+
+    def test_perfect_look_ups_give_the_gold_answers(self):
+        self.assertEqual(len(self.planner.plans), 120)
+        for record in self.records:
+            plan = self.planner.plans[gold_planner.clean(record["question"])]
+            answer, asked = play(self.planner, plan, record["question"], gold_answers(plan))
+            self.assertEqual(live.normalise(answer), live.normalise(record["answer"]))
+            self.assertLessEqual(asked, len(plan.hops))
+
+    def test_what_was_found_decides_not_the_gold_answer(self):
+        swapped = 0
+        for record in self.records:
+            plan = self.planner.plans[gold_planner.clean(record["question"])]
+            if plan.kind not in gold_planner.COMPARISONS or record["answer"] in ("yes", "no"):
+                continue
+            answers = gold_answers(plan)
+            left, right = leaves(plan)
+            answers[left], answers[right] = answers[right], answers[left]
+            said, _ = play(self.planner, plan, record["question"], answers)
+            self.assertNotEqual(live.normalise(said), live.normalise(record["answer"]))
+            swapped += 1
+        self.assertGreater(swapped, 30)
+
+    def test_a_missing_side_gives_the_other(self):
+        for record in self.records:
+            plan = self.planner.plans[gold_planner.clean(record["question"])]
+            if plan.kind != "comparison":
+                continue
+            for missing in (0, 1):
+                answers = gold_answers(plan)
+                answers[missing] = None
+                said, asked = play(self.planner, plan, record["question"], answers)
+                self.assertEqual(said, "no" if record["answer"] in ("yes", "no") else side_of(plan, 1 - missing))
+                self.assertEqual(asked, 3, "once more in other words")
+
+    def test_chains(self):
+        path = Path(self.enterContext(tempfile.TemporaryDirectory())) / "chain.jsonl"
+        path.write_text(json.dumps(CHAIN))
+        planner = gold_planner.GoldPlanner([path])
+        question = CHAIN["question"]
+        one, two = "Who is the author of Ash? Ann", "Who sang Birk? Dan"
+        last = "Who leads the party of Ann and Dan?"
+        for facts, must_answer, said in [
+            ((), False, "<question>Who is the author of Ash?</question>"),
+            ((one,), False, "<question>Who sang Birk?</question>"),
+            ((one, two), False, f"<question>{last}</question>"),
+            ((one, two, f"{last} Eve"), False, "<answer>Eve</answer>"),
+            ((one, two), True, "<answer>unknown</answer>"),
+            ((), True, "<answer>unknown</answer>"),
+            ((one, f"Who sang Birk? {NO_INFO}"), False, "<answer>unknown</answer>"),
+            ((f"Who is the author of Ash? {NO_INFO}",), False, "<question>Who wrote Ash?</question>"),
+        ]:
+            asked = messages(question, facts, must_answer)
+            self.assertEqual(planner.reply(asked), said)
+            repair = [{"role": "assistant", "content": "…"}, {"role": "user", "content": "Reply with an answer."}]
+            self.assertEqual(planner.reply(asked + repair), said)
+        self.assertIsNone(planner.reply(messages("Who are you?")))
+        records = live.read(path)
+        self.assertEqual(records[0]["supporting_facts"], [["Ash (novel)", 0], ["Birk", 0], ["Party", 0]])
+
+    def test_speaks_http(self):
+        server = gold_planner.serve(self.planner)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        record = self.records[0]
+
+        def post(body, path="/v1/chat/completions"):
+            url = f"http://127.0.0.1:{server.server_port}{path}"
+            with urllib.request.urlopen(url, data=json.dumps(body).encode()) as got:
+                return got.headers["content-type"], got.read().decode()
+
+        request = {"model": "gold", "messages": messages(record["question"])}
+        kind, text = post(request)
+        whole = json.loads(text)["choices"][0]["message"]["content"]
+        self.assertEqual((kind, whole.startswith("<question>")), ("application/json", True))
+        kind, text = post(request | {"stream": True})
+        events = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
+        self.assertEqual((kind, events[-1]), ("text/event-stream", "[DONE]"))
+        self.assertEqual(json.loads(events[0])["choices"][0]["delta"]["content"], whole)
+        for body, path, status in [
+            ({"messages": messages("Who are you?")}, "/v1/chat/completions", 422),
+            ({}, "/v1/chat/completions", 400),
+            (request, "/v1/completions", 404),
+        ]:
+            with self.assertRaises(urllib.error.HTTPError) as raised:
+                post(body, path)
+            self.assertEqual(raised.exception.code, status)
+            raised.exception.close()
+
+
+class Figures(unittest.TestCase):
+    def test_intervals(self):
+        for hits, of, low, high in [(0, 10, 0.0, 0.278), (5, 10, 0.237, 0.763), (10, 10, 0.722, 1.0)]:
+            got = speculators.wilson(hits, of)
+            self.assertAlmostEqual(got[0], low, 3)
+            self.assertAlmostEqual(got[1], high, 3)
+        self.assertIsNone(speculators.wilson(0, 0))
+        self.assertEqual(run.bootstrap([1.0] * 9), [1.0, 1.0])
+        low, high = run.bootstrap([0.0, 100.0] * 50)
+        self.assertTrue(38 < low < 44 and 56 < high < 62, (low, high))
+
+    def test_only_compared_guesses_count(self):
+        times = {"segment_ms": 1.0, "target_ms": 100.0, "read_ms": 9.0}
+        guessed = times | {"speculation_ms": 10.0}
+        answered = {
+            "kinds": ["accepted", "rejected", "accepted", "observed"],
+            "times_ms": [guessed, guessed, guessed, times],
+            "exact_match": True,
+        }
+        got = speculators.figures(speculators.ROWS["hot"], "2wiki", [answered])
+        self.assertEqual((got["hops"], got["compared"], got["accepted"]), (4, 3, 2))
+        self.assertAlmostEqual(got["p"], 2 / 3)
+        self.assertAlmostEqual(got["alpha"], 0.1)
+        self.assertIn("| 3 | 2 | 0.67 (", speculators.table([got]))
+
+
+if __name__ == "__main__":
+    unittest.main()
