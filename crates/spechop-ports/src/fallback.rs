@@ -76,6 +76,11 @@ impl Reader for Fallback<dyn Reader> {
 
 #[async_trait]
 impl Retriever for Fallback<dyn Retriever> {
+    /// The second one is hardly ever asked.
+    async fn warm(&self, call: &Call, query: &str) -> Result<(), PortError> {
+        self.first.warm(call, query).await
+    }
+
     async fn retrieve(
         &self,
         call: &Call,

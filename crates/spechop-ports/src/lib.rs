@@ -17,6 +17,7 @@ mod encode;
 mod error;
 mod fallback;
 mod generate;
+mod recent;
 mod retrieve;
 
 pub use call::{Call, Lane, Seat};
@@ -27,4 +28,5 @@ pub use generate::{
     Guess, GuessRequest, Guessed, KnownHop, PlanRequest, Planned, Planner, Ranked, ReadRequest,
     Reader, Reading, Speculator,
 };
+pub use recent::RecentQueries;
 pub use retrieve::Retriever;

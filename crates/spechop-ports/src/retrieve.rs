@@ -15,4 +15,10 @@ pub trait Retriever: Send + Sync {
         query: &str,
         limit: usize,
     ) -> Result<Vec<Passage>, PortError>;
+
+    /// Does what makes a later [`Retriever::retrieve`] of the same query faster and nobody else can
+    /// see: no request leaves this machine for it. Nothing, where there is nothing of the kind.
+    async fn warm(&self, _call: &Call, _query: &str) -> Result<(), PortError> {
+        Ok(())
+    }
 }

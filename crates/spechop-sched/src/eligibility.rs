@@ -12,8 +12,8 @@ use serde::Deserialize;
 pub enum Grade {
     /// The whole call, where there is slack.
     Full,
-    /// What makes a later call faster and nobody can see: a connection, a cache, a prompt's prefix.
-    /// None of our ports has such a thing yet, so it is [`Grade::Never`] for them.
+    /// What makes a later call faster and nobody outside can see. A retriever encodes its query; the
+    /// other ports have nothing of the kind, so for them it is [`Grade::Never`].
     Warmup,
     /// Nothing before the answer needs it.
     Never,

@@ -131,8 +131,22 @@ impl ScheduledRetriever {
     }
 }
 
+impl Scheduled<dyn Retriever> {
+    /// Takes a turn like any guess. What comes of it can be told from the next call's time alone.
+    async fn warm(&self, call: &Call, query: &str) {
+        let work = self.inner.warm(call, query);
+        // Where it fails, the call itself will say so when it is needed.
+        let _ = self.backend.run(call, self.rule.cost, work).await;
+    }
+}
+
 #[async_trait]
 impl Retriever for ScheduledRetriever {
+    async fn warm(&self, call: &Call, query: &str) -> Result<(), PortError> {
+        self.scheduled.warm(call, query).await;
+        Ok(())
+    }
+
     async fn retrieve(
         &self,
         call: &Call,
@@ -140,7 +154,12 @@ impl Retriever for ScheduledRetriever {
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
         // Before it joins: a guess must not have a part in what it may not ask for.
-        self.scheduled.admit(call)?;
+        if let Err(refused) = self.scheduled.admit(call) {
+            if self.scheduled.rule.grade == Grade::Warmup {
+                self.scheduled.warm(call, query).await;
+            }
+            return Err(refused);
+        }
         let scheduled = Arc::clone(&self.scheduled);
         let query: Arc<str> = query.into();
         let asked = Arc::clone(&query);

@@ -39,6 +39,10 @@ impl Retriever for SlowRetriever {
         tokio::time::sleep(wait).await;
         self.inner.retrieve(call, query, limit).await
     }
+
+    async fn warm(&self, call: &Call, query: &str) -> Result<(), PortError> {
+        self.inner.warm(call, query).await
+    }
 }
 
 /// How long the look-up of `query` waits.

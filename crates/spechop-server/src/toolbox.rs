@@ -12,7 +12,7 @@ use spechop_llm::{
     LlmPlanner, LlmReader, LlmSpeculator, LocalModel, OpenAiModel, PromptStyle, ReadLimits,
     StepPlanner, TextModel,
 };
-use spechop_ports::{Encoder, Fallback, Planner, Reader, Retriever, Speculator};
+use spechop_ports::{Encoder, Fallback, Planner, Reader, RecentQueries, Retriever, Speculator};
 use spechop_sched::Backend;
 use spechop_speculate::HotSubset;
 use spechop_store::{IndexRetriever, PassageIndex};
@@ -20,6 +20,9 @@ use spechop_store::{IndexRetriever, PassageIndex};
 use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
 use crate::desk::Desk;
 use crate::inject::SlowRetriever;
+
+/// Queries whose vectors are remembered, 1.5 KB each: what is asked twice is asked soon.
+const QUERIES_KEPT: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 
 /// What a guess may say: a name or a date, and its tags.
 const HASTY_ANSWER_TOKENS: u32 = 32;
@@ -71,6 +74,7 @@ impl Toolbox {
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         let mut desk = Desk::new(config);
         let encoder: Arc<dyn Encoder> = Arc::new(encoder(config)?);
+        let encoder: Arc<dyn Encoder> = Arc::new(RecentQueries::new(encoder, QUERIES_KEPT));
         let retriever =
             desk.retriever(slowed(index("index", &encoder, &config.index_dir)?, config));
         let generator = Voice::open("generator", &config.generator, desk.generator())?;

@@ -42,4 +42,9 @@ impl Retriever for IndexRetriever {
         let vector = self.encoder.encode_query(call, query).await?;
         self.index.search(call, &vector, limit).await
     }
+
+    /// Encodes the query, which is the most of it, for an encoder that remembers.
+    async fn warm(&self, call: &Call, query: &str) -> Result<(), PortError> {
+        self.encoder.encode_query(call, query).await.map(drop)
+    }
 }

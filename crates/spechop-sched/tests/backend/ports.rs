@@ -1,11 +1,15 @@
 //! The decorated ports keep the ports' own promises.
 
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use async_trait::async_trait;
 use spechop_ports::{Planner, Reader, Retriever, Speculator, contract};
 use spechop_sched::{
     Eligibility, Grade, Rule, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
     ScheduledSpeculator,
 };
 use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::Passage;
 
 use super::*;
 
@@ -70,4 +74,50 @@ async fn the_same_query_is_asked_once_at_a_time() {
     assert_eq!(one.expect("hits"), two.expect("hits"));
     assert_eq!(more.expect("hits").len(), 2);
     assert_eq!((script.started(), backend.gauges().joined), (2, 1));
+}
+
+/// Counts what is asked of it.
+#[derive(Default)]
+struct Warmable {
+    warmed: AtomicUsize,
+    retrieved: AtomicUsize,
+}
+
+#[async_trait]
+impl Retriever for Warmable {
+    async fn retrieve(&self, _: &Call, _: &str, _: usize) -> Result<Vec<Passage>, PortError> {
+        self.retrieved.fetch_add(1, SeqCst);
+        Ok(Vec::new())
+    }
+
+    async fn warm(&self, _: &Call, _: &str) -> Result<(), PortError> {
+        self.warmed.fetch_add(1, SeqCst);
+        Err(PortError::Preempted { what: "it".into() })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guess_that_may_only_warm_up_looks_nothing_up() {
+    for (grade, expected) in [
+        (Grade::Full, (0, 1)),
+        (Grade::Warmup, (1, 0)),
+        (Grade::Never, (0, 0)),
+    ] {
+        let backend = backend(2, 2);
+        let inner = Arc::new(Warmable::default());
+        let rule = Rule {
+            grade,
+            ..Eligibility::shipped().of("retriever")
+        };
+        let retriever = ScheduledRetriever::new(inner.clone(), &backend, rule);
+        let counts = || (inner.warmed.load(SeqCst), inner.retrieved.load(SeqCst));
+        let ahead = retriever.retrieve(&guess(0.9), "q", 3).await;
+        assert_eq!(counts(), expected, "{grade:?}");
+        // Whatever became of the warming up, the call is refused as if it had not been.
+        assert_eq!(was_preempted(&ahead), grade != Grade::Full);
+        let needed = retriever.retrieve(&Call::authoritative(), "q", 3).await;
+        assert!(needed.is_ok());
+        assert_eq!(counts(), (expected.0, expected.1 + 1));
+        assert!(is_idle(backend.gauges()));
+    }
 }

@@ -1,0 +1,144 @@
+//! An encoder that remembers.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use spechop_types::Tenant;
+
+use crate::{Call, Encoder, PortError};
+
+/// Remembers the vectors of the last few queries: the index, its hot subset and a look-up that was only
+/// warmed up ask for the same ones. Each tenant's by themselves, so that nobody can tell from the time
+/// it takes what others ask.
+pub struct RecentQueries {
+    inner: Arc<dyn Encoder>,
+    most: usize,
+    /// The latest last.
+    recent: Mutex<VecDeque<Recent>>,
+}
+
+struct Recent {
+    tenant: Tenant,
+    text: Box<str>,
+    vector: Arc<[f32]>,
+}
+
+impl RecentQueries {
+    /// The last `most` queries of `inner`.
+    pub fn new(inner: Arc<dyn Encoder>, most: NonZeroUsize) -> Self {
+        Self {
+            inner,
+            most: most.get(),
+            recent: Mutex::default(),
+        }
+    }
+
+    fn known(&self, tenant: &Tenant, text: &str) -> Option<Arc<[f32]>> {
+        let mut recent = self.lock();
+        let at = recent
+            .iter()
+            .position(|known| &*known.text == text && known.tenant == *tenant)?;
+        let known = recent.remove(at)?;
+        let vector = Arc::clone(&known.vector);
+        recent.push_back(known);
+        Some(vector)
+    }
+
+    fn remember(&self, tenant: &Tenant, text: &str, vector: &[f32]) {
+        let mut recent = self.lock();
+        if recent.len() == self.most {
+            recent.pop_front();
+        }
+        recent.push_back(Recent {
+            tenant: tenant.clone(),
+            text: text.into(),
+            vector: vector.into(),
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Recent>> {
+        // Nothing panics while it is held.
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Encoder for RecentQueries {
+    fn fingerprint(&self) -> &str {
+        self.inner.fingerprint()
+    }
+
+    fn width(&self) -> usize {
+        self.inner.width()
+    }
+
+    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        if let Some(vector) = self.known(call.tenant(), text) {
+            return Ok(vector.to_vec());
+        }
+        let vector = self.inner.encode_query(call, text).await?;
+        self.remember(call.tenant(), text, &vector);
+        Ok(vector)
+    }
+
+    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        self.inner.encode_passages(texts).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::Lane;
+
+    /// As wide as it has been asked often.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    #[async_trait]
+    impl Encoder for Counting {
+        fn fingerprint(&self) -> &'static str {
+            "counting"
+        }
+
+        fn width(&self) -> usize {
+            1
+        }
+
+        async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
+            let asked = self.0.fetch_add(1, SeqCst);
+            Ok(vec![0.0; asked])
+        }
+
+        async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+            Ok(texts.iter().map(|_| Vec::new()).collect())
+        }
+    }
+
+    #[test]
+    fn a_query_is_encoded_once_for_each_tenant_until_it_is_forgotten() {
+        let inner = Arc::new(Counting::default());
+        let two = NonZeroUsize::MIN.saturating_add(1);
+        let recent = RecentQueries::new(inner.clone(), two);
+        let ask = |tenant: &str, text: &str| {
+            let tenant = Tenant::new(tenant).unwrap_or_default();
+            let call = Call::of(tenant, Lane::Authoritative, 0, 1.0);
+            let asking = pin!(recent.encode_query(&call, text));
+            match Future::poll(asking, &mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Ok(vector)) => vector.len(),
+                _ => usize::MAX,
+            }
+        };
+        assert_eq!([ask("a", "x"), ask("a", "x"), ask("b", "x")], [0, 0, 1]);
+        // Of the two that are known, the one that was asked last stays.
+        assert_eq!([ask("a", "x"), ask("a", "y")], [0, 2]);
+        assert_eq!([ask("a", "x"), ask("b", "x"), ask("a", "y")], [0, 3, 4]);
+        assert_eq!(inner.0.load(SeqCst), 5);
+    }
+}
