@@ -33,6 +33,9 @@ pub struct HopReport {
     pub hop: Hop,
     /// The comparison that decided about its guess, where there was one.
     pub verdict: Option<Verdict>,
+    /// Whether its best guess was right: by the verdict, else by a comparison for the record alone, as
+    /// where it was too unlikely, or too late, to be built upon. `None` without a guess.
+    pub guess_held: Option<bool>,
     /// How long its stages took.
     pub times: StageTimes,
     /// Whether its look-up was begun by a branch that was rolled back.

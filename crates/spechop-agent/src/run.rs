@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_ports::{Call, KnownHop, Lane, PlanRequest, PortError, Speculator};
+use spechop_ports::{Call, Guess, KnownHop, Lane, PlanRequest, PortError, Speculator};
 use spechop_types::{BranchId, LookupId, Question, Stage, Step, SubQuestion, Tokens};
 use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
@@ -15,11 +15,10 @@ use crate::ledger::Ledger;
 use crate::notes::{BranchNotes, LookupNotes};
 use crate::running::Running;
 use crate::stages::{self, Outcome, Output, Work};
-use crate::{
-    AgentError, HopReport, Ports, Report, Settings, StageTimes, Stopped, TraceEvent, TraceKind,
-};
+use crate::{HopReport, Ports, Settings, StageTimes, TraceEvent, TraceKind};
 
 mod chance;
+mod ending;
 
 /// A question under way. Dropping it drops every stage.
 pub(crate) struct Run<'a> {
@@ -196,42 +195,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What the question came to.
-    pub(crate) fn report(&mut self, branch: BranchId, answer: Arc<str>) -> Report {
-        let notes = self.branches.remove(branch).unwrap_or_default();
-        self.ledger.use_up(Stage::Segment, &notes.paid);
-        for (work, time) in self.running.stop_all() {
-            self.ledger.abort(work.stage(), time);
-        }
-        Report {
-            answer,
-            hops: std::mem::take(&mut self.hops),
-            stopped: self
-                .window
-                .stopped()
-                .map_or(Stopped::Answered, Stopped::from),
-            final_segment: notes.segment,
-            elapsed: self.started.elapsed(),
-            usage: self.ledger.usage(),
-        }
-    }
-
-    /// Why the question failed.
-    pub(crate) fn failure(&mut self, stage: Stage) -> AgentError {
-        let source = self.failure.take().unwrap_or(PortError::Malformed {
-            what: "the planner".into(),
-            detail: "it asked on although it had to answer".into(),
-        });
-        AgentError::Stage {
-            // Only the head's failure is the question's.
-            hop: u32::try_from(self.committed())
-                .unwrap_or(u32::MAX)
-                .saturating_add(1),
-            stage,
-            source,
-        }
-    }
-
     fn write(&mut self, branch: BranchId, must_answer: bool) {
         // The end of the budget may have aborted it while this effect waited in line.
         let Some(depth) = self.window.depth(branch) else {
@@ -336,7 +299,17 @@ impl<'a> Run<'a> {
             return;
         };
         self.ledger.commit(hop.kind, &notes.paid, &found.paid);
+        // What a guess was worth is worth knowing also where nothing was built upon it.
+        let compare = |best: &Guess| {
+            let observed = &hop.observation.answer;
+            verify(self.settings.verifier, observed, &best.text).accepted
+        };
+        let guess_held = match &notes.verdict {
+            Some(verdict) => Some(verdict.accepted),
+            None => found.best.as_ref().map(compare),
+        };
         self.hops.push(HopReport {
+            guess_held,
             hop: hop.clone(),
             verdict: notes.verdict,
             times: StageTimes {

@@ -143,6 +143,9 @@ async fn a_guess_that_is_sure_of_itself_is_built_upon_and_an_unsure_one_waits() 
     assert_eq!(trajectory(&sure), trajectory(&unsure));
     assert_eq!(unsure.usage.targets.wasted, 0);
     assert_eq!(unsure.usage.segments.wasted, 0);
+    // Nothing was built upon it, and yet it is known what it was worth.
+    assert!(unsure.hops.iter().all(|hop| hop.verdict.is_none()));
+    assert!(unsure.hops.iter().all(|hop| hop.guess_held == Some(true)));
     assert_eq!(unsaid.hops[0].confidence, None);
     assert_eq!(sure.hops[0].confidence, Some(0.9));
 }

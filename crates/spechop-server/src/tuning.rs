@@ -103,11 +103,9 @@ impl Tunings {
     }
 }
 
-/// A guess that arrived and said nothing was as good as wrong. One that was there and never compared,
-/// since the observation was there before its branch was head, says nothing.
+/// A guess that arrived and said nothing was as good as wrong.
 fn accepted(hop: &HopReport) -> Option<bool> {
-    let verdict = hop.verdict.as_ref().map(|verdict| verdict.accepted);
-    verdict.or(hop.silent.then_some(false))
+    hop.guess_held.or(hop.silent.then_some(false))
 }
 
 fn stages(hop: &HopReport) -> Stages {
