@@ -134,10 +134,17 @@ impl Ledger {
     /// that are needed: what is set aside for others must not starve them.
     pub(crate) fn is_spent(&self, needed: Open) -> bool {
         let calls = self.calls[Stage::Target].started;
-        let spent = self.spent(needed);
         self.budget.target_calls.is_some_and(|most| calls >= most)
-            || self.budget.tokens.is_some_and(|most| spent.tokens >= most)
-            || self.budget.money.is_some_and(|most| spent.money >= most)
+            || self.is_priced() && {
+                let spent = self.spent(needed);
+                self.budget.tokens.is_some_and(|most| spent.tokens >= most)
+                    || self.budget.money.is_some_and(|most| spent.money >= most)
+            }
+    }
+
+    /// Whether anything is limited that has to be added up first.
+    fn is_priced(&self) -> bool {
+        self.budget.tokens.is_some() || self.budget.money.is_some()
     }
 
     /// True where work that may be wasted leaves enough for the work that will be needed: a target
@@ -145,17 +152,15 @@ impl Ledger {
     /// `open` are all calls under way.
     pub(crate) fn may_speculate(&self, hops_left: u32, open: Open) -> bool {
         let calls = self.calls[Stage::Target].started;
-        let spent = self.spent(open);
         let spares_calls = |most: u32| most.saturating_sub(calls) >= hops_left;
+        let spares = |spent: Spent| {
+            let tokens = self.budget.tokens;
+            let money = self.budget.money;
+            tokens.is_none_or(|most| spent.tokens < most / 2)
+                && money.is_none_or(|most| spent.money.0 < most.0 / 2)
+        };
         self.budget.target_calls.is_none_or(spares_calls)
-            && self
-                .budget
-                .tokens
-                .is_none_or(|most| spent.tokens < most / 2)
-            && self
-                .budget
-                .money
-                .is_none_or(|most| spent.money.0 < most.0 / 2)
+            && (!self.is_priced() || spares(self.spent(open)))
     }
 
     /// Spent, lost, and set aside.

@@ -415,7 +415,11 @@ impl<'a> Run<'a> {
             self.settings.tenant.clone(),
             lane,
             u32::try_from(depth).unwrap_or(u32::MAX),
-            self.chance_of(work, branch),
+            if depth == 0 {
+                1.0
+            } else {
+                self.chance_of(work, branch)
+            },
         );
         self.ledger.start(name);
         let stage = Box::pin(stage(call.clone()));
