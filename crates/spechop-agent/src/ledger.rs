@@ -219,3 +219,60 @@ impl<T> IndexMut<Stage> for PerStage<T> {
         &mut self.0[stage as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(stages: &[Stage]) -> Open {
+        let mut open = Open::default();
+        stages.iter().for_each(|stage| open.add(*stage));
+        open
+    }
+
+    /// Of 100 tokens, one segment has taken 30.
+    fn ledger() -> Ledger {
+        let budget = Budget {
+            tokens: Some(100),
+            ..Budget::default()
+        };
+        let mut ledger = Ledger::new(budget, Prices::default());
+        ledger.start(Stage::Segment);
+        let tokens = Tokens {
+            prompt: 20,
+            completion: 10,
+        };
+        ledger.settle(Stage::Segment, tokens, Duration::ZERO);
+        ledger
+    }
+
+    #[test]
+    fn what_is_set_aside_for_speculation_does_not_starve_what_is_needed() {
+        let ledger = ledger();
+        let three = open(&[Stage::Segment; 3]);
+        assert!(!ledger.may_speculate(1, three), "no room for a fourth");
+        assert!(
+            !ledger.is_spent(Open::default()),
+            "none of the three is needed"
+        );
+        assert!(ledger.is_spent(three), "all of them are");
+    }
+
+    #[test]
+    fn an_aborted_call_may_have_cost_what_was_set_aside_for_it() {
+        let mut ledger = ledger();
+        assert!(ledger.may_speculate(1, Open::default()));
+        for _ in 0..3 {
+            assert!(!ledger.is_spent(Open::default()));
+            ledger.start(Stage::Segment);
+            ledger.abort(Stage::Segment, Duration::ZERO);
+            assert!(!ledger.may_speculate(1, Open::default()));
+        }
+        assert!(ledger.is_spent(Open::default()));
+        assert_eq!(
+            ledger.usage().segments.cost.tokens.total(),
+            30,
+            "what is known"
+        );
+    }
+}

@@ -236,16 +236,35 @@ async fn load(k: usize, capacity: usize, seeds: impl Iterator<Item = u64>) -> Lo
             let (question, settings) = (question(), settings(seed, k));
             let report = agent.answer(&question, &settings, &mut note).await.unwrap();
             let elapsed = report.elapsed.as_secs_f64() * 1000.0;
-            (elapsed, report.answer, waits.committed)
+            (elapsed, report.answer, waits.committed, report.usage)
         }
     });
     let (mut calls, mut questions, mut answers) = (Vec::new(), Vec::new(), Vec::new());
-    for (elapsed, answer, waits) in join_all(asking).await {
+    let mut launched = [0; 3];
+    for (elapsed, answer, waits, usage) in join_all(asking).await {
+        for (sum, calls) in
+            launched
+                .iter_mut()
+                .zip([usage.segments, usage.targets, usage.speculations])
+        {
+            *sum += u64::from(calls.started);
+        }
         calls.extend(waits);
         questions.push(elapsed);
         answers.push(answer);
     }
     backends.are_empty();
+    if capacity > 100 {
+        // Where every call gets its turn at once, the ledgers' sums are the calls that were made.
+        let Backends {
+            planner,
+            retriever,
+            speculator,
+            ..
+        } = &backends;
+        let made = [planner, retriever, speculator].map(|backend| backend.gauges().started);
+        assert_eq!(launched, made);
+    }
     calls.sort_by(f64::total_cmp);
     questions.sort_by(f64::total_cmp);
     Load {

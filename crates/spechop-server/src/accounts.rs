@@ -22,6 +22,8 @@ const TENANTS_MAX: usize = 10_000;
 pub struct Allowance {
     /// After this everything is as new.
     pub period: Duration,
+    /// Time of questions, one after the other.
+    pub time: Option<Duration>,
     /// Target calls.
     pub target_calls: Option<u64>,
     /// Tokens.
@@ -61,11 +63,11 @@ struct Account {
     aside: Amounts,
 }
 
-/// Target calls, tokens, millionths of money.
+/// Milliseconds, target calls, tokens, millionths of money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Amounts([u64; 3]);
+struct Amounts([u64; 4]);
 
-const NAMES: [&str; 3] = ["target calls", "tokens", "money"];
+const NAMES: [&str; 4] = ["time", "target calls", "tokens", "money"];
 
 impl Accounts {
     pub(crate) fn new(allowance: Allowance) -> Arc<Self> {
@@ -99,6 +101,7 @@ impl Accounts {
             account.spent = Amounts::default();
         }
         let wanted = [
+            budget.time.map(millis),
             budget.target_calls.map(u64::from),
             budget.tokens,
             budget.money.map(|money| money.0),
@@ -126,11 +129,12 @@ impl Accounts {
             aside,
             spent: None,
         };
+        let [time, target_calls, tokens, money] = limits;
         let budget = Budget {
-            time: budget.time,
-            target_calls: limits[0].map(|calls| u32::try_from(calls).unwrap_or(u32::MAX)),
-            tokens: limits[1],
-            money: limits[2].map(Money),
+            time: time.map(Duration::from_millis),
+            target_calls: target_calls.map(|calls| u32::try_from(calls).unwrap_or(u32::MAX)),
+            tokens,
+            money: money.map(Money),
         };
         Ok((hold, budget))
     }
@@ -142,16 +146,18 @@ impl Accounts {
 }
 
 impl Allowance {
-    fn limits(&self) -> [Option<u64>; 3] {
-        [self.target_calls, self.tokens, self.money.map(|m| m.0)]
+    fn limits(&self) -> [Option<u64>; 4] {
+        let (time, money) = (self.time.map(millis), self.money.map(|money| money.0));
+        [time, self.target_calls, self.tokens, money]
     }
 }
 
 impl Hold {
     /// What the question came to.
-    pub(crate) fn spent(&mut self, usage: &Usage) {
+    pub(crate) fn spent(&mut self, elapsed: Duration, usage: &Usage) {
         let cost = usage.cost();
         self.spent = Some(Amounts([
+            millis(elapsed),
             u64::from(usage.targets.started),
             cost.tokens.total(),
             cost.money.0,
@@ -170,6 +176,10 @@ impl Drop for Hold {
             }
         }
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Amounts {
@@ -193,6 +203,7 @@ mod tests {
     fn accounts(calls: u64) -> Arc<Accounts> {
         Accounts::new(Allowance {
             period: Duration::from_secs(60),
+            time: Some(Duration::from_secs(8)),
             target_calls: Some(calls),
             tokens: None,
             money: Some(Money(1000)),
@@ -222,6 +233,7 @@ mod tests {
         let (second, granted) = accounts.hold(&tenant, Budget::default()).unwrap();
         assert_eq!(granted.target_calls, Some(1));
         assert_eq!(granted.money, Some(Money(188)));
+        assert_eq!(granted.time, Some(Duration::from_millis(1500)));
         let (third, granted) = accounts.hold(&tenant, asks(9)).unwrap();
         assert_eq!(granted.target_calls, Some(3));
         let refused = accounts.hold(&tenant, asks(1)).err().unwrap();
@@ -229,7 +241,7 @@ mod tests {
         // Another tenant is another account.
         assert!(accounts.hold(&Tenant::default(), asks(9)).is_ok());
         // What was not needed comes back.
-        first.spent(&usage(2));
+        first.spent(Duration::ZERO, &usage(2));
         drop((first, third, second));
         // 2 + 3 + 1: the two that told nothing may have cost all that they had set aside.
         let (_, granted) = accounts.hold(&tenant, asks(9)).unwrap();

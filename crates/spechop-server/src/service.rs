@@ -242,7 +242,7 @@ impl Work {
         let shared = &self.shared;
         let report = report.inspect_err(|error| shared.metrics.ended(error.outcome()))?;
         if let Some(hold) = &mut self.hold {
-            hold.spent(&report.usage);
+            hold.spent(report.elapsed, &report.usage);
         }
         shared.metrics.answered(*speculator, &report);
         shared.tunings.record(*speculator, settings.width, &report);

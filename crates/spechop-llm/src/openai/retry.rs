@@ -105,6 +105,10 @@ fn jitter(retries: &Retries, retried: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::sync::{Arc, Weak};
+
+    use spechop_ports::Seat;
 
     use super::*;
 
@@ -171,6 +175,38 @@ mod tests {
         maybe.promote();
         let (result, attempts, _) = check(&maybe, minute, vec![wait(1)]).await;
         assert!(result.is_ok() && attempts == 2);
+    }
+
+    /// Counts how often it hears of push-back.
+    #[derive(Default)]
+    struct Heard(AtomicUsize);
+
+    impl Seat for Heard {
+        fn promoted(&self) {}
+
+        fn pushed_back(&self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_gives_turns_hears_of_every_push_back() {
+        let minute = Duration::from_secs(60);
+        for lane in [Lane::Authoritative, Lane::Speculative] {
+            let (heard, call) = (Arc::new(Heard::default()), Call::new(lane, 1));
+            let seat: Weak<Heard> = Arc::downgrade(&heard);
+            call.sit(seat);
+            let failures = vec![
+                Again::Soon,
+                Again::PushedBack(None),
+                Again::PushedBack(None),
+            ];
+            let (result, ..) = check(&call, minute, failures).await;
+            // What is needed insists, and is heard each time; what is not gives way at the first.
+            let insists = lane == Lane::Authoritative;
+            assert_eq!(result.is_ok(), insists);
+            assert_eq!(heard.0.load(Relaxed), if insists { 2 } else { 1 });
+        }
     }
 
     #[test]

@@ -142,11 +142,13 @@ pub(super) fn allowance(keys: &mut Keys<'_>) -> Option<Allowance> {
     let mut limit = |name: &str| keys.integer(&format!("tenant.{name}"), 1..=u64::MAX);
     let allowance = Allowance {
         period: Duration::from_secs(period.unwrap_or(3600)),
+        time: limit("time_ms").map(Duration::from_millis),
         target_calls: limit("target_calls"),
         tokens: limit("tokens"),
         money: limit("money_micros").map(Money),
     };
     let limits = [
+        allowance.time.map(|time| time.as_secs()),
         allowance.target_calls,
         allowance.tokens,
         allowance.money.map(|money| money.0),

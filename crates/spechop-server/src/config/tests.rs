@@ -6,6 +6,7 @@ use std::path::Path;
 
 use secrecy::ExposeSecret;
 use spechop_llm::PromptStyle;
+use spechop_sched::Grade;
 
 use super::*;
 use crate::Env;
@@ -95,6 +96,28 @@ fn an_empty_configuration_has_every_default() {
     assert_eq!(config.speculator.default, SpeculatorKind::None);
     assert!(config.speculator.model.is_none());
     assert_eq!(config.injected_latency, None);
+}
+
+#[test]
+fn a_policy_is_checked_at_the_start_with_every_mistake() {
+    let home = Home::new();
+    let path = home.path("policy.toml");
+    let config = format!("[scheduler]\npolicy = {:?}", path.display().to_string());
+    let missing = home.mistakes(&config, &[]);
+    assert!(missing[0].contains("scheduler.policy"), "{missing:?}");
+    let wrong = "retriever = { grade = \"full\", idempotence = \"effectful\" }\nreader = { grade = \"some\" }";
+    fs::write(&path, wrong).unwrap();
+    let mistakes = home.mistakes(&config, &[]).join("\n");
+    assert!(
+        mistakes.contains("retriever") && mistakes.contains("reader"),
+        "{mistakes}"
+    );
+    let right = "retriever = { grade = \"warmup\", idempotence = \"safe\", cost = 2.0 }";
+    fs::write(&path, right).unwrap();
+    let eligibility = home.read(&config, &[], &[]).unwrap().scheduler.eligibility;
+    assert_eq!(eligibility.of("retriever").grade, Grade::Warmup);
+    // What is not named may not be called ahead.
+    assert_eq!(eligibility.of("planner").grade, Grade::Never);
 }
 
 /// What goes with what: who can plan, read and guess.
