@@ -70,6 +70,11 @@ impl LlmPlanner {
 
 #[async_trait]
 impl Planner for LlmPlanner {
+    async fn warm(&self, call: &Call, request: PlanRequest) -> Result<(), PortError> {
+        let generation = prompt::plan(self.style, &request);
+        self.model.warm(call, generation).await
+    }
+
     /// Where the model finds no step that can be used, not even when it is asked again, it is made
     /// to answer from the hops that are known.
     async fn plan(&self, call: &Call, mut request: PlanRequest) -> Result<Planned, PortError> {

@@ -170,6 +170,15 @@ impl TextModel for LocalModel {
         jobs.send(job).map_err(|_| self.is_gone())?;
         answer.await.map_err(|_| self.is_gone())?
     }
+
+    /// The prompt is processed and kept for whoever begins with it.
+    async fn warm(&self, call: &Call, generation: Generation) -> Result<(), PortError> {
+        let prompt_alone = Generation {
+            tokens_max: 1,
+            ..generation
+        };
+        self.generate(call, prompt_alone).await.map(drop)
+    }
 }
 
 /// The thread: loads the model, says how that went, works until nobody sends any more.

@@ -101,4 +101,9 @@ pub trait TextModel: Send + Sync {
     /// ends the generation (a remote one by closing its connection). An engine that cannot continue
     /// a bare text refuses one.
     async fn generate(&self, call: &Call, generation: Generation) -> Result<Generated, PortError>;
+
+    /// Makes a later generation of this kind begin sooner, without generating.
+    async fn warm(&self, _call: &Call, _generation: Generation) -> Result<(), PortError> {
+        Ok(())
+    }
 }

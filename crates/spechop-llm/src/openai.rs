@@ -335,6 +335,18 @@ impl TextModel for OpenAiModel {
             .await
             .map_err(|_| self.timeout(self.limits.total))?
     }
+
+    /// The name is resolved and the connection open. No prompt is sent.
+    async fn warm(&self, call: &Call, _generation: Generation) -> Result<(), PortError> {
+        let _permit = self.gate.enter(call).await;
+        let asked = self.client.head(self.url.clone()).send();
+        // Whatever it says to that: it is there.
+        match timeout(self.limits.silence, asked).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(PortError::unavailable(&self.name, error.without_url())),
+            Err(_) => Err(self.timeout(self.limits.silence)),
+        }
+    }
 }
 
 fn is_loopback(host: &str) -> bool {

@@ -65,6 +65,15 @@ impl StepPlanner {
 
 #[async_trait]
 impl Planner for StepPlanner {
+    async fn warm(&self, call: &Call, request: PlanRequest) -> Result<(), PortError> {
+        let generation = Generation {
+            prompt: Prompt::Text(prompt(&request).into()),
+            tokens_max: SUB_QUESTION_TOKENS_MAX,
+            stop: LINE_END,
+        };
+        self.model.warm(call, generation).await
+    }
+
     /// Where the model writes no line that can be used, the whole question is looked up first of
     /// all, and later the last thing found is the answer.
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {

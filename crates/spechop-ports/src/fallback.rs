@@ -41,6 +41,11 @@ fn is_needed<T>(call: &Call, outcome: &Result<T, PortError>) -> bool {
 
 #[async_trait]
 impl Planner for Fallback<dyn Planner> {
+    /// The second one is hardly ever asked.
+    async fn warm(&self, call: &Call, request: PlanRequest) -> Result<(), PortError> {
+        self.first.warm(call, request).await
+    }
+
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
         let outcome = self.first.plan(call, request.clone()).await;
         if is_needed(call, &outcome) {

@@ -43,6 +43,12 @@ pub struct Planned {
 pub trait Planner: Send + Sync {
     /// The next step. Returns the moment the step is complete, not when the model falls silent.
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError>;
+
+    /// Does what makes a later [`Planner::plan`] of the same request faster and changes nothing
+    /// anywhere: a connection, a prompt that is processed. Nothing, where there is nothing of the kind.
+    async fn warm(&self, _call: &Call, _request: PlanRequest) -> Result<(), PortError> {
+        Ok(())
+    }
 }
 
 /// A sub-question and the passages to answer it from.

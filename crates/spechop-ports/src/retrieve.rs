@@ -16,8 +16,8 @@ pub trait Retriever: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Passage>, PortError>;
 
-    /// Does what makes a later [`Retriever::retrieve`] of the same query faster and nobody else can
-    /// see: no request leaves this machine for it. Nothing, where there is nothing of the kind.
+    /// Does what makes a later [`Retriever::retrieve`] of the same query faster and changes nothing
+    /// anywhere. Nothing, where there is nothing of the kind.
     async fn warm(&self, _call: &Call, _query: &str) -> Result<(), PortError> {
         Ok(())
     }

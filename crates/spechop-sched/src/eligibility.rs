@@ -12,8 +12,9 @@ use serde::Deserialize;
 pub enum Grade {
     /// The whole call, where there is slack.
     Full,
-    /// What makes a later call faster and nobody outside can see. A retriever encodes its query; the
-    /// other ports have nothing of the kind, so for them it is [`Grade::Never`].
+    /// What makes a later call faster and changes nothing anywhere. A retriever encodes its query; a planner
+    /// has its prompt processed, or its connection opened. Readers and speculators have nothing of the kind, so
+    /// for them it is [`Grade::Never`].
     Warmup,
     /// Nothing before the answer needs it.
     Never,

@@ -41,6 +41,14 @@ impl<P: ?Sized> Scheduled<P> {
         }
     }
 
+    /// What can be done for a call that may not be made ahead, in a turn like any guess. Only the time of
+    /// the call that follows can tell of it; where it fails, that call will say so.
+    async fn warm_up(&self, call: &Call, work: impl Future<Output = Result<(), PortError>>) {
+        if self.rule.grade == Grade::Warmup {
+            let _ = self.backend.run(call, self.rule.cost, work).await;
+        }
+    }
+
     async fn run<T>(
         &self,
         call: &Call,
@@ -64,6 +72,11 @@ impl ScheduledPlanner {
 #[async_trait]
 impl Planner for ScheduledPlanner {
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        if let Err(refused) = self.0.admit(call) {
+            let work = self.0.inner.warm(call, request);
+            self.0.warm_up(call, work).await;
+            return Err(refused);
+        }
         self.0.run(call, self.0.inner.plan(call, request)).await
     }
 }
@@ -131,22 +144,8 @@ impl ScheduledRetriever {
     }
 }
 
-impl Scheduled<dyn Retriever> {
-    /// Takes a turn like any guess. What comes of it can be told from the next call's time alone.
-    async fn warm(&self, call: &Call, query: &str) {
-        let work = self.inner.warm(call, query);
-        // Where it fails, the call itself will say so when it is needed.
-        let _ = self.backend.run(call, self.rule.cost, work).await;
-    }
-}
-
 #[async_trait]
 impl Retriever for ScheduledRetriever {
-    async fn warm(&self, call: &Call, query: &str) -> Result<(), PortError> {
-        self.scheduled.warm(call, query).await;
-        Ok(())
-    }
-
     async fn retrieve(
         &self,
         call: &Call,
@@ -155,9 +154,8 @@ impl Retriever for ScheduledRetriever {
     ) -> Result<Vec<Passage>, PortError> {
         // Before it joins: a guess must not have a part in what it may not ask for.
         if let Err(refused) = self.scheduled.admit(call) {
-            if self.scheduled.rule.grade == Grade::Warmup {
-                self.scheduled.warm(call, query).await;
-            }
+            let work = self.scheduled.inner.warm(call, query);
+            self.scheduled.warm_up(call, work).await;
             return Err(refused);
         }
         let scheduled = Arc::clone(&self.scheduled);

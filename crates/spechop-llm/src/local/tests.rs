@@ -398,6 +398,25 @@ async fn people_cannot_speak_in_control_tokens() {
 }
 
 #[tokio::test]
+async fn warmed_up_it_begins_where_the_prompt_ends() {
+    let generation = ask("Name a river in France, and a town at its mouth.", 24);
+    let cold = open(|_| ());
+    let said = say(&cold, generation.clone()).await;
+    let model = open(|_| ());
+    model
+        .warm(&Call::authoritative(), generation.clone())
+        .await
+        .unwrap();
+    let before = model.stats();
+    assert!(before.generated_tokens <= 1, "{before:?}");
+    assert_eq!(say(&model, generation).await, said);
+    let after = model.stats();
+    let read = after.prefilled_tokens - before.prefilled_tokens;
+    // The engine reads the last stretch of a prompt anew.
+    assert!(read * 2 < before.prefilled_tokens, "{before:?} {after:?}");
+}
+
+#[tokio::test]
 async fn it_plans_reads_and_guesses() {
     let model = Arc::new(open(|options| options.context_tokens_per_sequence = 2048));
     for style in [PromptStyle::Tagged, PromptStyle::Corag] {

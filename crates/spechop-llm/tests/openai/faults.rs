@@ -291,3 +291,30 @@ async fn a_dead_endpoint_is_unavailable() {
         .unwrap_err();
     assert!(matches!(error, PortError::Unavailable { .. }), "{error:?}");
 }
+
+#[tokio::test]
+async fn warming_up_connects_and_says_nothing() {
+    let server = server(good(), 9).await;
+    let model = model(&base(&server));
+    model
+        .warm(&Call::authoritative(), generation())
+        .await
+        .unwrap();
+    let received = server.received_requests().await.unwrap();
+    let [request] = received.as_slice() else {
+        panic!("{received:?}")
+    };
+    assert_eq!(request.method.as_str(), "HEAD");
+    assert!(request.body.is_empty());
+    // Nobody is there: the call itself will say so.
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", closed.local_addr().unwrap());
+    drop(closed);
+    let gone = super::model(&url)
+        .warm(&Call::authoritative(), generation())
+        .await;
+    assert!(
+        matches!(gone, Err(PortError::Unavailable { .. })),
+        "{gone:?}"
+    );
+}

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use async_trait::async_trait;
-use spechop_ports::{Planner, Reader, Retriever, Speculator, contract};
+use spechop_ports::{PlanRequest, Planned, Planner, Reader, Retriever, Speculator, contract};
 use spechop_sched::{
     Eligibility, Grade, Rule, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
     ScheduledSpeculator,
 };
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::Passage;
+use spechop_types::{Passage, Question, Step, Tokens};
 
 use super::*;
 
@@ -94,6 +94,45 @@ impl Retriever for Warmable {
         self.warmed.fetch_add(1, SeqCst);
         Err(PortError::Preempted { what: "it".into() })
     }
+}
+
+#[async_trait]
+impl Planner for Warmable {
+    async fn plan(&self, _: &Call, _: PlanRequest) -> Result<Planned, PortError> {
+        self.retrieved.fetch_add(1, SeqCst);
+        Ok(Planned {
+            step: Step::Answer("42".into()),
+            tokens: Tokens::default(),
+        })
+    }
+
+    async fn warm(&self, _: &Call, _: PlanRequest) -> Result<(), PortError> {
+        self.warmed.fetch_add(1, SeqCst);
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_branch_whose_planner_may_only_warm_up_writes_nothing() {
+    let backend = backend(2, 2);
+    let inner = Arc::new(Warmable::default());
+    let rule = Rule {
+        grade: Grade::Warmup,
+        ..Eligibility::shipped().of("planner")
+    };
+    let planner = ScheduledPlanner::new(inner.clone(), &backend, rule);
+    let request = PlanRequest {
+        question: Question::new("Whose mother?").expect("a question"),
+        hops: Vec::new(),
+        must_answer: false,
+    };
+    let counts = || (inner.warmed.load(SeqCst), inner.retrieved.load(SeqCst));
+    assert!(was_preempted(
+        &planner.plan(&guess(0.9), request.clone()).await
+    ));
+    assert_eq!(counts(), (1, 0));
+    assert!(planner.plan(&Call::authoritative(), request).await.is_ok());
+    assert_eq!(counts(), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
