@@ -10,8 +10,8 @@
 mod accounts;
 mod admin;
 mod app;
+mod backends;
 pub mod config;
-mod desk;
 mod env;
 mod inject;
 mod metrics;

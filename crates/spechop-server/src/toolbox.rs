@@ -17,8 +17,8 @@ use spechop_sched::Backend;
 use spechop_speculate::HotSubset;
 use spechop_store::{IndexRetriever, PassageIndex};
 
+use crate::backends::Backends;
 use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
-use crate::desk::Desk;
 use crate::inject::SlowRetriever;
 
 /// Queries whose vectors are remembered, 1.5 KB each: what is asked twice is asked soon.
@@ -72,34 +72,39 @@ impl Toolbox {
     ///
     /// The first part that cannot be opened.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
-        let mut desk = Desk::new(config);
+        let mut backends = Backends::new(config);
         let encoder: Arc<dyn Encoder> = Arc::new(encoder(config)?);
         let encoder: Arc<dyn Encoder> = Arc::new(RecentQueries::new(encoder, QUERIES_KEPT));
         let retriever =
-            desk.retriever(slowed(index("index", &encoder, &config.index_dir)?, config));
-        let generator = Voice::open("generator", &config.generator, desk.generator())?;
+            backends.retriever(slowed(index("index", &encoder, &config.index_dir)?, config));
+        let generator = Voice::open("generator", &config.generator, backends.generator())?;
         let passages_max = config.questions.passages_max;
         let source = match &config.reader {
             config::Reader::Generator => ReadBy::Voice(generator.clone()),
             config::Reader::Model(model) => {
-                ReadBy::Voice(Voice::open("reader", model, desk.reader())?)
+                ReadBy::Voice(Voice::open("reader", model, backends.reader())?)
             }
-            config::Reader::Spans { dir, threads } => {
-                ReadBy::Spans(Arc::new(span_reader(config, dir, *threads)?), desk.reader())
-            }
+            config::Reader::Spans { dir, threads } => ReadBy::Spans(
+                Arc::new(span_reader(config, dir, *threads)?),
+                backends.reader(),
+            ),
         };
         let guesser = match &config.speculator.model {
-            Some(model) => Some(Voice::open("speculator's model", model, desk.speculator())?),
+            Some(model) => Some(Voice::open(
+                "speculator's model",
+                model,
+                backends.speculator(),
+            )?),
             None => None,
         };
 
-        let mut planner = generator.planner(&desk);
-        let mut reader = source.reader(&desk, passages_max, None);
+        let mut planner = generator.planner(&backends);
+        let mut reader = source.reader(&backends, passages_max, None);
         if let Some(model) = &config.fallback {
-            let second = Voice::open("fallback", model, desk.fallback(model))?;
-            planner = Arc::new(Fallback::new(planner, second.planner(&desk)));
+            let second = Voice::open("fallback", model, backends.fallback(model))?;
+            planner = Arc::new(Fallback::new(planner, second.planner(&backends)));
             if second.style != Style::Steps {
-                let second = ReadBy::Voice(second).reader(&desk, passages_max, None);
+                let second = ReadBy::Voice(second).reader(&backends, passages_max, None);
                 reader = Arc::new(Fallback::new(reader, second));
             }
         }
@@ -108,7 +113,7 @@ impl Toolbox {
         let talker = guesser.as_ref().unwrap_or(&generator);
         if talker.style != Style::Steps {
             let from_memory = Arc::new(LlmSpeculator::new(Arc::clone(&talker.model)));
-            let from_memory = desk.speculates(from_memory, &talker.backend);
+            let from_memory = backends.speculates(from_memory, &talker.backend);
             speculators.insert(SpeculatorKind::Llm, from_memory);
         }
         if let Some(dir) = &config.speculator.hot_dir {
@@ -118,8 +123,8 @@ impl Toolbox {
             // guess must be there long before the observation.
             let reads = guesser.map_or(source, ReadBy::Voice);
             let hot = HotSubset::new(
-                desk.retriever(index("hot subset", &encoder, dir)?),
-                reads.reader(&desk, passages, Some(HASTY_ANSWER_TOKENS)),
+                backends.retriever(index("hot subset", &encoder, dir)?),
+                reads.reader(&backends, passages, Some(HASTY_ANSWER_TOKENS)),
                 passages,
             );
             speculators.insert(SpeculatorKind::Hot, Arc::new(hot));
@@ -129,26 +134,30 @@ impl Toolbox {
             reader,
             retriever,
             speculators,
-            backends: desk.backends(),
+            backends: backends.opened(),
         })
     }
 
     /// With these ports, whatever the configuration says about models and indexes; their calls take
     /// their turns as it says, and look-ups are slowed as it says.
     pub fn of(bare: Bare, config: &Config) -> Self {
-        let mut desk = Desk::new(config);
-        let (generator, reader, guesser) = (desk.generator(), desk.reader(), desk.speculator());
+        let mut backends = Backends::new(config);
+        let (generator, reader, guesser) = (
+            backends.generator(),
+            backends.reader(),
+            backends.speculator(),
+        );
         let speculators = bare
             .speculators
             .into_iter()
-            .map(|(kind, guesses)| (kind, desk.speculates(guesses, &guesser)))
+            .map(|(kind, guesses)| (kind, backends.speculates(guesses, &guesser)))
             .collect();
         Self {
-            planner: desk.plans(bare.planner, &generator),
-            reader: desk.reads(bare.reader, &reader),
-            retriever: desk.retriever(slowed(bare.retriever, config)),
+            planner: backends.plans(bare.planner, &generator),
+            reader: backends.reads(bare.reader, &reader),
+            retriever: backends.retriever(slowed(bare.retriever, config)),
             speculators,
-            backends: desk.backends(),
+            backends: backends.opened(),
         }
     }
 
@@ -214,13 +223,13 @@ impl Voice {
         })
     }
 
-    fn planner(&self, desk: &Desk) -> Arc<dyn Planner> {
+    fn planner(&self, backends: &Backends) -> Arc<dyn Planner> {
         let model = Arc::clone(&self.model);
         let planner: Arc<dyn Planner> = match self.style {
             Style::Chat(style) => Arc::new(LlmPlanner::new(model, style)),
             Style::Steps => Arc::new(StepPlanner::new(model)),
         };
-        desk.plans(planner, &self.backend)
+        backends.plans(planner, &self.backend)
     }
 }
 
@@ -234,13 +243,13 @@ impl ReadBy {
     /// A reader of so many passages, whose answers are cut after so many tokens.
     fn reader(
         &self,
-        desk: &Desk,
+        backends: &Backends,
         passages: NonZeroUsize,
         answer_tokens: Option<u32>,
     ) -> Arc<dyn Reader> {
         let voice = match self {
             Self::Spans(reader, backend) => {
-                return desk.reads(Arc::clone(reader) as Arc<dyn Reader>, backend);
+                return backends.reads(Arc::clone(reader) as Arc<dyn Reader>, backend);
             }
             Self::Voice(voice) => voice,
         };
@@ -256,7 +265,7 @@ impl ReadBy {
             ..all
         };
         let reader = Arc::new(LlmReader::new(Arc::clone(&voice.model), style, limits));
-        desk.reads(reader, &voice.backend)
+        backends.reads(reader, &voice.backend)
     }
 }
 

@@ -13,12 +13,12 @@ use spechop_sched::{
 use crate::config::{Config, Model, Scheduler};
 
 /// Makes backends as they are asked for, and puts them in front of ports.
-pub(crate) struct Desk {
+pub(crate) struct Backends {
     limits: Scheduler,
     opened: Vec<Backend>,
 }
 
-impl Desk {
+impl Backends {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             limits: config.scheduler.clone(),
@@ -70,7 +70,7 @@ impl Desk {
     }
 
     /// Every backend that was asked for.
-    pub(crate) fn backends(self) -> Vec<Backend> {
+    pub(crate) fn opened(self) -> Vec<Backend> {
         self.opened
     }
 
