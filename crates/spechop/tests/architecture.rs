@@ -57,6 +57,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "spechop-eval",
+        &[
+            "spechop-types",
+            "spechop-window",
+            "spechop-verifier",
+            "spechop-theory",
+            "spechop-sim",
+            "spechop-ports",
+            "spechop-proto",
+        ],
+    ),
+    (
         "spechop",
         &[
             "spechop-types",
@@ -69,6 +81,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "spechop-store",
             "spechop-proto",
             "spechop-server",
+            "spechop-eval",
             "spechop-index",
         ],
     ),

@@ -1,0 +1,89 @@
+//! Questions as the harness sees them: one shape for every data set.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A data set that there is a loader for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dataset {
+    /// 2WikiMultihopQA (Ho et al., arXiv 2011.01060).
+    #[serde(rename = "2wiki")]
+    Wiki,
+    /// MuSiQue-Ans (Trivedi et al., arXiv 2108.00573).
+    Musique,
+    /// DeepResearch-9K.
+    DeepResearch,
+}
+
+impl Dataset {
+    /// Every data set.
+    pub const ALL: [Self; 3] = [Self::Wiki, Self::Musique, Self::DeepResearch];
+
+    /// The name on the command line and in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Wiki => "2wiki",
+            Self::Musique => "musique",
+            Self::DeepResearch => "deepresearch",
+        }
+    }
+
+    /// The name in tables.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Wiki => "2WikiMultihopQA",
+            Self::Musique => "MuSiQue",
+            Self::DeepResearch => "DeepResearch-9K",
+        }
+    }
+
+    /// Most look-ups of a trajectory that may find nothing, as in the paper: one more, and the
+    /// planner must answer.
+    pub fn not_found_max(self) -> u32 {
+        match self {
+            Self::Wiki | Self::Musique => 1,
+            Self::DeepResearch => 2,
+        }
+    }
+}
+
+impl fmt::Display for Dataset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A question and what is known of its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// The data set's own id; unique in a run.
+    pub id: String,
+    /// Where it comes from.
+    pub dataset: Dataset,
+    /// What kind it is: 2WikiMultihopQA's `type`, MuSiQue's `3hop1` and the like, DeepResearch's difficulty.
+    pub kind: String,
+    /// The question.
+    pub text: String,
+    /// The answer first, then other ways to write it. Never empty.
+    pub answers: Vec<String>,
+    /// Titles of the pages that hold the answer, each once. Empty where the data set does not say.
+    pub titles: Vec<String>,
+    /// How the data set takes the question apart. Empty where it does not.
+    pub hops: Vec<GoldHop>,
+    /// Most hops, as in the paper.
+    pub hop_budget: u32,
+}
+
+/// A hop of the data set's own decomposition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GoldHop {
+    /// What it asks, in the data set's words: MuSiQue's sub-question with `#1` for an earlier answer,
+    /// or `subject >> relation` of 2WikiMultihopQA's evidence.
+    pub asks: String,
+    /// Its answer.
+    pub answer: String,
+}

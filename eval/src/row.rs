@@ -1,0 +1,159 @@
+//! What a run leaves behind: a row for each question and variant, the same whether it was simulated or
+//! went over the wire, and a description of how it came about.
+//!
+//! A run is a folder: `run.json` ([`RunInfo`]), `questions.jsonl` ([`crate::Question`]), and
+//! `rows.jsonl` ([`Row`]).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Dataset, Variant};
+
+/// How a run came about: everything that its rows may depend on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunInfo {
+    /// Simulated from a bundle, or live.
+    pub source: Source,
+    /// Who planned and read, in a few words for tables, e.g. `gold planner`.
+    pub system: String,
+    /// Whose questions.
+    pub dataset: Dataset,
+    /// How many questions were to be asked. Fewer in the rows of some variant: the run is not whole.
+    pub questions: usize,
+    /// Of the sample.
+    pub seed: u64,
+    /// Latency that was added to every look-up on purpose.
+    pub injected: Option<Injected>,
+    /// How many times faster than recorded the stages went; 1 but for replays. The rows' times are
+    /// multiplied by it already: they are comparable.
+    pub speed: f64,
+    /// What was used, by part (`planner`, `reader`, `encoder`, `index`, `speculator hot`, …): a name and a hash.
+    pub parts: BTreeMap<String, String>,
+    /// The commit of this program, with `+` behind it where files had been changed. `unknown` outside a repository.
+    pub commit: String,
+    /// The machine.
+    pub machine: Machine,
+    /// The command that makes the run again.
+    pub command: String,
+}
+
+/// Where rows come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The window on a virtual clock, over recorded stages.
+    Simulated,
+    /// A running server, over gRPC, that computes.
+    Live,
+    /// A running server, over gRPC, whose tools wait for as long as recorded and give what was recorded.
+    Replayed,
+}
+
+/// Added latency: log-normal, drawn from the seed and the sub-question, so that the same look-up waits
+/// the same time in every variant and every run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Injected {
+    /// Mean, in milliseconds.
+    pub mean_ms: f64,
+    /// Standard deviation, in milliseconds.
+    pub sigma_ms: f64,
+    /// Of the draws.
+    pub seed: u64,
+}
+
+/// What a run was made on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Cores that the process may use.
+    pub cores: usize,
+    /// The processor's name.
+    pub cpu: String,
+}
+
+/// One question, answered once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// The question's id.
+    pub id: String,
+    /// How it was answered.
+    pub variant: Variant,
+    /// Questions that were under way at once.
+    pub concurrency: u32,
+    /// The answer.
+    pub answer: String,
+    /// From the question to the answer, in milliseconds.
+    pub latency_ms: f64,
+    /// The committed hops, in their order.
+    pub hops: Vec<RowHop>,
+    /// The segment that wrote the answer, in milliseconds.
+    pub final_ms: f64,
+    /// Segments, the final one included.
+    pub segments: Calls,
+    /// Target calls.
+    pub targets: Calls,
+    /// Guesses.
+    pub speculations: Calls,
+    /// Look-ups that were taken over from rolled-back branches.
+    pub salvaged: u32,
+}
+
+/// A committed hop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RowHop {
+    /// What was asked.
+    pub sub_question: String,
+    /// The answer that later hops build on.
+    pub answer: String,
+    /// How that answer came about.
+    pub kind: HopKind,
+    /// The guess, where there was one in time: the one that was right, else the best.
+    pub guess: Option<String>,
+    /// What the target tool found.
+    pub observed: String,
+    /// False where it found nothing.
+    pub found: bool,
+    /// Titles of the passages that were read, best first.
+    pub titles: Vec<String>,
+    /// Writing the sub-question, in milliseconds.
+    pub segment_ms: f64,
+    /// Looking up and reading, in milliseconds.
+    pub target_ms: f64,
+    /// The guess, in milliseconds, where it came to an end.
+    pub speculation_ms: Option<f64>,
+}
+
+/// How the answer of a committed hop came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HopKind {
+    /// No guess was compared.
+    Observed,
+    /// The guess was accepted and stands.
+    Accepted,
+    /// The guess was rejected; the observation stands.
+    Rejected,
+}
+
+/// Calls of one stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calls {
+    /// Started, aborted ones included.
+    pub started: u32,
+    /// Started, and of no use to the committed hops.
+    pub wasted: u32,
+    /// Tokens read and written by calls that came to an end.
+    pub tokens: u64,
+    /// Of them, those of wasted calls.
+    pub wasted_tokens: u64,
+    /// By the server's prices, in millionths of its currency; 0 in simulated rows.
+    pub money_micros: u64,
+    /// Of it, that of wasted calls.
+    pub wasted_money_micros: u64,
+}
