@@ -331,12 +331,14 @@ proptest! {
         guesses in 1..4_usize,
         // Guesses that say nothing are taken to hold in one case of two.
         chance_min in prop_oneof![Just(0.0), 0.0..0.6],
+        continuous: bool,
     ) {
         let policy = Policy {
             orphans_max,
             plan_ahead,
             guesses_max: guesses.try_into().unwrap(),
             chance_min: Chance::of(chance_min),
+            continuous,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()

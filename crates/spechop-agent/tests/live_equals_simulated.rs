@@ -39,12 +39,13 @@ fn hops() -> impl Strategy<Value = Vec<Drawn>> {
 
 fn policies() -> impl Strategy<Value = Policy> {
     let gate = prop_oneof![Just(0.0), 0.0..=1.0];
-    (0..4_usize, any::<bool>(), 1..4_usize, gate).prop_map(
-        |(orphans_max, plan_ahead, guesses, chance_min)| Policy {
+    (0..4_usize, any::<bool>(), 1..4_usize, gate, any::<bool>()).prop_map(
+        |(orphans_max, plan_ahead, guesses, chance_min, continuous)| Policy {
             orphans_max,
             plan_ahead,
             guesses_max: guesses.try_into().unwrap(),
             chance_min: Chance::of(chance_min),
+            continuous,
         },
     )
 }

@@ -5,12 +5,14 @@
 //! simulated is what runs.
 
 mod draw;
+mod drive;
 mod history;
 mod run;
 mod texts;
 mod trace;
 
 pub use draw::{Chances, Draw, Shape};
+pub use drive::{Clock, Stages};
 pub use history::{History, Past, PastGuess, PastHop, Recorded, WhatIf, what_if};
 pub use run::{CallCounts, Outcome, Rules, Simulator};
 pub use trace::{Hop, InvalidTrace, Trace, read_shapes, read_traces};

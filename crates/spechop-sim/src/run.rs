@@ -1,11 +1,12 @@
-//! One question on the virtual clock.
+//! Traces, played on the virtual clock.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::convert::Infallible;
+use std::sync::Arc;
 
-use spechop_types::{BranchId, LookupId, Step};
-use spechop_window::{Chance, Effect, Event, Limits, Policy, Width, Window};
+use spechop_types::{BranchId, LookupId, Observation, Step};
+use spechop_window::{Chance, Guess, Limits, Policy, Width, Window};
 
+use crate::drive::{Clock, Stages};
 use crate::texts::{Asked, Texts};
 use crate::{Hop, Trace};
 
@@ -66,34 +67,9 @@ pub struct CallCounts {
 #[derive(Debug, Default)]
 pub struct Simulator {
     texts: Texts,
-    clock: BinaryHeap<Due>,
-    lookups: Vec<Lookup>,
-}
-
-/// What a look-up is about, by its id.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lookup {
-    hop: usize,
-    /// The [`Due`] of its latest guess: an earlier one was dropped.
-    guess: u32,
-    /// The [`Due`] that ends its time as an orphan.
-    expiry: u32,
-}
-
-/// A stage that ends at a given time. The heap gives the earliest, then the one launched first.
-#[derive(Debug)]
-struct Due {
-    at: f64,
-    launched: u32,
-    what: What,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum What {
-    Segment { branch: BranchId, hop: usize },
-    Target(LookupId),
-    Speculation(LookupId),
-    Expiry(LookupId),
+    clock: Clock,
+    /// The hop that each look-up is about, by its id.
+    lookups: Vec<usize>,
 }
 
 impl Simulator {
@@ -105,220 +81,99 @@ impl Simulator {
     /// Plays a trace by these rules. Deterministic.
     pub fn run(&mut self, trace: &Trace, rules: Rules) -> Outcome {
         self.texts.prepare(trace);
-        self.clock.clear();
         self.lookups.clear();
-        let (window, effects) = Window::open(Limits {
+        let limits = Limits {
             width: rules.width,
             hops_max: u32::MAX,
             not_found_max: u32::MAX,
             policy: rules.policy,
-        });
-        let mut play = Play {
+        };
+        let mut stages = Traced {
             trace,
             rules,
-            shared: self,
-            window,
-            now: 0.0,
-            calls: CallCounts::default(),
-            salvaged: 0,
-            launched: 0,
+            texts: &mut self.texts,
+            lookups: &mut self.lookups,
         };
-        play.play_out(effects)
+        match self.clock.play(&mut stages, limits, rules.orphan_ms) {
+            Ok(outcome) => outcome,
+            Err(never) => match never {},
+        }
     }
 }
 
-struct Play<'a> {
+/// The stages of a trace. Exact: the texts are the same only where the guess is right.
+struct Traced<'a> {
     trace: &'a Trace,
     rules: Rules,
-    shared: &'a mut Simulator,
-    window: Window,
-    now: f64,
-    calls: CallCounts,
-    salvaged: u64,
-    launched: u32,
+    texts: &'a mut Texts,
+    lookups: &'a mut Vec<usize>,
 }
 
-impl Play<'_> {
-    fn play_out(&mut self, mut effects: Vec<Effect>) -> Outcome {
-        loop {
-            let mut i = 0;
-            while i < effects.len() {
-                let more = self.carry_out(&effects[i]);
-                effects.extend(more);
-                i += 1;
-            }
-            // The window is over exactly when it has answered: nothing here ever fails.
-            if self.window.is_over() {
-                break;
-            }
-            effects.clear();
-            let Some(due) = self.shared.clock.pop() else {
-                break;
-            };
-            if let Some(event) = self.event(&due) {
-                self.now = due.at;
-                effects = self.window.apply(event);
-            }
-        }
-        Outcome {
-            latency_ms: self.now,
-            calls: self.calls,
-            salvaged: self.salvaged,
-        }
+impl Traced<'_> {
+    fn hop(&self, lookup: LookupId) -> &Hop {
+        &self.trace.hops[self.lookups[lookup.0 as usize]]
     }
 
-    fn carry_out(&mut self, effect: &Effect) -> Vec<Effect> {
-        match *effect {
-            Effect::Write { branch, .. } => self.write(branch),
-            Effect::Call { lookup } => self.call(lookup),
-            Effect::Guess { lookup } => self.guess(lookup),
-            Effect::Orphan { lookup } => {
-                let ends = self.launch(What::Expiry(lookup), self.rules.orphan_ms);
-                self.shared.lookups[lookup.0 as usize].expiry = ends;
-            }
-            Effect::Salvage { .. } => self.salvaged += 1,
-            Effect::Verify { branch } => {
-                // Exact: the texts are the same only where the guess is right.
-                let compared = self.window.comparison(branch);
-                let accepted = compared.is_some_and(|(guess, found)| *guess == found.answer);
-                return self.window.apply(Event::Verified { branch, accepted });
-            }
-            // The end of a call that was stopped is no news.
-            Effect::DropGuess { .. }
-            | Effect::Commit { .. }
-            | Effect::Promote { .. }
-            | Effect::Abort { .. }
-            | Effect::Drop { .. }
-            | Effect::Answer { .. }
-            | Effect::Fail { .. } => {}
-        }
-        Vec::new()
+    /// What a look-up asks, and the hop it belongs to.
+    fn asked(&mut self, window: &Window, lookup: LookupId) -> Option<(&mut Asked, &Hop)> {
+        let at = self.lookups[lookup.0 as usize];
+        let asked = self.texts.asked(at, window.asked(lookup)?)?;
+        Some((asked, &self.trace.hops[at]))
     }
+}
 
-    fn write(&mut self, branch: BranchId) {
-        let Some(depth) = self.window.depth(branch) else {
-            return;
-        };
-        let hop = self.window.committed().len() + depth;
-        let took = match self.trace.hops.get(hop) {
+fn position(window: &Window, branch: BranchId) -> usize {
+    window.committed().len() + window.depth(branch).unwrap_or(0)
+}
+
+impl Stages for Traced<'_> {
+    type Missing = Infallible;
+
+    fn write(&mut self, window: &Window, branch: BranchId, _: bool) -> Result<f64, Infallible> {
+        Ok(match self.trace.hops.get(position(window, branch)) {
             Some(hop) => hop.segment_ms,
             None => self.trace.final_ms,
-        };
-        self.calls.segments += 1;
-        self.launch(What::Segment { branch, hop }, took);
-    }
-
-    fn call(&mut self, lookup: LookupId) {
-        let depth = self
-            .window
-            .asker(lookup)
-            .and_then(|branch| self.window.depth(branch));
-        let hop = self.window.committed().len() + depth.unwrap_or(0);
-        // Ids are given out in order, without gaps.
-        self.shared
-            .lookups
-            .resize(lookup.0 as usize + 1, Lookup::default());
-        self.shared.lookups[lookup.0 as usize].hop = hop;
-        self.calls.targets += 1;
-        self.launch(What::Target(lookup), self.trace.hops[hop].target_ms);
-    }
-
-    fn guess(&mut self, lookup: LookupId) {
-        self.calls.speculations += 1;
-        let (_, hop) = self.hop(lookup);
-        let ends = self.launch(What::Speculation(lookup), hop.speculation_ms);
-        self.shared.lookups[lookup.0 as usize].guess = ends;
-    }
-
-    fn launch(&mut self, what: What, took: f64) -> u32 {
-        self.launched += 1;
-        self.shared.clock.push(Due {
-            at: self.now + took,
-            launched: self.launched,
-            what,
-        });
-        self.launched
-    }
-
-    /// What the end of a stage tells the window. `None` where it was stopped before.
-    fn event(&mut self, due: &Due) -> Option<Event> {
-        Some(match due.what {
-            What::Segment { branch, hop } => {
-                self.window.depth(branch)?;
-                let step = if hop < self.trace.hops.len() {
-                    Step::Ask(self.shared.texts.ask(self.trace, hop, &self.window, branch))
-                } else {
-                    Step::Answer("answer".into())
-                };
-                Event::Wrote { branch, step }
-            }
-            What::Target(lookup) => {
-                let (asked, _) = self.asked(lookup)?;
-                let observation = asked.found.clone();
-                Event::Observed {
-                    lookup,
-                    observation,
-                }
-            }
-            What::Speculation(lookup) => {
-                let (at, _) = self.hop(lookup);
-                if at.guess != due.launched {
-                    return None;
-                }
-                let Rules {
-                    policy,
-                    guess_chance,
-                    ..
-                } = self.rules;
-                let (asked, hop) = self.asked(lookup)?;
-                let guesses = asked.guesses(hop, policy.guesses_max.get(), guess_chance);
-                Event::Guessed { lookup, guesses }
-            }
-            What::Expiry(lookup) => {
-                // Taken and left again, it has a later one.
-                let (at, _) = self.hop(lookup);
-                if at.expiry != due.launched {
-                    return None;
-                }
-                Event::Expired { lookup }
-            }
         })
     }
 
-    fn hop(&self, lookup: LookupId) -> (Lookup, &Hop) {
-        let at = self.shared.lookups[lookup.0 as usize];
-        (at, &self.trace.hops[at.hop])
+    fn wrote(&mut self, window: &Window, branch: BranchId) -> Step {
+        let hop = position(window, branch);
+        if hop < self.trace.hops.len() {
+            Step::Ask(self.texts.ask(self.trace, hop, window, branch))
+        } else {
+            Step::Answer("answer".into())
+        }
     }
 
-    /// What a look-up that is still wanted asks, and the hop it belongs to.
-    fn asked(&mut self, lookup: LookupId) -> Option<(&mut Asked, &Hop)> {
-        let sub_question = self.window.asked(lookup)?;
-        let at = self.shared.lookups[lookup.0 as usize];
-        let asked = self.shared.texts.asked(at.hop, sub_question)?;
-        Some((asked, &self.trace.hops[at.hop]))
+    fn call(&mut self, window: &Window, lookup: LookupId) -> Result<f64, Infallible> {
+        let asker = window.asker(lookup);
+        let hop = asker.map_or(window.committed().len(), |branch| position(window, branch));
+        // Ids are given out in order, without gaps.
+        self.lookups.resize(lookup.0 as usize + 1, 0);
+        self.lookups[lookup.0 as usize] = hop;
+        Ok(self.trace.hops[hop].target_ms)
+    }
+
+    fn observed(&mut self, window: &Window, lookup: LookupId) -> Option<Arc<Observation>> {
+        let (asked, _) = self.asked(window, lookup)?;
+        Some(asked.found.clone())
+    }
+
+    fn guess(&mut self, _: &Window, lookup: LookupId) -> Result<f64, Infallible> {
+        Ok(self.hop(lookup).speculation_ms)
+    }
+
+    fn guessed(&mut self, window: &Window, lookup: LookupId) -> Option<Vec<Guess>> {
+        let Rules {
+            policy,
+            guess_chance,
+            ..
+        } = self.rules;
+        let (asked, hop) = self.asked(window, lookup)?;
+        Some(asked.guesses(hop, policy.guesses_max.get(), guess_chance))
+    }
+
+    fn accepts(&mut self, guess: &str, observation: &Observation) -> bool {
+        *guess == *observation.answer
     }
 }
-
-impl Ord for Due {
-    /// Reversed: the heap's greatest is the earliest.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other
-            .at
-            .total_cmp(&self.at)
-            .then(other.launched.cmp(&self.launched))
-    }
-}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Due {}

@@ -74,6 +74,18 @@ fn timelines_worked_by_hand() {
     check(&steady(&[]), 3, 100.0, [1, 0, 0]);
 }
 
+#[test]
+fn rounds_worked_by_hand() {
+    let right = steady(&[true, true, true]);
+    let rounds = Policy {
+        continuous: false,
+        ..Policy::PAPER
+    };
+    // The second hop is settled at 1,250; only then is the third one begun. Continuous: 2,200.
+    check_policy(&right, 2, rounds, 2350.0, [4, 3, 3], 0);
+    check_policy(&right, 4, rounds, 1400.0, [4, 3, 3], 0);
+}
+
 /// The first guess is certain, the others are as good as a coin.
 #[test]
 fn the_gate_worked_by_hand() {

@@ -45,20 +45,28 @@ impl Window {
     }
 
     fn nearest_offer(&self) -> Option<usize> {
-        let offers = || self.offers.iter().enumerate();
-        let nearest = if self.limits().policy.chance_min == Chance::NONE {
-            offers().min_by_key(|(_, offer)| offer.turn())
-        } else {
-            let likely = offers().filter(|(_, offer)| self.is_likely(offer));
-            likely.min_by_key(|(_, offer)| offer.turn())
-        };
-        nearest.map(|(at, _)| at)
+        let offers = self.offers.iter().enumerate();
+        let due = offers.filter(|(_, offer)| self.is_due(offer));
+        due.min_by_key(|(_, offer)| offer.turn()).map(|(at, _)| at)
     }
 
-    /// Whether the gate is open to an offer. One that it keeps waiting comes up again when a hop is
-    /// committed: there is one guess less to turn out wrong.
-    pub(crate) fn is_likely(&self, offer: &Offer) -> bool {
-        self.chance_of(&offer.base) >= self.limits().policy.chance_min
+    /// Whether the gate is open to an offer, and the round goes as far. One that has to wait comes up
+    /// again when a hop is committed: there is one guess less to turn out wrong.
+    pub(crate) fn is_due(&self, offer: &Offer) -> bool {
+        let least = self.limits().policy.chance_min;
+        (least == Chance::NONE || self.chance_of(&offer.base) >= least)
+            && self.is_in_round(offer.base.parent)
+    }
+
+    /// Whether the round that began with the first branch, or the last one that stood on nothing
+    /// but committed hops, goes further than this branch.
+    pub(crate) fn is_in_round(&self, parent: BranchId) -> bool {
+        if self.limits().policy.continuous {
+            return true;
+        }
+        let parent = self.branch(parent);
+        let width = self.limits().width.get();
+        parent.is_some_and(|b| width.is_none_or(|k| b.hop + 1 < self.round_from + k.get()))
     }
 
     pub(crate) fn guessed(

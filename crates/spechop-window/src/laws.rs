@@ -30,8 +30,8 @@ pub fn only_head_is_verified(window: &Window) -> bool {
         .is_none_or(|id| stands_on_head(id) && window.comparison(id).is_some())
 }
 
-/// SPEC-3: a sub-question has its look-up at once, and nothing that can be built upon and is likely
-/// enough waits while there is room.
+/// SPEC-3: a sub-question has its look-up at once, and nothing that can be built upon, is likely
+/// enough and belongs to the round waits while there is room.
 pub fn nothing_waits_without_need(window: &Window) -> bool {
     let has_offer = |b: &Branch| window.offers.iter().any(|o| o.base.parent == b.id);
     let is_built_upon = |b: &Branch| window.children(b.id).next().is_some() || has_offer(b);
@@ -47,7 +47,7 @@ pub fn nothing_waits_without_need(window: &Window) -> bool {
     };
     // A verdict comes at once, and may take with it what would be built upon.
     let waits_in_vain = window.verifying.is_none()
-        && window.offers.iter().any(|offer| window.is_likely(offer))
+        && window.offers.iter().any(|offer| window.is_due(offer))
         && window.limits().width.has_room(window.branches.len());
     !waits_in_vain && window.branches.iter().all(is_served)
 }
@@ -56,6 +56,15 @@ pub fn nothing_waits_without_need(window: &Window) -> bool {
 pub fn what_is_unlikely_waits(window: &Window) -> bool {
     let least = window.limits().policy.chance_min;
     least == Chance::NONE || window.alive().all(|branch| window.chance(branch) >= least)
+}
+
+/// SPEC-3, where the window goes in rounds: no branch is alive beyond the round.
+pub fn rounds_are_settled(window: &Window) -> bool {
+    let within = |b: &Branch| match &b.base {
+        Some(base) => window.is_in_round(base.parent),
+        None => true,
+    };
+    window.branches.iter().all(within)
 }
 
 /// SPEC-4: the branches form one tree, rooted in the head. Siblings stand on different answers.
@@ -161,7 +170,7 @@ pub type Law = (&'static str, fn(&Window) -> bool);
 
 /// Every law that can be seen in a state. SPEC-8 (the committed trajectory does not depend on k, on
 /// the policy or on the interleaving) speaks of whole runs: see `tests/properties.rs`.
-pub const LAWS: [Law; 12] = [
+pub const LAWS: [Law; 13] = [
     ("SPEC-1: at most k branches are alive", |w| {
         fits(w.branches.len(), w.limits().width)
     }),
@@ -172,6 +181,7 @@ pub const LAWS: [Law; 12] = [
         nothing_waits_without_need,
     ),
     ("SPEC-3: what is unlikely waits", what_is_unlikely_waits),
+    ("SPEC-3: rounds are settled", rounds_are_settled),
     ("SPEC-4: one tree", is_a_tree),
     (
         "SPEC-5: no guess after the observation",

@@ -31,6 +31,9 @@ pub struct Policy {
     /// The gate: no branch is built that is less likely than this to become head, which takes all
     /// guesses that it stands on to be right. [`Chance::NONE`] leaves it open.
     pub chance_min: Chance,
+    /// The paper's continuous window, which is filled again at every commit. Otherwise it goes in
+    /// rounds, for comparison: k hops deep at most, and filled again when all of that is settled.
+    pub continuous: bool,
 }
 
 impl Policy {
@@ -40,6 +43,7 @@ impl Policy {
         plan_ahead: false,
         guesses_max: NonZeroUsize::MIN,
         chance_min: Chance::NONE,
+        continuous: true,
     };
 
     /// Whether aborted look-ups are kept for reuse.

@@ -29,6 +29,8 @@ pub struct Window {
     pub(crate) refuted: Option<Arc<str>>,
     /// Why the answering branch had to answer; set with [`Effect::Answer`].
     pub(crate) stopped: Option<Stop>,
+    /// The hop at which the window was last empty but for one branch that stands on committed hops.
+    pub(crate) round_from: usize,
     next_branch: u32,
     pub(crate) next_lookup: u32,
     /// How many look-ups have become orphans.
@@ -50,6 +52,7 @@ impl Window {
             verifying: None,
             refuted: None,
             stopped: None,
+            round_from: 0,
             next_branch: 0,
             next_lookup: 0,
             orphaned: 0,
@@ -271,7 +274,8 @@ impl Window {
     /// Adds the first branch of an empty window, which stands on the committed hops.
     pub(crate) fn push_head(&mut self, effects: &mut Vec<Effect>) {
         let stop = self.stop_after(None);
-        self.push(None, self.committed.len(), stop, effects);
+        self.round_from = self.committed.len();
+        self.push(None, self.round_from, stop, effects);
     }
 
     /// Adds a branch that stands on another one.

@@ -1,5 +1,5 @@
 //! What the window does beyond the paper, as short stories: salvage, plan-ahead, several guesses, the
-//! gate.
+//! gate. And what it does not do: go in rounds.
 
 mod story;
 
@@ -347,4 +347,31 @@ fn the_gate_holds_nothing_up() {
     };
     check(with(0, policy), "w0 A; g0 -", "write 1");
     check(with(0, policy), "w0 A; g0 x 99%", "");
+}
+
+#[test]
+fn in_rounds_nothing_is_built_before_all_is_settled() {
+    let continuous = with(2, Policy::PAPER);
+    let rounds = |k| {
+        let policy = Policy {
+            continuous: false,
+            ..Policy::PAPER
+        };
+        with(k, policy)
+    };
+    let before = "w0 A; g0 x; w1 B; g1 y; o0 x; v1 +";
+    check(continuous, before, "commit 0; promote 1; write 2");
+    check(rounds(2), before, "commit 0; promote 1");
+    check(rounds(2), &format!("{before}; o1 y"), "commit 1; write 2");
+    // A new round is as deep as the first one.
+    let again = format!("{before}; o1 y; w2 C; g2 z");
+    check(rounds(2), &again, "write 3");
+    check(rounds(2), &format!("{again}; w3 D; g3 u"), "");
+    // What is rolled back ends the round: all of it is settled.
+    check(
+        rounds(2),
+        "w0 A; g0 x; w1 B; g1 y; o0 z; v1 -; w2 C; g2 u",
+        "write 3",
+    );
+    check(rounds(0), before, "commit 0; promote 1");
 }

@@ -472,6 +472,8 @@ pub(crate) fn draw(numbers: [u64; 11]) -> (World, Limits) {
                 gate @ 0..12 => Chance::of(0.3 + gate as f64 / 20.0),
                 _ => Chance::NONE,
             },
+            // A quarter of them go in rounds.
+            continuous: (policy / 6) % 4 != 0,
         },
     };
     (world, limits)
