@@ -5,10 +5,20 @@
 //!                        └─ live, replayed ───────────────┴▶ rows ─▶ report
 //! ```
 
+mod bundle;
+mod play;
 mod question;
+mod record;
+mod replay;
 mod row;
+mod stage;
 mod variant;
 
+pub use bundle::{Bundle, BundleError, BundleInfo};
+pub use play::{MissingStage, play};
 pub use question::{Dataset, GoldHop, Question};
+pub use record::{Parts, RecordError, Recorder};
+pub use replay::replay;
 pub use row::{Calls, HopKind, Injected, Machine, Row, RowHop, RunInfo, Source};
+pub use stage::{Guessed, Input, KnownHop, Output, PassageName, Stage};
 pub use variant::{InvalidVariant, Variant, Verifier};

@@ -59,6 +59,49 @@ impl Variant {
         Self::at(Some(1))
     }
 
+    /// Everything that the tables compare: widths with and without salvage, and at the paper's k = 3
+    /// each ablation.
+    pub fn suite() -> Vec<Self> {
+        let widths = [Some(1), Some(2), Some(3), Some(4), Some(6), None];
+        let salvaging = widths.map(Self::at);
+        let plain = widths.into_iter().filter(|k| *k != Some(1)).map(|k| Self {
+            salvage: false,
+            ..Self::at(k)
+        });
+        let usual = Self::at(Some(3));
+        let ablations = [
+            Self {
+                verifier: Verifier::Exact,
+                ..usual.clone()
+            },
+            Self {
+                verifier: Verifier::None,
+                ..Self::standard()
+            },
+            Self {
+                rounds: true,
+                ..usual.clone()
+            },
+            Self {
+                plan_ahead: true,
+                ..usual.clone()
+            },
+            Self {
+                guesses: 3,
+                ..usual.clone()
+            },
+            Self {
+                chance_min: 0.5,
+                ..usual
+            },
+        ];
+        salvaging
+            .into_iter()
+            .chain(plain)
+            .chain(ablations)
+            .collect()
+    }
+
     /// Whether this is the standard agent: nothing is ever guessed, so nothing else matters.
     pub fn is_standard(&self) -> bool {
         self.k == Some(1) && self.verifier != Verifier::None

@@ -59,6 +59,7 @@ impl Admin {
             // What else a speculator would have guessed is not recorded.
             guesses_max: NonZeroUsize::MIN,
             chance_min: questions.chance_min,
+            ..Policy::PAPER
         }
     }
 }

@@ -26,6 +26,7 @@ pub use crate::accounts::Allowance;
 pub use keys::{Mistake, Source};
 pub use read::Written;
 pub(crate) use schedule::lanes_of;
+pub use spechop_sim::InjectedLatency;
 
 /// What the program runs on. Its `Debug` shows no secret.
 #[derive(Clone, Debug)]
@@ -209,17 +210,6 @@ pub enum SpeculatorKind {
     Llm,
     /// The hot subset of the index, read by the generator.
     Hot,
-}
-
-/// Log-normal latency added to every look-up.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct InjectedLatency {
-    /// Mean, in milliseconds.
-    pub mean_ms: f64,
-    /// Standard deviation, in milliseconds.
-    pub sigma_ms: f64,
-    /// Seed of the draws.
-    pub seed: u64,
 }
 
 impl SpeculatorKind {

@@ -158,6 +158,7 @@ fn policy(request: &AskRequest, server: &Questions, wrong: &mut Wrong) -> Policy
             Some(share) => wrong.chance("chance_min", share),
             None => server.chance_min,
         },
+        ..Policy::PAPER
     }
 }
 

@@ -7,6 +7,7 @@
 mod draw;
 mod drive;
 mod history;
+mod inject;
 mod run;
 mod texts;
 mod trace;
@@ -14,5 +15,6 @@ mod trace;
 pub use draw::{Chances, Draw, Shape};
 pub use drive::{Clock, Stages};
 pub use history::{History, Past, PastGuess, PastHop, Recorded, WhatIf, what_if};
+pub use inject::InjectedLatency;
 pub use run::{CallCounts, Outcome, Rules, Simulator};
 pub use trace::{Hop, InvalidTrace, Trace, read_shapes, read_traces};

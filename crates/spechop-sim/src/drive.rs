@@ -1,0 +1,283 @@
+//! The window on a virtual clock. Where stages get their times and results from is a [`Stages`]: a
+//! trace that says how long each takes and what came of it, or a recording of real ones.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use spechop_types::{BranchId, LookupId, Observation, Step};
+use spechop_window::{Effect, Event, Guess, Limits, Window};
+
+use crate::{CallCounts, Outcome};
+
+/// What the stages of one question take, and what comes of them. Asked for the time when a stage
+/// begins and for the result when it ends, if it ends: what is aborted brings nothing.
+pub trait Stages {
+    /// Something is not there, and the question cannot be played.
+    type Missing;
+
+    /// The branch's next segment begins. How long will it take, in milliseconds?
+    fn write(
+        &mut self,
+        window: &Window,
+        branch: BranchId,
+        must_answer: bool,
+    ) -> Result<f64, Self::Missing>;
+
+    /// It has ended. With what?
+    fn wrote(&mut self, window: &Window, branch: BranchId) -> Step;
+
+    /// The look-up's target call begins. How long will it take, in milliseconds?
+    fn call(&mut self, window: &Window, lookup: LookupId) -> Result<f64, Self::Missing>;
+
+    /// It has ended. With what? Not asked for a look-up that is gone; `None` is no news.
+    fn observed(&mut self, window: &Window, lookup: LookupId) -> Option<Arc<Observation>>;
+
+    /// The look-up's guess begins. How long will it take, in milliseconds?
+    fn guess(&mut self, window: &Window, lookup: LookupId) -> Result<f64, Self::Missing>;
+
+    /// It has ended. With what? Not asked for a look-up that is gone; `None` is no news.
+    fn guessed(&mut self, window: &Window, lookup: LookupId) -> Option<Vec<Guess>>;
+
+    /// Whether the guess says what the observation says.
+    fn accepts(&mut self, guess: &str, observation: &Observation) -> bool;
+
+    /// The hop that the branch was at is [`Window::committed`] at this place. Its look-up is gone.
+    fn committed(&mut self, _window: &Window, _branch: BranchId, _lookup: LookupId, _at: usize) {}
+
+    /// The branch's answer is the question's.
+    fn answered(&mut self, _window: &Window, _branch: BranchId, _answer: &Arc<str>) {}
+}
+
+/// A virtual clock; what it holds is kept from one question for the next.
+#[derive(Debug, Default)]
+pub struct Clock {
+    due: BinaryHeap<Due>,
+    lookups: Vec<Marks>,
+}
+
+/// Which of a look-up's stages count, by [`Due::launched`]: earlier ones were dropped.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    guess: u32,
+    /// That which ends its time as an orphan.
+    expiry: u32,
+}
+
+/// A stage that ends at a given time. The heap gives the earliest, then the one launched first.
+#[derive(Debug)]
+struct Due {
+    at: f64,
+    launched: u32,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Segment(BranchId),
+    Target(LookupId),
+    Speculation(LookupId),
+    Expiry(LookupId),
+}
+
+impl Clock {
+    /// A clock with nothing on it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Plays one question to its end. Deterministic, as far as `stages` are. A look-up that nobody
+    /// needs any more goes on for `orphan_ms`.
+    ///
+    /// # Errors
+    ///
+    /// The first stage that is missing.
+    pub fn play<S: Stages>(
+        &mut self,
+        stages: &mut S,
+        limits: Limits,
+        orphan_ms: f64,
+    ) -> Result<Outcome, S::Missing> {
+        self.due.clear();
+        self.lookups.clear();
+        let (window, effects) = Window::open(limits);
+        let play = Play {
+            stages,
+            orphan_ms,
+            clock: self,
+            window,
+            now: 0.0,
+            calls: CallCounts::default(),
+            salvaged: 0,
+            launched: 0,
+        };
+        play.play_out(effects)
+    }
+}
+
+struct Play<'a, S> {
+    stages: &'a mut S,
+    orphan_ms: f64,
+    clock: &'a mut Clock,
+    window: Window,
+    now: f64,
+    calls: CallCounts,
+    salvaged: u64,
+    launched: u32,
+}
+
+impl<S: Stages> Play<'_, S> {
+    fn play_out(mut self, mut effects: Vec<Effect>) -> Result<Outcome, S::Missing> {
+        loop {
+            let mut i = 0;
+            while i < effects.len() {
+                let more = self.carry_out(&effects[i])?;
+                effects.extend(more);
+                i += 1;
+            }
+            // The window is over exactly when it has answered: nothing here ever fails.
+            if self.window.is_over() {
+                break;
+            }
+            effects.clear();
+            let Some(due) = self.clock.due.pop() else {
+                break;
+            };
+            if let Some(event) = self.event(&due) {
+                self.now = due.at;
+                effects = self.window.apply(event);
+            }
+        }
+        Ok(Outcome {
+            latency_ms: self.now,
+            calls: self.calls,
+            salvaged: self.salvaged,
+        })
+    }
+
+    fn carry_out(&mut self, effect: &Effect) -> Result<Vec<Effect>, S::Missing> {
+        match effect {
+            Effect::Write {
+                branch,
+                must_answer,
+            } => {
+                let took = self.stages.write(&self.window, *branch, *must_answer)?;
+                self.calls.segments += 1;
+                self.launch(What::Segment(*branch), took);
+            }
+            Effect::Call { lookup } => {
+                let took = self.stages.call(&self.window, *lookup)?;
+                self.calls.targets += 1;
+                self.launch(What::Target(*lookup), took);
+            }
+            Effect::Guess { lookup } => {
+                let took = self.stages.guess(&self.window, *lookup)?;
+                self.calls.speculations += 1;
+                self.marks(*lookup).guess = self.launch(What::Speculation(*lookup), took);
+            }
+            Effect::Orphan { lookup } => {
+                self.marks(*lookup).expiry = self.launch(What::Expiry(*lookup), self.orphan_ms);
+            }
+            Effect::Salvage { .. } => self.salvaged += 1,
+            Effect::Verify { branch } => {
+                let compared = self.window.comparison(*branch);
+                let accepted =
+                    compared.is_some_and(|(guess, found)| self.stages.accepts(guess, found));
+                return Ok(self.window.apply(Event::Verified {
+                    branch: *branch,
+                    accepted,
+                }));
+            }
+            Effect::Commit { branch, lookup, at } => {
+                self.stages.committed(&self.window, *branch, *lookup, *at);
+            }
+            Effect::Answer { branch, answer } => {
+                self.stages.answered(&self.window, *branch, answer);
+            }
+            // The end of a call that was stopped is no news.
+            Effect::DropGuess { .. }
+            | Effect::Promote { .. }
+            | Effect::Abort { .. }
+            | Effect::Drop { .. }
+            | Effect::Fail { .. } => {}
+        }
+        Ok(Vec::new())
+    }
+
+    fn launch(&mut self, what: What, took: f64) -> u32 {
+        self.launched += 1;
+        self.clock.due.push(Due {
+            at: self.now + took,
+            launched: self.launched,
+            what,
+        });
+        self.launched
+    }
+
+    /// Ids are given out in order, without gaps.
+    fn marks(&mut self, lookup: LookupId) -> &mut Marks {
+        let at = lookup.0 as usize;
+        if at >= self.clock.lookups.len() {
+            self.clock.lookups.resize(at + 1, Marks::default());
+        }
+        &mut self.clock.lookups[at]
+    }
+
+    /// What the end of a stage tells the window. `None` where it was stopped before.
+    fn event(&mut self, due: &Due) -> Option<Event> {
+        Some(match due.what {
+            What::Segment(branch) => {
+                self.window.depth(branch)?;
+                let step = self.stages.wrote(&self.window, branch);
+                Event::Wrote { branch, step }
+            }
+            What::Target(lookup) => {
+                self.window.asked(lookup)?;
+                let observation = self.stages.observed(&self.window, lookup)?;
+                Event::Observed {
+                    lookup,
+                    observation,
+                }
+            }
+            What::Speculation(lookup) => {
+                if self.marks(lookup).guess != due.launched {
+                    return None;
+                }
+                self.window.asked(lookup)?;
+                let guesses = self.stages.guessed(&self.window, lookup)?;
+                Event::Guessed { lookup, guesses }
+            }
+            What::Expiry(lookup) => {
+                // Taken and left again, it has a later one.
+                if self.marks(lookup).expiry != due.launched {
+                    return None;
+                }
+                Event::Expired { lookup }
+            }
+        })
+    }
+}
+
+impl Ord for Due {
+    /// Reversed: the heap's greatest is the earliest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other
+            .at
+            .total_cmp(&self.at)
+            .then(other.launched.cmp(&self.launched))
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Due {}

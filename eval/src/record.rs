@@ -1,0 +1,286 @@
+//! Records whatever stage a variant needs: the question is played over the bundle, the first stage
+//! that is missing is run for real, once, with nothing beside it, and the question is played again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use spechop_ports::{
+    Call, GuessRequest, KnownHop, Lane, PlanRequest, Planner, PortError, ReadRequest, Reader,
+    Retriever, Speculator,
+};
+use spechop_sim::Clock;
+use spechop_types::{InvalidQuestion, Passage, Step, SubQuestion};
+
+use crate::bundle::{Bundle, BundleError};
+use crate::play::play;
+use crate::stage::{Guessed, Input, Output, PassageName, Stage};
+use crate::{Injected, Row, Variant};
+
+/// The real parts.
+#[derive(Clone)]
+pub struct Parts {
+    /// Writes sub-questions and answers.
+    pub planner: Arc<dyn Planner>,
+    /// Looks up.
+    pub retriever: Arc<dyn Retriever>,
+    /// Reads.
+    pub reader: Arc<dyn Reader>,
+    /// Guess, by the names that variants call them.
+    pub speculators: BTreeMap<String, Arc<dyn Speculator>>,
+}
+
+/// Why recording stopped. What was recorded is kept.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// A variant names a speculator that is not there.
+    #[error("there is no speculator `{name}`; there are: {there}")]
+    NoSpeculator {
+        /// What it names.
+        name: String,
+        /// Those there are.
+        there: String,
+    },
+    /// A stage failed, and failed again.
+    #[error("question {id}: {what} failed {tries} times")]
+    Stage {
+        /// The question.
+        id: String,
+        /// Which stage.
+        what: String,
+        /// How often it was tried.
+        tries: u32,
+        /// The last failure.
+        source: PortError,
+    },
+    /// A question that cannot be asked.
+    #[error("question {id}: {source}")]
+    Question {
+        /// Which one.
+        id: String,
+        /// Why not.
+        source: InvalidQuestion,
+    },
+    /// The bundle cannot be written.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+}
+
+/// Before a stage that failed is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often a stage is tried.
+const TRIES: u32 = 4;
+
+/// Runs real parts for a bundle.
+pub struct Recorder {
+    parts: Parts,
+    clock: Clock,
+    /// The texts of what was retrieved: bundles hold names alone.
+    texts: HashMap<Arc<str>, Passage>,
+}
+
+impl Recorder {
+    /// A recorder with these parts.
+    pub fn new(parts: Parts) -> Self {
+        Self {
+            parts,
+            clock: Clock::new(),
+            texts: HashMap::new(),
+        }
+    }
+
+    /// Whether every variant's speculator is there.
+    ///
+    /// # Errors
+    ///
+    /// The first one that is not.
+    pub fn check(&self, variants: &[Variant]) -> Result<(), RecordError> {
+        let there = &self.parts.speculators;
+        let lacks =
+            |variant: &&Variant| !variant.is_standard() && !there.contains_key(&variant.speculator);
+        match variants.iter().find(lacks) {
+            None => Ok(()),
+            Some(variant) => Err(RecordError::NoSpeculator {
+                name: variant.speculator.clone(),
+                variant: variant.to_string(),
+                there: there.keys().cloned().collect::<Vec<_>>().join(", "),
+            }),
+        }
+    }
+
+    /// Records what question `at` of the bundle needs to be answered in this way, and answers it.
+    /// `ran` is told of every stage that was run.
+    ///
+    /// # Errors
+    ///
+    /// A stage that goes on failing, or a bundle that cannot be written. Nothing recorded is lost.
+    pub async fn record(
+        &mut self,
+        bundle: &mut Bundle,
+        at: usize,
+        variant: &Variant,
+        injected: Option<Injected>,
+        ran: &mut (dyn FnMut(&Stage) + Send),
+    ) -> Result<Row, RecordError> {
+        loop {
+            let question = &bundle.questions()[at];
+            let missing = match play(&mut self.clock, bundle, question, variant, injected) {
+                Ok(row) => return Ok(row),
+                Err(missing) => *missing.0,
+            };
+            let id = question.id.clone();
+            let stage = self.run(&id, missing, bundle).await?;
+            ran(&stage);
+            bundle.push(stage)?;
+        }
+    }
+
+    async fn run(&mut self, id: &str, input: Input, bundle: &Bundle) -> Result<Stage, RecordError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.try_run(id, &input, bundle).await? {
+                Ok(stage) => return Ok(stage),
+                Err(source) if tries >= TRIES => {
+                    return Err(RecordError::Stage {
+                        id: id.to_owned(),
+                        what: input.describe(),
+                        tries,
+                        source,
+                    });
+                }
+                Err(_) => tokio::time::sleep(PAUSE * tries).await,
+            }
+        }
+    }
+
+    async fn try_run(
+        &mut self,
+        id: &str,
+        input: &Input,
+        bundle: &Bundle,
+    ) -> Result<Result<Stage, PortError>, RecordError> {
+        let asked = |text: &str| {
+            spechop_types::Question::new(text).map_err(|source| RecordError::Question {
+                id: id.to_owned(),
+                source,
+            })
+        };
+        let call = Call::new(Lane::Authoritative, 0);
+        let stage = |output, started: Instant, tokens| Stage {
+            input: input.clone(),
+            output,
+            ms: started.elapsed().as_secs_f64() * 1000.0,
+            tokens,
+        };
+        let result = match input {
+            Input::Segment {
+                question,
+                hops,
+                must_answer,
+            } => {
+                let request = PlanRequest {
+                    question: asked(question)?,
+                    hops: known(hops),
+                    must_answer: *must_answer,
+                };
+                let started = Instant::now();
+                let planned = self.parts.planner.plan(&call, request).await;
+                planned.map(|planned| {
+                    let output = match planned.step {
+                        Step::Ask(sub_question) => Output::Ask(Arc::clone(sub_question.text())),
+                        Step::Answer(answer) => Output::Answer(answer),
+                    };
+                    stage(output, started, planned.tokens.total())
+                })
+            }
+            Input::Retrieval { query, limit } => {
+                let started = Instant::now();
+                let found = self.parts.retriever.retrieve(&call, query, *limit).await;
+                found.map(|passages| {
+                    let names = passages.iter().map(|passage| PassageName {
+                        id: Arc::clone(&passage.id),
+                        title: Arc::clone(&passage.title),
+                    });
+                    let stage = stage(Output::Passages(names.collect()), started, 0);
+                    for passage in passages {
+                        self.texts.insert(Arc::clone(&passage.id), passage);
+                    }
+                    stage
+                })
+            }
+            Input::Reading {
+                sub_question,
+                passages,
+            } => match self.texts_of(passages, sub_question, bundle).await {
+                Err(error) => Err(error),
+                Ok(passages) => {
+                    let request = ReadRequest {
+                        sub_question: SubQuestion::new(sub_question),
+                        passages,
+                    };
+                    let started = Instant::now();
+                    let read = self.parts.reader.read(&call, request).await;
+                    read.map(|read| stage(Output::Read(read.answer), started, read.tokens.total()))
+                }
+            },
+            Input::Speculation {
+                speculator,
+                question,
+                hops,
+                sub_question,
+                limit,
+            } => {
+                let Some(guesser) = self.parts.speculators.get(&**speculator) else {
+                    return Err(self.no_speculator(speculator));
+                };
+                let request = GuessRequest {
+                    question: asked(question)?,
+                    hops: known(hops),
+                    sub_question: SubQuestion::new(sub_question),
+                    limit: NonZeroUsize::new(*limit).unwrap_or(NonZeroUsize::MIN),
+                };
+                let started = Instant::now();
+                let guessed = guesser.guess(&call, request).await;
+                guessed.map(|guessed| {
+                    let guesses = guessed.guesses.into_iter().map(|guess| Guessed {
+                        text: guess.text,
+                        confidence: guess.confidence,
+                    });
+                    let output = Output::Guesses(guesses.collect());
+                    stage(output, started, guessed.tokens.total())
+                })
+            }
+        };
+        Ok(result)
+    }
+
+    /// The passages' texts. Of a look-up that an earlier recording made, only names are known: it is
+    /// made again, unmeasured.
+    async fn texts_of(
+        &mut self,
+        ids: &[Arc<str>],
+        sub_question: &str,
+        bundle: &Bundle,
+    ) -> Result<Vec<Passage>, PortError> {
+        if ids.iter().any(|id| !self.texts.contains_key(id)) {
+            let call = Call::new(Lane::Authoritative, 0);
+            let limit = bundle.info().passages;
+            let found = self.parts.retriever.retrieve(&call, sub_question, limit);
+            for passage in found.await? {
+                self.texts.insert(Arc::clone(&passage.id), passage);
+            }
+        }
+        let texts = ids.iter().filter_map(|id| self.texts.get(id).cloned());
+        Ok(texts.collect())
+    }
+}
+
+fn known(hops: &[crate::stage::KnownHop]) -> Vec<KnownHop> {
+    let hop = |(asked, answer): &crate::stage::KnownHop| KnownHop {
+        sub_question: SubQuestion::new(asked),
+        answer: Arc::clone(answer),
+    };
+    hops.iter().map(hop).collect()
+}
