@@ -5,11 +5,13 @@
 //!                        └─ live, replayed ───────────────┴▶ rows ─▶ report
 //! ```
 
+pub mod dataset;
 mod question;
 mod row;
 pub mod score;
 mod variant;
 
+pub use dataset::LoadError;
 pub use question::{Dataset, GoldHop, Question};
 pub use row::{Calls, HopKind, Injected, Machine, Row, RowHop, RunInfo, Source};
 pub use variant::{InvalidVariant, Variant, Verifier};
