@@ -115,7 +115,7 @@ impl Bundle {
             return Err(BundleError::None(dir.to_owned()));
         }
         let info = fs::read(&path).map_err(io("read", &path))?;
-        let info = serde_json::from_slice(&info).map_err(|e| line(&path, e.line(), e))?;
+        let info = serde_json::from_slice(&info).map_err(|e| line(&path, e.line(), &e))?;
         let mut questions = Vec::new();
         read_lines(&dir.join(QUESTIONS), |question: Question| {
             questions.push(question);
@@ -296,7 +296,7 @@ fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> BundleE
     move |source| BundleError::Io { what, path, source }
 }
 
-fn line(path: &Path, line: usize, reason: impl ToString) -> BundleError {
+fn line(path: &Path, line: usize, reason: &dyn std::fmt::Display) -> BundleError {
     BundleError::Line {
         path: path.to_owned(),
         line,
@@ -331,8 +331,8 @@ fn read_lines<T: serde::de::DeserializeOwned>(
         if read == 0 || !text.ends_with('\n') {
             break;
         }
-        let value = serde_json::from_str(&text).map_err(|e| line(path, number, e))?;
-        take(value).map_err(|reason| line(path, number, reason))?;
+        let value = serde_json::from_str(&text).map_err(|e| line(path, number, &e))?;
+        take(value).map_err(|reason| line(path, number, &reason))?;
     }
     Ok(())
 }

@@ -6,15 +6,18 @@
 //! ```
 
 mod bundle;
+pub mod dataset;
 mod play;
 mod question;
 mod record;
 mod replay;
 mod row;
+pub mod score;
 mod stage;
 mod variant;
 
 pub use bundle::{Bundle, BundleError, BundleInfo};
+pub use dataset::LoadError;
 pub use play::{MissingStage, play};
 pub use question::{Dataset, GoldHop, Question};
 pub use record::{Parts, RecordError, Recorder};

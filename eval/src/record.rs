@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use spechop_ports::{
     Call, GuessRequest, KnownHop, Lane, PlanRequest, Planner, PortError, ReadRequest, Reader,
@@ -12,6 +12,7 @@ use spechop_ports::{
 };
 use spechop_sim::Clock;
 use spechop_types::{InvalidQuestion, Passage, Step, SubQuestion};
+use tokio::time::Instant;
 
 use crate::bundle::{Bundle, BundleError};
 use crate::play::play;
@@ -101,11 +102,61 @@ impl Recorder {
             |variant: &&Variant| !variant.is_standard() && !there.contains_key(&variant.speculator);
         match variants.iter().find(lacks) {
             None => Ok(()),
-            Some(variant) => Err(RecordError::NoSpeculator {
-                name: variant.speculator.clone(),
-                variant: variant.to_string(),
-                there: there.keys().cloned().collect::<Vec<_>>().join(", "),
-            }),
+            Some(variant) => Err(self.no_speculator(&variant.speculator)),
+        }
+    }
+
+    fn no_speculator(&self, name: &str) -> RecordError {
+        let there: Vec<_> = self.parts.speculators.keys().map(String::as_str).collect();
+        RecordError::NoSpeculator {
+            name: name.to_owned(),
+            there: there.join(", "),
+        }
+    }
+
+    /// Runs every part once, unmeasured: models take their buffers and read their fixed prompts the first
+    /// time. What fails here will fail again, and be said, where it counts.
+    pub async fn warm_up(&mut self, bundle: &Bundle) {
+        let question = "Who is the mother of the director of film Polish-Russian War?";
+        let asked = "Who directed Polish-Russian War?";
+        let hops = Vec::new();
+        let (question, asked): (Arc<str>, Arc<str>) = (question.into(), asked.into());
+        let mut inputs = vec![
+            Input::Segment {
+                question: Arc::clone(&question),
+                hops: hops.clone(),
+                must_answer: false,
+            },
+            Input::Retrieval {
+                query: Arc::clone(&asked),
+                limit: bundle.info().passages,
+            },
+        ];
+        inputs.extend(
+            self.parts
+                .speculators
+                .keys()
+                .map(|name| Input::Speculation {
+                    speculator: name.as_str().into(),
+                    question: Arc::clone(&question),
+                    hops: hops.clone(),
+                    sub_question: Arc::clone(&asked),
+                    limit: 1,
+                }),
+        );
+        for input in inputs {
+            let ran = self.try_run("", &input, bundle).await;
+            if let Ok(Ok(Stage {
+                output: Output::Passages(names),
+                ..
+            })) = ran
+            {
+                let reading = Input::Reading {
+                    sub_question: Arc::clone(&asked),
+                    passages: names.into_iter().map(|name| name.id).collect(),
+                };
+                let _ = self.try_run("", &reading, bundle).await;
+            }
         }
     }
 

@@ -50,6 +50,16 @@ pub enum Input {
 }
 
 impl Input {
+    /// The stage's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Segment { .. } => "segment",
+            Self::Retrieval { .. } => "retrieval",
+            Self::Reading { .. } => "reading",
+            Self::Speculation { .. } => "speculation",
+        }
+    }
+
     /// In a line, for messages.
     pub fn describe(&self) -> String {
         match self {

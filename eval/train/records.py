@@ -193,7 +193,11 @@ def load_questions(data: Path) -> tuple[list[Question], dict[str, str]]:
 
 
 def shipped(datasets: Path) -> tuple[set[str], set[str], set[str]]:
-    """Ids, question texts and keys of the questions that the repository evaluates on."""
+    """Ids, question texts and keys of the questions that the repository evaluates on.
+
+    Of 2WikiMultihopQA only: MuSiQue's shipped questions were taken from what this split had left out of the training
+    (eval/datasets/make_musique.py). To hold them out here as well would be another split than the models were trained on.
+    """
     ids, texts, keys = set(), set(), set()
     folder = datasets / "2wikimultihopqa"
     for name in ("questions.jsonl.gz", "demo_questions.jsonl"):
