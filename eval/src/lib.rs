@@ -6,7 +6,10 @@
 //! ```
 
 mod bundle;
+mod circumstances;
 pub mod dataset;
+mod folder;
+mod live;
 mod play;
 mod question;
 mod record;
@@ -17,11 +20,15 @@ mod stage;
 mod variant;
 
 pub use bundle::{Bundle, BundleError, BundleInfo};
-pub use dataset::LoadError;
+pub use circumstances::{command, commit, machine};
+pub use dataset::{LoadError, load, of_kinds, only, read_ids, sample};
+pub use folder::{Missing, Run, RunError, RunWriter};
+pub use live::{Failure, LiveError, LiveOptions, Progress, Summary, live, probe};
 pub use play::{MissingStage, play};
 pub use question::{Dataset, GoldHop, Question};
 pub use record::{Parts, RecordError, Recorder};
 pub use replay::replay;
 pub use row::{Calls, HopKind, Injected, Machine, Row, RowHop, RunInfo, Source};
+pub use score::{exact_match, f1, holds, recall};
 pub use stage::{Guessed, Input, KnownHop, Output, PassageName, Stage};
 pub use variant::{InvalidVariant, Variant, Verifier};

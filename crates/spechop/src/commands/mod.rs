@@ -1,6 +1,8 @@
 //! The commands: what can be written after `spechop`, and who carries it out.
 
 mod ask;
+mod configured;
+mod eval;
 mod index;
 mod models;
 mod serve;
@@ -45,6 +47,8 @@ enum Command {
     Serve(serve::Args),
     /// Ask a running server a question.
     Ask(ask::Args),
+    /// Run over data sets, and make tables of it.
+    Eval(eval::Args),
     /// Build passage indexes.
     Index(index::Args),
     /// Fetch and list models.
@@ -75,6 +79,12 @@ impl Cli {
                 runtime()?.block_on(serve::run(args, env))
             }
             Command::Ask(args) => runtime()?.block_on(ask::run(args)),
+            Command::Eval(args) => {
+                if args.computes() {
+                    serve::wait_passively(env);
+                }
+                runtime()?.block_on(eval::run(args, env))
+            }
             Command::Index(args) => index::run(args, &env.data_dir()),
             Command::Models(args) => models::run(args, &env.data_dir()),
             Command::Simulate(args) => simulate::run(&args, std::io::stdout().lock()),

@@ -1,31 +1,27 @@
 //! `spechop serve`: the gRPC server.
 
-use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
-use spechop_server::config::{Config, Written};
+use spechop_server::config::Config;
 use spechop_server::{App, Env};
 use tokio::net::TcpSocket;
 use tokio::signal::unix::{SignalKind, signal};
+
+use super::configured::ConfigArgs;
 
 /// What is written after `spechop serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The configuration file, TOML [also SPECHOP_CONFIG].
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Where to listen, in place of `server.listen`; port 0 takes any free one.
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Any key of the configuration, e.g. `--set question.k=1`; may be repeated.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
-    set: Vec<(String, String)>,
 }
 
 const HELP: &str = "\
@@ -41,7 +37,7 @@ Examples:
   spechop serve --set speculator.kind=none --set target.injected_latency.mean_ms=4150";
 
 /// Connections that may wait to be accepted.
-const BACKLOG: u32 = 1024;
+pub(crate) const BACKLOG: u32 = 1024;
 
 /// Starts this program anew with `OMP_WAIT_POLICY=passive`, unless the operator has chosen a policy.
 ///
@@ -68,7 +64,12 @@ pub(crate) fn wait_passively(env: &Env) {
 
 /// Serves until a signal comes.
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
-    let config = Config::read(written(args, env)?, env)?;
+    let mut written = args.config.written(env)?;
+    if let Some(address) = args.listen {
+        let (key, flag) = ("server.listen".to_owned(), "--listen".to_owned());
+        written.flags.push((key, flag, address.to_string()));
+    }
+    let config = Config::read(written, env)?;
     // Bound now, so that a taken port shows at once; listening later, so that whoever connects
     // finds the models open.
     let socket = bind(config.server.listen)
@@ -87,7 +88,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     Ok(app.serve(listener, shutdown).await?)
 }
 
-fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
+pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
@@ -98,42 +99,8 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
     Ok(socket)
 }
 
-fn written(args: Args, env: &Env) -> anyhow::Result<Written> {
-    let path = args
-        .config
-        .or_else(|| env.get("SPECHOP_CONFIG").map(|path| env.expand(path)));
-    let file = match path {
-        None => None,
-        Some(path) => {
-            let text = fs::read_to_string(&path)
-                .with_context(|| format!("cannot read the configuration {}", path.display()))?;
-            Some((path, text))
-        }
-    };
-    let set = args
-        .set
-        .into_iter()
-        .map(|(key, value)| (key, "--set".to_owned(), value));
-    let listen = args.listen.map(|address| {
-        (
-            "server.listen".to_owned(),
-            "--listen".to_owned(),
-            address.to_string(),
-        )
-    });
-    Ok(Written {
-        file,
-        flags: set.chain(listen).collect(),
-    })
-}
-
-fn key_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
-    Ok((key.trim().to_owned(), value.trim().to_owned()))
-}
-
 /// Done when the process is asked to end.
-fn shutdown_signal() -> anyhow::Result<impl Future<Output = ()> + Send> {
+pub(crate) fn shutdown_signal() -> anyhow::Result<impl Future<Output = ()> + Send> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for Ctrl-C")?;
     Ok(async move {

@@ -69,6 +69,9 @@ pub(crate) struct Args {
     /// Where there is no guess, plan on with the answer left open.
     #[arg(long)]
     plan_ahead: bool,
+    /// Fill the window again only when all of it is settled, for comparison: the paper's slides.
+    #[arg(long)]
+    rounds: bool,
     /// Most guesses of a hop that branches are built upon.
     #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
     guesses: NonZeroUsize,
@@ -171,6 +174,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         plan_ahead: args.plan_ahead,
         guesses_max: args.guesses,
         chance_min: Chance::of(args.chance_min),
+        continuous: !args.rounds,
     };
     let rules = |guess_chance: f64| -> Vec<Rules> {
         let rules = |k: &K| Rules {

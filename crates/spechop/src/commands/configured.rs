@@ -1,0 +1,50 @@
+//! The configuration, for every command that opens models.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use spechop_server::Env;
+use spechop_server::config::Written;
+
+/// Where the configuration is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConfigArgs {
+    /// The configuration file, TOML [also SPECHOP_CONFIG].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Any key of the configuration, e.g. `--set question.k=1`; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    set: Vec<(String, String)>,
+}
+
+impl ConfigArgs {
+    /// What the operator wrote.
+    pub(crate) fn written(self, env: &Env) -> anyhow::Result<Written> {
+        let path = self
+            .config
+            .or_else(|| env.get("SPECHOP_CONFIG").map(|path| env.expand(path)));
+        let file = match path {
+            None => None,
+            Some(path) => {
+                let text = fs::read_to_string(&path)
+                    .with_context(|| format!("cannot read the configuration {}", path.display()))?;
+                Some((path, text))
+            }
+        };
+        let set = self
+            .set
+            .into_iter()
+            .map(|(key, value)| (key, "--set".to_owned(), value));
+        Ok(Written {
+            file,
+            flags: set.collect(),
+        })
+    }
+}
+
+/// `KEY=VALUE`, in two.
+pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}

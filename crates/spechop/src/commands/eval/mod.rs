@@ -1,0 +1,53 @@
+//! `spechop eval`: runs over data sets, and what is made of them.
+
+mod live;
+mod parts;
+mod questions;
+mod record;
+mod replay;
+mod simulate;
+mod variants;
+
+use spechop_server::Env;
+
+/// What is written after `spechop eval`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Run every stage that some questions need, once, and keep what came of it.
+    Record(record::Args),
+    /// Play recorded questions in several ways on a virtual clock.
+    Simulate(simulate::Args),
+    /// Ask a running server the same questions in several ways, and keep every answer.
+    Live(live::Args),
+    /// Serve recorded stages: the real server over tools that wait and do not compute.
+    Replay(replay::Args),
+}
+
+impl Args {
+    /// Whether models will compute in this process.
+    pub(super) fn computes(&self) -> bool {
+        matches!(self.command, Command::Record(_))
+    }
+}
+
+/// Does what was written.
+pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
+    match args.command {
+        Command::Record(args) => record::run(args, env).await,
+        Command::Simulate(args) => simulate::run(&args, std::io::stdout().lock()),
+        Command::Live(args) => live::run(args).await,
+        Command::Replay(args) => replay::run(args).await,
+    }
+}
+
+/// This command, as it can be written again.
+fn command() -> String {
+    let words = std::env::args().skip(1);
+    spechop_eval::command(["spechop".to_owned()].into_iter().chain(words))
+}

@@ -1,0 +1,105 @@
+//! What a configuration uses, by name and hash: two bundles with the same parts are comparable.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use sha2::{Digest, Sha256};
+use spechop_server::config::{Config, Engine, Model, Reader};
+
+/// The parts that plan, look up and read.
+pub(crate) fn of(config: &Config) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut parts = BTreeMap::new();
+    let mut add = |name: &str, what: String| parts.insert(name.to_owned(), what);
+    add("planner", model(&config.generator)?);
+    match &config.reader {
+        Reader::Generator => {}
+        Reader::Model(reader) => {
+            add("reader", model(reader)?);
+        }
+        Reader::Spans { dir, .. } => {
+            let files = [dir.join("model.onnx"), dir.join("reader.toml")];
+            add(
+                "reader",
+                hashed(&files.each_ref().map(|file| file.as_path()))?,
+            );
+        }
+    }
+    add(
+        "encoder",
+        hashed(&[&config.encoder.dir.join("model.onnx")])?,
+    );
+    add("index", hashed(&[&config.index_dir.join("manifest.json")])?);
+    Ok(parts)
+}
+
+/// What the hot subset's guesses are made of, beside the encoder and the reader.
+pub(crate) fn hot(config: &Config) -> anyhow::Result<Option<String>> {
+    let dir = config.speculator.hot_dir.as_ref();
+    let Some(dir) = dir else { return Ok(None) };
+    let own = config.speculator.model.as_ref().map(model).transpose()?;
+    let subset = hashed(&[&dir.join("manifest.json")])?;
+    Ok(Some(match own {
+        Some(model) => format!("{subset}, read by {model}"),
+        None => subset,
+    }))
+}
+
+/// Who guesses from memory.
+pub(crate) fn from_memory(config: &Config) -> anyhow::Result<String> {
+    model(
+        config
+            .speculator
+            .model
+            .as_ref()
+            .unwrap_or(&config.generator),
+    )
+}
+
+fn model(model: &Model) -> anyhow::Result<String> {
+    match &model.engine {
+        Engine::Local(options) => {
+            let adapter = options.adapter.as_deref();
+            let files: Vec<&Path> = std::iter::once(&*options.model_path)
+                .chain(adapter)
+                .collect();
+            hashed(&files)
+        }
+        // Where it is reached, and by which key, is nobody's business.
+        Engine::OpenAi(endpoint) => Ok(format!("{} behind an endpoint", endpoint.model)),
+    }
+}
+
+/// `folder/file sha256`, one after the other. Of the folder the last name alone: where it lies on this
+/// machine makes no difference.
+fn hashed(files: &[&Path]) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for file in files {
+        let mut digest = Sha256::new();
+        let read = |e: std::io::Error| {
+            anyhow::Error::new(e).context(format!("cannot read {}", file.display()))
+        };
+        let mut open = File::open(file).map_err(read)?;
+        let mut piece = vec![0; 1 << 20];
+        loop {
+            let n = open.read(&mut piece).map_err(read)?;
+            if n == 0 {
+                break;
+            }
+            digest.update(&piece[..n]);
+        }
+        let names: Vec<_> = file.iter().rev().take(2).collect();
+        let name: Vec<_> = names.iter().rev().map(|n| n.to_string_lossy()).collect();
+        if !text.is_empty() {
+            text.push_str(" + ");
+        }
+        write!(text, "{} ", name.join("/")).context("a text takes text")?;
+        for byte in &digest.finalize()[..8] {
+            write!(text, "{byte:02x}").context("a text takes text")?;
+        }
+    }
+    Ok(text)
+}
