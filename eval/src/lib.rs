@@ -5,10 +5,14 @@
 //!                        └─ live, replayed ───────────────┴▶ rows ─▶ report
 //! ```
 
+mod circumstances;
+mod folder;
 mod question;
 mod row;
 mod variant;
 
+pub use circumstances::{command, commit, machine};
+pub use folder::{Missing, Run, RunError, RunWriter};
 pub use question::{Dataset, GoldHop, Question};
 pub use row::{Calls, HopKind, Injected, Machine, Row, RowHop, RunInfo, Source};
 pub use variant::{InvalidVariant, Variant, Verifier};

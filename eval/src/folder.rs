@@ -1,0 +1,346 @@
+//! Run folders: `run.json` ([`RunInfo`]), `questions.jsonl` ([`Question`]) and `rows.jsonl` ([`Row`]).
+//!
+//! A run may be killed at any moment and gone on with. `run.json` is written last of what a run begins
+//! with, so a folder that has one has its questions; a row counts once its line has an end.
+
+mod differences;
+mod error;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use crate::{Question, Row, RunInfo, Variant};
+use differences::differences;
+pub use error::RunError;
+
+const INFO: &str = "run.json";
+const QUESTIONS: &str = "questions.jsonl";
+const ROWS: &str = "rows.jsonl";
+
+/// A run, whole or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// How it came about.
+    pub info: RunInfo,
+    /// What was to be asked.
+    pub questions: Vec<Question>,
+    /// What came of it, in the order in which it came.
+    pub rows: Vec<Row>,
+}
+
+/// What one variant at one concurrency lacks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Missing {
+    /// How the questions were answered.
+    pub variant: Variant,
+    /// Questions that were under way at once.
+    pub concurrency: u32,
+    /// The questions without a row, in the order of the questions. None: it is whole.
+    pub ids: Vec<String>,
+}
+
+impl Run {
+    /// Reads a run. A row whose line has no end is one that was being written: it is left out.
+    ///
+    /// # Errors
+    ///
+    /// A file is not there or damaged; rows that are there twice or belong to no question.
+    pub fn read(dir: &Path) -> Result<Self, RunError> {
+        let info: RunInfo = read_info(dir)?.ok_or_else(|| RunError::NoRun(dir.to_owned()))?;
+        let questions = read_questions(dir, &info)?;
+        let (rows, _) = read_rows(dir, &questions)?;
+        Ok(Self {
+            info,
+            questions,
+            rows,
+        })
+    }
+
+    /// The variants, in the order of their first row.
+    pub fn variants(&self) -> Vec<Variant> {
+        let mut variants: Vec<Variant> = Vec::new();
+        for row in &self.rows {
+            if !variants.contains(&row.variant) {
+                variants.push(row.variant.clone());
+            }
+        }
+        variants
+    }
+
+    /// What is missing, for each variant and concurrency that has a row: variants in the order of their
+    /// first row, the least concurrency first.
+    pub fn missing(&self) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        for variant in self.variants() {
+            let mut there: Vec<(u32, HashSet<&str>)> = Vec::new();
+            for row in self.rows.iter().filter(|row| row.variant == variant) {
+                match there.iter_mut().find(|(at, _)| *at == row.concurrency) {
+                    Some((_, ids)) => {
+                        ids.insert(&row.id);
+                    }
+                    None => there.push((row.concurrency, HashSet::from([row.id.as_str()]))),
+                }
+            }
+            there.sort_by_key(|(concurrency, _)| *concurrency);
+            for (concurrency, ids) in there {
+                let all = self.questions.iter().map(|question| &question.id);
+                missing.push(Missing {
+                    variant: variant.clone(),
+                    concurrency,
+                    ids: all
+                        .filter(|id| !ids.contains(id.as_str()))
+                        .cloned()
+                        .collect(),
+                });
+            }
+        }
+        missing
+    }
+}
+
+/// Appends rows to a run folder: every row is on the disk before the next begins. Holding one keeps
+/// every other writer out of the folder.
+#[derive(Debug)]
+pub struct RunWriter {
+    info: RunInfo,
+    file: File,
+    path: PathBuf,
+    /// Length of the rows that are whole; what lies behind it is torn.
+    length: u64,
+    known: HashSet<String>,
+    there: HashSet<Key>,
+}
+
+impl RunWriter {
+    /// Begins a run, or goes on with one that was begun with the same circumstances; gives the rows that
+    /// are there. A torn last line (killed while writing) is cut off. Only the command may differ.
+    ///
+    /// # Errors
+    ///
+    /// The folder holds a run of other circumstances, or a damaged one, or cannot be written to.
+    pub fn open(
+        dir: &Path,
+        info: &RunInfo,
+        questions: &[Question],
+    ) -> Result<(Self, Vec<Row>), RunError> {
+        check_questions(&dir.join(QUESTIONS), questions, info)?;
+        fs::create_dir_all(dir).map_err(|source| RunError::io("create", dir, source))?;
+        let path = dir.join(ROWS);
+        let begun = read_info(dir)?;
+        if begun.is_none() && fs::metadata(&path).is_ok_and(|rows| rows.len() > 0) {
+            return Err(RunError::RowsAlone(dir.to_owned()));
+        }
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(|source| RunError::io("open", &path, source))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(RunError::Locked(dir.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(RunError::io("lock", &path, source)),
+        }
+        match begun {
+            Some(begun) => {
+                let there = read_questions(dir, &begun)?;
+                let differences = differences((&begun, &there), (info, questions));
+                if !differences.is_empty() {
+                    return Err(RunError::OtherCircumstances {
+                        dir: dir.to_owned(),
+                        differences: differences.join("; "),
+                    });
+                }
+            }
+            None => begin(dir, info, questions)?,
+        }
+        let (rows, length) = read_rows(dir, questions)?;
+        file.set_len(length)
+            .map_err(|source| RunError::io("cut the torn line off", &path, source))?;
+        let writer = Self {
+            info: info.clone(),
+            file,
+            path,
+            length,
+            known: questions
+                .iter()
+                .map(|question| question.id.clone())
+                .collect(),
+            there: rows.iter().map(key).collect(),
+        };
+        Ok((writer, rows))
+    }
+
+    /// How the run comes about.
+    pub fn info(&self) -> &RunInfo {
+        &self.info
+    }
+
+    /// Writes a row, and waits until it is on the disk.
+    ///
+    /// # Errors
+    ///
+    /// The disk does not take it, the row is there already, or it belongs to no question of the run.
+    pub fn append(&mut self, row: &Row) -> Result<(), RunError> {
+        if !self.known.contains(&row.id) {
+            return Err(RunError::Stray(row.id.clone()));
+        }
+        if self.there.contains(&key(row)) {
+            return Err(RunError::Again(name(row)));
+        }
+        let mut line = serde_json::to_vec(row).map_err(|source| RunError::Unwritable { source })?;
+        line.push(b'\n');
+        let written = self
+            .file
+            .write_all(&line)
+            .and_then(|()| self.file.sync_data());
+        if let Err(source) = written {
+            // Half a line would spoil the next one. Should this fail as well, the next open cuts it off.
+            let _ = self.file.set_len(self.length);
+            return Err(RunError::io("write a row to", &self.path, source));
+        }
+        self.length += line.len() as u64;
+        self.there.insert(key(row));
+        Ok(())
+    }
+}
+
+/// What there is one row of. Variants are told apart by how they are written.
+type Key = (String, String, u32);
+
+fn key(row: &Row) -> Key {
+    (row.id.clone(), row.variant.to_string(), row.concurrency)
+}
+
+fn name(row: &Row) -> String {
+    let Row {
+        id,
+        variant,
+        concurrency,
+        ..
+    } = row;
+    format!("question {id} with {variant} at concurrency {concurrency}")
+}
+
+fn begin(dir: &Path, info: &RunInfo, questions: &[Question]) -> Result<(), RunError> {
+    let unwritable = |source| RunError::Unwritable { source };
+    let mut lines = Vec::new();
+    for question in questions {
+        serde_json::to_writer(&mut lines, question).map_err(unwritable)?;
+        lines.push(b'\n');
+    }
+    write_whole(&dir.join(QUESTIONS), &lines)?;
+    let mut text = serde_json::to_vec_pretty(info).map_err(unwritable)?;
+    text.push(b'\n');
+    write_whole(&dir.join(INFO), &text)
+}
+
+/// Writes a file that is there whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    let new = path.with_extension("new");
+    let write = || {
+        let mut file = File::create(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    write().map_err(|source| RunError::io("write", path, source))
+}
+
+/// The description of the run in this folder, if one was begun.
+fn read_info(dir: &Path) -> Result<Option<RunInfo>, RunError> {
+    let path = dir.join(INFO);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(RunError::io("read", &path, source)),
+    };
+    let info = serde_json::from_slice(&bytes);
+    info.map(Some)
+        .map_err(|source| RunError::BadInfo { path, source })
+}
+
+fn read_questions(dir: &Path, info: &RunInfo) -> Result<Vec<Question>, RunError> {
+    let path = dir.join(QUESTIONS);
+    let bytes = fs::read(&path).map_err(|source| RunError::io("read", &path, source))?;
+    let questions = lines(&path, &bytes)?;
+    check_questions(&path, &questions, info)?;
+    Ok(questions)
+}
+
+fn check_questions(path: &Path, questions: &[Question], info: &RunInfo) -> Result<(), RunError> {
+    if questions.len() != info.questions {
+        return Err(RunError::QuestionCount {
+            path: path.to_owned(),
+            holds: questions.len(),
+            said: info.questions,
+        });
+    }
+    let mut first = HashMap::new();
+    for (at, question) in questions.iter().enumerate() {
+        if let Some(before) = first.insert(question.id.as_str(), at) {
+            return Err(RunError::Twice {
+                path: path.to_owned(),
+                line: at + 1,
+                what: format!("question {}", question.id),
+                first: before + 1,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The rows that are whole, and the bytes that they take.
+fn read_rows(dir: &Path, questions: &[Question]) -> Result<(Vec<Row>, u64), RunError> {
+    let path = dir.join(ROWS);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        // Begun, and killed before the first row.
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(source) => return Err(RunError::io("read", &path, source)),
+    };
+    let length = bytes
+        .iter()
+        .rposition(|b| *b == b'\n')
+        .map_or(0, |at| at + 1);
+    let rows: Vec<Row> = lines(&path, bytes.get(..length).unwrap_or_default())?;
+    let known: HashSet<&str> = questions.iter().map(|question| &*question.id).collect();
+    let mut first = HashMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        let line = at + 1;
+        if !known.contains(row.id.as_str()) {
+            let id = row.id.clone();
+            return Err(RunError::NoQuestion { path, line, id });
+        }
+        if let Some(first) = first.insert(key(row), line) {
+            let what = name(row);
+            return Err(RunError::Twice {
+                path,
+                line,
+                what,
+                first,
+            });
+        }
+    }
+    Ok((rows, length as u64))
+}
+
+fn lines<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<Vec<T>, RunError> {
+    let lines = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    if lines.is_empty() {
+        return Ok(Vec::new());
+    }
+    let read = |(at, line)| {
+        serde_json::from_slice(line).map_err(|source| RunError::BadLine {
+            path: path.to_owned(),
+            line: at + 1,
+            source,
+        })
+    };
+    lines.split(|b| *b == b'\n').enumerate().map(read).collect()
+}
