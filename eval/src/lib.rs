@@ -6,13 +6,17 @@
 //! ```
 
 mod circumstances;
+mod dataset;
 mod folder;
+mod live;
 mod question;
 mod row;
 mod variant;
 
 pub use circumstances::{command, commit, machine};
+pub use dataset::{LoadError, load, of_kinds, only, read_ids, sample};
 pub use folder::{Missing, Run, RunError, RunWriter};
+pub use live::{Failure, LiveError, LiveOptions, Progress, Summary, live, probe};
 pub use question::{Dataset, GoldHop, Question};
 pub use row::{Calls, HopKind, Injected, Machine, Row, RowHop, RunInfo, Source};
 pub use variant::{InvalidVariant, Variant, Verifier};

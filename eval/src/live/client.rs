@@ -1,0 +1,255 @@
+//! The connection: what is sent, and what is made of a status.
+//!
+//! ```text
+//! answered ──────────────────────────▶ Answered
+//! away or busy ── wait, ask again ───▶ … ─▶ Away, once that has lasted too long
+//! this question fails ───────────────▶ Left
+//! the request is wrong ──────────────▶ Refused
+//! ```
+
+use std::error::Error;
+use std::time::Duration;
+
+use spechop_proto::spec_hop_client::SpecHopClient;
+use spechop_proto::{AskRequest, AskResponse, VerifierMode};
+use tokio::time::{Instant, sleep, timeout};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+
+use super::LiveError;
+use crate::{Question, Variant, Verifier};
+
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// An answer brings along all passages that were read.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// The server ends first and says why; this is for a server that is silent.
+const SILENCE: Duration = Duration::from_secs(5);
+const WAIT_LEAST: Duration = Duration::from_millis(100);
+const WAIT_MOST: Duration = Duration::from_secs(10);
+
+/// A question and how it is asked.
+#[derive(Clone, Debug)]
+pub(super) struct Asking {
+    pub(super) question: Question,
+    pub(super) variant: Variant,
+    pub(super) concurrency: u32,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Asked {
+    Answered(Box<AskResponse>),
+    /// The question has no answer; others may have.
+    Left {
+        code: String,
+        message: String,
+    },
+    /// The server cannot be reached or is busy, and has been for too long.
+    Away {
+        code: String,
+        message: String,
+    },
+    /// The request is wrong, and so will the next ones be.
+    Refused {
+        code: String,
+        message: String,
+    },
+}
+
+/// Asks one server.
+#[derive(Debug)]
+pub(super) struct Asker {
+    client: SpecHopClient<Channel>,
+    retry_for: Duration,
+    deadline: Duration,
+    warm: Option<(Question, Variant)>,
+}
+
+impl Asker {
+    pub(super) async fn connect(
+        address: &str,
+        retry_for: Duration,
+        deadline: Duration,
+    ) -> Result<Self, LiveError> {
+        let uri = match address.split_once("://") {
+            None => format!("http://{address}"),
+            Some(("http", _)) => address.to_owned(),
+            Some((scheme, _)) => return Err(LiveError::Scheme(scheme.to_owned())),
+        };
+        let endpoint =
+            Endpoint::from_shared(uri).map_err(|_| LiveError::Address(address.to_owned()))?;
+        let channel = endpoint.connect_timeout(CONNECT_TIME).connect().await;
+        let channel = channel.map_err(|_| LiveError::Nobody(address.to_owned()))?;
+        Ok(Self {
+            client: SpecHopClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX),
+            retry_for,
+            deadline,
+            warm: None,
+        })
+    }
+
+    /// Has a question answered for nothing, now and whenever the server has been away.
+    pub(super) async fn warm_up(&mut self, question: &Question, variant: &Variant) -> Asked {
+        self.warm = Some((question.clone(), variant.clone()));
+        self.ask(question, variant).await
+    }
+
+    /// Asks until there is an answer, or a reason not to.
+    pub(super) async fn ask(&self, question: &Question, variant: &Variant) -> Asked {
+        let request = request(question, variant, self.deadline);
+        let mut away_since = None;
+        let mut wait = WAIT_LEAST;
+        let mut is_cold = false;
+        loop {
+            if is_cold && let Some((question, variant)) = &self.warm {
+                // A server that was away has lost its warm prompts. Whatever comes of it: the question
+                // itself will tell.
+                let request = self::request(question, variant, self.deadline);
+                is_cold = self
+                    .send(request)
+                    .await
+                    .is_err_and(|status| is_lost(&status));
+            }
+            let status = match self.send(request.clone()).await {
+                Ok(answer) => return Asked::Answered(Box::new(answer)),
+                Err(status) => status,
+            };
+            let (code, message) = (name(status.code()), line(status.message()));
+            let away = away_since.get_or_insert_with(Instant::now).elapsed();
+            match fate(&status) {
+                Fate::Again if away < self.retry_for => {
+                    is_cold |= is_lost(&status);
+                    // Those who were turned away together do not come back together.
+                    sleep(rand::random_range(wait / 2..=wait)).await;
+                    wait = (wait * 2).min(WAIT_MOST);
+                }
+                Fate::Again => return Asked::Away { code, message },
+                Fate::Left => return Asked::Left { code, message },
+                Fate::Refused => return Asked::Refused { code, message },
+            }
+        }
+    }
+
+    async fn send(&self, request: AskRequest) -> Result<AskResponse, Status> {
+        let mut client = self.client.clone();
+        match timeout(self.deadline + SILENCE, client.ask(request)).await {
+            Ok(answer) => answer.map(tonic::Response::into_inner),
+            Err(_) => Err(Status::deadline_exceeded(
+                "the server is silent, long after the question's deadline",
+            )),
+        }
+    }
+}
+
+fn request(question: &Question, variant: &Variant, deadline: Duration) -> AskRequest {
+    AskRequest {
+        question: question.text.clone(),
+        k: variant.k,
+        unbounded: variant.k.is_none(),
+        hop_budget: Some(question.hop_budget),
+        verifier: match variant.verifier {
+            Verifier::Exact => VerifierMode::Exact,
+            // What only the simulator can do was refused before.
+            Verifier::Rule | Verifier::None => VerifierMode::Rule,
+        }
+        .into(),
+        deadline_ms: u64::try_from(deadline.as_millis()).ok(),
+        // The standard agent never guesses: a server without this speculator can be it as well.
+        speculator: (!variant.is_standard()).then(|| variant.speculator.clone()),
+        salvage: Some(variant.salvage),
+        plan_ahead: Some(variant.plan_ahead),
+        guesses: Some(variant.guesses),
+        chance_min: Some(variant.chance_min),
+        ..AskRequest::default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Again,
+    Left,
+    Refused,
+}
+
+fn fate(status: &Status) -> Fate {
+    if is_lost(status) {
+        return Fate::Again;
+    }
+    match status.code() {
+        Code::Unavailable | Code::ResourceExhausted => Fate::Again,
+        Code::InvalidArgument
+        | Code::Unimplemented
+        | Code::Unauthenticated
+        | Code::PermissionDenied => Fate::Refused,
+        Code::Ok
+        | Code::Cancelled
+        | Code::Unknown
+        | Code::DeadlineExceeded
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::FailedPrecondition
+        | Code::Aborted
+        | Code::OutOfRange
+        | Code::Internal
+        | Code::DataLoss => Fate::Left,
+    }
+}
+
+/// Whether the status was made on this side, of a connection that broke or could not be made. The codes
+/// of those are many; a status that the server sent has no source.
+fn is_lost(status: &Status) -> bool {
+    status.source().is_some()
+}
+
+/// The code as gRPC's documents write it.
+fn name(code: Code) -> String {
+    let mut name = String::new();
+    for (at, c) in format!("{code:?}").char_indices() {
+        if at > 0 && c.is_ascii_uppercase() {
+            name.push('_');
+        }
+        name.push(c.to_ascii_uppercase());
+    }
+    name
+}
+
+/// A text from outside as one line without control characters, so that it cannot steer a terminal.
+fn line(text: &str) -> String {
+    text.split(|c: char| c.is_control() || c.is_whitespace())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_decides_what_becomes_of_the_question() {
+        for (code, expected) in [
+            (Code::Unavailable, Fate::Again),
+            (Code::ResourceExhausted, Fate::Again),
+            (Code::Internal, Fate::Left),
+            (Code::DeadlineExceeded, Fate::Left),
+            (Code::FailedPrecondition, Fate::Left),
+            (Code::InvalidArgument, Fate::Refused),
+            (Code::Unimplemented, Fate::Refused),
+        ] {
+            assert_eq!(fate(&Status::new(code, "so it is")), expected, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_broken_connection_is_no_answer() {
+        let broken = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        let status = Status::from_error(Box::new(broken));
+        assert_eq!(fate(&status), Fate::Again);
+    }
+
+    #[test]
+    fn codes_and_messages_are_one_line() {
+        assert_eq!(name(Code::DeadlineExceeded), "DEADLINE_EXCEEDED");
+        assert_eq!(line("a\n\u{1b}[2Jb  c\t"), "a [2Jb c");
+    }
+}

@@ -1,0 +1,118 @@
+//! From the wire to a row.
+
+use spechop_proto as wire;
+use spechop_proto::{AskResponse, CommitKind, VerifierMode};
+
+use super::LiveError;
+use super::client::Asking;
+use crate::{Calls, HopKind, Injected, Row, RowHop, Variant, Verifier};
+
+/// The latency that the server adds on purpose.
+pub(super) fn injected(answer: &AskResponse) -> Option<Injected> {
+    answer.injected_latency.map(|latency| Injected {
+        mean_ms: latency.mean_ms,
+        sigma_ms: latency.sigma_ms,
+        seed: latency.seed,
+    })
+}
+
+/// The row of an answer; all times are multiplied by `speed`.
+pub(super) fn of(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, LiveError> {
+    row(asking, answer, speed).map_err(|what| LiveError::Malformed {
+        id: asking.question.id.clone(),
+        what,
+    })
+}
+
+fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> {
+    let applied = answer.applied.as_ref().ok_or("does not say how")?;
+    check_applied(asking, applied)?;
+    let usage = answer.usage.ok_or("does not say what it cost")?;
+    let hops = answer.hops.into_iter().map(|from| hop(from, speed));
+    Ok(Row {
+        id: asking.question.id.clone(),
+        variant: asking.variant.clone(),
+        concurrency: asking.concurrency,
+        answer: answer.answer,
+        latency_ms: answer.elapsed_ms * speed,
+        hops: hops.collect::<Result<_, _>>()?,
+        final_ms: answer.final_segment_ms * speed,
+        segments: calls(usage.segments),
+        targets: calls(usage.targets),
+        speculations: calls(usage.speculations),
+        salvaged: usage.salvaged,
+    })
+}
+
+/// A field that a server does not know it passes over in silence.
+fn check_applied(asking: &Asking, applied: &wire::Applied) -> Result<(), String> {
+    let Variant {
+        k,
+        speculator,
+        verifier,
+        salvage,
+        plan_ahead,
+        guesses,
+        ..
+    } = &asking.variant;
+    let mode = match verifier {
+        Verifier::Exact => VerifierMode::Exact,
+        Verifier::Rule | Verifier::None => VerifierMode::Rule,
+    };
+    for (same, what) in [
+        (applied.k == *k, "k"),
+        (
+            applied.speculator == *speculator || asking.variant.is_standard(),
+            "speculator",
+        ),
+        (applied.verifier() == mode, "verifier"),
+        (applied.salvage == *salvage, "salvage"),
+        (applied.plan_ahead == *plan_ahead, "plan-ahead"),
+        (applied.guesses == *guesses, "guesses"),
+        (
+            applied.hop_budget == asking.question.hop_budget,
+            "hop budget",
+        ),
+    ] {
+        if !same {
+            return Err(format!("was given with another {what} than was asked for"));
+        }
+    }
+    Ok(())
+}
+
+fn hop(hop: wire::Hop, speed: f64) -> Result<RowHop, &'static str> {
+    let kind = match hop.kind() {
+        CommitKind::Observed => HopKind::Observed,
+        CommitKind::Accepted => HopKind::Accepted,
+        CommitKind::Rejected => HopKind::Rejected,
+        CommitKind::Unspecified => return Err("has a hop that does not say how it came about"),
+    };
+    let seen = hop.observation.ok_or("has a hop without an observation")?;
+    let times = hop.times.ok_or("has a hop without times")?;
+    Ok(RowHop {
+        sub_question: hop.sub_question,
+        answer: hop.sub_answer,
+        kind,
+        guess: hop.guess,
+        observed: seen.answer,
+        found: seen.found,
+        titles: seen.evidence.into_iter().map(|read| read.title).collect(),
+        segment_ms: times.segment_ms * speed,
+        target_ms: times.target_ms * speed,
+        speculation_ms: times.speculation_ms.map(|took| took * speed),
+    })
+}
+
+/// Zeros where a stage was never called.
+fn calls(of: Option<wire::Calls>) -> Calls {
+    let of = of.unwrap_or_default();
+    Calls {
+        started: of.started,
+        wasted: of.wasted,
+        tokens: of.prompt_tokens + of.completion_tokens,
+        wasted_tokens: of.wasted_prompt_tokens + of.wasted_completion_tokens,
+        money_micros: of.money_micros,
+        wasted_money_micros: of.wasted_money_micros,
+    }
+}

@@ -1,0 +1,124 @@
+//! What is asked, and in which order. Pure.
+
+use std::collections::HashSet;
+
+use super::LiveOptions;
+use crate::{Question, Row};
+
+/// One asking: places in the lists of questions and variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) question: usize,
+    pub(super) variant: usize,
+    pub(super) concurrency: u32,
+}
+
+/// What is not there yet, a list for each concurrency. The order does not depend on what is there.
+pub(super) fn turns(
+    options: &LiveOptions,
+    questions: &[Question],
+    there: &[Row],
+) -> Vec<Vec<Turn>> {
+    let there: HashSet<(&str, String, u32)> = there
+        .iter()
+        .map(|row| (&*row.id, row.variant.to_string(), row.concurrency))
+        .collect();
+    let names: Vec<_> = options.variants.iter().map(ToString::to_string).collect();
+    let of = names.len();
+    let level = |&concurrency: &u32| {
+        let all = (0..of).flat_map(|turn| {
+            questions.iter().enumerate().map(move |(n, question)| {
+                let variant = (n + turn) % of;
+                (n, question, variant)
+            })
+        });
+        let missing = all.filter(|(_, question, variant)| {
+            !there.contains(&(&*question.id, names[*variant].clone(), concurrency))
+        });
+        missing
+            .map(|(question, _, variant)| Turn {
+                question,
+                variant,
+                concurrency,
+            })
+            .collect()
+    };
+    options.concurrency.iter().map(level).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Calls, Dataset, Variant};
+
+    fn questions(count: usize) -> Vec<Question> {
+        let question = |n: usize| Question {
+            id: n.to_string(),
+            dataset: Dataset::Musique,
+            kind: "3hop1".into(),
+            text: "Who?".into(),
+            answers: vec!["Ana".into()],
+            titles: Vec::new(),
+            hops: Vec::new(),
+            hop_budget: 5,
+        };
+        (0..count).map(question).collect()
+    }
+
+    fn options() -> LiveOptions {
+        LiveOptions {
+            address: String::new(),
+            variants: [Some(1), Some(3)].map(Variant::at).to_vec(),
+            concurrency: vec![1, 2],
+            retry_for: Duration::ZERO,
+            deadline: Duration::ZERO,
+        }
+    }
+
+    /// Question and k, in their order.
+    fn check(there: &[Row], expected: &str) {
+        let options = options();
+        let levels = turns(&options, &questions(3), there)
+            .into_iter()
+            .map(|turns| {
+                let turns = turns.iter().map(|turn| {
+                    let k = options.variants[turn.variant].k.unwrap();
+                    format!("{}:{k}", turn.question)
+                });
+                turns.collect::<Vec<_>>().join(" ")
+            });
+        assert_eq!(levels.collect::<Vec<_>>().join(" | "), expected);
+    }
+
+    #[test]
+    fn all_other_questions_lie_between_two_askings_of_one() {
+        check(&[], "0:1 1:3 2:1 0:3 1:1 2:3 | 0:1 1:3 2:1 0:3 1:1 2:3");
+    }
+
+    #[test]
+    fn what_is_there_is_not_asked_and_moves_nothing() {
+        let row = |id: &str, k, concurrency| Row {
+            id: id.into(),
+            variant: Variant::at(k),
+            concurrency,
+            answer: String::new(),
+            latency_ms: 0.0,
+            hops: Vec::new(),
+            final_ms: 0.0,
+            segments: Calls::default(),
+            targets: Calls::default(),
+            speculations: Calls::default(),
+            salvaged: 0,
+        };
+        let there = [
+            row("0", Some(1), 1),
+            row("1", Some(1), 1),
+            row("2", Some(3), 2),
+            // Of an earlier call with more variants.
+            row("2", None, 1),
+        ];
+        check(&there, "1:3 2:1 0:3 2:3 | 0:1 1:3 2:1 0:3 1:1");
+    }
+}
