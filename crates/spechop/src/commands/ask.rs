@@ -204,7 +204,8 @@ fn width(text: &str) -> Result<Width, String> {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// A time limit as it is written.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected seconds".to_owned())?;
     let limit = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
     if (Duration::from_millis(1)..=Duration::from_secs(86_400)).contains(&limit) {

@@ -1,6 +1,7 @@
 //! The commands: what can be written after `spechop`, and who carries it out.
 
 mod ask;
+mod eval;
 mod index;
 mod models;
 mod serve;
@@ -45,6 +46,8 @@ enum Command {
     Serve(serve::Args),
     /// Ask a running server a question.
     Ask(ask::Args),
+    /// Ask the questions of data sets, and keep what comes of it.
+    Eval(eval::Args),
     /// Build passage indexes.
     Index(index::Args),
     /// Fetch and list models.
@@ -75,6 +78,7 @@ impl Cli {
                 runtime()?.block_on(serve::run(args, env))
             }
             Command::Ask(args) => runtime()?.block_on(ask::run(args)),
+            Command::Eval(args) => runtime()?.block_on(eval::run(args)),
             Command::Index(args) => index::run(args, &env.data_dir()),
             Command::Models(args) => models::run(args, &env.data_dir()),
             Command::Simulate(args) => simulate::run(&args, std::io::stdout().lock()),
