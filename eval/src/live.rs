@@ -59,6 +59,9 @@ pub struct Summary {
     pub there: usize,
     /// Rows that were added.
     pub added: usize,
+    /// Times that the server was too busy for a question. More than none: fewer were under way than the
+    /// rows' concurrency says.
+    pub busy: usize,
     /// What has no row: the run is whole only where this is empty.
     pub failures: Vec<Failure>,
 }
@@ -212,6 +215,7 @@ pub async fn live(
     for level in turns {
         ask_all(&asker, options, questions, level, run, &mut tally, progress).await?;
     }
+    tally.summary.busy = asker.busy();
     Ok(tally.summary)
 }
 

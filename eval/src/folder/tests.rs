@@ -153,7 +153,7 @@ fn killed_at_any_byte_it_goes_on_to_the_same_run() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// However often a run is killed, and wherever, it ends with every row once, as written.
     #[test]

@@ -8,6 +8,7 @@
 //! ```
 
 use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use spechop_proto::spec_hop_client::SpecHopClient;
@@ -63,6 +64,7 @@ pub(super) struct Asker {
     retry_for: Duration,
     deadline: Duration,
     warm: Option<(Question, Variant)>,
+    busy: AtomicUsize,
 }
 
 impl Asker {
@@ -85,6 +87,7 @@ impl Asker {
             retry_for,
             deadline,
             warm: None,
+            busy: AtomicUsize::new(0),
         })
     }
 
@@ -92,6 +95,11 @@ impl Asker {
     pub(super) async fn warm_up(&mut self, question: &Question, variant: &Variant) -> Asked {
         self.warm = Some((question.clone(), variant.clone()));
         self.ask(question, variant).await
+    }
+
+    /// Times that the server was too busy.
+    pub(super) fn busy(&self) -> usize {
+        self.busy.load(Relaxed)
     }
 
     /// Asks until there is an answer, or a reason not to.
@@ -115,6 +123,9 @@ impl Asker {
                 Err(status) => status,
             };
             let (code, message) = (name(status.code()), line(status.message()));
+            if status.code() == Code::ResourceExhausted {
+                self.busy.fetch_add(1, Relaxed);
+            }
             let away = away_since.get_or_insert_with(Instant::now).elapsed();
             match fate(&status) {
                 Fate::Again if away < self.retry_for => {

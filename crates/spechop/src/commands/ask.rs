@@ -204,6 +204,7 @@ fn width(text: &str) -> Result<Width, String> {
     }
 }
 
+/// A time limit as it is written.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected seconds".to_owned())?;
     let limit = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;

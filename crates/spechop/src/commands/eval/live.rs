@@ -18,8 +18,6 @@ use crate::commands::ask::seconds;
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct Args {
-    #[command(flatten)]
-    questions: QuestionArgs,
     /// The folder of the run. One that holds the same run is gone on with.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -48,6 +46,9 @@ pub(super) struct Args {
     /// Most time of one question, in seconds; what takes longer has no answer.
     #[arg(long, value_name = "S", value_parser = seconds, default_value = "600")]
     deadline: Duration,
+    // Last, for its heading goes for all that follows.
+    #[command(flatten)]
+    questions: QuestionArgs,
 }
 
 const HELP: &str = "\
@@ -106,6 +107,13 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let result = live(&options, &questions, &mut run, &there, &mut show).await;
     bar.finish_and_clear();
     let summary = result?;
+    if summary.busy > 0 {
+        eprintln!(
+            "the server was too busy for a question {} times: it takes fewer at once than --concurrency says, \
+             and the latencies are those of fewer",
+            summary.busy
+        );
+    }
     if !summary.failures.is_empty() {
         bail!(unanswered(&summary));
     }
@@ -228,6 +236,7 @@ mod tests {
         let summary = Summary {
             there: 1,
             added: 2,
+            busy: 0,
             failures: (0..7).map(failure).collect(),
         };
         let said = unanswered(&summary);

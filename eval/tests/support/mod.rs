@@ -1,0 +1,173 @@
+//! A real server over scripted ports, in this process, that may be killed and come back.
+#![allow(dead_code, unreachable_pub, reason = "no test file uses all of it")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use spechop_eval::{Dataset, Injected, LiveOptions, Machine, Question, RunInfo, Source};
+use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
+use spechop_server::config::{Config, SpeculatorKind, Written};
+use spechop_server::{App, Bare, Env, Gauges, Toolbox};
+use spechop_testkit::{Script, ScriptedPorts};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+/// A running server. Dropping it kills it: when that is done, its connections are broken and its port is free.
+pub struct Server {
+    pub address: SocketAddr,
+    pub ports: ScriptedPorts,
+    pub gauges: Gauges,
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A runtime must not end within another one.
+        let runtime = self.runtime.take();
+        std::thread::spawn(move || drop(runtime)).join().unwrap();
+    }
+}
+
+impl Server {
+    /// Plays a script with these lines of configuration, on a port of its own.
+    pub fn start(script: Script, toml: &str) -> Self {
+        Self::start_at("127.0.0.1:0".parse().unwrap(), script, toml)
+    }
+
+    /// The same on this port.
+    pub fn start_at(address: SocketAddr, script: Script, toml: &str) -> Self {
+        let runtime = Runtime::new().unwrap();
+        // What is made here belongs to the server's runtime, the listener above all.
+        let (app, listener, ports) = {
+            let _entered = runtime.enter();
+            Self::make(address, script, toml)
+        };
+        let gauges = app.gauges();
+        let address = listener.local_addr().unwrap();
+        runtime.spawn(app.serve(listener, std::future::pending()));
+        Self {
+            address,
+            ports,
+            gauges,
+            runtime: Some(runtime),
+        }
+    }
+
+    fn make(address: SocketAddr, script: Script, toml: &str) -> (App, TcpListener, ScriptedPorts) {
+        let ports = ScriptedPorts::new(script);
+        let config = config(toml);
+        let bare = Bare {
+            planner: Arc::new(Moody(ports.clone())),
+            reader: Arc::new(ports.clone()),
+            retriever: Arc::new(ports.clone()),
+            speculators: BTreeMap::from([(SpeculatorKind::Llm, Arc::new(ports.clone()) as _)]),
+        };
+        let toolbox = Toolbox::of(bare, &config);
+        let listener = std::net::TcpListener::bind(address).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let listener = TcpListener::from_std(listener).unwrap();
+        (App::with_toolbox(config, toolbox), listener, ports)
+    }
+}
+
+/// Plays its script, except for questions about what is broken or endless.
+struct Moody(ScriptedPorts);
+
+#[async_trait]
+impl Planner for Moody {
+    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        if request.question.as_str().contains("broken") {
+            return Err(PortError::Refused {
+                what: "the planner".into(),
+                detail: "it is\nbroken".into(),
+            });
+        }
+        if request.question.as_str().contains("endless") {
+            std::future::pending::<()>().await;
+        }
+        self.0.plan(call, request).await
+    }
+}
+
+/// A configuration whose models and indexes need not be real.
+fn config(toml: &str) -> Config {
+    let home = tempfile::tempdir().unwrap();
+    for file in [
+        "models/e5-small-v2",
+        "models/onnxruntime/libonnxruntime.so",
+        "indexes/2wiki",
+        "models/qwen2.5-coder-1.5b-instruct/model.gguf",
+    ] {
+        fs::create_dir_all(home.path().join(file)).unwrap();
+    }
+    let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
+        .into_iter()
+        .collect();
+    let file = Some(("test.toml".into(), toml.to_owned()));
+    // Of this style a model can do everything, guess from memory included, as the scripted ones do.
+    let style = ["generator.style", "--set", "tagged"].map(str::to_owned);
+    let flags = vec![style.into()];
+    Config::read(Written { file, flags }, &env).unwrap()
+}
+
+/// Questions `q0`, `q1`, ….
+pub fn questions(count: usize) -> Vec<Question> {
+    let question = |n| Question {
+        id: format!("q{n}"),
+        dataset: Dataset::Wiki,
+        kind: "bridge".into(),
+        text: format!("What comes of {n}?"),
+        answers: vec!["fact".into()],
+        titles: Vec::new(),
+        hops: Vec::new(),
+        hop_budget: 5,
+    };
+    (0..count).map(question).collect()
+}
+
+/// The circumstances of a run with these questions.
+pub fn info(questions: usize, injected: Option<Injected>) -> RunInfo {
+    RunInfo {
+        source: Source::Live,
+        system: "scripted".into(),
+        dataset: Dataset::Wiki,
+        questions,
+        seed: 1,
+        injected,
+        speed: 1.0,
+        parts: BTreeMap::new(),
+        commit: "abc".into(),
+        machine: Machine {
+            cores: 2,
+            cpu: "any".into(),
+        },
+        command: "a test".into(),
+    }
+}
+
+/// At k = 1 and 3, with what there is no time for.
+pub fn options(address: SocketAddr, concurrency: &[u32]) -> LiveOptions {
+    let variants = ["k=1,speculator=llm", "k=3,speculator=llm"];
+    LiveOptions {
+        address: address.to_string(),
+        variants: variants.map(|text| text.parse().unwrap()).to_vec(),
+        concurrency: concurrency.to_vec(),
+        retry_for: Duration::from_secs(60),
+        deadline: Duration::from_secs(60),
+    }
+}
+
+/// Waits until something holds that must hold soon.
+pub async fn eventually(holds: impl Fn() -> bool) {
+    let patience = tokio::time::timeout(Duration::from_secs(20), async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    patience.await.expect("it came true");
+}
