@@ -345,7 +345,7 @@ impl Tally {
 /// Rows of one run must be comparable. A replay's latency is in what was recorded: its server need not
 /// add any.
 fn check_injected(answer: &spechop_proto::AskResponse, info: &RunInfo) -> Result<(), LiveError> {
-    let adds = row::injected(answer);
+    let adds = row::injected(answer).map(|adds| adds.as_recorded(info.speed));
     if adds == info.injected || (adds.is_none() && info.source == Source::Replayed) {
         return Ok(());
     }

@@ -64,6 +64,19 @@ pub struct Injected {
     pub seed: u64,
 }
 
+impl Injected {
+    /// What was meant, where a replay that is `speed` times faster adds this.
+    pub fn as_recorded(self, speed: f64) -> Self {
+        // Divided and multiplied again, a number may come back with another last digit.
+        let scaled = |ms: f64| (ms * speed * 1e6).round() / 1e6;
+        Self {
+            mean_ms: scaled(self.mean_ms),
+            sigma_ms: scaled(self.sigma_ms),
+            seed: self.seed,
+        }
+    }
+}
+
 /// What a run was made on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

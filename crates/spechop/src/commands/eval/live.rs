@@ -4,12 +4,14 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use spechop_eval::{
-    Failure, LiveOptions, Progress, RunInfo, RunWriter, Source, Summary, Variant, command, commit,
-    live, machine, probe,
+    Failure, LiveOptions, Progress, RunInfo, RunWriter, Source, Summary, Variant, commit, live,
+    machine, probe,
 };
+
+use spechop_server::Env;
 
 use super::questions::QuestionArgs;
 use crate::commands::ask::seconds;
@@ -37,6 +39,10 @@ pub(super) struct Args {
     /// Who plans and reads, in a few words for tables.
     #[arg(long, value_name = "TEXT")]
     system: String,
+    /// The server is a replay (`spechop eval replay`), so many times faster than recorded: times are given
+    /// as they were recorded.
+    #[arg(long, value_name = "N")]
+    speed: Option<f64>,
     /// What the server uses, e.g. planner=NAME@HASH; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = part)]
     part: Vec<(String, String)>,
@@ -73,7 +79,7 @@ Examples:
 const NAMED_MAX: usize = 5;
 
 /// Asks, and keeps the answers.
-pub(super) async fn run(args: Args) -> anyhow::Result<()> {
+pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let questions = args.questions.select()?;
     let options = LiveOptions {
         variants: variants(args.k, args.variant),
@@ -84,22 +90,27 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     };
     options.check(&questions)?;
     let first = questions.first().context("there are no questions")?;
+    let speed = args.speed.unwrap_or(1.0);
+    ensure!(
+        (0.01..=100.0).contains(&speed),
+        "--speed must lie between 0.01 and 100, not {speed}"
+    );
+    let adds = probe(&options.address, first).await?;
     let info = RunInfo {
-        source: Source::Live,
+        source: match args.speed {
+            Some(_) => Source::Replayed,
+            None => Source::Live,
+        },
         system: args.system,
         dataset: args.questions.dataset,
         questions: questions.len(),
         seed: args.questions.seed,
-        injected: probe(&options.address, first).await?,
-        speed: 1.0,
+        injected: adds.map(|adds| adds.as_recorded(speed)),
+        speed,
         parts: args.part.into_iter().collect(),
         commit: commit(),
         machine: machine(),
-        command: command(
-            ["spechop".to_owned()]
-                .into_iter()
-                .chain(std::env::args().skip(1)),
-        ),
+        command: super::command(env),
     };
     let (mut run, there) = RunWriter::open(&args.out, &info, &questions)?;
     let bar = bar();

@@ -40,14 +40,15 @@ impl Args {
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     match args.command {
         Command::Record(args) => record::run(args, env).await,
-        Command::Simulate(args) => simulate::run(&args, std::io::stdout().lock()),
-        Command::Live(args) => live::run(args).await,
+        Command::Simulate(args) => simulate::run(&args, env, std::io::stdout().lock()),
+        Command::Live(args) => live::run(args, env).await,
         Command::Replay(args) => replay::run(args).await,
     }
 }
 
-/// This command, as it can be written again.
-fn command() -> String {
+/// This command, as it can be written again: elsewhere the data folder is another one.
+fn command(env: &Env) -> String {
     let words = std::env::args().skip(1);
-    spechop_eval::command(["spechop".to_owned()].into_iter().chain(words))
+    let text = spechop_eval::command(["spechop".to_owned()].into_iter().chain(words));
+    text.replace(&*env.data_dir().to_string_lossy(), "$SPECHOP_DATA_DIR")
 }

@@ -104,7 +104,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         parts: known,
         commits: vec![commit()],
         machine: machine(),
-        commands: vec![super::command()],
+        commands: vec![super::command(env)],
     };
     let mut recorder = Recorder::new(Parts {
         planner: toolbox.planner,

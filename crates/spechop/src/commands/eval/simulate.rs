@@ -8,6 +8,7 @@ use serde::Serialize;
 use spechop_eval::{
     Bundle, Injected, Question, Row, RunInfo, RunWriter, Source, Variant, commit, exact_match, play,
 };
+use spechop_server::Env;
 use spechop_sim::Clock;
 
 use super::record::{Latency, latency};
@@ -60,13 +61,14 @@ struct Means {
 }
 
 /// Plays, keeps the rows, prints the means.
-pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Result<()> {
     let variants = args.variants.variants()?;
     let bundle = Bundle::read(&args.bundle)?;
     let injected = args.inject.0;
     let (questions, rows) = play_all(&bundle, &variants, injected, args.whole_only)?;
     if let Some(dir) = &args.out {
-        keep(dir, &bundle, &questions, &rows, injected)?;
+        let command = super::command(env);
+        keep(dir, &bundle, &questions, &rows, injected, command)?;
     }
     let all = bundle.questions().len();
     if questions.len() < all {
@@ -151,6 +153,7 @@ fn keep(
     questions: &[Question],
     rows: &[Row],
     injected: Option<Injected>,
+    command: String,
 ) -> anyhow::Result<()> {
     let about = bundle.info();
     let info = RunInfo {
@@ -164,7 +167,7 @@ fn keep(
         parts: about.parts.clone(),
         commit: commit(),
         machine: about.machine.clone(),
-        command: super::command(),
+        command,
     };
     let (mut run, there) = RunWriter::open(dir, &info, questions)?;
     for row in rows {
