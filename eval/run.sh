@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# Records, simulates, replays and asks live everything that the README's tables come from.
+#
+#   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
+#
+# Every step goes on where it was stopped, and does nothing where it is done. Stage times are wall times: nothing
+# else should run beside it. SPECHOP and OUT may be set.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+DATA=${1:?say the folder of the data}
+shift
+SPECHOP=${SPECHOP:-target/release/spechop}
+export SPECHOP_DATA_DIR=${SPECHOP_DATA_DIR:-${XDG_DATA_HOME:-$HOME/.local/share}/spechop}
+OUT=${OUT:-eval/runs}
+INDEXES=$SPECHOP_DATA_DIR/indexes
+WEB=4150:1680:1
+SEED=1
+
+declare -A FOLDER=([2wiki]=2wikimultihopqa [musique]=musique)
+SETS=(2wiki musique)
+
+questions() { # SET COUNT
+  echo --dataset "$1" --questions "$SPECHOP_DATA_DIR/eval/$1.jsonl" --ids eval/datasets/untrained.json --count "$2" --seed $SEED
+}
+
+index_of() { # SET [FRACTION]
+  local hot=${2:+$1-hot-$2}
+  echo --set "index.dir=$INDEXES/$1-extended" --set "speculator.hot_dir=$INDEXES/${hot:-$1-extended/hot}"
+}
+
+prepare() {
+  mkdir -p "$SPECHOP_DATA_DIR/eval"
+  local set folder fraction
+  for set in "${SETS[@]}"; do
+    folder=$DATA/${FOLDER[$set]}
+    cat "$folder"/{questions,extra_questions,goldonly_covered}.jsonl >"$SPECHOP_DATA_DIR/eval/$set.jsonl"
+    # A subset is cut out of the whole index without encoding anything again. The usual one comes last, and stays.
+    for fraction in 0.05 0.10 0.25; do
+      "$SPECHOP" index build --corpus "$folder/corpus_extended.jsonl" --out "$INDEXES/$set-extended" \
+        --hot-fraction $fraction --in-degree "$folder/title_mention_indegree.jsonl"
+      rm -rf "$INDEXES/$set-hot-$fraction"
+      cp -r "$INDEXES/$set-extended/hot" "$INDEXES/$set-hot-$fraction"
+    done
+  done
+}
+
+# A planner that knows the gold decompositions, as an endpoint, for as long as this script runs.
+GOLD=()
+gold_planner() {
+  [ ${#GOLD[@]} -gt 0 ] && return
+  local log
+  log=$(mktemp)
+  python3 eval/ablation/gold_planner.py "$SPECHOP_DATA_DIR"/eval/{2wiki,musique}.jsonl >"$log" &
+  trap "kill $! 2>/dev/null || true" EXIT
+  until grep -q http "$log"; do sleep 0.2; done
+  GOLD=(--system "gold planner" --set generator.kind=openai --set generator.style=tagged
+    --set "generator.base_url=$(grep -o 'http[^ ]*' "$log")" --set generator.model=gold --set reader.kind=spans)
+}
+
+record() { # NAME SET COUNT ARGUMENTS…
+  local name=$1 set=$2 count=$3
+  shift 3
+  echo "== record $name" >&2
+  # shellcheck disable=SC2046
+  "$SPECHOP" eval record $(questions "$set" "$count") --inject 0 --inject $WEB --mix-commits --out "$OUT/$name/bundle" "$@"
+}
+
+record_gold() {
+  gold_planner
+  local set
+  for set in "${SETS[@]}"; do
+    # shellcheck disable=SC2046
+    record "$set-gold" "$set" 200 --suite $(index_of "$set") "${GOLD[@]}"
+  done
+}
+
+record_own() {
+  local set
+  for set in "${SETS[@]}"; do
+    # shellcheck disable=SC2046
+    record "$set-own" "$set" 200 --suite $(index_of "$set")
+  done
+}
+
+# Further speculators, into the gold planner's bundles.
+record_speculators() {
+  gold_planner
+  local set fraction
+  for set in "${SETS[@]}"; do
+    for fraction in 0.05 0.10; do
+      # shellcheck disable=SC2046
+      record "$set-gold" "$set" 200 --rename hot=hot-$fraction --variant k=3,speculator=hot-$fraction \
+        $(index_of "$set" $fraction) "${GOLD[@]}"
+    done
+  done
+}
+
+# A language model from memory is slow here: fewer questions, a bundle of their own.
+record_llm() {
+  gold_planner
+  local set
+  for set in "${SETS[@]}"; do
+    # shellcheck disable=SC2046
+    record "$set-gold-llm" "$set" 40 --k 1,3 --variant k=3,speculator=llm $(index_of "$set") "${GOLD[@]}" \
+      --set speculator.model.kind=local --set speculator.model.style=tagged \
+      --set "speculator.model.file=$SPECHOP_DATA_DIR/models/smollm2-135m-instruct/model.gguf"
+  done
+}
+
+record_large() {
+  local set
+  for set in "${SETS[@]}"; do
+    # shellcheck disable=SC2046
+    record "$set-1.5b" "$set" 10 --k 1,2,3 --system "Qwen2.5-Coder-1.5B" $(index_of "$set") \
+      --set generator.kind=local --set generator.style=tagged --set reader.kind=generator \
+      --set "generator.file=$SPECHOP_DATA_DIR/models/qwen2.5-coder-1.5b-instruct/model.gguf"
+  done
+}
+
+# What each bundle can be played with.
+variants_of() { # NAME
+  case $1 in
+    *-gold) echo --suite --variant k=3,speculator=hot-0.05 --variant k=3,speculator=hot-0.10 ;;
+    *-gold-llm) echo --k 1,3 --variant k=3,speculator=llm ;;
+    *-own) echo --suite ;;
+    *-1.5b) echo --k 1,2,3 ;;
+  esac
+}
+
+simulate() {
+  local bundle name
+  for bundle in "$OUT"/*/bundle; do
+    name=$(basename "$(dirname "$bundle")")
+    echo "== simulate $name" >&2
+    # shellcheck disable=SC2046
+    for latency in 0 $WEB; do
+      rm -rf "$OUT/$name/simulated-${latency%%:*}"
+      "$SPECHOP" eval simulate --bundle "$bundle" $(variants_of "$name") --inject $latency \
+        --out "$OUT/$name/simulated-${latency%%:*}" >"$OUT/$name/simulated-${latency%%:*}.txt"
+    done
+  done
+}
+
+# Asks a server that this starts, and ends it.
+asked() { # SERVER-ARGUMENTS… -- LIVE-ARGUMENTS…
+  local server=() log
+  while [ "$1" != -- ]; do server+=("$1"); shift; done
+  shift
+  log=$(mktemp)
+  "$SPECHOP" "${server[@]}" --listen 127.0.0.1:0 >"$log" 2>"$log.err" &
+  local pid=$!
+  for _ in $(seq 600); do
+    grep -q '^ready on' "$log" && break
+    kill -0 $pid 2>/dev/null || { cat "$log.err" >&2; return 1; }
+    sleep 0.2
+  done
+  local result=0
+  "$SPECHOP" eval live --addr "$(sed -n 's/^ready on //p' "$log")" "$@" || result=$?
+  kill $pid
+  wait $pid || true
+  return $result
+}
+
+# The recorded stages, waited for: what the service itself adds. Eight times as fast.
+replay() {
+  local set jobs=()
+  for set in "${SETS[@]}"; do
+    echo "== replay $set-gold" >&2
+    # shellcheck disable=SC2046
+    asked eval replay --bundle "$OUT/$set-gold/bundle" --inject $WEB --speed 8 -- \
+      $(questions "$set" 200) --speed 8 --k 1,2,3 --system "gold planner" --out "$OUT/$set-gold/replayed-4150" &
+    jobs+=($!)
+  done
+  # Nothing computes: one does not disturb the other.
+  local job
+  for job in "${jobs[@]}"; do wait "$job"; done
+}
+
+# The embedded default, computing: with added latency, and as it is.
+live() {
+  local set web=()
+  web=(--set target.injected_latency.mean_ms=4150 --set target.injected_latency.sigma_ms=1680 --set target.injected_latency.seed=1)
+  for set in "${SETS[@]}"; do
+    echo "== live $set-own" >&2
+    # shellcheck disable=SC2046
+    asked serve $(index_of "$set") --set question.verifier=rule -- \
+      $(questions "$set" 40) --k 1,3 --system "embedded default" --out "$OUT/$set-own/live-0"
+    # shellcheck disable=SC2046
+    asked serve $(index_of "$set") --set question.verifier=rule "${web[@]}" -- \
+      $(questions "$set" 40) --k 1,3 --system "embedded default" --out "$OUT/$set-own/live-4150"
+  done
+}
+
+report() {
+  local runs
+  runs=$(ls -d "$OUT"/{2wiki,musique}-*/{simulated,replayed,live}-*/ 2>/dev/null)
+  # shellcheck disable=SC2086
+  "$SPECHOP" eval report $runs --out "$OUT/report"
+}
+
+PARTS=(prepare record_gold record_own record_speculators record_llm record_large simulate replay live report)
+[ $# -gt 0 ] && PARTS=("$@")
+for part in "${PARTS[@]}"; do
+  $part
+done
