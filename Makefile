@@ -30,7 +30,7 @@ pull_encoder = $(1) models pull encoder $(PULL_FLAGS) || { deploy/setup.sh npm &
 # Planner and reader are ours, and travel with the code.
 install_ours = mkdir -p "$(SPECHOP_DATA_DIR)/models" && cp -r deploy/models/spechop-* "$(SPECHOP_DATA_DIR)/models/"
 
-.PHONY: help setup build models test check demo index prove bench bench-bound bench-embed bench-live ablation clean
+.PHONY: help setup build models test check demo index prove bench bench-bound bench-embed bench-live eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,7 +95,13 @@ bench-live: index ## 16 questions at k = 1 and k = 4, with injected web latency;
 	@python3 eval/bench/live.py --spechop $(RELEASE) --questions 16 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
 	  --out $(or $(OUT),eval/runs/live-injected)
 
-# DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md)..
+# DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md). A step that is done is not done again.
+eval: index ## every run and table of eval/runs again: recorded, simulated, replayed, live (hours; an otherwise idle machine); DATA=folder
+	@test -d "$(DATA)" || { echo "say DATA=FOLDER, the data of eval/train/README.md" >&2; exit 1; }
+	@$(RELEASE) models pull qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
+	@SPECHOP=$(RELEASE) eval/run.sh "$(DATA)"
+
+# DATA as above.
 ablation: index ## who plans, who reads, who guesses: on questions that nothing was trained on (hours); DATA=folder
 	@test -d "$(DATA)" || { echo "say DATA=FOLDER, the data of eval/train/README.md" >&2; exit 1; }
 	@$(RELEASE) models pull qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)

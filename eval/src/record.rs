@@ -222,7 +222,8 @@ impl Recorder {
         let stage = |output, started: Instant, tokens| Stage {
             input: input.clone(),
             output,
-            ms: started.elapsed().as_secs_f64() * 1000.0,
+            // To the microsecond.
+            ms: (started.elapsed().as_secs_f64() * 1e6).round() / 1e3,
             tokens,
         };
         let result = match input {
