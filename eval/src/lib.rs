@@ -7,6 +7,7 @@
 
 mod question;
 mod row;
+pub mod stats;
 mod variant;
 
 pub use question::{Dataset, GoldHop, Question};
