@@ -36,7 +36,9 @@ impl Place {
         let needed: BTreeSet<String> = lines("questions.jsonl.gz")
             .flat_map(|question| {
                 let facts = question["supporting_facts"].as_array().unwrap().clone();
-                facts.into_iter().map(|fact| fact[0].as_str().unwrap().to_owned())
+                facts
+                    .into_iter()
+                    .map(|fact| fact[0].as_str().unwrap().to_owned())
             })
             .collect();
         let mut corpus = File::create(place.path("corpus.jsonl")).unwrap();
@@ -48,8 +50,16 @@ impl Place {
         let (corpus, index) = (place.path("corpus.jsonl"), place.path("index"));
         let degrees = datasets().join("in_degree.jsonl.gz");
         place.run(&[
-            "index", "build", "--corpus", text(&corpus), "--out", text(&index), "--hot-fraction", "0.5",
-            "--in-degree", text(&degrees),
+            "index",
+            "build",
+            "--corpus",
+            text(&corpus),
+            "--out",
+            text(&index),
+            "--hot-fraction",
+            "0.5",
+            "--in-degree",
+            text(&degrees),
         ]);
         place
     }
@@ -126,19 +136,37 @@ fn trajectory(row: &Row) -> Vec<(&str, &str)> {
 fn row<'a>(run: &'a Run, id: &str, variant: &str) -> &'a Row {
     let variant: Variant = variant.parse().unwrap();
     let mut rows = run.rows.iter();
-    rows.find(|row| row.id == id && row.variant == variant).unwrap()
+    rows.find(|row| row.id == id && row.variant == variant)
+        .unwrap()
 }
 
 #[test]
 fn twenty_questions_from_the_data_set_to_the_report() {
     let place = Place::new();
     let questions = datasets().join("questions.jsonl.gz");
-    let which = ["--dataset", "2wiki", "--questions", text(&questions), "--count", COUNT];
-    let variants = ["--k", "1,3", "--variant", "k=3,verifier=exact", "--variant", "k=1,verifier=none"];
+    let which = [
+        "--dataset",
+        "2wiki",
+        "--questions",
+        text(&questions),
+        "--count",
+        COUNT,
+    ];
+    let variants = [
+        "--k",
+        "1,3",
+        "--variant",
+        "k=3,verifier=exact",
+        "--variant",
+        "k=1,verifier=none",
+    ];
     let bundle = place.path("bundle");
 
     let recording = [
-        &["eval", "record"], &which[..], &variants[..], &["--inject", "0", "--inject", WEB, "--out", text(&bundle)],
+        &["eval", "record"],
+        &which[..],
+        &variants[..],
+        &["--inject", "0", "--inject", WEB, "--out", text(&bundle)],
     ]
     .concat();
     let (_, said) = place.run(&recording);
@@ -148,10 +176,20 @@ fn twenty_questions_from_the_data_set_to_the_report() {
     assert!(said.contains(" 0 stages run"), "{said}");
 
     let simulated = place.path("simulated");
-    let simulating = ["eval", "simulate", "--bundle", text(&bundle), "--inject", WEB];
+    let simulating = [
+        "eval",
+        "simulate",
+        "--bundle",
+        text(&bundle),
+        "--inject",
+        WEB,
+    ];
     let keep = ["--json", "--out", text(&simulated)];
     let (means, _) = place.run(&[&simulating, &variants[..], &keep].concat());
-    let means: Vec<Value> = means.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let means: Vec<Value> = means
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(means.len(), 4);
     assert_eq!(means[0]["rel_lat"], 1.0);
     assert!(means[1]["rel_lat"].as_f64().unwrap() < 1.0, "{means:?}");
@@ -162,16 +200,46 @@ fn twenty_questions_from_the_data_set_to_the_report() {
 
     // The real server, over tools that wait.
     let (server, address) = place.serve(&[
-        "eval", "replay", "--bundle", text(&bundle), "--listen", "127.0.0.1:0", "--inject", WEB, "--speed", "16",
+        "eval",
+        "replay",
+        "--bundle",
+        text(&bundle),
+        "--listen",
+        "127.0.0.1:0",
+        "--inject",
+        WEB,
+        "--speed",
+        "16",
     ]);
     let replayed = place.path("replayed");
     let live = |out: &Path, address: &str, more: &[&str]| -> Vec<String> {
         let args = [
-            &["eval", "live"], &which[..], &["--system", "embedded default", "--addr", address, "--out", text(out)], more,
+            &["eval", "live"],
+            &which[..],
+            &[
+                "--system",
+                "embedded default",
+                "--addr",
+                address,
+                "--out",
+                text(out),
+            ],
+            more,
         ];
         args.concat().into_iter().map(str::to_owned).collect()
     };
-    let args = live(&replayed, &address, &["--speed", "16", "--variant", "k=1", "--variant", "k=3,verifier=exact"]);
+    let args = live(
+        &replayed,
+        &address,
+        &[
+            "--speed",
+            "16",
+            "--variant",
+            "k=1",
+            "--variant",
+            "k=3,verifier=exact",
+        ],
+    );
     place.run(&args.iter().map(String::as_str).collect::<Vec<_>>());
     drop(server);
     let replayed_run = Run::read(&replayed).unwrap();
@@ -185,27 +253,45 @@ fn twenty_questions_from_the_data_set_to_the_report() {
             (&replayed_run, "k=1"),
             (&replayed_run, "k=3,verifier=exact"),
         ] {
-            assert_eq!(trajectory(row(run, &question.id, variant)), standard, "{variant}");
+            assert_eq!(
+                trajectory(row(run, &question.id, variant)),
+                standard,
+                "{variant}"
+            );
         }
     }
 
     // Everything computing: what was recorded is what the server says.
     let (server, address) = place.serve(&["serve", "--listen", "127.0.0.1:0"]);
     let computed = place.path("live");
-    let args = live(&computed, &address, &["--variant", "k=1", "--variant", "k=3,verifier=exact"]);
+    let args = live(
+        &computed,
+        &address,
+        &["--variant", "k=1", "--variant", "k=3,verifier=exact"],
+    );
     place.run(&args.iter().map(String::as_str).collect::<Vec<_>>());
     drop(server);
     let live_run = Run::read(&computed).unwrap();
     for question in &live_run.questions {
         let standard = trajectory(row(&simulated_run, &question.id, "k=1"));
         for variant in ["k=1", "k=3,verifier=exact"] {
-            assert_eq!(trajectory(row(&live_run, &question.id, variant)), standard, "{variant}");
+            assert_eq!(
+                trajectory(row(&live_run, &question.id, variant)),
+                standard,
+                "{variant}"
+            );
         }
     }
 
     let report = place.path("report");
     place.run(&[
-        "eval", "report", text(&simulated), text(&replayed), text(&computed), "--out", text(&report),
+        "eval",
+        "report",
+        text(&simulated),
+        text(&replayed),
+        text(&computed),
+        "--out",
+        text(&report),
     ]);
     let html = fs::read_to_string(report.join("report.html")).unwrap();
     let markdown = fs::read_to_string(report.join("report.md")).unwrap();
@@ -219,20 +305,59 @@ fn twenty_questions_from_the_data_set_to_the_report() {
         &[&simulating[..], &["--variant", "k=3,guesses=3"]].concat(),
         "is not in the bundle",
     );
-    let other_reader = [&recording[..], &["--set", "reader.kind=generator", "--set", "generator.style=tagged"]];
+    let other_reader = [
+        &recording[..],
+        &[
+            "--set",
+            "reader.kind=generator",
+            "--set",
+            "generator.style=tagged",
+        ],
+    ];
     place.refuses(&other_reader.concat(), "was recorded with another");
-    place.refuses(&[&recording[..], &["--seed", "2"]].concat(), "was recorded with another seed");
+    place.refuses(
+        &[&recording[..], &["--seed", "2"]].concat(),
+        "was recorded with another seed",
+    );
     let musique = datasets().join("../musique/questions.jsonl.gz");
     place.refuses(
-        &["eval", "record", "--dataset", "2wiki", "--questions", text(&musique), "--k", "1", "--out", text(&place.path("x"))],
+        &[
+            "eval",
+            "record",
+            "--dataset",
+            "2wiki",
+            "--questions",
+            text(&musique),
+            "--k",
+            "1",
+            "--out",
+            text(&place.path("x")),
+        ],
         "musique",
     );
-    place.refuses(&["eval", "simulate", "--bundle", text(&place.path("x")), "--k", "1"], "is no bundle");
+    place.refuses(
+        &[
+            "eval",
+            "simulate",
+            "--bundle",
+            text(&place.path("x")),
+            "--k",
+            "1",
+        ],
+        "is no bundle",
+    );
     // A run that lacks answers is never passed off as whole.
     let rows = fs::read_to_string(replayed.join("rows.jsonl")).unwrap();
     let fewer: Vec<_> = rows.lines().take(30).collect();
     fs::write(replayed.join("rows.jsonl"), fewer.join("\n") + "\n").unwrap();
-    place.run(&["eval", "report", text(&simulated), text(&replayed), "--out", text(&report)]);
+    place.run(&[
+        "eval",
+        "report",
+        text(&simulated),
+        text(&replayed),
+        "--out",
+        text(&report),
+    ]);
     let markdown = fs::read_to_string(report.join("report.md")).unwrap();
     assert!(markdown.contains("not whole"), "{markdown}");
 }

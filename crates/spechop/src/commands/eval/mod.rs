@@ -5,6 +5,7 @@ mod parts;
 mod questions;
 mod record;
 mod replay;
+mod report;
 mod simulate;
 mod variants;
 
@@ -27,6 +28,8 @@ enum Command {
     Live(live::Args),
     /// Serve recorded stages: the real server over tools that wait and do not compute.
     Replay(replay::Args),
+    /// Make a page and tables of runs.
+    Report(report::Args),
 }
 
 impl Args {
@@ -43,6 +46,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         Command::Simulate(args) => simulate::run(&args, env, std::io::stdout().lock()),
         Command::Live(args) => live::run(args, env).await,
         Command::Replay(args) => replay::run(args).await,
+        Command::Report(args) => report::run(&args, std::io::stdout().lock()),
     }
 }
 

@@ -1,0 +1,58 @@
+//! `spechop eval report`: tables and figures of runs.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use spechop_eval::{Run, report};
+
+/// What is written after `spechop eval report`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Folders of runs: simulated, live, replayed, of any system and data set.
+    #[arg(required = true, value_name = "RUN_DIR")]
+    runs: Vec<PathBuf>,
+    /// Where report.html and report.md go; made where there is none.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// The tables as one JSON object on standard output as well.
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Runs of the same system, data set and injected latency are shown side by side, and each variant beside
+k=1 of its own run, over the questions that both have answered. The page needs nothing else, no network
+and no scripts.
+
+Example:
+  spechop eval report eval/runs/2wiki-simulated eval/runs/2wiki-live --out report";
+
+/// Reads the runs, and writes the page and the Markdown.
+pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
+    let mut runs = Vec::with_capacity(args.runs.len());
+    for folder in &args.runs {
+        let run = Run::read(folder);
+        runs.push(run.with_context(|| format!("cannot read the run in {}", folder.display()))?);
+    }
+    let report = report(&runs)?;
+    let out = &args.out;
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    for (name, text) in [
+        ("report.html", &report.html),
+        ("report.md", &report.markdown),
+    ] {
+        let path = out.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        serde_json::to_writer(&mut output, &report.data)?;
+        writeln!(output)?;
+    }
+    for warning in &report.data.warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(())
+}

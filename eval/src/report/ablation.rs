@@ -1,0 +1,211 @@
+//! What each part is worth: variants that differ in one thing only.
+
+use crate::score::exact_match;
+use crate::stats::{mcnemar, mean, ratio, sign_flip};
+use crate::{Row, Variant, Verifier};
+
+use super::groups::{Case, Compared, Group, View, rel_lat};
+use super::quality::{flag, same_answer};
+use super::table::{Cell, Table};
+
+/// A variant, and the one that it is held against.
+struct Ablation<'b, 'a> {
+    what: String,
+    changed: &'b Compared<'a>,
+    usual: &'b Compared<'a>,
+}
+
+pub(super) fn table(group: &Group<'_>) -> Table {
+    let mut rows = Vec::new();
+    for view in &group.views {
+        for ablation in ablations(view) {
+            rows.push(row(view, &ablation));
+        }
+    }
+    Table {
+        name: "ablation",
+        title: "What each part is worth".into(),
+        about: "Variants that differ in one thing from another of the same run, over the questions that \
+                both and k = 1 have answered. Latency ratios below 1 say that the change is faster; p is \
+                of a sign-flip permutation test on the latencies, and of McNemar's exact test on EM. \
+                Agreement: share of questions with the same answer as k = 1."
+            .into(),
+        columns: [
+            "Source", "Change", "Variant", "Against", "Questions", "RelLat", "RelLat, against",
+            "Latency ratio", "p of latency", "T calls", "T calls, against", "EM", "EM − against",
+            "Agreement", "Agreement, against",
+        ]
+        .map(String::from)
+        .into(),
+        rows,
+    }
+}
+
+fn row(
+    view: &View<'_>,
+    Ablation {
+        what,
+        changed,
+        usual,
+    }: &Ablation<'_, '_>,
+) -> Vec<Cell> {
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for case in &changed.cases {
+        let twin = usual
+            .cases
+            .iter()
+            .find(|twin| twin.question.id == case.question.id);
+        if let Some(twin) = twin {
+            ours.push(*case);
+            theirs.push(*twin);
+        }
+    }
+    let pairs = || ours.iter().zip(&theirs);
+    let latencies: Vec<_> = pairs()
+        .map(|(our, their)| [our.row.latency_ms, their.row.latency_ms])
+        .collect();
+    let gaps: Vec<f64> = latencies.iter().map(|[our, their]| our - their).collect();
+    let right = |case: &Case<'_>| exact_match(&case.row.answer, &case.question.answers);
+    let both: Vec<_> = pairs()
+        .map(|(our, their)| (right(their), right(our)))
+        .collect();
+    let gain: f64 = both
+        .iter()
+        .map(|(their, our)| flag(*our) - flag(*their))
+        .sum();
+    let calls = |cases: &[Case<'_>]| {
+        let started = |row: &Row| f64::from(row.targets.started);
+        Cell::interval(
+            mean(
+                &cases
+                    .iter()
+                    .map(|case| started(case.row))
+                    .collect::<Vec<_>>(),
+            ),
+            2,
+        )
+    };
+    let agreement = |cases: &[Case<'_>]| {
+        let same = cases.iter().map(|case| flag(same_answer(case)));
+        Cell::interval(mean(&same.collect::<Vec<_>>()), 3)
+    };
+    let em: Vec<f64> = ours.iter().map(|case| flag(right(case))).collect();
+    vec![
+        Cell::text(&view.label),
+        Cell::text(what),
+        Cell::text(changed.name()),
+        Cell::text(usual.name()),
+        Cell::share_of(ours.len(), view.run.info.questions),
+        Cell::interval(rel_lat(&ours), 3),
+        Cell::interval(rel_lat(&theirs), 3),
+        Cell::interval(ratio(&latencies), 3),
+        Cell::p(sign_flip(&gaps)),
+        calls(&ours),
+        calls(&theirs),
+        Cell::interval(mean(&em), 3),
+        Cell::difference(gain / ours.len() as f64, mcnemar(both), 3),
+        agreement(&ours),
+        agreement(&theirs),
+    ]
+}
+
+/// Every pair of variants of which one is the other with one thing put back to what is usual; and one step
+/// of speculation, k = 2, against the best window.
+fn ablations<'b, 'a>(view: &'b View<'a>) -> Vec<Ablation<'b, 'a>> {
+    let mut found = Vec::new();
+    for changed in &view.compared {
+        for (what, other) in put_back(changed.variant) {
+            let same = |c: &&Compared<'_>| {
+                *c.variant == other
+                    && c.concurrency == changed.concurrency
+                    && *c.variant != *changed.variant
+            };
+            if let Some(usual) = view.compared.iter().find(same) {
+                found.push(Ablation {
+                    what,
+                    changed,
+                    usual,
+                });
+            }
+        }
+        if changed.is_usual() && changed.variant.k == Some(2) {
+            let best = view.best(&changed.variant.speculator);
+            let best = best.filter(|best| {
+                best.variant != changed.variant && best.concurrency == changed.concurrency
+            });
+            if let Some(usual) = best {
+                found.push(Ablation {
+                    what: "one step ahead only".into(),
+                    changed,
+                    usual,
+                });
+            }
+        }
+    }
+    // The same change together, whatever its k.
+    found.sort_by(|a, b| a.what.cmp(&b.what));
+    found
+}
+
+/// The variant with each single thing as usual, and what was changed.
+fn put_back(variant: &Variant) -> [(String, Variant); 7] {
+    let usual = Variant::at(variant.k);
+    let of = variant.clone();
+    let on = |on: bool| if on { "on" } else { "off" };
+    let verifier = match variant.verifier {
+        Verifier::Exact => "exact",
+        Verifier::Rule => "rule",
+        Verifier::None => "none",
+    };
+    [
+        (
+            format!("speculator {}", of.speculator),
+            Variant {
+                speculator: usual.speculator,
+                ..of.clone()
+            },
+        ),
+        (
+            format!("verifier {verifier}"),
+            Variant {
+                verifier: usual.verifier,
+                ..of.clone()
+            },
+        ),
+        (
+            format!("salvage {}", on(of.salvage)),
+            Variant {
+                salvage: usual.salvage,
+                ..of.clone()
+            },
+        ),
+        (
+            format!("plan-ahead {}", on(of.plan_ahead)),
+            Variant {
+                plan_ahead: usual.plan_ahead,
+                ..of.clone()
+            },
+        ),
+        (
+            format!("{} guesses", of.guesses),
+            Variant {
+                guesses: usual.guesses,
+                ..of.clone()
+            },
+        ),
+        (
+            format!("chance-min {}", of.chance_min),
+            Variant {
+                chance_min: usual.chance_min,
+                ..of.clone()
+            },
+        ),
+        (
+            format!("rounds {}", on(of.rounds)),
+            Variant {
+                rounds: usual.rounds,
+                ..of
+            },
+        ),
+    ]
+}

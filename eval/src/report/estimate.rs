@@ -1,0 +1,134 @@
+//! p, α, β and ν of a run, and the bound that follows.
+//!
+//! Plain means over all hops. The server's running estimates clip outliers; here that would hold a
+//! ratio of plain means, RelLat, against a bound of clipped ones.
+
+use std::num::NonZeroUsize;
+
+use spechop_theory::Setting;
+
+use crate::stats::{self, Interval};
+use crate::{HopKind, Row};
+
+/// Columns: what each question adds to the sums.
+const ACCEPTED: usize = 0;
+const COMPARED: usize = 1;
+const HOPS: usize = 2;
+const SEGMENT: usize = 3;
+const TARGET: usize = 4;
+const SPECULATION: usize = 5;
+const SPECULATIONS: usize = 6;
+
+type Sums = [f64; 7];
+
+/// What the hops of some rows have shown.
+pub(super) struct Estimates {
+    questions: Vec<Sums>,
+    nu: f64,
+}
+
+impl Estimates {
+    pub(super) fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
+        let (mut segment, mut target, mut speculation) = (vec![], vec![], vec![]);
+        let mut questions = Vec::new();
+        for row in rows {
+            let mut sums = Sums::default();
+            for hop in &row.hops {
+                sums[HOPS] += 1.0;
+                sums[SEGMENT] += hop.segment_ms;
+                sums[TARGET] += hop.target_ms;
+                segment.push(hop.segment_ms);
+                target.push(hop.target_ms);
+                if let Some(ms) = hop.speculation_ms {
+                    sums[SPECULATION] += ms;
+                    sums[SPECULATIONS] += 1.0;
+                    speculation.push(ms);
+                }
+                sums[ACCEPTED] += f64::from(u8::from(hop.kind == HopKind::Accepted));
+                sums[COMPARED] += f64::from(u8::from(hop.kind != HopKind::Observed));
+            }
+            questions.push(sums);
+        }
+        let nu = [segment, target, speculation].map(|times| variation(&times));
+        Self {
+            questions,
+            nu: nu.into_iter().fold(0.0, f64::max),
+        }
+    }
+
+    /// Share of hops that a guess was compared for.
+    pub(super) fn compared(&self) -> Option<Interval> {
+        self.interval(|sums| sums[COMPARED] / sums[HOPS])
+    }
+
+    /// Share of the compared guesses that were accepted.
+    pub(super) fn p(&self) -> Option<Interval> {
+        self.interval(|sums| sums[ACCEPTED] / sums[COMPARED])
+    }
+
+    /// Share of all hops whose guess was accepted: what the bound needs.
+    pub(super) fn p_effective(&self) -> Option<Interval> {
+        self.interval(|sums| sums[ACCEPTED] / sums[HOPS])
+    }
+
+    pub(super) fn alpha(&self) -> Option<Interval> {
+        self.interval(alpha)
+    }
+
+    pub(super) fn beta(&self) -> Option<Interval> {
+        self.interval(beta)
+    }
+
+    /// The largest coefficient of variation of the three stages.
+    pub(super) fn nu(&self) -> f64 {
+        self.nu
+    }
+
+    /// RelLat*.
+    pub(super) fn bound(&self) -> Option<Interval> {
+        // The bound does not depend on ν.
+        self.interval(|sums| setting(sums, 0.0).map_or(f64::NAN, Setting::rel_lat_oracle))
+    }
+
+    /// What the theory says of a window of k branches, over many hops; `None` is unbounded.
+    pub(super) fn rel_lat(&self, k: Option<u32>) -> Option<f64> {
+        let mut sums = Sums::default();
+        for question in &self.questions {
+            sums.iter_mut().zip(question).for_each(|(sum, x)| *sum += x);
+        }
+        let setting = setting(sums, self.nu)?;
+        match k {
+            None => Some(setting.rel_lat_oracle()),
+            Some(k) => Some(setting.rel_lat_k(NonZeroUsize::new(k as usize)?)),
+        }
+    }
+
+    fn interval(&self, statistic: impl Fn(Sums) -> f64) -> Option<Interval> {
+        stats::of_sums(&self.questions, statistic)
+    }
+}
+
+fn alpha(sums: Sums) -> f64 {
+    (sums[SPECULATION] / sums[SPECULATIONS]) / (sums[TARGET] / sums[HOPS])
+}
+
+fn beta(sums: Sums) -> f64 {
+    sums[SEGMENT] / sums[TARGET]
+}
+
+fn setting(sums: Sums, nu: f64) -> Option<Setting> {
+    Setting::new(sums[ACCEPTED] / sums[HOPS], alpha(sums), beta(sums), nu).ok()
+}
+
+/// Standard deviation over mean.
+fn variation(times: &[f64]) -> f64 {
+    let n = times.len() as f64;
+    let mean = times.iter().sum::<f64>() / n;
+    let squares: f64 = times.iter().map(|time| (time - mean).powi(2)).sum();
+    let variation = (squares / (n - 1.0)).sqrt() / mean;
+    if variation.is_finite() {
+        variation
+    } else {
+        0.0
+    }
+}

@@ -1,0 +1,334 @@
+//! Runs, put side by side: who is compared with whom, over which questions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::stats::{self, Interval};
+use crate::{Question, Row, Run, RunInfo, Source, Variant, Verifier};
+
+use super::ReportError;
+
+/// Runs of the same system, data set and injected latency.
+pub(super) struct Group<'a> {
+    pub(super) title: String,
+    /// Simulated first, then live, then replayed.
+    pub(super) views: Vec<View<'a>>,
+}
+
+/// A run, seen as comparisons with its standard agent.
+pub(super) struct View<'a> {
+    pub(super) run: &'a Run,
+    /// The source, and a number where there are several runs of it.
+    pub(super) label: String,
+    /// The standard agent's rows, by the number of questions under way at once.
+    pub(super) standard: BTreeMap<u32, Vec<Pair<'a>>>,
+    /// Every other variant, fewest questions at once first, then by k.
+    pub(super) compared: Vec<Compared<'a>>,
+}
+
+/// A question and its row.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub(super) question: &'a Question,
+    pub(super) row: &'a Row,
+}
+
+/// A variant beside the standard agent.
+pub(super) struct Compared<'a> {
+    pub(super) variant: &'a Variant,
+    pub(super) concurrency: u32,
+    /// The questions that both have answered.
+    pub(super) cases: Vec<Case<'a>>,
+}
+
+/// A question that was answered both ways.
+#[derive(Clone, Copy)]
+pub(super) struct Case<'a> {
+    pub(super) question: &'a Question,
+    pub(super) base: &'a Row,
+    pub(super) row: &'a Row,
+}
+
+/// The runs in groups, and what a reader must be told before any number.
+pub(super) fn group(runs: &[Run]) -> Result<(Vec<Group<'_>>, Vec<String>), ReportError> {
+    if runs.is_empty() {
+        return Err(ReportError::Empty);
+    }
+    let mut grouped: BTreeMap<String, Vec<&Run>> = BTreeMap::new();
+    for run in runs {
+        grouped.entry(title(&run.info)).or_default().push(run);
+    }
+    let mut warnings = Vec::new();
+    let mut groups = Vec::new();
+    for (title, mut runs) in grouped {
+        runs.sort_by_key(|run| run.info.source);
+        let mut views: Vec<View<'_>> = Vec::new();
+        for run in runs {
+            let same = views
+                .iter()
+                .filter(|view| view.run.info.source == run.info.source);
+            let label = match same.count() {
+                0 => source(run.info.source).to_owned(),
+                n => format!("{} {}", source(run.info.source), n + 1),
+            };
+            let place = format!("{title}, {label}");
+            views.push(View::new(run, label, &place, &mut warnings)?);
+        }
+        groups.push(Group { title, views });
+    }
+    Ok((groups, warnings))
+}
+
+impl<'a> Group<'a> {
+    /// What the figures that show one run only show: the live one where there is one.
+    pub(super) fn foremost(&self) -> Option<&View<'a>> {
+        let of = |source| {
+            self.views
+                .iter()
+                .find(|view| view.run.info.source == source)
+        };
+        [Source::Live, Source::Replayed, Source::Simulated]
+            .into_iter()
+            .find_map(of)
+    }
+
+    /// Every speculator that some run has, the usual one first.
+    pub(super) fn speculators(&self) -> Vec<&'a str> {
+        let all = self.views.iter().flat_map(|view| view.compared.iter());
+        let names: BTreeSet<&str> = all.map(|c| c.variant.speculator.as_str()).collect();
+        let mut names: Vec<&str> = names.into_iter().collect();
+        let usual = Variant::at(None).speculator;
+        names.sort_by_key(|name| *name != usual);
+        names
+    }
+}
+
+impl<'a> View<'a> {
+    fn new(
+        run: &'a Run,
+        label: String,
+        place: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, ReportError> {
+        let expected = run.info.questions;
+        let questions: BTreeMap<&str, &Question> = run
+            .questions
+            .iter()
+            .map(|question| (question.id.as_str(), question))
+            .collect();
+        if questions.len() != expected {
+            warnings.push(format!(
+                "{place}: the run is of {expected} questions, but {} are on file.",
+                questions.len()
+            ));
+        }
+        let mut by_way: BTreeMap<(u32, u32, String), BTreeMap<&str, &Row>> = BTreeMap::new();
+        let (mut strangers, mut twice) = (0, 0);
+        for row in &run.rows {
+            if !questions.contains_key(row.id.as_str()) {
+                strangers += 1;
+                continue;
+            }
+            let rows = by_way.entry(order(row)).or_default();
+            if rows.contains_key(row.id.as_str()) {
+                twice += 1;
+            } else {
+                rows.insert(&row.id, row);
+            }
+        }
+        if strangers > 0 {
+            warnings.push(format!(
+                "{place}: {strangers} rows of unknown questions are left out."
+            ));
+        }
+        if twice > 0 {
+            warnings.push(format!(
+                "{place}: {twice} rows repeat an earlier one and are left out."
+            ));
+        }
+        let (standard, others): (Vec<_>, Vec<_>) = by_way
+            .into_iter()
+            .filter_map(|(key, rows)| Some((key.0, rows.values().next()?.variant.clone(), rows)))
+            .partition(|(_, variant, _)| variant.is_standard());
+        let mut bases: BTreeMap<u32, BTreeMap<&str, &Row>> = BTreeMap::new();
+        for (concurrency, variant, rows) in standard {
+            not_whole(place, &variant, concurrency, rows.len(), expected, warnings);
+            // A k = 1 that names a speculator is as good, where there is no other.
+            bases.entry(concurrency).or_insert(rows);
+        }
+        if bases.is_empty() {
+            return Err(ReportError::NoBaseline(place.to_owned()));
+        }
+        let mut compared = Vec::new();
+        for (concurrency, variant, rows) in others {
+            let base = bases.get(&concurrency);
+            let mut cases = Vec::new();
+            for question in &run.questions {
+                let id = question.id.as_str();
+                let both = base.and_then(|base| base.get(id)).zip(rows.get(id));
+                if let Some((base, row)) = both {
+                    cases.push(Case {
+                        question,
+                        base,
+                        row,
+                    });
+                }
+            }
+            let Some(first) = cases.first() else {
+                warnings.push(format!(
+                    "{place}: {} is left out, as no question was answered both by it and by k=1.",
+                    name(&variant, concurrency)
+                ));
+                continue;
+            };
+            not_whole(
+                place,
+                &variant,
+                concurrency,
+                cases.len(),
+                expected,
+                warnings,
+            );
+            let variant = &first.row.variant;
+            compared.push(Compared {
+                variant,
+                concurrency,
+                cases,
+            });
+        }
+        let pairs = |rows: BTreeMap<&str, &'a Row>| {
+            let pair = |question: &'a Question| {
+                let row = *rows.get(question.id.as_str())?;
+                Some(Pair { question, row })
+            };
+            run.questions.iter().filter_map(pair).collect()
+        };
+        let standard = bases
+            .into_iter()
+            .map(|(at_once, rows)| (at_once, pairs(rows)))
+            .collect();
+        Ok(Self {
+            run,
+            label,
+            standard,
+            compared,
+        })
+    }
+
+    /// The variant, as it was run with the fewest questions at once.
+    pub(super) fn get(&self, variant: &Variant) -> Option<&Compared<'a>> {
+        self.compared
+            .iter()
+            .find(|compared| compared.variant == variant)
+    }
+
+    /// This speculator's widest window: there every hop has its guess, so there p is measured.
+    pub(super) fn widest(&self, speculator: &str) -> Option<&Compared<'a>> {
+        // Of equals the last is taken: an unbounded window is the widest.
+        self.usual(speculator)
+            .into_iter()
+            .max_by_key(|c| c.variant.k.unwrap_or(u32::MAX))
+    }
+
+    /// This speculator's window that was fastest.
+    pub(super) fn best(&self, speculator: &str) -> Option<&Compared<'a>> {
+        let rated = self.usual(speculator).into_iter();
+        let rated = rated.filter_map(|c| Some((c, c.rel_lat_value()?)));
+        rated
+            .min_by(|(_, a), (_, b)| a.total_cmp(b))
+            .map(|(compared, _)| compared)
+    }
+
+    /// What this speculator is judged by: the variants that are as usual in all but k; where there are
+    /// none, all by the usual verifier.
+    fn usual(&self, speculator: &str) -> Vec<&Compared<'a>> {
+        let main = self.standard.keys().next();
+        let by_rule = |c: &&Compared<'a>| {
+            main == Some(&c.concurrency)
+                && c.variant.speculator == speculator
+                && c.variant.verifier == Verifier::Rule
+        };
+        let by_rule: Vec<_> = self.compared.iter().filter(by_rule).collect();
+        let usual: Vec<_> = by_rule.iter().copied().filter(|c| c.is_usual()).collect();
+        if usual.is_empty() { by_rule } else { usual }
+    }
+}
+
+impl Compared<'_> {
+    pub(super) fn name(&self) -> String {
+        name(self.variant, self.concurrency)
+    }
+
+    /// Whether nothing but k and the speculator is special.
+    pub(super) fn is_usual(&self) -> bool {
+        let speculator = self.variant.speculator.clone();
+        *self.variant
+            == Variant {
+                speculator,
+                ..Variant::at(self.variant.k)
+            }
+    }
+
+    pub(super) fn rel_lat(&self) -> Option<Interval> {
+        rel_lat(&self.cases)
+    }
+
+    pub(super) fn rel_lat_value(&self) -> Option<f64> {
+        let row: f64 = self.cases.iter().map(|case| case.row.latency_ms).sum();
+        let base: f64 = self.cases.iter().map(|case| case.base.latency_ms).sum();
+        Some(row / base).filter(|ratio| ratio.is_finite())
+    }
+}
+
+/// Latency as a share of the standard agent's.
+pub(super) fn rel_lat(cases: &[Case<'_>]) -> Option<Interval> {
+    let pair = |case: &Case<'_>| [case.row.latency_ms, case.base.latency_ms];
+    stats::ratio(&cases.iter().map(pair).collect::<Vec<_>>())
+}
+
+/// A source's name in tables.
+fn source(source: Source) -> &'static str {
+    match source {
+        Source::Simulated => "simulated",
+        Source::Live => "live",
+        Source::Replayed => "replayed",
+    }
+}
+
+fn title(info: &RunInfo) -> String {
+    let latency = match info.injected {
+        None => "no latency injected".to_owned(),
+        Some(injected) => format!(
+            "latency INJECTED: {} ± {} ms, seed {}",
+            injected.mean_ms, injected.sigma_ms, injected.seed
+        ),
+    };
+    format!("{}, {}, {latency}", info.dataset.title(), info.system)
+}
+
+fn name(variant: &Variant, concurrency: u32) -> String {
+    match concurrency {
+        1 => variant.to_string(),
+        n => format!("{variant} ({n} at once)"),
+    }
+}
+
+fn order(row: &Row) -> (u32, u32, String) {
+    let k = row.variant.k.unwrap_or(u32::MAX);
+    (row.concurrency, k, row.variant.to_string())
+}
+
+fn not_whole(
+    place: &str,
+    variant: &Variant,
+    concurrency: u32,
+    has: usize,
+    expected: usize,
+    warnings: &mut Vec<String>,
+) {
+    if has < expected {
+        let name = name(variant, concurrency);
+        warnings.push(format!(
+            "{place}: {name} is NOT WHOLE: {has} of {expected} questions."
+        ));
+    }
+}

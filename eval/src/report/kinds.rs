@@ -1,0 +1,123 @@
+//! What each type of question gains.
+
+use std::collections::BTreeMap;
+
+use crate::Variant;
+use crate::stats::Interval;
+
+use super::estimate::Estimates;
+use super::groups::{Case, Compared, Group, View, rel_lat};
+use super::table::{Cell, Table};
+
+/// A type of question.
+pub(super) struct Kind<'a> {
+    pub(super) name: &'a str,
+    pub(super) with: Vec<Case<'a>>,
+    pub(super) without: Vec<Case<'a>>,
+    pub(super) estimates: Estimates,
+}
+
+impl Kind<'_> {
+    pub(super) fn rel_lat(&self) -> Option<Interval> {
+        rel_lat(&self.with)
+    }
+
+    pub(super) fn without_salvage(&self) -> Option<Interval> {
+        rel_lat(&self.without)
+    }
+}
+
+/// The variants whose types are shown: with salvage, and the same without where there is one.
+pub(super) fn shown<'b, 'a>(
+    view: &'b View<'a>,
+    speculator: &str,
+) -> Option<(&'b Compared<'a>, Option<&'b Compared<'a>>)> {
+    let best = view.best(speculator)?;
+    let without = |with: &Compared<'_>| {
+        view.get(&Variant {
+            salvage: false,
+            ..with.variant.clone()
+        })
+        .filter(|without| without.concurrency == with.concurrency)
+    };
+    if let Some(without) = without(best) {
+        return Some((best, Some(without)));
+    }
+    // The fastest of those that there are both of, else the fastest.
+    let both = view
+        .compared
+        .iter()
+        .filter(|c| c.is_usual() && c.variant.speculator == speculator);
+    let both = both.filter_map(|with| Some((with, without(with)?, with.rel_lat_value()?)));
+    let both = both.min_by(|(.., a), (.., b)| a.total_cmp(b));
+    Some(both.map_or((best, None), |(with, without, _)| (with, Some(without))))
+}
+
+/// The types of a variant's questions, by name.
+pub(super) fn kinds<'a>(
+    view: &View<'a>,
+    speculator: &str,
+    with: &Compared<'a>,
+    without: Option<&Compared<'a>>,
+) -> Vec<Kind<'a>> {
+    let by_kind = |compared: &Compared<'a>| {
+        let mut by_kind: BTreeMap<&'a str, Vec<Case<'a>>> = BTreeMap::new();
+        for case in &compared.cases {
+            by_kind.entry(&case.question.kind).or_default().push(*case);
+        }
+        by_kind
+    };
+    let widest = view.widest(speculator).map(by_kind).unwrap_or_default();
+    let mut without = without.map(by_kind).unwrap_or_default();
+    let with = by_kind(with).into_iter();
+    let kind = |(name, with): (&'a str, Vec<Case<'a>>)| Kind {
+        name,
+        without: without.remove(name).unwrap_or_default(),
+        estimates: Estimates::of(widest.get(name).into_iter().flatten().map(|case| case.row)),
+        with,
+    };
+    with.map(kind).collect()
+}
+
+pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
+    let mut rows = Vec::new();
+    for view in &group.views {
+        let Some((with, without)) = shown(view, speculator) else {
+            continue;
+        };
+        for kind in kinds(view, speculator, with, without) {
+            let asked = view
+                .run
+                .questions
+                .iter()
+                .filter(|question| question.kind == kind.name);
+            rows.push(vec![
+                Cell::text(&view.label),
+                Cell::text(kind.name),
+                Cell::share_of(kind.with.len(), asked.count()),
+                Cell::text(with.name()),
+                Cell::interval(kind.rel_lat(), 3),
+                Cell::interval(kind.without_salvage(), 3),
+                Cell::interval(kind.estimates.bound(), 3),
+                Cell::interval(kind.estimates.p_effective(), 2),
+                Cell::interval(kind.estimates.alpha(), 2),
+                Cell::interval(kind.estimates.beta(), 2),
+            ]);
+        }
+    }
+    Table {
+        name: "by_type",
+        title: format!("By type of question, speculator {speculator}"),
+        about: "RelLat of each type, with and without salvage, beside RelLat* with that type's own \
+                effective p, α and β. RelLat* knows nothing of salvage: where a wrong guess is of no \
+                consequence to the next sub-question, salvage can do better."
+            .into(),
+        columns: [
+            "Source", "Type", "Questions", "Variant", "RelLat", "RelLat, salvage off", "RelLat*",
+            "Effective p", "α", "β",
+        ]
+        .map(String::from)
+        .into(),
+        rows,
+    }
+}

@@ -1,0 +1,107 @@
+//! The page and the Markdown.
+
+use askama::Template;
+
+use crate::Source;
+
+use super::ReportData;
+use super::figures::Figure;
+use super::groups::View;
+use super::table::escape;
+
+/// What a section shows besides its tables.
+pub(super) struct Shown {
+    pub(super) figures: Vec<Figure>,
+    pub(super) circumstances: Vec<Circumstances>,
+}
+
+/// How a run came about, line by line.
+pub(super) struct Circumstances {
+    label: String,
+    lines: Vec<(String, String)>,
+}
+
+/// Everything that the template takes. What is not a drawing of ours is escaped there.
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    data: &'a ReportData,
+    shown: &'a [Shown],
+}
+
+pub(super) fn html(data: &ReportData, shown: &[Shown]) -> Result<String, askama::Error> {
+    Page { data, shown }.render()
+}
+
+pub(super) fn markdown(data: &ReportData, shown: &[Shown]) -> String {
+    let mut out =
+        String::from("# SpecHop: what runs have shown\n\nFigures are in report.html.\n\n");
+    if !data.warnings.is_empty() {
+        out += "## Read this first\n\n";
+        for warning in &data.warnings {
+            out += &format!("- **{}**\n", escape(warning));
+        }
+        out += "\n";
+    }
+    out += &data.overview.markdown();
+    for (section, shown) in data.sections.iter().zip(shown) {
+        out += &format!("\n## {}\n", escape(&section.title));
+        for table in &section.tables {
+            out += &format!("\n{}", table.markdown());
+        }
+        out += "\n### How these runs came about\n";
+        for run in &shown.circumstances {
+            out += &format!("\n{}\n\n", escape(&run.label));
+            for (name, value) in &run.lines {
+                out += &format!("- {}: {}\n", escape(name), escape(value));
+            }
+        }
+    }
+    out
+}
+
+impl Circumstances {
+    pub(super) fn of(view: &View<'_>) -> Self {
+        let info = &view.run.info;
+        let injected = match info.injected {
+            None => "none".to_owned(),
+            Some(injected) => format!(
+                "log-normal, mean {} ms, standard deviation {} ms, seed {}; not time that any tool took",
+                injected.mean_ms, injected.sigma_ms, injected.seed
+            ),
+        };
+        let source = match info.source {
+            Source::Simulated => "simulated: the window on a virtual clock, over recorded stages",
+            Source::Live => "live: a running server, over gRPC, that computes",
+            Source::Replayed => "replayed: a running server, over gRPC, with recorded stages",
+        };
+        let mut lines = vec![
+            ("Source".to_owned(), source.to_owned()),
+            ("System".to_owned(), info.system.clone()),
+            (
+                "Data set".to_owned(),
+                format!("{}, {} questions", info.dataset.title(), info.questions),
+            ),
+            ("INJECTED latency".to_owned(), injected),
+            ("Seed of the sample".to_owned(), info.seed.to_string()),
+        ];
+        if info.speed != 1.0 {
+            let speed = format!("{} times; latencies here are multiplied by it", info.speed);
+            lines.push(("Faster than recorded".to_owned(), speed));
+        }
+        let parts = info.parts.iter();
+        lines.extend(parts.map(|(part, name)| (format!("Part: {part}"), name.clone())));
+        lines.extend([
+            ("Commit".to_owned(), info.commit.clone()),
+            (
+                "Machine".to_owned(),
+                format!("{}, {} cores", info.machine.cpu, info.machine.cores),
+            ),
+            ("Command".to_owned(), info.command.clone()),
+        ]);
+        Self {
+            label: view.label.clone(),
+            lines,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Whether the answers are as good, and whether they are the same.
+
+use crate::score::{exact_match, f1, recall};
+use crate::stats::{mcnemar, mean, sign_flip};
+use crate::{Question, Row};
+
+use super::groups::{Case, Group};
+use super::table::{Cell, Table};
+
+/// How a row did.
+struct Scores {
+    right: bool,
+    f1: f64,
+    recall: Option<f64>,
+    hops: f64,
+}
+
+pub(super) fn table(group: &Group<'_>) -> Table {
+    let mut rows = Vec::new();
+    for view in &group.views {
+        for (concurrency, pairs) in &view.standard {
+            let scores: Vec<_> = pairs
+                .iter()
+                .map(|pair| score(pair.question, pair.row))
+                .collect();
+            let name = match concurrency {
+                1 => "k=1".to_owned(),
+                n => format!("k=1 ({n} at once)"),
+            };
+            let mut row = vec![Cell::text(&view.label), Cell::text(name)];
+            row.push(Cell::share_of(pairs.len(), view.run.info.questions));
+            row.extend(means(&scores));
+            row.extend([
+                Cell::none(),
+                Cell::none(),
+                Cell::none(),
+                Cell::none(),
+                Cell::none(),
+            ]);
+            rows.push(row);
+        }
+        for compared in &view.compared {
+            let cases = &compared.cases;
+            let base: Vec<_> = cases
+                .iter()
+                .map(|case| score(case.question, case.base))
+                .collect();
+            let scores: Vec<_> = cases
+                .iter()
+                .map(|case| score(case.question, case.row))
+                .collect();
+            let mut row = vec![Cell::text(&view.label), Cell::text(compared.name())];
+            row.push(Cell::share_of(cases.len(), view.run.info.questions));
+            row.extend(means(&scores));
+            let n = cases.len() as f64;
+            let right = base
+                .iter()
+                .zip(&scores)
+                .map(|(base, this)| (base.right, this.right));
+            let gain: f64 = right
+                .clone()
+                .map(|(base, this)| flag(this) - flag(base))
+                .sum();
+            row.push(Cell::difference(gain / n, mcnemar(right), 3));
+            let pairs = base.iter().zip(&scores);
+            let f1: Vec<f64> = pairs.map(|(base, this)| this.f1 - base.f1).collect();
+            row.push(Cell::difference(
+                f1.iter().sum::<f64>() / n,
+                sign_flip(&f1),
+                3,
+            ));
+            for same in [same_questions, same_answers, same_answer] {
+                let same: Vec<f64> = cases.iter().map(|case| flag(same(case))).collect();
+                row.push(Cell::interval(mean(&same), 3));
+            }
+            rows.push(row);
+        }
+    }
+    Table {
+        name: "quality",
+        title: "Answers: how good, and how alike".into(),
+        about: "Exact match (EM), F1, share of the gold pages that were read, and hops of a question; then \
+                the differences to k = 1 over the same questions (EM: McNemar's exact test, F1: sign-flip \
+                permutation test), and the share of questions whose sub-questions, sub-answers and final \
+                answer are word for word those of k = 1. With verifier=none every guess stands: full \
+                speculation."
+            .into(),
+        columns: [
+            "Source", "Variant", "Questions", "EM", "F1", "Recall of pages", "Hops", "EM − k=1",
+            "F1 − k=1", "Same sub-questions", "Same sub-answers", "Same answer",
+        ]
+        .map(String::from)
+        .into(),
+        rows,
+    }
+}
+
+/// Whether the same was asked, in the same order.
+pub(super) fn same_questions(case: &Case<'_>) -> bool {
+    let (base, row) = (case.base.hops.iter(), case.row.hops.iter());
+    base.map(|hop| &hop.sub_question)
+        .eq(row.map(|hop| &hop.sub_question))
+}
+
+/// Whether later hops were built on the same answers.
+pub(super) fn same_answers(case: &Case<'_>) -> bool {
+    let (base, row) = (case.base.hops.iter(), case.row.hops.iter());
+    base.map(|hop| &hop.answer).eq(row.map(|hop| &hop.answer))
+}
+
+pub(super) fn same_answer(case: &Case<'_>) -> bool {
+    case.base.answer == case.row.answer
+}
+
+pub(super) fn flag(on: bool) -> f64 {
+    f64::from(u8::from(on))
+}
+
+fn score(question: &Question, row: &Row) -> Scores {
+    let read = row
+        .hops
+        .iter()
+        .flat_map(|hop| hop.titles.iter().map(String::as_str));
+    Scores {
+        right: exact_match(&row.answer, &question.answers),
+        f1: f1(&row.answer, &question.answers),
+        recall: recall(read, &question.titles),
+        hops: row.hops.len() as f64,
+    }
+}
+
+fn means(scores: &[Scores]) -> [Cell; 4] {
+    let of = |value: fn(&Scores) -> Option<f64>| {
+        mean(&scores.iter().filter_map(value).collect::<Vec<_>>())
+    };
+    [
+        Cell::interval(of(|s| Some(flag(s.right))), 3),
+        Cell::interval(of(|s| Some(s.f1)), 3),
+        Cell::interval(of(|s| s.recall), 3),
+        Cell::interval(of(|s| Some(s.hops)), 2),
+    ]
+}

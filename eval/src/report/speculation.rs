@@ -1,0 +1,194 @@
+//! The table in the layout of the paper's Table 1: how good the guesses are, and what they gain.
+
+use std::collections::BTreeMap;
+
+use crate::stats::{self, Interval};
+use crate::{Dataset, RunInfo, Source};
+
+use super::estimate::Estimates;
+use super::groups::{Case, Compared, Group};
+use super::table::{Cell, Table};
+
+/// What the paper says of a setting.
+struct Published {
+    dataset: Dataset,
+    tool: Tool,
+    model: &'static str,
+    p: f64,
+    alpha: f64,
+    beta: f64,
+    bound: f64,
+    rel_lat: f64,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Tool {
+    Web,
+    E5,
+}
+
+/// The rows of the paper's Table 1 (arXiv 2605.21965) that we know.
+const PUBLISHED: [Published; 4] = [
+    published(
+        Dataset::Wiki,
+        Tool::Web,
+        "GPT-4o",
+        [0.68, 0.19, 0.10, 0.50, 0.60],
+    ),
+    published(
+        Dataset::Wiki,
+        Tool::Web,
+        "Llama-8B",
+        [0.28, 0.03, 0.10, 0.75, 0.78],
+    ),
+    published(
+        Dataset::Musique,
+        Tool::Web,
+        "Llama-8B",
+        [0.41, 0.05, 0.11, 0.65, 0.72],
+    ),
+    published(
+        Dataset::Wiki,
+        Tool::E5,
+        "Llama-8B",
+        [0.27, 0.30, 0.74, 0.89, 0.91],
+    ),
+];
+
+/// The paper's mean latency of web search.
+const WEB_MS: f64 = 4150.0;
+
+const fn published(
+    dataset: Dataset,
+    tool: Tool,
+    model: &'static str,
+    [p, alpha, beta, bound, rel_lat]: [f64; 5],
+) -> Published {
+    Published {
+        dataset,
+        tool,
+        model,
+        p,
+        alpha,
+        beta,
+        bound,
+        rel_lat,
+    }
+}
+
+pub(super) fn table(group: &Group<'_>) -> Table {
+    let mut rows = Vec::new();
+    for speculator in group.speculators() {
+        for view in &group.views {
+            let Some((widest, best)) = view.widest(speculator).zip(view.best(speculator)) else {
+                continue;
+            };
+            let estimates = Estimates::of(widest.cases.iter().map(|case| case.row));
+            rows.push(vec![
+                Cell::text(&view.label),
+                Cell::text(speculator),
+                Cell::text(widest.name()),
+                Cell::interval(estimates.compared(), 2),
+                Cell::interval(estimates.p(), 2),
+                Cell::interval(estimates.p_effective(), 2),
+                Cell::interval(estimates.alpha(), 2),
+                Cell::interval(estimates.beta(), 2),
+                Cell::number(estimates.nu(), 2),
+                Cell::interval(estimates.bound(), 3),
+                Cell::text(best.name()),
+                Cell::interval(best.rel_lat(), 3),
+                Cell::interval(against_simulated(group, best, &view.label), 3),
+                Cell::share_of(best.cases.len(), view.run.info.questions),
+            ]);
+        }
+    }
+    if let Some(tool) = group.views.first().and_then(|view| tool(&view.run.info)) {
+        let dataset = group.views.first().map(|view| view.run.info.dataset);
+        let alike = |row: &&Published| Some(row.dataset) == dataset && row.tool == tool;
+        rows.extend(PUBLISHED.iter().filter(alike).map(published_row));
+    }
+    Table {
+        name: "speculation",
+        title: "Speculation (the layout of the paper's Table 1)".into(),
+        about: "How good the guesses are, what could be gained (RelLat*), and what was (RelLat). p, α, β \
+                and ν are measured at the widest window, which keeps no hop from being guessed. p is the share of \
+                compared guesses that were accepted; effective p counts hops without a comparison as not \
+                accepted, and is what RelLat* = 1 − p (1 − α) / (1 + β) is given. The best k is the one \
+                that was fastest on these very questions, which flatters it a little. Rows of the \
+                paper are the paper's own, for other questions and other models."
+            .into(),
+        columns: [
+            "Source", "Speculator", "p, α, β from", "Compared", "p", "Effective p", "α", "β", "ν",
+            "RelLat*", "Best k", "RelLat", "RelLat ÷ simulated", "Questions",
+        ]
+        .map(String::from)
+        .into(),
+        rows,
+    }
+}
+
+/// RelLat over the simulated RelLat of the same variant, on the questions that both runs have.
+fn against_simulated(group: &Group<'_>, compared: &Compared<'_>, label: &str) -> Option<Interval> {
+    let simulated = group
+        .views
+        .iter()
+        .find(|view| view.run.info.source == Source::Simulated)?;
+    if simulated.label == label {
+        return None;
+    }
+    let other = simulated.get(compared.variant)?;
+    rel_lat_gap(&joined(&compared.cases, &other.cases))
+}
+
+/// Latencies in two runs, on the questions that both have: with and without speculation.
+pub(super) fn joined(one: &[Case<'_>], other: &[Case<'_>]) -> Vec<[f64; 4]> {
+    let other: BTreeMap<&str, &Case<'_>> = other
+        .iter()
+        .map(|case| (case.question.id.as_str(), case))
+        .collect();
+    let pair = |case: &Case<'_>| {
+        let twin = other.get(case.question.id.as_str())?;
+        let [ours, theirs] = [case, *twin].map(|case| [case.row.latency_ms, case.base.latency_ms]);
+        Some([ours[0], ours[1], theirs[0], theirs[1]])
+    };
+    one.iter().filter_map(pair).collect()
+}
+
+/// RelLat of the one over RelLat of the other.
+pub(super) fn rel_lat_gap(joined: &[[f64; 4]]) -> Option<Interval> {
+    stats::of_sums(joined, |[row, base, other_row, other_base]| {
+        (row / base) / (other_row / other_base)
+    })
+}
+
+/// Which of the paper's tools the run's look-ups are like.
+fn tool(info: &RunInfo) -> Option<Tool> {
+    let is_e5 = |part: &String| part.to_lowercase().contains("e5");
+    match info.injected {
+        Some(injected) => (injected.mean_ms == WEB_MS).then_some(Tool::Web),
+        None => info.parts.values().any(is_e5).then_some(Tool::E5),
+    }
+}
+
+fn published_row(row: &Published) -> Vec<Cell> {
+    let tool = match row.tool {
+        Tool::Web => "web",
+        Tool::E5 => "E5",
+    };
+    vec![
+        Cell::text(format!("the paper, {tool}")),
+        Cell::text(row.model),
+        Cell::none(),
+        Cell::none(),
+        Cell::none(),
+        Cell::number(row.p, 2),
+        Cell::number(row.alpha, 2),
+        Cell::number(row.beta, 2),
+        Cell::none(),
+        Cell::number(row.bound, 2),
+        Cell::none(),
+        Cell::number(row.rel_lat, 2),
+        Cell::none(),
+        Cell::none(),
+    ]
+}
