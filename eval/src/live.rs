@@ -130,19 +130,15 @@ impl LiveOptions {
     }
 }
 
-/// Asks a server for the latency that it adds on purpose, by one hop of a question: what a run's
-/// description has to say before it begins.
+/// Asks a server for the latency that it adds on purpose, by a question: what a run's description has to
+/// say before it begins. Asked in full, for a replay knows nothing else.
 ///
 /// # Errors
 ///
 /// Nobody answers, or not to this question.
 pub async fn probe(address: &str, question: &Question) -> Result<Option<Injected>, LiveError> {
     let asker = Asker::connect(address, Duration::ZERO, PROBE_DEADLINE).await?;
-    let short = Question {
-        hop_budget: 1,
-        ..question.clone()
-    };
-    match asker.ask(&short, &Variant::standard()).await {
+    match asker.ask(question, &Variant::standard()).await {
         Asked::Answered(answer) => Ok(row::injected(&answer)),
         Asked::Left { code, message }
         | Asked::Away { code, message }
@@ -154,7 +150,7 @@ pub async fn probe(address: &str, question: &Question) -> Result<Option<Injected
     }
 }
 
-/// One hop takes seconds. On a machine that loads a model meanwhile it may take minutes.
+/// A question takes seconds. On a machine that loads a model meanwhile it may take minutes.
 const PROBE_DEADLINE: Duration = Duration::from_secs(600);
 
 /// Asks every question with every variant at every concurrency, except for what is `there`, and appends

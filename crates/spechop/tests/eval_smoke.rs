@@ -359,5 +359,8 @@ fn twenty_questions_from_the_data_set_to_the_report() {
         text(&report),
     ]);
     let markdown = fs::read_to_string(report.join("report.md")).unwrap();
-    assert!(markdown.contains("not whole"), "{markdown}");
+    assert!(
+        markdown.contains("NOT WHOLE: 15 of 20 questions"),
+        "{markdown}"
+    );
 }

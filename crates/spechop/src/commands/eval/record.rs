@@ -52,6 +52,9 @@ Example:
   spechop eval record --dataset 2wiki --questions eval/datasets/2wikimultihopqa/questions.jsonl.gz \\
     --count 20 --suite --inject 0 --inject 4150:1680:1 --out runs/2wiki";
 
+/// Questions between two lines of a log.
+const LOGGED_EVERY: usize = 20;
+
 /// Added latency, or none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latency(pub(crate) Option<Injected>);
@@ -141,6 +144,10 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
             }
         }
         bar.inc(1);
+        // A log has no bar.
+        if bar.is_hidden() && (at + 1) % LOGGED_EVERY == 0 {
+            eprintln!("{} of {} questions are recorded", at + 1, questions.len());
+        }
     }
     bar.finish_and_clear();
     eprintln!(
