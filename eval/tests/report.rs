@@ -211,6 +211,19 @@ fn a_hop_without_a_guess_counts_against_the_effective_p() {
 }
 
 #[test]
+fn guesses_of_last_hops_save_nothing() {
+    let mut run = run(Source::Simulated, 10, &[("k=1", 1.0), ("k=inf", 0.6)]);
+    for row in run.rows.iter_mut().filter(|row| !row.variant.is_standard()) {
+        row.hops[0].kind = HopKind::Rejected;
+        row.hops[2].kind = HopKind::Accepted;
+    }
+    let report = report(&[run]).unwrap();
+    let of = |column| cell(table(&report, "speculation"), &["simulated"], column);
+    is(of("RelLat*"), 1.0 - 2.0 / 3.0 * 0.8 / 1.1);
+    is(of("RelLat* at this length"), 1.0 - 1.0 / 3.0 * 0.8 / 1.1);
+}
+
+#[test]
 fn every_k_stands_beside_the_theory_and_the_other_run() {
     let report = report(&both()).unwrap();
     let table = table(&report, "by_k");

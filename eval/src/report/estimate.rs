@@ -18,8 +18,9 @@ const SEGMENT: usize = 3;
 const TARGET: usize = 4;
 const SPECULATION: usize = 5;
 const SPECULATIONS: usize = 6;
+const ACCEPTED_AHEAD: usize = 7;
 
-type Sums = [f64; 7];
+type Sums = [f64; 8];
 
 /// What the hops of some rows have shown.
 pub(super) struct Estimates {
@@ -33,7 +34,11 @@ impl Estimates {
         let mut questions = Vec::new();
         for row in rows {
             let mut sums = Sums::default();
-            for hop in &row.hops {
+            for (at, hop) in row.hops.iter().enumerate() {
+                let accepted = f64::from(u8::from(hop.kind == HopKind::Accepted));
+                if at + 1 < row.hops.len() {
+                    sums[ACCEPTED_AHEAD] += accepted;
+                }
                 sums[HOPS] += 1.0;
                 sums[SEGMENT] += hop.segment_ms;
                 sums[TARGET] += hop.target_ms;
@@ -44,7 +49,7 @@ impl Estimates {
                     sums[SPECULATIONS] += 1.0;
                     speculation.push(ms);
                 }
-                sums[ACCEPTED] += f64::from(u8::from(hop.kind == HopKind::Accepted));
+                sums[ACCEPTED] += accepted;
                 sums[COMPARED] += f64::from(u8::from(hop.kind != HopKind::Observed));
             }
             questions.push(sums);
@@ -88,6 +93,15 @@ impl Estimates {
     pub(super) fn bound(&self) -> Option<Interval> {
         // The bound does not depend on ν.
         self.interval(|sums| setting(sums, 0.0).map_or(f64::NAN, Setting::rel_lat_oracle))
+    }
+
+    /// RelLat* where guesses of last hops do not count: no look-up comes after them that could be begun
+    /// earlier. The paper's bound is of endless questions, where that makes no difference.
+    pub(super) fn bound_at_length(&self) -> Option<Interval> {
+        self.interval(|mut sums| {
+            sums[ACCEPTED] = sums[ACCEPTED_AHEAD];
+            setting(sums, 0.0).map_or(f64::NAN, Setting::rel_lat_oracle)
+        })
     }
 
     /// What the theory says of a window of k branches, over many hops; `None` is unbounded.

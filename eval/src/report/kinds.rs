@@ -99,6 +99,7 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
                 Cell::interval(kind.rel_lat(), 3),
                 Cell::interval(kind.without_salvage(), 3),
                 Cell::interval(kind.estimates.bound(), 3),
+                Cell::interval(kind.estimates.bound_at_length(), 3),
                 Cell::interval(kind.estimates.p_effective(), 2),
                 Cell::interval(kind.estimates.alpha(), 2),
                 Cell::interval(kind.estimates.beta(), 2),
@@ -109,12 +110,12 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
         name: "by_type",
         title: format!("By type of question, speculator {speculator}"),
         about: "RelLat of each type, with and without salvage, beside RelLat* with that type's own \
-                effective p, α and β. RelLat* knows nothing of salvage: where a wrong guess is of no \
+                effective p, α and β; at this length, guesses of last hops do not count. RelLat* knows nothing of salvage: where a wrong guess is of no \
                 consequence to the next sub-question, salvage can do better."
             .into(),
         columns: [
             "Source", "Type", "Questions", "Variant", "RelLat", "RelLat, salvage off", "RelLat*",
-            "Effective p", "α", "β",
+            "RelLat* at this length", "Effective p", "α", "β",
         ]
         .map(String::from)
         .into(),

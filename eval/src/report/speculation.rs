@@ -95,6 +95,7 @@ pub(super) fn table(group: &Group<'_>) -> Table {
                 Cell::interval(estimates.beta(), 2),
                 Cell::number(estimates.nu(), 2),
                 Cell::interval(estimates.bound(), 3),
+                Cell::interval(estimates.bound_at_length(), 3),
                 Cell::text(best.name()),
                 Cell::interval(best.rel_lat(), 3),
                 Cell::interval(against_simulated(group, best, &view.label), 3),
@@ -113,13 +114,14 @@ pub(super) fn table(group: &Group<'_>) -> Table {
         about: "How good the guesses are, what could be gained (RelLat*), and what was (RelLat). p, α, β \
                 and ν are measured at the widest window, which keeps no hop from being guessed. p is the share of \
                 compared guesses that were accepted; effective p counts hops without a comparison as not \
-                accepted, and is what RelLat* = 1 − p (1 − α) / (1 + β) is given. The best k is the one \
+                accepted, and is what RelLat* = 1 − p (1 − α) / (1 + β) is given. That bound is of endless questions; \
+                at this length, guesses of last hops save nothing and are left out of p. The best k is the one \
                 that was fastest on these very questions, which flatters it a little. Rows of the \
                 paper are the paper's own, for other questions and other models."
             .into(),
         columns: [
             "Source", "Speculator", "p, α, β from", "Compared", "p", "Effective p", "α", "β", "ν",
-            "RelLat*", "Best k", "RelLat", "RelLat ÷ simulated", "Questions",
+            "RelLat*", "RelLat* at this length", "Best k", "RelLat", "RelLat ÷ simulated", "Questions",
         ]
         .map(String::from)
         .into(),
@@ -186,6 +188,7 @@ fn published_row(row: &Published) -> Vec<Cell> {
         Cell::number(row.beta, 2),
         Cell::none(),
         Cell::number(row.bound, 2),
+        Cell::none(),
         Cell::none(),
         Cell::number(row.rel_lat, 2),
         Cell::none(),
