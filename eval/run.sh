@@ -102,7 +102,7 @@ record_llm() {
   local set
   for set in "${SETS[@]}"; do
     # shellcheck disable=SC2046
-    record "$set-gold-llm" "$set" 40 --k 1,3 --variant k=3,speculator=llm $(index_of "$set") "${GOLD[@]}" \
+    record "$set-gold-llm" "$set" 30 --k 1,3 --variant k=3,speculator=llm $(index_of "$set") "${GOLD[@]}" \
       --set speculator.model.kind=local --set speculator.model.style=tagged \
       --set "speculator.model.file=$SPECHOP_DATA_DIR/models/smollm2-135m-instruct/model.gguf"
   done
@@ -112,7 +112,7 @@ record_large() {
   local set
   for set in "${SETS[@]}"; do
     # shellcheck disable=SC2046
-    record "$set-1.5b" "$set" 10 --k 1,2,3 --system "Qwen2.5-Coder-1.5B" $(index_of "$set") \
+    record "$set-1.5b" "$set" 5 --k 1,3 --system "Qwen2.5-Coder-1.5B" $(index_of "$set") \
       --set generator.kind=local --set generator.style=tagged --set reader.kind=generator \
       --set "generator.file=$SPECHOP_DATA_DIR/models/qwen2.5-coder-1.5b-instruct/model.gguf"
   done
@@ -124,7 +124,7 @@ variants_of() { # NAME
     *-gold) echo --suite --variant k=3,speculator=hot-0.05 --variant k=3,speculator=hot-0.10 ;;
     *-gold-llm) echo --k 1,3 --variant k=3,speculator=llm ;;
     *-own) echo --suite ;;
-    *-1.5b) echo --k 1,2,3 ;;
+    *-1.5b) echo --k 1,3 ;;
   esac
 }
 
@@ -188,7 +188,7 @@ live() {
       $(questions "$set" 40) --k 1,3 --system "embedded default" --out "$OUT/$set-own/live-0"
     # shellcheck disable=SC2046
     asked serve $(index_of "$set") --set question.verifier=rule "${web[@]}" -- \
-      $(questions "$set" 40) --k 1,3 --system "embedded default" --out "$OUT/$set-own/live-4150"
+      $(questions "$set" 40) --k 1,3 --concurrency 1,8 --system "embedded default" --out "$OUT/$set-own/live-4150"
   done
 }
 

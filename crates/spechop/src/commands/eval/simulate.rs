@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Res
     let (questions, rows) = play_all(&bundle, &variants, injected, args.whole_only)?;
     if let Some(dir) = &args.out {
         let command = super::command(env);
-        keep(dir, &bundle, &questions, &rows, injected, command)?;
+        keep(dir, &bundle, &rows, injected, command)?;
     }
     let all = bundle.questions().len();
     if questions.len() < all {
@@ -150,7 +150,6 @@ fn play_all(
 fn keep(
     dir: &std::path::Path,
     bundle: &Bundle,
-    questions: &[Question],
     rows: &[Row],
     injected: Option<Injected>,
     command: String,
@@ -169,7 +168,8 @@ fn keep(
         machine: about.machine.clone(),
         command,
     };
-    let (mut run, there) = RunWriter::open(dir, &info, questions)?;
+    // Where questions were left out, the run is not whole, and says so.
+    let (mut run, there) = RunWriter::open(dir, &info, bundle.questions())?;
     for row in rows {
         let is_there = |old: &Row| old.id == row.id && old.variant == row.variant;
         if !there.iter().any(is_there) {
