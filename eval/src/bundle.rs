@@ -53,6 +53,9 @@ pub enum BundleError {
     /// There is no bundle.
     #[error("{} is no bundle: it has no {INFO}; make one with `spechop eval record`", .0.display())]
     None(PathBuf),
+    /// There are stages, and nothing says whose.
+    #[error("{} has {STAGES} and no {INFO}: what they are of is not known; take another folder", .0.display())]
+    Stray(PathBuf),
     /// A line is not what it should be.
     #[error("{}:{line} is no part of a bundle: {reason}", path.display())]
     Line {
@@ -145,7 +148,8 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// A bundle that was recorded with other questions or parts; with another commit, unless `mix_commits`.
+    /// A bundle that was recorded with other questions or parts; with another commit, unless
+    /// `mix_commits`; stages of nobody knows what.
     pub fn record(
         dir: &Path,
         info: BundleInfo,
@@ -157,6 +161,9 @@ impl Bundle {
             there.admit(&info, questions, mix_commits)?;
             there
         } else {
+            if dir.join(STAGES).exists() {
+                return Err(BundleError::Stray(dir.to_owned()));
+            }
             fs::create_dir_all(dir).map_err(io("make the folder", dir))?;
             let mut lines = Vec::new();
             for question in questions {
@@ -324,14 +331,16 @@ fn read_lines<T: serde::de::DeserializeOwned>(
 ) -> Result<(), BundleError> {
     let file = File::open(path).map_err(io("read", path))?;
     let mut lines = BufReader::new(file);
-    let mut text = String::new();
+    // Bytes, no text: what is torn may be torn within a letter.
+    let mut text = Vec::new();
     for number in 1.. {
         text.clear();
-        let read = lines.read_line(&mut text).map_err(io("read", path))?;
-        if read == 0 || !text.ends_with('\n') {
+        let read = lines.read_until(b'\n', &mut text);
+        read.map_err(io("read", path))?;
+        if text.last() != Some(&b'\n') {
             break;
         }
-        let value = serde_json::from_str(&text).map_err(|e| line(path, number, &e))?;
+        let value = serde_json::from_slice(&text).map_err(|e| line(path, number, &e))?;
         take(value).map_err(|reason| line(path, number, &reason))?;
     }
     Ok(())

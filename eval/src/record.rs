@@ -191,7 +191,8 @@ impl Recorder {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.try_run(id, &input, bundle).await? {
+            let ran = self.try_run(id, &input, bundle).await?;
+            match ran.and_then(sound) {
                 Ok(stage) => return Ok(stage),
                 Err(source) if tries >= TRIES => {
                     return Err(RecordError::Stage {
@@ -206,6 +207,7 @@ impl Recorder {
         }
     }
 
+    /// Runs a stage once. The inner result is the port's.
     async fn try_run(
         &mut self,
         id: &str,
@@ -218,15 +220,7 @@ impl Recorder {
                 source,
             })
         };
-        let call = Call::new(Lane::Authoritative, 0);
-        let stage = |output, started: Instant, tokens| Stage {
-            input: input.clone(),
-            output,
-            // To the microsecond.
-            ms: (started.elapsed().as_secs_f64() * 1e6).round() / 1e3,
-            tokens,
-        };
-        let result = match input {
+        let measured = match input {
             Input::Segment {
                 question,
                 hops,
@@ -237,46 +231,13 @@ impl Recorder {
                     hops: known(hops),
                     must_answer: *must_answer,
                 };
-                let started = Instant::now();
-                let planned = self.parts.planner.plan(&call, request).await;
-                planned.map(|planned| {
-                    let output = match planned.step {
-                        Step::Ask(sub_question) => Output::Ask(Arc::clone(sub_question.text())),
-                        Step::Answer(answer) => Output::Answer(answer),
-                    };
-                    stage(output, started, planned.tokens.total())
-                })
+                self.plan(request).await
             }
-            Input::Retrieval { query, limit } => {
-                let started = Instant::now();
-                let found = self.parts.retriever.retrieve(&call, query, *limit).await;
-                found.map(|passages| {
-                    let names = passages.iter().map(|passage| PassageName {
-                        id: Arc::clone(&passage.id),
-                        title: Arc::clone(&passage.title),
-                    });
-                    let stage = stage(Output::Passages(names.collect()), started, 0);
-                    for passage in passages {
-                        self.texts.insert(Arc::clone(&passage.id), passage);
-                    }
-                    stage
-                })
-            }
+            Input::Retrieval { query, limit } => self.retrieve(query, *limit).await,
             Input::Reading {
                 sub_question,
                 passages,
-            } => match self.texts_of(passages, sub_question, bundle).await {
-                Err(error) => Err(error),
-                Ok(passages) => {
-                    let request = ReadRequest {
-                        sub_question: SubQuestion::new(sub_question),
-                        passages,
-                    };
-                    let started = Instant::now();
-                    let read = self.parts.reader.read(&call, request).await;
-                    read.map(|read| stage(Output::Read(read.answer), started, read.tokens.total()))
-                }
-            },
+            } => self.read(sub_question, passages, bundle).await,
             Input::Speculation {
                 speculator,
                 question,
@@ -293,19 +254,67 @@ impl Recorder {
                     sub_question: SubQuestion::new(sub_question),
                     limit: NonZeroUsize::new(*limit).unwrap_or(NonZeroUsize::MIN),
                 };
-                let started = Instant::now();
-                let guessed = guesser.guess(&call, request).await;
-                guessed.map(|guessed| {
-                    let guesses = guessed.guesses.into_iter().map(|guess| Guessed {
-                        text: guess.text,
-                        confidence: guess.confidence,
-                    });
-                    let output = Output::Guesses(guesses.collect());
-                    stage(output, started, guessed.tokens.total())
-                })
+                guess(guesser.as_ref(), request).await
             }
         };
-        Ok(result)
+        Ok(measured.map(|measured| Stage {
+            input: input.clone(),
+            output: measured.output,
+            // To the microsecond.
+            ms: (measured.time.as_secs_f64() * 1e6).round() / 1e3,
+            tokens: measured.tokens,
+        }))
+    }
+
+    async fn plan(&self, request: PlanRequest) -> Result<Measured, PortError> {
+        let started = Instant::now();
+        let planned = self.parts.planner.plan(&call(), request).await?;
+        let time = started.elapsed();
+        let output = match planned.step {
+            Step::Ask(sub_question) => Output::Ask(Arc::clone(sub_question.text())),
+            Step::Answer(answer) => Output::Answer(answer),
+        };
+        Ok(Measured {
+            output,
+            time,
+            tokens: planned.tokens.total(),
+        })
+    }
+
+    async fn retrieve(&mut self, query: &str, limit: usize) -> Result<Measured, PortError> {
+        let started = Instant::now();
+        let found = self.parts.retriever.retrieve(&call(), query, limit).await?;
+        let time = started.elapsed();
+        let names = found.iter().map(|passage| PassageName {
+            id: Arc::clone(&passage.id),
+            title: Arc::clone(&passage.title),
+        });
+        let output = Output::Passages(names.collect());
+        self.keep_texts(found);
+        Ok(Measured {
+            output,
+            time,
+            tokens: 0,
+        })
+    }
+
+    async fn read(
+        &mut self,
+        sub_question: &str,
+        passages: &[Arc<str>],
+        bundle: &Bundle,
+    ) -> Result<Measured, PortError> {
+        let request = ReadRequest {
+            sub_question: SubQuestion::new(sub_question),
+            passages: self.texts_of(passages, sub_question, bundle).await?,
+        };
+        let started = Instant::now();
+        let read = self.parts.reader.read(&call(), request).await?;
+        Ok(Measured {
+            time: started.elapsed(),
+            tokens: read.tokens.total(),
+            output: Output::Read(read.answer),
+        })
     }
 
     /// The passages' texts. Of a look-up that an earlier recording made, only names are known: it is
@@ -317,16 +326,65 @@ impl Recorder {
         bundle: &Bundle,
     ) -> Result<Vec<Passage>, PortError> {
         if ids.iter().any(|id| !self.texts.contains_key(id)) {
-            let call = Call::new(Lane::Authoritative, 0);
             let limit = bundle.info().passages;
-            let found = self.parts.retriever.retrieve(&call, sub_question, limit);
-            for passage in found.await? {
-                self.texts.insert(Arc::clone(&passage.id), passage);
-            }
+            let (call, retriever) = (call(), &self.parts.retriever);
+            let found = retriever.retrieve(&call, sub_question, limit).await?;
+            self.keep_texts(found);
         }
-        let texts = ids.iter().filter_map(|id| self.texts.get(id).cloned());
-        Ok(texts.collect())
+        // To read fewer than were recorded is to read something else.
+        let text = |id| self.texts.get(id).cloned();
+        ids.iter()
+            .map(text)
+            .collect::<Option<_>>()
+            .ok_or_else(|| PortError::Malformed {
+                what: "the retriever".into(),
+                detail: format!("for “{sub_question}” it no longer finds what was recorded"),
+            })
     }
+
+    fn keep_texts(&mut self, found: Vec<Passage>) {
+        let texts = found.into_iter();
+        self.texts
+            .extend(texts.map(|passage| (Arc::clone(&passage.id), passage)));
+    }
+}
+
+/// What a stage brought, and how long its port took.
+struct Measured {
+    output: Output,
+    time: Duration,
+    tokens: u64,
+}
+
+async fn guess(guesser: &dyn Speculator, request: GuessRequest) -> Result<Measured, PortError> {
+    let started = Instant::now();
+    let guessed = guesser.guess(&call(), request).await?;
+    let time = started.elapsed();
+    let guesses = guessed.guesses.into_iter().map(|guess| Guessed {
+        text: guess.text,
+        confidence: guess.confidence,
+    });
+    Ok(Measured {
+        output: Output::Guesses(guesses.collect()),
+        time,
+        tokens: guessed.tokens.total(),
+    })
+}
+
+/// Nothing runs beside it: every stage is needed.
+fn call() -> Call {
+    Call::new(Lane::Authoritative, 0)
+}
+
+/// What no bundle takes is not kept: it would be refused whenever the bundle is read.
+fn sound(stage: Stage) -> Result<Stage, PortError> {
+    if stage.is_sound() {
+        return Ok(stage);
+    }
+    Err(PortError::Malformed {
+        what: "the planner".into(),
+        detail: "it asked on although it had to answer".into(),
+    })
 }
 
 fn known(hops: &[crate::stage::KnownHop]) -> Vec<KnownHop> {
