@@ -3,7 +3,7 @@
 #
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
 #
-# Every step goes on where it was stopped, and does nothing where it is done. Stage times are wall times: nothing
+# Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
 # else should run beside it. SPECHOP and OUT may be set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -79,7 +79,7 @@ record_own() {
   local set
   for set in "${SETS[@]}"; do
     # shellcheck disable=SC2046
-    record "$set-own" "$set" 200 --suite $(index_of "$set")
+    record "$set-own" "$set" 200 --system "embedded default" --suite $(index_of "$set")
   done
 }
 
@@ -135,7 +135,6 @@ simulate() {
     echo "== simulate $name" >&2
     # shellcheck disable=SC2046
     for latency in 0 $WEB; do
-      rm -rf "$OUT/$name/simulated-${latency%%:*}"
       "$SPECHOP" eval simulate --bundle "$bundle" $(variants_of "$name") --inject $latency \
         --out "$OUT/$name/simulated-${latency%%:*}" >"$OUT/$name/simulated-${latency%%:*}.txt"
     done
@@ -169,12 +168,13 @@ replay() {
     echo "== replay $set-gold" >&2
     # shellcheck disable=SC2046
     asked eval replay --bundle "$OUT/$set-gold/bundle" --inject $WEB --speed 8 -- \
-      $(questions "$set" 200) --speed 8 --k 1,2,3 --system "gold planner" --out "$OUT/$set-gold/replayed-4150" &
+      $(questions "$set" 200) --speed 8 --k 1,2,3 --of "$OUT/$set-gold/bundle" --out "$OUT/$set-gold/replayed-4150" &
     jobs+=($!)
   done
   # Nothing computes: one does not disturb the other.
-  local job
-  for job in "${jobs[@]}"; do wait "$job"; done
+  local job result=0
+  for job in "${jobs[@]}"; do wait "$job" || result=$?; done
+  return $result
 }
 
 # The embedded default, computing: with added latency, and as it is.
@@ -185,10 +185,10 @@ live() {
     echo "== live $set-own" >&2
     # shellcheck disable=SC2046
     asked serve $(index_of "$set") --set question.verifier=rule -- \
-      $(questions "$set" 40) --k 1,3 --system "embedded default" --out "$OUT/$set-own/live-0"
+      $(questions "$set" 40) --k 1,3 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-0"
     # shellcheck disable=SC2046
     asked serve $(index_of "$set") --set question.verifier=rule "${web[@]}" -- \
-      $(questions "$set" 40) --k 1,3 --concurrency 1,8 --system "embedded default" --out "$OUT/$set-own/live-4150"
+      $(questions "$set" 40) --k 1,3 --concurrency 1,8 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-4150"
   done
 }
 
@@ -199,8 +199,13 @@ report() {
   "$SPECHOP" eval report $runs --out "$OUT/report"
 }
 
-PARTS=(prepare record_gold record_own record_speculators record_llm record_large simulate replay live report)
-[ $# -gt 0 ] && PARTS=("$@")
-for part in "${PARTS[@]}"; do
-  $part
-done
+# Read whole before anything begins: it may be edited while it runs.
+main() {
+  local part parts=(prepare record_gold record_own record_speculators record_llm record_large simulate replay live report)
+  [ $# -gt 0 ] && parts=("$@")
+  for part in "${parts[@]}"; do
+    $part
+  done
+  exit
+}
+main "$@"

@@ -1,13 +1,15 @@
 //! Bundles: the recorded stages of a set of questions. A folder with `bundle.json` ([`BundleInfo`]),
 //! `questions.jsonl` and `stages.jsonl` ([`Stage`], each on the disk before the next begins).
 
-use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::files::{
+    FileError, Log, json, json_lines, read_json, read_lines, read_log, write_whole,
+};
 use crate::stage::{Input, Stage};
 use crate::{Dataset, Machine, Question};
 
@@ -23,6 +25,8 @@ pub struct BundleInfo {
     pub system: String,
     /// Whose questions.
     pub dataset: Dataset,
+    /// How many there are; filled in when a bundle is begun.
+    pub questions: usize,
     /// Of the sample.
     pub seed: u64,
     /// Passages read for each hop.
@@ -41,30 +45,21 @@ pub struct BundleInfo {
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// A file cannot be read or written.
-    #[error("cannot {what} {}", path.display())]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// There is no bundle.
     #[error("{} is no bundle: it has no {INFO}; make one with `spechop eval record`", .0.display())]
     None(PathBuf),
     /// There are stages, and nothing says whose.
     #[error("{} has {STAGES} and no {INFO}: what they are of is not known; take another folder", .0.display())]
     Stray(PathBuf),
-    /// A line is not what it should be.
-    #[error("{}:{line} is no part of a bundle: {reason}", path.display())]
-    Line {
-        /// Which file.
-        path: PathBuf,
-        /// Counted from 1.
-        line: usize,
-        /// What is wrong.
-        reason: String,
+    /// There are more or fewer questions than it was begun with, or one twice.
+    #[error("{} does not hold the {said} different questions that it was begun with; take another folder", dir.display())]
+    Questions {
+        /// The bundle.
+        dir: PathBuf,
+        /// How many it was begun with.
+        said: usize,
     },
     /// What is to be recorded does not belong to it.
     #[error(
@@ -91,14 +86,17 @@ pub struct Bundle {
     stages: HashMap<Input, Stage>,
     dir: PathBuf,
     /// Open while recording.
-    log: Option<File>,
+    log: Option<Log>,
 }
 
 impl Bundle {
     /// A bundle of the questions, in memory alone.
     pub fn in_memory(info: BundleInfo, questions: Vec<Question>) -> Self {
         Self {
-            info,
+            info: BundleInfo {
+                questions: questions.len(),
+                ..info
+            },
             questions,
             stages: HashMap::new(),
             dir: PathBuf::new(),
@@ -113,35 +111,36 @@ impl Bundle {
     /// Files that are not there or not whole. A torn last line, of a recording that was killed, is
     /// passed over.
     pub fn read(dir: &Path) -> Result<Self, BundleError> {
-        let path = dir.join(INFO);
-        if !path.exists() {
-            return Err(BundleError::None(dir.to_owned()));
+        Ok(Self::open(dir)?.0)
+    }
+
+    /// And the bytes that its whole stages take.
+    fn open(dir: &Path) -> Result<(Self, u64), BundleError> {
+        let info: Option<BundleInfo> = read_json(&dir.join(INFO))?;
+        let info = info.ok_or_else(|| BundleError::None(dir.to_owned()))?;
+        let questions: Vec<Question> = read_lines(&dir.join(QUESTIONS))?;
+        let ids: HashSet<&str> = questions.iter().map(|question| &*question.id).collect();
+        if ids.len() != info.questions || questions.len() != info.questions {
+            return Err(BundleError::Questions {
+                dir: dir.to_owned(),
+                said: info.questions,
+            });
         }
-        let info = fs::read(&path).map_err(io("read", &path))?;
-        let info = serde_json::from_slice(&info).map_err(|e| line(&path, e.line(), &e))?;
-        let mut questions = Vec::new();
-        read_lines(&dir.join(QUESTIONS), |question: Question| {
-            questions.push(question);
-            Ok(())
+        let (stages, length) = read_log(&dir.join(STAGES), |stage: &Stage| {
+            let sound = stage.is_sound().then_some(());
+            sound.ok_or("its output is not of its stage, or its time is none")
         })?;
-        let mut stages = HashMap::new();
-        let path = dir.join(STAGES);
-        if path.exists() {
-            read_lines(&path, |stage: Stage| {
-                if !stage.is_sound() {
-                    return Err("its output is not of its stage, or its time is none".to_owned());
-                }
-                stages.insert(stage.input.clone(), stage);
-                Ok(())
-            })?;
-        }
-        Ok(Self {
+        let bundle = Self {
             info,
             questions,
-            stages,
+            stages: stages
+                .into_iter()
+                .map(|stage| (stage.input.clone(), stage))
+                .collect(),
             dir: dir.to_owned(),
             log: None,
-        })
+        };
+        Ok((bundle, length))
     }
 
     /// Begins a bundle, or goes on with one of the same circumstances.
@@ -156,32 +155,25 @@ impl Bundle {
         questions: &[Question],
         mix_commits: bool,
     ) -> Result<Self, BundleError> {
+        fs::create_dir_all(dir).map_err(FileError::io("make the folder", dir))?;
+        let mut log = Log::open(dir.join(STAGES))?;
         let mut bundle = if dir.join(INFO).exists() {
-            let mut there = Self::read(dir)?;
+            let (mut there, length) = Self::open(dir)?;
             there.admit(&info, questions, mix_commits)?;
+            log.cut(length)?;
             there
         } else {
-            if dir.join(STAGES).exists() {
+            if !log.is_empty() {
                 return Err(BundleError::Stray(dir.to_owned()));
             }
-            fs::create_dir_all(dir).map_err(io("make the folder", dir))?;
-            let mut lines = Vec::new();
-            for question in questions {
-                write_line(&mut lines, question);
-            }
-            replace(&dir.join(QUESTIONS), &lines)?;
+            write_whole(&dir.join(QUESTIONS), &json_lines(questions)?)?;
             Self {
                 dir: dir.to_owned(),
                 ..Self::in_memory(info, questions.to_vec())
             }
         };
-        let mut text = serde_json::to_vec_pretty(&bundle.info).unwrap_or_default();
-        text.push(b'\n');
-        replace(&dir.join(INFO), &text)?;
-        let path = dir.join(STAGES);
-        cut_torn_line(&path)?;
-        let log = OpenOptions::new().append(true).create(true).open(&path);
-        bundle.log = Some(log.map_err(io("open", &path))?);
+        write_whole(&dir.join(INFO), &json(&bundle.info)?)?;
+        bundle.log = Some(log);
         Ok(bundle)
     }
 
@@ -288,76 +280,9 @@ impl Bundle {
     /// It cannot be written.
     pub fn push(&mut self, stage: Stage) -> Result<(), BundleError> {
         if let Some(log) = &mut self.log {
-            let mut text = Vec::new();
-            write_line(&mut text, &stage);
-            log.write_all(&text)
-                .map_err(io("write", &self.dir.join(STAGES)))?;
+            log.append(&stage)?;
         }
         self.stages.insert(stage.input.clone(), stage);
         Ok(())
     }
-}
-
-fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> BundleError {
-    let path = path.to_owned();
-    move |source| BundleError::Io { what, path, source }
-}
-
-fn line(path: &Path, line: usize, reason: &dyn std::fmt::Display) -> BundleError {
-    BundleError::Line {
-        path: path.to_owned(),
-        line,
-        reason: reason.to_string(),
-    }
-}
-
-fn write_line(out: &mut Vec<u8>, value: &impl Serialize) {
-    // Plain data: it cannot fail.
-    out.extend(serde_json::to_vec(value).unwrap_or_default());
-    out.push(b'\n');
-}
-
-/// Whole or not at all.
-fn replace(path: &Path, text: &[u8]) -> Result<(), BundleError> {
-    let partial = path.with_extension("partial");
-    fs::write(&partial, text).map_err(io("write", &partial))?;
-    fs::rename(&partial, path).map_err(io("write", path))
-}
-
-/// Every line, the last one only if it is whole: it ends with a line break.
-fn read_lines<T: serde::de::DeserializeOwned>(
-    path: &Path,
-    mut take: impl FnMut(T) -> Result<(), String>,
-) -> Result<(), BundleError> {
-    let file = File::open(path).map_err(io("read", path))?;
-    let mut lines = BufReader::new(file);
-    // Bytes, no text: what is torn may be torn within a letter.
-    let mut text = Vec::new();
-    for number in 1.. {
-        text.clear();
-        let read = lines.read_until(b'\n', &mut text);
-        read.map_err(io("read", path))?;
-        if text.last() != Some(&b'\n') {
-            break;
-        }
-        let value = serde_json::from_slice(&text).map_err(|e| line(path, number, &e))?;
-        take(value).map_err(|reason| line(path, number, &reason))?;
-    }
-    Ok(())
-}
-
-fn cut_torn_line(path: &Path) -> Result<(), BundleError> {
-    let Ok(text) = fs::read(path) else {
-        return Ok(());
-    };
-    let whole = text
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |at| at + 1);
-    if whole < text.len() {
-        let file = OpenOptions::new().write(true).open(path);
-        let file = file.map_err(io("open", path))?;
-        file.set_len(whole as u64).map_err(io("cut", path))?;
-    }
-    Ok(())
 }

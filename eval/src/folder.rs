@@ -9,13 +9,13 @@ mod error;
 mod tests;
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 
-use serde::de::DeserializeOwned;
-
-use crate::{Question, Row, RunInfo, Variant};
+use crate::files::{
+    FileError, Log, json, json_lines, read_json, read_lines, read_log, write_whole,
+};
+use crate::{Question, Row, RunInfo, Source, Variant};
 use differences::differences;
 pub use error::RunError;
 
@@ -60,6 +60,20 @@ impl Run {
             questions,
             rows,
         })
+    }
+
+    /// Writes a run that is made at once, in place of a simulated one that is there.
+    ///
+    /// # Errors
+    ///
+    /// The folder holds a run that was asked of a server, or cannot be written to.
+    pub fn write(&self, dir: &Path) -> Result<(), RunError> {
+        if read_info(dir)?.is_some_and(|there| there.source != Source::Simulated) {
+            return Err(RunError::Precious(dir.to_owned()));
+        }
+        fs::create_dir_all(dir).map_err(FileError::io("make the folder", dir))?;
+        write_whole(&dir.join(ROWS), &json_lines(&self.rows)?)?;
+        begin(dir, &self.info, &self.questions)
     }
 
     /// The variants, in the order of their first row.
@@ -109,10 +123,7 @@ impl Run {
 #[derive(Debug)]
 pub struct RunWriter {
     info: RunInfo,
-    file: File,
-    path: PathBuf,
-    /// Length of the rows that are whole; what lies behind it is torn.
-    length: u64,
+    log: Log,
     known: HashSet<String>,
     there: HashSet<Key>,
 }
@@ -130,21 +141,11 @@ impl RunWriter {
         questions: &[Question],
     ) -> Result<(Self, Vec<Row>), RunError> {
         check_questions(&dir.join(QUESTIONS), questions, info)?;
-        fs::create_dir_all(dir).map_err(|source| RunError::io("create", dir, source))?;
-        let path = dir.join(ROWS);
+        fs::create_dir_all(dir).map_err(FileError::io("make the folder", dir))?;
+        let mut log = Log::open(dir.join(ROWS))?;
         let begun = read_info(dir)?;
-        if begun.is_none() && fs::metadata(&path).is_ok_and(|rows| rows.len() > 0) {
+        if begun.is_none() && !log.is_empty() {
             return Err(RunError::RowsAlone(dir.to_owned()));
-        }
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(|source| RunError::io("open", &path, source))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(RunError::Locked(dir.to_owned())),
-            Err(TryLockError::Error(source)) => return Err(RunError::io("lock", &path, source)),
         }
         match begun {
             Some(begun) => {
@@ -160,13 +161,10 @@ impl RunWriter {
             None => begin(dir, info, questions)?,
         }
         let (rows, length) = read_rows(dir, questions)?;
-        file.set_len(length)
-            .map_err(|source| RunError::io("cut the torn line off", &path, source))?;
+        log.cut(length)?;
         let writer = Self {
             info: info.clone(),
-            file,
-            path,
-            length,
+            log,
             known: questions
                 .iter()
                 .map(|question| question.id.clone())
@@ -193,18 +191,7 @@ impl RunWriter {
         if self.there.contains(&key(row)) {
             return Err(RunError::Again(name(row)));
         }
-        let mut line = serde_json::to_vec(row).map_err(|source| RunError::Unwritable { source })?;
-        line.push(b'\n');
-        let written = self
-            .file
-            .write_all(&line)
-            .and_then(|()| self.file.sync_data());
-        if let Err(source) = written {
-            // Half a line would spoil the next one. Should this fail as well, the next open cuts it off.
-            let _ = self.file.set_len(self.length);
-            return Err(RunError::io("write a row to", &self.path, source));
-        }
-        self.length += line.len() as u64;
+        self.log.append(row)?;
         self.there.insert(key(row));
         Ok(())
     }
@@ -228,47 +215,18 @@ fn name(row: &Row) -> String {
 }
 
 fn begin(dir: &Path, info: &RunInfo, questions: &[Question]) -> Result<(), RunError> {
-    let unwritable = |source| RunError::Unwritable { source };
-    let mut lines = Vec::new();
-    for question in questions {
-        serde_json::to_writer(&mut lines, question).map_err(unwritable)?;
-        lines.push(b'\n');
-    }
-    write_whole(&dir.join(QUESTIONS), &lines)?;
-    let mut text = serde_json::to_vec_pretty(info).map_err(unwritable)?;
-    text.push(b'\n');
-    write_whole(&dir.join(INFO), &text)
-}
-
-/// Writes a file that is there whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
-    let new = path.with_extension("new");
-    let write = || {
-        let mut file = File::create(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, path)
-    };
-    write().map_err(|source| RunError::io("write", path, source))
+    write_whole(&dir.join(QUESTIONS), &json_lines(questions)?)?;
+    Ok(write_whole(&dir.join(INFO), &json(info)?)?)
 }
 
 /// The description of the run in this folder, if one was begun.
 fn read_info(dir: &Path) -> Result<Option<RunInfo>, RunError> {
-    let path = dir.join(INFO);
-    let bytes = match fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(RunError::io("read", &path, source)),
-    };
-    let info = serde_json::from_slice(&bytes);
-    info.map(Some)
-        .map_err(|source| RunError::BadInfo { path, source })
+    Ok(read_json(&dir.join(INFO))?)
 }
 
 fn read_questions(dir: &Path, info: &RunInfo) -> Result<Vec<Question>, RunError> {
     let path = dir.join(QUESTIONS);
-    let bytes = fs::read(&path).map_err(|source| RunError::io("read", &path, source))?;
-    let questions = lines(&path, &bytes)?;
+    let questions: Vec<Question> = read_lines(&path)?;
     check_questions(&path, &questions, info)?;
     Ok(questions)
 }
@@ -298,17 +256,7 @@ fn check_questions(path: &Path, questions: &[Question], info: &RunInfo) -> Resul
 /// The rows that are whole, and the bytes that they take.
 fn read_rows(dir: &Path, questions: &[Question]) -> Result<(Vec<Row>, u64), RunError> {
     let path = dir.join(ROWS);
-    let bytes = match fs::read(&path) {
-        Ok(bytes) => bytes,
-        // Begun, and killed before the first row.
-        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-        Err(source) => return Err(RunError::io("read", &path, source)),
-    };
-    let length = bytes
-        .iter()
-        .rposition(|b| *b == b'\n')
-        .map_or(0, |at| at + 1);
-    let rows: Vec<Row> = lines(&path, bytes.get(..length).unwrap_or_default())?;
+    let (rows, length) = read_log(&path, |_: &Row| Ok(()))?;
     let known: HashSet<&str> = questions.iter().map(|question| &*question.id).collect();
     let mut first = HashMap::new();
     for (at, row) in rows.iter().enumerate() {
@@ -327,20 +275,5 @@ fn read_rows(dir: &Path, questions: &[Question]) -> Result<(Vec<Row>, u64), RunE
             });
         }
     }
-    Ok((rows, length as u64))
-}
-
-fn lines<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<Vec<T>, RunError> {
-    let lines = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    if lines.is_empty() {
-        return Ok(Vec::new());
-    }
-    let read = |(at, line)| {
-        serde_json::from_slice(line).map_err(|source| RunError::BadLine {
-            path: path.to_owned(),
-            line: at + 1,
-            source,
-        })
-    };
-    lines.split(|b| *b == b'\n').enumerate().map(read).collect()
+    Ok((rows, length))
 }

@@ -8,6 +8,7 @@
 mod bundle;
 mod circumstances;
 pub mod dataset;
+mod files;
 mod folder;
 mod live;
 mod play;
@@ -24,14 +25,17 @@ mod variant;
 pub use bundle::{Bundle, BundleError, BundleInfo};
 pub use circumstances::{command, commit, machine};
 pub use dataset::{LoadError, load, of_kinds, only, read_ids, sample};
+pub use files::FileError;
 pub use folder::{Missing, Run, RunError, RunWriter};
 pub use live::{Failure, LiveError, LiveOptions, Progress, Summary, live, probe};
 pub use play::{MissingStage, play};
 pub use question::{Dataset, GoldHop, Question};
 pub use record::{Parts, RecordError, Recorder};
-pub use replay::replay;
+pub use replay::{Replayed, replay};
 pub use report::{Cell, Report, ReportData, ReportError, Section, Table, report};
-pub use row::{Calls, HopKind, Injected, Machine, Row, RowHop, RunInfo, Source};
+pub use row::{Calls, HopKind, Machine, Row, RowHop, RunInfo, Source};
 pub use score::{exact_match, f1, holds, recall};
+/// Latency that is added to every look-up on purpose.
+pub use spechop_sim::InjectedLatency as Injected;
 pub use stage::{Guessed, Input, KnownHop, Output, PassageName, Stage};
 pub use variant::{InvalidVariant, Variant, Verifier};

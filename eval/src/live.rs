@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::{Injected, Question, Row, RunInfo, RunWriter, Source, Variant, Verifier};
+use crate::{Injected, Question, Row, RunInfo, RunWriter, Variant, Verifier};
 use client::{Asked, Asker, Asking};
 pub use error::LiveError;
 use schedule::Turn;
@@ -338,11 +338,10 @@ impl Tally {
     }
 }
 
-/// Rows of one run must be comparable. A replay's latency is in what was recorded: its server need not
-/// add any.
+/// Rows of one run must be comparable.
 fn check_injected(answer: &spechop_proto::AskResponse, info: &RunInfo) -> Result<(), LiveError> {
-    let adds = row::injected(answer).map(|adds| adds.as_recorded(info.speed));
-    if adds == info.injected || (adds.is_none() && info.source == Source::Replayed) {
+    let adds = row::injected(answer).map(|adds| adds.times(info.speed));
+    if adds == info.injected {
         return Ok(());
     }
     let said = |latency: Option<Injected>| {
@@ -397,7 +396,7 @@ mod tests {
         for (variants, concurrency, questions, words) in [
             (&["k=1", "k=inf"][..], &[1, 2][..], 2, "taken"),
             (
-                &["k=3,verifier=none"],
+                &["k=1,verifier=none"],
                 &[1],
                 2,
                 "`spechop eval simulate` can",

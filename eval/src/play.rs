@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use spechop_sim::{Clock, InjectedLatency, Rules, Stages};
+use spechop_sim::{Clock, Rules, Stages};
 use spechop_types::{BranchId, CommitKind, LookupId, Observation, Passage, Step, SubQuestion};
 use spechop_verifier::{Mode, verify};
 use spechop_window::{Chance, Guess, Limits, Policy, Width, Window};
@@ -12,9 +12,6 @@ use spechop_window::{Chance, Guess, Limits, Policy, Width, Window};
 use crate::bundle::Bundle;
 use crate::stage::{Input, KnownHop, Output, Stage};
 use crate::{Calls, HopKind, Injected, Question, Row, RowHop, Variant, Verifier};
-
-/// What the target tool's observation says where its reader found nothing; as the agent has it.
-const NOTHING_FOUND: &str = "No relevant information found";
 
 /// A stage that the variant needs and the bundle does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -231,24 +228,10 @@ impl<'a> Recorded<'a> {
             text: "".into(),
             score: 0.0,
         });
-        let observation = Observation {
-            found: answer.is_some(),
-            answer: answer.unwrap_or_else(|| NOTHING_FOUND.into()),
-            evidence: evidence.collect(),
-        };
-        let waits = self.injected.map_or(0.0, |injected| {
-            let Injected {
-                mean_ms,
-                sigma_ms,
-                seed,
-            } = injected;
-            let latency = InjectedLatency {
-                mean_ms,
-                sigma_ms,
-                seed,
-            };
-            latency.of(asked.as_str())
-        });
+        let observation = Observation::read(answer, evidence.collect());
+        let waits = self
+            .injected
+            .map_or(0.0, |injected| injected.of(asked.as_str()));
         Ok((
             Arc::new(observation),
             waits + retrieval.ms + reading.ms,

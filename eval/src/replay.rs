@@ -3,6 +3,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,26 +17,37 @@ use crate::Parts;
 use crate::bundle::Bundle;
 use crate::stage::{Input, KnownHop, Output, Stage};
 
+/// The ports of a bundle.
+pub struct Replayed {
+    /// The ports.
+    pub parts: Parts,
+    /// Stages that were asked for and not recorded. A speculative one is no error to whoever asked: only
+    /// this tells.
+    pub missing: Arc<AtomicU64>,
+}
+
 /// What is asked and not recorded fails, with words that say so.
-#[derive(Clone)]
 struct Replay {
     bundle: Arc<Bundle>,
     /// How many times faster than recorded.
     speed: f64,
     /// The speculator that it is.
     speculator: Arc<str>,
+    missing: Arc<AtomicU64>,
 }
 
 /// The ports of a bundle, `speed` times faster than recorded. Its speculators have the names given.
-pub fn replay(bundle: &Arc<Bundle>, speed: f64, speculators: &[&str]) -> Parts {
+pub fn replay(bundle: &Arc<Bundle>, speed: f64, speculators: &[&str]) -> Replayed {
+    let missing = Arc::new(AtomicU64::new(0));
     let port = |name: &str| {
         Arc::new(Replay {
             bundle: Arc::clone(bundle),
             speed,
             speculator: name.into(),
+            missing: Arc::clone(&missing),
         })
     };
-    Parts {
+    let parts = Parts {
         planner: port(""),
         retriever: port(""),
         reader: port(""),
@@ -43,12 +55,14 @@ pub fn replay(bundle: &Arc<Bundle>, speed: f64, speculators: &[&str]) -> Parts {
             .iter()
             .map(|name| ((*name).to_owned(), port(name) as Arc<dyn Speculator>))
             .collect(),
-    }
+    };
+    Replayed { parts, missing }
 }
 
 impl Replay {
     async fn stage(&self, input: Input) -> Result<&Stage, PortError> {
         let Some(stage) = self.bundle.get(&input) else {
+            self.missing.fetch_add(1, Ordering::Relaxed);
             return Err(PortError::Refused {
                 what: "the bundle".into(),
                 detail: format!("{} was not recorded", input.describe()),

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use spechop_sim::InjectedLatency as Injected;
 
 use crate::{Dataset, Variant};
 
@@ -49,32 +50,6 @@ pub enum Source {
     Live,
     /// A running server, over gRPC, whose tools wait for as long as recorded and give what was recorded.
     Replayed,
-}
-
-/// Added latency: log-normal, drawn from the seed and the sub-question, so that the same look-up waits
-/// the same time in every variant and every run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Injected {
-    /// Mean, in milliseconds.
-    pub mean_ms: f64,
-    /// Standard deviation, in milliseconds.
-    pub sigma_ms: f64,
-    /// Of the draws.
-    pub seed: u64,
-}
-
-impl Injected {
-    /// What was meant, where a replay that is `speed` times faster adds this.
-    pub fn as_recorded(self, speed: f64) -> Self {
-        // Divided and multiplied again, a number may come back with another last digit.
-        let scaled = |ms: f64| (ms * speed * 1e6).round() / 1e6;
-        Self {
-            mean_ms: scaled(self.mean_ms),
-            sigma_ms: scaled(self.sigma_ms),
-            seed: self.seed,
-        }
-    }
 }
 
 /// What a run was made on.

@@ -120,6 +120,12 @@ pub enum InvalidVariant {
          salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, rounds=on or off"
     )]
     Unknown(String),
+    /// What is planned ahead could never be taken up.
+    #[error("`{0}` plans ahead without salvage, by which the look-ups made ahead are taken up")]
+    PlanAheadAlone(String),
+    /// Nothing runs ahead of what is not waited for.
+    #[error("`{0}`: without verification there is nothing to run ahead of; say k=1,verifier=none")]
+    NothingAhead(String),
 }
 
 impl FromStr for Variant {
@@ -165,11 +171,16 @@ impl FromStr for Variant {
                 _ => return Err(unknown()),
             }
         }
-        if has_k {
-            Ok(variant)
-        } else {
-            Err(InvalidVariant::NoK(text.to_owned()))
+        if !has_k {
+            return Err(InvalidVariant::NoK(text.to_owned()));
         }
+        if variant.plan_ahead && !variant.salvage {
+            return Err(InvalidVariant::PlanAheadAlone(text.to_owned()));
+        }
+        if variant.verifier == Verifier::None && variant.k != Some(1) {
+            return Err(InvalidVariant::NothingAhead(text.to_owned()));
+        }
+        Ok(variant)
     }
 }
 
@@ -266,6 +277,8 @@ mod tests {
             "k=3,chance-min=nan",
             "k=3,speculator=",
             "k=3,colour=red",
+            "k=3,plan-ahead=on,salvage=off",
+            "k=3,verifier=none",
             "k=3,salvage",
         ] {
             assert!(text.parse::<Variant>().is_err(), "{text:?}");

@@ -178,7 +178,7 @@ fn unsound_lines_are_refused_with_their_number() {
         let good = stage(SEGMENT, answer, "1");
         let said = read_with("stages.jsonl", format!("{good}\n{line}\n{good}\n"));
         let said = said.unwrap_err();
-        let place = "stages.jsonl:2 is no part of a bundle: ";
+        let place = "stages.jsonl:2 cannot be read: ";
         assert!(
             said.starts_with(place) && said.contains(words),
             "{line}: {said}"
@@ -186,19 +186,16 @@ fn unsound_lines_are_refused_with_their_number() {
     }
     let said = read_with("stages.jsonl", b"\"\xff\"\n").unwrap_err();
     assert!(
-        said.starts_with("stages.jsonl:1 is no part of a bundle"),
+        said.starts_with("stages.jsonl:1 cannot be read: "),
         "{said}"
     );
     let said = read_with("questions.jsonl", "{}\n").unwrap_err();
     assert!(
-        said.starts_with("questions.jsonl:1 is no part of a bundle"),
+        said.starts_with("questions.jsonl:1 cannot be read: "),
         "{said}"
     );
     let said = read_with("bundle.json", "{\n  \"seed\": 1,\n  \"x\": 2\n}").unwrap_err();
-    assert!(
-        said.starts_with("bundle.json:3 is no part of a bundle"),
-        "{said}"
-    );
+    assert!(said.starts_with("bundle.json:3 cannot be read: "), "{said}");
 }
 
 #[test]
@@ -244,10 +241,11 @@ fn what_is_no_bundle_or_cannot_be_read_is_told_apart() {
 fn stages_of_nobody_knows_what_are_not_added_to() {
     let dir = begun();
     fs::remove_file(dir.path().join("bundle.json")).unwrap();
+    fs::write(dir.path().join("stages.jsonl"), "{").unwrap();
     let error = go_on(dir.path(), |_, _| {}, true).unwrap_err();
     assert!(matches!(error, BundleError::Stray(_)), "{error}");
     // Killed before it began: then there are no stages yet.
-    fs::remove_file(dir.path().join("stages.jsonl")).unwrap();
+    fs::write(dir.path().join("stages.jsonl"), "").unwrap();
     let bundle = go_on(dir.path(), |_, _| {}, false).unwrap();
     assert_eq!((bundle.questions(), bundle.len()), (&questions()[..], 0));
 }

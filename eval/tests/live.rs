@@ -313,7 +313,7 @@ async fn what_cannot_be_asked_is_told_at_once() {
         (&*closed.to_string(), "k=1", "start it with `spechop serve`"),
         ("https://h:1", "k=1", "`https` is not spoken"),
         ("no address", "k=1", "is no HOST:PORT"),
-        (&*open, "k=3,verifier=none", "`spechop eval simulate` can"),
+        (&*open, "k=1,verifier=none", "`spechop eval simulate` can"),
         (&*open, "k=3,rounds=on", "`spechop eval simulate` can"),
         (
             &*open,

@@ -209,7 +209,7 @@ proptest! {
             let mut recorder = recorder(&ScriptedPorts::new(script(&hops)));
             let mut bundle = in_memory(question.clone());
             let row = record(&mut recorder, &mut bundle, &variant).await.unwrap();
-            let parts = replay(&Arc::new(bundle), speed, &["hot"]);
+            let parts = replay(&Arc::new(bundle), speed, &["hot"]).parts;
             (row, live(parts, &question, &variant, speed).await.unwrap())
         });
         prop_assert_eq!(Told::from(&row), Told::from(&report));
@@ -230,7 +230,7 @@ fn trajectory(row: &Row) -> Vec<(&str, &str, &str, bool)> {
 #[tokio::test(start_paused = true)]
 async fn what_was_not_recorded_cannot_be_replayed() {
     let question = question(5);
-    let parts = replay(&Arc::new(in_memory(question.clone())), 1.0, &["hot"]);
+    let parts = replay(&Arc::new(in_memory(question.clone())), 1.0, &["hot"]).parts;
     let error = live(parts, &question, &variant("k=3"), 1.0).await;
     let source = std::error::Error::source(&error.unwrap_err())
         .unwrap()
@@ -311,6 +311,5 @@ async fn full_speculation_looks_up_only_what_it_has_no_idea_of() {
     let expected = 4.0 * 100.0 + 3.0 * 50.0 + 1000.0;
     assert!(near(&[row.latency_ms], &[expected], 16.0), "{row:?}");
     // Wider than the standard agent it cannot be: there is nothing to run ahead of.
-    let wide = played(&bundle, &variant("k=inf,verifier=none")).unwrap();
-    assert_eq!(Told::from(&wide), told);
+    assert!("k=inf,verifier=none".parse::<Variant>().is_err());
 }

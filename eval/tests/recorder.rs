@@ -79,7 +79,7 @@ async fn a_stage_takes_what_it_takes_with_nothing_beside_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bundle_on_the_disk_goes_on_in_another_session() {
+async fn a_bundle_on_the_disk_goes_on_in_another_process() {
     let dir = tempdir().unwrap();
     let first = running(&mut recorder(&scripted()), &mut on_disk(dir.path()), "k=1").await;
     let (ports, mut bundle) = (scripted(), on_disk(dir.path()));

@@ -14,9 +14,6 @@ use tokio::time::Instant;
 
 use crate::Ports;
 
-/// What the target tool's observation says where its reader found nothing.
-const NOTHING_FOUND: &str = "No relevant information found";
-
 /// A stage under way.
 pub(crate) type StageFuture<'a> =
     Pin<Box<dyn Future<Output = Result<Outcome, PortError>> + Send + 'a>>;
@@ -86,11 +83,7 @@ pub(crate) async fn target(
         passages: passages.clone(),
     };
     let reading = ports.reader.read(&call, request).await?;
-    let observation = Observation {
-        found: reading.answer.is_some(),
-        answer: reading.answer.unwrap_or_else(|| NOTHING_FOUND.into()),
-        evidence: passages,
-    };
+    let observation = Observation::read(reading.answer, passages);
     Ok(Outcome {
         output: Output::Observation {
             observation: Arc::new(observation),

@@ -140,6 +140,8 @@ pub struct Encoder {
     pub dir: PathBuf,
     /// Threads; `None` means one for each core.
     pub threads: Option<NonZeroUsize>,
+    /// Queries whose vectors are remembered.
+    pub queries_kept: usize,
     /// The ONNX Runtime library.
     pub runtime_library: PathBuf,
 }

@@ -36,6 +36,7 @@ pub(crate) fn answer(
                 .get()
                 .map(|k| u32::try_from(k.get()).unwrap_or(u32::MAX)),
             hop_budget: settings.hops_max,
+            not_found_max: settings.not_found_max,
             top_passages: u32::try_from(settings.passages.get()).unwrap_or(u32::MAX),
             verifier: match settings.verifier {
                 Mode::Exact => wire::VerifierMode::Exact,

@@ -87,7 +87,7 @@ impl Asked {
             policy,
             orphan_time: server.salvage_time,
             hops_max,
-            not_found_max: server.not_found_max,
+            not_found_max: request.not_found_max.unwrap_or(server.not_found_max),
             passages,
             verifier,
             budget,

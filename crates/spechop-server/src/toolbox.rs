@@ -21,9 +21,6 @@ use crate::backends::Backends;
 use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
 use crate::inject::SlowRetriever;
 
-/// Queries whose vectors are remembered, 1.5 KB each: what is asked twice is asked soon.
-const QUERIES_KEPT: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
-
 /// What a guess may say: a name or a date, and its tags.
 const HASTY_ANSWER_TOKENS: u32 = 32;
 
@@ -73,8 +70,10 @@ impl Toolbox {
     /// The first part that cannot be opened.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         let mut backends = Backends::new(config);
-        let encoder: Arc<dyn Encoder> = Arc::new(encoder(config)?);
-        let encoder: Arc<dyn Encoder> = Arc::new(RecentQueries::new(encoder, QUERIES_KEPT));
+        let mut encoder: Arc<dyn Encoder> = Arc::new(encoder(config)?);
+        if let Some(most) = NonZeroUsize::new(config.encoder.queries_kept) {
+            encoder = Arc::new(RecentQueries::new(encoder, most));
+        }
         let retriever =
             backends.retriever(slowed(index("index", &encoder, &config.index_dir)?, config));
         let generator = Voice::open("generator", &config.generator, backends.generator())?;

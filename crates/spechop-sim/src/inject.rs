@@ -2,11 +2,13 @@
 
 use std::f64::consts::TAU;
 
+use serde::{Deserialize, Serialize};
 use spechop_types::canonical;
 
 /// Log-normal latency added to every look-up, drawn from the seed and the canonical query: the same
 /// look-up costs the same at every k, in every run, live or simulated.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct InjectedLatency {
     /// Mean, in milliseconds.
     pub mean_ms: f64,
@@ -23,6 +25,18 @@ impl InjectedLatency {
         let variance = (self.sigma_ms / self.mean_ms).powi(2).ln_1p();
         let centre = self.mean_ms.ln() - variance / 2.0;
         (centre + variance.sqrt() * normal(self.seed, &canonical(query))).exp()
+    }
+
+    /// Every draw by this factor.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        // Divided and multiplied again, a number may come back with another last digit.
+        let scaled = |ms: f64| (ms * factor * 1e6).round() / 1e6;
+        Self {
+            mean_ms: scaled(self.mean_ms),
+            sigma_ms: scaled(self.sigma_ms),
+            seed: self.seed,
+        }
     }
 }
 
@@ -81,6 +95,9 @@ mod tests {
         );
         assert_ne!(WEB.of("a b"), WEB.of("a c"));
         assert_ne!(WEB.of("a b"), InjectedLatency { seed: 8, ..WEB }.of("a b"));
+        let (once, halved) = (WEB.of("a b"), WEB.times(0.5).of("a b"));
+        assert!((halved / once - 0.5).abs() < 1e-9);
+        assert_eq!(WEB.times(0.125).times(8.0), WEB);
         let steady = InjectedLatency {
             sigma_ms: 0.0,
             ..WEB

@@ -76,6 +76,20 @@ pub struct Observation {
     pub evidence: Vec<Passage>,
 }
 
+/// What an observation says where its reader found nothing.
+const NOTHING_FOUND: &str = "No relevant information found";
+
+impl Observation {
+    /// What was read from the evidence; `None`: it does not hold the answer.
+    pub fn read(answer: Option<Arc<str>>, evidence: Vec<Passage>) -> Self {
+        Self {
+            found: answer.is_some(),
+            answer: answer.unwrap_or_else(|| NOTHING_FOUND.into()),
+            evidence,
+        }
+    }
+}
+
 /// How the answer of a committed hop came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommitKind {

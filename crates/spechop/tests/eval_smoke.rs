@@ -163,7 +163,7 @@ fn twenty_questions_from_the_data_set_to_the_report() {
     let bundle = place.path("bundle");
 
     let recording = [
-        &["eval", "record"],
+        &["eval", "record", "--system", "embedded default"],
         &which[..],
         &variants[..],
         &["--inject", "0", "--inject", WEB, "--out", text(&bundle)],
@@ -324,6 +324,8 @@ fn twenty_questions_from_the_data_set_to_the_report() {
         &[
             "eval",
             "record",
+            "--system",
+            "x",
             "--dataset",
             "2wiki",
             "--questions",

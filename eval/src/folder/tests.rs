@@ -249,11 +249,11 @@ fn damage_is_named_with_its_line() {
     for (text, words) in [
         (
             format!("{}\nnot JSON\n{}\n", lines[0], lines[1]),
-            "line 2 cannot be read",
+            "rows.jsonl:2 cannot be read: ",
         ),
         (
             format!("{}\n\n{}\n", lines[0], lines[1]),
-            "line 2 cannot be read",
+            "rows.jsonl:2 cannot be read: ",
         ),
         (
             format!("{}\n{}\n{}\n", lines[0], lines[1], lines[0]),
@@ -277,14 +277,17 @@ fn damage_is_named_with_its_line() {
             "line 2: question q0 is in line 1 already",
         ),
         (format!("{first}\n"), "has 1 questions, and run.json says 2"),
-        (format!("{first}\n{{}}\n"), "line 2 cannot be read"),
+        (
+            format!("{first}\n{{}}\n"),
+            "questions.jsonl:2 cannot be read: ",
+        ),
     ] {
         fs::write(dir.path().join(QUESTIONS), text).unwrap();
         let said = refused(dir.path());
         assert!(said.contains(words), "{said}");
     }
     fs::write(dir.path().join(INFO), "{}").unwrap();
-    assert!(refused(dir.path()).contains("describes no run"));
+    assert!(refused(dir.path()).contains("run.json:1 cannot be read: "));
 }
 
 #[test]
@@ -304,7 +307,10 @@ fn a_folder_has_one_run_and_one_writer() {
     let (mut run, there) = RunWriter::open(dir.path(), &info(2), &questions(2)).unwrap();
     assert_eq!(there, []);
     let error = RunWriter::open(dir.path(), &info(2), &questions(2)).unwrap_err();
-    assert!(matches!(error, RunError::Locked(_)), "{error}");
+    assert!(
+        matches!(error, RunError::File(FileError::Locked(_))),
+        "{error}"
+    );
     run.append(&row("q0", "k=1", 1, "Ana")).unwrap();
     let again = run.append(&row("q0", "k=1", 1, "Eva")).unwrap_err();
     assert!(matches!(again, RunError::Again(_)), "{again}");

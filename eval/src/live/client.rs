@@ -158,6 +158,7 @@ fn request(question: &Question, variant: &Variant, deadline: Duration) -> AskReq
         k: variant.k,
         unbounded: variant.k.is_none(),
         hop_budget: Some(question.hop_budget),
+        not_found_max: Some(question.dataset.not_found_max()),
         verifier: match variant.verifier {
             Verifier::Exact => VerifierMode::Exact,
             // What only the simulator can do was refused before.

@@ -27,6 +27,10 @@ pub(super) fn of(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row
 fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> {
     let applied = answer.applied.as_ref().ok_or("does not say how")?;
     check_applied(asking, applied)?;
+    if answer.stop_reason() == wire::StopReason::Budget {
+        // It was cut short by what the server allows, and would look like any other.
+        return Err("was ended by the server's own budget: run the server without one".to_owned());
+    }
     let usage = answer.usage.ok_or("does not say what it cost")?;
     let hops = answer.hops.into_iter().map(|from| hop(from, speed));
     Ok(Row {
@@ -53,7 +57,8 @@ fn check_applied(asking: &Asking, applied: &wire::Applied) -> Result<(), String>
         salvage,
         plan_ahead,
         guesses,
-        ..
+        chance_min,
+        rounds: _,
     } = &asking.variant;
     let mode = match verifier {
         Verifier::Exact => VerifierMode::Exact,
@@ -72,6 +77,14 @@ fn check_applied(asking: &Asking, applied: &wire::Applied) -> Result<(), String>
         (
             applied.hop_budget == asking.question.hop_budget,
             "hop budget",
+        ),
+        (
+            applied.not_found_max == asking.question.dataset.not_found_max(),
+            "number of look-ups that may find nothing",
+        ),
+        (
+            (applied.chance_min - chance_min).abs() < 1e-9,
+            "gate (chance-min)",
         ),
     ] {
         if !same {

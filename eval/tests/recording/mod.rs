@@ -43,6 +43,7 @@ pub fn info() -> BundleInfo {
     BundleInfo {
         system: "scripted".into(),
         dataset: Dataset::Wiki,
+        questions: 0,
         seed: 1,
         passages: 5,
         parts: BTreeMap::from([("planner".into(), "abc".into())]),

@@ -21,6 +21,8 @@ use crate::Env;
 
 /// The encoder of a data folder in which none was chosen.
 const ENCODER: &str = "e5-small-v2";
+/// Queries whose vectors are remembered, 1.5 KB each: what is asked twice is asked soon.
+const QUERIES_KEPT: usize = 256;
 /// A day: longer than any time limit that makes sense.
 const MS_MAX: u64 = 86_400_000;
 
@@ -250,6 +252,10 @@ fn encoder(keys: &mut Keys<'_>, data: &Path) -> Encoder {
         threads: keys
             .integer("encoder.threads", 1..=1024)
             .and_then(|threads| NonZeroUsize::new(usize::try_from(threads).ok()?)),
+        queries_kept: keys
+            .integer("encoder.queries_kept", 0..=1_000_000)
+            .and_then(|count| usize::try_from(count).ok())
+            .unwrap_or(QUERIES_KEPT),
         runtime_library: keys
             .path("runtime.onnxruntime")
             .unwrap_or_else(|| models.join("onnxruntime/libonnxruntime.so")),

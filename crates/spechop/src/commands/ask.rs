@@ -132,6 +132,7 @@ fn request(args: &Args) -> Request<AskRequest> {
         auto: args.k == Some(Width::Auto),
         question_id: String::new(),
         hop_budget: args.hop_budget,
+        not_found_max: None,
         top_passages: args.passages,
         verifier: match args.verifier {
             None => VerifierMode::Unspecified,

@@ -16,5 +16,6 @@ mod space;
 
 pub(crate) use catalogue::{Catalogue, DEFAULT_ENCODER, FALLBACK_ENCODER, Kind};
 pub(crate) use client::Clients;
+pub(crate) use digest::of_file;
 pub(crate) use pull::{Pulled, Puller, Source};
 pub(crate) use record::{State, state};

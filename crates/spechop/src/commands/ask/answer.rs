@@ -249,6 +249,7 @@ mod tests {
             applied: Some(Applied {
                 k: Some(3),
                 hop_budget: 6,
+                not_found_max: 1,
                 top_passages: 5,
                 verifier: VerifierMode::Rule.into(),
                 speculator: "hot".into(),

@@ -7,13 +7,14 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use spechop_eval::{
-    Failure, LiveOptions, Progress, RunInfo, RunWriter, Source, Summary, Variant, commit, live,
+    Bundle, Failure, LiveOptions, Progress, Run, RunInfo, RunWriter, Source, Summary, commit, live,
     machine, probe,
 };
 
 use spechop_server::Env;
 
 use super::questions::QuestionArgs;
+use super::variants::VariantArgs;
 use crate::commands::ask::seconds;
 
 /// What is written after `spechop eval live`.
@@ -26,19 +27,18 @@ pub(super) struct Args {
     /// The server.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
     addr: String,
-    /// Windows to compare, everything else as usual: numbers, or inf [default: 1,2,3,inf, where no
-    /// --variant is named].
-    #[arg(long, value_name = "K,…", value_delimiter = ',', value_parser = at_k)]
-    k: Vec<Variant>,
-    /// A way to answer, e.g. k=3,salvage=off,verifier=exact; may be given several times.
-    #[arg(long, value_name = "K=…")]
-    variant: Vec<Variant>,
+    #[command(flatten)]
+    variants: VariantArgs,
     /// Questions under way at once; one level after the other.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
     concurrency: Vec<u32>,
     /// Who plans and reads, in a few words for tables.
-    #[arg(long, value_name = "TEXT")]
-    system: String,
+    #[arg(long, value_name = "TEXT", required_unless_present = "of")]
+    system: Option<String>,
+    /// The server uses what this bundle was recorded with, or replays it: its system and its parts are the
+    /// run's.
+    #[arg(long, value_name = "DIR")]
+    of: Option<PathBuf>,
     /// The server is a replay (`spechop eval replay`), so many times faster than recorded: times are given
     /// as they were recorded.
     #[arg(long, value_name = "N")]
@@ -82,7 +82,7 @@ const NAMED_MAX: usize = 5;
 pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let questions = args.questions.select()?;
     let options = LiveOptions {
-        variants: variants(args.k, args.variant),
+        variants: args.variants.variants()?,
         address: args.addr,
         concurrency: args.concurrency,
         retry_for: args.retry_for,
@@ -95,19 +95,33 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         (0.01..=100.0).contains(&speed),
         "--speed must lie between 0.01 and 100, not {speed}"
     );
-    let adds = probe(&options.address, first).await?;
+    // A run that is gone on with says what its server adds; else the server does.
+    let injected = match Run::read(&args.out) {
+        Ok(begun) => begun.info.injected,
+        Err(_) => {
+            let adds = probe(&options.address, first).await?;
+            adds.map(|adds| adds.times(speed))
+        }
+    };
+    let bundle = args.of.as_deref().map(Bundle::read).transpose()?;
+    let recorded = bundle.as_ref().map(Bundle::info);
+    let mut parts = recorded.map_or_else(Default::default, |info| info.parts.clone());
+    parts.extend(args.part);
+    let system = args
+        .system
+        .or_else(|| recorded.map(|info| info.system.clone()));
     let info = RunInfo {
         source: match args.speed {
             Some(_) => Source::Replayed,
             None => Source::Live,
         },
-        system: args.system,
+        system: system.context("say --system or --of")?,
         dataset: args.questions.dataset,
         questions: questions.len(),
         seed: args.questions.seed,
-        injected: adds.map(|adds| adds.as_recorded(speed)),
+        injected,
         speed,
-        parts: args.part.into_iter().collect(),
+        parts,
         commit: commit(),
         machine: machine(),
         command: super::command(env),
@@ -136,13 +150,6 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         summary.added
     )
     .context("cannot write to stdout")
-}
-
-fn variants(ks: Vec<Variant>, named: Vec<Variant>) -> Vec<Variant> {
-    if ks.is_empty() && named.is_empty() {
-        return [Some(1), Some(2), Some(3), None].map(Variant::at).to_vec();
-    }
-    ks.into_iter().chain(named).collect()
 }
 
 /// What is missing, in a line.
@@ -193,11 +200,6 @@ fn show(bar: &ProgressBar, progress: Progress) {
     }
 }
 
-fn at_k(text: &str) -> Result<Variant, String> {
-    let variant = format!("k={text}").parse();
-    variant.map_err(|_| "expected numbers from 1 to 64, or inf".to_owned())
-}
-
 fn part(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => {
@@ -209,6 +211,8 @@ fn part(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 mod tests {
+    use spechop_eval::Variant;
+
     use super::*;
 
     #[test]
@@ -217,20 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn variants_are_the_ks_and_then_the_named_ones() {
-        let names = |ks: &[&str], named: &[&str]| {
-            let ks = ks.iter().map(|k| at_k(k).unwrap()).collect();
-            let named = named.iter().map(|v| v.parse().unwrap()).collect();
-            let all = variants(ks, named).into_iter().map(|v| v.to_string());
-            all.collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(names(&[], &[]), "k=1 k=2 k=3 k=inf");
-        assert_eq!(
-            names(&["1", "inf"], &["k=3,salvage=off"]),
-            "k=1 k=inf k=3,salvage=off"
-        );
-        assert_eq!(names(&[], &["k=2"]), "k=2");
-        assert!(at_k("0").is_err() && at_k("3,salvage=off,k=65").is_err());
+    fn parts_have_a_name_and_a_value() {
         assert!(part("=x").is_err() && part("reader").is_err());
         assert_eq!(part("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
     }

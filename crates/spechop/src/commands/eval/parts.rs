@@ -1,14 +1,12 @@
 //! What a configuration uses, by name and hash: two bundles with the same parts are comparable.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
-use sha2::{Digest, Sha256};
 use spechop_server::config::{Config, Engine, Model, Reader};
+
+use crate::models::of_file;
 
 /// The parts that plan, look up and read.
 pub(crate) fn of(config: &Config) -> anyhow::Result<BTreeMap<String, String>> {
@@ -76,30 +74,11 @@ fn model(model: &Model) -> anyhow::Result<String> {
 /// `folder/file sha256`, one after the other. Of the folder the last name alone: where it lies on this
 /// machine makes no difference.
 fn hashed(files: &[&Path]) -> anyhow::Result<String> {
-    let mut text = String::new();
-    for file in files {
-        let mut digest = Sha256::new();
-        let read = |e: std::io::Error| {
-            anyhow::Error::new(e).context(format!("cannot read {}", file.display()))
-        };
-        let mut open = File::open(file).map_err(read)?;
-        let mut piece = vec![0; 1 << 20];
-        loop {
-            let n = open.read(&mut piece).map_err(read)?;
-            if n == 0 {
-                break;
-            }
-            digest.update(&piece[..n]);
-        }
+    let named = files.iter().map(|file| {
+        let print = of_file(file).with_context(|| format!("cannot read {}", file.display()))?;
         let names: Vec<_> = file.iter().rev().take(2).collect();
         let name: Vec<_> = names.iter().rev().map(|n| n.to_string_lossy()).collect();
-        if !text.is_empty() {
-            text.push_str(" + ");
-        }
-        write!(text, "{} ", name.join("/")).context("a text takes text")?;
-        for byte in &digest.finalize()[..8] {
-            write!(text, "{byte:02x}").context("a text takes text")?;
-        }
-    }
-    Ok(text)
+        Ok(format!("{} {}", name.join("/"), &print.sha256[..16]))
+    });
+    Ok(named.collect::<anyhow::Result<Vec<_>>>()?.join(" + "))
 }

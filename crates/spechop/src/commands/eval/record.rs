@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use spechop_eval::{Bundle, BundleInfo, Injected, Parts, Recorder, commit, machine};
+use spechop_eval::{
+    Bundle, BundleInfo, Injected, Parts, RecordError, Recorder, Stage, commit, machine,
+};
 use spechop_server::config::Config;
 use spechop_server::{Env, Toolbox};
 
@@ -19,8 +21,6 @@ use crate::commands::configured::{ConfigArgs, key_value};
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
-    questions: QuestionArgs,
-    #[command(flatten)]
     variants: VariantArgs,
     #[command(flatten)]
     config: ConfigArgs,
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=NAME", value_parser = key_value)]
     rename: Vec<(String, String)>,
     /// Who plans and reads, in a few words for the tables.
-    #[arg(long, value_name = "TEXT", default_value = "embedded default")]
+    #[arg(long, value_name = "TEXT")]
     system: String,
     /// Go on with a bundle that another commit of this program began.
     #[arg(long)]
@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// The bundle's folder. One that is there is gone on with: what it holds is not run again.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    // Last, for its heading goes for all that follows.
+    #[command(flatten)]
+    questions: QuestionArgs,
 }
 
 const HELP: &str = "\
@@ -49,9 +52,11 @@ beside it, and kept with its input, its output and its wall time. `spechop eval 
 these variants without any model. Stop it at any time: the same command goes on.
 
 Example:
-  spechop eval record --dataset 2wiki --questions eval/datasets/2wikimultihopqa/questions.jsonl.gz \\
-    --count 20 --suite --inject 0 --inject 4150:1680:1 --out runs/2wiki";
+  spechop eval record --system \"embedded default\" --dataset 2wiki \\
+    --questions eval/datasets/2wikimultihopqa/questions.jsonl.gz --count 20 --suite --inject 0 --inject 4150:1680:1 --out runs/2wiki";
 
+/// Questions that fail one after the other before none of them is to blame any more.
+const FAILURES_IN_A_ROW_MAX: usize = 3;
 /// Questions between two lines of a log.
 const LOGGED_EVERY: usize = 20;
 
@@ -71,7 +76,10 @@ pub(crate) fn latency(text: &str) -> Result<Latency, String> {
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let variants = args.variants.variants()?;
     let questions = args.questions.select()?;
-    let written = args.config.written(env)?;
+    let mut written = args.config.written(env)?;
+    // Else a guess would find the vector that its look-up has just been recorded with.
+    let forget = ["encoder.queries_kept", "eval record", "0"].map(str::to_owned);
+    written.flags.push(forget.into());
     let config = Arc::new(Config::read(written, env)?);
     ensure!(
         config.injected_latency.is_none(),
@@ -81,6 +89,21 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let toolbox = tokio::task::spawn_blocking(move || Toolbox::open(&opening));
     let toolbox = toolbox.await.context("cannot open the models")??;
 
+    let offered: Vec<_> = toolbox
+        .speculators
+        .keys()
+        .map(|kind| kind.as_str())
+        .collect();
+    if let Some((name, _)) = args
+        .rename
+        .iter()
+        .find(|(name, _)| !offered.contains(&&**name))
+    {
+        bail!(
+            "--rename: there is no speculator `{name}`; there are: {}",
+            offered.join(", ")
+        );
+    }
     let renamed = |name: &str| {
         let to = args.rename.iter().find(|(from, _)| from == name);
         to.map_or_else(|| name.to_owned(), |(_, to)| to.clone())
@@ -97,11 +120,14 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
             _ => parts::from_memory(&config)?,
         };
         known.insert(format!("speculator {name}"), about);
-        speculators.insert(name, speculator);
+        if speculators.insert(name.clone(), speculator).is_some() {
+            bail!("--rename: two speculators would be called `{name}`");
+        }
     }
     let info = BundleInfo {
         system: args.system,
         dataset: args.questions.dataset,
+        questions: questions.len(),
         seed: args.questions.seed,
         passages: config.questions.passages.get(),
         parts: known,
@@ -125,22 +151,36 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     // Fixed prompts are read and buffers taken before anything is measured.
     recorder.warm_up(&bundle).await;
     let bar = bar(questions.len() as u64);
-    for at in 0..questions.len() {
-        for variant in &variants {
-            for latency in &latencies {
-                recorder
-                    .record(&mut bundle, at, variant, *latency, &mut |stage| {
-                        bar.set_message(format!("{} took {:.0} ms", stage.input.name(), stage.ms));
-                        bar.tick();
-                    })
-                    .await
-                    .with_context(|| {
-                        let done = at;
-                        format!(
-                            "{done} of {} questions are recorded; the same command goes on",
-                            questions.len()
-                        )
-                    })?;
+    let mut failed: Vec<(String, anyhow::Error)> = Vec::new();
+    let mut in_a_row = 0;
+    for (at, question) in questions.iter().enumerate() {
+        let ways = variants
+            .iter()
+            .flat_map(|variant| latencies.iter().map(move |latency| (variant, *latency)));
+        let mut result = Ok(());
+        for (variant, latency) in ways {
+            let mut ran = |stage: &Stage| {
+                bar.set_message(format!("{} took {:.0} ms", stage.input.name(), stage.ms));
+            };
+            let recorded = recorder.record(&mut bundle, at, variant, latency, &mut ran);
+            if let Err(error) = recorded.await {
+                result = Err(error);
+                break;
+            }
+        }
+        match result {
+            Ok(()) => in_a_row = 0,
+            // One question may be to blame for what a part cannot do; the disk is not.
+            Err(error @ RecordError::Stage { .. }) if in_a_row < FAILURES_IN_A_ROW_MAX => {
+                in_a_row += 1;
+                tracing::warn!(question = question.id, %error, "left out");
+                failed.push((question.id.clone(), error.into()));
+            }
+            Err(error) => {
+                let of = questions.len();
+                return Err(anyhow::Error::new(error).context(format!(
+                    "{at} of {of} questions were gone through; the same command goes on"
+                )));
             }
         }
         bar.inc(1);
@@ -158,6 +198,14 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         bundle.len() - before,
         bundle.len()
     );
+    if let Some((id, error)) = failed.pop() {
+        let (more, of) = (failed.len(), questions.len());
+        return Err(error.context(format!(
+            "{} of {of} questions are not whole, {id} among them{}; the same command tries them again",
+            more + 1,
+            if more > 0 { " (the others are in the log)" } else { "" },
+        )));
+    }
     Ok(())
 }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, ensure};
-use spechop_eval::{Bundle, replay};
+use spechop_eval::{Bundle, Injected, replay};
 use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Toolbox};
 
@@ -34,12 +35,16 @@ pub(crate) struct Args {
 
 const HELP: &str = "\
 Serves a bundle over gRPC: the server, its scheduler and its agent are the real ones; each tool waits for as
-long as it took when it was recorded, and gives what it gave. Questions that were not recorded fail.
-`spechop eval live` against it shows what the service itself adds to the simulated latency. Say the same
---speed there.
+long as it took when it was recorded, and gives what it gave. Questions that were not recorded fail; where
+only something speculative was not, the server says so at its end, and ends with an error.
+`spechop eval live` against it, with the same --speed, shows what the service itself adds to the simulated
+latency, at speed N N times over.
 
 Example:
   spechop eval replay --bundle runs/2wiki --inject 4150:1680:1 --speed 4 --listen 127.0.0.1:50061";
+
+/// How long an orphan goes on when it is played, as on a server.
+const SALVAGE_MS: f64 = 10_000.0;
 
 /// Serves until a signal comes.
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
@@ -50,7 +55,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     );
     let bundle = Arc::new(Bundle::read(&args.bundle)?);
     let config = config(&args, &bundle)?;
-    let parts = replay(&bundle, args.speed, &["hot", "llm"]);
+    let replayed = replay(&bundle, args.speed, &["hot", "llm"]);
+    let (parts, missing) = (replayed.parts, replayed.missing);
     let kinds = [SpeculatorKind::Hot, SpeculatorKind::Llm];
     let speculators: BTreeMap<_, _> = kinds
         .into_iter()
@@ -70,63 +76,64 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         .local_addr()
         .context("the listener has no address")?;
     writeln!(std::io::stdout(), "ready on {address}").context("cannot write to stdout")?;
-    Ok(App::with_toolbox(config, toolbox)
+    App::with_toolbox(config, toolbox)
         .serve(listener, shutdown)
-        .await?)
+        .await?;
+    let missing = missing.load(Ordering::Relaxed);
+    ensure!(
+        missing == 0,
+        "{missing} stages were asked for that were not recorded: what was answered meanwhile is not what \
+         was recorded; record the variants that were asked for"
+    );
+    Ok(())
 }
 
 /// The defaults, with room for every call at once: recorded stages know no queue. Nothing is opened, but
 /// the configuration wants files that are there: the bundle's.
 fn config(args: &Args, bundle: &Bundle) -> anyhow::Result<Config> {
-    let dir = args.bundle.to_string_lossy().into_owned();
-    let file = |name: &str| Path::new(&args.bundle).join(name).display().to_string();
-    let mut keys = vec![
+    let dir = args.bundle.display().to_string();
+    let file = args.bundle.join("bundle.json").display().to_string();
+    // The time that an orphan gets is a time like any other.
+    let salvage_ms = (SALVAGE_MS / args.speed).round().max(1.0);
+    let keys = [
         ("index.dir", dir.clone()),
-        ("encoder.dir", dir),
-        ("runtime.onnxruntime", file("stages.jsonl")),
+        ("encoder.dir", dir.clone()),
+        ("runtime.onnxruntime", file),
         ("generator.kind", "openai".to_owned()),
         ("generator.style", "tagged".to_owned()),
         ("generator.base_url", "http://127.0.0.1:9/v1".to_owned()),
         ("generator.model", "replay".to_owned()),
         ("reader.kind", "generator".to_owned()),
         ("speculator.kind", "hot".to_owned()),
-        ("speculator.hot_dir", args.bundle.display().to_string()),
+        ("speculator.hot_dir", dir),
         ("question.passages", bundle.info().passages.to_string()),
-        (
-            "question.not_found_max",
-            bundle.info().dataset.not_found_max().to_string(),
-        ),
+        ("question.salvage_ms", salvage_ms.to_string()),
     ];
+    let mut keys: Vec<_> = keys
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect();
     for part in ["generator", "reader", "retriever", "speculator"] {
         for key in ["capacity", "speculative_max"] {
-            let name: &'static str = match (part, key) {
-                ("generator", "capacity") => "scheduler.generator.capacity",
-                ("generator", _) => "scheduler.generator.speculative_max",
-                ("reader", "capacity") => "scheduler.reader.capacity",
-                ("reader", _) => "scheduler.reader.speculative_max",
-                ("retriever", "capacity") => "scheduler.retriever.capacity",
-                ("retriever", _) => "scheduler.retriever.speculative_max",
-                (_, "capacity") => "scheduler.speculator.capacity",
-                _ => "scheduler.speculator.speculative_max",
-            };
-            keys.push((name, "1024".to_owned()));
+            keys.push((format!("scheduler.{part}.{key}"), "1024".to_owned()));
         }
     }
     if let Some(injected) = args.inject.0 {
-        // Mean and deviation by the same factor: every draw by that factor.
-        let scaled = |ms: f64| (ms / args.speed).to_string();
-        keys.extend([
-            ("target.injected_latency.mean_ms", scaled(injected.mean_ms)),
-            (
-                "target.injected_latency.sigma_ms",
-                scaled(injected.sigma_ms),
-            ),
-            ("target.injected_latency.seed", injected.seed.to_string()),
-        ]);
+        let Injected {
+            mean_ms,
+            sigma_ms,
+            seed,
+        } = injected.times(1.0 / args.speed);
+        let values = [
+            ("mean_ms", mean_ms.to_string()),
+            ("sigma_ms", sigma_ms.to_string()),
+            ("seed", seed.to_string()),
+        ];
+        keys.extend(values.map(|(key, value)| (format!("target.injected_latency.{key}"), value)));
     }
     let flags = keys
         .into_iter()
-        .map(|(key, value)| (key.to_owned(), "eval replay".to_owned(), value));
+        .map(|(key, value)| (key, "eval replay".to_owned(), value));
     let written = Written {
         file: None,
         flags: flags.collect(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use serde::Serialize;
 use spechop_eval::{
-    Bundle, Injected, Question, Row, RunInfo, RunWriter, Source, Variant, commit, exact_match, play,
+    Bundle, Injected, Question, Row, Run, RunInfo, Source, Variant, commit, exact_match, play,
 };
 use spechop_server::Env;
 use spechop_sim::Clock;
@@ -46,6 +46,8 @@ Examples:
   spechop eval simulate --bundle runs/2wiki --suite --inject 4150:1680:1 --out runs/2wiki-web-simulated
   spechop eval simulate --bundle runs/2wiki --variant k=3,rounds=on --variant k=3,salvage=off";
 
+const STDOUT: &str = "cannot write to stdout";
+
 /// What a variant came to.
 #[derive(Serialize)]
 struct Means {
@@ -82,28 +84,28 @@ pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Res
         .iter()
         .map(|v| means(v, &questions, &rows))
         .collect();
-    for mean in &means {
-        if args.json {
-            writeln!(output, "{}", serde_json::to_string(mean)?)
-        } else {
-            let header = "variant                            mean s  RelLat   segments  look-ups  guesses  salvaged     EM";
-            if std::ptr::eq(mean, &means[0]) {
-                writeln!(output, "{header}").context("cannot write to stdout")?;
-            }
-            writeln!(
-                output,
-                "{:33} {:7.2}  {:6.3}  {:9.2} {:9.2} {:8.2} {:9.2}  {:5.1}",
-                mean.variant.to_string(),
-                mean.latency_ms / 1000.0,
-                mean.rel_lat,
-                mean.segments,
-                mean.targets,
-                mean.speculations,
-                mean.salvaged,
-                100.0 * mean.exact_match
-            )
+    if args.json {
+        for mean in &means {
+            writeln!(output, "{}", serde_json::to_string(mean)?).context(STDOUT)?;
         }
-        .context("cannot write to stdout")?;
+        return Ok(());
+    }
+    let heading = "variant                            mean s  RelLat   segments   targets  guesses  salvaged     EM";
+    writeln!(output, "{heading}").context(STDOUT)?;
+    for mean in &means {
+        writeln!(
+            output,
+            "{:33} {:7.2}  {:6.3}  {:9.2} {:9.2} {:8.2} {:9.2}  {:5.1}",
+            mean.variant.to_string(),
+            mean.latency_ms / 1000.0,
+            mean.rel_lat,
+            mean.segments,
+            mean.targets,
+            mean.speculations,
+            mean.salvaged,
+            100.0 * mean.exact_match
+        )
+        .context(STDOUT)?;
     }
     Ok(())
 }
@@ -169,14 +171,12 @@ fn keep(
         command,
     };
     // Where questions were left out, the run is not whole, and says so.
-    let (mut run, there) = RunWriter::open(dir, &info, bundle.questions())?;
-    for row in rows {
-        let is_there = |old: &Row| old.id == row.id && old.variant == row.variant;
-        if !there.iter().any(is_there) {
-            run.append(row)?;
-        }
-    }
-    Ok(())
+    let run = Run {
+        info,
+        questions: bundle.questions().to_vec(),
+        rows: rows.to_vec(),
+    };
+    Ok(run.write(dir)?)
 }
 
 fn means(variant: &Variant, questions: &[Question], rows: &[Row]) -> Means {

@@ -7,8 +7,8 @@ use spechop_eval::{Injected, Variant};
 #[derive(Debug, clap::Args)]
 pub(crate) struct VariantArgs {
     /// Widths of the window, by commas: a number or `inf`.
-    #[arg(long, value_name = "K,…", value_delimiter = ',')]
-    k: Vec<String>,
+    #[arg(long, value_name = "K,…", value_delimiter = ',', value_parser = at_k)]
+    k: Vec<Variant>,
     /// A way to answer, e.g. `k=3,salvage=off`; may be repeated. What can be said: k, speculator,
     /// verifier=rule|exact|none, salvage, plan-ahead, guesses, chance-min, rounds.
     #[arg(long, value_name = "VARIANT")]
@@ -21,25 +21,28 @@ pub(crate) struct VariantArgs {
 impl VariantArgs {
     /// The variants, each once; k = 1 first, which everything is compared with.
     pub(crate) fn variants(&self) -> anyhow::Result<Vec<Variant>> {
-        let widths = self.k.iter().map(|k| format!("k={}", k.trim()).parse());
-        let widths: Vec<Variant> = widths.collect::<Result<_, _>>()?;
         let suite = if self.suite {
             Variant::suite()
         } else {
             Vec::new()
         };
         let mut variants = vec![Variant::standard()];
-        for variant in widths.iter().chain(&self.variant).chain(&suite) {
+        for variant in self.k.iter().chain(&self.variant).chain(&suite) {
             if !variants.contains(variant) {
                 variants.push(variant.clone());
             }
         }
         ensure!(
-            !(widths.is_empty() && self.variant.is_empty() && suite.is_empty()),
+            !(self.k.is_empty() && self.variant.is_empty() && suite.is_empty()),
             "say what is to be compared: --k 1,2,3, --variant k=3,salvage=off, or --suite"
         );
         Ok(variants)
     }
+}
+
+fn at_k(text: &str) -> Result<Variant, String> {
+    let variant = format!("k={}", text.trim()).parse();
+    variant.map_err(|_| "expected numbers from 1 to 64, or inf".to_owned())
 }
 
 /// `MEAN:SIGMA:SEED`, in milliseconds.
@@ -62,5 +65,52 @@ pub(crate) fn injected(text: &str) -> Result<Injected, String> {
             seed,
         }),
         _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(k: &[&str], variant: &[&str], suite: bool) -> String {
+        let args = VariantArgs {
+            k: k.iter().map(|k| at_k(k).unwrap()).collect(),
+            variant: variant.iter().map(|v| v.parse().unwrap()).collect(),
+            suite,
+        };
+        match args.variants() {
+            Ok(variants) => {
+                let names: Vec<_> = variants.iter().map(ToString::to_string).collect();
+                names.join(" ")
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_standard_agent_is_always_among_them() {
+        assert_eq!(names(&["3", " inf"], &["k=3"], false), "k=1 k=3 k=inf");
+        assert_eq!(
+            names(&[], &["k=2,salvage=off"], false),
+            "k=1 k=2,salvage=off"
+        );
+        let suite = names(&["1"], &[], true);
+        assert!(
+            suite.starts_with("k=1 k=2 ") && suite.contains("k=1,verifier=none"),
+            "{suite}"
+        );
+        assert!(names(&[], &[], false).contains("--suite"));
+        assert!(at_k("0").is_err() && at_k("3,salvage=off,k=65").is_err());
+    }
+
+    #[test]
+    fn latency_has_a_mean_a_deviation_and_a_seed() {
+        let web = injected("4150:1680:1").unwrap();
+        assert_eq!((web.mean_ms, web.sigma_ms, web.seed), (4150.0, 1680.0, 1));
+        for wrong in [
+            "", "4150", "0:0:1", "1:2", "-1:2:3", "1:2:x", "nan:1:1", "1e9:1:1",
+        ] {
+            assert!(injected(wrong).is_err(), "{wrong:?}");
+        }
     }
 }
