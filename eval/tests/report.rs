@@ -14,6 +14,7 @@ const SHARE: f64 = 2.0 / 3.0;
 const SEGMENT_MS: f64 = 400.0;
 const TARGET_MS: f64 = 4000.0;
 const SPECULATION_MS: f64 = 800.0;
+const FINAL_MS: f64 = 300.0;
 
 fn questions(count: usize) -> Vec<Question> {
     let kinds = ["bridge", "comparison", "inference"];
@@ -81,9 +82,9 @@ fn row(i: usize, variant: &str, rel_lat: f64) -> Row {
         } else {
             format!("The answer {i}.")
         },
-        latency_ms: rel_lat * stretch * (3.0 * (SEGMENT_MS + TARGET_MS) + 300.0),
+        latency_ms: rel_lat * stretch * (3.0 * (SEGMENT_MS + TARGET_MS) + FINAL_MS),
         hops: (0..3).map(hop).collect(),
-        final_ms: 300.0,
+        final_ms: FINAL_MS * stretch,
         segments: if standard { calls(4, 0) } else { calls(6, 2) },
         targets: if standard { calls(3, 0) } else { calls(6, 3) },
         speculations: if standard {
@@ -185,6 +186,8 @@ fn speculation_is_what_was_put_in() {
     is(of("α"), 0.2);
     is(of("β"), 0.1);
     is(of("RelLat*"), 1.0 - SHARE * 0.8 / 1.1);
+    // Two guesses of three hops; the final segment is 0.075 target calls.
+    is(of("RelLat* at this length"), 1.0 - 2.0 * 0.8 / 3.375);
     assert_eq!(of("Best k").text, "k=inf");
     // The same in every question, so certain.
     assert_eq!(of("RelLat").text, "0.600 [0.600, 0.600]");
@@ -211,16 +214,45 @@ fn a_hop_without_a_guess_counts_against_the_effective_p() {
 }
 
 #[test]
-fn guesses_of_last_hops_save_nothing() {
-    let mut run = run(Source::Simulated, 10, &[("k=1", 1.0), ("k=inf", 0.6)]);
+fn guesses_of_last_hops_hide_the_final_segment() {
+    let bounds = |stretch_final: f64| {
+        let mut run = run(Source::Simulated, 10, &[("k=1", 1.0), ("k=inf", 0.6)]);
+        for row in run.rows.iter_mut().filter(|row| !row.variant.is_standard()) {
+            row.hops[0].kind = HopKind::Rejected;
+            row.hops[2].kind = HopKind::Accepted;
+            row.final_ms *= stretch_final;
+        }
+        let report = report(&[run]).unwrap();
+        let of = |column| cell(table(&report, "speculation"), &["simulated"], column).clone();
+        [of("RelLat*"), of("RelLat* at this length")]
+    };
+    // A final segment of 0.075 target calls is hidden whole.
+    let [endless, here] = bounds(1.0);
+    is(&endless, 1.0 - 2.0 / 3.0 * 0.8 / 1.1);
+    is(&here, 1.0 - (0.8 + 0.075) / (3.0 * 1.1 + 0.075));
+    // One of 1.5, only while its look-up is still under way.
+    let [endless, here] = bounds(20.0);
+    is(&endless, 1.0 - 2.0 / 3.0 * 0.8 / 1.1);
+    is(&here, 1.0 - (0.8 + 0.8) / (3.0 * 1.1 + 1.5));
+}
+
+#[test]
+fn the_bound_at_a_length_is_that_of_these_questions() {
+    // A single hop, never guessed right: nothing can be saved.
+    let mut run = run(Source::Simulated, 10, &[("k=1", 1.0), ("k=inf", 1.0)]);
     for row in run.rows.iter_mut().filter(|row| !row.variant.is_standard()) {
-        row.hops[0].kind = HopKind::Rejected;
-        row.hops[2].kind = HopKind::Accepted;
+        row.hops.remove(0);
+        row.hops.remove(0);
     }
     let report = report(&[run]).unwrap();
-    let of = |column| cell(table(&report, "speculation"), &["simulated"], column);
-    is(of("RelLat*"), 1.0 - 2.0 / 3.0 * 0.8 / 1.1);
-    is(of("RelLat* at this length"), 1.0 - 1.0 / 3.0 * 0.8 / 1.1);
+    is(
+        cell(
+            table(&report, "speculation"),
+            &["simulated"],
+            "RelLat* at this length",
+        ),
+        1.0,
+    );
 }
 
 #[test]

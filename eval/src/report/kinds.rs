@@ -110,8 +110,8 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
         name: "by_type",
         title: format!("By type of question, speculator {speculator}"),
         about: "RelLat of each type, with and without salvage, beside RelLat* with that type's own \
-                effective p, α and β; at this length, guesses of last hops do not count. RelLat* knows nothing of salvage: where a wrong guess is of no \
-                consequence to the next sub-question, salvage can do better."
+                effective p, α and β, and beside RelLat* at this length, which is ours. Neither knows of salvage or of \
+                plan-ahead: where a wrong guess is of no consequence to the next sub-question, they can do better."
             .into(),
         columns: [
             "Source", "Type", "Questions", "Variant", "RelLat", "RelLat, salvage off", "RelLat*",
