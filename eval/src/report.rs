@@ -15,6 +15,7 @@ mod quality;
 mod speculation;
 mod svg;
 mod table;
+mod unlike;
 mod verifier;
 
 use serde::Serialize;
@@ -67,9 +68,9 @@ pub enum ReportError {
     /// There are no runs.
     #[error("there is no run to report on")]
     Empty,
-    /// A run has nothing to compare with.
-    #[error("`{0}` has no rows of k=1, which everything is compared with")]
-    NoBaseline(String),
+    /// No run has anything to compare with.
+    #[error("no run has rows of k=1, which everything is compared with")]
+    NoBaseline,
     /// The page cannot be made.
     #[error("cannot fill in the page")]
     Page(#[source] askama::Error),

@@ -115,7 +115,7 @@ fn run(source: Source, count: usize, variants: &[(&str, f64)]) -> Run {
             }),
             speed: 1.0,
             parts: BTreeMap::from([("reader".into(), "small 0123abcd".into())]),
-            commit: "0123456+".into(),
+            commit: "0123456".into(),
             machine: Machine {
                 cores: 2,
                 cpu: "a processor".into(),
@@ -407,7 +407,7 @@ fn a_variant_without_a_common_question_is_left_out() {
 fn there_is_no_report_without_something_to_compare_with() {
     assert!(matches!(report(&[]), Err(ReportError::Empty)));
     let run = run(Source::Live, 3, &[("k=3", 0.7)]);
-    assert!(matches!(report(&[run]), Err(ReportError::NoBaseline(_))));
+    assert!(matches!(report(&[run]), Err(ReportError::NoBaseline)));
 }
 
 #[test]
@@ -518,4 +518,60 @@ fn well_formed(html: &str) {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), count);
+}
+
+#[test]
+fn a_run_without_the_standard_agent_does_not_end_the_report() {
+    let without = run(Source::Live, 3, &[("k=3", 0.7)]);
+    let [live, simulated] = both();
+    let report = report(&[without, live, simulated]).unwrap();
+    let left_out = report.data.warnings.iter();
+    let left_out: Vec<_> = left_out.filter(|w| w.contains("LEFT OUT")).collect();
+    assert_eq!(left_out.len(), 1, "{:?}", report.data.warnings);
+    assert!(left_out[0].contains("seed 7, live: THE WHOLE RUN"));
+    // The other keeps its number.
+    assert_eq!(report.data.overview.rows.len(), 2);
+    is(
+        cell(table(&report, "speculation"), &["live 2", "hot"], "RelLat"),
+        0.63,
+    );
+}
+
+#[test]
+fn runs_that_only_share_a_name_are_told_apart() {
+    let mut runs = both();
+    let quiet = report(&runs).unwrap();
+    assert!(quiet.data.warnings.is_empty(), "{:?}", quiet.data.warnings);
+    runs[0].info.parts.insert("reader".into(), "large".into());
+    // Only one of them names it.
+    runs[0].info.parts.insert("planner".into(), "any".into());
+    runs[0].info.commit = "7654321+".into();
+    runs[1].info.machine.cores = 4;
+    let title = "2WikiMultihopQA, gold planner, latency INJECTED: 4150 ± 1680 ms, seed 7";
+    let warnings: Vec<String> = [
+        ": the runs differ in part `reader`: live large; simulated small 0123abcd.",
+        ": the runs differ in commit: simulated 0123456; live 7654321+.",
+        ": the runs differ in machine: live a processor, 2 cores; simulated a processor, 4 cores.",
+        ", live: commit 7654321+ had changes that were not committed.",
+    ]
+    .map(|warning| format!("{title}{warning}"))
+    .into();
+    assert_eq!(report(&runs).unwrap().data.warnings, warnings);
+}
+
+#[test]
+fn figures_that_compare_variants_show_the_run_that_has_most() {
+    let [mut live, simulated] = both();
+    live.rows.retain(|row| row.variant.k.is_some());
+    let html = report(&[live, simulated]).unwrap().html;
+    for caption in [
+        "Cost against gain, simulated:",
+        "Latency of questions, live, ",
+        "(and how many), simulated.",
+    ] {
+        assert!(html.contains(caption), "{caption}");
+    }
+    // Of equals, the live one.
+    let html = report(&both()).unwrap().html;
+    assert!(html.contains("Cost against gain, live:"));
 }

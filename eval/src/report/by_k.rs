@@ -112,7 +112,7 @@ pub(super) fn at<'a>(view: &View<'a>, speculator: &str, k: Option<u32>) -> Vec<C
 
 /// Every k that some run has as usual, 1 first and unbounded last; none where there is only k = 1.
 pub(super) fn widths(group: &Group<'_>, speculator: &str) -> Vec<Option<u32>> {
-    let all = group.views.iter().flat_map(|view| &view.compared);
+    let all = group.views.iter().flat_map(|view| view.main());
     let usual = all.filter(|c| c.is_usual() && c.variant.speculator == speculator);
     let mut widths: BTreeSet<u32> = usual.map(|c| c.variant.k.unwrap_or(u32::MAX)).collect();
     if !widths.is_empty() {

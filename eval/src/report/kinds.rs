@@ -38,15 +38,13 @@ pub(super) fn shown<'b, 'a>(
             salvage: false,
             ..with.variant.clone()
         })
-        .filter(|without| without.concurrency == with.concurrency)
     };
     if let Some(without) = without(best) {
         return Some((best, Some(without)));
     }
     // The fastest of those that there are both of, else the fastest.
     let both = view
-        .compared
-        .iter()
+        .main()
         .filter(|c| c.is_usual() && c.variant.speculator == speculator);
     let both = both.filter_map(|with| Some((with, without(with)?, with.rel_lat_value()?)));
     let both = both.min_by(|(.., a), (.., b)| a.total_cmp(b));
