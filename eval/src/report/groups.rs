@@ -293,6 +293,29 @@ impl Compared<'_> {
     }
 }
 
+impl<'a> Pair<'a> {
+    /// The standard agent, compared with itself.
+    pub(super) fn beside_itself(&self) -> Case<'a> {
+        Case {
+            question: self.question,
+            base: self.row,
+            row: self.row,
+        }
+    }
+}
+
+/// The cases of the questions that both have, in the order of the first.
+pub(super) fn common<'a>(one: &[Case<'a>], other: &[Case<'a>]) -> (Vec<Case<'a>>, Vec<Case<'a>>) {
+    let by_id: BTreeMap<&str, &Case<'a>> = other
+        .iter()
+        .map(|case| (case.question.id.as_str(), case))
+        .collect();
+    let both = one
+        .iter()
+        .filter_map(|case| Some((*case, **by_id.get(case.question.id.as_str())?)));
+    both.unzip()
+}
+
 /// Latency as a share of the standard agent's.
 pub(super) fn rel_lat(cases: &[Case<'_>]) -> Option<Interval> {
     let pair = |case: &Case<'_>| [case.row.latency_ms, case.base.latency_ms];
@@ -328,7 +351,7 @@ fn title(info: &RunInfo) -> String {
     format!("{}, {}, {latency}", info.dataset.title(), info.system)
 }
 
-fn name(variant: &Variant, concurrency: u32) -> String {
+pub(super) fn name(variant: &Variant, concurrency: u32) -> String {
     match concurrency {
         1 => variant.to_string(),
         n => format!("{variant} ({n} at once)"),
