@@ -103,6 +103,20 @@ impl<'a> Group<'a> {
         self.views.iter().min_by_key(place)
     }
 
+    /// Every number of questions at once that some run has rows of.
+    pub(super) fn at_once(&self) -> impl Iterator<Item = u32> {
+        self.views
+            .iter()
+            .flat_map(|view| view.standard.keys().copied())
+    }
+
+    /// The least of each run.
+    pub(super) fn fewest_at_once(&self) -> impl Iterator<Item = u32> {
+        self.views
+            .iter()
+            .filter_map(|view| view.standard.keys().next().copied())
+    }
+
     /// Every speculator that some run has, the usual one first.
     pub(super) fn speculators(&self) -> Vec<&'a str> {
         let all = self.views.iter().flat_map(|view| view.compared.iter());

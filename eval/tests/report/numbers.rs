@@ -206,6 +206,39 @@ fn full_speculation_stands_against_the_standard_agent() {
 }
 
 #[test]
+fn the_fastest_are_of_the_least_load() {
+    let variants = [("k=1", 1.0), ("k=3", 0.75), ("k=3,plan-ahead=on", 0.7)];
+    let mut run = run(Source::Live, 10, &variants);
+    let crowded = [("k=1", 4.0), ("k=6", 0.4), ("k=3", 0.4)];
+    for (variant, rel_lat) in crowded {
+        run.rows.extend((0..10).map(|i| Row {
+            concurrency: 4,
+            ..row(i, variant, rel_lat)
+        }));
+    }
+    // Answers without a check are no gain.
+    run.rows
+        .extend((0..10).map(|i| row(i, "k=1,verifier=none", 0.3)));
+    let report = report(&[run]).unwrap();
+    let overview = &report.data.overview;
+    let of = |column: &str| {
+        let at = overview.columns.iter().position(|head| head == column);
+        &overview.rows[0][at.unwrap()]
+    };
+    assert_eq!(of("Fastest k").text, "k=3");
+    is(of("RelLat"), 0.75);
+    assert_eq!(of("Fastest variant").text, "k=3,plan-ahead=on");
+    is(of("RelLat of variant"), 0.7);
+    assert_eq!(of("Questions of variant").text, "10 of 10");
+    // Who ran beside whom is said where such rows are.
+    let says = |name| table(&report, name).about.contains("share its load");
+    assert!(says("cost") && says("ablation"));
+    assert!(!says("by_k") && !says("speculation") && !overview.about.contains("share its load"));
+    // Nor is a k that was only asked under load among the ks.
+    assert_eq!(table(&report, "by_k").rows.len(), 2);
+}
+
+#[test]
 fn types_are_compared_over_common_questions() {
     let mut runs = both();
     // Without salvage, the first of each type was not answered, and of inference nothing was.

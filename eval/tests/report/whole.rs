@@ -99,6 +99,11 @@ fn numbers_of_fewer_questions_say_how_many() {
     // Of 30 every tenth is wrong anyhow.
     is(of("Right both ways, live"), 25.0);
     assert!(of("RelLat of theory").text.ends_with("29 of 30, NOT WHOLE"));
+    let overview = &report.data.overview;
+    let at = overview.columns.iter().position(|head| head == "RelLat*");
+    let live = overview.rows.iter().find(|row| row[1].text == "live");
+    let bound = &live.unwrap()[at.unwrap()].text;
+    assert!(bound.ends_with("20 of 30, NOT WHOLE"), "{bound}");
 }
 
 #[test]
@@ -152,4 +157,26 @@ fn runs_that_only_share_a_name_are_told_apart() {
     .map(|warning| format!("{title}{warning}"))
     .into();
     assert_eq!(report(&runs).unwrap().data.warnings, warnings);
+}
+
+#[test]
+fn a_section_says_what_its_rows_take_for_granted() {
+    let about = |sources: &[(Source, f64)]| {
+        let runs = sources.iter().map(|(source, speed)| {
+            let mut run = run(*source, 3, &[("k=1", 1.0), ("k=3", 0.7)]);
+            run.info.speed = *speed;
+            run
+        });
+        let report = report(&runs.collect::<Vec<_>>()).unwrap();
+        let about = report.data.sections[0].about.clone();
+        assert!(
+            report.markdown.contains(&about) && report.html.contains(&about[..about.len().min(30)])
+        );
+        about
+    };
+    assert_eq!(about(&[(Source::Live, 1.0)]), "");
+    assert!(about(&[(Source::Live, 1.0), (Source::Simulated, 1.0)]).contains("do not contend"));
+    let both = about(&[(Source::Replayed, 8.0), (Source::Simulated, 1.0)]);
+    assert_eq!(both.matches("do not contend").count(), 1, "{both}");
+    assert!(both.contains("Rows of replayed were run at speed 8 and are multiplied by 8"));
 }
