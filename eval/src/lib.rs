@@ -19,7 +19,7 @@ mod report;
 mod row;
 pub mod score;
 mod stage;
-pub mod stats;
+mod stats;
 mod variant;
 
 pub use bundle::{Bundle, BundleError, BundleInfo};

@@ -10,25 +10,27 @@ mod estimate;
 mod figures;
 mod groups;
 mod kinds;
+mod overview;
 mod page;
 mod quality;
 mod speculation;
 mod svg;
 mod table;
+mod unlike;
 mod verifier;
 
 use serde::Serialize;
 
 pub use table::{Cell, Table};
 
-use crate::score::exact_match;
-use crate::stats::mean;
-use crate::{Run, Verifier};
+use crate::{Run, Source};
 
-use estimate::Estimates;
-use groups::{Group, View};
+use groups::Group;
 use page::Circumstances;
-use quality::flag;
+
+/// What is added to tables that have such rows.
+const MIXED_LOADS: &str = " With more than one question at once, the variants of a run take turns on the same machine \
+                           and share its load: k = 1 is slowed by the speculation of those beside it.";
 
 /// What runs have shown.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +59,8 @@ pub struct ReportData {
 pub struct Section {
     /// Which they are.
     pub title: String,
+    /// What all their numbers take for granted; empty where there is nothing to say.
+    pub about: String,
     /// Their tables.
     pub tables: Vec<Table>,
 }
@@ -67,9 +71,9 @@ pub enum ReportError {
     /// There are no runs.
     #[error("there is no run to report on")]
     Empty,
-    /// A run has nothing to compare with.
-    #[error("`{0}` has no rows of k=1, which everything is compared with")]
-    NoBaseline(String),
+    /// No run has anything to compare with.
+    #[error("no run has rows of k=1, which everything is compared with")]
+    NoBaseline,
     /// The page cannot be made.
     #[error("cannot fill in the page")]
     Page(#[source] askama::Error),
@@ -84,6 +88,7 @@ pub fn report(runs: &[Run]) -> Result<Report, ReportError> {
     for (number, group) in groups.iter().enumerate() {
         sections.push(Section {
             title: group.title.clone(),
+            about: taken_for_granted(group),
             tables: tables(group),
         });
         shown.push(page::Shown {
@@ -91,9 +96,13 @@ pub fn report(runs: &[Run]) -> Result<Report, ReportError> {
             circumstances: group.views.iter().map(Circumstances::of).collect(),
         });
     }
+    let mut overview = overview::table(&groups);
+    if groups.iter().flat_map(Group::fewest_at_once).max() > Some(1) {
+        overview.about += MIXED_LOADS;
+    }
     let data = ReportData {
         warnings,
-        overview: overview(&groups),
+        overview,
         sections,
     };
     Ok(Report {
@@ -124,81 +133,43 @@ fn tables(group: &Group<'_>) -> Vec<Table> {
     );
     // A run of k = 1 alone has nothing to compare.
     tables.retain(|table| !table.rows.is_empty());
+    for table in &mut tables {
+        let at_once = match table.name {
+            "cost" | "quality" | "ablation" | "verifier" => group.at_once().max(),
+            // These show each variant with the fewest questions at once only.
+            _ => group.fewest_at_once().max(),
+        };
+        if at_once > Some(1) {
+            table.about += MIXED_LOADS;
+        }
+    }
     tables
 }
 
-fn overview(groups: &[Group<'_>]) -> Table {
-    let mut rows = Vec::new();
-    for group in groups {
-        rows.extend(group.views.iter().map(|view| overview_row(group, view)));
+/// How rows that were not computed live may differ from those that were.
+fn taken_for_granted(group: &Group<'_>) -> String {
+    let infos = || group.views.iter().map(|view| &view.run.info);
+    let mut said = Vec::new();
+    if infos().any(|info| info.source == Source::Simulated) {
+        said.push(
+            "Simulated rows assume that stages do not contend for the machine: each takes as long as it did when it \
+             was recorded alone, however many run at once."
+                .to_owned(),
+        );
     }
-    Table {
-        name: "overview",
-        title: "At a glance".into(),
-        about: "The fastest variant of each run whose verifier is the usual one, beside k = 1. RelLat: its \
-                latency as a share of that of k = 1. In brackets: 95 % bootstrap intervals over questions. \
-                Sections below have the rest."
-            .into(),
-        columns: [
-            "Runs", "Source", "Questions", "EM, k=1", "Fastest", "EM", "Same answer",
-            "Seconds, k=1",
-            "Seconds",
-            "RelLat",
-            "RelLat*", "Target calls ÷ k=1",
-        ]
-        .map(String::from)
-        .into(),
-        rows,
+    if infos().any(|info| info.source == Source::Replayed) {
+        said.push(
+            "Replayed rows assume the same of the tools, which wait and do not compute.".to_owned(),
+        );
     }
-}
-
-fn overview_row(group: &Group<'_>, view: &View<'_>) -> Vec<Cell> {
-    let pairs = view.standard.values().next().map_or(&[][..], Vec::as_slice);
-    let right = pairs
-        .iter()
-        .map(|pair| flag(exact_match(&pair.row.answer, &pair.question.answers)));
-    let by_rule = view
-        .compared
-        .iter()
-        .filter(|c| c.variant.verifier == Verifier::Rule);
-    let rated = by_rule.filter_map(|c| Some((c, c.rel_lat_value()?)));
-    let fastest = rated
-        .min_by(|(_, a), (_, b)| a.total_cmp(b))
-        .map(|(fastest, _)| fastest);
-    let mut row = vec![
-        Cell::text(&group.title),
-        Cell::text(&view.label),
-        Cell::share_of(pairs.len(), view.run.info.questions),
-        Cell::interval(mean(&right.collect::<Vec<_>>()), 3),
-    ];
-    let Some(fastest) = fastest else {
-        row.resize(12, Cell::none());
-        return row;
-    };
-    if fastest.cases.len() < pairs.len() || pairs.len() < view.run.info.questions {
-        row[2] = Cell::share_of(fastest.cases.len(), view.run.info.questions);
+    let faster = group.views.iter();
+    for view in faster.filter(|view| view.run.info.speed != 1.0) {
+        said.push(format!(
+            "Rows of {} were run at speed {n} and are multiplied by {n}: so are the service's own overhead and the \
+             timer's grain.",
+            view.label,
+            n = view.run.info.speed
+        ));
     }
-    let right = fastest.cases.iter();
-    let right = right.map(|case| flag(exact_match(&case.row.answer, &case.question.answers)));
-    let same = fastest
-        .cases
-        .iter()
-        .map(|case| flag(quality::same_answer(case)));
-    let widest = view.widest(&fastest.variant.speculator);
-    let bound = widest.and_then(|widest| Estimates::of(widest.cases.iter().map(|c| c.row)).bound());
-    let seconds = |of: fn(&groups::Case<'_>) -> f64| {
-        let all: Vec<f64> = fastest.cases.iter().map(|case| of(case) / 1e3).collect();
-        Cell::interval(mean(&all), 2)
-    };
-    row.extend([
-        Cell::text(fastest.name()),
-        Cell::interval(mean(&right.collect::<Vec<_>>()), 3),
-        Cell::interval(mean(&same.collect::<Vec<_>>()), 3),
-        seconds(|case| case.base.latency_ms),
-        seconds(|case| case.row.latency_ms),
-        Cell::interval(fastest.rel_lat(), 3),
-        Cell::interval(bound, 3),
-        Cell::interval(cost::targets(fastest), 2),
-    ]);
-    row
+    said.join(" ")
 }

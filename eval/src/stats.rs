@@ -14,18 +14,18 @@ const SEED: u64 = 0x5eed;
 
 /// A number and its 95 % confidence bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// The number, over all questions.
-    pub value: f64,
+    pub(crate) value: f64,
     /// Lower bound.
-    pub low: f64,
+    pub(crate) low: f64,
     /// Upper bound.
-    pub high: f64,
+    pub(crate) high: f64,
 }
 
 /// A statistic of sums over questions, with its percentile bootstrap interval. Each question brings
 /// `N` addends; the statistic is given their sums. `None` where it is no finite number.
-pub fn of_sums<const N: usize>(
+pub(crate) fn of_sums<const N: usize>(
     questions: &[[f64; N]],
     statistic: impl Fn([f64; N]) -> f64,
 ) -> Option<Interval> {
@@ -55,18 +55,18 @@ pub fn of_sums<const N: usize>(
 }
 
 /// The mean.
-pub fn mean(values: &[f64]) -> Option<Interval> {
+pub(crate) fn mean(values: &[f64]) -> Option<Interval> {
     let questions: Vec<_> = values.iter().map(|value| [*value, 1.0]).collect();
     ratio(&questions)
 }
 
 /// The mean of the first over the mean of the second.
-pub fn ratio(questions: &[[f64; 2]]) -> Option<Interval> {
+pub(crate) fn ratio(questions: &[[f64; 2]]) -> Option<Interval> {
     of_sums(questions, |[above, below]| above / below)
 }
 
 /// The smallest value that at least this share is at or below, interpolated. The values are sorted.
-pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let at = share.clamp(0.0, 1.0) * sorted.len().checked_sub(1)? as f64;
     let (low, high) = (
         sorted.get(at.floor() as usize)?,
@@ -76,7 +76,7 @@ pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 }
 
 /// McNemar's exact test, two-sided: p of so lopsided a disagreement, were both as often right.
-pub fn mcnemar(pairs: impl IntoIterator<Item = (bool, bool)>) -> f64 {
+pub(crate) fn mcnemar(pairs: impl IntoIterator<Item = (bool, bool)>) -> f64 {
     let (mut only_first, mut only_second) = (0_u32, 0_u32);
     for pair in pairs {
         match pair {
@@ -98,7 +98,7 @@ pub fn mcnemar(pairs: impl IntoIterator<Item = (bool, bool)>) -> f64 {
 
 /// Paired permutation test, two-sided: p of a mean difference so far from 0, were each difference as
 /// likely to have the other sign. Exact for few differences, else by seeded draws.
-pub fn sign_flip(differences: &[f64]) -> f64 {
+pub(crate) fn sign_flip(differences: &[f64]) -> f64 {
     // A difference of nothing is the same whichever way round.
     let differences: Vec<f64> = differences.iter().copied().filter(|d| *d != 0.0).collect();
     let size: f64 = differences.iter().map(|d| d.abs()).sum();

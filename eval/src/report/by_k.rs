@@ -11,8 +11,12 @@ use super::speculation::{joined, rel_lat_gap};
 use super::table::{Cell, Table};
 
 pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
-    let theory = group.views.iter().find_map(|view| view.widest(speculator));
-    let theory = theory.map(|widest| Estimates::of(widest.cases.iter().map(|case| case.row)));
+    let mut views = group.views.iter();
+    let theory = views.find_map(|view| Some((view, view.widest(speculator)?)));
+    let theory = theory.map(|(view, widest)| {
+        let estimates = Estimates::of(widest.cases.iter().map(|case| case.row));
+        (estimates, widest.cases.len(), view.run.info.questions)
+    });
     let others: Vec<&View<'_>> = group
         .views
         .iter()
@@ -26,15 +30,14 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
     let mut columns = vec!["k".to_owned()];
     for view in &group.views {
         columns.push(format!("RelLat, {}", view.label));
+        columns.push(format!("p of latency, {}", view.label));
         columns.push(format!("Questions, {}", view.label));
     }
     columns.push("RelLat of theory".into());
-    columns.extend(
-        group
-            .views
-            .iter()
-            .map(|view| format!("RelLat where right, {}", view.label)),
-    );
+    for view in &group.views {
+        columns.push(format!("RelLat where right, {}", view.label));
+        columns.push(format!("Right both ways, {}", view.label));
+    }
     if simulated.is_some() {
         for view in &others {
             columns.push(format!("RelLat, {} ÷ simulated", view.label));
@@ -52,25 +55,41 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
         let mut row = vec![Cell::text(width(k))];
         for (view, cases) in group.views.iter().zip(&found) {
             row.push(Cell::interval(rel_lat(cases), 3));
+            row.push(match cases.is_empty() || k == Some(1) {
+                true => Cell::none(),
+                false => Cell::p(stats::sign_flip(&gaps(cases))),
+            });
             row.push(match cases.len() {
                 0 => Cell::none(),
                 n => Cell::share_of(n, view.run.info.questions),
             });
         }
-        row.push(Cell::number(
-            theory.as_ref().and_then(|theory| theory.rel_lat(k)),
-            3,
-        ));
+        row.push(
+            theory
+                .as_ref()
+                .map_or_else(Cell::none, |(theory, has, of)| {
+                    Cell::number(theory.rel_lat(k), 3).over(*has, *of)
+                }),
+        );
         for cases in &found {
-            row.push(Cell::interval(rel_lat(&right_both_ways(cases)), 3));
+            let right = right_both_ways(cases);
+            row.push(Cell::interval(rel_lat(&right), 3));
+            row.push(match cases.is_empty() {
+                true => Cell::none(),
+                false => Cell::count(right.len()),
+            });
         }
         if let Some(simulated) = simulated {
             let simulated = at(simulated, speculator, k);
             for view in &others {
                 let latencies = joined(&at(view, speculator, k), &simulated);
-                row.push(Cell::interval(rel_lat_gap(&latencies), 3));
-                let gap = stats::of_sums(&latencies, |[live, _, simulated, _]| live / simulated);
-                row.push(Cell::interval(gap, 3));
+                let cell =
+                    |gap| Cell::interval(gap, 3).over(latencies.len(), view.run.info.questions);
+                row.push(cell(rel_lat_gap(&latencies)));
+                row.push(cell(stats::of_sums(
+                    &latencies,
+                    |[live, _, simulated, _]| live / simulated,
+                )));
             }
         }
         rows.push(row);
@@ -78,8 +97,9 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
     Table {
         name: "by_k",
         title: format!("RelLat by k, speculator {speculator}"),
-        about: "Latency as a share of the latency at k = 1, over the same questions. Where right: only \
-                over questions that both k = 1 and this k answer exactly right (RelLat | EM). The ratios to the \
+        about: "Latency as a share of the latency at k = 1, over the same questions; p of latency is of a sign-flip \
+                permutation test on the difference to k = 1, and is not corrected for the number of rows. Where right: only \
+                over questions that both k = 1 and this k answer exactly right (RelLat | EM), and how many they are. The ratios to the \
                 simulated run are over the questions that both runs have. The theory \
                 is of endless questions and steady stages, with p, α and β of the first run here that has \
                 them."
@@ -93,12 +113,7 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
 pub(super) fn at<'a>(view: &View<'a>, speculator: &str, k: Option<u32>) -> Vec<Case<'a>> {
     if k == Some(1) {
         let pairs = view.standard.values().next().into_iter().flatten();
-        let case = |pair: &Pair<'a>| Case {
-            question: pair.question,
-            base: pair.row,
-            row: pair.row,
-        };
-        return pairs.map(case).collect();
+        return pairs.map(Pair::beside_itself).collect();
     }
     let speculator = speculator.to_owned();
     let compared = view.get(&Variant {
@@ -112,7 +127,7 @@ pub(super) fn at<'a>(view: &View<'a>, speculator: &str, k: Option<u32>) -> Vec<C
 
 /// Every k that some run has as usual, 1 first and unbounded last; none where there is only k = 1.
 pub(super) fn widths(group: &Group<'_>, speculator: &str) -> Vec<Option<u32>> {
-    let all = group.views.iter().flat_map(|view| &view.compared);
+    let all = group.views.iter().flat_map(|view| view.main());
     let usual = all.filter(|c| c.is_usual() && c.variant.speculator == speculator);
     let mut widths: BTreeSet<u32> = usual.map(|c| c.variant.k.unwrap_or(u32::MAX)).collect();
     if !widths.is_empty() {
@@ -126,6 +141,12 @@ pub(super) fn widths(group: &Group<'_>, speculator: &str) -> Vec<Option<u32>> {
 
 pub(super) fn width(k: Option<u32>) -> String {
     k.map_or_else(|| "inf".to_owned(), |k| k.to_string())
+}
+
+/// By how much each question took longer than at k = 1.
+fn gaps(cases: &[Case<'_>]) -> Vec<f64> {
+    let gap = |case: &Case<'_>| case.row.latency_ms - case.base.latency_ms;
+    cases.iter().map(gap).collect()
 }
 
 fn right_both_ways<'a>(cases: &[Case<'a>]) -> Vec<Case<'a>> {

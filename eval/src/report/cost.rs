@@ -1,9 +1,9 @@
 //! What the gain costs: calls, tokens, money.
 
 use crate::stats::{Interval, ratio};
-use crate::{Calls, Row};
+use crate::{Calls, Row, Variant};
 
-use super::groups::{Case, Compared, Group};
+use super::groups::{Case, Compared, Group, name};
 use super::table::{Cell, Table};
 
 pub(super) fn table(group: &Group<'_>) -> Table {
@@ -45,10 +45,7 @@ pub(super) fn table(group: &Group<'_>) -> Table {
         };
         for (concurrency, pairs) in &view.standard {
             let of: Vec<&Row> = pairs.iter().map(|pair| pair.row).collect();
-            let name = match concurrency {
-                1 => "k=1".to_owned(),
-                n => format!("k=1 ({n} at once)"),
-            };
+            let name = name(&Variant::standard(), *concurrency);
             let one = [Cell::number(1.0, 2), Cell::number(1.0, 2)];
             add(name, &of, Cell::number(1.0, 3), one);
         }

@@ -18,9 +18,14 @@ const SEGMENT: usize = 3;
 const TARGET: usize = 4;
 const SPECULATION: usize = 5;
 const SPECULATIONS: usize = 6;
+/// Of the accepted: those with a hop after them.
 const ACCEPTED_AHEAD: usize = 7;
+/// Of the accepted: those of last hops.
+const ACCEPTED_LAST: usize = 8;
+const FINAL: usize = 9;
+const QUESTIONS: usize = 10;
 
-type Sums = [f64; 8];
+type Sums = [f64; 11];
 
 /// What the hops of some rows have shown.
 pub(super) struct Estimates {
@@ -34,11 +39,12 @@ impl Estimates {
         let mut questions = Vec::new();
         for row in rows {
             let mut sums = Sums::default();
+            sums[FINAL] = row.final_ms;
+            sums[QUESTIONS] = 1.0;
             for (at, hop) in row.hops.iter().enumerate() {
                 let accepted = f64::from(u8::from(hop.kind == HopKind::Accepted));
-                if at + 1 < row.hops.len() {
-                    sums[ACCEPTED_AHEAD] += accepted;
-                }
+                let ahead = at + 1 < row.hops.len();
+                sums[if ahead { ACCEPTED_AHEAD } else { ACCEPTED_LAST }] += accepted;
                 sums[HOPS] += 1.0;
                 sums[SEGMENT] += hop.segment_ms;
                 sums[TARGET] += hop.target_ms;
@@ -95,13 +101,10 @@ impl Estimates {
         self.interval(|sums| setting(sums, 0.0).map_or(f64::NAN, Setting::rel_lat_oracle))
     }
 
-    /// RelLat* where guesses of last hops do not count: no look-up comes after them that could be begun
-    /// earlier. The paper's bound is of endless questions, where that makes no difference.
+    /// RelLat* at this length: ours, not the paper's. It is the RelLat of questions as long as these, were
+    /// every stage to take its mean time and every accepted guess to save all that it can.
     pub(super) fn bound_at_length(&self) -> Option<Interval> {
-        self.interval(|mut sums| {
-            sums[ACCEPTED] = sums[ACCEPTED_AHEAD];
-            setting(sums, 0.0).map_or(f64::NAN, Setting::rel_lat_oracle)
-        })
+        self.interval(at_length)
     }
 
     /// What the theory says of a window of k branches, over many hops; `None` is unbounded.
@@ -128,6 +131,18 @@ fn alpha(sums: Sums) -> f64 {
 
 fn beta(sums: Sums) -> f64 {
     sums[SEGMENT] / sums[TARGET]
+}
+
+/// 1 − \[a (1 − α) + l min(φ, 1 − α)\] / \[n (1 + β) + φ\], per question: n hops, of which a have an accepted
+/// guess and a hop after them, and l an accepted guess and none; φ is the final segment. In target calls.
+fn at_length(sums: Sums) -> f64 {
+    let target = sums[TARGET] / sums[HOPS];
+    // A guess that is slower than its look-up saves nothing.
+    let hidden = 1.0 - alpha(sums).min(1.0);
+    let last = sums[FINAL] / sums[QUESTIONS] / target;
+    // After the last guess nothing but the final segment can be begun earlier.
+    let saved = sums[ACCEPTED_AHEAD] * hidden + sums[ACCEPTED_LAST] * last.min(hidden);
+    1.0 - saved / (sums[HOPS] * (1.0 + beta(sums)) + sums[QUESTIONS] * last)
 }
 
 fn setting(sums: Sums, nu: f64) -> Option<Setting> {

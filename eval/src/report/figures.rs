@@ -26,12 +26,13 @@ pub(super) fn figures(group: &Group<'_>, id: &str) -> Vec<Figure> {
     let Some(speculator) = group.speculators().first().copied() else {
         return Vec::new();
     };
-    let foremost = group.foremost();
+    // What compares variants shows the run that has most of them: a live one often has two or three.
+    let (foremost, fullest) = (group.foremost(), group.fullest());
     let figures = [
         by_k(group, speculator, id),
-        foremost.and_then(|view| cost(view, id)),
+        fullest.and_then(|view| cost(view, id)),
         foremost.and_then(|view| latencies(view, speculator, id)),
-        foremost.and_then(|view| types(view, speculator, id)),
+        fullest.and_then(|view| types(view, speculator, id)),
     ];
     figures.into_iter().flatten().collect()
 }

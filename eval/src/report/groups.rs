@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::stats::{self, Interval};
 use crate::{Question, Row, Run, RunInfo, Source, Variant, Verifier};
 
-use super::ReportError;
+use super::{ReportError, unlike};
 
 /// Runs of the same system, data set and injected latency.
 pub(super) struct Group<'a> {
@@ -62,33 +62,59 @@ pub(super) fn group(runs: &[Run]) -> Result<(Vec<Group<'_>>, Vec<String>), Repor
     for (title, mut runs) in grouped {
         runs.sort_by_key(|run| run.info.source);
         let mut views: Vec<View<'_>> = Vec::new();
-        for run in runs {
-            let same = views
-                .iter()
-                .filter(|view| view.run.info.source == run.info.source);
-            let label = match same.count() {
-                0 => source(run.info.source).to_owned(),
-                n => format!("{} {}", source(run.info.source), n + 1),
+        for (at, run) in runs.iter().enumerate() {
+            let source = run.info.source;
+            let same = runs.iter().take(at);
+            // Those that are left out keep their number.
+            let label = match same.filter(|run| run.info.source == source).count() {
+                0 => source_name(source).to_owned(),
+                n => format!("{} {}", source_name(source), n + 1),
             };
             let place = format!("{title}, {label}");
-            views.push(View::new(run, label, &place, &mut warnings)?);
+            views.extend(View::new(run, label, &place, &mut warnings));
         }
-        groups.push(Group { title, views });
+        if views.is_empty() {
+            continue;
+        }
+        let group = Group { title, views };
+        warnings.extend(unlike::warnings(&group));
+        groups.push(group);
+    }
+    if groups.is_empty() {
+        return Err(ReportError::NoBaseline);
     }
     Ok((groups, warnings))
 }
 
 impl<'a> Group<'a> {
-    /// What the figures that show one run only show: the live one where there is one.
+    /// The run whose latencies are shown: the live one where there is one.
     pub(super) fn foremost(&self) -> Option<&View<'a>> {
-        let of = |source| {
-            self.views
-                .iter()
-                .find(|view| view.run.info.source == source)
+        self.views
+            .iter()
+            .min_by_key(|view| nearness(view.run.info.source))
+    }
+
+    /// The run that has most variants; of equals the foremost.
+    pub(super) fn fullest(&self) -> Option<&View<'a>> {
+        let place = |view: &&View<'a>| {
+            let variants = view.main().count();
+            (std::cmp::Reverse(variants), nearness(view.run.info.source))
         };
-        [Source::Live, Source::Replayed, Source::Simulated]
-            .into_iter()
-            .find_map(of)
+        self.views.iter().min_by_key(place)
+    }
+
+    /// Every number of questions at once that some run has rows of.
+    pub(super) fn at_once(&self) -> impl Iterator<Item = u32> {
+        self.views
+            .iter()
+            .flat_map(|view| view.standard.keys().copied())
+    }
+
+    /// The least of each run.
+    pub(super) fn fewest_at_once(&self) -> impl Iterator<Item = u32> {
+        self.views
+            .iter()
+            .filter_map(|view| view.standard.keys().next().copied())
     }
 
     /// Every speculator that some run has, the usual one first.
@@ -103,12 +129,8 @@ impl<'a> Group<'a> {
 }
 
 impl<'a> View<'a> {
-    fn new(
-        run: &'a Run,
-        label: String,
-        place: &str,
-        warnings: &mut Vec<String>,
-    ) -> Result<Self, ReportError> {
+    /// Nothing where there is no k = 1 to compare with, and a warning.
+    fn new(run: &'a Run, label: String, place: &str, warnings: &mut Vec<String>) -> Option<Self> {
         let expected = run.info.questions;
         let questions: BTreeMap<&str, &Question> = run
             .questions
@@ -156,7 +178,10 @@ impl<'a> View<'a> {
             bases.entry(concurrency).or_insert(rows);
         }
         if bases.is_empty() {
-            return Err(ReportError::NoBaseline(place.to_owned()));
+            warnings.push(format!(
+                "{place}: THE WHOLE RUN IS LEFT OUT: it has no rows of k=1, which everything is compared with."
+            ));
+            return None;
         }
         let mut compared = Vec::new();
         for (concurrency, variant, rows) in others {
@@ -206,7 +231,7 @@ impl<'a> View<'a> {
             .into_iter()
             .map(|(at_once, rows)| (at_once, pairs(rows)))
             .collect();
-        Ok(Self {
+        Some(Self {
             run,
             label,
             standard,
@@ -214,11 +239,17 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The variant, as it was run with the fewest questions at once.
-    pub(super) fn get(&self, variant: &Variant) -> Option<&Compared<'a>> {
+    /// Those that were run with the fewest questions at once that k = 1 was run with.
+    pub(super) fn main(&self) -> impl Iterator<Item = &Compared<'a>> {
+        let main = self.standard.keys().next();
         self.compared
             .iter()
-            .find(|compared| compared.variant == variant)
+            .filter(move |compared| main == Some(&compared.concurrency))
+    }
+
+    /// The variant, among [`View::main`].
+    pub(super) fn get(&self, variant: &Variant) -> Option<&Compared<'a>> {
+        self.main().find(|compared| compared.variant == variant)
     }
 
     /// This speculator's widest window: there every hop has its guess, so there p is measured.
@@ -241,13 +272,10 @@ impl<'a> View<'a> {
     /// What this speculator is judged by: the variants that are as usual in all but k; where there are
     /// none, all by the usual verifier.
     fn usual(&self, speculator: &str) -> Vec<&Compared<'a>> {
-        let main = self.standard.keys().next();
         let by_rule = |c: &&Compared<'a>| {
-            main == Some(&c.concurrency)
-                && c.variant.speculator == speculator
-                && c.variant.verifier == Verifier::Rule
+            c.variant.speculator == speculator && c.variant.verifier == Verifier::Rule
         };
-        let by_rule: Vec<_> = self.compared.iter().filter(by_rule).collect();
+        let by_rule: Vec<_> = self.main().filter(by_rule).collect();
         let usual: Vec<_> = by_rule.iter().copied().filter(|c| c.is_usual()).collect();
         if usual.is_empty() { by_rule } else { usual }
     }
@@ -279,14 +307,46 @@ impl Compared<'_> {
     }
 }
 
+impl<'a> Pair<'a> {
+    /// The standard agent, compared with itself.
+    pub(super) fn beside_itself(&self) -> Case<'a> {
+        Case {
+            question: self.question,
+            base: self.row,
+            row: self.row,
+        }
+    }
+}
+
+/// The cases of the questions that both have, in the order of the first.
+pub(super) fn common<'a>(one: &[Case<'a>], other: &[Case<'a>]) -> (Vec<Case<'a>>, Vec<Case<'a>>) {
+    let by_id: BTreeMap<&str, &Case<'a>> = other
+        .iter()
+        .map(|case| (case.question.id.as_str(), case))
+        .collect();
+    let both = one
+        .iter()
+        .filter_map(|case| Some((*case, **by_id.get(case.question.id.as_str())?)));
+    both.unzip()
+}
+
 /// Latency as a share of the standard agent's.
 pub(super) fn rel_lat(cases: &[Case<'_>]) -> Option<Interval> {
     let pair = |case: &Case<'_>| [case.row.latency_ms, case.base.latency_ms];
     stats::ratio(&cases.iter().map(pair).collect::<Vec<_>>())
 }
 
+/// The less, the nearer to what a user sees.
+fn nearness(source: Source) -> usize {
+    match source {
+        Source::Live => 0,
+        Source::Replayed => 1,
+        Source::Simulated => 2,
+    }
+}
+
 /// A source's name in tables.
-fn source(source: Source) -> &'static str {
+fn source_name(source: Source) -> &'static str {
     match source {
         Source::Simulated => "simulated",
         Source::Live => "live",
@@ -305,7 +365,7 @@ fn title(info: &RunInfo) -> String {
     format!("{}, {}, {latency}", info.dataset.title(), info.system)
 }
 
-fn name(variant: &Variant, concurrency: u32) -> String {
+pub(super) fn name(variant: &Variant, concurrency: u32) -> String {
     match concurrency {
         1 => variant.to_string(),
         n => format!("{variant} ({n} at once)"),

@@ -6,15 +6,18 @@ use crate::Variant;
 use crate::stats::Interval;
 
 use super::estimate::Estimates;
-use super::groups::{Case, Compared, Group, View, rel_lat};
+use super::groups::{Case, Compared, Group, View, common, rel_lat};
 use super::table::{Cell, Table};
 
 /// A type of question.
 pub(super) struct Kind<'a> {
     pub(super) name: &'a str,
     pub(super) with: Vec<Case<'a>>,
+    /// The same questions, or none.
     pub(super) without: Vec<Case<'a>>,
     pub(super) estimates: Estimates,
+    /// Questions that the estimates are of.
+    pub(super) estimated: usize,
 }
 
 impl Kind<'_> {
@@ -38,15 +41,13 @@ pub(super) fn shown<'b, 'a>(
             salvage: false,
             ..with.variant.clone()
         })
-        .filter(|without| without.concurrency == with.concurrency)
     };
     if let Some(without) = without(best) {
         return Some((best, Some(without)));
     }
     // The fastest of those that there are both of, else the fastest.
     let both = view
-        .compared
-        .iter()
+        .main()
         .filter(|c| c.is_usual() && c.variant.speculator == speculator);
     let both = both.filter_map(|with| Some((with, without(with)?, with.rel_lat_value()?)));
     let both = both.min_by(|(.., a), (.., b)| a.total_cmp(b));
@@ -70,11 +71,20 @@ pub(super) fn kinds<'a>(
     let widest = view.widest(speculator).map(by_kind).unwrap_or_default();
     let mut without = without.map(by_kind).unwrap_or_default();
     let with = by_kind(with).into_iter();
-    let kind = |(name, with): (&'a str, Vec<Case<'a>>)| Kind {
-        name,
-        without: without.remove(name).unwrap_or_default(),
-        estimates: Estimates::of(widest.get(name).into_iter().flatten().map(|case| case.row)),
-        with,
+    let kind = |(name, all): (&'a str, Vec<Case<'a>>)| {
+        let without = without.remove(name).unwrap_or_default();
+        let (with, without) = match common(&all, &without) {
+            (with, _) if with.is_empty() => (all, Vec::new()),
+            both => both,
+        };
+        let widest = widest.get(name).map_or(&[][..], Vec::as_slice);
+        Kind {
+            name,
+            with,
+            without,
+            estimates: Estimates::of(widest.iter().map(|case| case.row)),
+            estimated: widest.len(),
+        }
     };
     with.map(kind).collect()
 }
@@ -90,14 +100,16 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
                 .run
                 .questions
                 .iter()
-                .filter(|question| question.kind == kind.name);
+                .filter(|question| question.kind == kind.name)
+                .count();
             rows.push(vec![
                 Cell::text(&view.label),
                 Cell::text(kind.name),
-                Cell::share_of(kind.with.len(), asked.count()),
+                Cell::share_of(kind.with.len(), asked),
                 Cell::text(with.name()),
                 Cell::interval(kind.rel_lat(), 3),
                 Cell::interval(kind.without_salvage(), 3),
+                Cell::share_of(kind.estimated, asked),
                 Cell::interval(kind.estimates.bound(), 3),
                 Cell::interval(kind.estimates.bound_at_length(), 3),
                 Cell::interval(kind.estimates.p_effective(), 2),
@@ -109,12 +121,12 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
     Table {
         name: "by_type",
         title: format!("By type of question, speculator {speculator}"),
-        about: "RelLat of each type, with and without salvage, beside RelLat* with that type's own \
-                effective p, α and β; at this length, guesses of last hops do not count. RelLat* knows nothing of salvage: where a wrong guess is of no \
-                consequence to the next sub-question, salvage can do better."
+        about: "RelLat of each type, with and without salvage over the same questions, beside RelLat* with that type's own \
+                effective p, α and β, and beside RelLat* at this length, which is ours. Neither knows of salvage or of \
+                plan-ahead: where a wrong guess is of no consequence to the next sub-question, they can do better."
             .into(),
         columns: [
-            "Source", "Type", "Questions", "Variant", "RelLat", "RelLat, salvage off", "RelLat*",
+            "Source", "Type", "Questions", "Variant", "RelLat", "RelLat, salvage off", "Questions of p, α, β", "RelLat*",
             "RelLat* at this length", "Effective p", "α", "β",
         ]
         .map(String::from)

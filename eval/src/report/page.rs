@@ -46,6 +46,9 @@ pub(super) fn markdown(data: &ReportData, shown: &[Shown]) -> String {
     out += &data.overview.markdown();
     for (section, shown) in data.sections.iter().zip(shown) {
         out += &format!("\n## {}\n", escape(&section.title));
+        if !section.about.is_empty() {
+            out += &format!("\n{}\n", escape(&section.about));
+        }
         for table in &section.tables {
             out += &format!("\n{}", table.markdown());
         }

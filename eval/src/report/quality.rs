@@ -2,9 +2,9 @@
 
 use crate::score::{exact_match, f1, recall};
 use crate::stats::{mcnemar, mean, sign_flip};
-use crate::{Question, Row};
+use crate::{Question, Row, Variant};
 
-use super::groups::{Case, Group};
+use super::groups::{Case, Group, name};
 use super::table::{Cell, Table};
 
 /// How a row did.
@@ -23,10 +23,7 @@ pub(super) fn table(group: &Group<'_>) -> Table {
                 .iter()
                 .map(|pair| score(pair.question, pair.row))
                 .collect();
-            let name = match concurrency {
-                1 => "k=1".to_owned(),
-                n => format!("k=1 ({n} at once)"),
-            };
+            let name = name(&Variant::standard(), *concurrency);
             let mut row = vec![Cell::text(&view.label), Cell::text(name)];
             row.push(Cell::share_of(pairs.len(), view.run.info.questions));
             row.extend(means(&scores));

@@ -6,7 +6,7 @@ use crate::stats::{self, Interval};
 use crate::{Dataset, RunInfo, Source};
 
 use super::estimate::Estimates;
-use super::groups::{Case, Compared, Group};
+use super::groups::{Case, Compared, Group, View};
 use super::table::{Cell, Table};
 
 /// What the paper says of a setting.
@@ -88,6 +88,7 @@ pub(super) fn table(group: &Group<'_>) -> Table {
                 Cell::text(&view.label),
                 Cell::text(speculator),
                 Cell::text(widest.name()),
+                Cell::share_of(widest.cases.len(), view.run.info.questions),
                 Cell::interval(estimates.compared(), 2),
                 Cell::interval(estimates.p(), 2),
                 Cell::interval(estimates.p_effective(), 2),
@@ -98,7 +99,7 @@ pub(super) fn table(group: &Group<'_>) -> Table {
                 Cell::interval(estimates.bound_at_length(), 3),
                 Cell::text(best.name()),
                 Cell::interval(best.rel_lat(), 3),
-                Cell::interval(against_simulated(group, best, &view.label), 3),
+                against_simulated(group, view, best),
                 Cell::share_of(best.cases.len(), view.run.info.questions),
             ]);
         }
@@ -114,13 +115,16 @@ pub(super) fn table(group: &Group<'_>) -> Table {
         about: "How good the guesses are, what could be gained (RelLat*), and what was (RelLat). p, α, β \
                 and ν are measured at the widest window, which keeps no hop from being guessed. p is the share of \
                 compared guesses that were accepted; effective p counts hops without a comparison as not \
-                accepted, and is what RelLat* = 1 − p (1 − α) / (1 + β) is given. That bound is of endless questions; \
-                at this length, guesses of last hops save nothing and are left out of p. The best k is the one \
+                accepted, and is what RelLat* = 1 − p (1 − α) / (1 + β) is given. α is over guesses \
+                that were there before their look-up was (slower ones have no time), so a guess may take longer than \
+                it says. RelLat* is of endless questions. RelLat* at this length is ours, \
+                not the paper's: a guess of a last hop saves no more than the final segment, which the latency \
+                holds too; salvage and plan-ahead can go below it. The best k is the one \
                 that was fastest on these very questions, which flatters it a little. Rows of the \
                 paper are the paper's own, for other questions and other models."
             .into(),
         columns: [
-            "Source", "Speculator", "p, α, β from", "Compared", "p", "Effective p", "α", "β", "ν",
+            "Source", "Speculator", "p, α, β from", "Questions of p, α, β", "Compared", "p", "Effective p", "α", "β", "ν",
             "RelLat*", "RelLat* at this length", "Best k", "RelLat", "RelLat ÷ simulated", "Questions",
         ]
         .map(String::from)
@@ -130,16 +134,15 @@ pub(super) fn table(group: &Group<'_>) -> Table {
 }
 
 /// RelLat over the simulated RelLat of the same variant, on the questions that both runs have.
-fn against_simulated(group: &Group<'_>, compared: &Compared<'_>, label: &str) -> Option<Interval> {
-    let simulated = group
-        .views
-        .iter()
-        .find(|view| view.run.info.source == Source::Simulated)?;
-    if simulated.label == label {
-        return None;
-    }
-    let other = simulated.get(compared.variant)?;
-    rel_lat_gap(&joined(&compared.cases, &other.cases))
+fn against_simulated(group: &Group<'_>, view: &View<'_>, compared: &Compared<'_>) -> Cell {
+    let mut views = group.views.iter();
+    let simulated = views.find(|view| view.run.info.source == Source::Simulated);
+    let simulated = simulated.filter(|simulated| simulated.label != view.label);
+    let Some(other) = simulated.and_then(|simulated| simulated.get(compared.variant)) else {
+        return Cell::none();
+    };
+    let both = joined(&compared.cases, &other.cases);
+    Cell::interval(rel_lat_gap(&both), 3).over(both.len(), view.run.info.questions)
 }
 
 /// Latencies in two runs, on the questions that both have: with and without speculation.
@@ -180,6 +183,7 @@ fn published_row(row: &Published) -> Vec<Cell> {
     vec![
         Cell::text(format!("the paper, {tool}")),
         Cell::text(row.model),
+        Cell::none(),
         Cell::none(),
         Cell::none(),
         Cell::none(),

@@ -97,6 +97,17 @@ impl Cell {
         }
     }
 
+    /// The same, and over how many of how many questions it is, where that is not all of them.
+    pub(super) fn over(self, has: usize, expected: usize) -> Self {
+        match has < expected && self.value.is_some() {
+            true => Self {
+                text: format!("{}, {has} of {expected}, {NOT_WHOLE}", self.text),
+                ..self
+            },
+            false => self,
+        }
+    }
+
     /// How likely something is by chance.
     pub(super) fn p(p: f64) -> Self {
         Self {

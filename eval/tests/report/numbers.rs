@@ -1,0 +1,263 @@
+//! Numbers that follow from what was put in.
+
+use super::*;
+
+#[test]
+fn speculation_is_what_was_put_in() {
+    let report = report(&both()).unwrap();
+    let table = table(&report, "speculation");
+    let of = |column| cell(table, &["simulated", "hot"], column);
+    is(of("p"), SHARE);
+    is(of("Effective p"), SHARE);
+    is(of("Compared"), 1.0);
+    is(of("α"), 0.2);
+    is(of("β"), 0.1);
+    is(of("RelLat*"), 1.0 - SHARE * 0.8 / 1.1);
+    // Two guesses of three hops; the final segment is 0.075 target calls.
+    is(of("RelLat* at this length"), 1.0 - 2.0 * 0.8 / 3.375);
+    assert_eq!(of("Best k").text, "k=inf");
+    // The same in every question, so certain.
+    assert_eq!(of("RelLat").text, "0.600 [0.600, 0.600]");
+    is(
+        cell(table, &["live", "hot"], "RelLat ÷ simulated"),
+        0.63 / 0.60,
+    );
+    is(cell(table, &["the paper, web", "GPT-4o"], "RelLat*"), 0.5);
+    is(cell(table, &["the paper, web", "Llama-8B"], "RelLat"), 0.78);
+}
+
+#[test]
+fn a_hop_without_a_guess_counts_against_the_effective_p() {
+    let mut run = run(Source::Simulated, 10, &[("k=1", 1.0), ("k=inf", 0.6)]);
+    for row in run.rows.iter_mut().filter(|row| !row.variant.is_standard()) {
+        row.hops[0].kind = HopKind::Observed;
+    }
+    let report = report(&[run]).unwrap();
+    let of = |column| cell(table(&report, "speculation"), &["simulated"], column);
+    is(of("Compared"), 2.0 / 3.0);
+    is(of("p"), 0.5);
+    is(of("Effective p"), 1.0 / 3.0);
+    is(of("RelLat*"), 1.0 - 0.8 / 1.1 / 3.0);
+}
+
+#[test]
+fn guesses_of_last_hops_hide_the_final_segment() {
+    let bounds = |stretch_final: f64| {
+        let mut run = run(Source::Simulated, 10, &[("k=1", 1.0), ("k=inf", 0.6)]);
+        for row in run.rows.iter_mut().filter(|row| !row.variant.is_standard()) {
+            row.hops[0].kind = HopKind::Rejected;
+            row.hops[2].kind = HopKind::Accepted;
+            row.final_ms *= stretch_final;
+        }
+        let report = report(&[run]).unwrap();
+        let of = |column| cell(table(&report, "speculation"), &["simulated"], column).clone();
+        [of("RelLat*"), of("RelLat* at this length")]
+    };
+    // A final segment of 0.075 target calls is hidden whole.
+    let [endless, here] = bounds(1.0);
+    is(&endless, 1.0 - 2.0 / 3.0 * 0.8 / 1.1);
+    is(&here, 1.0 - (0.8 + 0.075) / (3.0 * 1.1 + 0.075));
+    // One of 1.5, only while its look-up is still under way.
+    let [endless, here] = bounds(20.0);
+    is(&endless, 1.0 - 2.0 / 3.0 * 0.8 / 1.1);
+    is(&here, 1.0 - (0.8 + 0.8) / (3.0 * 1.1 + 1.5));
+}
+
+#[test]
+fn the_bound_at_a_length_is_that_of_these_questions() {
+    // A single hop, never guessed right: nothing can be saved.
+    let mut run = run(Source::Simulated, 10, &[("k=1", 1.0), ("k=inf", 1.0)]);
+    for row in run.rows.iter_mut().filter(|row| !row.variant.is_standard()) {
+        row.hops.remove(0);
+        row.hops.remove(0);
+    }
+    let report = report(&[run]).unwrap();
+    is(
+        cell(
+            table(&report, "speculation"),
+            &["simulated"],
+            "RelLat* at this length",
+        ),
+        1.0,
+    );
+}
+
+#[test]
+fn every_k_stands_beside_the_theory_and_the_other_run() {
+    let report = report(&both()).unwrap();
+    let table = table(&report, "by_k");
+    is(cell(table, &["1"], "RelLat, live"), 1.0);
+    is(cell(table, &["1"], "RelLat of theory"), 1.0);
+    is(cell(table, &["1"], "Latency, live ÷ simulated"), 1.0);
+    is(cell(table, &["3"], "RelLat, live"), 0.75);
+    is(cell(table, &["inf"], "RelLat, live"), 0.63);
+    is(cell(table, &["inf"], "RelLat where right, live"), 0.63);
+    is(
+        cell(table, &["inf"], "RelLat of theory"),
+        1.0 - SHARE * 0.8 / 1.1,
+    );
+    is(cell(table, &["3"], "RelLat, live ÷ simulated"), 1.0);
+    is(cell(table, &["inf"], "Latency, live ÷ simulated"), 1.05);
+}
+
+#[test]
+fn answers_are_scored_and_held_against_the_standard_agent() {
+    let mut runs = both();
+    // One right answer is lost, and one trajectory differs.
+    let mut lossy = runs[0]
+        .rows
+        .iter_mut()
+        .filter(|row| row.variant.to_string() == "k=3");
+    let changed = lossy.next().unwrap();
+    changed.answer = "lost".into();
+    changed.hops[1].answer = "something else".into();
+    let report = report(&runs).unwrap();
+    let table = table(&report, "quality");
+    is(cell(table, &["live", "k=1"], "EM"), 0.9);
+    is(cell(table, &["live", "k=1"], "Recall of pages"), 1.0);
+    is(cell(table, &["live", "k=1"], "Hops"), 3.0);
+    let of = |column| cell(table, &["live", "k=3"], column);
+    assert_eq!(of("EM − k=1").text, "−0.033 (p = 1.000)");
+    is(of("Same sub-questions"), 1.0);
+    is(of("Same sub-answers"), 29.0 / 30.0);
+    is(of("Same answer"), 29.0 / 30.0);
+}
+
+#[test]
+fn cost_ablations_and_verifier_count_what_was_done() {
+    let report = report(&both()).unwrap();
+    let cost = table(&report, "cost");
+    is(cell(cost, &["live", "k=inf"], "T ÷ k=1"), 2.0);
+    is(cell(cost, &["live", "k=inf"], "T wasted"), 3.0);
+    is(cell(cost, &["live", "k=inf"], "RelLat"), 0.63);
+    is(cell(cost, &["live", "k=inf"], "M ÷ k=1"), 1.5);
+    is(cell(cost, &["live", "k=1"], "Tokens"), 200.0);
+    let ablation = table(&report, "ablation");
+    let of = |column| cell(ablation, &["live", "salvage off"], column);
+    assert_eq!(of("Against").text, "k=inf");
+    is(of("Latency ratio"), 0.66 / 0.63);
+    is(of("p of latency"), 1.0 / 10_001.0);
+    assert_eq!(of("p of latency").text, "< 0.001");
+    let verifier = table(&report, "verifier");
+    let of = |column| cell(verifier, &["live", "k=inf"], column);
+    is(of("Accepted"), SHARE);
+    is(of("Precision"), 1.0);
+    is(of("False rejects"), 0.0);
+    is(of("Rejected, checkable"), 30.0);
+}
+
+#[test]
+fn types_have_a_bound_of_their_own() {
+    let mut runs = both();
+    // Of one type no guess is right.
+    for row in &mut runs[0].rows {
+        if row.id.trim_start_matches('q').parse::<usize>().unwrap() % 3 == 0 {
+            row.hops
+                .iter_mut()
+                .filter(|hop| hop.kind == HopKind::Accepted)
+                .for_each(|hop| {
+                    hop.kind = HopKind::Rejected;
+                });
+        }
+    }
+    let report = report(&runs).unwrap();
+    let table = table(&report, "by_type");
+    is(cell(table, &["live", "bridge"], "RelLat*"), 1.0);
+    is(
+        cell(table, &["live", "comparison"], "RelLat*"),
+        1.0 - SHARE * 0.8 / 1.1,
+    );
+    is(
+        cell(table, &["live", "comparison"], "RelLat, salvage off"),
+        0.66,
+    );
+    assert_eq!(
+        cell(table, &["live", "bridge"], "Questions").text,
+        "10 of 10"
+    );
+}
+
+#[test]
+fn every_k_has_a_chance_of_no_difference() {
+    // All five questions are faster: 2 of 2⁵ flips are as far off.
+    let run = run(Source::Live, 5, &[("k=1", 1.0), ("k=3", 0.75)]);
+    let report = report(&[run]).unwrap();
+    let table = table(&report, "by_k");
+    is(cell(table, &["3"], "p of latency, live"), 2.0 / 32.0);
+    assert_eq!(cell(table, &["1"], "p of latency, live").text, "–");
+}
+
+#[test]
+fn full_speculation_stands_against_the_standard_agent() {
+    let variants = [("k=1", 1.0), ("k=3", 0.75), ("k=1,verifier=none", 0.5)];
+    let report = report(&[run(Source::Simulated, 10, &variants)]).unwrap();
+    let of = |column| {
+        cell(
+            table(&report, "ablation"),
+            &["simulated", "verifier none", "k=1,verifier=none"],
+            column,
+        )
+    };
+    assert_eq!(of("Against").text, "k=1");
+    is(of("Latency ratio"), 0.5);
+    is(of("RelLat, against"), 1.0);
+    is(of("T calls, against"), 3.0);
+    is(of("Agreement, against"), 1.0);
+}
+
+#[test]
+fn the_fastest_are_of_the_least_load() {
+    let variants = [("k=1", 1.0), ("k=3", 0.75), ("k=3,plan-ahead=on", 0.7)];
+    let mut run = run(Source::Live, 10, &variants);
+    let crowded = [("k=1", 4.0), ("k=6", 0.4), ("k=3", 0.4)];
+    for (variant, rel_lat) in crowded {
+        run.rows.extend((0..10).map(|i| Row {
+            concurrency: 4,
+            ..row(i, variant, rel_lat)
+        }));
+    }
+    // Answers without a check are no gain.
+    run.rows
+        .extend((0..10).map(|i| row(i, "k=1,verifier=none", 0.3)));
+    let report = report(&[run]).unwrap();
+    let overview = &report.data.overview;
+    let of = |column: &str| {
+        let at = overview.columns.iter().position(|head| head == column);
+        &overview.rows[0][at.unwrap()]
+    };
+    assert_eq!(of("Fastest k").text, "k=3");
+    is(of("RelLat"), 0.75);
+    assert_eq!(of("Fastest variant").text, "k=3,plan-ahead=on");
+    is(of("RelLat of variant"), 0.7);
+    assert_eq!(of("Questions of variant").text, "10 of 10");
+    // Who ran beside whom is said where such rows are.
+    let says = |name| table(&report, name).about.contains("share its load");
+    assert!(says("cost") && says("ablation"));
+    assert!(!says("by_k") && !says("speculation") && !overview.about.contains("share its load"));
+    // Nor is a k that was only asked under load among the ks.
+    assert_eq!(table(&report, "by_k").rows.len(), 2);
+}
+
+#[test]
+fn types_are_compared_over_common_questions() {
+    let mut runs = both();
+    // Without salvage, the first of each type was not answered, and of inference nothing was.
+    runs[0].rows.retain(|row| {
+        let i: usize = row.id.trim_start_matches('q').parse().unwrap();
+        row.variant.salvage || (i >= 3 && i % 3 != 2)
+    });
+    // Where both were, salvage gained nothing.
+    for row in &mut runs[0].rows {
+        if row.variant.to_string() == "k=inf" && row.id.as_str() >= "q003" {
+            row.latency_ms *= 0.66 / 0.63;
+        }
+    }
+    let report = report(&runs).unwrap();
+    let of = |kind, column| cell(table(&report, "by_type"), &["live", kind], column);
+    assert_eq!(of("bridge", "Questions").text, "9 of 10, NOT WHOLE");
+    is(of("bridge", "RelLat"), 0.66);
+    is(of("bridge", "RelLat, salvage off"), 0.66);
+    assert_eq!(of("bridge", "Questions of p, α, β").text, "10 of 10");
+    assert_eq!(of("inference", "Questions").text, "10 of 10");
+    assert_eq!(of("inference", "RelLat, salvage off").text, "–");
+}

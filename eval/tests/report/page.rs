@@ -1,0 +1,120 @@
+//! The page and the Markdown.
+
+use super::*;
+
+#[test]
+fn hostile_names_stay_text() {
+    let hostile = "<script>alert('1')</script> | \"&\" `x` [a](b)\n# no";
+    let mut runs = both();
+    for run in &mut runs {
+        run.info.system = hostile.into();
+        run.info.command = hostile.into();
+        run.info.parts.insert(hostile.into(), hostile.into());
+        run.questions
+            .iter_mut()
+            .for_each(|question| question.kind = hostile.into());
+        run.rows.pop();
+        run.rows.pop();
+    }
+    let report = report(&runs).unwrap();
+    assert!(!report.html.contains("<script"));
+    well_formed(&report.html);
+    assert!(!report.markdown.contains("<script"));
+    assert!(!report.markdown.contains("[a](b)") && !report.markdown.contains("\n# no"));
+    // A table's lines have as many bars as its head.
+    let bars = |line: &str| line.replace(r"\|", "").matches('|').count();
+    let mut head = 0;
+    for line in report.markdown.lines() {
+        match line.starts_with('|') {
+            true if head == 0 => head = bars(line),
+            true => assert_eq!(bars(line), head, "{line}"),
+            false => head = 0,
+        }
+    }
+}
+
+#[test]
+fn the_page_is_well_formed_and_needs_nothing_else() {
+    let report = report(&both()).unwrap();
+    well_formed(&report.html);
+    for outside in [
+        "<script", "http:", "https:", "url(", "@import", "<link", "<img",
+    ] {
+        assert!(!report.html.contains(outside), "{outside}");
+    }
+    assert_eq!(report.html.matches("<figure>").count(), 4);
+    assert!(report.html.contains("INJECTED") && report.markdown.contains("INJECTED"));
+}
+
+#[test]
+fn same_runs_same_bytes() {
+    let [live, simulated] = both();
+    let one = report(&[live.clone(), simulated.clone()]).unwrap();
+    assert_eq!(one, report(&[simulated, live]).unwrap());
+}
+
+#[test]
+fn the_markdown_is_as_it_was() {
+    let [live, _] = both();
+    insta::assert_snapshot!(report(&[live]).unwrap().markdown);
+}
+
+#[test]
+fn the_standard_agent_alone_has_an_overview() {
+    let report = report(&[run(Source::Live, 3, &[("k=1", 1.0)])]).unwrap();
+    well_formed(&report.html);
+    assert_eq!(report.data.overview.rows.len(), 1);
+}
+
+/// Every tag that is opened is closed, in its order; every id stands once, and every link within the page
+/// leads somewhere.
+#[track_caller]
+fn well_formed(html: &str) {
+    let mut open = Vec::new();
+    let style = html.find("</style>").unwrap();
+    let mut rest = &html[style..];
+    open.extend(["html", "head", "style"]);
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        let end = rest.find('>').unwrap();
+        let (tag, after) = (&rest[..end], &rest[end + 1..]);
+        rest = after;
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name));
+        } else if !tag.ends_with('/') {
+            open.push(tag.split_whitespace().next().unwrap());
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    let values = |before: &str| -> Vec<String> {
+        let parts = html.split(before).skip(1);
+        parts
+            .map(|part| part.split('"').next().unwrap().to_owned())
+            .collect()
+    };
+    let mut ids = values(" id=\"");
+    for link in values("href=\"#") {
+        assert!(ids.contains(&link), "{link}");
+    }
+    let count = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+}
+
+#[test]
+fn figures_that_compare_variants_show_the_run_that_has_most() {
+    let [mut live, simulated] = both();
+    live.rows.retain(|row| row.variant.k.is_some());
+    let html = report(&[live, simulated]).unwrap().html;
+    for caption in [
+        "Cost against gain, simulated:",
+        "Latency of questions, live, ",
+        "(and how many), simulated.",
+    ] {
+        assert!(html.contains(caption), "{caption}");
+    }
+    // Of equals, the live one.
+    let html = report(&both()).unwrap().html;
+    assert!(html.contains("Cost against gain, live:"));
+}
