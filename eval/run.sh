@@ -4,7 +4,7 @@
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
-# else should run beside it. SPECHOP and OUT may be set.
+# else should run beside it. SPECHOP, OUT and GOLD_PORT may be set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -51,11 +51,12 @@ gold_planner() {
   [ ${#GOLD[@]} -gt 0 ] && return
   local log
   log=$(mktemp)
-  python3 eval/ablation/gold_planner.py "$SPECHOP_DATA_DIR"/eval/{2wiki,musique}.jsonl >"$log" &
+  python3 eval/ablation/gold_planner.py --port ${GOLD_PORT:-18099} "$SPECHOP_DATA_DIR"/eval/{2wiki,musique}.jsonl >"$log" &
   trap "kill $! 2>/dev/null || true" EXIT
   until grep -q http "$log"; do sleep 0.2; done
   GOLD=(--system "gold planner" --set generator.kind=openai --set generator.style=tagged
-    --set "generator.base_url=$(grep -o 'http[^ ]*' "$log")" --set generator.model=gold --set reader.kind=spans)
+    --set "generator.base_url=$(grep -o 'http[^ ]*' "$log")" --set generator.model=gold --set reader.kind=spans
+    --part "planner=gold_planner.py $(sha256sum eval/ablation/gold_planner.py | cut -c 1-16)")
 }
 
 record() { # NAME SET COUNT ARGUMENTS…

@@ -15,7 +15,7 @@ use std::path::Path;
 use crate::files::{
     FileError, Log, json, json_lines, read_json, read_lines, read_log, write_whole,
 };
-use crate::{Question, Row, RunInfo, Source, Variant};
+use crate::{Question, Row, RunInfo, Source, Wanted};
 use differences::differences;
 pub use error::RunError;
 
@@ -34,13 +34,11 @@ pub struct Run {
     pub rows: Vec<Row>,
 }
 
-/// What one variant at one concurrency lacks.
+/// What one way of asking lacks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Missing {
-    /// How the questions were answered.
-    pub variant: Variant,
-    /// Questions that were under way at once.
-    pub concurrency: u32,
+    /// The way.
+    pub way: Wanted,
     /// The questions without a row, in the order of the questions. None: it is whole.
     pub ids: Vec<String>,
 }
@@ -76,45 +74,28 @@ impl Run {
         begin(dir, &self.info, &self.questions)
     }
 
-    /// The variants, in the order of their first row.
-    pub fn variants(&self) -> Vec<Variant> {
-        let mut variants: Vec<Variant> = Vec::new();
-        for row in &self.rows {
-            if !variants.contains(&row.variant) {
-                variants.push(row.variant.clone());
-            }
-        }
-        variants
-    }
-
-    /// What is missing, for each variant and concurrency that has a row: variants in the order of their
-    /// first row, the least concurrency first.
+    /// What is missing of every way that was wanted or has rows.
     pub fn missing(&self) -> Vec<Missing> {
-        let mut missing = Vec::new();
-        for variant in self.variants() {
-            let mut there: Vec<(u32, HashSet<&str>)> = Vec::new();
-            for row in self.rows.iter().filter(|row| row.variant == variant) {
-                match there.iter_mut().find(|(at, _)| *at == row.concurrency) {
-                    Some((_, ids)) => {
-                        ids.insert(&row.id);
-                    }
-                    None => there.push((row.concurrency, HashSet::from([row.id.as_str()]))),
-                }
-            }
-            there.sort_by_key(|(concurrency, _)| *concurrency);
-            for (concurrency, ids) in there {
-                let all = self.questions.iter().map(|question| &question.id);
-                missing.push(Missing {
-                    variant: variant.clone(),
-                    concurrency,
-                    ids: all
-                        .filter(|id| !ids.contains(id.as_str()))
-                        .cloned()
-                        .collect(),
+        let mut ways = self.info.wanted.clone();
+        for row in &self.rows {
+            let is_known =
+                |way: &Wanted| way.concurrency == row.concurrency && way.variant == row.variant;
+            if !ways.iter().any(is_known) {
+                ways.push(Wanted {
+                    variant: row.variant.clone(),
+                    concurrency: row.concurrency,
                 });
             }
         }
-        missing
+        let there: HashSet<Key> = self.rows.iter().map(key).collect();
+        let missing = ways.into_iter().map(|way| {
+            let name = way.variant.to_string();
+            let ids = self.questions.iter().map(|question| question.id.clone());
+            let lacks = |id: &String| !there.contains(&(id.clone(), name.clone(), way.concurrency));
+            let ids = ids.filter(lacks).collect();
+            Missing { way, ids }
+        });
+        missing.collect()
     }
 }
 
@@ -147,23 +128,32 @@ impl RunWriter {
         if begun.is_none() && !log.is_empty() {
             return Err(RunError::RowsAlone(dir.to_owned()));
         }
+        let mut info = info.clone();
         match begun {
             Some(begun) => {
                 let there = read_questions(dir, &begun)?;
-                let differences = differences((&begun, &there), (info, questions));
+                let differences = differences((&begun, &there), (&info, questions));
                 if !differences.is_empty() {
                     return Err(RunError::OtherCircumstances {
                         dir: dir.to_owned(),
                         differences: differences.join("; "),
                     });
                 }
+                let mut wanted = begun.wanted.clone();
+                let more = info.wanted.iter().filter(|way| !begun.wanted.contains(way));
+                wanted.extend(more.cloned());
+                if wanted.len() > begun.wanted.len() {
+                    let grown = RunInfo { wanted, ..begun };
+                    write_whole(&dir.join(INFO), &json(&grown)?)?;
+                    info = grown;
+                }
             }
-            None => begin(dir, info, questions)?,
+            None => begin(dir, &info, questions)?,
         }
         let (rows, length) = read_rows(dir, questions)?;
         log.cut(length)?;
         let writer = Self {
-            info: info.clone(),
+            info,
             log,
             known: questions
                 .iter()

@@ -33,7 +33,7 @@ pub use question::{Dataset, GoldHop, Question};
 pub use record::{Parts, RecordError, Recorder};
 pub use replay::{Replayed, replay};
 pub use report::{Cell, Report, ReportData, ReportError, Section, Table, report};
-pub use row::{Calls, HopKind, Machine, Row, RowHop, RunInfo, Source};
+pub use row::{Calls, HopKind, Machine, Row, RowHop, RunInfo, Source, Wanted};
 pub use score::{exact_match, f1, holds, recall};
 /// Latency that is added to every look-up on purpose.
 pub use spechop_sim::InjectedLatency as Injected;

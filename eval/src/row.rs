@@ -38,6 +38,33 @@ pub struct RunInfo {
     pub machine: Machine,
     /// The command that makes the run again.
     pub command: String,
+    /// What was to be asked in which ways, once each. May grow when the run is gone on with.
+    #[serde(default)]
+    pub wanted: Vec<Wanted>,
+}
+
+/// A way in which every question was to be asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// How.
+    pub variant: Variant,
+    /// Questions under way at once.
+    pub concurrency: u32,
+}
+
+impl Wanted {
+    /// Every variant at every concurrency.
+    pub fn all(variants: &[Variant], concurrency: &[u32]) -> Vec<Self> {
+        let at = |level: &u32| {
+            let concurrency = *level;
+            variants.iter().map(move |variant| Self {
+                variant: variant.clone(),
+                concurrency,
+            })
+        };
+        concurrency.iter().flat_map(at).collect()
+    }
 }
 
 /// Where rows come from.

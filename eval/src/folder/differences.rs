@@ -7,7 +7,7 @@ use crate::{Question, RunInfo};
 /// Questions that are named at most; the number of the others is said.
 const NAMED_MAX: usize = 3;
 
-/// Every circumstance that differs, with both values; the command may.
+/// Every circumstance that differs, with both values; the command may, and more may be wanted.
 pub(super) fn differences(
     (begun, asked_then): (&RunInfo, &[Question]),
     (now, asked_now): (&RunInfo, &[Question]),
@@ -43,7 +43,7 @@ fn compare(path: &str, then: &Value, now: &Value, found: &mut Vec<String>) {
         (Value::Object(before), Value::Object(after)) => {
             let added = after.keys().filter(|key| !before.contains_key(*key));
             for key in before.keys().chain(added) {
-                if path.is_empty() && key == "command" {
+                if path.is_empty() && matches!(key.as_str(), "command" | "wanted") {
                     continue;
                 }
                 let path = match path {

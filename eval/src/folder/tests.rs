@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tempfile::tempdir;
 
 use super::*;
-use crate::{Calls, Dataset, HopKind, Injected, Machine, RowHop, Source};
+use crate::{Calls, Dataset, HopKind, Injected, Machine, RowHop, Source, Variant};
 
 fn info(questions: usize) -> RunInfo {
     RunInfo {
@@ -27,6 +27,7 @@ fn info(questions: usize) -> RunInfo {
             cpu: "Fast".into(),
         },
         command: "spechop eval live".into(),
+        wanted: Vec::new(),
     }
 }
 
@@ -103,8 +104,6 @@ fn what_is_written_is_read() {
     let run = Run::read(&dir).unwrap();
     assert_eq!(run.questions, questions(2));
     assert_eq!(run.info.command, "spechop eval live");
-    let names: Vec<_> = run.variants().iter().map(ToString::to_string).collect();
-    assert_eq!(names, ["k=1", "k=3"]);
     assert_eq!(run.rows.len(), 4);
     for (read, written) in run.rows.iter().zip(rows()) {
         assert_eq!((&read.answer, key(read)), (&written.answer, key(&written)));
@@ -116,8 +115,8 @@ fn what_is_written_is_read() {
         .into_iter()
         .map(|missing| {
             (
-                missing.variant.to_string(),
-                missing.concurrency,
+                missing.way.variant.to_string(),
+                missing.way.concurrency,
                 missing.ids,
             )
         })
@@ -318,4 +317,26 @@ fn a_folder_has_one_run_and_one_writer() {
     assert!(matches!(stray, RunError::Stray(_)), "{stray}");
     drop(run);
     assert_eq!(Run::read(dir.path()).unwrap().rows.len(), 1);
+}
+
+#[test]
+fn more_may_be_wanted_later_and_is_missing_until_it_is_there() {
+    let dir = tempdir().unwrap();
+    let want = |ks: &[u32]| {
+        let variants: Vec<_> = ks.iter().map(|k| Variant::at(Some(*k))).collect();
+        let wanted = Wanted::all(&variants, &[1]);
+        let info = RunInfo { wanted, ..info(2) };
+        RunWriter::open(dir.path(), &info, &questions(2)).unwrap().0
+    };
+    want(&[1]).append(&row("q0", "k=1", 1, "Ana")).unwrap();
+    drop(want(&[1, 3]));
+    // Less is wanted now; what was wanted before is so still.
+    drop(want(&[1]));
+    let run = Run::read(dir.path()).unwrap();
+    let missing: Vec<_> = run
+        .missing()
+        .into_iter()
+        .map(|m| (m.way.variant.k, m.ids.len()))
+        .collect();
+    assert_eq!(missing, [(Some(1), 1), (Some(3), 2)]);
 }

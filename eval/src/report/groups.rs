@@ -167,6 +167,15 @@ impl<'a> View<'a> {
                 "{place}: {twice} rows repeat an earlier one and are left out."
             ));
         }
+        for missing in run.missing() {
+            // Of those with some, more is said below.
+            if missing.ids.len() == run.questions.len() {
+                let way = name(&missing.way.variant, missing.way.concurrency);
+                warnings.push(format!(
+                    "{place}: {way} is NOT WHOLE: it was to be asked, and has no answer at all."
+                ));
+            }
+        }
         let (standard, others): (Vec<_>, Vec<_>) = by_way
             .into_iter()
             .filter_map(|(key, rows)| Some((key.0, rows.values().next()?.variant.clone(), rows)))

@@ -125,6 +125,7 @@ fn run(source: Source, count: usize, variants: &[(&str, f64)]) -> Run {
                 cpu: "a processor".into(),
             },
             command: "spechop eval live --k 1,3,inf".into(),
+            wanted: Vec::new(),
         },
         questions: questions(count),
         rows: rows.collect(),

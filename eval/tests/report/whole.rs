@@ -1,5 +1,7 @@
 //! What is missing, or does not fit together, says so.
 
+use spechop_eval::Wanted;
+
 use super::*;
 
 #[test]
@@ -18,6 +20,19 @@ fn what_is_not_whole_says_so() {
     let questions = cell(table(&report, "by_k"), &["inf"], "Questions, live");
     assert_eq!(questions.text, "25 of 30, NOT WHOLE");
     is(cell(table(&report, "by_k"), &["inf"], "RelLat, live"), 0.63);
+}
+
+#[test]
+fn what_was_never_begun_is_missing_too() {
+    let mut runs = both();
+    runs[0].info.wanted = Wanted::all(&["k=6".parse().unwrap()], &[1]);
+    let report = report(&runs).unwrap();
+    let warning = "live: k=6 is NOT WHOLE: it was to be asked, and has no answer at all.";
+    assert!(
+        report.markdown.contains(warning),
+        "{:?}",
+        report.data.warnings
+    );
 }
 
 #[test]

@@ -147,6 +147,7 @@ pub fn info(questions: usize, injected: Option<Injected>) -> RunInfo {
             cpu: "any".into(),
         },
         command: "a test".into(),
+        wanted: Vec::new(),
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use spechop_eval::{
-    Bundle, Failure, LiveOptions, Progress, Run, RunInfo, RunWriter, Source, Summary, commit, live,
-    machine, probe,
+    Bundle, Failure, LiveOptions, Progress, Run, RunInfo, RunWriter, Source, Summary, Wanted,
+    commit, live, machine, probe,
 };
 
 use spechop_server::Env;
@@ -16,6 +16,7 @@ use spechop_server::Env;
 use super::questions::QuestionArgs;
 use super::variants::VariantArgs;
 use crate::commands::ask::seconds;
+use crate::commands::configured::key_value;
 
 /// What is written after `spechop eval live`.
 #[derive(Debug, clap::Args)]
@@ -44,7 +45,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N")]
     speed: Option<f64>,
     /// What the server uses, e.g. planner=NAME@HASH; may be given several times.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = part)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
     part: Vec<(String, String)>,
     /// How long the server may be away or busy before the run stops, in seconds.
     #[arg(long, value_name = "S", value_parser = seconds, default_value = "120")]
@@ -125,6 +126,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         commit: commit(),
         machine: machine(),
         command: super::command(env),
+        wanted: Wanted::all(&options.variants, &options.concurrency),
     };
     let (mut run, there) = RunWriter::open(&args.out, &info, &questions)?;
     let bar = bar();
@@ -200,15 +202,6 @@ fn show(bar: &ProgressBar, progress: Progress) {
     }
 }
 
-fn part(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
-            Ok((name.to_owned(), value.to_owned()))
-        }
-        _ => Err("expected NAME=VALUE".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use spechop_eval::Variant;
@@ -218,12 +211,6 @@ mod tests {
     #[test]
     fn the_bar_has_a_template_that_can_be_read() {
         assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
-    }
-
-    #[test]
-    fn parts_have_a_name_and_a_value() {
-        assert!(part("=x").is_err() && part("reader").is_err());
-        assert_eq!(part("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
     }
 
     #[test]

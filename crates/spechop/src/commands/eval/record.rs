@@ -32,6 +32,10 @@ pub(crate) struct Args {
     /// holds several of a kind. May be repeated.
     #[arg(long, value_name = "NAME=NAME", value_parser = key_value)]
     rename: Vec<(String, String)>,
+    /// What stands behind an endpoint, e.g. `planner=NAME HASH`, in place of what the configuration says.
+    /// May be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    part: Vec<(String, String)>,
     /// Who plans and reads, in a few words for the tables.
     #[arg(long, value_name = "TEXT")]
     system: String,
@@ -124,6 +128,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
             bail!("--rename: two speculators would be called `{name}`");
         }
     }
+    known.extend(args.part);
     let info = BundleInfo {
         system: args.system,
         dataset: args.questions.dataset,

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use serde::Serialize;
 use spechop_eval::{
-    Bundle, Injected, Question, Row, Run, RunInfo, Source, Variant, commit, exact_match, play,
+    Bundle, Injected, Question, Row, Run, RunInfo, Source, Variant, Wanted, commit, exact_match,
+    play,
 };
 use spechop_server::Env;
 use spechop_sim::Clock;
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Res
     let (questions, rows) = play_all(&bundle, &variants, injected, args.whole_only)?;
     if let Some(dir) = &args.out {
         let command = super::command(env);
-        keep(dir, &bundle, &rows, injected, command)?;
+        keep(dir, &bundle, &variants, &rows, injected, command)?;
     }
     let all = bundle.questions().len();
     if questions.len() < all {
@@ -152,6 +153,7 @@ fn play_all(
 fn keep(
     dir: &std::path::Path,
     bundle: &Bundle,
+    variants: &[Variant],
     rows: &[Row],
     injected: Option<Injected>,
     command: String,
@@ -169,6 +171,7 @@ fn keep(
         commit: commit(),
         machine: about.machine.clone(),
         command,
+        wanted: Wanted::all(variants, &[1]),
     };
     // Where questions were left out, the run is not whole, and says so.
     let run = Run {
