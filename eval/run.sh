@@ -18,7 +18,8 @@ WEB=4150:1680:1
 SEED=1
 
 declare -A FOLDER=([2wiki]=2wikimultihopqa [musique]=musique)
-SETS=(2wiki musique)
+# ONLY takes one of them.
+SETS=(${ONLY:-2wiki musique})
 
 questions() { # SET COUNT
   echo --dataset "$1" --questions "$SPECHOP_DATA_DIR/eval/$1.jsonl" --ids eval/datasets/untrained.json --count "$2" --seed $SEED
@@ -186,10 +187,10 @@ live() {
     echo "== live $set-own" >&2
     # shellcheck disable=SC2046
     asked serve $(index_of "$set") --set question.verifier=rule -- \
-      $(questions "$set" 40) --k 1,3 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-0"
+      $(questions "$set" 30) --k 1,3 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-0"
     # shellcheck disable=SC2046
     asked serve $(index_of "$set") --set question.verifier=rule "${web[@]}" -- \
-      $(questions "$set" 40) --k 1,3 --concurrency 1,8 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-4150"
+      $(questions "$set" 30) --k 1,3 --concurrency 1,8 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-4150"
   done
 }
 

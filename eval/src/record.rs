@@ -11,7 +11,7 @@ use spechop_ports::{
     Retriever, Speculator,
 };
 use spechop_sim::Clock;
-use spechop_types::{InvalidQuestion, Passage, Step, SubQuestion};
+use spechop_types::{InvalidQuestion, Passage, Step, SubQuestion, Tokens};
 use tokio::time::Instant;
 
 use crate::bundle::{Bundle, BundleError};
@@ -358,7 +358,15 @@ struct Measured {
 
 async fn guess(guesser: &dyn Speculator, request: GuessRequest) -> Result<Measured, PortError> {
     let started = Instant::now();
-    let guessed = guesser.guess(&call(), request).await?;
+    let guessed = match guesser.guess(&call(), request).await {
+        // A guess that cannot be used is none: to the agent it makes no difference, and whoever asks again
+        // gets the same.
+        Err(PortError::Malformed { .. }) => spechop_ports::Guessed {
+            guesses: Vec::new(),
+            tokens: Tokens::default(),
+        },
+        guessed => guessed?,
+    };
     let time = started.elapsed();
     let guesses = guessed.guesses.into_iter().map(|guess| Guessed {
         text: guess.text,

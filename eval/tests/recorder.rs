@@ -12,7 +12,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use recording::{in_memory, on_disk, parts, question, record, recorder, variant};
 use spechop_eval::{Bundle, Input, Parts, RecordError, Recorder, Row, Variant, play};
-use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError, Retriever};
+use spechop_ports::{
+    Call, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, Retriever, Speculator,
+};
 use spechop_sim::Clock;
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Passage, Stage};
@@ -238,6 +240,32 @@ async fn what_goes_on_failing_stops_it_and_is_named() {
         let row = record(&mut recorder(&ports), &mut bundle, &variant("k=2")).await;
         assert_eq!(row.unwrap().answer, "so fact 2");
     }
+}
+
+/// Babbles.
+struct Babbler;
+
+#[async_trait]
+impl Speculator for Babbler {
+    async fn guess(&self, _: &Call, _: GuessRequest) -> Result<Guessed, PortError> {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        Err(PortError::Malformed {
+            what: "the babbler".into(),
+            detail: "an answer without an end".into(),
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guess_that_cannot_be_used_is_none_and_took_its_time() {
+    let mut parts = parts(&ScriptedPorts::new(script()));
+    parts.speculators.insert("hot".into(), Arc::new(Babbler));
+    let mut bundle = in_memory(question(5));
+    let row = record(&mut Recorder::new(parts), &mut bundle, &variant("k=3")).await;
+    let row = row.unwrap();
+    assert!(row.hops.iter().all(|hop| hop.guess.is_none()), "{row:?}");
+    let took = row.hops[0].speculation_ms.unwrap();
+    assert!((took - 50.0).abs() <= 2.0, "{took}");
 }
 
 /// Never stops asking.

@@ -47,6 +47,10 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         let path = out.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
+    eprintln!(
+        "{} and report.md beside it",
+        out.join("report.html").display()
+    );
     if args.json {
         serde_json::to_writer(&mut output, &report.data)?;
         writeln!(output)?;
