@@ -104,7 +104,8 @@ record_llm() {
   local set
   for set in "${SETS[@]}"; do
     # shellcheck disable=SC2046
-    record "$set-gold-llm" "$set" 30 --k 1,3 --variant k=3,speculator=llm $(index_of "$set") "${GOLD[@]}" \
+    record "$set-gold-llm" "$set" 30 --k 1 --variant k=3,speculator=llm $(index_of "$set") \
+      "${GOLD[@]/gold planner/gold planner, a 135M model guesses}" \
       --set speculator.model.kind=local --set speculator.model.style=tagged \
       --set "speculator.model.file=$SPECHOP_DATA_DIR/models/smollm2-135m-instruct/model.gguf"
   done
@@ -124,7 +125,7 @@ record_large() {
 variants_of() { # NAME
   case $1 in
     *-gold) echo --suite --variant k=3,speculator=hot-0.05 --variant k=3,speculator=hot-0.10 ;;
-    *-gold-llm) echo --k 1,3 --variant k=3,speculator=llm ;;
+    *-gold-llm) echo --k 1 --variant k=3,speculator=llm ;;
     *-own) echo --suite ;;
     *-1.5b) echo --k 1,3 ;;
   esac
