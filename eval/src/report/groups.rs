@@ -83,6 +83,7 @@ pub(super) fn group(runs: &[Run]) -> Result<(Vec<Group<'_>>, Vec<String>), Repor
     if groups.is_empty() {
         return Err(ReportError::NoBaseline);
     }
+    warnings.extend(unlike::commits(&groups));
     Ok((groups, warnings))
 }
 

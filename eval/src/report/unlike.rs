@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::groups::Group;
 
-/// Warnings: parts, commits and machines that differ, and commits of changed files.
+/// Warnings: parts and machines that differ.
 pub(super) fn warnings(group: &Group<'_>) -> Vec<String> {
     let title = &group.title;
     let mut warnings = Vec::new();
@@ -15,20 +15,43 @@ pub(super) fn warnings(group: &Group<'_>) -> Vec<String> {
             infos().filter_map(|(label, info)| Some((label, info.parts.get(part)?.clone())));
         warnings.extend(differ(title, &format!("part `{part}`"), named));
     }
-    let commits = infos().map(|(label, info)| (label, info.commit.clone()));
-    warnings.extend(differ(title, "commit", commits));
     let machines = infos().map(|(label, info)| {
         let machine = format!("{}, {} cores", info.machine.cpu, info.machine.cores);
         (label, machine)
     });
     warnings.extend(differ(title, "machine", machines));
-    for (label, info) in infos().filter(|(_, info)| info.commit.ends_with('+')) {
-        warnings.push(format!(
-            "{title}, {label}: commit {} had changes that were not committed.",
-            info.commit
-        ));
-    }
     warnings
+}
+
+/// One warning for all runs: with every change of the program they are of another commit, and what else
+/// there is to be warned of would be lost among them.
+pub(super) fn commits(groups: &[Group<'_>]) -> Option<String> {
+    let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
+    for view in groups.iter().flat_map(|group| &group.views) {
+        *runs.entry(&view.run.info.commit).or_default() += 1;
+    }
+    let changed = runs.keys().any(|commit| commit.ends_with('+'));
+    if runs.len() < 2 && !changed {
+        return None;
+    }
+    let counted = runs.iter().map(|(commit, count)| {
+        let (hash, plus) = match commit.strip_suffix('+') {
+            Some(hash) => (hash, "+"),
+            None => (*commit, ""),
+        };
+        let hash: String = hash.chars().take(12).collect();
+        format!("{hash}{plus} ({count})")
+    });
+    let counted: Vec<String> = counted.collect();
+    let plus = if changed {
+        " (+: with changes that were not committed)"
+    } else {
+        ""
+    };
+    Some(format!(
+        "The runs were made at these commits of the program{plus}: {}.",
+        counted.join(", ")
+    ))
 }
 
 /// Who has which, where not all have the same.

@@ -163,14 +163,15 @@ fn runs_that_only_share_a_name_are_told_apart() {
     runs[0].info.commit = "7654321+".into();
     runs[1].info.machine.cores = 4;
     let title = "2WikiMultihopQA, gold planner, latency INJECTED: 4150 ± 1680 ms, seed 7";
-    let warnings: Vec<String> = [
-        ": the runs differ in part `reader`: live large; simulated small 0123abcd.",
-        ": the runs differ in commit: simulated 0123456; live 7654321+.",
-        ": the runs differ in machine: live a processor, 2 cores; simulated a processor, 4 cores.",
-        ", live: commit 7654321+ had changes that were not committed.",
-    ]
-    .map(|warning| format!("{title}{warning}"))
-    .into();
+    let warnings = [
+        format!("{title}: the runs differ in part `reader`: live large; simulated small 0123abcd."),
+        format!(
+            "{title}: the runs differ in machine: live a processor, 2 cores; simulated a processor, 4 cores."
+        ),
+        "The runs were made at these commits of the program (+: with changes that were not committed): \
+         0123456 (1), 7654321+ (1)."
+            .to_owned(),
+    ];
     assert_eq!(report(&runs).unwrap().data.warnings, warnings);
 }
 
