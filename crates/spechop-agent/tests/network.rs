@@ -313,7 +313,8 @@ fn settings(rng: &mut StdRng) -> Settings {
             plan_ahead: rng.random_bool(0.5),
             guesses_max: rng.random_range(1..4_usize).try_into().unwrap(),
             chance_min: Chance::of(rng.random_range(-0.6..0.6)),
-            continuous: rng.random_bool(0.8),
+            // A fifth of them go in rounds.
+            continuous: !orphan_time.as_millis().is_multiple_of(5),
         },
         orphan_time,
         verifier: Mode::Exact,

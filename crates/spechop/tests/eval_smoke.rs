@@ -103,7 +103,10 @@ impl Place {
 
     /// Starts a server; its address.
     fn serve(&self, args: &[&str]) -> (Server, String) {
-        let mut child = self.command(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = self.command(args);
+        // Its log would fill the test's.
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
         let mut line = String::new();
         let stdout = child.stdout.as_mut().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
