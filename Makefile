@@ -95,11 +95,12 @@ bench-live: index ## 16 questions at k = 1 and k = 4, with injected web latency;
 	@python3 eval/bench/live.py --spechop $(RELEASE) --questions 16 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
 	  --out $(or $(OUT),eval/runs/live-injected)
 
-# DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md). A step that is done is not done again.
-eval: index ## every run and table of eval/runs again: recorded, simulated, replayed, live (hours; an otherwise idle machine); DATA=folder
+# DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md). What is there in OUT is gone on with; the bundles of
+# eval/runs are of another machine, so OUT is another folder unless it is named.
+eval: index ## record, simulate, replay and ask live what eval/runs/report is made of (hours; an otherwise idle machine); DATA=folder OUT=folder
 	@test -d "$(DATA)" || { echo "say DATA=FOLDER, the data of eval/train/README.md" >&2; exit 1; }
 	@$(RELEASE) models pull qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
-	@SPECHOP=$(RELEASE) eval/run.sh "$(DATA)"
+	@SPECHOP=$(RELEASE) OUT="$(or $(OUT),$(SPECHOP_DATA_DIR)/eval/runs)" eval/run.sh "$(DATA)"
 
 # DATA as above.
 ablation: index ## who plans, who reads, who guesses: on questions that nothing was trained on (hours); DATA=folder

@@ -4,7 +4,8 @@
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
-# else should run beside it. SPECHOP, OUT and GOLD_PORT may be set.
+# else should run beside it. SPECHOP, OUT and GOLD_PORT may be set;
+# COUNT asks fewer questions of each sample (8 at least), to try it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,7 +23,9 @@ declare -A FOLDER=([2wiki]=2wikimultihopqa [musique]=musique)
 SETS=(${ONLY:-2wiki musique})
 
 questions() { # SET COUNT
-  echo --dataset "$1" --questions "$SPECHOP_DATA_DIR/eval/$1.jsonl" --ids eval/datasets/untrained.json --count "$2" --seed $SEED
+  local count=$2
+  [ "${COUNT:-$2}" -lt "$2" ] && count=$COUNT
+  echo --dataset "$1" --questions "$SPECHOP_DATA_DIR/eval/$1.jsonl" --ids eval/datasets/untrained.json --count "$count" --seed $SEED
 }
 
 index_of() { # SET [FRACTION]
@@ -197,9 +200,9 @@ live() {
 
 report() {
   local runs
-  runs=$(ls -d "$OUT"/{2wiki,musique}-*/{simulated,replayed,live}-*/ 2>/dev/null)
-  # shellcheck disable=SC2086
-  "$SPECHOP" eval report $runs --out "$OUT/report"
+  shopt -s nullglob
+  runs=("$OUT"/{2wiki,musique}-*/{simulated,replayed,live}-*/)
+  "$SPECHOP" eval report "${runs[@]}" --out "$OUT/report"
 }
 
 # Read whole before anything begins: it may be edited while it runs.

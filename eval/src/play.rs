@@ -42,8 +42,8 @@ pub fn play(
         guess_chance: Rules::paper(Width::STANDARD).guess_chance,
         branches: HashMap::new(),
         lookups: HashMap::new(),
-        seen: Seen::default(),
-        used: Used::default(),
+        seen: Tallies::default(),
+        used: Tallies::default(),
         hops: Vec::new(),
         answer: "".into(),
         final_ms: 0.0,
@@ -130,11 +130,6 @@ struct Tallies {
     speculations: Tally,
 }
 
-/// Calls that began, and tokens of those that came to an end.
-type Seen = Tallies;
-/// What the committed hops hold.
-type Used = Tallies;
-
 /// A segment under way, or done.
 struct Segment {
     step: Step,
@@ -164,8 +159,10 @@ struct Recorded<'a> {
     guess_chance: Chance,
     branches: HashMap<BranchId, Segment>,
     lookups: HashMap<LookupId, Lookup>,
-    seen: Seen,
-    used: Used,
+    /// Calls that began, and tokens of those that came to an end.
+    seen: Tallies,
+    /// What the committed hops hold.
+    used: Tallies,
     hops: Vec<RowHop>,
     answer: Arc<str>,
     final_ms: f64,

@@ -432,3 +432,9 @@ fn musique() -> Value {
         "answerable": true,
     })
 }
+
+#[test]
+fn questions_stop_early_as_in_the_paper() {
+    let limits = Dataset::ALL.map(|dataset| (dataset.as_str(), dataset.not_found_max()));
+    assert_eq!(limits, [("2wiki", 1), ("musique", 1), ("deepresearch", 2)]);
+}

@@ -9,6 +9,27 @@ use spechop_testkit::Script;
 use support::{Server, question};
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_question_says_how_many_look_ups_may_find_nothing() {
+    let mut script = Script::steady(&[true, true, true, true], 1, 2, 1);
+    for hop in &mut script.hops {
+        hop.answer = String::new();
+    }
+    let server = Server::start(script).await;
+    // The server's own limit is the paper's.
+    for (most, applied) in [(None, 1), (Some(0), 0), (Some(2), 2)] {
+        let request = AskRequest {
+            k: Some(1),
+            not_found_max: most,
+            ..question()
+        };
+        let answer = server.ask(request).await.unwrap();
+        assert_eq!(answer.stop_reason(), StopReason::NotFound);
+        assert_eq!(answer.hops.len(), applied as usize + 1);
+        assert_eq!(answer.applied.unwrap().not_found_max, applied);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn answers_with_hops_citations_and_cost() {
     let script = Script::steady(&[true, false, true], 2, 40, 4);
     let expected = script.answer();
