@@ -308,16 +308,14 @@ fn twenty_questions_from_the_data_set_to_the_report() {
         &[&simulating[..], &["--variant", "k=3,guesses=3"]].concat(),
         "is not in the bundle",
     );
-    let other_reader = [
+    // The planner's base, without its adapter.
+    let base = assets::model_dir("smollm2-135m-instruct").join("model.gguf");
+    let base = format!("generator.file={}", text(&base));
+    let other_planner = [
         &recording[..],
-        &[
-            "--set",
-            "reader.kind=generator",
-            "--set",
-            "generator.style=tagged",
-        ],
+        &["--set", "generator.style=tagged", "--set", &base],
     ];
-    place.refuses(&other_reader.concat(), "was recorded with another");
+    place.refuses(&other_planner.concat(), "was recorded with another planner");
     place.refuses(
         &[&recording[..], &["--seed", "2"]].concat(),
         "was recorded with another seed",
