@@ -267,7 +267,7 @@ fn every_problem_is_told_before_anything_is_installed() {
         "cmake libclang-dev",
     ]);
     let old = Machine::new().command("cargo", "echo 'cargo 1.70.0 (x 2023-01-01)'");
-    old.refuses(&["cargo is 1.70.0, and 1.95 or later is needed"]);
+    old.refuses(&["cargo is 1.70.0, and 1.95.0 or later is needed"]);
     let broken = Machine::new().command(
         "cargo",
         "echo 'error: toolchain is not installed' >&2; exit 1",
