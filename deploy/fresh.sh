@@ -52,7 +52,7 @@ make_root() {
   local variant=$1 root=$2 packages=ca-certificates,git,make
   case $variant in
     plain) ;;
-    llvm) packages+=,llvm ;;
+    llvm) packages+=,libclang-cpp$(apt-cache depends libclang-dev | sed -n 's/.*Depends: libclang-\([0-9]*\)-dev$/\1/p') ;;
     *)
       echo "fresh.sh: there is no variant '$variant'; the variants are plain, llvm" >&2
       exit 2
