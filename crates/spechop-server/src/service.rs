@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) toolbox: Toolbox,
     /// The speculators that there are, the default one first.
     pub(crate) speculators: Vec<SpeculatorKind>,
-    pub(crate) tunings: Tunings,
+    pub(crate) tunings: Arc<Tunings>,
     pub(crate) metrics: Metrics,
     accounts: Option<Arc<Accounts>>,
     /// Open questions that have names.
@@ -61,6 +61,7 @@ impl Service {
         let speculators = toolbox.speculators(config.speculator.default);
         let places = Arc::new(Semaphore::new(config.server.questions_max));
         let tunings = Tunings::new(config.scheduler.tuner, config.scheduler.history);
+        let tunings = Arc::new(tunings);
         let metrics = Metrics::new(toolbox.backends.clone());
         let accounts = config.allowance.map(Accounts::new);
         Self {

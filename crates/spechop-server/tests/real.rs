@@ -107,7 +107,7 @@ impl Running {
     async fn start(toml: String) -> Self {
         let written = Written {
             file: Some(("test.toml".into(), toml)),
-            flags: Vec::new(),
+            flags: vec![["tuning.state", "--set", "none"].map(str::to_owned).into()],
         };
         let data_dir = assets::data_dir();
         let env: Env = [("SPECHOP_DATA_DIR", data_dir.to_str().unwrap())]

@@ -140,6 +140,7 @@ fn serves_and_asks_with_real_parts() {
         .args(["--set", &format!("generator.file={}", model.display())])
         .env("SPECHOP_GENERATOR_THREADS", "1")
         .env("SPECHOP_QUESTION_HOP_BUDGET", "1")
+        .env("SPECHOP_TUNING_STATE", path("tuning.json"))
         .stdout(Stdio::piped())
         .stderr(std::fs::File::create(path("log")).unwrap());
     let mut server = Server(server.spawn().unwrap());
@@ -225,4 +226,9 @@ fn serves_and_asks_with_real_parts() {
             .success()
     );
     assert!(server.0.wait().unwrap().success(), "{}", log());
+    let learnt = std::fs::read_to_string(path("tuning.json")).unwrap();
+    assert!(
+        learnt.contains("\"llm\"") && !learnt.contains("Halcón"),
+        "{learnt}"
+    );
 }

@@ -75,6 +75,7 @@ impl Place {
             .env("SPECHOP_DATA_DIR", assets::data_dir())
             .env("SPECHOP_INDEX_DIR", self.path("index"))
             .env("SPECHOP_SPECULATOR_HOT_DIR", self.path("index/hot"))
+            .env("SPECHOP_TUNING_STATE", "none")
             .stdin(Stdio::null());
         command
     }
