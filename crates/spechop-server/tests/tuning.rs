@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::{Code, Request};
 
 mod support;
-use support::{Server, config, question};
+use support::{Server, config, endless, eventually, question};
 
 fn auto() -> AskRequest {
     AskRequest {
@@ -247,6 +247,36 @@ async fn metrics_count_what_was_used_and_what_was_wasted() {
         ),
         (0, 0)
     );
+}
+
+#[tokio::test]
+async fn metrics_count_what_a_question_has_cost_that_went_away() {
+    let server = Server::start(endless()).await;
+    let mut client = server.client().await;
+    tokio::select! {
+        _ = client.ask(question()) => panic!("there is no end to it"),
+        // A segment, its look-up, a guess, and the segment that is built on it.
+        () = eventually(|| server.ports.started() >= 4) => {}
+    }
+    server.is_idle().await;
+    let page = get(&server, "/metrics").await;
+    let count = |line: &str| {
+        let found = page.lines().find_map(|found| found.strip_prefix(line));
+        found.map_or(0, |number| number.trim().parse::<u64>().unwrap())
+    };
+    assert_eq!(count("spechop_questions_total{outcome=\"cancelled\"}"), 1);
+    let calls = |stage: &str, fate: &str| {
+        count(&format!(
+            "spechop_calls_total{{stage=\"{stage}\",fate=\"{fate}\"}}"
+        ))
+    };
+    for stage in ["segment", "target", "speculation"] {
+        assert!(calls(stage, "wasted") >= 1, "{stage} in\n{page}");
+        assert_eq!(calls(stage, "used"), 0, "{stage}");
+    }
+    // Those that had ended by then: 12 tokens each.
+    let tokens = count("spechop_tokens_total{stage=\"segment\",fate=\"wasted\"}");
+    assert!(tokens >= 12 && tokens % 12 == 0, "{tokens}");
 }
 
 /// As a scraper asks.
