@@ -129,7 +129,8 @@ def start(args, out):
         env["SPECHOP_TARGET_INJECTED_LATENCY_MEAN_MS"] = str(args.latency_mean_ms)
         env["SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS"] = str(args.latency_sigma_ms)
         env["SPECHOP_TARGET_INJECTED_LATENCY_SEED"] = str(args.seed)
-    command = [args.spechop, "serve", "--config", args.config]
+    # A run must not depend on what the runs before it have taught the server.
+    command = [args.spechop, "serve", "--config", args.config, "--set", "tuning.state=none"]
     command += [word for pair in args.set for word in ("--set", pair)]
     log = open(out / "server.log", "w", encoding="utf-8")
     server = subprocess.Popen(command, env=env, stdout=log, stderr=log)

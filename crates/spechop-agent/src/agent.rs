@@ -67,7 +67,8 @@ impl Agent {
                     work,
                     took,
                     outcome,
-                } => run.take(work, took, outcome),
+                    spent,
+                } => run.take(work, took, outcome, spent),
                 News::Expired(lookup) => Some(Event::Expired { lookup }),
                 News::BudgetEnd => Some(Event::FinishNow),
                 News::Deadline => {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use spechop_types::{Budget, CommitKind, Money, Stage, Tokens};
 
 use crate::report::{Calls, Cost, Usage};
+use crate::running::Aborted;
 use crate::settings::Prices;
 
 /// Counts every call when it starts, and what it took when it ends.
@@ -20,7 +21,7 @@ pub(crate) struct Ledger {
     calls: PerStage<Calls>,
     /// The most that a finished call has taken.
     dearest: PerStage<Spent>,
-    /// What aborted calls had set aside: they may have cost that much.
+    /// What aborted calls had set aside beyond what is known of them: they may have cost that much more.
     lost: Spent,
     used: PerStage<u32>,
     used_cost: PerStage<Cost>,
@@ -98,14 +99,21 @@ impl Ledger {
         }
     }
 
-    /// A call was aborted after `time`. What it took is unknown; it stays set aside.
-    pub(crate) fn abort(&mut self, stage: Stage, time: Duration) {
+    /// A call was aborted. It took what it had told of, at least; the rest of what was set aside for it
+    /// stays set aside.
+    pub(crate) fn abort(&mut self, stage: Stage, Aborted { took, spent }: Aborted) {
+        let money = self.prices.of(stage).of(spent);
         self.calls[stage].cost.add(Cost {
-            time,
-            ..Cost::default()
+            tokens: spent,
+            time: took,
+            money,
         });
         let set_aside = self.dearest[stage];
-        self.lost.add(set_aside, 1);
+        let rest = Spent {
+            tokens: set_aside.tokens.saturating_sub(spent.total()),
+            money: set_aside.money.minus(money),
+        };
+        self.lost.add(rest, 1);
     }
 
     /// The answer's trajectory holds what a branch got from this stage.
@@ -265,7 +273,7 @@ mod tests {
         for _ in 0..3 {
             assert!(!ledger.is_spent(Open::default()));
             ledger.start(Stage::Segment);
-            ledger.abort(Stage::Segment, Duration::ZERO);
+            ledger.abort(Stage::Segment, Aborted::default());
             assert!(!ledger.may_speculate(1, Open::default()));
         }
         assert!(ledger.is_spent(Open::default()));
@@ -274,5 +282,27 @@ mod tests {
             30,
             "what is known"
         );
+    }
+
+    #[test]
+    fn what_an_aborted_call_has_told_is_wasted_and_not_set_aside_again() {
+        let mut ledger = ledger();
+        let aborted = |prompt, completion| Aborted {
+            took: Duration::from_millis(5),
+            spent: Tokens { prompt, completion },
+        };
+        for (spent, counted, budgeted) in [
+            // Of 30 set aside, 25 were told: the other 5 may have been taken.
+            (aborted(20, 5), 55, 60),
+            // More than was set aside.
+            (aborted(20, 20), 95, 100),
+        ] {
+            ledger.start(Stage::Segment);
+            ledger.abort(Stage::Segment, spent);
+            let segments = ledger.usage().segments;
+            assert_eq!(segments.cost.tokens.total(), counted);
+            assert_eq!(segments.cost_wasted, segments.cost);
+            assert_eq!(ledger.spent(Open::default()).tokens, budgeted);
+        }
     }
 }

@@ -114,7 +114,8 @@ pub struct Calls {
 /// What calls took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Tokens of finished calls. An aborted call's are unknown.
+    /// Tokens read and written. Of calls that were aborted or failed: as far as they had told of them
+    /// ([`spechop_ports::Call::spent`]).
     pub tokens: Tokens,
     /// From launch to end, one call after the other; until it was aborted, for an aborted call.
     pub time: Duration,
@@ -152,6 +153,16 @@ impl Usage {
             Stage::Target => &mut self.targets,
             Stage::Speculation => &mut self.speculations,
         }
+    }
+
+    /// The same calls of a question that came to no answer: none of them was of use.
+    pub(crate) fn all_wasted(mut self) -> Self {
+        for stage in Stage::ALL {
+            let calls = self.of(stage);
+            calls.wasted = calls.started;
+            calls.cost_wasted = calls.cost;
+        }
+        self
     }
 
     /// The money that went into wasted calls of all stages.

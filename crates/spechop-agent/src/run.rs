@@ -36,6 +36,8 @@ pub(crate) struct Run<'a> {
     ledger: Ledger,
     /// Why the last failed stage failed.
     failure: Option<PortError>,
+    /// The report has been made: what it cost stands there.
+    is_answered: bool,
 }
 
 impl<'a> Run<'a> {
@@ -64,6 +66,7 @@ impl<'a> Run<'a> {
             hops: Vec::new(),
             ledger: Ledger::new(settings.budget, settings.prices),
             failure: None,
+            is_answered: false,
         }
     }
 
@@ -104,14 +107,17 @@ impl<'a> Run<'a> {
         work: Work,
         took: Duration,
         outcome: Result<Outcome, PortError>,
+        spent: Tokens,
     ) -> Option<Event> {
         let Outcome { output, tokens } = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
-                self.ledger.settle(work.stage(), Tokens::default(), took);
+                self.ledger.settle(work.stage(), spent, took);
                 return Some(self.take_failure(work, error));
             }
         };
+        // A result does not tell of attempts that failed, nor every engine of what it does meanwhile.
+        let tokens = tokens.max(spent);
         let cost = self.ledger.settle(work.stage(), tokens, took);
         match (work, output) {
             (Work::Segment(branch), Output::Step(step)) => {
@@ -268,8 +274,8 @@ impl<'a> Run<'a> {
     }
 
     fn stop(&mut self, work: Work) {
-        if let Some(time) = self.running.stop(work) {
-            self.ledger.abort(work.stage(), time);
+        if let Some(aborted) = self.running.stop(work) {
+            self.ledger.abort(work.stage(), aborted);
         }
     }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use spechop_ports::{Call, Lane, PortError};
-use spechop_types::LookupId;
+use spechop_types::{LookupId, Tokens};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::ledger::Open;
@@ -45,6 +45,15 @@ struct Launched<'a> {
     stage: StageFuture<'a>,
 }
 
+/// A stage that was dropped before its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Aborted {
+    /// From launch until it was dropped.
+    pub(crate) took: Duration,
+    /// Tokens that it had told of by then.
+    pub(crate) spent: Tokens,
+}
+
 /// What a question has waited for.
 pub(crate) enum News {
     /// A stage has ended, or its time has.
@@ -53,6 +62,8 @@ pub(crate) enum News {
         /// From launch to end.
         took: Duration,
         outcome: Result<Outcome, PortError>,
+        /// Tokens that were told of while it ran: of one that failed, all that is known.
+        spent: Tokens,
     },
     /// An orphan's time is over.
     Expired(LookupId),
@@ -122,19 +133,19 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Drops the stage, where it is under way, and says for how long it was.
-    pub(crate) fn stop(&mut self, work: Work) -> Option<Duration> {
+    /// Drops the stage, if it is under way, and says for how long it was and what it had spent.
+    pub(crate) fn stop(&mut self, work: Work) -> Option<Aborted> {
         let at = self.stages.iter().position(|l| l.work == work)?;
-        let launched = self.remove(at);
-        Some(self.now - launched.at)
+        let now = self.now;
+        Some(self.remove(at).aborted(now))
     }
 
-    /// Drops every stage, and says which and for how long each was under way.
-    pub(crate) fn stop_all(&mut self) -> impl Iterator<Item = (Work, Duration)> + '_ {
+    /// Drops every stage, and says which and what of each.
+    pub(crate) fn stop_all(&mut self) -> impl Iterator<Item = (Work, Aborted)> + '_ {
         self.polled = 0;
         let now = self.now;
         let stages = self.stages.drain(..);
-        stages.map(move |launched| (launched.work, now - launched.at))
+        stages.map(move |launched| (launched.work, launched.aborted(now)))
     }
 
     /// The calls under way of at least that lane.
@@ -171,14 +182,9 @@ impl<'a> Running<'a> {
             }
             while let Some(launched) = self.stages.get_mut(self.polled) {
                 if let Poll::Ready(outcome) = launched.stage.as_mut().poll(cx) {
-                    let Launched { work, at, .. } = self.remove(self.polled);
+                    let launched = self.remove(self.polled);
                     self.now = Instant::now();
-                    let took = self.now - at;
-                    return Poll::Ready(News::Finished {
-                        work,
-                        took,
-                        outcome,
-                    });
+                    return Poll::Ready(launched.finished(self.now, outcome));
                 }
                 self.polled += 1;
             }
@@ -215,19 +221,12 @@ impl<'a> Running<'a> {
         let now = self.now;
         let passed = |end: Option<Instant>| end.is_some_and(|end| end <= now);
         if let Some(at) = self.stages.iter().position(|l| passed(l.end())) {
-            let Launched {
-                work, at, limit, ..
-            } = self.remove(at);
+            let launched = self.remove(at);
             let outcome = Err(PortError::Timeout {
-                what: format!("the {} stage", work.stage()),
-                limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+                what: format!("the {} stage", launched.work.stage()),
+                limit_ms: u64::try_from(launched.limit.as_millis()).unwrap_or(u64::MAX),
             });
-            let took = now - at;
-            return Some(News::Finished {
-                work,
-                took,
-                outcome,
-            });
+            return Some(launched.finished(now, outcome));
         }
         let at = self.orphans.iter().position(|(_, end)| passed(*end))?;
         let (orphan, _) = self.orphans.swap_remove(at);
@@ -255,6 +254,25 @@ impl Launched<'_> {
     /// When its time is over. `None`: never.
     fn end(&self) -> Option<Instant> {
         self.at.checked_add(self.limit)
+    }
+
+    fn finished(self, now: Instant, outcome: Result<Outcome, PortError>) -> News {
+        News::Finished {
+            work: self.work,
+            took: now - self.at,
+            outcome,
+            spent: self.call.spent(),
+        }
+    }
+
+    fn aborted(self, now: Instant) -> Aborted {
+        let Self { call, stage, .. } = self;
+        // What it tells in its last moment counts, too.
+        drop(stage);
+        Aborted {
+            took: now - self.at,
+            spent: call.spent(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a question may be asked with.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use spechop_types::{Budget, Price, Stage, Tenant};
@@ -9,6 +9,8 @@ use spechop_verifier::Mode;
 pub use spechop_window::{Chance, Policy, Width};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use crate::Usage;
 
 /// How one question is to be answered. Every value is valid.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub struct Settings {
     pub guess_chance: f32,
     /// By which somebody may end the question early.
     pub finish: Option<Finish>,
+    /// Where it is noted what the question has cost if it comes to no answer.
+    pub bill: Option<Bill>,
     /// The hard limit: at this instant everything stops with an error.
     pub deadline: Option<Instant>,
     /// Limits of single stages.
@@ -56,6 +60,28 @@ impl Finish {
 
     pub(crate) async fn asked(self) {
         self.0.notified().await;
+    }
+}
+
+/// What a question has cost that came to no answer: it failed, or its future was dropped. Clones are
+/// handles to the same bill.
+#[derive(Clone, Debug, Default)]
+pub struct Bill(Arc<Mutex<Option<Usage>>>);
+
+impl Bill {
+    /// The cost, all of it wasted, once. `None` as long as the question is open, and if it was answered:
+    /// then the cost stands in the report.
+    pub fn take(&self) -> Option<Usage> {
+        self.lock().take()
+    }
+
+    pub(crate) fn set(&self, usage: Usage) {
+        *self.lock() = Some(usage);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Usage>> {
+        // Nothing panics while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,6 +133,7 @@ impl Default for Settings {
             tenant: Tenant::default(),
             guess_chance: 0.5,
             finish: None,
+            bill: None,
             deadline: None,
             limits: StageLimits::default(),
         }

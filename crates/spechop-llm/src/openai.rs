@@ -4,9 +4,11 @@
 //! connection is closed, which ends the generation on the server (llama.cpp, vLLM and the hosted
 //! ones notice), and the same happens when the future is dropped.
 //!
-//! Token counts are the server's where it sends them. It sends them last, so that a generation that
-//! we end early is estimated: one token per event of the stream, and the prompt by its length.
-//! Attempts that failed are not counted.
+//! Token counts are the server's if it sends them. It sends them last, so that a generation that
+//! we end early is estimated: one token per event of the stream, and the prompt by its length. A
+//! call that is dropped or fails has spent what its streams have told until then: nothing before the first
+//! piece of text, and nothing at all if the server does not stream. A result counts the attempt that
+//! brought it; [`Call::spent`] counts all of them.
 
 mod config;
 mod gate;
@@ -23,7 +25,7 @@ use async_trait::async_trait;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
-use spechop_ports::{Call, PortError};
+use spechop_ports::{Call, Metered, PortError};
 use spechop_types::Tokens;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -133,10 +135,11 @@ impl OpenAiModel {
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
             .is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let metered = Metered::new(call);
         if streams {
-            self.follow(generation, response).await
+            self.follow(generation, metered, response).await
         } else {
-            self.take_whole(generation, response).await
+            self.take_whole(generation, metered, response).await
         }
     }
 
@@ -144,6 +147,7 @@ impl OpenAiModel {
     async fn follow(
         &self,
         generation: &Generation,
+        mut metered: Metered,
         mut response: Response,
     ) -> Result<Generated, Failure> {
         let tokens_max = generation.tokens_max as usize;
@@ -165,7 +169,9 @@ impl OpenAiModel {
                     return self.finish(generation, said);
                 }
                 let chunk = self.parse(data.as_bytes())?;
-                if said.add(&chunk, generation) {
+                let is_over = said.add(&chunk, generation);
+                metered.tell(said.known(generation));
+                if is_over {
                     // Returning drops the response, and with it the connection.
                     return Ok(said.generated(generation));
                 }
@@ -179,6 +185,7 @@ impl OpenAiModel {
     async fn take_whole(
         &self,
         generation: &Generation,
+        mut metered: Metered,
         mut response: Response,
     ) -> Result<Generated, Failure> {
         let mut body = Vec::new();
@@ -190,7 +197,9 @@ impl OpenAiModel {
         }
         let chunk = self.parse(&body)?;
         let mut said = Said::default();
-        if said.add(&chunk, generation) {
+        let is_over = said.add(&chunk, generation);
+        metered.tell(said.known(generation));
+        if is_over {
             return Ok(said.generated(generation));
         }
         self.finish(generation, said)
@@ -397,15 +406,28 @@ impl Said {
         false
     }
 
-    fn generated(self, generation: &Generation) -> Generated {
-        let estimate = Tokens {
+    /// What it has certainly cost so far: nothing before the first piece of text, which proves that
+    /// the prompt was read.
+    fn known(&self, generation: &Generation) -> Tokens {
+        if self.pieces == 0 {
+            return self.tokens.unwrap_or_default();
+        }
+        self.tokens(generation)
+    }
+
+    /// What it has cost so far: the server's count, or an estimate.
+    fn tokens(&self, generation: &Generation) -> Tokens {
+        self.tokens.unwrap_or_else(|| Tokens {
             prompt: wire::prompt_tokens_guess(generation),
             completion: self.pieces,
-        };
+        })
+    }
+
+    fn generated(self, generation: &Generation) -> Generated {
         Generated {
-            text: self.text,
             end: self.end.unwrap_or(End::Turn),
-            tokens: self.tokens.unwrap_or(estimate),
+            tokens: self.tokens(generation),
+            text: self.text,
         }
     }
 }

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use spechop_types::Tenant;
+use spechop_types::{Tenant, Tokens};
+
+use crate::meter::Meter;
 
 /// Who needs the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +42,7 @@ struct Shared {
     authoritative: AtomicBool,
     tenant: Tenant,
     seat: Mutex<Option<Weak<dyn Seat>>>,
+    meter: Meter,
 }
 
 impl Call {
@@ -57,6 +60,7 @@ impl Call {
                 authoritative: AtomicBool::new(lane == Lane::Authoritative),
                 tenant,
                 seat: Mutex::new(None),
+                meter: Meter::default(),
             }),
             depth,
             chance,
@@ -91,6 +95,17 @@ impl Call {
     /// On whose behalf it is made.
     pub fn tenant(&self) -> &Tenant {
         &self.shared.tenant
+    }
+
+    /// Tokens that it has taken so far, as far as its engines have [told](crate::Metered): of a call that
+    /// is dropped or fails, all that is known. Attempts that failed are in it; what an engine tells only
+    /// with its result is not.
+    pub fn spent(&self) -> Tokens {
+        self.shared.meter.read()
+    }
+
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.shared.meter
     }
 
     /// What it stands on has been verified. There is no way back.

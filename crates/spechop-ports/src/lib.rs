@@ -17,6 +17,7 @@ mod encode;
 mod error;
 mod fallback;
 mod generate;
+mod meter;
 mod recent;
 mod retrieve;
 
@@ -28,5 +29,6 @@ pub use generate::{
     Guess, GuessRequest, Guessed, KnownHop, PlanRequest, Planned, Planner, Ranked, ReadRequest,
     Reader, Reading, Speculator,
 };
+pub use meter::Metered;
 pub use recent::RecentQueries;
 pub use retrieve::Retriever;

@@ -21,6 +21,7 @@ use crate::admin::Admin;
 use crate::config::Config;
 use crate::service::{Phases, Service};
 use crate::toolbox::{OpenError, Toolbox};
+use crate::tuning::Keeper;
 
 /// How long clients have, after the last question has ended, to hear of it and hang up.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -102,12 +103,28 @@ impl App {
     }
 
     /// Serves until `shutdown` is done and the open questions have ended, which takes the grace
-    /// period at most, and a second for clients that stay on the line.
+    /// period at most, and a second for clients that stay on the line. What earlier servers had learnt
+    /// is taken up before, and what this one has learnt is written down behind it.
     ///
     /// # Errors
     ///
     /// Whatever ends the server early.
     pub async fn serve(
+        self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), ServeError> {
+        let shared = self.service.shared();
+        let keeper = Keeper::open(&shared.config, &shared.tunings).await;
+        let served = tokio::select! {
+            served = self.answer_until(listener, shutdown) => served,
+            never = keeper.keep() => match never {},
+        };
+        keeper.save().await;
+        served
+    }
+
+    async fn answer_until(
         self,
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,

@@ -72,6 +72,8 @@ pub struct Scheduler {
     pub tuner: TunerOptions,
     /// Questions of each speculator that what-if questions are answered from.
     pub history: NonZeroUsize,
+    /// The file in which what was learnt survives a restart; `None` for nowhere.
+    pub state: Option<PathBuf>,
 }
 
 /// The gRPC server.

@@ -12,7 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use spechop_agent::{Calls, Report};
+use spechop_agent::{Calls, Report, Usage};
 use spechop_sched::Backend;
 
 use crate::config::SpeculatorKind;
@@ -145,7 +145,11 @@ impl Metrics {
             };
             self.hops.get_or_create(&HopKind { kind }).inc();
         }
-        let usage = &report.usage;
+        self.used(&report.usage);
+    }
+
+    /// A question has cost so much, whatever came of it.
+    pub(crate) fn used(&self, usage: &Usage) {
         self.spent("segment", &usage.segments);
         self.spent("target", &usage.targets);
         self.spent("speculation", &usage.speculations);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use spechop_agent::{Agent, Finish, Ports, TraceEvent, Width};
+use spechop_agent::{Agent, Bill, Finish, Ports, TraceEvent, Width};
 use spechop_proto::spec_hop_server::SpecHop;
 use spechop_proto::{
     AskEvent, AskRequest, AskResponse, FinishNowRequest, FinishNowResponse, Tuned,
@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) toolbox: Toolbox,
     /// The speculators that there are, the default one first.
     pub(crate) speculators: Vec<SpeculatorKind>,
-    pub(crate) tunings: Tunings,
+    pub(crate) tunings: Arc<Tunings>,
     pub(crate) metrics: Metrics,
     accounts: Option<Arc<Accounts>>,
     /// Open questions that have names.
@@ -61,6 +61,7 @@ impl Service {
         let speculators = toolbox.speculators(config.speculator.default);
         let places = Arc::new(Semaphore::new(config.server.questions_max));
         let tunings = Tunings::new(config.scheduler.tuner, config.scheduler.history);
+        let tunings = Arc::new(tunings);
         let metrics = Metrics::new(toolbox.backends.clone());
         let accounts = config.allowance.map(Accounts::new);
         Self {
@@ -139,10 +140,15 @@ impl Service {
             None => None,
         };
         asked.settings.finish = named.as_ref().map(|named| named.finish.clone());
+        let bill = Bill::default();
+        asked.settings.bill = Some(bill.clone());
         let ports = shared.toolbox.ports(asked.speculator);
         Ok(Work {
             _named: named,
-            tally: Tally(Some(Arc::clone(&shared))),
+            tally: Tally {
+                shared: Some(Arc::clone(&shared)),
+                bill,
+            },
             shared,
             asked,
             tuned,
@@ -203,19 +209,33 @@ impl Shared {
     }
 }
 
-/// Counts a question that came to no end as one that went away.
-struct Tally(Option<Arc<Shared>>);
+/// Counts a question that came to no answer, and what it has cost. One that came to no end at all is
+/// one that went away.
+struct Tally {
+    shared: Option<Arc<Shared>>,
+    bill: Bill,
+}
 
 impl Tally {
-    fn over(&mut self) {
-        self.0 = None;
+    /// The question has ended with an answer, or with an error of this outcome.
+    fn over(&mut self, failed: Option<&'static str>) {
+        if let (Some(shared), Some(outcome)) = (self.shared.take(), failed) {
+            self.count(&shared, outcome);
+        }
+    }
+
+    fn count(&self, shared: &Shared, outcome: &'static str) {
+        shared.metrics.ended(outcome);
+        if let Some(usage) = self.bill.take() {
+            shared.metrics.used(&usage);
+        }
     }
 }
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        if let Some(shared) = self.0.take() {
-            shared.metrics.ended("cancelled");
+        if let Some(shared) = self.shared.take() {
+            self.count(&shared, "cancelled");
         }
     }
 }
@@ -238,9 +258,9 @@ impl Work {
             () = self.shared.phases.closed.cancelled() => Err(AskError::ShuttingDown),
             report = agent.answer(question, settings, trace) => report.map_err(AskError::from),
         };
-        self.tally.over();
-        let shared = &self.shared;
-        let report = report.inspect_err(|error| shared.metrics.ended(error.outcome()))?;
+        self.tally
+            .over(report.as_ref().err().map(AskError::outcome));
+        let (shared, report) = (&self.shared, report?);
         if let Some(hold) = &mut self.hold {
             hold.spent(report.elapsed, &report.usage);
         }

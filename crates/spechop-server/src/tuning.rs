@@ -1,7 +1,14 @@
 //! What each speculator has been worth so far, and the k that follows from it.
 
+mod identity;
+mod keeper;
+mod kept;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,12 +17,17 @@ use spechop_sim::{History, Past, PastGuess, PastHop};
 use spechop_theory::{Choice, Stages, Tuner, TunerOptions};
 
 use crate::config::SpeculatorKind;
+use identity::Identity;
+pub(crate) use keeper::Keeper;
+use kept::{KeptSpeculator, last_questions};
 
 /// One for each speculator; the generator and the target tool are the server's only ones.
 pub(crate) struct Tunings {
     options: TunerOptions,
     history: NonZeroUsize,
     seen: Mutex<BTreeMap<SpeculatorKind, Seen>>,
+    /// Questions that were learnt from.
+    records: AtomicU64,
 }
 
 /// What has been seen of a speculator.
@@ -25,6 +37,19 @@ struct Seen {
     last: History,
     /// As the tuner said it last.
     guess_chance: f32,
+}
+
+/// How likely a guess is to be right as long as nothing is known.
+const UNKNOWN_CHANCE: f32 = 0.5;
+
+impl Seen {
+    /// Notes what the tuner says of the guesses by now.
+    fn weigh(&mut self) {
+        #[expect(clippy::cast_possible_truncation, reason = "a share needs no more")]
+        if let Some(p) = self.tuner.p() {
+            self.guess_chance = p.value as f32;
+        }
+    }
 }
 
 /// A speculator and what is known of it.
@@ -40,6 +65,7 @@ impl Tunings {
             options,
             history,
             seen: Mutex::default(),
+            records: AtomicU64::new(0),
         }
     }
 
@@ -57,15 +83,58 @@ impl Tunings {
     pub(crate) fn record(&self, speculator: SpeculatorKind, width: Width, report: &Report) {
         let k = width.get().unwrap_or(NonZeroUsize::MAX);
         let stages: Vec<Stages> = report.hops.iter().map(stages).collect();
+        self.learn(speculator, k, &stages, past(report, k));
+    }
+
+    fn learn(&self, speculator: SpeculatorKind, k: NonZeroUsize, stages: &[Stages], past: Past) {
         self.with(speculator, |seen| {
-            seen.tuner.record(k, &stages);
+            seen.tuner.record(k, stages);
             seen.hops = seen.hops.saturating_add(stages.len() as u64);
-            seen.last.push(past(report, k));
-            #[expect(clippy::cast_possible_truncation, reason = "a share needs no more")]
-            if let Some(p) = seen.tuner.p() {
-                seen.guess_chance = p.value as f32;
-            }
+            seen.last.push(past);
+            seen.weigh();
         });
+        self.records.fetch_add(1, Relaxed);
+    }
+
+    /// Takes up what an earlier server had learnt of a speculator. False if it contradicts itself.
+    fn resume(&self, speculator: SpeculatorKind, kept: KeptSpeculator) -> bool {
+        let Some(tuner) = Tuner::resume(self.options, kept.learnt) else {
+            return false;
+        };
+        let mut last = History::new(self.history.get());
+        kept.questions.into_iter().for_each(|past| last.push(past));
+        let mut seen = Seen {
+            tuner,
+            hops: kept.hops,
+            last,
+            guess_chance: UNKNOWN_CHANCE,
+        };
+        seen.weigh();
+        self.lock().insert(speculator, seen);
+        true
+    }
+
+    /// How many questions were learnt from, since this server began.
+    fn records(&self) -> u64 {
+        self.records.load(Relaxed)
+    }
+
+    /// What a later server is to take up, by the speculators' names.
+    fn kept(
+        &self,
+        identities: &BTreeMap<SpeculatorKind, Identity>,
+    ) -> BTreeMap<String, KeptSpeculator> {
+        let seen = self.lock();
+        let kept = seen.iter().filter_map(|(speculator, seen)| {
+            let kept = KeptSpeculator {
+                identity: identities.get(speculator)?.clone(),
+                hops: seen.hops,
+                learnt: seen.tuner.learnt(),
+                questions: last_questions(&seen.last),
+            };
+            Some((speculator.as_str().to_owned(), kept))
+        });
+        kept.collect()
     }
 
     /// Everything that is known.
@@ -93,7 +162,7 @@ impl Tunings {
             tuner: Tuner::new(self.options),
             hops: 0,
             last: History::new(self.history.get()),
-            guess_chance: 0.5,
+            guess_chance: UNKNOWN_CHANCE,
         }))
     }
 

@@ -4,14 +4,15 @@
 
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{
-    AskRequest, FinishNowRequest, GetTuningRequest, StopReason, WhatIfRequest, ask_event::Event,
+    AskRequest, FinishNowRequest, GetTuningRequest, GetTuningResponse, StopReason, WhatIfRequest,
+    WhatIfResponse, ask_event::Event,
 };
 use spechop_testkit::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::{Code, Request};
 
 mod support;
-use support::{Server, question};
+use support::{Server, config, endless, eventually, question};
 
 fn auto() -> AskRequest {
     AskRequest {
@@ -121,6 +122,47 @@ async fn what_if_answers_for_other_ks_from_the_last_questions() {
     assert!(refused.message().contains("llm"), "{}", refused.message());
 }
 
+/// What operators are told: of the estimates, and of other ks.
+async fn told(server: &Server) -> (GetTuningResponse, WhatIfResponse) {
+    let mut admin = AdminClient::new(server.channel().await);
+    let tuning = admin.get_tuning(GetTuningRequest {}).await.unwrap();
+    let what_if = admin.what_if(WhatIfRequest::default()).await.unwrap();
+    (tuning.into_inner(), what_if.into_inner())
+}
+
+#[tokio::test]
+async fn what_was_learnt_survives_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tuning.json");
+    let config = config(&format!(
+        "[tuning]\nstate = {:?}",
+        file.display().to_string()
+    ));
+    let start = |right: &[bool]| Server::of(script(right), config.clone());
+    let mut first = start(&[true, false, true]).await;
+    for _ in 0..6 {
+        first.ask(auto()).await.unwrap();
+    }
+    let before = told(&first).await;
+    assert_eq!(before.0.tunings[0].hops, 18);
+    assert_eq!(before.1.questions, 6);
+    first.shut_down();
+    first.ended().await.unwrap();
+    let written = std::fs::read_to_string(&file).unwrap();
+    let asked = question().question;
+    assert!(!written.contains(&asked), "a question's words in {written}");
+
+    let second = start(&[true, false, true]).await;
+    assert_eq!(told(&second).await, before);
+    drop(second);
+
+    // A damaged file: said in the log, and begun anew.
+    std::fs::write(&file, &written[..written.len() / 2]).unwrap();
+    let third = start(&[true]).await;
+    third.ask(auto()).await.unwrap();
+    assert_eq!(told(&third).await.0.tunings[0].hops, 1);
+}
+
 #[tokio::test]
 async fn auto_excludes_a_k() {
     let server = Server::start(script(&[true])).await;
@@ -205,6 +247,36 @@ async fn metrics_count_what_was_used_and_what_was_wasted() {
         ),
         (0, 0)
     );
+}
+
+#[tokio::test]
+async fn metrics_count_what_a_question_has_cost_that_went_away() {
+    let server = Server::start(endless()).await;
+    let mut client = server.client().await;
+    tokio::select! {
+        _ = client.ask(question()) => panic!("there is no end to it"),
+        // A segment, its look-up, a guess, and the segment that is built on it.
+        () = eventually(|| server.ports.started() >= 4) => {}
+    }
+    server.is_idle().await;
+    let page = get(&server, "/metrics").await;
+    let count = |line: &str| {
+        let found = page.lines().find_map(|found| found.strip_prefix(line));
+        found.map_or(0, |number| number.trim().parse::<u64>().unwrap())
+    };
+    assert_eq!(count("spechop_questions_total{outcome=\"cancelled\"}"), 1);
+    let calls = |stage: &str, fate: &str| {
+        count(&format!(
+            "spechop_calls_total{{stage=\"{stage}\",fate=\"{fate}\"}}"
+        ))
+    };
+    for stage in ["segment", "target", "speculation"] {
+        assert!(calls(stage, "wasted") >= 1, "{stage} in\n{page}");
+        assert_eq!(calls(stage, "used"), 0, "{stage}");
+    }
+    // Those that had ended by then: 12 tokens each.
+    let tokens = count("spechop_tokens_total{stage=\"segment\",fate=\"wasted\"}");
+    assert!(tokens >= 12 && tokens % 12 == 0, "{tokens}");
 }
 
 /// As a scraper asks.

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use spechop_window::Width;
 
 use crate::{Hop, Rules, Simulator, Trace};
 
-/// A question that was answered.
-#[derive(Clone, Debug, PartialEq)]
+/// A question that was answered: its times and what came of its guesses, none of its words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Past {
     /// Its committed hops, in their order.
     pub hops: Vec<PastHop>,
@@ -17,7 +18,7 @@ pub struct Past {
 }
 
 /// A committed hop.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PastHop {
     /// Writing the sub-question, in milliseconds.
     pub segment_ms: f64,
@@ -31,7 +32,8 @@ pub struct PastHop {
 }
 
 /// What came of a hop's guess.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PastGuess {
     /// None was asked for: k = 1. Or it was known before it was compared, and never was.
     Untried,
@@ -125,6 +127,11 @@ impl History {
     /// True before the first question.
     pub fn is_empty(&self) -> bool {
         self.questions.is_empty()
+    }
+
+    /// The questions that are kept, oldest first.
+    pub fn questions(&self) -> impl DoubleEndedIterator<Item = &Past> {
+        self.questions.iter()
     }
 
     /// The questions as traces. A hop whose guess is not known gets the one of another hop: the known

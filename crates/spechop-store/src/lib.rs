@@ -29,6 +29,7 @@ mod layout;
 mod manifest;
 mod retriever;
 mod scan;
+pub mod sealed;
 mod search;
 mod shard;
 mod write;

@@ -1,7 +1,7 @@
 //! The manifest: what an index is made of, and what its files must look like.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Fault;
 use crate::layout::{FORMAT, Identity};
+use crate::sealed::{self, Readers};
 
 /// Name of the manifest within the folder of an index.
 pub const MANIFEST: &str = "manifest.json";
@@ -80,15 +81,6 @@ pub(crate) struct FileEntry {
     pub(crate) crc32: u32,
 }
 
-/// A JSON value in a file of its own, with its checksum.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Sealed<T> {
-    content: T,
-    /// Of `content`, written compactly.
-    crc32: u32,
-}
-
 impl Manifest {
     pub(crate) fn read(dir: &Path) -> Result<Self, Fault> {
         let path = dir.join(MANIFEST);
@@ -97,9 +89,7 @@ impl Manifest {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Fault::Unfinished),
             Err(error) => return Err(Fault::io("reading", &path)(error)),
         };
-        // Another format may have other fields, so its number is looked at before anything else.
-        if let Ok(value) = serde_json::from_slice::<serde_json::Value>(&json)
-            && let Some(found) = value["content"]["format"].as_u64()
+        if let Some(found) = sealed::format(&json)
             && found != FORMAT
         {
             return Err(Fault::Version {
@@ -107,8 +97,8 @@ impl Manifest {
                 expected: FORMAT,
             });
         }
-        let manifest: Self =
-            unseal(&json).ok_or_else(|| Fault::Manifest("its checksum does not match".into()))?;
+        let manifest: Self = sealed::open(&json)
+            .ok_or_else(|| Fault::Manifest("its checksum does not match".into()))?;
         manifest.check()?;
         Ok(manifest)
     }
@@ -130,31 +120,7 @@ impl Manifest {
     }
 }
 
-/// Replaces `path` by `value` as sealed JSON, wholly or not at all.
+/// Replaces a file of the index, wholly or not at all.
 pub(crate) fn write_sealed<T: Serialize>(path: &Path, value: &T) -> Result<(), Fault> {
-    let written = || -> io::Result<()> {
-        let crc32 = crc32fast::hash(&serde_json::to_vec(value)?);
-        let mut json = serde_json::to_vec_pretty(&Sealed {
-            content: value,
-            crc32,
-        })?;
-        json.push(b'\n');
-        let unnamed = path.with_extension("json.new");
-        let mut file = File::create(&unnamed)?;
-        file.write_all(&json)?;
-        file.sync_all()?;
-        fs::rename(&unnamed, path)?;
-        match path.parent() {
-            Some(dir) => File::open(dir)?.sync_all(),
-            None => Ok(()),
-        }
-    };
-    written().map_err(Fault::io("writing", path))
-}
-
-/// The content of sealed JSON; `None` where it is not what was sealed.
-pub(crate) fn unseal<T: Serialize + for<'de> Deserialize<'de>>(json: &[u8]) -> Option<T> {
-    let sealed: Sealed<T> = serde_json::from_slice(json).ok()?;
-    let crc32 = crc32fast::hash(&serde_json::to_vec(&sealed.content).ok()?);
-    (crc32 == sealed.crc32).then_some(sealed.content)
+    sealed::write(path, value, Readers::Usual).map_err(Fault::io("writing", path))
 }

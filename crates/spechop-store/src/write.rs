@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Fault, IndexError};
 use crate::layout::{FORMAT, HEADER_BYTES, HOT, Identity, Kind, is_file_name};
-use crate::manifest::{FileEntry, Inputs, MANIFEST, Manifest, ShardEntry, unseal, write_sealed};
+use crate::manifest::{FileEntry, Inputs, MANIFEST, Manifest, ShardEntry, write_sealed};
 use crate::scan::quantise;
+use crate::sealed;
 use crate::shard::PassageRef;
 
 const JOURNAL: &str = "journal.json";
@@ -205,7 +206,7 @@ impl IndexWriter {
 
     /// The journal of an earlier run over the same inputs.
     fn journal(&self) -> Option<Journal> {
-        let journal: Journal = unseal(&fs::read(self.dir.join(JOURNAL)).ok()?)?;
+        let journal: Journal = sealed::open(&fs::read(self.dir.join(JOURNAL)).ok()?)?;
         (journal.format == FORMAT && journal.inputs == self.inputs).then_some(journal)
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 /// Comparisons that are looked back upon.
 const LOOK_BACK: usize = 512;
 /// Fewest comparisons on either side of a change.
@@ -12,7 +14,7 @@ const SIDE_MIN: usize = 8;
 const BELIEVED: f64 = 18.0;
 
 /// The last comparisons, oldest first, all of them of one quality.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Verdicts(VecDeque<bool>);
 
 impl Verdicts {
@@ -21,6 +23,11 @@ impl Verdicts {
             self.0.pop_front();
         }
         self.0.push_back(accepted);
+    }
+
+    /// Whether so many can have been kept.
+    pub(crate) fn is_sensible(&self) -> bool {
+        self.0.len() <= LOOK_BACK
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = bool> + '_ {

@@ -8,6 +8,8 @@
 
 use std::num::NonZeroUsize;
 
+use serde::{Deserialize, Serialize};
+
 use crate::hash::spread;
 
 /// Fewest timelines that are played for an expectation.
@@ -16,7 +18,7 @@ const DRAWS_MIN: usize = 128;
 pub(crate) const HOPS_MAX: usize = 12;
 
 /// What the stages of one hop took, where it was guessed.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Times {
     pub(crate) segment: f64,
     pub(crate) target: f64,

@@ -1,5 +1,7 @@
 //! Running estimates of p, α, β and ν from live stages.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Setting;
 
 /// A stage that takes longer than so many times the running mean is counted as this many: one
@@ -38,14 +40,21 @@ pub struct Estimate {
 #[derive(Clone, Debug)]
 pub struct Estimator {
     keep: f64,
+    seen: Seen,
+}
+
+/// What an [`Estimator`] has seen, weighed by its age.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Seen {
     segment: Moments,
     target: Moments,
     speculation: Moments,
+    /// 1 for each guess that was right, 0 for each that was wrong.
     accepted: Moments,
 }
 
 /// Decayed moments of a quantity.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Moments {
     weight: f64,
     weight_squares: f64,
@@ -56,41 +65,47 @@ struct Moments {
 impl Estimator {
     /// Forgets half of what it knew every `half_life` hops (at least 1).
     pub fn new(half_life: f64) -> Self {
+        Self::resume(half_life, Seen::default())
+    }
+
+    /// Resumes from what another estimator has seen, whatever its half-life was.
+    pub(crate) fn resume(half_life: f64, seen: Seen) -> Self {
         Self {
             keep: 0.5_f64.powf(1.0 / half_life.max(1.0)),
-            segment: Moments::default(),
-            target: Moments::default(),
-            speculation: Moments::default(),
-            accepted: Moments::default(),
+            seen,
         }
+    }
+
+    pub(crate) fn seen(&self) -> &Seen {
+        &self.seen
     }
 
     /// Takes in one hop. Times that are not finite or negative are passed over.
     pub fn record(&mut self, stages: Stages) {
         let keep = self.keep;
         for (moments, time) in [
-            (&mut self.segment, stages.segment),
-            (&mut self.target, stages.target),
-            (&mut self.speculation, stages.speculation),
+            (&mut self.seen.segment, stages.segment),
+            (&mut self.seen.target, stages.target),
+            (&mut self.seen.speculation, stages.speculation),
         ] {
             if let Some(time) = time.filter(|time| time.is_finite() && *time >= 0.0) {
                 moments.add(keep, moments.clip(time));
             }
         }
         if let Some(accepted) = stages.accepted {
-            self.accepted.add(keep, f64::from(u8::from(accepted)));
+            self.seen.accepted.add(keep, f64::from(u8::from(accepted)));
         }
     }
 
     /// Forgets every comparison: what was guessed with is no longer the same. Times are kept.
     pub fn forget_accepted(&mut self) {
-        self.accepted = Moments::default();
+        self.seen.accepted = Moments::default();
     }
 
     /// Share of guesses accepted (Wilson's interval); `None` before the first comparison.
     pub fn p(&self) -> Option<Estimate> {
-        let n = self.accepted.size()?;
-        let value = self.accepted.mean();
+        let n = self.seen.accepted.size()?;
+        let value = self.seen.accepted.mean();
         let centre = (value + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
         let spread = value * (1.0 - value) / n + Z * Z / (4.0 * n * n);
         let half = Z * spread.sqrt() / (1.0 + Z * Z / n);
@@ -103,17 +118,18 @@ impl Estimator {
 
     /// E\[speculation\] / E\[target\]; `None` before there is one of each.
     pub fn alpha(&self) -> Option<Estimate> {
-        self.speculation.over(&self.target)
+        self.seen.speculation.over(&self.seen.target)
     }
 
     /// E\[segment\] / E\[target\]; `None` before there is one of each.
     pub fn beta(&self) -> Option<Estimate> {
-        self.segment.over(&self.target)
+        self.seen.segment.over(&self.seen.target)
     }
 
     /// The largest coefficient of variation of the three stages; 0 before there are two of any.
     pub fn nu(&self) -> f64 {
-        [&self.segment, &self.target, &self.speculation]
+        let seen = &self.seen;
+        [&seen.segment, &seen.target, &seen.speculation]
             .into_iter()
             .filter(|moments| moments.mean() > 0.0)
             .map(|moments| moments.variance().sqrt() / moments.mean())
@@ -127,7 +143,24 @@ impl Estimator {
     }
 }
 
+impl Seen {
+    /// Whether an estimator can have seen this: no estimate that follows from it is out of its range.
+    pub(crate) fn is_sensible(&self) -> bool {
+        let accepted = &self.accepted;
+        [&self.segment, &self.target, &self.speculation, accepted]
+            .into_iter()
+            .all(Moments::is_sensible)
+            && accepted.sum <= accepted.weight
+    }
+}
+
 impl Moments {
+    fn is_sensible(&self) -> bool {
+        let parts = [self.weight, self.weight_squares, self.sum, self.squares];
+        parts.iter().all(|part| part.is_finite() && *part >= 0.0)
+            && (self.weight > 0.0) == (self.weight_squares > 0.0)
+    }
+
     fn add(&mut self, keep: f64, x: f64) {
         self.weight = self.weight * keep + 1.0;
         self.weight_squares = self.weight_squares * keep * keep + 1.0;

@@ -17,4 +17,4 @@ pub use closed::{InvalidSetting, Setting, k_deterministic, k_epsilon};
 pub use curve::Point;
 pub use estimate::{Estimate, Estimator, Stages};
 pub use reason::{Bound, Reason};
-pub use tune::{Choice, Tuner, TunerOptions};
+pub use tune::{Choice, Learnt, Tuner, TunerOptions};

@@ -10,8 +10,11 @@
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 
+use serde::{Deserialize, Serialize};
+
 use crate::change::Verdicts;
 use crate::curve::{HOPS_MAX, Point, Times, curve};
+use crate::estimate::Seen;
 use crate::reason::{Bound, Reason};
 use crate::{Estimate, Estimator, Setting, Stages, k_epsilon};
 
@@ -77,6 +80,21 @@ pub struct Choice {
 pub struct Tuner {
     options: TunerOptions,
     estimator: Estimator,
+    lately: Lately,
+}
+
+/// What a [`Tuner`] has learnt: enough for another one, of a later process, to choose as it would.
+///
+/// Opaque; it is written and read by `serde`. Its numbers are to be kept to the last bit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Learnt {
+    seen: Seen,
+    lately: Lately,
+}
+
+/// The last of everything, one by one.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Lately {
     verdicts: Verdicts,
     /// Of the last hops that were guessed.
     times: VecDeque<Times>,
@@ -108,11 +126,25 @@ impl Tuner {
         Self {
             options,
             estimator: Estimator::new(options.half_life),
-            verdicts: Verdicts::default(),
-            times: VecDeque::with_capacity(TIMES_MAX),
-            lengths: VecDeque::with_capacity(LENGTHS_MAX),
-            guesses: 0,
-            unprobed: 0,
+            lately: Lately::default(),
+        }
+    }
+
+    /// A tuner that knows what another one had learnt. `None` if no tuner can have learnt that.
+    pub fn resume(options: TunerOptions, learnt: Learnt) -> Option<Self> {
+        let Learnt { seen, lately } = learnt;
+        (seen.is_sensible() && lately.is_sensible()).then(|| Self {
+            options,
+            estimator: Estimator::resume(options.half_life, seen),
+            lately,
+        })
+    }
+
+    /// What it has learnt so far.
+    pub fn learnt(&self) -> Learnt {
+        Learnt {
+            seen: self.estimator.seen().clone(),
+            lately: self.lately.clone(),
         }
     }
 
@@ -126,7 +158,11 @@ impl Tuner {
         if hops.is_empty() {
             return;
         }
-        push(&mut self.lengths, hops.len().min(HOPS_MAX), LENGTHS_MAX);
+        push(
+            &mut self.lately.lengths,
+            hops.len().min(HOPS_MAX),
+            LENGTHS_MAX,
+        );
         for hop in hops {
             let in_time = |time: &f64| time.is_finite() && *time >= 0.0;
             let mut stages = *hop;
@@ -141,20 +177,20 @@ impl Tuner {
             ) else {
                 continue;
             };
-            self.guesses = self.guesses.saturating_add(1);
+            self.lately.guesses = self.lately.guesses.saturating_add(1);
             let times = Times {
                 segment,
                 target,
                 speculation,
             };
-            push(&mut self.times, times, TIMES_MAX);
+            push(&mut self.lately.times, times, TIMES_MAX);
         }
         hops.iter()
             .filter_map(|hop| hop.accepted)
-            .for_each(|accepted| self.verdicts.push(accepted));
-        if self.verdicts.forget_what_changed() {
+            .for_each(|accepted| self.lately.verdicts.push(accepted));
+        if self.lately.verdicts.forget_what_changed() {
             self.estimator.forget_accepted();
-            for accepted in self.verdicts.iter() {
+            for accepted in self.lately.verdicts.iter() {
                 self.estimator.record(Stages {
                     accepted: Some(accepted),
                     ..Stages::default()
@@ -167,12 +203,12 @@ impl Tuner {
     pub fn choose(&mut self) -> Choice {
         let mut choice = self.look();
         if !matches!(choice.reason, Reason::DoesNotPay { .. }) {
-            self.unprobed = 0;
+            self.lately.unprobed = 0;
             return choice;
         }
-        self.unprobed += 1;
-        if self.unprobed >= self.options.probe_every.max(1) && self.options.k_max >= TWO {
-            self.unprobed = 0;
+        self.lately.unprobed += 1;
+        if self.lately.unprobed >= self.options.probe_every.max(1) && self.options.k_max >= TWO {
+            self.lately.unprobed = 0;
             choice.k = TWO;
             choice.gain = self.gain(&choice.marginal, TWO);
             choice.reason = Reason::Probe {
@@ -194,7 +230,7 @@ impl Tuner {
         let mut choice = Choice {
             k: self.options.k_default.min(self.options.k_max),
             reason: Reason::WarmUp {
-                guesses: self.guesses,
+                guesses: self.lately.guesses,
                 needed: WARM_UP,
             },
             p,
@@ -208,7 +244,7 @@ impl Tuner {
         if self.options.k_max < TWO {
             choice.reason = Reason::Off;
         }
-        if self.guesses < WARM_UP {
+        if self.lately.guesses < WARM_UP {
             return choice;
         }
         // All guesses too late to be compared: nothing is known of p, and nothing depends on it.
@@ -278,9 +314,9 @@ impl Tuner {
     }
 
     fn curve(&self, p: f64) -> Vec<Point> {
-        let times: Vec<Times> = self.times.iter().copied().collect();
+        let times: Vec<Times> = self.lately.times.iter().copied().collect();
         let mut lengths = [0; HOPS_MAX + 1];
-        for length in &self.lengths {
+        for length in &self.lately.lengths {
             lengths[*length] += 1;
         }
         curve(&times, &lengths, p, self.options.k_max)
@@ -294,6 +330,25 @@ impl Tuner {
     fn gain(&self, points: &[Point], k: NonZeroUsize) -> f64 {
         let at = points.iter().find(|at| at.k == k);
         at.map_or(0.0, |at| 1.0 - self.cost(at))
+    }
+}
+
+impl Lately {
+    fn is_sensible(&self) -> bool {
+        let in_time = |time: f64| time.is_finite() && time >= 0.0;
+        let sensible = |at: &Times| {
+            [at.segment, at.target, at.speculation]
+                .into_iter()
+                .all(in_time)
+        };
+        self.verdicts.is_sensible()
+            && self.times.len() <= TIMES_MAX
+            && self.times.iter().all(sensible)
+            && self.lengths.len() <= LENGTHS_MAX
+            && self
+                .lengths
+                .iter()
+                .all(|hops| (1..=HOPS_MAX).contains(hops))
     }
 }
 

@@ -4,7 +4,8 @@
 
 use std::num::NonZeroUsize;
 
-use spechop_theory::{Bound, Choice, Reason, Stages, Tuner, TunerOptions};
+use serde_json::{Value, json};
+use spechop_theory::{Bound, Choice, Learnt, Reason, Stages, Tuner, TunerOptions};
 
 fn k(k: usize) -> NonZeroUsize {
     NonZeroUsize::new(k).unwrap()
@@ -194,4 +195,55 @@ fn what_makes_no_sense_is_passed_over() {
     };
     tuner.record(k(3), &[nonsense; 4]);
     assert_eq!(tuner.look().marginal, before.marginal);
+}
+
+/// As a file would: written, and read again.
+fn read_again(learnt: &Learnt) -> Value {
+    serde_json::from_str(&serde_json::to_string(learnt).unwrap()).unwrap()
+}
+
+#[test]
+fn a_tuner_resumes_where_another_one_stopped() {
+    let options = TunerOptions::default();
+    for (questions, right) in [(0, 0), (1, 4), (30, 1), (90, 3), (200, 0)] {
+        let mut first = fed(options, questions, right);
+        first.choose();
+        let learnt = serde_json::from_value(read_again(&first.learnt())).unwrap();
+        let mut second = Tuner::resume(options, learnt).unwrap();
+        // Probes are counted on, and what changed is forgotten alike.
+        for n in 0..40 {
+            assert_eq!(second.choose(), first.choose(), "{questions}, {right}: {n}");
+            let hops = question(Some(70.0 + f64::from(n) / 3.0), &[n % 2 == 0; 3]);
+            first.record(k(2), &hops);
+            second.record(k(2), &hops);
+        }
+    }
+}
+
+#[test]
+fn what_no_tuner_can_have_learnt_is_not_taken_over() {
+    let right = read_again(&fed(TunerOptions::default(), 30, 2).learnt());
+    for (pointer, wrong) in [
+        ("/seen/target/weight", json!(-1.0)),
+        ("/seen/target/weight_squares", json!(0.0)),
+        ("/seen/segment/sum", json!(-0.5)),
+        // Guesses that were right more often than they were compared.
+        ("/seen/accepted/sum", json!(1e6)),
+        ("/lately/times/0/target", json!(-1.0)),
+        (
+            "/lately/times",
+            json!(vec![right["lately"]["times"][0].clone(); 65]),
+        ),
+        ("/lately/lengths/0", json!(0)),
+        ("/lately/lengths/0", json!(13)),
+        ("/lately/verdicts", json!([true; 513].as_slice())),
+    ] {
+        let mut learnt = right.clone();
+        *learnt.pointer_mut(pointer).unwrap() = wrong;
+        let learnt = serde_json::from_value(learnt).unwrap();
+        let tuner = Tuner::resume(TunerOptions::default(), learnt);
+        assert!(tuner.is_none(), "{pointer}");
+    }
+    let learnt = serde_json::from_value(right).unwrap();
+    assert!(Tuner::resume(TunerOptions::default(), learnt).is_some());
 }

@@ -69,6 +69,15 @@ impl Tokens {
     pub fn total(self) -> u64 {
         self.prompt + self.completion
     }
+
+    /// The larger number of each kind.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            prompt: self.prompt.max(other.prompt),
+            completion: self.completion.max(other.completion),
+        }
+    }
 }
 
 impl Add for Tokens {

@@ -13,9 +13,8 @@ impl Run<'_> {
     pub(crate) fn report(&mut self, branch: BranchId, answer: Arc<str>) -> Report {
         let notes = self.branches.remove(branch).unwrap_or_default();
         self.ledger.use_up(Stage::Segment, &notes.paid);
-        for (work, time) in self.running.stop_all() {
-            self.ledger.abort(work.stage(), time);
-        }
+        self.stop_all();
+        self.is_answered = true;
         Report {
             answer,
             hops: std::mem::take(&mut self.hops),
@@ -26,6 +25,12 @@ impl Run<'_> {
             final_segment: notes.segment,
             elapsed: self.started.elapsed(),
             usage: self.ledger.usage(),
+        }
+    }
+
+    fn stop_all(&mut self) {
+        for (work, aborted) in self.running.stop_all() {
+            self.ledger.abort(work.stage(), aborted);
         }
     }
 
@@ -42,6 +47,16 @@ impl Run<'_> {
                 .saturating_add(1),
             stage,
             source,
+        }
+    }
+}
+
+/// A question without an answer is paid for all the same.
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if let Some(bill) = self.settings.bill.as_ref().filter(|_| !self.is_answered) {
+            self.stop_all();
+            bill.set(self.ledger.usage().all_wasted());
         }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
-use spechop_ports::{Call, Lane, PortError};
+use spechop_ports::{Call, Lane, Metered, PortError};
 use spechop_types::Tokens;
 use tokio::sync::oneshot;
 
@@ -46,6 +46,8 @@ struct Waiting {
     job: Job,
     prompt: PromptTokens,
     arrival: u64,
+    /// Hears of every token, so that a call that is dropped does not take its count along.
+    metered: Metered,
 }
 
 /// A job with a slot.
@@ -58,6 +60,17 @@ struct Running {
     next: Option<LlamaToken>,
     output: Output,
     generated: u32,
+}
+
+impl Running {
+    /// Tells what it has taken: of the prompt what it has read or found cached, and what it has written.
+    fn meter(&mut self) {
+        let prompt = self.waiting.prompt.tokens.len().min(self.at);
+        self.waiting.metered.tell_at_least(Tokens {
+            prompt: prompt as u64,
+            completion: u64::from(self.generated),
+        });
+    }
 }
 
 impl Waiting {
@@ -172,6 +185,7 @@ impl<'model> Engine<'model> {
         }
         self.arrivals += 1;
         self.waiting.push(Waiting {
+            metered: Metered::new(&job.call),
             job,
             prompt,
             arrival: self.arrivals,
@@ -310,6 +324,7 @@ impl<'model> Engine<'model> {
                 running.at += tokens.len();
                 if running.next.is_none() {
                     self.slots.processed(running.slot, prompt, running.at);
+                    running.meter();
                 }
                 if let Some(token) = next {
                     self.append(at, token);
@@ -324,6 +339,7 @@ impl<'model> Engine<'model> {
         let running = &mut self.running[index];
         let vocab = self.parts.model.vocab();
         running.generated += 1;
+        running.meter();
         self.parts.counters.generated_tokens.fetch_add(1, Relaxed);
         let end = if vocab.is_eog(token) {
             Some(End::Turn)

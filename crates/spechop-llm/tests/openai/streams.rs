@@ -3,14 +3,16 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use serde_json::json;
 use spechop_llm::{End, Generated, OpenAiModel, TextModel};
-use spechop_ports::{Call, PortError};
+use spechop_ports::{Call, Lane, PortError};
+use spechop_types::Tokens;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::{delta, ending, endpoint, generation};
+use super::{delta, ending, endpoint, event, generation};
 
 /// What the server does on one connection, once it has read a request.
 #[derive(Clone)]
@@ -229,6 +231,66 @@ async fn dropping_the_future_closes_the_connection() {
         }
         assert_eq!(server.next().await, Seen::Closed);
     }
+}
+
+/// The prompt of [`generation`] by its length.
+const PROMPT: u64 = 4 + 6;
+
+fn tokens(prompt: u64, completion: u64) -> Tokens {
+    Tokens { prompt, completion }
+}
+
+#[tokio::test]
+async fn what_a_dropped_call_has_taken_is_what_its_stream_has_told() {
+    let role = event(&json!({"choices": [{"delta": {"role": "assistant"}}]}));
+    let counted = event(&json!({
+        "choices": [{"delta": {"content": "haps"}}],
+        "usage": {"prompt_tokens": 21, "completion_tokens": 2},
+    }));
+    let whole = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{\"choices\": [";
+    for (script, taken) in [
+        (vec![], tokens(0, 0)),
+        (vec![head()], tokens(0, 0)),
+        (vec![head(), send(role)], tokens(0, 0)),
+        (vec![head(), send(delta("Per"))], tokens(PROMPT, 1)),
+        (
+            vec![head(), send(delta("Per") + &delta("haps"))],
+            tokens(PROMPT, 2),
+        ),
+        // The server's own count goes before any estimate.
+        (vec![head(), send(delta("Per") + &counted)], tokens(21, 2)),
+        // Known at the end only.
+        (vec![send(whole)], tokens(0, 0)),
+    ] {
+        let mut script = script;
+        script.push(Act::AwaitClose);
+        let server = Server::start(vec![script.clone()]).await;
+        let model = server.model();
+        let call = Call::new(Lane::Speculative, 1);
+        let arrived = async {
+            while call.spent() != taken {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            // Time for what must not be counted.
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        };
+        tokio::select! {
+            said = model.generate(&call, generation()) => panic!("{said:?}"),
+            done = tokio::time::timeout(Duration::from_secs(10), arrived) => done.unwrap(),
+        }
+        assert_eq!(call.spent(), taken);
+    }
+}
+
+#[tokio::test]
+async fn attempts_that_failed_were_paid_for() {
+    let broken = vec![chunked(), chunk(&delta("Per"))];
+    let good = vec![head(), send(delta("Amy") + &ending("stop"))];
+    let server = Server::start(vec![broken, good]).await;
+    let call = Call::authoritative();
+    let said = server.model().generate(&call, generation()).await.unwrap();
+    assert_eq!(said.tokens, tokens(11, 3));
+    assert_eq!(call.spent(), tokens(PROMPT, 1) + said.tokens);
 }
 
 #[tokio::test]

@@ -105,6 +105,7 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         reading,
         guessing,
         injected_latency.is_some(),
+        &data,
     );
     let config = Config {
         server: server(keys),

@@ -1,6 +1,7 @@
 //! How calls get their turns, what they cost, and what tenants may spend.
 
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use spechop_agent::Prices;
@@ -27,6 +28,7 @@ pub(super) fn scheduler(
     reader: Option<&Model>,
     guesser: Option<&Model>,
     look_ups_wait: bool,
+    data: &Path,
 ) -> Scheduler {
     let index = if look_ups_wait { SLOW_INDEX } else { INDEX };
     Scheduler {
@@ -37,7 +39,17 @@ pub(super) fn scheduler(
         eligibility: eligibility(keys),
         tuner: tuner(keys),
         history: count(keys, "tuning.history", 100_000, 200),
+        state: state(keys, data),
     }
+}
+
+/// Where what was learnt is kept.
+fn state(keys: &mut Keys<'_>, data: &Path) -> Option<PathBuf> {
+    if keys.is("tuning.state", "none") {
+        return None;
+    }
+    let named = keys.path("tuning.state");
+    Some(named.unwrap_or_else(|| data.join("tuning.json")))
 }
 
 /// What the model's engine takes at once.

@@ -99,6 +99,21 @@ fn an_empty_configuration_has_every_default() {
 }
 
 #[test]
+fn what_was_learnt_is_kept_in_the_data_folder_elsewhere_or_nowhere() {
+    let home = Home::new();
+    for (file, state) in [
+        ("", Some(home.path("tuning.json"))),
+        (
+            "[tuning]\nstate = \"/here.json\"",
+            Some("/here.json".into()),
+        ),
+        ("[tuning]\nstate = \"none\"", None),
+    ] {
+        assert_eq!(home.read(file, &[], &[]).unwrap().scheduler.state, state);
+    }
+}
+
+#[test]
 fn a_policy_is_checked_at_the_start_with_every_mistake() {
     let home = Home::new();
     let path = home.path("policy.toml");

@@ -37,8 +37,12 @@ impl Server {
 
     /// Plays a script with these lines of configuration.
     pub async fn configured(script: Script, toml: &str) -> Self {
+        Self::of(script, config(toml)).await
+    }
+
+    /// Plays a script with this configuration.
+    pub async fn of(script: Script, config: Config) -> Self {
         let ports = ScriptedPorts::new(script);
-        let config = config(toml);
         let toolbox = toolbox(&ports, &config);
         let app = App::with_toolbox(config, toolbox);
         let gauges = app.gauges();
@@ -117,14 +121,18 @@ pub fn config(toml: &str) -> Config {
     let file = Some(("test.toml".into(), toml.to_owned()));
     // Of this style a model can do everything, guess from memory included, as the scripted ones do.
     let style = ["generator.style", "--set", "tagged"].map(str::to_owned);
-    Config::read(
+    let mut config = Config::read(
         Written {
             file,
             flags: vec![style.into()],
         },
         &env,
     )
-    .unwrap()
+    .unwrap();
+    // The data folder goes with this function; what is kept elsewhere stays.
+    let state = &mut config.scheduler.state;
+    *state = state.take().filter(|path| !path.starts_with(home.path()));
+    config
 }
 
 /// Scripted ports in every role.

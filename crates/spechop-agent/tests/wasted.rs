@@ -1,0 +1,217 @@
+//! What calls have taken that never came to an end: as much of it is counted as was told.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use proptest::prelude::*;
+use spechop_agent::{Agent, Bill, Ports, Prices, Settings, Usage};
+use spechop_ports::{
+    Call, GuessRequest, Guessed, Metered, PlanRequest, Planned, Planner, PortError, ReadRequest,
+    Reader, Reading, Speculator,
+};
+use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::{Money, Price, Tokens};
+
+mod asking;
+use asking::{question, settings};
+
+/// Scripted ports that read 10 tokens at once and write one every millisecond, and say so as engines do.
+#[derive(Clone)]
+struct Telling {
+    ports: ScriptedPorts,
+    calls: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Telling {
+    fn new(script: Script) -> Self {
+        Self {
+            ports: ScriptedPorts::new(script),
+            calls: Arc::default(),
+        }
+    }
+
+    fn agent(&self) -> Agent {
+        let port = Arc::new(self.clone());
+        Agent::new(Ports {
+            planner: port.clone(),
+            reader: port.clone(),
+            retriever: Arc::new(self.ports.clone()),
+            speculator: Some(port),
+        })
+    }
+
+    /// What all of its calls have taken, whatever became of them.
+    fn taken(&self) -> Tokens {
+        let calls = self.calls.lock().unwrap();
+        let taken = calls.iter().map(Call::spent);
+        taken.fold(Tokens::default(), |sum, tokens| sum + tokens)
+    }
+
+    async fn work<T>(
+        &self,
+        call: &Call,
+        work: impl Future<Output = Result<T, PortError>>,
+    ) -> Result<(T, Tokens), PortError> {
+        self.calls.lock().unwrap().push(call.clone());
+        let mut metered = Metered::new(call);
+        let mut tokens = Tokens {
+            prompt: 10,
+            completion: 0,
+        };
+        tokio::pin!(work);
+        loop {
+            metered.tell(tokens);
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok((done?, tokens)),
+                () = tokio::time::sleep(Duration::from_millis(1)) => tokens.completion += 1,
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Planner for Telling {
+    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        let work = self.ports.plan(call, request);
+        let (planned, tokens) = self.work(call, work).await?;
+        Ok(Planned { tokens, ..planned })
+    }
+}
+
+#[async_trait]
+impl Reader for Telling {
+    async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
+        let work = self.ports.read(call, request);
+        let (reading, tokens) = self.work(call, work).await?;
+        Ok(Reading { tokens, ..reading })
+    }
+}
+
+#[async_trait]
+impl Speculator for Telling {
+    async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
+        let work = self.ports.guess(call, request);
+        let (guessed, tokens) = self.work(call, work).await?;
+        Ok(Guessed { tokens, ..guessed })
+    }
+}
+
+/// A token read costs 1, one written 10.
+fn priced(k: usize) -> Settings {
+    let price = Price {
+        call: Money(0),
+        prompt_million: Money(1_000_000),
+        completion_million: Money(10_000_000),
+    };
+    Settings {
+        prices: Prices {
+            segment: price,
+            target: price,
+            speculation: price,
+        },
+        ..settings(k)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_segment_that_is_rolled_back_has_written_what_it_has_written() {
+    // The guess of the first hop, there after 50 ms, is wrong, which shows after 200 ms: 150 ms of the
+    // segment that was built on it are in vain.
+    let script = Script::steady(&[false], 180, 200, 50);
+    let telling = Telling::new(script);
+    let report = telling
+        .agent()
+        .answer(&question(), &priced(2), &mut |_| {})
+        .await
+        .unwrap();
+    let segments = report.usage.segments;
+    assert_eq!((segments.started, segments.wasted), (3, 1));
+    let wasted = segments.cost_wasted;
+    assert_eq!(wasted.tokens.prompt, 10);
+    assert!(
+        (148..=150).contains(&wasted.tokens.completion),
+        "{wasted:?}"
+    );
+    let money = wasted.tokens.prompt + 10 * wasted.tokens.completion;
+    assert_eq!(wasted.money, Money(money));
+}
+
+/// `usage` holds every token of every call, once.
+#[track_caller]
+fn adds_up(usage: &Usage, telling: &Telling) {
+    let taken = telling.taken();
+    let cost = usage.cost();
+    assert_eq!(cost.tokens, taken);
+    assert_eq!(cost.money, Money(taken.prompt + 10 * taken.completion));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_fails_or_goes_away_is_billed() {
+    let script = || Script::steady(&[true, false, true], 50, 300, 20);
+    for after in [0, 10, 60, 130, 360, 500] {
+        let after = Duration::from_millis(after);
+        for by_deadline in [true, false] {
+            let telling = Telling::new(script());
+            let bill = Bill::default();
+            let settings = Settings {
+                bill: Some(bill.clone()),
+                deadline: by_deadline.then(|| tokio::time::Instant::now() + after),
+                ..priced(3)
+            };
+            let agent = telling.agent();
+            let asked = question();
+            let mut trace = |_| {};
+            let asking = agent.answer(&asked, &settings, &mut trace);
+            assert!(bill.take().is_none(), "it is open");
+            if by_deadline {
+                asking.await.unwrap_err();
+            } else {
+                tokio::time::timeout(after, asking).await.unwrap_err();
+            }
+            let usage = bill.take().unwrap();
+            adds_up(&usage, &telling);
+            assert_eq!(usage.segments.wasted, usage.segments.started);
+            assert_eq!(usage.segments.cost_wasted, usage.segments.cost);
+        }
+    }
+    // What was answered stands in the report.
+    let bill = Bill::default();
+    let settings = Settings {
+        bill: Some(bill.clone()),
+        ..priced(3)
+    };
+    let telling = Telling::new(script());
+    let report = telling
+        .agent()
+        .answer(&question(), &settings, &mut |_| {})
+        .await
+        .unwrap();
+    adds_up(&report.usage, &telling);
+    assert!(bill.take().is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is rolled back, late, or fails: the ledger's sum is that of the calls made.
+    #[test]
+    fn the_ledger_adds_up(seed: u64, k in 1..6_usize) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let telling = Telling::new(Script::random(seed));
+            let mut settings = priced(k);
+            settings.limits.speculation = Duration::from_millis(40);
+            let agent = telling.agent();
+            let report = agent.answer(&question(), &settings, &mut |_| {}).await.unwrap();
+            adds_up(&report.usage, &telling);
+        });
+    }
+}

@@ -1,0 +1,197 @@
+//! Takes up what was learnt before, and writes down what is learnt.
+//!
+//! Nothing here is waited for by a question: files are read before the first one, and written on a
+//! thread that may block, every minute if anything was learnt, and once more when the last question has
+//! ended. If two servers share a file, each replaces the other's: the last one's learning stays.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::pending;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Tunings;
+use super::identity::Identity;
+use super::kept::{Kept, Useless, put_aside};
+use crate::config::{Config, SpeculatorKind};
+
+/// How often what was learnt is written; a server that is killed loses so much of it at most.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// Keeps what a server learns in a file. Without one it does nothing.
+#[derive(Clone)]
+pub(crate) struct Keeper(Option<Arc<Inner>>);
+
+struct Inner {
+    path: PathBuf,
+    identities: BTreeMap<SpeculatorKind, Identity>,
+    tunings: Arc<Tunings>,
+    written: Mutex<Written>,
+}
+
+/// What the latest writing came to.
+#[derive(Default)]
+struct Written {
+    /// Questions learnt from, by then.
+    records: u64,
+    /// Why it failed, if it did: said once, not every minute.
+    failed: Option<String>,
+}
+
+impl Keeper {
+    /// Gives to `tunings` what the file of the configuration holds. If the file is of no use, the log says
+    /// so. One that could be ours is put aside; any other is left alone, and nothing is kept.
+    pub(crate) async fn open(config: &Config, tunings: &Arc<Tunings>) -> Self {
+        let Some(path) = config.scheduler.state.clone() else {
+            return Self(None);
+        };
+        let (config, tunings) = (config.clone(), Arc::clone(tunings));
+        let opened = spawn_blocking(move || {
+            let identities = SpeculatorKind::ALL.map(|kind| (kind, Identity::of(kind, &config)));
+            let inner = Inner {
+                path,
+                identities: identities.into(),
+                tunings,
+                written: Mutex::default(),
+            };
+            inner.take_up().then(|| Arc::new(inner))
+        });
+        match opened.await {
+            Ok(inner) => Self(inner),
+            Err(error) => {
+                tracing::warn!(%error, "what was learnt is not kept by this server");
+                Self(None)
+            }
+        }
+    }
+
+    /// Writes whenever it is time, for as long as it is polled.
+    pub(crate) async fn keep(&self) -> Infallible {
+        if self.0.is_none() {
+            return pending().await;
+        }
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.save().await;
+        }
+    }
+
+    /// Writes what was learnt since the last time, if anything was.
+    pub(crate) async fn save(&self) {
+        let Some(inner) = self.0.clone() else { return };
+        // It ends by itself: a writing that is not waited for any more goes before the next.
+        if let Err(error) = spawn_blocking(move || inner.write()).await {
+            tracing::warn!(%error, "what was learnt could not be written");
+        }
+    }
+}
+
+impl Inner {
+    /// Reads the file. False if it must not be written.
+    fn take_up(&self) -> bool {
+        let mut kept = match Kept::read(&self.path) {
+            Ok(kept) => kept,
+            Err(useless) => return replaceable(&self.path, &useless),
+        };
+        for (speculator, identity) in &self.identities {
+            let name = speculator.as_str();
+            let Some(kept) = kept.take(name) else {
+                continue;
+            };
+            let differences = kept.identity.differences(identity);
+            if !differences.is_empty() {
+                let differences = differences.join(", ");
+                tracing::warn!(
+                    path = %self.path.display(),
+                    speculator = name,
+                    differences,
+                    "what was learnt before was learnt with others: learning begins anew"
+                );
+                continue;
+            }
+            let (hops, questions) = (kept.hops, kept.questions.len());
+            if self.tunings.resume(*speculator, kept) {
+                tracing::info!(
+                    speculator = name,
+                    hops,
+                    questions,
+                    "resumed what was learnt"
+                );
+            } else {
+                let path = self.path.display();
+                tracing::warn!(
+                    %path,
+                    speculator = name,
+                    "what was learnt before contradicts itself: learning begins anew"
+                );
+            }
+        }
+        true
+    }
+
+    fn write(&self) {
+        // Held while writing: an older state must not replace a newer one.
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let records = self.tunings.records();
+        if records == written.records {
+            return;
+        }
+        let kept = Kept::new(self.tunings.kept(&self.identities));
+        let path = self.path.display();
+        match kept.write(&self.path) {
+            Ok(()) => {
+                written.records = records;
+                if written.failed.take().is_some() {
+                    tracing::info!(%path, "what was learnt can be written again");
+                }
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                if written.failed.as_ref() != Some(&reason) {
+                    tracing::warn!(
+                        %path,
+                        reason,
+                        "what was learnt cannot be written: without it the next start begins anew"
+                    );
+                }
+                written.failed = Some(reason);
+            }
+        }
+    }
+}
+
+/// Says in one line which file is of no use, why, and what becomes of it. False if it must not be
+/// written.
+fn replaceable(path: &Path, useless: &Useless) -> bool {
+    let mut reason = useless.to_string();
+    if let Some(source) = useless.source() {
+        reason = format!("{reason}: {source}");
+    }
+    if !useless.may_be_ours() {
+        tracing::warn!(
+            path = %path.display(),
+            reason,
+            "what was learnt before cannot be taken up, and this server keeps nothing: name another \
+             file in tuning.state"
+        );
+        return false;
+    }
+    let kept_as = put_aside(path).map_or_else(
+        |error| format!("nowhere ({error})"),
+        |aside| aside.display().to_string(),
+    );
+    tracing::warn!(
+        path = %path.display(),
+        reason,
+        kept_as,
+        "what was learnt before cannot be taken up: learning begins anew"
+    );
+    true
+}

@@ -1,0 +1,303 @@
+//! What survives a restart, and what damage does.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use spechop_sim::PastGuess;
+use tempfile::TempDir;
+
+use super::kept::{Kept, Useless};
+use super::*;
+use crate::Env;
+use crate::config::{Config, Written};
+
+/// A data folder, and servers that have it one after the other.
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        let home = Self(tempfile::tempdir().unwrap());
+        for file in [
+            "models/e5-small-v2/model.onnx",
+            "models/onnxruntime/libonnxruntime.so",
+            "models/m.gguf",
+            "indexes/2wiki/manifest.json",
+            "other/manifest.json",
+        ] {
+            let file = home.path(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "").unwrap();
+        }
+        home
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn state(&self) -> PathBuf {
+        self.path("tuning.json")
+    }
+
+    fn config(&self, toml: &str) -> Config {
+        let variables = [
+            ("SPECHOP_DATA_DIR", self.path("").display().to_string()),
+            (
+                "SPECHOP_GENERATOR_FILE",
+                self.path("models/m.gguf").display().to_string(),
+            ),
+        ];
+        let written = Written {
+            file: Some(("c.toml".into(), toml.to_owned())),
+            ..Written::default()
+        };
+        Config::read(written, &variables.into_iter().collect::<Env>()).unwrap()
+    }
+
+    /// Starts a server that keeps what it learns.
+    async fn start(&self, toml: &str) -> (Arc<Tunings>, Keeper) {
+        let config = self.config(toml);
+        let tunings = Tunings::new(config.scheduler.tuner, config.scheduler.history);
+        let tunings = Arc::new(tunings);
+        let keeper = Keeper::open(&config, &tunings).await;
+        (tunings, keeper)
+    }
+}
+
+/// `count` questions of two hops, with times that take all their digits.
+fn teach(tunings: &Tunings, count: u32) {
+    for n in 0..count {
+        let time = Duration::from_nanos(1_234_567 + u64::from(n) * 7_919);
+        let hops = [n % 3 == 0, true].map(|accepted| Stages {
+            segment: Some(time.as_secs_f64()),
+            target: Some(time.as_secs_f64() * 9.7),
+            speculation: Some(time.as_secs_f64() / 3.0),
+            accepted: Some(accepted),
+        });
+        let hop = |hop: &Stages| PastHop {
+            segment_ms: hop.segment.unwrap() * 1000.0,
+            target_ms: hop.target.unwrap() * 1000.0,
+            guess: PastGuess::Compared {
+                ms: hop.speculation.unwrap() * 1000.0,
+                accepted: hop.accepted.unwrap(),
+                confidence: Some(0.1 + 0.2),
+            },
+            depends_on: Some([].into()),
+        };
+        let past = Past {
+            hops: hops.iter().map(hop).collect(),
+            final_ms: 1.0 / 3.0,
+        };
+        tunings.learn(SpeculatorKind::Llm, NonZeroUsize::MAX, &hops, past);
+    }
+}
+
+/// All that `GetTuning` and `WhatIf` look at.
+fn known(tunings: &Tunings) -> String {
+    let of = |known: &Known| format!("{:?} {:?} {}", known.speculator, known.choice, known.hops);
+    let known: Vec<String> = tunings.known().iter().map(of).collect();
+    let (speculator, chance) = (
+        SpeculatorKind::Llm,
+        tunings.guess_chance(SpeculatorKind::Llm),
+    );
+    format!("{known:?} {chance} {:?}", tunings.history(speculator))
+}
+
+#[tokio::test]
+async fn what_was_learnt_is_known_after_a_restart() {
+    let home = Home::new();
+    let (before, keeper) = home.start("").await;
+    teach(&before, 40);
+    keeper.save().await;
+    let mode = fs::metadata(home.state()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "nobody else's business");
+
+    let (after, keeper) = home.start("").await;
+    assert_eq!(known(&after), known(&before));
+    // Both learn on alike.
+    for tunings in [&before, &after] {
+        teach(tunings, 3);
+    }
+    assert_eq!(known(&after), known(&before));
+    keeper.save().await;
+    assert_eq!(known(&home.start("").await.0), known(&before));
+}
+
+#[tokio::test]
+async fn another_history_or_half_life_takes_up_what_fits() {
+    let home = Home::new();
+    let (before, keeper) = home.start("").await;
+    teach(&before, 40);
+    keeper.save().await;
+    let (after, _) = home.start("[tuning]\nhistory = 5\nhalf_life = 10.0").await;
+    assert_eq!(after.history(SpeculatorKind::Llm).len(), 5);
+    assert_eq!(after.known()[0].hops, 80);
+}
+
+#[tokio::test]
+async fn what_others_have_taught_is_not_taken_over() {
+    let home = Home::new();
+    let (before, keeper) = home.start("").await;
+    teach(&before, 40);
+    keeper.save().await;
+    let other = home.path("other").display().to_string();
+    let openai = "kind = \"openai\"\nbase_url = \"http://h/v1\"\nmodel = \"m\"";
+    for toml in [
+        format!("[generator]\n{openai}"),
+        format!("[reader]\n{openai}"),
+        format!("[fallback]\n{openai}"),
+        format!("[index]\ndir = {other:?}"),
+        format!("[encoder]\ndir = {other:?}"),
+        format!("[speculator.model]\n{openai}"),
+        "[target.injected_latency]\nmean_ms = 5".to_owned(),
+    ] {
+        assert!(home.start(&toml).await.0.known().is_empty(), "{toml}");
+    }
+    for toml in ["[generator]\nthreads = 7", "[question]\nk = 5"] {
+        assert_eq!(home.start(toml).await.0.known()[0].hops, 80, "{toml}");
+    }
+    // The same name, another model.
+    fs::write(home.path("models/m.gguf"), "another one").unwrap();
+    assert!(home.start("").await.0.known().is_empty());
+}
+
+#[tokio::test]
+async fn no_file_is_kept_where_none_is_wanted() {
+    let home = Home::new();
+    let (tunings, keeper) = home.start("[tuning]\nstate = \"none\"").await;
+    teach(&tunings, 1);
+    keeper.save().await;
+    assert!(!home.state().exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_written_once_a_minute_if_anything_was_learnt() {
+    let home = Home::new();
+    let (tunings, keeper) = home.start("").await;
+    let minute = Duration::from_secs(60);
+    let wait = async |minutes: u32| {
+        let enough = minute * minutes + Duration::from_secs(1);
+        let _ = tokio::time::timeout(enough, keeper.keep()).await;
+    };
+    wait(2).await;
+    assert!(!home.state().exists());
+    teach(&tunings, 1);
+    wait(1).await;
+    let hops = |path: &Path| Kept::read(path).unwrap().take("llm").unwrap().hops;
+    assert_eq!(hops(&home.state()), 2);
+    fs::remove_file(home.state()).unwrap();
+    wait(2).await;
+    assert!(!home.state().exists(), "nothing new");
+}
+
+/// What is wrong with a file, and what becomes of it.
+#[tokio::test]
+async fn a_file_that_is_of_no_use_is_put_aside_and_learning_begins_anew() {
+    let home = Home::new();
+    let (tunings, keeper) = home.start("").await;
+    teach(&tunings, 10);
+    keeper.save().await;
+    let whole = fs::read_to_string(home.state()).unwrap();
+    let aside = home.path("tuning.json.damaged");
+    for (damage, reason) in [
+        (String::new(), "damaged"),
+        (whole[..whole.len() / 2].to_owned(), "damaged"),
+        (whole.replace("\"hops\": 20", "\"hops\": 21"), "damaged"),
+        (whole.replace("\"format\": 1", "\"format\": 2"), "format 2"),
+        (whole.replace("\"format\": 1", "\"form\": 1"), "damaged"),
+        ("what is this?\n".to_owned(), "damaged"),
+        ("[".repeat(100_000), "damaged"),
+        (" ".repeat(33 << 20), "more than"),
+    ] {
+        fs::write(home.state(), &damage).unwrap();
+        let useless = Kept::read(&home.state()).unwrap_err().to_string();
+        assert!(useless.contains(reason), "{useless}");
+        let (tunings, keeper) = home.start("").await;
+        assert!(tunings.known().is_empty());
+        assert!(!home.state().exists());
+        assert_eq!(fs::read_to_string(&aside).unwrap(), damage);
+        // And it is written anew.
+        teach(&tunings, 1);
+        keeper.save().await;
+        assert_eq!(home.start("").await.0.known()[0].hops, 2);
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_a_file_is_left_alone() {
+    let home = Home::new();
+    fs::create_dir(home.state()).unwrap();
+    assert!(matches!(Kept::read(&home.state()), Err(Useless::NotAFile)));
+    let (tunings, keeper) = home.start("").await;
+    teach(&tunings, 1);
+    keeper.save().await;
+    assert!(home.state().is_dir());
+    assert!(!home.path("tuning.json.damaged").exists());
+    let device = "[tuning]\nstate = \"/dev/null\"";
+    assert!(home.start(device).await.0.known().is_empty());
+}
+
+/// As on a full disk: what cannot be written leaves what was there, and stops nobody.
+#[tokio::test]
+async fn what_cannot_be_written_leaves_the_old_file() {
+    let home = Home::new();
+    let (tunings, keeper) = home.start("").await;
+    teach(&tunings, 1);
+    keeper.save().await;
+    let old = fs::read(home.state()).unwrap();
+    // Nobody, not even root, writes into a folder.
+    fs::create_dir(home.path("tuning.json.new")).unwrap();
+    teach(&tunings, 1);
+    keeper.save().await;
+    assert_eq!(fs::read(home.state()).unwrap(), old);
+    fs::remove_dir(home.path("tuning.json.new")).unwrap();
+    keeper.save().await;
+    assert_ne!(fs::read(home.state()).unwrap(), old, "tried again");
+}
+
+#[tokio::test]
+async fn every_bit_counts() {
+    let home = Home::new();
+    let (tunings, keeper) = home.start("").await;
+    teach(&tunings, 1);
+    keeper.save().await;
+    let whole = fs::read(home.state()).unwrap();
+    let json = |kept: Kept| serde_json::to_string(&kept).unwrap();
+    let right = json(Kept::parse(&whole).unwrap());
+    for at in 0..whole.len() {
+        assert!(
+            Kept::parse(&whole[..at]).is_err() || at == whole.len() - 1,
+            "{at}"
+        );
+        for bit in 0..8 {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << bit;
+            if let Ok(kept) = Kept::parse(&flipped) {
+                assert_eq!(json(kept), right, "bit {bit} of byte {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn of_a_long_history_the_end_is_kept() {
+    let mut history = History::new(100_000);
+    let hop = PastHop {
+        segment_ms: 1.0,
+        target_ms: 1.0,
+        guess: PastGuess::Late,
+        depends_on: None,
+    };
+    for n in 0..30_000_u32 {
+        let hops = vec![hop.clone(); 2];
+        let final_ms = f64::from(n);
+        history.push(Past { hops, final_ms });
+    }
+    let last = last_questions(&history);
+    assert_eq!(last.len(), 10_000);
+    assert_eq!(last[0].final_ms, 20_000.0);
+    assert_eq!(last[9_999].final_ms, 29_999.0);
+}
