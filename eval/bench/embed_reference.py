@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes crates/spechop-embed/tests/reference.json: vectors of the same texts from the same model
+"""Writes crates/spechop-embed/tests/real/reference.json: vectors of the same texts from the same model
 file, computed by other code (Python onnxruntime and tokenizers), one text a run, no padding.
 
     pip install onnxruntime==1.28.0 tokenizers numpy
-    eval/bench/embed_reference.py > crates/spechop-embed/tests/reference.json
+    eval/bench/embed_reference.py > crates/spechop-embed/tests/real/reference.json
 """
 
 import json

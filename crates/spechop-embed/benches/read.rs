@@ -4,21 +4,18 @@
 //! cargo bench -p spechop-embed --bench read
 //! ```
 //!
-//! Needs the trained reader, which the repository ships or `SPECHOP_DATA_DIR` holds.
+//! Needs ONNX Runtime (`make models`). The trained reader comes with the repository.
 #![expect(
     clippy::expect_used,
     reason = "a benchmark that cannot be set up has nothing to measure"
 )]
-
-#[path = "../tests/support/mod.rs"]
-mod support;
 
 use std::num::NonZeroUsize;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use spechop_embed::{ReaderOptions, SpanReader};
 use spechop_ports::{Call, ReadRequest, Reader};
-use spechop_testkit::assets::onnxruntime;
+use spechop_testkit::assets::{onnxruntime, shipped_model};
 use spechop_types::{Passage, SubQuestion};
 
 const PASSAGES: usize = 5;
@@ -52,7 +49,7 @@ fn request() -> ReadRequest {
 }
 
 fn reads(criterion: &mut Criterion) {
-    let dir = support::trained_reader().expect("a trained reader");
+    let dir = shipped_model("spechop-reader");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .build()

@@ -142,12 +142,24 @@ pub(crate) fn one_line(error: &impl ToString) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spechop_testkit::assets::model_dir;
+    use crate::Pooling;
+    use spechop_testkit::assets::shipped_model;
 
+    /// Reads texts as E5 does: the shipped reader has the same tokenizer.
     fn cutter() -> TextCutter {
-        let dir = model_dir("e5-small-v2");
-        let recipe = Recipe::read(&dir).expect("a recipe");
-        TextCutter::open(&dir.join(&recipe.tokenizer), &recipe).expect("a tokenizer")
+        let recipe = Recipe {
+            name: "bert".to_owned(),
+            model: "model.onnx".to_owned(),
+            tokenizer: "tokenizer.json".to_owned(),
+            query_prefix: "query: ".to_owned(),
+            passage_prefix: "passage: ".to_owned(),
+            pooling: Pooling::Mean,
+            width: 384,
+            query_tokens_max: 64,
+            passage_tokens_max: 512,
+        };
+        let path = shipped_model("spechop-reader").join(&recipe.tokenizer);
+        TextCutter::open(&path, &recipe).expect("a tokenizer")
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod text_tests;
+mod tiny;
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};

@@ -1,6 +1,7 @@
-//! Where `spechop models pull` has put the real models that tests run on.
+//! Where the real models lie that tests run on: those that `spechop models pull` has fetched, and
+//! those that the repository ships.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The data folder: `SPECHOP_DATA_DIR`, else `$XDG_DATA_HOME/spechop`, else
 /// `~/.local/share/spechop`. The same rule as the program's (`spechop-server`, `env`).
@@ -26,6 +27,29 @@ pub fn data_dir() -> PathBuf {
 /// Where it has not been pulled.
 pub fn model_dir(name: &str) -> PathBuf {
     existing(data_dir().join("models").join(name), name)
+}
+
+/// The folder of the encoder that `spechop models pull encoder` has chosen.
+///
+/// # Panics
+///
+/// Where it has not been pulled.
+pub fn default_encoder() -> PathBuf {
+    let chosen = std::fs::read_to_string(data_dir().join("models/default-encoder"));
+    model_dir(chosen.as_deref().unwrap_or("e5-small-v2").trim())
+}
+
+/// The folder of a model that comes with the repository, e.g. `spechop-reader`.
+///
+/// # Panics
+///
+/// Where there is none of that name.
+pub fn shipped_model(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../deploy/models")
+        .join(name);
+    assert!(dir.exists(), "the repository has no {}", dir.display());
+    dir
 }
 
 /// The ONNX Runtime library.

@@ -153,11 +153,11 @@ impl Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spechop_testkit::assets::model_dir;
+    use spechop_testkit::assets::shipped_model;
 
     fn cutter(tokens_max: usize) -> PairCutter {
         PairCutter {
-            tokenizer: open_tokenizer(&model_dir("e5-small-v2").join("tokenizer.json"))
+            tokenizer: open_tokenizer(&shipped_model("spechop-reader").join("tokenizer.json"))
                 .expect("a tokenizer"),
             query_prefix: "query: ".to_owned(),
             tokens_max,

@@ -68,6 +68,3 @@ fn of_type(header: &GgufContext, key: &str, kind: u32) -> Option<i64> {
     // The binding's type is signed on some systems.
     (at >= 0 && i64::from(header.kv_type(at)) == i64::from(kind)).then_some(at)
 }
-
-#[cfg(test)]
-pub(super) mod tests;

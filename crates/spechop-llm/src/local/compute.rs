@@ -138,10 +138,8 @@ fn argmax(logits: &[f32]) -> LlamaToken {
 
 #[cfg(test)]
 mod tests {
-    use super::super::adapter::tests::small_adapter;
     use super::super::slots::PromptTokens;
-    use super::super::tests::options;
-    use super::super::{LocalModelOptions, load};
+    use super::super::{LocalModelOptions, load, tiny};
     use super::*;
 
     impl Compute<'_> {
@@ -171,11 +169,12 @@ mod tests {
     /// To the last bit, not only to the same text.
     #[test]
     fn a_fork_a_cut_and_company_change_no_bit() {
-        let plain = same_bits(&options());
         let folder = tempfile::tempdir().unwrap();
+        let options = LocalModelOptions::new(tiny::model(folder.path()));
+        let plain = same_bits(&options);
         let adapted = same_bits(&LocalModelOptions {
-            adapter: Some(small_adapter(folder.path())),
-            ..options()
+            adapter: Some(tiny::adapter(folder.path())),
+            ..options
         });
         assert!(adapted != plain, "the adapter changes nothing");
     }
@@ -193,6 +192,12 @@ mod tests {
         // Shares 110 tokens with the first: chunks end at 32, 40, 72, 104.
         let second = prompt(tokens(110, 3).chain(tokens(27, 5)).collect());
         let other = prompt(tokens(400, 7).collect());
+        assert!(
+            other
+                .tokens
+                .iter()
+                .all(|token| (token.0 as usize) < tiny::TOKENS)
+        );
         let adapter = std::cell::RefCell::new(adapter);
         let open = || {
             let mut compute = Compute::new(backend, &model, 4, 512, 1).unwrap();

@@ -1,7 +1,7 @@
 //! The binary as scripts see it: stdout, stderr, exit code.
 #![allow(dead_code, clippy::unwrap_used, reason = "helpers of several tests")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -13,9 +13,21 @@ pub(crate) fn spechop(args: &[&str]) -> Command {
     command
 }
 
+/// With its models and indexes in `data_dir`.
+pub(crate) fn in_data_dir(data_dir: &Path, args: &[&str]) -> Command {
+    let mut command = spechop(args);
+    command.env("SPECHOP_DATA_DIR", data_dir);
+    command
+}
+
 /// Exit code, stdout, stderr.
 pub(crate) fn run(args: &[&str]) -> (i32, String, String) {
-    let output = spechop(args).output().unwrap();
+    output(&mut spechop(args))
+}
+
+/// As [`run`], of a command made up elsewhere.
+pub(crate) fn output(command: &mut Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let code = output.status.code().unwrap();
     (code, text(output.stdout), text(output.stderr))

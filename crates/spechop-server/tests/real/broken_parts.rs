@@ -1,8 +1,5 @@
 //! Models and indexes that are there and cannot be used: one clear line at the start, or a clear
 //! status for what shows only later.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod support;
 
 use std::error::Error;
 use std::fs;
@@ -16,25 +13,21 @@ use spechop_proto::{AskRequest, AskResponse};
 use spechop_server::config::{Config, Written};
 use spechop_server::{App, Env};
 use spechop_testkit::assets;
-use support::question;
 use tokio::task::JoinSet;
 use tonic::transport::Endpoint;
 use tonic::{Code, Response, Status};
+
+use crate::support::question;
 
 const CORPUS: &str = r#"{"id":"p1","title":"Halcón","text":"Halcón is a film by Ana Ruiz."}
 {"id":"p2","title":"Ana Ruiz","text":"Ana Ruiz was born in Cádiz."}
 "#;
 
-fn encoder_dir() -> std::path::PathBuf {
-    let chosen = fs::read_to_string(assets::data_dir().join("models/default-encoder"));
-    assets::model_dir(chosen.as_deref().unwrap_or("e5-small-v2").trim())
-}
-
 async fn build_index(dir: &Path) {
     let corpus = dir.join("corpus.jsonl");
     fs::write(&corpus, CORPUS).unwrap();
     let options = EncoderOptions::new(assets::onnxruntime());
-    let encoder = OnnxEncoder::open(&encoder_dir(), &options).unwrap();
+    let encoder = OnnxEncoder::open(&assets::default_encoder(), &options).unwrap();
     Build::new(corpus, dir.join("index"))
         .run(&encoder, &mut |_| {})
         .await
@@ -45,7 +38,7 @@ async fn build_index(dir: &Path) {
 fn config(dir: &Path, keys: &[(&str, &str)]) -> Config {
     let path = |path: &Path| path.to_str().unwrap().to_owned();
     let whole = [
-        ("encoder.dir", path(&encoder_dir())),
+        ("encoder.dir", path(&assets::default_encoder())),
         ("runtime.onnxruntime", path(&assets::onnxruntime())),
         ("index.dir", path(&dir.join("index"))),
         (

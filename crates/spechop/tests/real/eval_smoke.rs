@@ -1,17 +1,18 @@
 //! The whole harness on twenty real questions, with the planner, reader and encoder of the embedded
 //! default: recorded, simulated, replayed, asked live, reported.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
 use spechop_eval::{Row, Run, Source, Variant};
 use spechop_testkit::assets;
+
+use crate::{Server, shell};
 
 const COUNT: &str = "20";
 const WEB: &str = "1000:300:1";
@@ -81,10 +82,7 @@ impl Place {
 
     /// Exit code, stdout, stderr.
     fn try_run(&self, args: &[&str]) -> (i32, String, String) {
-        let output = self.command(args).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        let code = output.status.code().unwrap();
-        (code, text(output.stdout), text(output.stderr))
+        shell::output(&mut self.command(args))
     }
 
     /// Stdout and stderr of what must succeed.
@@ -103,25 +101,9 @@ impl Place {
 
     /// Starts a server; its address.
     fn serve(&self, args: &[&str]) -> (Server, String) {
-        let mut command = self.command(args);
         // Its log would fill the test's.
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        let stdout = child.stdout.as_mut().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("ready on ").unwrap().to_owned();
-        (Server(child), address)
-    }
-}
-
-/// A server process, killed when the test ends.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let (server, address) = Server::start(self.command(args).stderr(Stdio::null()));
+        (server, address.unwrap())
     }
 }
 

@@ -1,19 +1,23 @@
 //! Clients that know nothing of this repository: they ask the server what it offers, by reflection,
 //! and then ask it a question.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use spechop_testkit::{Script, assets};
-use support::Server;
 use tokio::process::Command;
+
+use crate::support::Server;
 
 /// A tool that `make test` installs.
 fn tool(path: &str) -> PathBuf {
-    assets::data_dir().join(path)
+    let tool = assets::data_dir().join(path);
+    assert!(
+        tool.exists(),
+        "{} is missing: `make test` installs it",
+        tool.display()
+    );
+    tool
 }
 
 async fn output(command: &mut Command) -> String {
@@ -31,12 +35,7 @@ async fn output(command: &mut Command) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn python_with_reflection_gets_an_answer() {
     let python = tool("venv/bin/python");
-    assert!(
-        python.exists(),
-        "{} is missing: `make test` installs it",
-        python.display()
-    );
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/unmodified_client.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/unmodified_client.py");
     let server = Server::start(Script::steady(&[true, false], 1, 10, 1)).await;
     let address = server.address.to_string();
     let out = output(Command::new(python).arg(script).arg(address)).await;
@@ -74,11 +73,6 @@ async fn python_with_reflection_gets_an_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn grpcurl_gets_an_answer() {
     let grpcurl = tool("bin/grpcurl");
-    if !grpcurl.exists() {
-        // Built where Go is installed; the Python client above is always there.
-        eprintln!("{} is not installed: not tried", grpcurl.display());
-        return;
-    }
     let server = Server::start(Script::instant(2)).await;
     let address = server.address.to_string();
     let described = output(Command::new(&grpcurl).args([

@@ -1,7 +1,4 @@
 //! The reader on a model of a dozen words.
-#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
-
-mod support;
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock};
@@ -12,7 +9,7 @@ use spechop_testkit::assets::onnxruntime;
 use spechop_types::{Passage, SubQuestion, Tokens};
 use tokio::task::JoinSet;
 
-use support::tiny;
+use crate::tiny;
 
 static SHARED: LazyLock<SpanReader> = LazyLock::new(|| open(|_| {}));
 

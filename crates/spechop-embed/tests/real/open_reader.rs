@@ -1,7 +1,4 @@
 //! Reader folders that cannot be used.
-#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
-
-mod support;
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +6,8 @@ use std::path::Path;
 use spechop_embed::{OpenError, ReaderOptions, SpanReader};
 use spechop_testkit::assets::onnxruntime;
 
-use support::damage::{Damage, check_refusals, edit, remove, replace};
-use support::tiny::{self, PAIR, Tiny};
+use crate::damage::{Damage, check_refusals, edit, remove, replace};
+use crate::tiny::{self, PAIR, Tiny};
 
 /// Opens a good folder after `damage` has been done to it.
 fn open(damage: impl FnOnce(&Path)) -> Result<(), OpenError> {

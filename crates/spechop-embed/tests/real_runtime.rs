@@ -1,4 +1,5 @@
-//! One ONNX Runtime a process. A single test: its steps share the process and depend on their order.
+//! One ONNX Runtime a process. A target of its own, with a single test: its steps need a process
+//! that has not loaded the library yet, and depend on their order.
 
 use std::fs;
 

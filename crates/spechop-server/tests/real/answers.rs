@@ -1,6 +1,5 @@
 //! Nothing scripted: E5, an index of real passages with its hot subset, and models in this process
 //! answer real questions over gRPC.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -72,8 +71,7 @@ fn trajectory(answer: &AskResponse) -> Vec<(&str, &str)> {
 async fn prepare(dir: &Path, titles: &BTreeSet<String>) -> (String, BTreeSet<String>) {
     let (corpus, index) = (dir.join("corpus.jsonl"), dir.join("index"));
     let ids = small_corpus(&corpus, titles);
-    let chosen = std::fs::read_to_string(assets::data_dir().join("models/default-encoder"));
-    let encoder_dir = assets::model_dir(chosen.as_deref().unwrap_or("e5-small-v2").trim());
+    let encoder_dir = assets::default_encoder();
     let encoder =
         OnnxEncoder::open(&encoder_dir, &EncoderOptions::new(assets::onnxruntime())).unwrap();
     let hot = Hot {

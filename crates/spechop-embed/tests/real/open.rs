@@ -1,8 +1,4 @@
-//! Model folders that cannot be used, and a runtime library that cannot. In a process of its own,
-//! because a process can load only one library.
-#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
-
-mod support;
+//! Model folders that cannot be used.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +7,7 @@ use std::path::Path;
 use spechop_embed::{EncoderOptions, OnnxEncoder, OpenError};
 use spechop_testkit::assets::{model_dir, onnxruntime};
 
-use support::damage::{Damage, check_refusals, remove, replace};
+use crate::damage::{self, Damage, check_refusals, remove, replace};
 
 /// Opens a copy of the E5 folder after `damage` has been done to it.
 fn open(damage: impl FnOnce(&Path)) -> Result<OnnxEncoder, OpenError> {
@@ -26,7 +22,7 @@ fn open(damage: impl FnOnce(&Path)) -> Result<OnnxEncoder, OpenError> {
 }
 
 fn edit(dir: &Path, from: &str, to: &str) {
-    support::damage::edit(dir, "encoder.toml", from, to);
+    damage::edit(dir, "encoder.toml", from, to);
 }
 
 /// A tokenizer file that is whole, but of no use to E5.

@@ -1,11 +1,4 @@
-//! The reader on the trained model, where there is one.
-#![allow(
-    clippy::expect_used,
-    clippy::print_stderr,
-    reason = "helpers of tests, one of which may have nothing to do"
-)]
-
-mod support;
+//! The reader on the trained model, which the repository ships.
 
 use std::num::NonZeroUsize;
 
@@ -13,10 +6,8 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use spechop_embed::{ReaderOptions, SpanReader};
 use spechop_ports::{Call, ReadRequest, contract};
-use spechop_testkit::assets::onnxruntime;
+use spechop_testkit::assets::{onnxruntime, shipped_model};
 use spechop_types::{Passage, SubQuestion};
-
-use support::trained_reader;
 
 /// What `reader_reference.py` writes.
 #[derive(Deserialize)]
@@ -57,10 +48,7 @@ impl Case {
 
 #[tokio::test]
 async fn it_agrees_with_the_python_reference() {
-    let Some(dir) = trained_reader() else {
-        eprintln!("no trained reader is shipped or pulled: nothing to compare");
-        return;
-    };
+    let dir = shipped_model("spechop-reader");
     // One thread, as the reference ran.
     let mut options = ReaderOptions::new(onnxruntime());
     options.threads = NonZeroUsize::MIN;

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use spechop_llm::{LocalModel, StepPlanner};
 use spechop_ports::{Call, KnownHop, PlanRequest, Planner, contract};
 use spechop_types::{Question, Step, SubQuestion};
 
-use super::tests::{bare, open, say};
-use super::*;
-use crate::StepPlanner;
+use crate::model::{bare, open, say};
 
 const LINES: &[&str] = &[
     "Question: Who is older, Halcón Suriano Jr. or Pierre De Geyter?\n",

@@ -1,6 +1,5 @@
 //! The OpenAI-compatible client, and what is built on it, against llama.cpp's own server with a
 //! real model: SmolLM2-135M, one thread, a port of the server's choice.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -1,100 +1,41 @@
-use std::path::PathBuf;
+//! LoRA adapters: one that fits, and many that do not.
 
-use super::super::tests::{bare, open, options, same_text, say};
-use super::super::{LocalModel, LocalModelOptions};
-use super::*;
-use crate::TextModel;
+use std::path::{Path, PathBuf};
 
-/// `GGML_TYPE_F32`.
-const F32: u32 = 0;
+use spechop_llm::{LocalModel, LocalModelOptions, OpenError, TextModel};
+use spechop_testkit::gguf::{Gguf, Numbers, Tensor, Value};
 
-/// A GGUF file in the making.
-#[derive(Clone)]
-struct Gguf {
-    keys: Vec<(&'static str, Value)>,
-    /// Name, row length, rows, data.
-    tensors: Vec<(String, u64, u64, Vec<f32>)>,
-}
+use crate::model::{bare, open, options, same_text, say};
 
-#[derive(Clone, Copy)]
-enum Value {
-    Text(&'static str),
-    Float(f32),
-    Int(u32),
-}
-
-impl Gguf {
-    /// An adapter of rank 1 on one matrix of SmolLM2-135M, weak enough to leave it its speech.
-    fn adapter() -> Self {
-        let wave = |step: f32| (0..576).map(|at| (at as f32 * step).sin() * 0.5).collect();
-        let name = "blk.20.attn_output.weight";
-        Self {
-            keys: vec![
-                ("general.type", Value::Text("adapter")),
-                ("general.architecture", Value::Text("llama")),
-                ("adapter.type", Value::Text("lora")),
-                ("adapter.lora.alpha", Value::Float(8.0)),
-            ],
-            tensors: vec![
-                (format!("{name}.lora_a"), 576, 1, wave(0.7)),
-                (format!("{name}.lora_b"), 1, 576, wave(1.3)),
-            ],
-        }
-    }
-
-    fn with(mut self, key: &'static str, value: Option<Value>) -> Self {
-        self.keys.retain(|(other, _)| *other != key);
-        self.keys.extend(value.map(|value| (key, value)));
-        self
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        const ALIGNMENT: usize = 32;
-        fn put(out: &mut Vec<u8>, text: &str) {
-            out.extend((text.len() as u64).to_le_bytes());
-            out.extend(text.as_bytes());
-        }
-        let mut out = b"GGUF\x03\0\0\0".to_vec();
-        out.extend((self.tensors.len() as u64).to_le_bytes());
-        out.extend((self.keys.len() as u64).to_le_bytes());
-        for (key, value) in &self.keys {
-            put(&mut out, key);
-            match value {
-                Value::Text(text) => {
-                    out.extend(STRING.to_le_bytes());
-                    put(&mut out, text);
-                }
-                Value::Float(value) => {
-                    out.extend(FLOAT.to_le_bytes());
-                    out.extend(value.to_le_bytes());
-                }
-                Value::Int(value) => {
-                    out.extend(4_u32.to_le_bytes());
-                    out.extend(value.to_le_bytes());
-                }
-            }
-        }
-        let mut data = Vec::new();
-        for (name, row, rows, values) in &self.tensors {
-            put(&mut out, name);
-            out.extend(2_u32.to_le_bytes());
-            out.extend(row.to_le_bytes());
-            out.extend(rows.to_le_bytes());
-            out.extend(F32.to_le_bytes());
-            out.extend((data.len() as u64).to_le_bytes());
-            data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-            data.resize(data.len().next_multiple_of(ALIGNMENT), 0);
-        }
-        out.resize(out.len().next_multiple_of(ALIGNMENT), 0);
-        out.extend(data);
-        out
+/// Rank 1 on one matrix of SmolLM2-135M, weak enough to leave it its speech.
+fn good_adapter() -> Gguf {
+    const WIDTH: usize = 576;
+    let wave = |step: f32| {
+        (0..WIDTH)
+            .map(|at| (at as f32 * step).sin() * 0.5)
+            .collect()
+    };
+    let half = |end: &str, row, rows, step| Tensor {
+        name: format!("blk.20.attn_output.weight.lora_{end}"),
+        row,
+        rows,
+        numbers: Numbers::F32(wave(step)),
+    };
+    Gguf {
+        keys: vec![
+            ("general.type", Value::Text("adapter")),
+            ("general.architecture", Value::Text("llama")),
+            ("adapter.type", Value::Text("lora")),
+            ("adapter.lora.alpha", Value::Float(8.0)),
+        ],
+        tensors: vec![half("a", WIDTH, 1, 0.7), half("b", 1, WIDTH, 1.3)],
     }
 }
 
 /// The file of an adapter that changes what the smallest real model says.
-pub(in super::super) fn small_adapter(folder: &Path) -> PathBuf {
+fn small_adapter(folder: &Path) -> PathBuf {
     let path = folder.join("small.gguf");
-    std::fs::write(&path, Gguf::adapter().bytes()).unwrap();
+    std::fs::write(&path, good_adapter().bytes()).unwrap();
     path
 }
 
@@ -128,18 +69,18 @@ async fn with_an_adapter_the_same_prompt_gets_the_same_text() {
 #[test]
 fn a_bad_adapter_is_one_clear_error() {
     let folder = tempfile::tempdir().unwrap();
-    let good = Gguf::adapter();
+    let good = good_adapter();
     let whole = good.bytes();
     let other_base = {
         let mut other = good.clone();
-        other.tensors[0].0 = "blk.99.attn_output.weight.lora_a".to_owned();
-        other.tensors[1].0 = "blk.99.attn_output.weight.lora_b".to_owned();
+        other.tensors[0].name = "blk.99.attn_output.weight.lora_a".to_owned();
+        other.tensors[1].name = "blk.99.attn_output.weight.lora_b".to_owned();
         other
     };
     let other_width = {
         let mut other = good.clone();
-        other.tensors[0].1 = 64;
-        other.tensors[0].3.truncate(64);
+        other.tensors[0].row = 64;
+        other.tensors[0].numbers = Numbers::F32(vec![0.5; 64]);
         other
     };
     let half = {

@@ -1,5 +1,4 @@
 //! The encoder on the real E5 model.
-#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock};

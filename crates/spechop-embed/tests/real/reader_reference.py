@@ -1,7 +1,7 @@
-"""What the Python reference reads, for tests/trained_reader.rs.
+"""What the Python reference reads, for tests/real/trained_reader.rs.
 
 Run in eval/ with the training's environment whenever another reader is shipped:
-`python ../crates/spechop-embed/tests/reader_reference.py --data DIR --model reader-int8.onnx --tokenizer tokenizer.json`.
+`python ../crates/spechop-embed/tests/real/reader_reference.py --data DIR --model reader-int8.onnx --tokenizer tokenizer.json`.
 Texts: validation hops and passages of 2WikiMultihopQA (Apache-2.0), from Wikipedia (CC BY-SA 4.0); the odd ones are ours.
 """
 
@@ -58,7 +58,7 @@ def main() -> None:
             "answer": reads[best].text, "score": round(reads[best].score, 4), "passage": best,
         })
     reference = {
-        "made_by": "crates/spechop-embed/tests/reader_reference.py",
+        "made_by": "crates/spechop-embed/tests/real/reader_reference.py",
         "model_sha256": hashlib.sha256(args.model.read_bytes()).hexdigest(), "cases": cases,
     }
     out = Path(__file__).with_name("reader_reference.json")

@@ -1,0 +1,9 @@
+//! The server with nothing scripted but what a test says: real models, real indexes, real clients.
+//! `make test` pulls and installs them and then runs this target; plain `cargo test` leaves it out.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod answers;
+mod broken_parts;
+#[path = "../support/mod.rs"]
+mod support;
+mod unmodified_client;

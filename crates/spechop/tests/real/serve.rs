@@ -1,0 +1,117 @@
+//! `index build`, `serve` and `ask` as scripts use them.
+
+use std::process::Command;
+
+use serde_json::Value;
+use spechop_testkit::assets;
+
+use crate::Server;
+use crate::shell::{in_data_dir, output};
+
+#[test]
+fn serves_and_asks_with_real_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = assets::data_dir();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let corpus = r#"{"id":"p1","title":"Halcón","text":"Halcón is a film directed by Ana Ruiz."}
+{"id":"p2","title":"Ana Ruiz","text":"Ana Ruiz is a director who was born in Cádiz."}
+"#;
+    std::fs::write(path("corpus.jsonl"), corpus).unwrap();
+    let spechop = |args: &[&str]| in_data_dir(&data, args);
+    let run = |args: &[&str]| output(&mut spechop(args));
+    let (code, _, stderr) = run(&[
+        "index",
+        "build",
+        "--corpus",
+        &path("corpus.jsonl"),
+        "--out",
+        &path("index"),
+    ]);
+    assert_eq!(code, 0, "{stderr}");
+
+    let model = assets::model_dir("smollm2-135m-instruct").join("model.gguf");
+    let (index, model) = (
+        format!("index.dir={}", path("index")),
+        format!("generator.file={}", model.display()),
+    );
+    let serve = |listen: &str| {
+        spechop(&[
+            "serve", "--listen", listen, "--set", &index, "--set", &model,
+        ])
+    };
+    let mut server = serve("127.0.0.1:0");
+    server
+        .args(["--log-format", "json"])
+        .env("SPECHOP_GENERATOR_THREADS", "1")
+        .env("SPECHOP_QUESTION_HOP_BUDGET", "1")
+        .stderr(std::fs::File::create(path("log")).unwrap());
+    let (mut server, address) = Server::start(&mut server);
+    let log = || std::fs::read_to_string(path("log")).unwrap();
+    let address = address.unwrap_or_else(|| panic!("{}", log()));
+
+    let question = "Where was the director of Halcón born?";
+    let (code, stdout, stderr) = run(&["ask", question, "--addr", &address, "--json"]);
+    assert_eq!(code, 0, "{stderr}");
+    let answer: Value = serde_json::from_str(&stdout).unwrap();
+    assert!(!answer["answer"].as_str().unwrap().is_empty());
+    let evidence = &answer["hops"][0]["observation"]["evidence"];
+    assert!(
+        ["p1", "p2"].contains(&evidence[0]["passage_id"].as_str().unwrap()),
+        "{answer}"
+    );
+    assert_eq!(answer["applied"]["hop_budget"], 1);
+    assert_eq!(answer["applied"]["speculator"], "llm");
+
+    // Without a terminal, a line for each event on stderr, and the answer for people on stdout.
+    let (code, stdout, stderr) = run(&["ask", question, "--addr", &address, "--watch", "--k", "1"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(
+        stderr.contains("✎ writing") && stderr.contains("✓ committed"),
+        "{stderr}"
+    );
+    assert!(
+        !stderr.contains('\x1b') && !stdout.contains('\x1b'),
+        "no colours in a pipe"
+    );
+    assert!(
+        stdout.starts_with(answer["answer"].as_str().unwrap()),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains("[p1] Halcón: ") && stdout.contains("k = 1"),
+        "{stdout}"
+    );
+
+    let (code, stdout, stderr) = run(&["ask", question, "--addr", &address, "--k", "0"]);
+    assert_eq!((code, &*stdout), (1, ""));
+    assert_eq!(
+        stderr,
+        "spechop: INVALID_ARGUMENT: k: must be from 1 to 64, not 0\n"
+    );
+
+    let (code, _, stderr) = output(&mut serve(&address));
+    assert_eq!(code, 1);
+    assert!(
+        stderr.contains(&format!("cannot listen on {address}")),
+        "{stderr}"
+    );
+
+    // Every line of the log is JSON.
+    assert!(
+        log()
+            .lines()
+            .all(|line| serde_json::from_str::<Value>(line).is_ok()),
+        "{}",
+        log()
+    );
+    // SIGTERM ends it, cleanly.
+    let pid = server.0.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert!(server.0.wait().unwrap().success(), "{}", log());
+}
