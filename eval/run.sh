@@ -12,7 +12,8 @@ cd "$(dirname "$0")/.."
 DATA=${1:?say the folder of the data}
 shift
 SPECHOP=${SPECHOP:-target/release/spechop}
-export SPECHOP_DATA_DIR=${SPECHOP_DATA_DIR:-${XDG_DATA_HOME:-$HOME/.local/share}/spechop}
+SPECHOP_DATA_DIR=$("$SPECHOP" data-dir)
+export SPECHOP_DATA_DIR
 OUT=${OUT:-eval/runs}
 INDEXES=$SPECHOP_DATA_DIR/indexes
 WEB=4150:1680:1

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use spechop_ports::{Encoder, PortError};
 use spechop_store::{IndexWriter, Inputs, PassageIndex, PassageRef};
 
-use crate::corpus::{Lines, Record, Survey, sha256, survey};
+use crate::corpus::{Corpus, Identity, Record, Survey, identify, survey};
+use crate::documents::Files;
 use crate::error::BuildError;
 use crate::folder::{Folder, finished};
 use crate::hot::Hot;
@@ -13,7 +14,8 @@ use crate::hot::Hot;
 /// What to build, and where.
 #[derive(Clone, Debug)]
 pub struct Build {
-    /// The corpus: lines `{"id","title","text"}`, plain or gzipped.
+    /// The corpus: a file of lines `{"id","title","text"}`, plain or gzipped; or a folder of .txt,
+    /// .md and .html files, or one such file, which are cut into passages.
     pub corpus: PathBuf,
     /// The folder of the index. An index that is there already is replaced once the new one is
     /// whole; anything else is left alone.
@@ -36,7 +38,7 @@ pub struct Progress {
 }
 
 /// What a build left behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     /// Passages in the index.
     pub rows: usize,
@@ -46,6 +48,8 @@ pub struct Built {
     pub encoded: usize,
     /// Passages in the hot subset, where one was asked for.
     pub hot_rows: Option<usize>,
+    /// What became of the documents, if the corpus is made of documents.
+    pub files: Option<Files>,
 }
 
 impl Build {
@@ -69,8 +73,8 @@ impl Build {
         self.check()?;
         let folder = Folder::new(&self.out)?;
         let _lock = folder.lock()?;
-        let (index, encoded) = match self.existing(&folder, encoder)? {
-            Some(index) => (index, 0),
+        let (index, encoded, files) = match self.existing(&folder, encoder)? {
+            Some((index, files)) => (index, 0, files),
             None => self.make(&folder, encoder, progress).await?,
         };
         let hot = self.hot.as_ref();
@@ -80,6 +84,7 @@ impl Build {
             bytes: index.bytes(),
             encoded,
             hot_rows,
+            files,
         })
     }
 
@@ -103,28 +108,30 @@ impl Build {
         }
     }
 
-    /// The index as it is, where there is nothing to do. Hashing the corpus is enough to know.
+    /// The index as it is, if there is nothing to do. Reading the corpus is enough to know.
     fn existing(
         &self,
         folder: &Folder,
         encoder: &dyn Encoder,
-    ) -> Result<Option<PassageIndex>, BuildError> {
+    ) -> Result<Option<(PassageIndex, Option<Files>)>, BuildError> {
         if !folder.out.exists() {
             return Ok(None);
         }
-        let inputs = self.inputs(&sha256(&self.corpus)?, encoder);
-        Ok(finished(&folder.out, &inputs))
+        let Identity { sha256, files } = identify(&self.corpus)?;
+        let index = finished(&folder.out, &self.inputs(&sha256, encoder));
+        Ok(index.map(|index| (index, files)))
     }
 
-    /// Builds the index and puts it in its place. Returns it with the number of passages encoded.
+    /// Builds the index and puts it in its place. Returns it with the number of passages encoded,
+    /// and what became of the documents.
     async fn make(
         &self,
         folder: &Folder,
         encoder: &dyn Encoder,
         progress: &mut (dyn FnMut(Progress) + Send),
-    ) -> Result<(PassageIndex, usize), BuildError> {
+    ) -> Result<(PassageIndex, usize, Option<Files>), BuildError> {
         let survey = survey(&self.corpus)?;
-        let inputs = self.inputs(&survey.sha256, encoder);
+        let inputs = self.inputs(&survey.identity.sha256, encoder);
         let mut encoded = 0;
         // A build may have been killed between its last two steps.
         if finished(&folder.partial, &inputs).is_none() {
@@ -137,7 +144,8 @@ impl Build {
             PassageIndex::open_verified(&folder.partial)?;
         }
         folder.publish()?;
-        Ok((PassageIndex::open(&folder.out)?, encoded))
+        let index = PassageIndex::open(&folder.out)?;
+        Ok((index, encoded, survey.identity.files))
     }
 
     async fn encode(
@@ -147,9 +155,9 @@ impl Build {
         encoder: &dyn Encoder,
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<(), BuildError> {
-        let mut corpus = Lines::open(&self.corpus)?;
+        let mut corpus = Corpus::open(&self.corpus)?;
         for _ in 0..writer.rows() {
-            corpus.next::<Record>()?;
+            corpus.next()?;
         }
         let total = survey.rows;
         let done = writer.rows();
@@ -160,7 +168,7 @@ impl Build {
             // last bits of a vector.
             let room = self.batch_rows - writer.rows() % self.batch_rows;
             while batch.len() < room
-                && let Some(record) = corpus.next::<Record>()?
+                && let Some(record) = corpus.next()?
             {
                 batch.push(record);
             }
@@ -173,7 +181,7 @@ impl Build {
             let done = writer.rows();
             progress(Progress { done, total });
         }
-        if corpus.sha256() != survey.sha256 {
+        if corpus.identity().sha256 != survey.identity.sha256 {
             return Err(BuildError::Changed(self.corpus.clone()));
         }
         Ok(())

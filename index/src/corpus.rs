@@ -1,22 +1,17 @@
-//! Reading files of one JSON object a line, plain or gzipped.
+//! The corpus, whatever it is written in: passage after passage, checked and hashed.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::documents::{Documents, Files};
 use crate::error::BuildError;
-
-/// A longer line is refused: one bad file must not fill the memory.
-const LINE_BYTES_MAX: u64 = 16 << 20;
+use crate::lines::Lines;
 
 /// A passage of the corpus.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Record {
     pub(crate) id: String,
     pub(crate) title: String,
@@ -37,26 +32,79 @@ impl Record {
     }
 }
 
+/// An open corpus.
+pub(crate) enum Corpus {
+    /// One passage a line.
+    Lines(Lines),
+    /// A folder of documents, or one document.
+    Documents(Documents),
+}
+
+/// What a reading to the end tells.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Stands for the passages, in hexadecimal: of a file of lines its bytes, uncompressed; of
+    /// documents the passages that were cut from them.
+    pub(crate) sha256: String,
+    /// What became of the documents, if the corpus is made of documents.
+    pub(crate) files: Option<Files>,
+}
+
+impl Corpus {
+    pub(crate) fn open(path: &Path) -> Result<Self, BuildError> {
+        Ok(match Documents::open(path)? {
+            Some(documents) => Self::Documents(documents),
+            None => Self::Lines(Lines::open(path)?),
+        })
+    }
+
+    /// The next passage. It is not checked yet.
+    pub(crate) fn next(&mut self) -> Result<Option<Record>, BuildError> {
+        match self {
+            Self::Lines(lines) => lines.next(),
+            Self::Documents(documents) => documents.next(),
+        }
+    }
+
+    /// An error about the passage that was read last.
+    fn bad(&self, reason: String) -> BuildError {
+        match self {
+            Self::Lines(lines) => lines.bad(reason),
+            Self::Documents(documents) => documents.bad(reason),
+        }
+    }
+
+    /// What everything read so far comes to.
+    pub(crate) fn identity(self) -> Identity {
+        match self {
+            Self::Lines(lines) => Identity {
+                sha256: lines.sha256(),
+                files: None,
+            },
+            Self::Documents(documents) => documents.identity(),
+        }
+    }
+}
+
 /// What one reading of the whole corpus tells.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Survey {
-    /// Of the bytes, uncompressed, in hexadecimal.
-    pub(crate) sha256: String,
+    pub(crate) identity: Identity,
     pub(crate) rows: usize,
 }
 
-/// Reads a corpus and checks every line, before anything is spent on encoding.
+/// Reads a corpus and checks every passage, before anything is spent on encoding.
 pub(crate) fn survey(path: &Path) -> Result<Survey, BuildError> {
-    let mut corpus = Lines::open(path)?;
+    let mut corpus = Corpus::open(path)?;
     let mut ids = HashSet::new();
     let mut rows = 0;
-    while let Some(record) = corpus.next::<Record>()? {
+    while let Some(record) = corpus.next()? {
         let blank = |text: &str| text.trim().is_empty();
         if blank(&record.id) {
-            return Err(corpus.bad("the id is empty"));
+            return Err(corpus.bad("the id is empty".into()));
         }
         if blank(&record.text) {
-            return Err(corpus.bad("the text is empty"));
+            return Err(corpus.bad("the text is empty".into()));
         }
         if !ids.insert(digest(&record.id)) {
             let reason = format!("the id {:?} occurs a second time", record.id);
@@ -64,20 +112,28 @@ pub(crate) fn survey(path: &Path) -> Result<Survey, BuildError> {
         }
         rows += 1;
     }
+    let identity = corpus.identity();
     if rows == 0 {
-        return Err(BuildError::Empty(path.to_owned()));
+        return Err(BuildError::Empty {
+            path: path.to_owned(),
+            files: identity.files,
+        });
     }
-    Ok(Survey {
-        sha256: corpus.sha256(),
-        rows,
-    })
+    Ok(Survey { identity, rows })
 }
 
-/// The SHA-256 of a file's bytes, uncompressed, in hexadecimal.
-pub(crate) fn sha256(path: &Path) -> Result<String, BuildError> {
-    let mut lines = Lines::open(path)?;
-    while lines.advance()? {}
-    Ok(lines.sha256())
+/// Reads a corpus only to know which it is, and whether an index of it is there already.
+pub(crate) fn identify(path: &Path) -> Result<Identity, BuildError> {
+    match Corpus::open(path)? {
+        Corpus::Lines(lines) => Ok(Identity {
+            sha256: lines.sha256_of_all()?,
+            files: None,
+        }),
+        Corpus::Documents(mut documents) => {
+            while documents.next()?.is_some() {}
+            Ok(documents.identity())
+        }
+    }
 }
 
 /// Stands for a string where holding the string itself would take too much memory: two different
@@ -87,97 +143,6 @@ pub(crate) fn digest(text: &str) -> u128 {
     let mut half = [0; 16];
     half.copy_from_slice(&sha256[..16]);
     u128::from_le_bytes(half)
-}
-
-/// A file, line by line, and the hash of what was read so far.
-pub(crate) struct Lines {
-    path: PathBuf,
-    file: Box<dyn BufRead + Send>,
-    sha256: Sha256,
-    number: u64,
-    line: Vec<u8>,
-}
-
-impl Lines {
-    pub(crate) fn open(path: &Path) -> Result<Self, BuildError> {
-        let failed = || BuildError::io("reading", path);
-        let file = File::open(path).map_err(failed())?;
-        let mut file = BufReader::with_capacity(1 << 16, file);
-        // What a file is shows in its first bytes, whatever it is called.
-        let gzipped = file
-            .fill_buf()
-            .map_err(failed())?
-            .starts_with(&[0x1f, 0x8b]);
-        let file: Box<dyn BufRead + Send> = if gzipped {
-            Box::new(BufReader::new(MultiGzDecoder::new(file)))
-        } else {
-            Box::new(file)
-        };
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            sha256: Sha256::new(),
-            number: 0,
-            line: Vec::new(),
-        })
-    }
-
-    /// The value of the next line that is not blank.
-    pub(crate) fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, BuildError> {
-        while self.advance()? {
-            let line = match str::from_utf8(&self.line) {
-                Ok(line) => line.trim(),
-                Err(error) => return Err(self.bad(format!("no UTF-8 ({error})"))),
-            };
-            if line.is_empty() {
-                continue;
-            }
-            return match serde_json::from_str(line) {
-                Ok(value) => Ok(Some(value)),
-                Err(error) => Err(self.bad(describe(&error))),
-            };
-        }
-        Ok(None)
-    }
-
-    /// An error about the line that was read last.
-    pub(crate) fn bad(&self, reason: impl Into<String>) -> BuildError {
-        BuildError::Line {
-            path: self.path.clone(),
-            line: self.number,
-            reason: reason.into(),
-        }
-    }
-
-    /// Of everything read so far, in hexadecimal.
-    pub(crate) fn sha256(self) -> String {
-        let bytes: [u8; 32] = self.sha256.finalize().into();
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    /// Reads one line; false at the end of the file.
-    fn advance(&mut self) -> Result<bool, BuildError> {
-        self.line.clear();
-        let mut rest = Read::by_ref(&mut self.file).take(LINE_BYTES_MAX);
-        let read = rest.read_until(b'\n', &mut self.line);
-        let bytes = read.map_err(BuildError::io("reading", &self.path))?;
-        if bytes == 0 {
-            return Ok(false);
-        }
-        self.number += 1;
-        self.sha256.update(&self.line);
-        if bytes as u64 == LINE_BYTES_MAX && self.line.last() != Some(&b'\n') {
-            return Err(self.bad(format!("longer than {} MiB", LINE_BYTES_MAX >> 20)));
-        }
-        Ok(true)
-    }
-}
-
-/// What serde_json says, less its own count of lines, which is always 1.
-fn describe(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let reason = text.split(" at line ").next().unwrap_or(&text);
-    format!("{reason} (column {})", error.column())
 }
 
 #[cfg(test)]
@@ -247,7 +212,7 @@ mod tests {
             surveyed(b"\n \n"),
             Err("DIR/corpus.jsonl holds no passage".into())
         );
-        let mut endless = vec![b' '; LINE_BYTES_MAX as usize + 1];
+        let mut endless = vec![b' '; (16 << 20) + 1];
         endless.extend(good.as_bytes());
         assert_eq!(
             surveyed(&endless),

@@ -1,10 +1,12 @@
 //! Why an index was not built.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use spechop_ports::PortError;
 use spechop_store::IndexError;
+
+use crate::documents::Files;
 
 /// Why an index was not built. What had been encoded is kept, and the next build goes on from
 /// there.
@@ -20,9 +22,22 @@ pub enum BuildError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A corpus without a passage.
-    #[error("{} holds no passage", .0.display())]
-    Empty(PathBuf),
+    /// A corpus without a passage, or an in-degree file without a title.
+    #[error("{}", nothing_in(path, files.as_ref()))]
+    Empty {
+        /// The file or folder.
+        path: PathBuf,
+        /// What became of its documents, if it is made of documents.
+        files: Option<Files>,
+    },
+    /// A passage of a document that cannot be used.
+    #[error("{}: {reason}", path.display())]
+    Document {
+        /// The document.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The corpus was written to while it was being encoded.
     #[error("{} changed while it was being read", .0.display())]
     Changed(PathBuf),
@@ -58,6 +73,18 @@ pub enum BuildError {
     /// The index could not be written or read back.
     #[error(transparent)]
     Index(#[from] IndexError),
+}
+
+/// Says that there is no passage, and why, as far as that is known.
+fn nothing_in(path: &Path, files: Option<&Files>) -> String {
+    let mut text = format!("{} holds no passage", path.display());
+    if let Some(files) = files {
+        text += ": no .txt, .md or .html file with text in it";
+        if files.left_out() > 0 {
+            text += &format!(" (left out: {files})");
+        }
+    }
+    text
 }
 
 impl BuildError {

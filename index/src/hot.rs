@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use spechop_store::{HOT, IndexWriter, Inputs, PassageIndex, Subset};
 
-use crate::corpus::{Lines, digest, sha256};
+use crate::corpus::digest;
 use crate::error::BuildError;
 use crate::folder::{Folder, finished};
+use crate::lines::Lines;
 
 /// Which passages are also written into `OUT/hot`.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +44,7 @@ impl Hot {
         let inputs = Inputs {
             subset: Some(Subset {
                 fraction: self.fraction,
-                in_degree_sha256: sha256(&self.in_degree)?,
+                in_degree_sha256: Lines::open(&self.in_degree)?.sha256_of_all()?,
             }),
             ..index.inputs().clone()
         };
@@ -88,7 +89,10 @@ impl Hot {
             *known = ranked.mention_indegree.max(*known);
         }
         if in_degrees.is_empty() {
-            return Err(BuildError::Empty(self.in_degree.clone()));
+            return Err(BuildError::Empty {
+                path: self.in_degree.clone(),
+                files: None,
+            });
         }
         Ok(in_degrees)
     }

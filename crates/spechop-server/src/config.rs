@@ -24,7 +24,7 @@ use spechop_verifier::Mode;
 
 pub use crate::accounts::Allowance;
 pub use keys::{Mistake, Source};
-pub use read::Written;
+pub use read::{Written, default_index_dir};
 pub(crate) use schedule::lanes_of;
 pub use spechop_sim::InjectedLatency;
 
@@ -240,9 +240,19 @@ impl fmt::Display for InvalidConfig {
             [mistake] => write!(f, "configuration: {mistake}"),
             mistakes => {
                 write!(f, "the configuration has {} mistakes:", mistakes.len())?;
-                mistakes
+                for mistake in mistakes {
+                    write!(f, "\n  {mistake}")?;
+                }
+                let pulls = |remedy: &String| remedy.starts_with("spechop models pull");
+                let remedies = mistakes
                     .iter()
-                    .try_for_each(|mistake| write!(f, "\n  {mistake}"))
+                    .filter_map(|mistake| mistake.remedy.as_ref());
+                match remedies.filter(|remedy| pulls(remedy)).count() {
+                    0 | 1 => Ok(()),
+                    _ => f.write_str(
+                        "\n`spechop models pull default` brings all default models at once",
+                    ),
+                }
             }
         }
     }

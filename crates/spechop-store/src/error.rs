@@ -117,8 +117,10 @@ impl fmt::Display for IndexError {
                     }
                     Some(_) | None => (dir, ""),
                 };
-                let build = "spechop index build --corpus FILE.jsonl";
-                write!(f, "; rebuild it with `{build} --out {out}{hot}`")
+                write!(
+                    f,
+                    "; rebuild it with `spechop index build --corpus CORPUS --out {out}{hot}`"
+                )
             }
         }
     }

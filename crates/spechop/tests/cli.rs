@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 fn spechop(data_dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spechop"));
     command
@@ -81,8 +83,10 @@ fn errors_are_one_clear_line_and_an_exit_code() {
         "`spechop models pull encoder`",
         "`spechop models pull onnxruntime`",
         "`spechop models pull smollm2-135m-instruct`",
-        "`make models`",
-        "`spechop index build --corpus",
+        "`spechop models pull spechop-planner`",
+        "`spechop models pull spechop-reader`",
+        "`spechop index build --corpus FOLDER`",
+        "`spechop models pull default`",
     ] {
         assert!(stderr.contains(words), "{stderr}");
     }
@@ -93,10 +97,58 @@ fn help_teaches_by_example() {
     let empty = tempfile::tempdir().unwrap();
     for (args, words) in [
         (&["--help"][..], "spechop ask --watch"),
+        (&["index", "build", "--help"], "--corpus notes/"),
         (&["ask", "--help"], "jq -r .answer"),
         (&["serve", "--help"], "--set speculator.kind=none"),
     ] {
         let (code, stdout, _) = run(spechop(empty.path()).args(args));
         assert!(code == 0 && stdout.contains(words), "{stdout}");
+    }
+}
+
+#[test]
+fn our_own_models_come_out_of_the_binary() {
+    let data = tempfile::tempdir().unwrap();
+    // No mirror, no client of any registry: no variable says where programs are.
+    let args = ["models", "pull", "spechop-planner", "spechop-reader"];
+    let (code, _, stderr) = run(spechop(data.path()).args(args));
+    assert_eq!(code, 0, "{stderr}");
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/models");
+    for file in [
+        "spechop-planner/adapter.gguf",
+        "spechop-reader/model.onnx",
+        "spechop-reader/reader.toml",
+        "spechop-reader/tokenizer.json",
+    ] {
+        let installed = std::fs::read(data.path().join("models").join(file)).unwrap();
+        assert!(
+            installed == std::fs::read(ours.join(file)).unwrap(),
+            "{file}"
+        );
+    }
+    let (_, stdout, _) = run(spechop(data.path()).args(["models", "list", "--json"]));
+    let list: Value = serde_json::from_str(&stdout).unwrap();
+    let state = |name: &str| {
+        let models = list["models"].as_array().unwrap();
+        let model = models.iter().find(|model| model["name"] == name).unwrap();
+        (model["state"].clone(), model["download_bytes"].clone())
+    };
+    assert_eq!(state("spechop-planner"), ("present".into(), 0.into()));
+    assert_eq!(state("spechop-reader"), ("present".into(), 0.into()));
+}
+
+#[test]
+fn the_data_folder_is_printed_by_its_rule() {
+    for (variables, dir) in [
+        (&[("HOME", "/h")][..], "/h/.local/share/spechop"),
+        (&[("HOME", "/h"), ("XDG_DATA_HOME", "/x")], "/x/spechop"),
+        (&[("HOME", "/h"), ("SPECHOP_DATA_DIR", "~/d")], "/h/d"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spechop"));
+        command
+            .env_clear()
+            .envs(variables.iter().copied())
+            .arg("data-dir");
+        assert_eq!(run(&mut command), (0, format!("{dir}\n"), String::new()));
     }
 }

@@ -31,8 +31,10 @@ pub struct Mistake {
     pub key: String,
     /// Where it was written.
     pub source: Source,
-    /// What is wrong, and where possible what would be right.
+    /// What is wrong, and if possible what would be right.
     pub problem: String,
+    /// The command that puts it right, if there is one.
+    pub remedy: Option<String>,
 }
 
 /// Settings that were written, to be asked for by their keys. Asking makes a key known; what nobody
@@ -159,13 +161,25 @@ impl<'a> Keys<'a> {
         self.find(key).map_or(Source::Default, |(_, source)| source)
     }
 
-    /// Notes a mistake that shows only with other settings or on the disk.
+    /// Notes a mistake that shows only with other settings.
     pub(super) fn mistake(&mut self, key: &str, problem: impl Into<String>) {
         let source = self.source(key);
         self.mistakes.push(Mistake {
             key: key.to_owned(),
             source,
             problem: problem.into(),
+            remedy: None,
+        });
+    }
+
+    /// Notes that something is not on the disk, and the command that makes it.
+    pub(super) fn missing(&mut self, key: &str, problem: String, command: String) {
+        let source = self.source(key);
+        self.mistakes.push(Mistake {
+            key: key.to_owned(),
+            source,
+            problem,
+            remedy: Some(command),
         });
     }
 
@@ -207,6 +221,7 @@ impl<'a> Keys<'a> {
                 key,
                 source,
                 problem: format!("there is no such key{hint}"),
+                remedy: None,
             });
         }
         self.mistakes
@@ -233,6 +248,7 @@ impl<'a> Keys<'a> {
                 key: key.to_owned(),
                 source,
                 problem,
+                remedy: None,
             });
         }
         parsed
@@ -320,7 +336,11 @@ impl fmt::Display for Source {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}): {}", self.key, self.source, self.problem)
+        write!(f, "{} ({}): {}", self.key, self.source, self.problem)?;
+        match &self.remedy {
+            Some(command) => write!(f, ": run `{command}`"),
+            None => Ok(()),
+        }
     }
 }
 

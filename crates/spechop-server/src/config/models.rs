@@ -1,12 +1,13 @@
 //! The models of a configuration: who plans, reads and guesses, and where each of them runs.
 
+use std::borrow::Cow;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 
 use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
 
 use super::keys::{Keys, Source};
-use super::read::{count, must_exist, small};
+use super::read::{count, must_be_pulled, must_exist, small};
 use super::{Engine, Model, Reader, Speculator, SpeculatorKind, Style};
 use crate::Env;
 
@@ -17,8 +18,6 @@ const PLANNER_ADAPTER: &str = "spechop-planner";
 const READER: &str = "spechop-reader";
 /// The model of a section that names no other and speaks in conversations.
 const GENERATOR: &str = "qwen2.5-coder-1.5b-instruct";
-/// The command that puts our own models into the data folder.
-const INSTALL_OURS: &str = "make models";
 
 /// Who reads. What cannot read must name somebody else.
 pub(super) fn reader(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: &Env) -> Reader {
@@ -46,7 +45,7 @@ pub(super) fn reader(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: &
     for name in ["style", "base_url", "model", "api_key_env", "requests_max"] {
         keys.text(&format!("reader.{name}"));
     }
-    must_exist(keys, "reader.dir", &dir, INSTALL_OURS);
+    must_be_pulled(keys, "reader.dir", &dir, READER);
     let threads = keys.integer("reader.threads", 1..=1024);
     Reader::Spans {
         dir,
@@ -103,14 +102,10 @@ pub(super) fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) 
     let engine = match kind {
         Kind::NoOther => return None,
         Kind::Local => {
-            must_exist(
-                keys,
-                &key("file"),
-                &local.model_path,
-                &pull(&local.model_path, data),
-            );
+            let file = &local.model_path;
+            must_be_pulled(keys, &key("file"), file, &name_of(file, data));
             if let Some(adapter) = &local.adapter {
-                must_exist(keys, &key("adapter"), adapter, INSTALL_OURS);
+                must_be_pulled(keys, &key("adapter"), adapter, PLANNER_ADAPTER);
             }
             Engine::Local(local)
         }
@@ -177,14 +172,12 @@ pub(super) fn local(
     }
 }
 
-/// The command that fetches a model of the data folder, or the default one.
-fn pull(file: &Path, data: &Path) -> String {
-    let name = file
-        .strip_prefix(data.join("models"))
+/// The model of the data folder that a file belongs to, or the default one.
+fn name_of<'a>(file: &'a Path, data: &Path) -> Cow<'a, str> {
+    file.strip_prefix(data.join("models"))
         .ok()
         .and_then(|inside| inside.iter().next())
-        .map_or(GENERATOR.into(), |name| name.to_string_lossy());
-    format!("spechop models pull {name}")
+        .map_or(GENERATOR.into(), |name| name.to_string_lossy())
 }
 
 /// The key itself never stands in the configuration; a key that was pasted there is not repeated.
@@ -228,10 +221,10 @@ pub(super) fn speculator(
     let named = keys.source("speculator.hot_dir") != Source::Default;
     if named || kind == Some(SpeculatorKind::Hot) {
         let rebuild = format!(
-            "spechop index build --corpus FILE.jsonl --out {} --hot-fraction 0.1 --in-degree FILE",
+            "spechop index build --corpus CORPUS --out {} --hot-fraction 0.25 --in-degree FILE",
             index_dir.display()
         );
-        must_exist(keys, "speculator.hot_dir", &hot_dir, &rebuild);
+        must_exist(keys, "speculator.hot_dir", &hot_dir, rebuild);
     }
     let hot_dir = hot_dir.exists().then_some(hot_dir);
     let model = model(keys, "speculator.model", data, env);

@@ -52,6 +52,7 @@ impl Config {
                 key: format!("line {line}"),
                 source: Source::File(path.clone()),
                 problem: format!("not TOML: {}", error.message().trim()),
+                remedy: None,
             }])
         })?;
         let mut keys = Keys::new(written.flags, env, path, table);
@@ -77,7 +78,7 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
     let data = env.data_dir();
     let index_dir = keys
         .path("index.dir")
-        .unwrap_or_else(|| data.join("indexes/2wiki"));
+        .unwrap_or_else(|| served_index_dir(&data));
     let generator = match model(keys, "generator", &data, env) {
         Some(model) => model,
         None => {
@@ -120,16 +121,31 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         injected_latency,
         index_dir,
     };
-    must_exist(
-        keys,
-        "index.dir",
-        &config.index_dir,
-        &format!(
-            "spechop index build --corpus FILE.jsonl --out {}",
+    let build = match keys.source("index.dir") {
+        Source::Default => "spechop index build --corpus FOLDER".to_owned(),
+        _ => format!(
+            "spechop index build --corpus FOLDER --out {}",
             config.index_dir.display()
         ),
-    );
+    };
+    must_exist(keys, "index.dir", &config.index_dir, build);
     config
+}
+
+/// Where `spechop index build` puts an index, and the server looks for one, if nobody says where.
+pub fn default_index_dir(data: &Path) -> PathBuf {
+    data.join("indexes/default")
+}
+
+/// The default index; if there is none, that of the demo, if it is there.
+fn served_index_dir(data: &Path) -> PathBuf {
+    let own = default_index_dir(data);
+    let demo = data.join("indexes/2wiki");
+    if !own.exists() && demo.exists() {
+        demo
+    } else {
+        own
+    }
 }
 
 fn server(keys: &mut Keys<'_>) -> Server {
@@ -261,18 +277,9 @@ fn encoder(keys: &mut Keys<'_>, data: &Path) -> Encoder {
             .path("runtime.onnxruntime")
             .unwrap_or_else(|| models.join("onnxruntime/libonnxruntime.so")),
     };
-    must_exist(
-        keys,
-        "encoder.dir",
-        &encoder.dir,
-        "spechop models pull encoder",
-    );
-    must_exist(
-        keys,
-        "runtime.onnxruntime",
-        &encoder.runtime_library,
-        "spechop models pull onnxruntime",
-    );
+    must_be_pulled(keys, "encoder.dir", &encoder.dir, "encoder");
+    let library = &encoder.runtime_library;
+    must_be_pulled(keys, "runtime.onnxruntime", library, "onnxruntime");
     encoder
 }
 
@@ -300,13 +307,23 @@ fn injected_latency(keys: &mut Keys<'_>) -> Option<InjectedLatency> {
     })
 }
 
-pub(super) fn must_exist(keys: &mut Keys<'_>, key: &str, path: &Path, command: &str) {
+/// `command` makes what is at `path`.
+pub(super) fn must_exist(keys: &mut Keys<'_>, key: &str, path: &Path, command: String) {
     if !path.exists() {
-        keys.mistake(
-            key,
-            format!("{} is missing: run `{command}`", path.display()),
-        );
+        keys.missing(key, format!("{} is missing", path.display()), command);
     }
+}
+
+/// Pulling `model` makes what is at `path`, unless the operator has named another path.
+pub(super) fn must_be_pulled(keys: &mut Keys<'_>, key: &str, path: &Path, model: &str) {
+    if path.exists() {
+        return;
+    }
+    let mut problem = format!("{} is missing", path.display());
+    if keys.source(key) != Source::Default {
+        problem += " (correct it, or leave it out for the default)";
+    }
+    keys.missing(key, problem, format!("spechop models pull {model}"));
 }
 
 fn size(keys: &mut Keys<'_>, key: &str, range: RangeInclusive<u64>, default: usize) -> usize {

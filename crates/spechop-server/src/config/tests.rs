@@ -24,7 +24,7 @@ impl Home {
         for dir in [
             "models/e5-small-v2",
             "models/spechop-reader",
-            "indexes/2wiki",
+            "indexes/default",
         ] {
             fs::create_dir_all(data.join(dir)).unwrap();
         }
@@ -77,7 +77,7 @@ fn an_empty_configuration_has_every_default() {
     assert_eq!(config.server.listen, "127.0.0.1:50051".parse().unwrap());
     assert_eq!(config.questions.width.to_string(), "3");
     assert_eq!(config.encoder.dir, home.path("models/e5-small-v2"));
-    assert_eq!(config.index_dir, home.path("indexes/2wiki"));
+    assert_eq!(config.index_dir, home.path("indexes/default"));
     assert_eq!(config.generator.style, Style::Steps);
     let Engine::Local(planner) = &config.generator.engine else {
         panic!("another engine")
@@ -164,7 +164,8 @@ fn the_style_decides_who_reads_and_guesses() {
         ("[reader]\nkind = \"generator\"", "cannot read"),
         (
             "[reader]\nkind = \"spans\"\ndir = \"/nowhere\"",
-            "make models",
+            "/nowhere is missing (correct it, or leave it out for the default): run `spechop models \
+             pull spechop-reader`",
         ),
         ("[reader]\nkind = \"spam\"", "reader.kind"),
         (
@@ -172,7 +173,10 @@ fn the_style_decides_who_reads_and_guesses() {
             "reader.style",
         ),
         ("[speculator]\nkind = \"llm\"", "[speculator.model]"),
-        ("[generator]\nadapter = \"/nowhere\"", "make models"),
+        (
+            "[generator]\nadapter = \"/nowhere\"",
+            "`spechop models pull spechop-planner`",
+        ),
         (&format!("{openai}\nstyle = \"steps\""), "conversations"),
     ] {
         let mistakes = home.mistakes(file, &[]);
@@ -408,12 +412,15 @@ fn what_is_missing_names_the_command_that_makes_it() {
             "models/smollm2-135m-instruct/model.gguf",
             "`spechop models pull smollm2-135m-instruct`",
         ),
-        ("models/spechop-planner/adapter.gguf", "`make models`"),
-        ("models/spechop-reader", "`make models`"),
         (
-            "indexes/2wiki",
-            "`spechop index build --corpus FILE.jsonl --out ",
+            "models/spechop-planner/adapter.gguf",
+            "`spechop models pull spechop-planner`",
         ),
+        (
+            "models/spechop-reader",
+            "`spechop models pull spechop-reader`",
+        ),
+        ("indexes/default", "`spechop index build --corpus FOLDER`"),
     ] {
         let (here, away) = (home.path(path), home.path("away"));
         fs::rename(&here, &away).unwrap();
@@ -424,6 +431,11 @@ fn what_is_missing_names_the_command_that_makes_it() {
         );
         fs::rename(&away, &here).unwrap();
     }
+    let mistakes = home.mistakes("[index]\ndir = \"/nowhere\"", &[]);
+    assert!(
+        mistakes[0].ends_with("missing: run `spechop index build --corpus FOLDER --out /nowhere`"),
+        "{mistakes:?}"
+    );
     fs::remove_file(home.path("models/qwen2.5-coder-1.5b-instruct/model.gguf")).unwrap();
     let mistakes = home.mistakes("[generator]\nstyle = \"tagged\"", &[]);
     assert!(
@@ -433,17 +445,38 @@ fn what_is_missing_names_the_command_that_makes_it() {
 }
 
 #[test]
+fn where_much_is_missing_one_command_brings_all_models() {
+    let home = Home::new();
+    let error = || home.read("", &[], &[]).unwrap_err().to_string();
+    let all = "`spechop models pull default` brings all default models at once";
+    fs::remove_dir(home.path("models/spechop-reader")).unwrap();
+    assert!(!error().contains(all), "{}", error());
+    fs::remove_dir_all(home.path("models")).unwrap();
+    assert!(error().ends_with(all), "{}", error());
+}
+
+#[test]
+fn the_demos_index_is_served_until_there_is_another() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("indexes/2wiki")).unwrap();
+    let served = || home.read("", &[], &[]).unwrap().index_dir;
+    assert_eq!(served(), home.path("indexes/default"));
+    fs::remove_dir(home.path("indexes/default")).unwrap();
+    assert_eq!(served(), home.path("indexes/2wiki"));
+}
+
+#[test]
 fn the_data_folder_decides_what_the_defaults_are() {
     let home = Home::new();
     fs::create_dir_all(home.path("models/gte-small")).unwrap();
     fs::write(home.path("models/default-encoder"), "gte-small\n").unwrap();
-    fs::create_dir_all(home.path("indexes/2wiki/hot")).unwrap();
+    fs::create_dir_all(home.path("indexes/default/hot")).unwrap();
     let config = home.read("", &[], &[]).unwrap();
     assert_eq!(config.encoder.dir, home.path("models/gte-small"));
     assert_eq!(config.speculator.default, SpeculatorKind::Hot);
     assert_eq!(
         config.speculator.hot_dir.as_deref(),
-        Some(&*home.path("indexes/2wiki/hot"))
+        Some(&*home.path("indexes/default/hot"))
     );
     let config = home
         .read("[speculator]\nkind = \"none\"", &[], &[])
@@ -486,10 +519,10 @@ fn variables_of_others_are_left_alone() {
 #[test]
 fn a_home_may_be_elsewhere() {
     let home = Home::new();
-    let file = "[index]\ndir = \"~/.local/share/spechop/indexes/2wiki\"";
+    let file = "[index]\ndir = \"~/.local/share/spechop/indexes/default\"";
     assert_eq!(
         home.read(file, &[], &[]).unwrap().index_dir,
-        home.path("indexes/2wiki")
+        home.path("indexes/default")
     );
     assert!(
         Path::new("/nowhere").exists()

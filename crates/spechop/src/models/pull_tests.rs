@@ -383,3 +383,40 @@ fn what_another_release_made_ready_is_not_trusted() {
     );
     assert_eq!(machine.installed().unwrap(), new);
 }
+
+#[test]
+fn what_is_part_of_the_program_needs_no_source_and_is_mended() {
+    let (machine, catalogue) = (Machine::new(), Catalogue::load().unwrap());
+    let model = catalogue.find("spechop-planner").unwrap();
+    let mut puller = machine.puller();
+    puller.sources = Vec::new();
+    assert_eq!(puller.pull(model, false).unwrap(), Pulled::Fetched);
+    assert_eq!(puller.pull(model, true).unwrap(), Pulled::AlreadyThere);
+    fs::write(puller.models_dir.join("spechop-planner/adapter.gguf"), "x").unwrap();
+    assert_eq!(puller.pull(model, false).unwrap(), Pulled::Fetched);
+    assert_eq!(state(&puller.models_dir, model), State::Present);
+    assert!(!puller.models_dir.join("spechop-planner.partial").exists());
+}
+
+#[test]
+fn the_models_in_the_program_are_those_of_the_catalogue() {
+    let catalogue = Catalogue::load().unwrap();
+    let own = catalogue
+        .models()
+        .iter()
+        .filter(|model| model.package.is_none());
+    let files: Vec<(&Model, &ModelFile)> = own
+        .flat_map(|model| model.files.iter().map(move |file| (model, file)))
+        .collect();
+    assert_eq!(files.len(), 4);
+    for (model, file) in files {
+        let mut hasher = Sha256::default();
+        let mut bytes = built_in::bytes(&model.name, &file.path).unwrap();
+        let read = digest::copy(&mut bytes, &mut std::io::sink(), &mut hasher, &|_| {}).unwrap();
+        let found = Fingerprint {
+            bytes: read,
+            sha256: digest::hex(hasher),
+        };
+        found.require(file).unwrap();
+    }
+}

@@ -69,8 +69,10 @@ pub(crate) fn state(models_dir: &Path, model: &Model) -> State {
         };
     }
     if partial.is_dir() {
-        let parts = Parts::new(model, &partial).present();
-        return State::Partial { parts };
+        let parts = |package| Parts::new(model, package, &partial).present();
+        return State::Partial {
+            parts: model.package.as_ref().map_or(0, parts),
+        };
     }
     State::Absent
 }

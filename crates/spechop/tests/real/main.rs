@@ -2,6 +2,7 @@
 //! leaves it out.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+mod alone;
 mod eval_smoke;
 mod serve;
 #[path = "../shell/mod.rs"]

@@ -1,0 +1,130 @@
+//! What became of the files of a corpus: none is dropped in silence.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+/// Names that are kept for each reason; beyond them files are only counted.
+const NAMED_MAX: usize = 1000;
+/// Names that [`Files`] shows for each reason.
+const SHOWN_MAX: usize = 10;
+
+/// What became of the files of a folder. Hidden files and folders do not count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Files {
+    /// Files whose text is in the index.
+    pub read: usize,
+    /// The others, by reason.
+    pub left_out: BTreeMap<Reason, LeftOut>,
+}
+
+/// Files that were left out for the same reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// How many there are.
+    pub count: usize,
+    /// The first thousand of them, by their paths in the folder.
+    pub names: Vec<String>,
+}
+
+/// Why a file is not in the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The name ends in none of the endings that are read.
+    OtherKind,
+    /// There is no text in it.
+    NoText,
+    /// It holds a zero byte, which no text does.
+    Binary,
+    /// It is text in another encoding, or damaged.
+    NotUtf8,
+    /// It is larger than 16 MiB.
+    TooLarge,
+    /// It is HTML that would take very long to read.
+    Hostile,
+    /// The system does not let it be read.
+    Unreadable,
+    /// It is a link to a folder, which may lead in a circle.
+    LinkedFolder,
+    /// It is a device, a pipe or the like.
+    Special,
+    /// Its name is not UTF-8, or holds control characters, and so cannot be an id.
+    BadName,
+}
+
+impl Files {
+    /// How many files are not in the index.
+    pub fn left_out(&self) -> usize {
+        self.left_out.values().map(|left_out| left_out.count).sum()
+    }
+
+    pub(super) fn leave_out(&mut self, reason: Reason, name: String) {
+        let left_out = self.left_out.entry(reason).or_default();
+        left_out.count += 1;
+        if left_out.names.len() < NAMED_MAX {
+            left_out.names.push(name);
+        }
+    }
+}
+
+/// The files that were left out, on one line: `2 empty (a.txt, b.md), 1 not UTF-8 (c.txt)`.
+impl fmt::Display for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (reason, left_out)) in self.left_out.iter().enumerate() {
+            let comma = if n == 0 { "" } else { ", " };
+            let shown = &left_out.names[..left_out.names.len().min(SHOWN_MAX)];
+            write!(
+                f,
+                "{comma}{} {reason} ({}",
+                left_out.count,
+                shown.join(", ")
+            )?;
+            match left_out.count - shown.len() {
+                0 => f.write_str(")")?,
+                more => write!(f, " and {more} more)")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OtherKind => "of another kind than .txt, .md and .html",
+            Self::NoText => "without text",
+            Self::Binary => "binary",
+            Self::NotUtf8 => "not UTF-8",
+            Self::TooLarge => "larger than 16 MiB",
+            Self::Hostile => "with an HTML tag of too many attributes",
+            Self::Unreadable => "not readable",
+            Self::LinkedFolder => "links to folders",
+            Self::Special => "no plain files",
+            Self::BadName => "with a name that is not plain UTF-8",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_the_first_and_counts_the_rest() {
+        let mut files = Files::default();
+        assert_eq!((files.left_out(), files.to_string()), (0, String::new()));
+        files.leave_out(Reason::NotUtf8, "old.txt".into());
+        for n in 0..NAMED_MAX + 5 {
+            files.leave_out(Reason::OtherKind, format!("{n}.png"));
+        }
+        assert_eq!(files.left_out(), NAMED_MAX + 6);
+        assert_eq!(files.left_out[&Reason::OtherKind].names.len(), NAMED_MAX);
+        assert_eq!(
+            files.to_string(),
+            "1005 of another kind than .txt, .md and .html (0.png, 1.png, 2.png, 3.png, 4.png, 5.png, \
+             6.png, 7.png, 8.png, 9.png and 995 more), 1 not UTF-8 (old.txt)"
+        );
+    }
+}

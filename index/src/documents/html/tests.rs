@@ -1,0 +1,94 @@
+//! Pages as people write them, and as nobody should.
+
+use std::time::Duration;
+
+use super::super::document::shown;
+use super::*;
+
+#[track_caller]
+fn check(page: &str, title: Option<&str>, blocks: &[&str]) {
+    let document = parse(page).unwrap();
+    assert_eq!(document.title.as_deref(), title, "{page}");
+    assert_eq!(shown(&document), blocks, "{page}");
+}
+
+#[test]
+fn a_page_is_its_title_and_its_visible_text() {
+    check("", None, &[]);
+    check("no markup &amp; &eacute;&#x21;", None, &["no markup & é!"]);
+    check(
+        "<!DOCTYPE html><html><head><meta charset=utf-8><title>Ana &amp; Co</title>\
+         <style>p { color: red }</style><script>if (1 < 2) document.write('<p>no</p>')</script></head>\
+         <body><nav><ul><li>Home</ul></nav><h1>Ana Ruiz</h1><p>She <b>fil</b>ms.<br>A lot.\
+         <!-- <p>not this</p> --><p>Second<div>Third</div></body></html>",
+        Some("Ana & Co"),
+        &["# Ana Ruiz", "She films. A lot.", "Second", "Third"],
+    );
+    check(
+        "<h2>Early life</h2>Born <i>in</i>\n Cádiz",
+        Some("Early life"),
+        &["Born in Cádiz"],
+    );
+    check(
+        "<table><tr><th>Born<td>5 May<tr><td>Died<td>never</table>",
+        None,
+        &["Born 5 May", "Died never"],
+    );
+}
+
+#[test]
+fn what_no_reader_sees_is_left_out() {
+    for unseen in [
+        "<template><p>no<div>no</div></template>",
+        "<noscript><img src=x>no</noscript>",
+        "<div hidden>no<div>no</div>no</div>",
+        "<p style='Display: none'>no</p>",
+        "<div role=navigation>no</div>",
+        "<svg><title>no</title><style>no</style><path d='M 1 2'/></svg>",
+        "<select><option>no<option>no</select>",
+        "<textarea><p>no</textarea>",
+        "<nav><ul><li>no<li><nav>no</nav>no</ul></nav>",
+        "<script>'<!--<script>no'</script>",
+        "<iframe><p>no</iframe>",
+        "<footer>no</footer>",
+    ] {
+        let page = format!("<div>before {unseen} behind</div>");
+        check(&page, None, &["before", "behind"]);
+    }
+    let page = "before <span aria-hidden=true>no<br>no</span> behind";
+    check(page, None, &["before behind"]);
+    // An unseen element that is never closed ends with what it stands in.
+    check("<div><nav>no<p>no</div><p>yes", None, &["yes"]);
+    check("<nav>no</b>no", None, &[]);
+}
+
+#[test]
+fn hostile_pages_are_read_in_no_time() {
+    // Five times what makes a tree take seconds; what is linear takes a few tenths of one for each.
+    let n = 50_000;
+    let started = tokio::time::Instant::now();
+    for page in [
+        format!("{}deep{}", "<div>".repeat(n), "</div>".repeat(n)),
+        format!("<nav>{}no{}</nav>deep", "<div>".repeat(n), "</p>".repeat(n)),
+        format!("{}deep", "<div><b class=x>".repeat(n)),
+        format!("{}deep", "<p><b>".repeat(n)),
+        format!("{}<!--deep", "<!--x-->".repeat(n) + "deep"),
+        format!("deep{}", "&lt".repeat(n)),
+        format!("deep{}", "<script>".repeat(n)),
+        format!("deep<p title='{}", "'".repeat(n * 2)),
+    ] {
+        let document = parse(&page).unwrap();
+        assert!(
+            document
+                .blocks
+                .iter()
+                .any(|block| block.text.starts_with("deep"))
+        );
+    }
+    assert_eq!(
+        parse(&format!("<p{}>", " a".repeat(n))),
+        Err(Reason::Hostile)
+    );
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(30), "{took:?}");
+}

@@ -1,0 +1,69 @@
+//! Plain text: blank lines part the paragraphs.
+
+use super::document::{Builder, Document};
+
+/// A first line of more words is no title.
+const TITLE_WORDS_MAX: usize = 12;
+
+/// Reads plain text. A short first line that a blank line follows, and that is no sentence, is the
+/// title.
+pub(super) fn parse(text: &str) -> Document {
+    let mut builder = Builder::default();
+    let mut lines = text.trim_start().lines().peekable();
+    if let Some(first) = lines.peek().copied() {
+        let blank = |line: &str| line.trim().is_empty();
+        let followed = text.trim_start().lines().nth(1).is_some_and(blank)
+            && text.trim_start().lines().skip(2).any(|line| !blank(line));
+        if followed && is_title(first) {
+            builder.set_title(first);
+            lines.next();
+        }
+    }
+    for line in lines {
+        if line.trim().is_empty() {
+            builder.end_block();
+        } else {
+            builder.push(line);
+            builder.push(" ");
+        }
+    }
+    builder.finish()
+}
+
+fn is_title(line: &str) -> bool {
+    let line = line.trim();
+    line.split_whitespace().count() <= TITLE_WORDS_MAX
+        && !line.ends_with(['.', '!', '?', ':', ';', ','])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::shown;
+    use super::*;
+
+    #[test]
+    fn paragraphs_and_a_title_if_the_first_line_is_one() {
+        for (text, title, blocks) in [
+            ("", None, &[][..]),
+            (" \n\n", None, &[]),
+            ("One line", None, &["One line"]),
+            (
+                "Ana Ruiz\n\nShe films.\nA lot.\r\n\r\nYes.",
+                Some("Ana Ruiz"),
+                &["She films. A lot.", "Yes."],
+            ),
+            (
+                "\n\nAna Ruiz\n\nShe\tfilms.",
+                Some("Ana Ruiz"),
+                &["She films."],
+            ),
+            ("She films.\n\nA lot.", None, &["She films.", "A lot."]),
+            ("Ana Ruiz\nShe films.", None, &["Ana Ruiz She films."]),
+            ("Ana Ruiz\n\n", None, &["Ana Ruiz"]),
+        ] {
+            let document = parse(text);
+            assert_eq!(document.title.as_deref(), title, "{text:?}");
+            assert_eq!(shown(&document), blocks, "{text:?}");
+        }
+    }
+}
