@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_types::{Hop, Money, Tokens};
+use spechop_types::{Chance, Hop, Money, Tokens};
 use spechop_verifier::Verdict;
 use spechop_window::Stop;
 
@@ -42,8 +42,8 @@ pub struct HopReport {
     pub salvaged: bool,
     /// Whether its speculator was asked, was in time, and had no idea.
     pub silent: bool,
-    /// How likely its best guess said it was to be right, from 0 to 1, where there was one that did.
-    pub confidence: Option<f32>,
+    /// The best guess's own estimate of being right; `None` if it gave none.
+    pub confidence: Option<Chance>,
 }
 
 /// How long the stages of a hop took, each from launch to result.

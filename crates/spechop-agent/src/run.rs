@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{Call, Guess, KnownHop, Lane, PlanRequest, PortError, Speculator};
-use spechop_types::{BranchId, LookupId, Question, Stage, Step, SubQuestion, Tokens};
+use spechop_types::{BranchId, Chance, LookupId, Question, Stage, Step, SubQuestion, Tokens};
 use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
 use tokio::time::Instant;
@@ -414,9 +414,8 @@ impl<'a> Run<'a> {
         let call = Call::of(
             self.settings.tenant.clone(),
             lane,
-            u32::try_from(depth).unwrap_or(u32::MAX),
             if depth == 0 {
-                1.0
+                Chance::CERTAIN
             } else {
                 self.chance_of(work, branch)
             },

@@ -264,7 +264,7 @@ mod tests {
     use std::sync::Arc;
 
     use futures::FutureExt;
-    use spechop_types::{Step, Tokens};
+    use spechop_types::{Chance, Step, Tokens};
 
     use super::*;
     use crate::stages::Output;
@@ -274,7 +274,7 @@ mod tests {
     }
 
     fn call() -> Call {
-        Call::new(Lane::Speculative, 1)
+        Call::new(Lane::Speculative, Chance::EVEN)
     }
 
     fn outcome() -> Result<Outcome, PortError> {

@@ -19,6 +19,7 @@ mod fallback;
 mod generate;
 mod recent;
 mod retrieve;
+mod urgency;
 
 pub use call::{Call, Lane, Seat};
 pub use encode::Encoder;
@@ -30,3 +31,4 @@ pub use generate::{
 };
 pub use recent::RecentQueries;
 pub use retrieve::Retriever;
+pub use urgency::Urgency;

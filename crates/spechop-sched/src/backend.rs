@@ -171,7 +171,7 @@ impl Backend {
     /// deployment as far as anybody knows here, so it is one; a kind that was never seen to end
     /// takes a second.
     fn utility(&self, call: &Call, cost: f32) -> f32 {
-        call.chance() / (cost.max(COST_MIN) * self.mean.seconds().unwrap_or(1.0))
+        call.chance().share_f32() / (cost.max(COST_MIN) * self.mean.seconds().unwrap_or(1.0))
     }
 }
 

@@ -154,12 +154,7 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
     where
         S: FnOnce(Call) -> BoxFuture<'static, Result<T, PortError>>,
     {
-        let own = Call::of(
-            call.tenant().clone(),
-            call.lane(),
-            call.depth(),
-            call.chance(),
-        );
+        let own = Call::of(call.tenant().clone(), call.lane(), call.chance());
         let cabin = Arc::new(Cabin {
             call: own.clone(),
             error: Mutex::new(None),

@@ -10,7 +10,7 @@ use spechop_agent::{
 use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
 use spechop_theory::Reason;
-use spechop_types::{CommitKind, Hop, Observation, Passage, Stage};
+use spechop_types::{Chance, CommitKind, Hop, Observation, Passage, Stage};
 use spechop_verifier::{Mode, Rule, Verdict};
 
 use crate::config::{InjectedLatency, SpeculatorKind};
@@ -123,7 +123,9 @@ fn kind(kind: &TraceKind) -> Event {
                 .skip(1)
                 .map(|guess| guess.text.to_string())
                 .collect(),
-            confidence: guesses.first().and_then(|guess| guess.confidence),
+            confidence: guesses
+                .first()
+                .and_then(|guess| guess.confidence.map(Chance::share_f32)),
         }),
         TraceKind::Salvaged { saved } => Event::Salvaged(wire::Salvaged {
             saved_ms: ms(*saved),

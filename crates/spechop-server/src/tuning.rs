@@ -8,6 +8,7 @@ use std::time::Duration;
 use spechop_agent::{HopReport, Report, Width};
 use spechop_sim::{History, Past, PastGuess, PastHop};
 use spechop_theory::{Choice, Stages, Tuner, TunerOptions};
+use spechop_types::Chance;
 
 use crate::config::SpeculatorKind;
 
@@ -24,7 +25,7 @@ struct Seen {
     hops: u64,
     last: History,
     /// As the tuner said it last.
-    guess_chance: f32,
+    guess_chance: Chance,
 }
 
 /// A speculator and what is known of it.
@@ -49,7 +50,7 @@ impl Tunings {
     }
 
     /// How likely a guess is to be right; a half until anything is known.
-    pub(crate) fn guess_chance(&self, speculator: SpeculatorKind) -> f32 {
+    pub(crate) fn guess_chance(&self, speculator: SpeculatorKind) -> Chance {
         self.with(speculator, |seen| seen.guess_chance)
     }
 
@@ -61,9 +62,8 @@ impl Tunings {
             seen.tuner.record(k, &stages);
             seen.hops = seen.hops.saturating_add(stages.len() as u64);
             seen.last.push(past(report, k));
-            #[expect(clippy::cast_possible_truncation, reason = "a share needs no more")]
             if let Some(p) = seen.tuner.p() {
-                seen.guess_chance = p.value as f32;
+                seen.guess_chance = Chance::of(p.value);
             }
         });
     }
@@ -93,7 +93,7 @@ impl Tunings {
             tuner: Tuner::new(self.options),
             hops: 0,
             last: History::new(self.history.get()),
-            guess_chance: 0.5,
+            guess_chance: Chance::EVEN,
         }))
     }
 
@@ -146,7 +146,7 @@ fn guess(hop: &HopReport, k: NonZeroUsize) -> PastGuess {
         (Some(ms), Some(accepted)) => PastGuess::Compared {
             ms,
             accepted,
-            confidence: hop.confidence.map(f64::from),
+            confidence: hop.confidence.map(Chance::share),
         },
         (Some(_), None) => PastGuess::Untried,
         (None, _) => PastGuess::Late,

@@ -4,6 +4,7 @@
 //! pointers.
 
 mod budget;
+mod chance;
 mod hop;
 mod ids;
 mod passage;
@@ -13,6 +14,7 @@ mod tenant;
 mod text;
 
 pub use budget::{Budget, Money, Price, Tokens};
+pub use chance::Chance;
 pub use hop::{CommitKind, Hop, Observation, Step, SubQuestion};
 pub use ids::{BranchId, LookupId};
 pub use passage::Passage;

@@ -1,12 +1,12 @@
 //! What branches can be built upon, and which of it gets the window's room.
 
 use smallvec::SmallVec;
-use spechop_types::{BranchId, LookupId, SubQuestion};
+use spechop_types::{BranchId, Chance, LookupId, SubQuestion};
 
 use crate::branch::{Base, Granted};
 use crate::lookup::Guessing;
 use crate::window::Window;
-use crate::{Chance, Effect, Guess, laws};
+use crate::{Effect, Guess, laws};
 
 /// Something that a branch could be built upon.
 #[derive(Clone, Debug)]

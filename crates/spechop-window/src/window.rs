@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use spechop_types::{BranchId, Hop, LookupId, Observation, Stage, Step, SubQuestion};
+use spechop_types::{BranchId, Chance, Hop, LookupId, Observation, Stage, Step, SubQuestion};
 
 use crate::branch::{Base, Branch, Granted, Launched, Segment};
 use crate::extend::Offer;
 use crate::lookup::Lookup;
-use crate::{Chance, Effect, Event, Limits, Stop, Width, laws};
+use crate::{Effect, Event, Limits, Stop, Width, laws};
 
 /// The window of one question.
 #[derive(Clone, Debug)]

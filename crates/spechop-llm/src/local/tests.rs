@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::{join_all, poll_immediate};
 use spechop_ports::{Call, Lane, contract};
+use spechop_types::Chance;
 
 use super::*;
 use crate::{
@@ -185,7 +186,7 @@ pub(super) async fn same_text(open: impl Fn(fn(&mut LocalModelOptions)) -> Local
 
     // Interrupted in mid-sentence.
     let model = open(|_| ());
-    let guess = Call::new(Lane::Speculative, 1);
+    let guess = Call::new(Lane::Speculative, Chance::EVEN);
     let paused = launch(&model, &guess, generations[4].clone()).await;
     until(&model, |stats| stats.generated_tokens > 4).await;
     assert_eq!(say(&model, generations[0].clone()).await, fresh[0]);
@@ -194,7 +195,7 @@ pub(super) async fn same_text(open: impl Fn(fn(&mut LocalModelOptions)) -> Local
 
     // After an eviction.
     let model = open(|options| options.sequences = 1);
-    let guess = Call::new(Lane::Speculative, 1);
+    let guess = Call::new(Lane::Speculative, Chance::EVEN);
     let evicted = launch(&model, &guess, generations[4].clone()).await;
     until(&model, |stats| stats.generated_tokens > 4).await;
     assert_eq!(say(&model, generations[0].clone()).await, fresh[0]);
@@ -224,10 +225,10 @@ async fn a_longer_conversation_goes_on_from_the_shorter() {
 async fn the_needed_goes_first_and_a_promotion_counts_at_once() {
     let model = open(|options| options.sequences = 1);
     let (running, deep, shallow, promoted, needed) = (
-        Call::new(Lane::Speculative, 1),
-        Call::new(Lane::Speculative, 3),
-        Call::new(Lane::Speculative, 2),
-        Call::new(Lane::Speculative, 4),
+        Call::new(Lane::Speculative, Chance::EVEN),
+        Call::new(Lane::Speculative, Chance::EVEN.pow(3)),
+        Call::new(Lane::Speculative, Chance::EVEN.pow(2)),
+        Call::new(Lane::Speculative, Chance::EVEN.pow(4)),
         Call::authoritative(),
     );
     let order = std::sync::Mutex::new(Vec::new());
@@ -261,7 +262,7 @@ async fn the_needed_goes_first_and_a_promotion_counts_at_once() {
 #[tokio::test]
 async fn speculation_waits_beside_the_needed() {
     let model = open(|_| ());
-    let guess = Call::new(Lane::Speculative, 1);
+    let guess = Call::new(Lane::Speculative, Chance::EVEN);
     let guessing = launch(&model, &guess, long("the mill", 200)).await;
     let before = until(&model, |stats| stats.generated_tokens > 2).await;
     let needed = say(&model, ask("Count from one to one hundred.", 40)).await;
@@ -304,7 +305,7 @@ async fn dropped_calls_leave_nothing_behind() {
         let calls: Vec<Call> = (0..10)
             .map(|depth| match depth % 3 {
                 0 => Call::authoritative(),
-                _ => Call::new(Lane::Speculative, depth),
+                _ => Call::new(Lane::Speculative, Chance::EVEN.pow(depth)),
             })
             .collect();
         let mut started = Vec::new();
@@ -369,7 +370,10 @@ async fn a_full_queue_turns_the_least_urgent_away() {
         options.sequences = 1;
         options.waiting_max = 1;
     });
-    let (needed, guess) = (Call::authoritative(), Call::new(Lane::Speculative, 1));
+    let (needed, guess) = (
+        Call::authoritative(),
+        Call::new(Lane::Speculative, Chance::EVEN),
+    );
     let first = launch(&model, &needed, long("the mill", 8)).await;
     until(&model, |stats| stats.running == 1).await;
     let second = launch(&model, &guess, ask("Say hello.", 8)).await;
