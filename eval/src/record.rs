@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{
-    Call, GuessRequest, KnownHop, Lane, PlanRequest, Planner, PortError, ReadRequest, Reader,
-    Retriever, Speculator,
+    Call, GuessRequest, KnownHop, PlanRequest, Planner, PortError, ReadRequest, Reader, Retriever,
+    Speculator,
 };
 use spechop_sim::Clock;
 use spechop_types::{Chance, InvalidQuestion, Passage, Step, SubQuestion, Tokens};

@@ -8,7 +8,7 @@
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
-use spechop_types::{Budget, CommitKind, Money, Stage, Tokens};
+use spechop_types::{Budget, CommitKind, Money, Refusal, Stage, Tokens};
 
 use crate::report::{Calls, Cost, Usage};
 use crate::settings::Prices;
@@ -108,6 +108,19 @@ impl Ledger {
         self.lost.add(set_aside, 1);
     }
 
+    /// Work ahead of need was not done, or not to its end.
+    pub(crate) fn refuse(&mut self, stage: Stage, why: Refusal) {
+        self.calls[stage].refused[why] += 1;
+    }
+
+    /// A call that was counted at its start was never made.
+    pub(crate) fn withdraw(&mut self, stage: Stage) {
+        let fee = self.prices.of(stage).call;
+        let calls = &mut self.calls[stage];
+        calls.started = calls.started.saturating_sub(1);
+        calls.cost.money = calls.cost.money.minus(fee);
+    }
+
     /// The answer's trajectory holds what a branch got from this stage.
     pub(crate) fn use_up(&mut self, stage: Stage, paid: &Paid) {
         if let Some(cost) = paid.0[stage] {
@@ -178,14 +191,16 @@ impl Ledger {
         sum
     }
 
-    /// What was started, and what of it was of no use.
-    pub(crate) fn usage(&self) -> Usage {
+    /// What was started, and what of it was of no use. Calls that are still `in_line` for their first
+    /// turn have not been started.
+    pub(crate) fn usage(&self, in_line: Open) -> Usage {
         let mut usage = Usage {
             salvaged: self.salvaged,
             ..Usage::default()
         };
         for stage in Stage::ALL {
-            let calls = self.calls[stage];
+            let mut calls = self.calls[stage];
+            calls.started = calls.started.saturating_sub(in_line.0[stage]);
             *usage.of(stage) = Calls {
                 wasted: calls.started.saturating_sub(self.used[stage]),
                 cost_wasted: calls.cost.minus(self.used_cost[stage]),
@@ -270,7 +285,7 @@ mod tests {
         }
         assert!(ledger.is_spent(Open::default()));
         assert_eq!(
-            ledger.usage().segments.cost.tokens.total(),
+            ledger.usage(Open::default()).segments.cost.tokens.total(),
             30,
             "what is known"
         );

@@ -8,8 +8,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use spechop_ports::{Call, Lane, PortError};
-use spechop_types::LookupId;
+use spechop_ports::{Call, Lane, PortError, Progress};
+use spechop_types::{LookupId, Refusal};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::ledger::Open;
@@ -43,6 +43,15 @@ struct Launched<'a> {
     at: Instant,
     limit: Duration,
     stage: StageFuture<'a>,
+}
+
+/// A stage that was dropped.
+pub(crate) struct Dropped {
+    pub(crate) work: Work,
+    /// For how long it was under way.
+    pub(crate) took: Duration,
+    /// It was speculative, and never had its first turn.
+    pub(crate) waited_in_vain: bool,
 }
 
 /// What a question has waited for.
@@ -122,25 +131,34 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Drops the stage, where it is under way, and says for how long it was.
-    pub(crate) fn stop(&mut self, work: Work) -> Option<Duration> {
+    /// Drops the stage, if it is under way.
+    pub(crate) fn stop(&mut self, work: Work) -> Option<Dropped> {
         let at = self.stages.iter().position(|l| l.work == work)?;
-        let launched = self.remove(at);
-        Some(self.now - launched.at)
+        let now = self.now;
+        Some(self.remove(at).stop(now))
     }
 
-    /// Drops every stage, and says which and for how long each was under way.
-    pub(crate) fn stop_all(&mut self) -> impl Iterator<Item = (Work, Duration)> + '_ {
+    /// Drops every stage.
+    pub(crate) fn stop_all(&mut self) -> Vec<Dropped> {
         self.polled = 0;
         let now = self.now;
         let stages = self.stages.drain(..);
-        stages.map(move |launched| (launched.work, now - launched.at))
+        stages.map(|launched| launched.stop(now)).collect()
     }
 
     /// The calls under way of at least that lane.
     pub(crate) fn open(&self, lane: Lane) -> Open {
         let mut open = Open::default();
         for launched in self.stages.iter().filter(|l| l.call.lane() >= lane) {
+            open.add(launched.work.stage());
+        }
+        open
+    }
+
+    /// The speculative calls that wait for their first turn.
+    pub(crate) fn in_line(&self) -> Open {
+        let mut open = Open::default();
+        for launched in self.stages.iter().filter(|l| waits_for_first_turn(&l.call)) {
             open.add(launched.work.stage());
         }
         open
@@ -216,11 +234,23 @@ impl<'a> Running<'a> {
         let passed = |end: Option<Instant>| end.is_some_and(|end| end <= now);
         if let Some(at) = self.stages.iter().position(|l| passed(l.end())) {
             let Launched {
-                work, at, limit, ..
+                work,
+                call,
+                at,
+                limit,
+                stage,
             } = self.remove(at);
-            let outcome = Err(PortError::Timeout {
-                what: format!("the {} stage", work.stage()),
-                limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            // Whoever gives the turns may note on the call how far it came.
+            drop(stage);
+            let what = format!("the {} stage", work.stage());
+            let outcome = Err(if waits_for_first_turn(&call) {
+                PortError::NotSpeculated {
+                    what,
+                    why: Refusal::NoPlace,
+                }
+            } else {
+                let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+                PortError::Timeout { what, limit_ms }
             });
             let took = now - at;
             return Some(News::Finished {
@@ -251,7 +281,22 @@ impl<'a> Running<'a> {
     }
 }
 
+/// Whether a call that may be wasted is still in line for its first turn.
+fn waits_for_first_turn(call: &Call) -> bool {
+    call.lane() == Lane::Speculative && call.progress() == Progress::Queued
+}
+
 impl Launched<'_> {
+    fn stop(self, now: Instant) -> Dropped {
+        // Whoever gives the turns may note on the call how far it came.
+        drop(self.stage);
+        Dropped {
+            work: self.work,
+            took: now - self.at,
+            waited_in_vain: waits_for_first_turn(&self.call),
+        }
+    }
+
     /// When its time is over. `None`: never.
     fn end(&self) -> Option<Instant> {
         self.at.checked_add(self.limit)

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use spechop_agent::{Finish, Policy, Prices, Settings, Stopped};
+use spechop_agent::{Finish, Policy, Prices, Report, Settings, Stage, Stopped};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Budget, Chance, Money, Price};
+use spechop_types::{Budget, Chance, Money, Price, Refusal, Refusals};
 
 mod asking;
 use asking::{ask, settings, steady, trajectory};
@@ -114,7 +114,17 @@ async fn unlikely_branches_wait_until_they_are_likelier() {
     assert_eq!(trajectory(&all), trajectory(&none));
     // With guesses that hold in one case of two, 0.3 leaves room for one branch behind the head.
     let two = ask(&steady(&right), &gated(2, 0.0)).await.unwrap();
-    assert_eq!((near.elapsed, near.usage), (two.elapsed, two.usage));
+    let spent = |report: &Report| {
+        let mut usage = report.usage;
+        for stage in Stage::ALL {
+            usage.of(stage).refused = Refusals::default();
+        }
+        (report.elapsed, usage)
+    };
+    assert_eq!(spent(&near), spent(&two));
+    // The gate says what it keeps back; a window that is full has nothing to say.
+    let unlikely = |report: &Report| report.usage.segments.refused[Refusal::Unlikely];
+    assert!(unlikely(&near) > 0 && unlikely(&two) == 0);
     assert!(all.elapsed < near.elapsed && near.elapsed < none.elapsed);
     assert_eq!(none.usage.targets.wasted, 0);
     assert_eq!(none.usage.targets.started, 4);

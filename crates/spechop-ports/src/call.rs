@@ -1,7 +1,7 @@
 //! The circumstances of a call: is it needed, or might it be? And for whom?
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use spechop_types::{Chance, Tenant};
@@ -15,6 +15,17 @@ pub enum Lane {
     Speculative,
     /// The answer needs it.
     Authoritative,
+}
+
+/// How far a call has come with whoever gives the turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It has not been anywhere that gives turns.
+    New,
+    /// It is in line, and nothing of it has had a turn.
+    Queued,
+    /// Some of it has had its turn, if perhaps not all.
+    Begun,
 }
 
 /// Whoever gives calls their turns. A call tells the one it waits or runs at what becomes of it.
@@ -39,6 +50,7 @@ pub struct Call {
 
 struct Shared {
     authoritative: AtomicBool,
+    progress: AtomicU8,
     tenant: Tenant,
     seat: Mutex<Option<Weak<dyn Seat>>>,
 }
@@ -54,6 +66,7 @@ impl Call {
         Self {
             shared: Arc::new(Shared {
                 authoritative: AtomicBool::new(lane == Lane::Authoritative),
+                progress: AtomicU8::new(Progress::New as u8),
                 tenant,
                 seat: Mutex::new(None),
             }),
@@ -89,6 +102,20 @@ impl Call {
     /// On whose behalf it is made.
     pub fn tenant(&self) -> &Tenant {
         &self.shared.tenant
+    }
+
+    /// How far it has come.
+    pub fn progress(&self) -> Progress {
+        match self.shared.progress.load(Relaxed) {
+            new if new == Progress::New as u8 => Progress::New,
+            queued if queued == Progress::Queued as u8 => Progress::Queued,
+            _ => Progress::Begun,
+        }
+    }
+
+    /// Whoever gives the turns says how far it has come. It never goes back.
+    pub fn advance(&self, to: Progress) {
+        self.shared.progress.fetch_max(to as u8, Relaxed);
     }
 
     /// What it stands on has been verified. There is no way back.

@@ -21,7 +21,7 @@ mod recent;
 mod retrieve;
 mod urgency;
 
-pub use call::{Call, Lane, Seat};
+pub use call::{Call, Lane, Progress, Seat};
 pub use encode::Encoder;
 pub use error::PortError;
 pub use fallback::Fallback;

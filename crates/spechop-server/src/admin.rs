@@ -6,7 +6,6 @@ use std::sync::Arc;
 use spechop_agent::{Policy, Width};
 use spechop_proto as wire;
 use spechop_sim::{Rules, WhatIf, what_if};
-use spechop_types::Chance;
 use tonic::{Request, Response, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
@@ -127,6 +126,7 @@ impl wire::admin_server::Admin for Admin {
                 promoted: gauges.promoted,
                 pushed_back: gauges.pushed_back,
                 joined: gauges.joined,
+                refused: reply::refusals(&gauges.refused, wire::Stage::Unspecified),
             }
         };
         let backends = self.shared.toolbox.backends.iter().map(of).collect();

@@ -6,6 +6,7 @@ use spechop_ports::PortError;
 use spechop_types::{BranchId, Stage};
 
 use super::Run;
+use crate::ledger::Open;
 use crate::{AgentError, Report, Stopped};
 
 impl Run<'_> {
@@ -13,8 +14,8 @@ impl Run<'_> {
     pub(crate) fn report(&mut self, branch: BranchId, answer: Arc<str>) -> Report {
         let notes = self.branches.remove(branch).unwrap_or_default();
         self.ledger.use_up(Stage::Segment, &notes.paid);
-        for (work, time) in self.running.stop_all() {
-            self.ledger.abort(work.stage(), time);
+        for dropped in self.running.stop_all() {
+            self.note_dropped(&dropped);
         }
         Report {
             answer,
@@ -25,7 +26,7 @@ impl Run<'_> {
                 .map_or(Stopped::Answered, Stopped::from),
             final_segment: notes.segment,
             elapsed: self.started.elapsed(),
-            usage: self.ledger.usage(),
+            usage: self.ledger.usage(Open::default()),
         }
     }
 

@@ -5,6 +5,7 @@
 mod flights;
 mod ports;
 mod pressure;
+mod refusals;
 mod turns;
 
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -84,5 +85,5 @@ fn is_idle(gauges: Gauges) -> bool {
 }
 
 fn was_preempted<T>(outcome: &Result<T, PortError>) -> bool {
-    matches!(outcome, Err(PortError::Preempted { .. }))
+    matches!(outcome, Err(PortError::NotSpeculated { .. }))
 }
