@@ -5,9 +5,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use spechop_sim::{Clock, Rules, Stages};
-use spechop_types::{BranchId, CommitKind, LookupId, Observation, Passage, Step, SubQuestion};
+use spechop_types::{
+    BranchId, Chance, CommitKind, LookupId, Observation, Passage, Step, SubQuestion,
+};
 use spechop_verifier::{Mode, verify};
-use spechop_window::{Chance, Guess, Limits, Policy, Width, Window};
+use spechop_window::{Guess, Limits, Policy, Width, Window};
 
 use crate::bundle::Bundle;
 use crate::stage::{Input, KnownHop, Output, Stage};

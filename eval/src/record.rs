@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{
-    Call, GuessRequest, KnownHop, Lane, PlanRequest, Planner, PortError, ReadRequest, Reader,
-    Retriever, Speculator,
+    Call, GuessRequest, KnownHop, PlanRequest, Planner, PortError, ReadRequest, Reader, Retriever,
+    Speculator,
 };
 use spechop_sim::Clock;
-use spechop_types::{InvalidQuestion, Passage, Step, SubQuestion, Tokens};
+use spechop_types::{Chance, InvalidQuestion, Passage, Step, SubQuestion, Tokens};
 use tokio::time::Instant;
 
 use crate::bundle::{Bundle, BundleError};
@@ -370,7 +370,7 @@ async fn guess(guesser: &dyn Speculator, request: GuessRequest) -> Result<Measur
     let time = started.elapsed();
     let guesses = guessed.guesses.into_iter().map(|guess| Guessed {
         text: guess.text,
-        confidence: guess.confidence,
+        confidence: guess.confidence.map(Chance::share_f32),
     });
     Ok(Measured {
         output: Output::Guesses(guesses.collect()),
@@ -381,7 +381,7 @@ async fn guess(guesser: &dyn Speculator, request: GuessRequest) -> Result<Measur
 
 /// Nothing runs beside it: every stage is needed.
 fn call() -> Call {
-    Call::new(Lane::Authoritative, 0)
+    Call::authoritative()
 }
 
 /// What no bundle takes is not kept: it would be refused whenever the bundle is read.

@@ -11,7 +11,7 @@ use spechop_ports::{
     Call, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, Ranked,
     ReadRequest, Reader, Reading, Retriever, Speculator,
 };
-use spechop_types::{Passage, Step, SubQuestion, Tokens};
+use spechop_types::{Chance, Passage, Step, SubQuestion, Tokens};
 
 use crate::Parts;
 use crate::bundle::Bundle;
@@ -184,7 +184,7 @@ impl Speculator for Replay {
         };
         let guess = |guess: &crate::stage::Guessed| Guess {
             text: Arc::clone(&guess.text),
-            confidence: guess.confidence,
+            confidence: guess.confidence.map(|share| Chance::of(f64::from(share))),
         };
         Ok(Guessed {
             guesses: guesses.iter().map(guess).collect(),

@@ -14,6 +14,7 @@ use recording::{
 use spechop_eval::{Bundle, HopKind, Injected, MissingStage, Row, Variant, Verifier, play, replay};
 use spechop_sim::{Clock, InjectedLatency};
 use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::Chance;
 
 /// Times are drawn in steps, so that some stages take many times as long as others, and from a range
 /// so wide that no two sums of them are ever the same: what ends in the same moment ends in an order
@@ -97,7 +98,7 @@ fn script(hops: &[Drawn]) -> Script {
         if !hop.finds {
             scripted.answer = String::new();
         }
-        scripted.confidence = hop.confidence;
+        scripted.confidence = hop.confidence.map(|share| Chance::of(f64::from(share)));
         let guess = |rank| match rank == hop.right {
             true => format!("fact {at}"),
             false => format!("fiction {at}.{rank}"),

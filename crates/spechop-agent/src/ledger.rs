@@ -8,10 +8,9 @@
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
-use spechop_types::{Budget, CommitKind, Money, Stage, Tokens};
+use spechop_types::{Budget, CommitKind, Money, Refusal, Stage, Tokens};
 
 use crate::report::{Calls, Cost, Usage};
-use crate::running::Aborted;
 use crate::settings::Prices;
 
 /// Counts every call when it starts, and what it took when it ends.
@@ -101,7 +100,7 @@ impl Ledger {
 
     /// A call was aborted. It took what it had told of, at least; the rest of what was set aside for it
     /// stays set aside.
-    pub(crate) fn abort(&mut self, stage: Stage, Aborted { took, spent }: Aborted) {
+    pub(crate) fn abort(&mut self, stage: Stage, took: Duration, spent: Tokens) {
         let money = self.prices.of(stage).of(spent);
         self.calls[stage].cost.add(Cost {
             tokens: spent,
@@ -114,6 +113,19 @@ impl Ledger {
             money: set_aside.money.minus(money),
         };
         self.lost.add(rest, 1);
+    }
+
+    /// Work ahead of need was not done, or not to its end.
+    pub(crate) fn refuse(&mut self, stage: Stage, why: Refusal) {
+        self.calls[stage].refused[why] += 1;
+    }
+
+    /// A call that was counted at its start was never made.
+    pub(crate) fn withdraw(&mut self, stage: Stage) {
+        let fee = self.prices.of(stage).call;
+        let calls = &mut self.calls[stage];
+        calls.started = calls.started.saturating_sub(1);
+        calls.cost.money = calls.cost.money.minus(fee);
     }
 
     /// The answer's trajectory holds what a branch got from this stage.
@@ -186,14 +198,16 @@ impl Ledger {
         sum
     }
 
-    /// What was started, and what of it was of no use.
-    pub(crate) fn usage(&self) -> Usage {
+    /// What was started, and what of it was of no use. Calls that are still `in_line` for their first
+    /// turn have not been started.
+    pub(crate) fn usage(&self, in_line: Open) -> Usage {
         let mut usage = Usage {
             salvaged: self.salvaged,
             ..Usage::default()
         };
         for stage in Stage::ALL {
-            let calls = self.calls[stage];
+            let mut calls = self.calls[stage];
+            calls.started = calls.started.saturating_sub(in_line.0[stage]);
             *usage.of(stage) = Calls {
                 wasted: calls.started.saturating_sub(self.used[stage]),
                 cost_wasted: calls.cost.minus(self.used_cost[stage]),
@@ -273,12 +287,12 @@ mod tests {
         for _ in 0..3 {
             assert!(!ledger.is_spent(Open::default()));
             ledger.start(Stage::Segment);
-            ledger.abort(Stage::Segment, Aborted::default());
+            ledger.abort(Stage::Segment, Duration::ZERO, Tokens::default());
             assert!(!ledger.may_speculate(1, Open::default()));
         }
         assert!(ledger.is_spent(Open::default()));
         assert_eq!(
-            ledger.usage().segments.cost.tokens.total(),
+            ledger.usage(Open::default()).segments.cost.tokens.total(),
             30,
             "what is known"
         );
@@ -287,19 +301,16 @@ mod tests {
     #[test]
     fn what_an_aborted_call_has_told_is_wasted_and_not_set_aside_again() {
         let mut ledger = ledger();
-        let aborted = |prompt, completion| Aborted {
-            took: Duration::from_millis(5),
-            spent: Tokens { prompt, completion },
-        };
+        let spent = |prompt, completion| Tokens { prompt, completion };
         for (spent, counted, budgeted) in [
             // Of 30 set aside, 25 were told: the other 5 may have been taken.
-            (aborted(20, 5), 55, 60),
+            (spent(20, 5), 55, 60),
             // More than was set aside.
-            (aborted(20, 20), 95, 100),
+            (spent(20, 20), 95, 100),
         ] {
             ledger.start(Stage::Segment);
-            ledger.abort(Stage::Segment, spent);
-            let segments = ledger.usage().segments;
+            ledger.abort(Stage::Segment, Duration::from_millis(5), spent);
+            let segments = ledger.usage(Open::default()).segments;
             assert_eq!(segments.cost.tokens.total(), counted);
             assert_eq!(segments.cost_wasted, segments.cost);
             assert_eq!(ledger.spent(Open::default()).tokens, budgeted);

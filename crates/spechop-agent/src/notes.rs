@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::Guess;
-use spechop_types::Observation;
+use spechop_types::{BranchId, Observation};
 use spechop_verifier::Verdict;
 use tokio::time::Instant;
 
@@ -22,6 +22,8 @@ pub(crate) struct BranchNotes {
 
 /// What a look-up has taken so far.
 pub(crate) struct LookupNotes {
+    /// The branch that first asked it, and its hop.
+    pub(crate) asker: (BranchId, u32),
     pub(crate) launched: Instant,
     pub(crate) target: Duration,
     pub(crate) read: Duration,
@@ -35,8 +37,9 @@ pub(crate) struct LookupNotes {
 }
 
 impl LookupNotes {
-    pub(crate) fn new(launched: Instant) -> Self {
+    pub(crate) fn new(launched: Instant, asker: (BranchId, u32)) -> Self {
         Self {
+            asker,
             launched,
             target: Duration::ZERO,
             read: Duration::ZERO,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_types::{Hop, Money, Tokens};
+use spechop_types::{Chance, Hop, Money, Refusals, Tokens};
 use spechop_verifier::Verdict;
 use spechop_window::Stop;
 
@@ -42,8 +42,8 @@ pub struct HopReport {
     pub salvaged: bool,
     /// Whether its speculator was asked, was in time, and had no idea.
     pub silent: bool,
-    /// How likely its best guess said it was to be right, from 0 to 1, where there was one that did.
-    pub confidence: Option<f32>,
+    /// The best guess's own estimate of being right; `None` if it gave none.
+    pub confidence: Option<Chance>,
 }
 
 /// How long the stages of a hop took, each from launch to result.
@@ -101,7 +101,7 @@ pub struct Usage {
 /// Calls of one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// Calls started, aborted ones included.
+    /// Calls started, aborted ones included. One that was refused before anything of it ran is not.
     pub started: u32,
     /// Calls started whose result the committed trajectory does not hold.
     pub wasted: u32,
@@ -109,6 +109,8 @@ pub struct Calls {
     pub cost: Cost,
     /// What the wasted ones cost.
     pub cost_wasted: Cost,
+    /// Work ahead of need that was not done, or not to its end.
+    pub refused: Refusals,
 }
 
 /// What calls took.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{Call, Guess, KnownHop, Lane, PlanRequest, PortError, Speculator};
-use spechop_types::{BranchId, LookupId, Question, Stage, Step, SubQuestion, Tokens};
+use spechop_types::{
+    BranchId, Chance, LookupId, Question, Refusal, Stage, Step, SubQuestion, Tokens,
+};
 use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
 use tokio::time::Instant;
@@ -19,6 +21,7 @@ use crate::{HopReport, Ports, Settings, StageTimes, TraceEvent, TraceKind};
 
 mod chance;
 mod ending;
+mod refusal;
 
 /// A question under way. Dropping it drops every stage.
 pub(crate) struct Run<'a> {
@@ -112,8 +115,13 @@ impl<'a> Run<'a> {
         let Outcome { output, tokens } = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
-                self.ledger.settle(work.stage(), spent, took);
-                return Some(self.take_failure(work, error));
+                if let PortError::NotSpeculated { why, .. } = error {
+                    self.take_refusal(work, took, spent, why);
+                } else {
+                    self.ledger.settle(work.stage(), spent, took);
+                    self.tell_failure(work, &error);
+                }
+                return Some(self.failed(work, error));
             }
         };
         // A result does not tell of attempts that failed, nor every engine of what it does meanwhile.
@@ -162,9 +170,10 @@ impl<'a> Run<'a> {
                 notes.paid.add(Stage::Speculation, cost);
                 notes.speculation = Some(took);
                 notes.best = guesses.first().cloned();
-                let likely = guesses.iter().map(|guess| self.guess_of(guess)).collect();
+                let likely: Vec<_> = guesses.iter().map(|guess| self.guess_of(guess)).collect();
                 if let Some(branch) = self.window.asker(lookup) {
                     self.tell(branch, TraceKind::Guessed { guesses, took });
+                    self.tell_unlikely(branch, &likely);
                 }
                 Some(Event::Guessed {
                     lookup,
@@ -176,15 +185,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn take_failure(&mut self, work: Work, error: PortError) -> Event {
+    fn tell_failure(&mut self, work: Work, error: &PortError) {
         let branch = match work {
             Work::Segment(branch) => Some(branch),
             Work::Target(lookup) | Work::Speculation(lookup) => self.window.asker(lookup),
         };
         if let Some(branch) = branch {
-            let (stage, reason) = (work.stage(), one_line(&error));
+            let (stage, reason) = (work.stage(), one_line(error));
             self.tell(branch, TraceKind::Failed { stage, reason });
         }
+    }
+
+    fn failed(&mut self, work: Work, error: PortError) -> Event {
         match work {
             Work::Segment(branch) => {
                 self.failure = Some(error);
@@ -230,10 +242,11 @@ impl<'a> Run<'a> {
             }
         } else if !self.may_speculate() {
             // As if it had failed: it is made once its branch is head.
+            self.refuse(branch, Stage::Target, Refusal::Budget);
             return self.apply(Event::CallFailed { lookup });
         }
         let (ports, limit) = (self.ports, self.settings.passages.get());
-        self.note(lookup).launched = self.running.now();
+        self.note(lookup, branch).launched = self.running.now();
         self.launch(branch, depth, Work::Target(lookup), |call| {
             stages::target(ports, call, sub_question, limit)
         });
@@ -246,10 +259,17 @@ impl<'a> Run<'a> {
         let (Some(sub_question), Some((branch, depth))) = (asked, self.asker(lookup)) else {
             return Vec::new();
         };
-        let Some(speculator) = ports.speculator.as_ref().filter(|_| self.may_speculate()) else {
-            let guesses = Vec::new();
-            return self.apply(Event::Guessed { lookup, guesses });
+        let nothing = Event::Guessed {
+            lookup,
+            guesses: Vec::new(),
         };
+        let Some(speculator) = ports.speculator.as_ref() else {
+            return self.apply(nothing);
+        };
+        if !self.may_speculate() {
+            self.refuse(branch, Stage::Speculation, Refusal::Budget);
+            return self.apply(nothing);
+        }
         let request = stages::guess_request(
             self.question,
             self.known(branch),
@@ -257,7 +277,7 @@ impl<'a> Run<'a> {
             self.settings.policy.guesses_max,
         );
         let speculator: &dyn Speculator = speculator.as_ref();
-        self.note(lookup);
+        self.note(lookup, branch);
         // A guess is never needed: it stands one step further out than its branch.
         self.launch(branch, depth + 1, Work::Speculation(lookup), |call| {
             stages::speculation(speculator, call, request)
@@ -274,8 +294,8 @@ impl<'a> Run<'a> {
     }
 
     fn stop(&mut self, work: Work) {
-        if let Some(aborted) = self.running.stop(work) {
-            self.ledger.abort(work.stage(), aborted);
+        if let Some(dropped) = self.running.stop(work) {
+            self.note_dropped(&dropped);
         }
     }
 
@@ -300,7 +320,7 @@ impl<'a> Run<'a> {
         let found = self
             .lookups
             .remove(lookup)
-            .unwrap_or_else(|| LookupNotes::new(self.started));
+            .unwrap_or_else(|| LookupNotes::new(self.started, (branch, notes.hop)));
         let Some(hop) = self.window.committed().get(at).cloned() else {
             return;
         };
@@ -328,7 +348,7 @@ impl<'a> Run<'a> {
             silent: found.speculation.is_some() && found.best.is_none(),
             confidence: found.best.and_then(|best| best.confidence),
         });
-        let usage = Box::new(self.ledger.usage());
+        let usage = Box::new(self.ledger.usage(self.running.in_line()));
         self.tell_as(
             branch,
             notes.hop,
@@ -420,9 +440,8 @@ impl<'a> Run<'a> {
         let call = Call::of(
             self.settings.tenant.clone(),
             lane,
-            u32::try_from(depth).unwrap_or(u32::MAX),
             if depth == 0 {
-                1.0
+                Chance::CERTAIN
             } else {
                 self.chance_of(work, branch)
             },
@@ -433,9 +452,10 @@ impl<'a> Run<'a> {
         self.tell(branch, TraceKind::Launched { stage: name });
     }
 
-    fn note(&mut self, lookup: LookupId) -> &mut LookupNotes {
-        let now = self.running.now();
-        self.lookups.entry(lookup, || LookupNotes::new(now))
+    fn note(&mut self, lookup: LookupId, asker: BranchId) -> &mut LookupNotes {
+        let (now, hop) = (self.running.now(), self.hop(asker));
+        self.lookups
+            .entry(lookup, || LookupNotes::new(now, (asker, hop)))
     }
 
     /// The branch that a look-up is for, and how many unverified branches lie before it.

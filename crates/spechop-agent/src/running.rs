@@ -8,8 +8,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use spechop_ports::{Call, Lane, PortError};
-use spechop_types::{LookupId, Tokens};
+use spechop_ports::{Call, Lane, PortError, Progress};
+use spechop_types::{LookupId, Refusal, Tokens};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::ledger::Open;
@@ -46,12 +46,14 @@ struct Launched<'a> {
 }
 
 /// A stage that was dropped before its end.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Aborted {
-    /// From launch until it was dropped.
+pub(crate) struct Dropped {
+    pub(crate) work: Work,
+    /// For how long it was under way.
     pub(crate) took: Duration,
     /// Tokens that it had told of by then.
     pub(crate) spent: Tokens,
+    /// It was speculative, and never had its first turn.
+    pub(crate) waited_in_vain: bool,
 }
 
 /// What a question has waited for.
@@ -133,25 +135,34 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Drops the stage, if it is under way, and says for how long it was and what it had spent.
-    pub(crate) fn stop(&mut self, work: Work) -> Option<Aborted> {
+    /// Drops the stage, if it is under way.
+    pub(crate) fn stop(&mut self, work: Work) -> Option<Dropped> {
         let at = self.stages.iter().position(|l| l.work == work)?;
         let now = self.now;
-        Some(self.remove(at).aborted(now))
+        Some(self.remove(at).stop(now))
     }
 
-    /// Drops every stage, and says which and what of each.
-    pub(crate) fn stop_all(&mut self) -> impl Iterator<Item = (Work, Aborted)> + '_ {
+    /// Drops every stage.
+    pub(crate) fn stop_all(&mut self) -> Vec<Dropped> {
         self.polled = 0;
         let now = self.now;
         let stages = self.stages.drain(..);
-        stages.map(move |launched| (launched.work, launched.aborted(now)))
+        stages.map(|launched| launched.stop(now)).collect()
     }
 
     /// The calls under way of at least that lane.
     pub(crate) fn open(&self, lane: Lane) -> Open {
         let mut open = Open::default();
         for launched in self.stages.iter().filter(|l| l.call.lane() >= lane) {
+            open.add(launched.work.stage());
+        }
+        open
+    }
+
+    /// The speculative calls that wait for their first turn.
+    pub(crate) fn in_line(&self) -> Open {
+        let mut open = Open::default();
+        for launched in self.stages.iter().filter(|l| waits_for_first_turn(&l.call)) {
             open.add(launched.work.stage());
         }
         open
@@ -221,12 +232,29 @@ impl<'a> Running<'a> {
         let now = self.now;
         let passed = |end: Option<Instant>| end.is_some_and(|end| end <= now);
         if let Some(at) = self.stages.iter().position(|l| passed(l.end())) {
-            let launched = self.remove(at);
-            let outcome = Err(PortError::Timeout {
-                what: format!("the {} stage", launched.work.stage()),
-                limit_ms: u64::try_from(launched.limit.as_millis()).unwrap_or(u64::MAX),
+            let limit = self.stages[at].limit;
+            let Dropped {
+                work,
+                took,
+                spent,
+                waited_in_vain,
+            } = self.remove(at).stop(now);
+            let what = format!("the {} stage", work.stage());
+            let outcome = Err(if waited_in_vain {
+                PortError::NotSpeculated {
+                    what,
+                    why: Refusal::NoPlace,
+                }
+            } else {
+                let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+                PortError::Timeout { what, limit_ms }
             });
-            return Some(launched.finished(now, outcome));
+            return Some(News::Finished {
+                work,
+                took,
+                outcome,
+                spent,
+            });
         }
         let at = self.orphans.iter().position(|(_, end)| passed(*end))?;
         let (orphan, _) = self.orphans.swap_remove(at);
@@ -250,7 +278,31 @@ impl<'a> Running<'a> {
     }
 }
 
+/// Whether a call that may be wasted is still in line for its first turn.
+fn waits_for_first_turn(call: &Call) -> bool {
+    call.lane() == Lane::Speculative && call.progress() == Progress::Queued
+}
+
 impl Launched<'_> {
+    fn stop(self, now: Instant) -> Dropped {
+        let Self {
+            work,
+            call,
+            at,
+            stage,
+            ..
+        } = self;
+        // Whoever gives the turns may note on the call how far it came, and what it tells in its last
+        // moment counts, too.
+        drop(stage);
+        Dropped {
+            work,
+            took: now - at,
+            spent: call.spent(),
+            waited_in_vain: waits_for_first_turn(&call),
+        }
+    }
+
     /// When its time is over. `None`: never.
     fn end(&self) -> Option<Instant> {
         self.at.checked_add(self.limit)
@@ -264,16 +316,6 @@ impl Launched<'_> {
             spent: self.call.spent(),
         }
     }
-
-    fn aborted(self, now: Instant) -> Aborted {
-        let Self { call, stage, .. } = self;
-        // What it tells in its last moment counts, too.
-        drop(stage);
-        Aborted {
-            took: now - self.at,
-            spent: call.spent(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -282,7 +324,7 @@ mod tests {
     use std::sync::Arc;
 
     use futures::FutureExt;
-    use spechop_types::{Step, Tokens};
+    use spechop_types::{Chance, Step, Tokens};
 
     use super::*;
     use crate::stages::Output;
@@ -292,7 +334,7 @@ mod tests {
     }
 
     fn call() -> Call {
-        Call::new(Lane::Speculative, 1)
+        Call::new(Lane::Speculative, Chance::EVEN)
     }
 
     fn outcome() -> Result<Outcome, PortError> {

@@ -4,9 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use spechop_types::{Budget, Price, Stage, Tenant};
+use spechop_types::{Budget, Chance, Price, Stage, Tenant};
 use spechop_verifier::Mode;
-pub use spechop_window::{Chance, Policy, Width};
+pub use spechop_window::{Policy, Width};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -35,8 +35,8 @@ pub struct Settings {
     pub prices: Prices,
     /// On whose behalf the question is asked.
     pub tenant: Tenant,
-    /// How likely a guess is to be right that does not say so itself, as far as is known, from 0 to 1.
-    pub guess_chance: f32,
+    /// How likely a guess is to be right if it does not say so itself.
+    pub guess_chance: Chance,
     /// By which somebody may end the question early.
     pub finish: Option<Finish>,
     /// Where it is noted what the question has cost if it comes to no answer.
@@ -131,7 +131,7 @@ impl Default for Settings {
             budget: Budget::default(),
             prices: Prices::default(),
             tenant: Tenant::default(),
-            guess_chance: 0.5,
+            guess_chance: Chance::EVEN,
             finish: None,
             bill: None,
             deadline: None,

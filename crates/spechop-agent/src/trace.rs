@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::Guess;
-use spechop_types::{BranchId, Hop, Observation, SubQuestion};
+use spechop_types::{BranchId, Hop, Observation, Refusal, SubQuestion};
 use spechop_verifier::Verdict;
 
 use crate::{Stage, Usage};
@@ -82,6 +82,15 @@ pub enum TraceKind {
     Promoted,
     /// The branch was aborted: a guess before it was wrong, or the question ended.
     RolledBack,
+    /// Work ahead of need was not done, or not to its end. If it turns out to be needed, it is done
+    /// then.
+    NotSpeculated {
+        /// Which work. A segment that is too unlikely is that of a branch which was never built: the
+        /// event is told of the branch it would have stood on.
+        stage: Stage,
+        /// Why.
+        why: Refusal,
+    },
     /// A stage failed. Where it was speculative it may be tried again once its branch is head.
     Failed {
         /// Which stage.

@@ -8,11 +8,10 @@ use std::time::Duration;
 use asking::{agent, ask, line, millis, question, settings, steady, trajectory};
 use proptest::prelude::*;
 use spechop_agent::{
-    Agent, AgentError, Chance, Policy, Ports, Settings, Stage, StageLimits, Stopped, TraceEvent,
-    TraceKind,
+    Agent, AgentError, Policy, Ports, Settings, Stage, StageLimits, Stopped, TraceEvent, TraceKind,
 };
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Budget, CommitKind};
+use spechop_types::{Budget, Chance, CommitKind};
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use spechop_agent::{Chance, Finish, Policy, Prices, Settings, Stopped};
+use spechop_agent::{Finish, Policy, Prices, Report, Settings, Stage, Stopped};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Budget, Money, Price};
+use spechop_types::{Budget, Chance, Money, Price, Refusal, Refusals};
 
 mod asking;
 use asking::{ask, settings, steady, trajectory};
@@ -95,7 +95,7 @@ async fn a_budget_of_money_ends_the_question_and_never_changes_the_hops() {
 /// Only what is this likely to become head is built.
 fn gated(k: usize, least: f64) -> Settings {
     Settings {
-        guess_chance: 0.5,
+        guess_chance: Chance::EVEN,
         policy: Policy {
             chance_min: Chance::of(least),
             ..Policy::PAPER
@@ -114,7 +114,17 @@ async fn unlikely_branches_wait_until_they_are_likelier() {
     assert_eq!(trajectory(&all), trajectory(&none));
     // With guesses that hold in one case of two, 0.3 leaves room for one branch behind the head.
     let two = ask(&steady(&right), &gated(2, 0.0)).await.unwrap();
-    assert_eq!((near.elapsed, near.usage), (two.elapsed, two.usage));
+    let spent = |report: &Report| {
+        let mut usage = report.usage;
+        for stage in Stage::ALL {
+            usage.of(stage).refused = Refusals::default();
+        }
+        (report.elapsed, usage)
+    };
+    assert_eq!(spent(&near), spent(&two));
+    // The gate says what it keeps back; a window that is full has nothing to say.
+    let unlikely = |report: &Report| report.usage.segments.refused[Refusal::Unlikely];
+    assert!(unlikely(&near) > 0 && unlikely(&two) == 0);
     assert!(all.elapsed < near.elapsed && near.elapsed < none.elapsed);
     assert_eq!(none.usage.targets.wasted, 0);
     assert_eq!(none.usage.targets.started, 4);
@@ -122,10 +132,10 @@ async fn unlikely_branches_wait_until_they_are_likelier() {
 
 #[tokio::test(start_paused = true)]
 async fn a_guess_that_is_sure_of_itself_is_built_upon_and_an_unsure_one_waits() {
-    let asks = |confidence: Option<f32>| {
+    let asks = |confidence: Option<f64>| {
         let mut script = Script::steady(&[true, true, true], 100, 1000, 50);
         for hop in &mut script.hops {
-            hop.confidence = confidence;
+            hop.confidence = confidence.map(Chance::of);
         }
         async move {
             let settings = gated(2, 0.45);
@@ -147,7 +157,7 @@ async fn a_guess_that_is_sure_of_itself_is_built_upon_and_an_unsure_one_waits() 
     assert!(unsure.hops.iter().all(|hop| hop.verdict.is_none()));
     assert!(unsure.hops.iter().all(|hop| hop.guess_held == Some(true)));
     assert_eq!(unsaid.hops[0].confidence, None);
-    assert_eq!(sure.hops[0].confidence, Some(0.9));
+    assert_eq!(sure.hops[0].confidence, Some(Chance::of(0.9)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,8 +8,9 @@ mod traces;
 use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
-use spechop_agent::{Chance, Policy, Width};
+use spechop_agent::{Policy, Width};
 use spechop_sim::Rules;
+use spechop_types::Chance;
 use traces::{Drawn, NO_GUESS, live, simulate};
 
 /// Times are drawn in steps, so that some stages take many times as long as others, and from a range

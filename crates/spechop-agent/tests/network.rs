@@ -21,12 +21,11 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spechop_agent::{
-    Agent, AgentError, Chance, Policy, Ports, Report, Settings, StageLimits, Stopped, TraceKind,
-    Width,
+    Agent, AgentError, Policy, Ports, Report, Settings, StageLimits, Stopped, TraceKind, Width,
 };
 use spechop_ports::PortError;
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Budget, CommitKind, Hop, Question, Stage};
+use spechop_types::{Budget, Chance, CommitKind, Hop, Question, Stage};
 use spechop_verifier::Mode;
 use tokio::time::Instant;
 use wire::{HEARTBEAT, RemotePorts, SERVER};

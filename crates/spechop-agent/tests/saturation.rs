@@ -24,7 +24,7 @@ use spechop_sched::{
     ScheduledSpeculator,
 };
 use spechop_testkit::{Script, ScriptedHop, ScriptedPorts};
-use spechop_types::{Question, Tenant};
+use spechop_types::{Chance, Question, Tenant};
 use spechop_verifier::Mode;
 use tokio::time::Instant;
 
@@ -215,7 +215,7 @@ fn settings(seed: u64, k: usize) -> Settings {
         hops_max: 8,
         verifier: Mode::Exact,
         tenant: Tenant::new(&format!("t{seed}")).unwrap(),
-        guess_chance: 0.6,
+        guess_chance: Chance::of(0.6),
         ..Settings::default()
     }
 }

@@ -115,8 +115,7 @@ impl Queue {
         self.queries.len() + self.passages.len()
     }
 
-    /// What to compute next: queries before passages, needed ones before guessed ones, then the
-    /// smaller depth, then the earlier arrival. No run holds more than `run_tokens_max` tokens,
+    /// What to compute next: queries before passages, the most urgent query first. No run holds more than `run_tokens_max` tokens,
     /// padding included, unless a single text does.
     pub(crate) fn next_run(&mut self, run_tokens_max: usize) -> Option<Run> {
         if self.queries.is_empty() {
@@ -170,7 +169,8 @@ impl Queue {
         let mut chosen: Vec<JobId> = Vec::new();
         let (mut longest, mut leader) = (0, None);
         for turn in self.queries.by_urgency() {
-            if *leader.get_or_insert(turn.is_guess) != turn.is_guess {
+            let lane = turn.urgency.lane();
+            if *leader.get_or_insert(lane) != lane {
                 break;
             }
             let length = turn.work.len();
@@ -192,6 +192,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use spechop_ports::{Call, Lane};
+    use spechop_types::Chance;
     use tokio::sync::oneshot;
 
     const RUN_TOKENS_MAX: usize = 512;
@@ -209,7 +210,7 @@ mod tests {
     impl Bench {
         fn push(&mut self, lane: Lane, depth: u32, length: usize) -> Option<JobId> {
             let (reply, answer) = oneshot::channel();
-            let call = Call::new(lane, depth);
+            let call = Call::new(lane, Chance::EVEN.pow(depth));
             self.calls.push(call.clone());
             self.answers.push(answer);
             // The first token tells the jobs apart.
@@ -271,9 +272,9 @@ mod tests {
         check("A:20 A:20 A:22", "0 1 2");
         // Needed before guessed, in a run of their own.
         check("S1:20 A:20 S1:20 A:20", "1 3 | 0 2");
-        // The smaller depth leads, and the others come along.
+        // The one on fewer guesses leads, and the others come along.
         check("S3:20 S1:20 S2:20", "1 2 0");
-        // A needed call's depth is history.
+        // How likely a needed call was is history.
         check("A2:20 A1:20", "0 1");
         // Padding that costs more than a run of its own is not worth it.
         check("A:8 A:64 A:9 A:62", "0 2 | 1 3");

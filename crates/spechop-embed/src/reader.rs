@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use spechop_ports::{Call, Guess, PortError, Ranked, ReadRequest, Reader, Reading};
-use spechop_types::Tokens;
+use spechop_types::{Chance, Tokens};
 use tokio::sync::oneshot;
 
 use self::model::Model;
@@ -230,8 +230,7 @@ impl Reader for SpanReader {
             answers: answers
                 .map(|answer| Guess {
                     text: answer.answer,
-                    #[expect(clippy::cast_possible_truncation, reason = "a share needs no more")]
-                    confidence: Some(answer.confidence as f32),
+                    confidence: Some(Chance::of(answer.confidence)),
                 })
                 .collect(),
             tokens: Tokens::default(),

@@ -1,8 +1,9 @@
 //! Calls that wait for a turn. Pure: no threads, no clock.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use spechop_ports::{Call, Lane, PortError};
+use spechop_ports::{Call, PortError, Urgency};
 use tokio::sync::oneshot;
 
 /// Where the result of a job goes.
@@ -20,7 +21,7 @@ pub(crate) struct Job<W, A> {
 
 /// One that waits, as the next turn is given.
 pub(crate) struct Turn<'a, W> {
-    pub(crate) is_guess: bool,
+    pub(crate) urgency: Urgency,
     pub(crate) id: JobId,
     pub(crate) work: &'a W,
 }
@@ -66,26 +67,19 @@ impl<W, A> Waiting<W, A> {
         self.0.is_empty()
     }
 
-    /// Everyone, most urgent first: needed ones before guessed ones, then the smaller depth, then
-    /// the earlier arrival.
+    /// Everyone, most urgent first.
     pub(crate) fn by_urgency(&self) -> Vec<Turn<'_, W>> {
         // Lanes change at any moment; each is looked at once, so that the order is one.
         let mut turns: Vec<_> = self
             .0
             .iter()
-            .map(|(id, job)| {
-                let is_guess = job.call.lane() == Lane::Speculative;
-                // A needed call's depth is history.
-                let depth = if is_guess { job.call.depth() } else { 0 };
-                let turn = Turn {
-                    is_guess,
-                    id: *id,
-                    work: &job.work,
-                };
-                (depth, turn)
+            .map(|(id, job)| Turn {
+                urgency: job.call.urgency(*id),
+                id: *id,
+                work: &job.work,
             })
             .collect();
-        turns.sort_unstable_by_key(|(depth, turn)| (turn.is_guess, *depth, turn.id));
-        turns.into_iter().map(|(_, turn)| turn).collect()
+        turns.sort_unstable_by_key(|turn| Reverse(turn.urgency));
+        turns
     }
 }

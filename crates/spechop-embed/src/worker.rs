@@ -235,6 +235,7 @@ mod tests {
     use std::sync::mpsc;
 
     use spechop_ports::{Call, Lane};
+    use spechop_types::Chance;
     use tokio::sync::oneshot;
 
     use super::*;
@@ -331,14 +332,16 @@ mod tests {
         let (first, first_answer) = bench.enter(&needed, 1).await;
         // The model is busy from here on.
         assert_eq!(bench.began.recv(), Ok(1));
-        let deep = Call::new(Lane::Speculative, 9);
+        let deep = Call::new(Lane::Speculative, Chance::EVEN.pow(9));
         let (_deep, deep_answer) = bench.enter(&deep, 2).await;
-        let (shallow, _) = bench.enter(&Call::new(Lane::Speculative, 1), 3).await;
+        let (shallow, _) = bench
+            .enter(&Call::new(Lane::Speculative, Chance::EVEN), 3)
+            .await;
         let (_last, last_answer) = bench.enter(&needed, 4).await;
         assert_eq!(bench.workers.waiting(), 3);
 
         // The speculative lane is full: a third one waits outside until another leaves.
-        let another = Call::new(Lane::Speculative, 5);
+        let another = Call::new(Lane::Speculative, Chance::EVEN.pow(5));
         let mut outside = pin!(bench.enter(&another, 5));
         assert!(futures::poll!(outside.as_mut()).is_pending());
         drop(shallow);

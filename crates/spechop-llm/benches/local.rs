@@ -18,6 +18,7 @@ use spechop_llm::{
     Chat, Generated, Generation, LocalModel, LocalModelOptions, Message, Prompt, Role, TextModel,
 };
 use spechop_ports::{Call, Lane};
+use spechop_types::Chance;
 use tokio::time::Instant;
 
 const PASSAGE: &str = "The river rises in the hills above the old mill town, passes under seven \
@@ -130,7 +131,7 @@ async fn measure(model: &LocalModel, clock: Clock) {
         1.0 / alone,
         alone * 1e3
     );
-    let guess = Call::new(Lane::Speculative, 1);
+    let guess = Call::new(Lane::Speculative, Chance::EVEN);
     let mut guessing = model.generate(&guess, generation(short, COUNT, 1000));
     while model.stats().running == 0 {
         let _ = tokio::time::timeout(Duration::from_millis(20), &mut guessing).await;

@@ -11,14 +11,12 @@
 //! brought it; [`Call::spent`] counts all of them.
 
 mod config;
-mod gate;
 mod retry;
 mod sse;
 mod wire;
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -27,11 +25,11 @@ use reqwest::{Client, Response, StatusCode, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use spechop_ports::{Call, Metered, PortError};
 use spechop_types::Tokens;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::stop::cut_at_stop;
 use crate::{End, Generated, Generation, Prompt, TextModel};
-use gate::Gate;
 use retry::{Again, Failure, retry, retry_after};
 use sse::Events;
 use wire::{Chunk, Request};
@@ -59,7 +57,9 @@ pub struct OpenAiModel {
     name: String,
     /// To be cut from what the server says.
     key: Option<SecretString>,
-    gate: Arc<Gate>,
+    /// One for each request that the endpoint takes at once, given away in the order in which they
+    /// are asked for. Urgency is the scheduler's business, which lets no more calls through.
+    permits: Semaphore,
     limits: TimeLimits,
     retries: Retries,
 }
@@ -103,20 +103,21 @@ impl OpenAiModel {
             model: endpoint.model.clone(),
             name,
             key: endpoint.key.clone(),
-            gate: Gate::new(endpoint.requests_max.get()),
+            permits: Semaphore::new(endpoint.requests_max.get().min(Semaphore::MAX_PERMITS)),
             limits: endpoint.limits,
             retries: endpoint.retries,
         })
     }
 
+    /// The right to one request, given back when it is dropped.
+    async fn permit(&self) -> Option<SemaphorePermit<'_>> {
+        // Nobody closes the semaphore, so there is always one in the end.
+        self.permits.acquire().await.ok()
+    }
+
     /// Sends the request once and follows the answer to its end.
-    async fn attempt(
-        &self,
-        call: &Call,
-        generation: &Generation,
-        body: Vec<u8>,
-    ) -> Result<Generated, Failure> {
-        let _permit = self.gate.enter(call).await;
+    async fn attempt(&self, generation: &Generation, body: Vec<u8>) -> Result<Generated, Failure> {
+        let _permit = self.permit().await;
         let request = self
             .client
             .post(self.url.clone())
@@ -340,7 +341,7 @@ impl TextModel for OpenAiModel {
         // Nothing of a broken attempt has reached the caller, so that a retry cannot be seen; and
         // greedy decoding would say the same again.
         let attempts = retry(&self.retries, call, deadline, || {
-            self.attempt(call, &generation, body.clone())
+            self.attempt(&generation, body.clone())
         });
         timeout_at(deadline, attempts)
             .await
@@ -348,8 +349,8 @@ impl TextModel for OpenAiModel {
     }
 
     /// The name is resolved and the connection open. No prompt is sent.
-    async fn warm(&self, call: &Call, _generation: Generation) -> Result<(), PortError> {
-        let _permit = self.gate.enter(call).await;
+    async fn warm(&self, _call: &Call, _generation: Generation) -> Result<(), PortError> {
+        let _permit = self.permit().await;
         let asked = self.client.head(self.url.clone()).send();
         // Whatever it says to that: it is there.
         match timeout(self.limits.silence, asked).await {

@@ -1,11 +1,12 @@
 //! The circumstances of a call: is it needed, or might it be? And for whom?
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use spechop_types::{Tenant, Tokens};
+use spechop_types::{Chance, Tenant, Tokens};
 
+use crate::Urgency;
 use crate::meter::Meter;
 
 /// Who needs the result.
@@ -15,6 +16,17 @@ pub enum Lane {
     Speculative,
     /// The answer needs it.
     Authoritative,
+}
+
+/// How far a call has come with whoever gives the turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It has not been anywhere that gives turns.
+    New,
+    /// It is in line, and nothing of it has had a turn.
+    Queued,
+    /// Some of it has had its turn, if perhaps not all.
+    Begun,
 }
 
 /// Whoever gives calls their turns. A call tells the one it waits or runs at what becomes of it.
@@ -34,42 +46,40 @@ pub trait Seat: Send + Sync {
 #[derive(Clone)]
 pub struct Call {
     shared: Arc<Shared>,
-    depth: u32,
-    chance: f32,
+    chance: Chance,
 }
 
 struct Shared {
     authoritative: AtomicBool,
+    progress: AtomicU8,
     tenant: Tenant,
     seat: Mutex<Option<Weak<dyn Seat>>>,
     meter: Meter,
 }
 
 impl Call {
-    /// A call in the given lane, for nobody in particular. `depth` is the number of unverified
-    /// guesses it stands on; as far as anybody knows, each of them holds in one case of two.
-    pub fn new(lane: Lane, depth: u32) -> Self {
-        let chance = 0.5_f32.powi(i32::try_from(depth).unwrap_or(i32::MAX));
-        Self::of(Tenant::default(), lane, depth, chance)
+    /// A call in the given lane, for nobody in particular.
+    pub fn new(lane: Lane, chance: Chance) -> Self {
+        Self::of(Tenant::default(), lane, chance)
     }
 
-    /// A call for a tenant. `chance` (0 to 1) is how likely its result is to be used.
-    pub fn of(tenant: Tenant, lane: Lane, depth: u32, chance: f32) -> Self {
+    /// A call for a tenant. `chance` is how likely its result is to be used.
+    pub fn of(tenant: Tenant, lane: Lane, chance: Chance) -> Self {
         Self {
             shared: Arc::new(Shared {
                 authoritative: AtomicBool::new(lane == Lane::Authoritative),
+                progress: AtomicU8::new(Progress::New as u8),
                 tenant,
                 seat: Mutex::new(None),
                 meter: Meter::default(),
             }),
-            depth,
             chance,
         }
     }
 
     /// A call that the answer needs.
     pub fn authoritative() -> Self {
-        Self::new(Lane::Authoritative, 0)
+        Self::new(Lane::Authoritative, Chance::CERTAIN)
     }
 
     /// The lane, as of now.
@@ -81,15 +91,15 @@ impl Call {
         }
     }
 
-    /// Number of unverified guesses this call stood on when it was made. Among speculative calls
-    /// the smaller depth goes first: it is the likelier to be used.
-    pub fn depth(&self) -> u32 {
-        self.depth
+    /// How likely its result was to be used when it was made.
+    pub fn chance(&self) -> Chance {
+        self.chance
     }
 
-    /// How likely its result was to be used when it was made, from 0 to 1.
-    pub fn chance(&self) -> f32 {
-        self.chance
+    /// Its place among calls that wait for the same thing, as of now. `arrival` numbers the calls
+    /// of that queue in the order in which they came.
+    pub fn urgency(&self, arrival: u64) -> Urgency {
+        Urgency::new(self.lane(), self.chance, arrival)
     }
 
     /// On whose behalf it is made.
@@ -106,6 +116,20 @@ impl Call {
 
     pub(crate) fn meter(&self) -> &Meter {
         &self.shared.meter
+    }
+
+    /// How far it has come.
+    pub fn progress(&self) -> Progress {
+        match self.shared.progress.load(Relaxed) {
+            new if new == Progress::New as u8 => Progress::New,
+            queued if queued == Progress::Queued as u8 => Progress::Queued,
+            _ => Progress::Begun,
+        }
+    }
+
+    /// Whoever gives the turns says how far it has come. It never goes back.
+    pub fn advance(&self, to: Progress) {
+        self.shared.progress.fetch_max(to as u8, Relaxed);
     }
 
     /// What it stands on has been verified. There is no way back.
@@ -148,7 +172,6 @@ impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("lane", &self.lane())
-            .field("depth", &self.depth)
             .field("chance", &self.chance)
             .field("tenant", &self.shared.tenant)
             .finish_non_exhaustive()
@@ -179,8 +202,8 @@ mod tests {
 
     #[test]
     fn the_seat_hears_of_the_call_and_of_one_promotion() {
-        let call = Call::new(Lane::Speculative, 2);
-        assert!((call.chance() - 0.25).abs() < f32::EPSILON);
+        let call = Call::new(Lane::Speculative, Chance::of(0.25));
+        assert_eq!(call.chance(), Chance::of(0.25));
         let (first, second) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
         call.sit(Arc::downgrade(&first) as Weak<dyn Seat>);
         call.sit(Arc::downgrade(&second) as Weak<dyn Seat>);

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use spechop_types::{Question, Step, SubQuestion};
+use spechop_types::{Chance, Question, Step, SubQuestion};
 
 use crate::{
     Call, Encoder, GuessRequest, Lane, PlanRequest, Planner, ReadRequest, Reader, Retriever,
@@ -24,7 +24,7 @@ pub async fn encoder(encoder: &dyn Encoder) {
         (norm - 1.0).abs() < 1e-3,
         "a unit vector, not of norm² {norm}"
     );
-    let guess = Call::new(Lane::Speculative, 1);
+    let guess = Call::new(Lane::Speculative, Chance::EVEN);
     let (again, _, _) = tokio::join!(
         encoder.encode_query(&call, text),
         encoder.encode_query(
@@ -127,7 +127,7 @@ pub async fn speculator(speculator: &dyn Speculator) {
             sub_question: SubQuestion::new("Who directed the film Polish-Russian War?"),
             limit: limit.try_into().expect("a number"),
         };
-        let call = Call::new(Lane::Speculative, 1);
+        let call = Call::new(Lane::Speculative, Chance::EVEN);
         let guesses = speculator
             .guess(&call, request)
             .await

@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use spechop_types::Refusal;
+
 /// The failure of a call, sorted by what the caller can do about it.
 ///
 /// Messages never hold secrets (keys, full request bodies).
@@ -32,11 +34,13 @@ pub enum PortError {
         /// Its reason, in a few words.
         detail: String,
     },
-    /// A speculative call had to make room for one that an answer needs, or may not be made at all.
-    #[error("{what} has no room for speculation")]
-    Preempted {
+    /// A speculative call was not made, or not to its end. It is made again if an answer needs it.
+    #[error("{what} was not called ahead of need: {why}")]
+    NotSpeculated {
         /// Which thing.
         what: String,
+        /// Why.
+        why: Refusal,
     },
     /// A time limit passed.
     #[error("{what} took longer than {limit_ms} ms")]

@@ -102,7 +102,9 @@ impl Retriever for Fallback<dyn Retriever> {
 
 #[cfg(test)]
 mod tests {
+
     use super::*;
+    use spechop_types::Chance;
 
     struct Shelf(Option<&'static str>);
 
@@ -132,7 +134,7 @@ mod tests {
     #[tokio::test]
     async fn second_is_asked_where_the_first_fails_and_the_answer_needs_it() {
         let needed = Call::authoritative();
-        let might_be = Call::new(Lane::Speculative, 1);
+        let might_be = Call::new(Lane::Speculative, Chance::EVEN);
         assert_eq!(ask(&needed, Some("first")).await.as_deref(), Some("first"));
         assert_eq!(ask(&needed, None).await.as_deref(), Some("second"));
         assert_eq!(ask(&might_be, None).await, None);

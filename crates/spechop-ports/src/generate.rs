@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use spechop_types::{Passage, Question, Step, SubQuestion, Tokens};
+use spechop_types::{Chance, Passage, Question, Step, SubQuestion, Tokens};
 
 use crate::{Call, PortError};
 
@@ -74,8 +74,8 @@ pub struct Reading {
 pub struct Guess {
     /// The text.
     pub text: Arc<str>,
-    /// How likely it is to be right, from 0 to 1, where whoever guesses can tell.
-    pub confidence: Option<f32>,
+    /// How likely it is to be right, if whoever guesses can tell.
+    pub confidence: Option<Chance>,
 }
 
 impl<T: Into<Arc<str>>> From<T> for Guess {

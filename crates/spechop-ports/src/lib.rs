@@ -20,8 +20,9 @@ mod generate;
 mod meter;
 mod recent;
 mod retrieve;
+mod urgency;
 
-pub use call::{Call, Lane, Seat};
+pub use call::{Call, Lane, Progress, Seat};
 pub use encode::Encoder;
 pub use error::PortError;
 pub use fallback::Fallback;
@@ -32,3 +33,4 @@ pub use generate::{
 pub use meter::Metered;
 pub use recent::RecentQueries;
 pub use retrieve::Retriever;
+pub use urgency::Urgency;

@@ -94,6 +94,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::task::{Context, Poll, Waker};
 
+    use spechop_types::Chance;
+
     use super::*;
     use crate::Lane;
 
@@ -128,7 +130,7 @@ mod tests {
         let recent = RecentQueries::new(inner.clone(), two);
         let ask = |tenant: &str, text: &str| {
             let tenant = Tenant::new(tenant).unwrap_or_default();
-            let call = Call::of(tenant, Lane::Authoritative, 0, 1.0);
+            let call = Call::of(tenant, Lane::Authoritative, Chance::CERTAIN);
             let asking = pin!(recent.encode_query(&call, text));
             match Future::poll(asking, &mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(Ok(vector)) => vector.len(),

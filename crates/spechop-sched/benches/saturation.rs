@@ -22,6 +22,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal};
 use spechop_ports::{Call, Lane, PortError};
 use spechop_sched::{Backend, Limits};
+use spechop_types::Chance;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -91,8 +92,7 @@ impl World {
             _ if depth == 0 => Lane::Authoritative,
             _ => Lane::Speculative,
         };
-        let chance = P.powi(depth as i32) as f32;
-        Call::of(Default::default(), lane, depth as u32, chance)
+        Call::new(lane, Chance::of(P.powi(depth as i32)))
     }
 }
 

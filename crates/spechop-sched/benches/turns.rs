@@ -8,6 +8,7 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use futures::future::join_all;
 use spechop_ports::{Call, Lane, PortError};
 use spechop_sched::{Backend, Decisions, Lanes, Limits, Outcome, Rank};
+use spechop_types::Chance;
 
 const WAITING: u64 = 1000;
 
@@ -107,7 +108,7 @@ fn runs(criterion: &mut Criterion) {
         ("speculative", Lane::Speculative),
     ] {
         let backend = Backend::new("bench", limits(8, 8));
-        let call = Call::new(lane, 1);
+        let call = Call::new(lane, Chance::EVEN);
         group.bench_function(format!("uncontended, {name}"), |bench| {
             bench.to_async(&runtime).iter(|| async {
                 let work = async { Ok::<_, PortError>(black_box(1)) };
@@ -119,7 +120,7 @@ fn runs(criterion: &mut Criterion) {
     let calls: Vec<Call> = (0..64)
         .map(|n| match n % 2 {
             0 => Call::authoritative(),
-            _ => Call::new(Lane::Speculative, n % 5),
+            _ => Call::new(Lane::Speculative, Chance::EVEN.pow(n % 5)),
         })
         .collect();
     group.bench_function("64 at once over 8 places, of three turns each", |bench| {

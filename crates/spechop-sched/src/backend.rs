@@ -3,30 +3,25 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use spechop_ports::{Call, PortError, Seat};
+use spechop_types::{Refusal, Refusals};
 use tokio::time::Instant;
 
 use crate::lanes::{Decision, Decisions, Lanes, Limits, Outcome, Phase, Rank, Ticket};
 use crate::turn::Turn;
-
-/// What a call costs at least, so that no utility is without bound.
-const COST_MIN: f32 = 1e-6;
-
-/// How much of a new duration goes into the running mean.
-const MEAN_STEP: f32 = 1.0 / 16.0;
+use crate::worth::Kind;
 
 /// The one way to call something: every call takes its turn here. Clones are handles to the same
-/// places.
+/// places, for calls of the same [`Kind`].
 #[derive(Clone)]
 pub struct Backend {
     shared: Arc<Shared>,
-    mean: Arc<Mean>,
+    kind: Kind,
 }
 
 /// What a backend is doing, and has done.
@@ -42,7 +37,7 @@ pub struct Gauges {
     pub waiting_speculative: usize,
     /// Calls that got their turn.
     pub started: u64,
-    /// Calls that were dropped to make room.
+    /// Calls that had their turn and were dropped, to make room or because the lane closed.
     pub preempted: u64,
     /// Calls that became authoritative while they waited or ran.
     pub promoted: u64,
@@ -52,6 +47,8 @@ pub struct Gauges {
     pub pushed_back: u64,
     /// Places that are open to speculation.
     pub speculative_places: usize,
+    /// Speculative calls that did not run, or not to their end, by reason.
+    pub refused: Refusals,
 }
 
 impl fmt::Debug for Backend {
@@ -76,17 +73,19 @@ impl Backend {
                     wakers: Vec::new(),
                     timekeeper: None,
                     joined: 0,
+                    denied: 0,
                 }),
             }),
-            mean: Arc::default(),
+            kind: Kind::default(),
         }
     }
 
-    /// The same places for calls of another kind, whose durations are a matter of their own.
-    pub fn for_another_kind(&self) -> Self {
+    /// The same places, for calls of this kind.
+    #[must_use]
+    pub fn of_kind(&self, kind: Kind) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
-            mean: Arc::default(),
+            kind,
         }
     }
 
@@ -104,17 +103,17 @@ impl Backend {
     ///
     /// # Errors
     ///
-    /// Those of `work`, and [`PortError::Preempted`] where a speculative call had to make room:
-    /// then `work` has been dropped, or never begun.
+    /// Those of `work`, and [`PortError::NotSpeculated`] if a speculative call lost its turn: then
+    /// `work` has been dropped, or never begun.
     pub async fn run<T, F>(&self, call: &Call, cost: f32, work: F) -> Result<T, PortError>
     where
         F: Future<Output = Result<T, PortError>>,
     {
-        let mut turn = Turn::take(&self.shared, call, || self.utility(call, cost));
+        let mut turn = Turn::take(&self.shared, call, || self.kind.utility(call, cost));
         // Declared behind the turn, so dropped before it: the place is free when the call is gone.
         let mut work = pin!(work);
         if !turn.wait().await {
-            return Err(self.preempted());
+            return Err(self.refusal(turn.lost_to()));
         }
         let outcome = poll_fn(|cx| match work.as_mut().poll(cx) {
             // A result that is there is worth more than the place.
@@ -124,10 +123,10 @@ impl Backend {
         })
         .await;
         let Some(outcome) = outcome else {
-            return Err(self.preempted());
+            return Err(self.refusal(turn.lost_to()));
         };
         match &outcome {
-            Ok(_) => self.mean.add(turn.finish(Outcome::Answered)),
+            Ok(_) => self.kind.took(turn.finish(Outcome::Answered)),
             Err(_) => {
                 turn.finish(Outcome::Failed);
             }
@@ -152,6 +151,7 @@ impl Backend {
             joined: desk.joined,
             pushed_back: counts.pushed_back,
             speculative_places: desk.lanes.speculative_places(),
+            refused: desk.refused(),
         }
     }
 
@@ -160,38 +160,18 @@ impl Backend {
         self.shared.lock().joined += 1;
     }
 
-    /// The error of a speculative call that has no place here.
-    pub(crate) fn preempted(&self) -> PortError {
-        PortError::Preempted {
+    /// The policy does not let a call be made ahead of need.
+    pub(crate) fn deny(&self) -> PortError {
+        self.shared.lock().denied += 1;
+        self.refusal(Refusal::Denied)
+    }
+
+    /// The error of a speculative call that did not run here, or not to its end.
+    pub(crate) fn refusal(&self, why: Refusal) -> PortError {
+        PortError::NotSpeculated {
             what: self.shared.name.clone(),
+            why,
         }
-    }
-
-    /// U = p·T/(c·d). The time that a right guess saves, T, is the same for all calls of a
-    /// deployment as far as anybody knows here, so it is one; a kind that was never seen to end
-    /// takes a second.
-    fn utility(&self, call: &Call, cost: f32) -> f32 {
-        call.chance() / (cost.max(COST_MIN) * self.mean.seconds().unwrap_or(1.0))
-    }
-}
-
-/// The running mean of a kind's durations. A lost update does no harm.
-#[derive(Default)]
-struct Mean(AtomicU32);
-
-impl Mean {
-    fn seconds(&self) -> Option<f32> {
-        let seconds = f32::from_bits(self.0.load(Relaxed));
-        (seconds > 0.0).then_some(seconds)
-    }
-
-    fn add(&self, took: Duration) {
-        let took = took.as_secs_f32().max(1e-9);
-        let mean = match self.seconds() {
-            Some(mean) => mean + (took - mean) * MEAN_STEP,
-            None => took,
-        };
-        self.0.store(mean.to_bits(), Relaxed);
     }
 }
 
@@ -210,6 +190,8 @@ struct Desk {
     wakers: Vec<Option<Waker>>,
     timekeeper: Option<Timekeeper>,
     joined: u64,
+    /// Calls that never came here, since the policy forbids it.
+    denied: u64,
 }
 
 /// Of all who wait only one has a timer, or a thousand would be woken for one token.
@@ -260,6 +242,11 @@ impl Shared {
 
     pub(crate) fn push_back(&self) {
         self.step(|desk, now, out| desk.lanes.push_back(now, out));
+    }
+
+    /// Why a call that has to end does.
+    pub(crate) fn lost_to(&self, ticket: Ticket) -> Refusal {
+        self.lock().lanes.lost_to(ticket)
     }
 
     pub(crate) fn wake(&self) {
@@ -345,6 +332,16 @@ impl Desk {
             self.timekeeper = Some(Timekeeper { ticket, at });
             wakers.extend(self.take_waker(ticket));
         }
+    }
+
+    fn refused(&self) -> Refusals {
+        let counts = self.lanes.counts();
+        let mut refused = Refusals::default();
+        refused[Refusal::Denied] = self.denied;
+        refused[Refusal::NoPlace] = counts.unserved;
+        refused[Refusal::Preempted] = counts.preempted - counts.shut_out;
+        refused[Refusal::PushedBack] = counts.shut_out;
+        refused
     }
 
     fn take_waker(&mut self, ticket: Ticket) -> Option<Waker> {

@@ -9,10 +9,14 @@ pub struct Counts {
     pub started: u64,
     /// Calls that ran to their end.
     pub finished: u64,
-    /// Calls that were dropped to make room.
+    /// Calls that were told to end, and did.
     pub preempted: u64,
+    /// Those of them that were told so because the speculative lane closed, not to make room.
+    pub shut_out: u64,
     /// Calls that went away on their own, waiting or running.
     pub left: u64,
+    /// Those of them that were speculative and still waited for their turn.
+    pub unserved: u64,
     /// Calls that became authoritative after they arrived.
     pub promoted: u64,
     /// How often the speculative lane was closed, or kept closed.

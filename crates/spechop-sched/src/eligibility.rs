@@ -50,6 +50,34 @@ impl Rule {
         idempotence: Idempotence::Effectful,
         cost: 1.0,
     };
+
+    /// For a call whose result nothing but a call under `next` makes use of, as of a retrieval
+    /// nothing but the reading. If `next` may not be called ahead in full, all that can be done
+    /// ahead of need is to warm up; the rest would be thrown away.
+    #[must_use]
+    pub fn followed_by(self, next: Self) -> Self {
+        let grade = match (self.grade, next.grade) {
+            (Grade::Full, Grade::Warmup | Grade::Never) => Grade::Warmup,
+            (grade, _) => grade,
+        };
+        Self { grade, ..self }
+    }
+
+    /// For a call that is a part of a call under `whole`, as the retrieval and the reading of a
+    /// speculator that looks up for itself: at the price of the whole, and not ahead of need unless
+    /// both may be. A part is not worth warming up for a whole that is never called.
+    #[must_use]
+    pub fn as_part_of(self, whole: Self) -> Self {
+        let grade = match whole.grade {
+            Grade::Full => self.grade,
+            Grade::Warmup | Grade::Never => Grade::Never,
+        };
+        Self {
+            grade,
+            cost: whole.cost,
+            ..self
+        }
+    }
 }
 
 /// One thing that is wrong with a policy.
@@ -243,6 +271,29 @@ mod tests {
             ],
         );
         check("=", &["the policy: "]);
+    }
+
+    #[test]
+    fn nothing_is_done_ahead_for_what_may_not_follow() {
+        use Grade::{Full, Never, Warmup};
+        let rule = |grade, cost| Rule {
+            grade,
+            cost,
+            ..Eligibility::shipped().of("retriever")
+        };
+        for (this, other, followed, part) in [
+            (Full, Full, Full, Full),
+            (Full, Warmup, Warmup, Never),
+            (Full, Never, Warmup, Never),
+            (Warmup, Full, Warmup, Warmup),
+            (Warmup, Never, Warmup, Never),
+            (Never, Full, Never, Never),
+            (Never, Never, Never, Never),
+        ] {
+            let (this, other) = (rule(this, 1.0), rule(other, 0.2));
+            assert_eq!(this.followed_by(other), rule(followed, 1.0));
+            assert_eq!(this.as_part_of(other), rule(part, 0.2));
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use spechop_ports::{Call, Lane, PortError, Seat};
-use spechop_types::Tenant;
+use spechop_types::{Refusal, Tenant};
 
 use crate::backend::Backend;
 
@@ -18,33 +18,33 @@ use crate::backend::Backend;
 pub struct Flights<K, T: Clone> {
     /// Where those who join are counted.
     backend: Backend,
-    aloft: Mutex<Aloft<K, T>>,
+    under_way: Mutex<UnderWay<K, T>>,
 }
 
-struct Aloft<K, T: Clone> {
+struct UnderWay<K, T: Clone> {
     runs: HashMap<(Tenant, K), Flight<T>>,
     launched: u64,
 }
 
 struct Flight<T: Clone> {
     number: u64,
-    run: Run<T>,
-    cabin: Arc<Cabin>,
+    run: SharedOutcome<T>,
+    shared: Arc<SharedCall>,
     passengers: usize,
 }
 
 /// What comes of it, for all; `None` where it failed.
-type Run<T> = Shared<BoxFuture<'static, Option<T>>>;
+type SharedOutcome<T> = Shared<BoxFuture<'static, Option<T>>>;
 
 /// Where all who share a run sit.
-struct Cabin {
+struct SharedCall {
     /// The run's own call.
     call: Call,
     /// Of the run that failed: whoever launched it takes it.
     error: Mutex<Option<PortError>>,
 }
 
-impl Seat for Cabin {
+impl Seat for SharedCall {
     fn promoted(&self) {
         self.call.promote();
     }
@@ -63,7 +63,7 @@ where
     pub fn new(backend: Backend) -> Self {
         Self {
             backend,
-            aloft: Mutex::new(Aloft {
+            under_way: Mutex::new(UnderWay {
                 runs: HashMap::new(),
                 launched: 0,
             }),
@@ -84,17 +84,17 @@ where
         start: impl FnOnce(Call) -> BoxFuture<'static, Result<T, PortError>>,
     ) -> Result<T, PortError> {
         let mut start = Some(start);
-        let place = self.board(key, call, &mut start);
-        let landed = place.run.clone().await;
-        let error = place.cabin.take_error(place.has_launched);
+        let passenger = self.board(key, call, &mut start);
+        let landed = passenger.run.clone().await;
+        let error = passenger.shared.take_error(passenger.has_launched);
         // The next call with this key is a new one.
-        drop(place);
+        drop(passenger);
         match (landed, error, start) {
             (Some(result), _, _) => Ok(result),
             (None, Some(error), _) => Err(error),
             (None, None, Some(start)) => start(call.clone()).await,
             // Whoever launched it took the error.
-            (None, None, None) => Err(self.backend.preempted()),
+            (None, None, None) => Err(self.backend.refusal(Refusal::Preempted)),
         }
     }
 
@@ -108,44 +108,46 @@ where
         self.len() == 0
     }
 
-    fn board<S>(&self, key: K, call: &Call, start: &mut Option<S>) -> Place<'_, K, T>
+    fn board<'a, S>(&'a self, key: K, call: &'a Call, start: &mut Option<S>) -> Passenger<'a, K, T>
     where
         S: FnOnce(Call) -> BoxFuture<'static, Result<T, PortError>>,
     {
         let key = (call.tenant().clone(), key);
-        let mut aloft = self.lock();
-        let place = match aloft.runs.get_mut(&key) {
+        let mut under_way = self.lock();
+        let passenger = match under_way.runs.get_mut(&key) {
             Some(flight) => {
                 flight.passengers += 1;
-                Place::new(self, key, flight, false)
+                Passenger::new(self, key, flight, call, false)
             }
             None => {
-                aloft.launched += 1;
-                let mut flight = Flight::new(aloft.launched, call, start.take());
+                under_way.launched += 1;
+                let mut flight = Flight::new(under_way.launched, call, start.take());
                 flight.passengers = 1;
-                let place = Place::new(self, key.clone(), &flight, true);
-                aloft.runs.insert(key, flight);
-                place
+                let passenger = Passenger::new(self, key.clone(), &flight, call, true);
+                under_way.runs.insert(key, flight);
+                passenger
             }
         };
-        drop(aloft);
-        if !place.has_launched {
+        drop(under_way);
+        if !passenger.has_launched {
             self.backend.joined();
         }
-        let seat: Weak<Cabin> = Arc::downgrade(&place.cabin);
+        let seat: Weak<SharedCall> = Arc::downgrade(&passenger.shared);
         call.sit(seat);
         // A promotion before it sat was told to nobody.
         if call.lane() == Lane::Authoritative {
-            place.cabin.call.promote();
+            passenger.shared.call.promote();
         }
-        place
+        passenger
     }
 }
 
 impl<K, T: Clone> Flights<K, T> {
-    fn lock(&self) -> MutexGuard<'_, Aloft<K, T>> {
+    fn lock(&self) -> MutexGuard<'_, UnderWay<K, T>> {
         // Nothing panics while it is held.
-        self.aloft.lock().unwrap_or_else(PoisonError::into_inner)
+        self.under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -154,18 +156,13 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
     where
         S: FnOnce(Call) -> BoxFuture<'static, Result<T, PortError>>,
     {
-        let own = Call::of(
-            call.tenant().clone(),
-            call.lane(),
-            call.depth(),
-            call.chance(),
-        );
-        let cabin = Arc::new(Cabin {
+        let own = Call::of(call.tenant().clone(), call.lane(), call.chance());
+        let shared = Arc::new(SharedCall {
             call: own.clone(),
             error: Mutex::new(None),
         });
         let run = start.map(|start| start(own));
-        let log = Arc::clone(&cabin);
+        let log = Arc::clone(&shared);
         let run = async move {
             let outcome = run?.await;
             outcome.map_err(|error| log.keep_error(error)).ok()
@@ -173,13 +170,13 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
         Self {
             number,
             run: run.boxed().shared(),
-            cabin,
+            shared,
             passengers: 0,
         }
     }
 }
 
-impl Cabin {
+impl SharedCall {
     fn keep_error(&self, error: PortError) {
         *self.lock() = Some(error);
     }
@@ -199,20 +196,23 @@ impl Cabin {
 }
 
 /// One of those who share a run.
-struct Place<'a, K: Eq + Hash, T: Clone> {
+struct Passenger<'a, K: Eq + Hash, T: Clone> {
     flights: &'a Flights<K, T>,
     key: (Tenant, K),
     number: u64,
-    run: Run<T>,
-    cabin: Arc<Cabin>,
+    run: SharedOutcome<T>,
+    shared: Arc<SharedCall>,
+    /// The call of its own, which the run takes along.
+    call: &'a Call,
     has_launched: bool,
 }
 
-impl<'a, K: Eq + Hash, T: Clone> Place<'a, K, T> {
+impl<'a, K: Eq + Hash, T: Clone> Passenger<'a, K, T> {
     fn new(
         flights: &'a Flights<K, T>,
         key: (Tenant, K),
         flight: &Flight<T>,
+        call: &'a Call,
         has_launched: bool,
     ) -> Self {
         Self {
@@ -220,16 +220,19 @@ impl<'a, K: Eq + Hash, T: Clone> Place<'a, K, T> {
             key,
             number: flight.number,
             run: flight.run.clone(),
-            cabin: Arc::clone(&flight.cabin),
+            shared: Arc::clone(&flight.shared),
+            call,
             has_launched,
         }
     }
 }
 
-impl<K: Eq + Hash, T: Clone> Drop for Place<'_, K, T> {
+impl<K: Eq + Hash, T: Clone> Drop for Passenger<'_, K, T> {
     fn drop(&mut self) {
-        let mut aloft = self.flights.lock();
-        let Some(flight) = aloft.runs.get_mut(&self.key) else {
+        // The run is as far as it is for each of them.
+        self.call.advance(self.shared.call.progress());
+        let mut under_way = self.flights.lock();
+        let Some(flight) = under_way.runs.get_mut(&self.key) else {
             return;
         };
         if flight.number != self.number {
@@ -238,12 +241,12 @@ impl<K: Eq + Hash, T: Clone> Drop for Place<'_, K, T> {
         flight.passengers -= 1;
         let has_landed = flight.run.peek().is_some();
         let over = if has_landed || flight.passengers == 0 {
-            aloft.runs.remove(&self.key)
+            under_way.runs.remove(&self.key)
         } else {
             None
         };
         // The run goes with the last of them, outside the lock: it may well make a call of its own.
-        drop(aloft);
+        drop(under_way);
         drop(over);
     }
 }

@@ -18,11 +18,13 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use smallvec::SmallVec;
+use spechop_types::Refusal;
 
 use crate::bucket::{Bucket, Rate};
 use crate::counts::Counts;
 use crate::laws;
 use crate::pressure::Pressure;
+use crate::slot::{Slot, Speculating, worth};
 
 /// What a backend can take.
 #[derive(Clone, Copy, Debug)]
@@ -109,35 +111,12 @@ pub struct Lanes {
     /// Authoritative calls that ever waited.
     queued: u64,
     /// Speculative calls that wait, best first.
-    pub(crate) guessed: BTreeSet<Guess>,
+    pub(crate) guessed: BTreeSet<Speculating>,
     /// Slots of the speculative calls that run, in no order: there are few.
     pub(crate) speculating: Vec<u32>,
     pub(crate) needed_running: usize,
     pub(crate) ending: usize,
     pub(crate) counts: Counts,
-}
-
-/// A speculative call in the order of its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Guess {
-    /// The utility, turned round: the smallest is the best.
-    worth: u32,
-    arrival: u64,
-    slot: u32,
-}
-
-#[derive(Debug)]
-struct Slot {
-    arrival: u64,
-    phase: Phase,
-    authoritative: bool,
-    /// Its place in [`Lanes::needed`], while it is there.
-    queued: u64,
-    /// See [`Guess::worth`].
-    worth: u32,
-    /// Place in `speculating`, while it is there.
-    at: u32,
-    started: Duration,
 }
 
 impl Lanes {
@@ -176,6 +155,7 @@ impl Lanes {
             queued: 0,
             worth,
             at: 0,
+            lost_to: Refusal::Preempted,
             started: now,
         });
         // Whoever comes when nobody waits and there is room never enters a queue. Where somebody
@@ -229,10 +209,13 @@ impl Lanes {
         let Some(slot) = self.find(ticket) else {
             return;
         };
-        if slot.phase == Phase::Ending {
+        let (phase, authoritative, lost_to) = (slot.phase, slot.authoritative, slot.lost_to);
+        if phase == Phase::Ending {
             self.counts.preempted += 1;
+            self.counts.shut_out += u64::from(lost_to == Refusal::PushedBack);
         } else {
             self.counts.left += 1;
+            self.counts.unserved += u64::from(phase == Phase::Waiting && !authoritative);
         }
         self.tick(now);
         self.vacate(ticket.slot);
@@ -298,6 +281,12 @@ impl Lanes {
         self.find(ticket).map_or(Phase::Gone, |slot| slot.phase)
     }
 
+    /// Why a call that has to end does; for one that does not, why it would.
+    pub fn lost_to(&self, ticket: Ticket) -> Refusal {
+        let slot = self.find(ticket);
+        slot.map_or(Refusal::Preempted, |slot| slot.lost_to)
+    }
+
     /// Who waits and would be next, if there were room.
     pub fn next(&self) -> Option<Ticket> {
         let needed = self.needed.first_key_value();
@@ -306,7 +295,8 @@ impl Lanes {
             slot,
         });
         let guessed = self.guessed.first();
-        needed.or_else(|| guessed.map(|&Guess { arrival, slot, .. }| Ticket { arrival, slot }))
+        needed
+            .or_else(|| guessed.map(|&Speculating { arrival, slot, .. }| Ticket { arrival, slot }))
     }
 
     /// What has happened.
@@ -414,10 +404,16 @@ impl Lanes {
         let Some(&at) = self.speculating.iter().max_by_key(order) else {
             return;
         };
+        let is_over = self.speculating.len() > self.pressure.places();
         self.take_out(at);
         self.ending += 1;
         let slot = &mut self.slots[at as usize];
         slot.phase = Phase::Ending;
+        slot.lost_to = if is_over {
+            Refusal::PushedBack
+        } else {
+            Refusal::Preempted
+        };
         out.push(Decision::Preempt(Ticket {
             arrival: slot.arrival,
             slot: at,
@@ -481,20 +477,4 @@ impl Lanes {
     fn check(&self) {
         debug_assert_eq!(laws::broken(self), None);
     }
-}
-
-impl Slot {
-    fn guess(&self, slot: u32) -> Guess {
-        Guess {
-            worth: self.worth,
-            arrival: self.arrival,
-            slot,
-        }
-    }
-}
-
-/// Numbers from zero up have the order of their bits; the complement turns it round.
-fn worth(utility: f32) -> u32 {
-    // `max` takes the number where the other one is none.
-    !(utility.max(0.0) + 0.0).to_bits()
 }

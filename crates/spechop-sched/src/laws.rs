@@ -28,12 +28,16 @@ pub fn slack_is_used(lanes: &Lanes) -> bool {
     lanes.guessed.is_empty() || !lanes.has_slack()
 }
 
-/// SCHED-5: every call that arrived waits, runs or has ended, and ended once.
+/// SCHED-5: every call that arrived waits, runs or has ended, and ended once; what was refused is
+/// among the ended.
 pub fn sums_equal_calls(lanes: &Lanes) -> bool {
     let (counts, waiting, running) = (lanes.counts(), lanes.waiting(), lanes.running());
     let here = (waiting.0 + waiting.1 + running.0 + running.1) as u64;
     let ended = counts.finished + counts.preempted + counts.left;
-    counts.arrived == here + ended && counts.started <= counts.arrived
+    counts.arrived == here + ended
+        && counts.started + counts.unserved <= counts.arrived
+        && counts.shut_out <= counts.preempted
+        && counts.unserved <= counts.left
 }
 
 /// A law: its name, and whether it holds.

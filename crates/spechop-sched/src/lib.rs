@@ -5,6 +5,7 @@
 //! * [`Pressure`] takes the speculative lane from a backend that asks for less.
 //! * [`Backend`] carries the decisions out: a call takes its turn, runs, and is dropped where it
 //!   has to make room.
+//! * [`Kind`] says what a call ahead of need is worth, by the measured times of calls of its kind.
 //! * [`Flights`] lets identical calls of one tenant share a run.
 //! * [`Eligibility`] says which tools may be called ahead at all; unknown ones may not.
 //! * The decorators ([`ScheduledPlanner`] and its like) put all of it in front of a port.
@@ -18,7 +19,9 @@ mod lanes;
 pub mod laws;
 mod pressure;
 mod scheduled;
+mod slot;
 mod turn;
+mod worth;
 
 pub use backend::{Backend, Gauges};
 pub use bucket::{InvalidRate, Rate};
@@ -28,3 +31,4 @@ pub use flight::Flights;
 pub use lanes::{Decision, Decisions, Lanes, Limits, Outcome, Phase, Rank, Ticket};
 pub use pressure::Pressure;
 pub use scheduled::{ScheduledPlanner, ScheduledReader, ScheduledRetriever, ScheduledSpeculator};
+pub use worth::Kind;

@@ -1,4 +1,4 @@
-//! The ports, with every call's turn in front: a port, a backend, a rule.
+//! The ports, with every call's turn in front: a port, a backend for calls of its kind, a rule.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -14,11 +14,14 @@ use spechop_types::Passage;
 use crate::backend::Backend;
 use crate::eligibility::{Grade, Rule};
 use crate::flight::Flights;
+use crate::worth::Kind;
 
 /// A port behind a backend's lanes, under a rule.
 struct Scheduled<P: ?Sized> {
     inner: Arc<P>,
     backend: Backend,
+    /// The same places for warming up, which takes less time than a call.
+    warming: Backend,
     rule: Rule,
 }
 
@@ -26,7 +29,8 @@ impl<P: ?Sized> Scheduled<P> {
     fn new(inner: Arc<P>, backend: &Backend, rule: Rule) -> Self {
         Self {
             inner,
-            backend: backend.for_another_kind(),
+            backend: backend.clone(),
+            warming: backend.of_kind(Kind::default()),
             rule,
         }
     }
@@ -37,7 +41,7 @@ impl<P: ?Sized> Scheduled<P> {
         match self.rule.grade {
             Grade::Full => Ok(()),
             Grade::Warmup | Grade::Never if call.lane() == Lane::Authoritative => Ok(()),
-            Grade::Warmup | Grade::Never => Err(self.backend.preempted()),
+            Grade::Warmup | Grade::Never => Err(self.backend.deny()),
         }
     }
 
@@ -45,7 +49,7 @@ impl<P: ?Sized> Scheduled<P> {
     /// the call that follows can tell of it; where it fails, that call will say so.
     async fn warm_up(&self, call: &Call, work: impl Future<Output = Result<(), PortError>>) {
         if self.rule.grade == Grade::Warmup {
-            let _ = self.backend.run(call, self.rule.cost, work).await;
+            let _ = self.warming.run(call, self.rule.cost, work).await;
         }
     }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use spechop_ports::{Call, Lane, Seat};
+use spechop_ports::{Call, Lane, Progress, Seat};
+use spechop_types::Refusal;
 use tokio::time::{Sleep, sleep_until};
 
 use crate::backend::Shared;
@@ -24,18 +25,18 @@ pub(crate) struct Turn<'a> {
     /// Nothing is left to give back.
     is_over: bool,
     /// What keeps the seat of a speculative call.
-    _seat: Option<Arc<Speculating>>,
+    _seat: Option<Arc<SpeculativeSeat>>,
     /// Only whoever keeps the time for all who wait has one.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
 /// Where a speculative call sits while it waits or runs.
-pub(crate) struct Speculating {
+pub(crate) struct SpeculativeSeat {
     shared: Arc<Shared>,
     ticket: Ticket,
 }
 
-impl Seat for Speculating {
+impl Seat for SpeculativeSeat {
     fn promoted(&self) {
         self.shared.promote(self.ticket);
     }
@@ -55,6 +56,11 @@ impl<'a> Turn<'a> {
             Rank::Speculative { utility }
         };
         let (ticket, has_started) = shared.arrive(rank);
+        call.advance(if has_started {
+            Progress::Begun
+        } else {
+            Progress::Queued
+        });
         // From here on dropping it leaves.
         let mut turn = Self {
             shared,
@@ -71,11 +77,11 @@ impl<'a> Turn<'a> {
             let seat: Weak<Shared> = Arc::downgrade(shared);
             call.sit(seat);
         } else {
-            let seat = Arc::new(Speculating {
+            let seat = Arc::new(SpeculativeSeat {
                 shared: Arc::clone(shared),
                 ticket,
             });
-            let weak: Weak<Speculating> = Arc::downgrade(&seat);
+            let weak: Weak<SpeculativeSeat> = Arc::downgrade(&seat);
             call.sit(weak);
             turn._seat = Some(seat);
             // A promotion before it sat was told to nobody.
@@ -92,6 +98,9 @@ impl<'a> Turn<'a> {
         let started = poll_fn(|cx| self.poll_start(cx)).await;
         self.has_started = started;
         self.alarm = None;
+        if started {
+            self.call.advance(Progress::Begun);
+        }
         started
     }
 
@@ -101,6 +110,11 @@ impl<'a> Turn<'a> {
             return false;
         }
         self.shared.watch(self.ticket, waker) == Phase::Ending && !self.promote_if_needed()
+    }
+
+    /// Why it lost its turn.
+    pub(crate) fn lost_to(&self) -> Refusal {
+        self.shared.lost_to(self.ticket)
     }
 
     /// The call has ended by itself; says how long it ran.

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use spechop_agent::{Chance, Policy, Width};
+use spechop_agent::{Policy, Width};
 use spechop_proto as wire;
 use spechop_sim::{Rules, WhatIf, what_if};
 use tonic::{Request, Response, Status};
@@ -84,7 +84,6 @@ impl wire::admin_server::Admin for Admin {
         let policy = self.policy(asked.salvage);
         let orphan_ms = self.shared.config.questions.salvage_time.as_secs_f64() * 1000.0;
         let guess_chance = self.shared.tunings.guess_chance(speculator);
-        let guess_chance = Chance::of(f64::from(guess_chance));
         let history = self.shared.tunings.history(speculator);
         // Thousands of simulated questions: not on a thread that others wait for.
         let played = tokio::task::spawn_blocking(move || {
@@ -127,6 +126,7 @@ impl wire::admin_server::Admin for Admin {
                 promoted: gauges.promoted,
                 pushed_back: gauges.pushed_back,
                 joined: gauges.joined,
+                refused: reply::refusals(&gauges.refused, wire::Stage::Unspecified),
             }
         };
         let backends = self.shared.toolbox.backends.iter().map(of).collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use spechop_ports::{Planner, Reader, Retriever, Speculator};
 use spechop_sched::{
-    Backend, Eligibility, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
+    Backend, Eligibility, Kind, Rule, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
     ScheduledSpeculator,
 };
 
@@ -16,13 +16,43 @@ use crate::config::{Config, Model, Scheduler};
 pub(crate) struct Backends {
     limits: Scheduler,
     opened: Vec<Backend>,
+    target: LookUp,
+}
+
+/// The rules and the kinds of the two calls of a look-up.
+#[derive(Clone)]
+pub(crate) struct LookUp {
+    retrieval: (Rule, Kind),
+    reading: (Rule, Kind),
 }
 
 impl Backends {
     pub(crate) fn new(config: &Config) -> Self {
+        let limits = config.scheduler.clone();
+        let (retriever, reader) = look_up_rules(&limits.eligibility);
         Self {
-            limits: config.scheduler.clone(),
+            target: LookUp {
+                retrieval: (retriever, Kind::default()),
+                reading: (reader, Kind::default()),
+            },
+            limits,
             opened: Vec::new(),
+        }
+    }
+
+    /// The target call: the trusted look-up.
+    pub(crate) fn target(&self) -> LookUp {
+        self.target.clone()
+    }
+
+    /// The look-up of a speculator that guesses by one, each such speculator's own.
+    pub(crate) fn guess(&self) -> LookUp {
+        let (retriever, reader) = look_up_rules(self.policy());
+        let speculator = self.policy().of("speculator");
+        let [retrieval, reading] = Kind::guess(&self.target_kinds());
+        LookUp {
+            retrieval: (retriever.as_part_of(speculator), retrieval),
+            reading: (reader.as_part_of(speculator), reading),
         }
     }
 
@@ -44,20 +74,32 @@ impl Backends {
     }
 
     /// The index and its hot subset share the encoder.
-    pub(crate) fn retriever(&mut self, inner: Arc<dyn Retriever>) -> Arc<dyn Retriever> {
+    pub(crate) fn retrieves(
+        &mut self,
+        inner: Arc<dyn Retriever>,
+        of: &LookUp,
+    ) -> Arc<dyn Retriever> {
+        let (rule, kind) = &of.retrieval;
         let backend = self.backend("retriever", self.limits.retriever);
-        let rule = self.policy().of("retriever");
-        Arc::new(ScheduledRetriever::new(inner, &backend, rule))
+        let backend = backend.of_kind(kind.clone());
+        Arc::new(ScheduledRetriever::new(inner, &backend, *rule))
     }
 
     pub(crate) fn plans(&self, inner: Arc<dyn Planner>, backend: &Backend) -> Arc<dyn Planner> {
         let rule = self.policy().of("planner");
-        Arc::new(ScheduledPlanner::new(inner, backend, rule))
+        let backend = backend.of_kind(Kind::default());
+        Arc::new(ScheduledPlanner::new(inner, &backend, rule))
     }
 
-    pub(crate) fn reads(&self, inner: Arc<dyn Reader>, backend: &Backend) -> Arc<dyn Reader> {
-        let rule = self.policy().of("reader");
-        Arc::new(ScheduledReader::new(inner, backend, rule))
+    pub(crate) fn reads(
+        &self,
+        inner: Arc<dyn Reader>,
+        backend: &Backend,
+        of: &LookUp,
+    ) -> Arc<dyn Reader> {
+        let (rule, kind) = &of.reading;
+        let backend = backend.of_kind(kind.clone());
+        Arc::new(ScheduledReader::new(inner, &backend, *rule))
     }
 
     pub(crate) fn speculates(
@@ -66,12 +108,19 @@ impl Backends {
         backend: &Backend,
     ) -> Arc<dyn Speculator> {
         let rule = self.policy().of("speculator");
-        Arc::new(ScheduledSpeculator::new(inner, backend, rule))
+        let [guess] = Kind::guess(&self.target_kinds());
+        let backend = backend.of_kind(guess);
+        Arc::new(ScheduledSpeculator::new(inner, &backend, rule))
     }
 
     /// Every backend that was asked for.
     pub(crate) fn opened(self) -> Vec<Backend> {
         self.opened
+    }
+
+    fn target_kinds(&self) -> [Kind; 2] {
+        let LookUp { retrieval, reading } = &self.target;
+        [retrieval.1.clone(), reading.1.clone()]
     }
 
     fn policy(&self) -> &Eligibility {
@@ -86,4 +135,10 @@ impl Backends {
         self.opened.push(backend.clone());
         backend
     }
+}
+
+/// What is retrieved is read, or it was retrieved in vain.
+fn look_up_rules(policy: &Eligibility) -> (Rule, Rule) {
+    let reader = policy.of("reader");
+    (policy.of("retriever").followed_by(reader), reader)
 }

@@ -14,11 +14,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use spechop_agent::{Chance, Prices, StageLimits, Width};
+use spechop_agent::{Prices, StageLimits, Width};
 use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
 use spechop_sched::{Eligibility, Limits as Lanes};
 use spechop_theory::TunerOptions;
-use spechop_types::Budget;
+use spechop_types::{Budget, Chance};
 
 use spechop_verifier::Mode;
 

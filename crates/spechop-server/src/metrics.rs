@@ -14,6 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use spechop_agent::{Calls, Report, Usage};
 use spechop_sched::Backend;
+use spechop_types::{Refusals, Stage};
 
 use crate::config::SpeculatorKind;
 
@@ -33,6 +34,7 @@ pub(crate) struct Metrics {
     call_seconds: Family<Fate, Counter<f64, AtomicU64>>,
     money: Family<Fate, Counter>,
     salvaged: Counter,
+    refused: Family<Refused, Counter>,
 }
 
 /// How a question ended.
@@ -56,6 +58,13 @@ struct HopKind {
 struct Fate {
     stage: &'static str,
     fate: &'static str,
+}
+
+/// Which work ahead of need was not done, or not to its end, and why.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Refused {
+    stage: &'static str,
+    reason: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
@@ -114,6 +123,12 @@ impl Metrics {
             "Look-ups of rolled-back branches that were taken over",
             salvaged.clone(),
         );
+        let refused = Family::default();
+        registry.register(
+            "refused",
+            "Work ahead of need that was not done, or not to its end, by stage and reason",
+            refused.clone(),
+        );
         registry.register_collector(Box::new(Backends(backends)));
         Self {
             registry,
@@ -125,6 +140,7 @@ impl Metrics {
             call_seconds,
             money,
             salvaged,
+            refused,
         }
     }
 
@@ -150,15 +166,28 @@ impl Metrics {
 
     /// A question has cost so much, whatever came of it.
     pub(crate) fn used(&self, usage: &Usage) {
-        self.spent("segment", &usage.segments);
-        self.spent("target", &usage.targets);
-        self.spent("speculation", &usage.speculations);
+        for (stage, calls) in [
+            (Stage::Segment, &usage.segments),
+            (Stage::Target, &usage.targets),
+            (Stage::Speculation, &usage.speculations),
+        ] {
+            self.spent(stage.as_str(), calls);
+            self.refused(stage.as_str(), &calls.refused);
+        }
         self.salvaged.inc_by(u64::from(usage.salvaged));
     }
 
     /// A question ended so.
     pub(crate) fn ended(&self, outcome: &'static str) {
         self.questions.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    fn refused(&self, stage: &'static str, refusals: &Refusals) {
+        for (why, times) in refusals.iter() {
+            let reason = why.as_str();
+            let counter = self.refused.get_or_create(&Refused { stage, reason });
+            counter.inc_by(times);
+        }
     }
 
     fn spent(&self, stage: &'static str, calls: &Calls) {
@@ -242,7 +271,7 @@ impl Collector for Backends {
             ("backend_started", "Calls started", |g| g.started),
             (
                 "backend_preempted",
-                "Speculative calls that had to make room",
+                "Speculative calls that had their turn and lost it",
                 |g| g.preempted,
             ),
             (
@@ -267,6 +296,26 @@ impl Collector for Backends {
             for backend in &self.0 {
                 let labels = [("backend", backend.name())];
                 let value = ConstCounter::new(read(&backend.gauges()));
+                value.encode(family.encode_family(&labels)?)?;
+            }
+        }
+        self.encode_refused(encoder)
+    }
+}
+
+impl Backends {
+    fn encode_refused(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let counter = ConstCounter::<u64>::new(0);
+        let mut family = encoder.encode_descriptor(
+            "backend_refused",
+            "Speculative calls that did not run, or not to their end, by reason",
+            None,
+            counter.metric_type(),
+        )?;
+        for backend in &self.0 {
+            for (why, times) in backend.gauges().refused.iter() {
+                let labels = [("backend", backend.name()), ("reason", why.as_str())];
+                let value = ConstCounter::new(times);
                 value.encode(family.encode_family(&labels)?)?;
             }
         }

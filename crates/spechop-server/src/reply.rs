@@ -10,7 +10,7 @@ use spechop_agent::{
 use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
 use spechop_theory::Reason;
-use spechop_types::{CommitKind, Hop, Observation, Passage, Stage};
+use spechop_types::{Chance, CommitKind, Hop, Observation, Passage, Refusal, Refusals, Stage};
 use spechop_verifier::{Mode, Rule, Verdict};
 
 use crate::config::{InjectedLatency, SpeculatorKind};
@@ -55,6 +55,7 @@ pub(crate) fn answer(
             sigma_ms: latency.sigma_ms,
             seed: latency.seed,
         }),
+        refused: refused(&report.usage),
     }
 }
 
@@ -123,7 +124,9 @@ fn kind(kind: &TraceKind) -> Event {
                 .skip(1)
                 .map(|guess| guess.text.to_string())
                 .collect(),
-            confidence: guesses.first().and_then(|guess| guess.confidence),
+            confidence: guesses
+                .first()
+                .and_then(|guess| guess.confidence.map(Chance::share_f32)),
         }),
         TraceKind::Salvaged { saved } => Event::Salvaged(wire::Salvaged {
             saved_ms: ms(*saved),
@@ -147,6 +150,10 @@ fn kind(kind: &TraceKind) -> Event {
         }),
         TraceKind::Promoted => Event::Promoted(wire::Promoted {}),
         TraceKind::RolledBack => Event::RolledBack(wire::RolledBack {}),
+        TraceKind::NotSpeculated { stage: at, why } => Event::NotSpeculated(wire::NotSpeculated {
+            stage: stage(*at).into(),
+            reason: refusal(*why).into(),
+        }),
         TraceKind::Failed { stage: at, reason } => Event::Failed(wire::Failed {
             stage: stage(*at).into(),
             reason: reason.clone(),
@@ -245,6 +252,39 @@ fn calls(calls: &Calls) -> wire::Calls {
         wasted_time_ms: ms(calls.cost_wasted.time),
         money_micros: calls.cost.money.0,
         wasted_money_micros: calls.cost_wasted.money.0,
+    }
+}
+
+/// The stages and reasons that occurred.
+fn refused(usage: &Usage) -> Vec<wire::Refused> {
+    let stages = [
+        (wire::Stage::Segment, &usage.segments),
+        (wire::Stage::Target, &usage.targets),
+        (wire::Stage::Speculation, &usage.speculations),
+    ];
+    let of = |(stage, calls): (wire::Stage, &Calls)| refusals(&calls.refused, stage);
+    stages.into_iter().flat_map(of).collect()
+}
+
+/// The reasons that occurred, for work of that stage.
+pub(crate) fn refusals(refusals: &Refusals, stage: wire::Stage) -> Vec<wire::Refused> {
+    let occurred = refusals.iter().filter(|(_, times)| *times > 0);
+    let refused = occurred.map(|(why, times)| wire::Refused {
+        reason: refusal(why).into(),
+        times,
+        stage: stage.into(),
+    });
+    refused.collect()
+}
+
+fn refusal(why: Refusal) -> wire::Refusal {
+    match why {
+        Refusal::Denied => wire::Refusal::Denied,
+        Refusal::NoPlace => wire::Refusal::NoPlace,
+        Refusal::Preempted => wire::Refusal::Preempted,
+        Refusal::PushedBack => wire::Refusal::PushedBack,
+        Refusal::Budget => wire::Refusal::Budget,
+        Refusal::Unlikely => wire::Refusal::Unlikely,
     }
 }
 

@@ -3,9 +3,9 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use spechop_agent::{Chance, Policy, Settings, Width};
+use spechop_agent::{Policy, Settings, Width};
 use spechop_proto::{AskRequest, FinishNowRequest, VerifierMode};
-use spechop_types::{Budget, Money, Question, Tenant};
+use spechop_types::{Budget, Chance, Money, Question, Tenant};
 use spechop_verifier::Mode;
 use tokio::time::Instant;
 use tonic::metadata::MetadataMap;

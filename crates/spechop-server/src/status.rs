@@ -90,7 +90,7 @@ fn code(error: &AskError) -> Code {
             // The client's own deadline is another matter: this is a part that is too slow today.
             PortError::Unavailable { .. }
             | PortError::Timeout { .. }
-            | PortError::Preempted { .. } => Code::Unavailable,
+            | PortError::NotSpeculated { .. } => Code::Unavailable,
             PortError::Malformed { .. } => Code::Internal,
             PortError::Refused { .. } => Code::FailedPrecondition,
         },

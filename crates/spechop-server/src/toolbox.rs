@@ -17,7 +17,7 @@ use spechop_sched::Backend;
 use spechop_speculate::HotSubset;
 use spechop_store::{IndexRetriever, PassageIndex};
 
-use crate::backends::Backends;
+use crate::backends::{Backends, LookUp};
 use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
 use crate::inject::SlowRetriever;
 
@@ -74,8 +74,9 @@ impl Toolbox {
         if let Some(most) = NonZeroUsize::new(config.encoder.queries_kept) {
             encoder = Arc::new(RecentQueries::new(encoder, most));
         }
-        let retriever =
-            backends.retriever(slowed(index("index", &encoder, &config.index_dir)?, config));
+        let target = backends.target();
+        let full_index = slowed(index("index", &encoder, &config.index_dir)?, config);
+        let retriever = backends.retrieves(full_index, &target);
         let generator = Voice::open("generator", &config.generator, backends.generator())?;
         let passages_max = config.questions.passages_max;
         let source = match &config.reader {
@@ -98,12 +99,13 @@ impl Toolbox {
         };
 
         let mut planner = generator.planner(&backends);
-        let mut reader = source.reader(&backends, passages_max, None);
+        let mut reader = source.reader(&backends, &target, passages_max, None);
         if let Some(model) = &config.fallback {
             let second = Voice::open("fallback", model, backends.fallback(model))?;
             planner = Arc::new(Fallback::new(planner, second.planner(&backends)));
             if second.style != Style::Steps {
-                let second = ReadBy::Voice(second).reader(&backends, passages_max, None);
+                let second = ReadBy::Voice(second);
+                let second = second.reader(&backends, &target, passages_max, None);
                 reader = Arc::new(Fallback::new(reader, second));
             }
         }
@@ -121,11 +123,10 @@ impl Toolbox {
             // language model finds what the guess has read in its cache. Its answer is cut shorter: a
             // guess must be there long before the observation.
             let reads = guesser.map_or(source, ReadBy::Voice);
-            let hot = HotSubset::new(
-                backends.retriever(index("hot subset", &encoder, dir)?),
-                reads.reader(&backends, passages, Some(HASTY_ANSWER_TOKENS)),
-                passages,
-            );
+            let subset = index("hot subset", &encoder, dir)?;
+            let hot = hot_subset(&mut backends, subset, passages, |backends, guess| {
+                reads.reader(backends, guess, passages, Some(HASTY_ANSWER_TOKENS))
+            });
             speculators.insert(SpeculatorKind::Hot, Arc::new(hot));
         }
         Ok(Self {
@@ -146,6 +147,7 @@ impl Toolbox {
             backends.reader(),
             backends.speculator(),
         );
+        let target = backends.target();
         let speculators = bare
             .speculators
             .into_iter()
@@ -153,8 +155,8 @@ impl Toolbox {
             .collect();
         Self {
             planner: backends.plans(bare.planner, &generator),
-            reader: backends.reads(bare.reader, &reader),
-            retriever: backends.retriever(slowed(bare.retriever, config)),
+            reader: backends.reads(bare.reader, &reader, &target),
+            retriever: backends.retrieves(slowed(bare.retriever, config), &target),
             speculators,
             backends: backends.opened(),
         }
@@ -179,6 +181,19 @@ impl Toolbox {
             speculator: self.speculators.get(&speculator).cloned(),
         }
     }
+}
+
+/// Guesses by a look-up of its own: in `subset`, and then with what `reads` makes of it. Its calls
+/// take their turns as parts of a guess.
+fn hot_subset(
+    backends: &mut Backends,
+    subset: Arc<dyn Retriever>,
+    passages: NonZeroUsize,
+    reads: impl FnOnce(&Backends, &LookUp) -> Arc<dyn Reader>,
+) -> HotSubset {
+    let guess = backends.guess();
+    let subset = backends.retrieves(subset, &guess);
+    HotSubset::new(subset, reads(backends, &guess), passages)
 }
 
 /// With the injected latency of the configuration, if there is one.
@@ -239,16 +254,17 @@ enum ReadBy {
 }
 
 impl ReadBy {
-    /// A reader of so many passages, whose answers are cut after so many tokens.
+    /// The reader of such a look-up, of so many passages, whose answers are cut after so many tokens.
     fn reader(
         &self,
         backends: &Backends,
+        of: &LookUp,
         passages: NonZeroUsize,
         answer_tokens: Option<u32>,
     ) -> Arc<dyn Reader> {
         let voice = match self {
             Self::Spans(reader, backend) => {
-                return backends.reads(Arc::clone(reader) as Arc<dyn Reader>, backend);
+                return backends.reads(Arc::clone(reader) as Arc<dyn Reader>, backend, of);
             }
             Self::Voice(voice) => voice,
         };
@@ -264,7 +280,7 @@ impl ReadBy {
             ..all
         };
         let reader = Arc::new(LlmReader::new(Arc::clone(&voice.model), style, limits));
-        backends.reads(reader, &voice.backend)
+        backends.reads(reader, &voice.backend, of)
     }
 }
 
@@ -316,3 +332,6 @@ impl OpenError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use spechop_agent::{HopReport, Report, Width};
 use spechop_sim::{History, Past, PastGuess, PastHop};
 use spechop_theory::{Choice, Stages, Tuner, TunerOptions};
+use spechop_types::Chance;
 
 use crate::config::SpeculatorKind;
 use identity::Identity;
@@ -36,18 +37,14 @@ struct Seen {
     hops: u64,
     last: History,
     /// As the tuner said it last.
-    guess_chance: f32,
+    guess_chance: Chance,
 }
-
-/// How likely a guess is to be right as long as nothing is known.
-const UNKNOWN_CHANCE: f32 = 0.5;
 
 impl Seen {
     /// Notes what the tuner says of the guesses by now.
     fn weigh(&mut self) {
-        #[expect(clippy::cast_possible_truncation, reason = "a share needs no more")]
         if let Some(p) = self.tuner.p() {
-            self.guess_chance = p.value as f32;
+            self.guess_chance = Chance::of(p.value);
         }
     }
 }
@@ -75,7 +72,7 @@ impl Tunings {
     }
 
     /// How likely a guess is to be right; a half until anything is known.
-    pub(crate) fn guess_chance(&self, speculator: SpeculatorKind) -> f32 {
+    pub(crate) fn guess_chance(&self, speculator: SpeculatorKind) -> Chance {
         self.with(speculator, |seen| seen.guess_chance)
     }
 
@@ -107,7 +104,7 @@ impl Tunings {
             tuner,
             hops: kept.hops,
             last,
-            guess_chance: UNKNOWN_CHANCE,
+            guess_chance: Chance::EVEN,
         };
         seen.weigh();
         self.lock().insert(speculator, seen);
@@ -162,7 +159,7 @@ impl Tunings {
             tuner: Tuner::new(self.options),
             hops: 0,
             last: History::new(self.history.get()),
-            guess_chance: UNKNOWN_CHANCE,
+            guess_chance: Chance::EVEN,
         }))
     }
 
@@ -215,7 +212,7 @@ fn guess(hop: &HopReport, k: NonZeroUsize) -> PastGuess {
         (Some(ms), Some(accepted)) => PastGuess::Compared {
             ms,
             accepted,
-            confidence: hop.confidence.map(f64::from),
+            confidence: hop.confidence.map(Chance::share),
         },
         (Some(_), None) => PastGuess::Untried,
         (None, _) => PastGuess::Late,

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::collections::BTreeMap;
+
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{
-    AskRequest, FinishNowRequest, GetTuningRequest, GetTuningResponse, StopReason, WhatIfRequest,
-    WhatIfResponse, ask_event::Event,
+    AskRequest, FinishNowRequest, GetTuningRequest, GetTuningResponse, Refusal, Stage, StopReason,
+    WhatIfRequest, WhatIfResponse, ask_event::Event,
 };
 use spechop_testkit::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -277,6 +279,61 @@ async fn metrics_count_what_a_question_has_cost_that_went_away() {
     // Those that had ended by then: 12 tokens each.
     let tokens = count("spechop_tokens_total{stage=\"segment\",fate=\"wasted\"}");
     assert!(tokens >= 12 && tokens % 12 == 0, "{tokens}");
+}
+
+#[tokio::test]
+async fn what_was_not_done_ahead_of_need_is_streamed_reported_and_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = dir.path().join("policy.toml");
+    let rules = [
+        ("planner", "full"),
+        ("retriever", "full"),
+        ("reader", "never"),
+    ];
+    let rules = rules
+        .map(|(tool, grade)| format!("{tool} = {{ grade = {grade:?}, idempotence = \"safe\" }}\n"));
+    std::fs::write(&policy, rules.concat()).unwrap();
+    let toml = format!("[scheduler]\npolicy = {policy:?}");
+    let server = Server::configured(script(&[true, true, true]), &toml).await;
+    let asked = AskRequest {
+        k: Some(3),
+        ..question()
+    };
+    let mut client = server.client().await;
+    let mut stream = client.ask_stream(asked).await.unwrap().into_inner();
+    let (mut told, mut answer) = (BTreeMap::new(), None);
+    while let Some(event) = stream.message().await.unwrap() {
+        match event.event {
+            Some(Event::NotSpeculated(not)) => {
+                *told.entry((not.stage(), not.reason())).or_insert(0) += 1;
+            }
+            Some(Event::Answer(last)) => answer = Some(last),
+            Some(Event::Failed(failed)) => panic!("{failed:?} is no failure"),
+            _ => {}
+        }
+    }
+    let refused = answer.unwrap().refused;
+    let reported = refused
+        .iter()
+        .map(|of| ((of.stage(), of.reason()), of.times));
+    assert_eq!(reported.collect::<BTreeMap<_, _>>(), told);
+    // No tool that the policy does not name may be called ahead: nobody guessed.
+    let guesses = told[&(Stage::Speculation, Refusal::Denied)];
+    assert_eq!((guesses, told.len()), (3, 1));
+
+    let page = get(&server, "/metrics").await;
+    for line in [
+        "spechop_refused_total{stage=\"speculation\",reason=\"denied\"} 3",
+        "spechop_refused_total{stage=\"target\",reason=\"no_place\"} 0",
+        "spechop_backend_refused_total{backend=\"speculator\",reason=\"denied\"} 3",
+        "spechop_backend_refused_total{backend=\"retriever\",reason=\"preempted\"} 0",
+    ] {
+        assert!(page.contains(line), "no {line} in\n{page}");
+    }
+    let backends = server.backends().await;
+    let speculator = backends.iter().find(|b| b.name == "speculator").unwrap();
+    let refused = speculator.refused.iter().map(|of| (of.reason(), of.times));
+    assert_eq!(refused.collect::<Vec<_>>(), [(Refusal::Denied, 3)]);
 }
 
 /// As a scraper asks.

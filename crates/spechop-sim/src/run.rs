@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use spechop_types::{BranchId, LookupId, Observation, Step};
-use spechop_window::{Chance, Guess, Limits, Policy, Width, Window};
+use spechop_types::{BranchId, Chance, LookupId, Observation, Step};
+use spechop_window::{Guess, Limits, Policy, Width, Window};
 
 use crate::drive::{Clock, Stages};
 use crate::texts::{Asked, Texts};
@@ -36,7 +36,7 @@ impl Rules {
             width,
             policy,
             orphan_ms: 10_000.0,
-            guess_chance: Chance::of(0.5),
+            guess_chance: Chance::EVEN,
         }
     }
 }

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use spechop_types::{BranchId, Observation, SubQuestion};
-use spechop_window::{Chance, Guess, OPEN_ANSWER, Window};
+use spechop_types::{BranchId, Chance, Observation, SubQuestion};
+use spechop_window::{Guess, OPEN_ANSWER, Window};
 
 use crate::{Hop, Trace};
 

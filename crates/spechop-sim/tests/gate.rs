@@ -10,7 +10,8 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use spechop_sim::{Chances, Draw, Rules, Shape, Trace, WhatIf, read_shapes, what_if};
-use spechop_window::{Chance, Policy, Width};
+use spechop_types::Chance;
+use spechop_window::{Policy, Width};
 
 /// p, α and β of the paper's table 1, where its k = 3 is dear: its two other rows are below 1.5 anyway.
 const DEAR: [(f64, f64, f64); 2] = [(0.28, 0.03, 0.10), (0.41, 0.05, 0.11)];

@@ -3,7 +3,8 @@
 use std::num::NonZeroUsize;
 
 use spechop_sim::{History, Past, PastGuess, PastHop, Rules, what_if};
-use spechop_window::{Chance, Policy, Width};
+use spechop_types::Chance;
+use spechop_window::{Policy, Width};
 
 fn width(k: usize) -> Width {
     NonZeroUsize::new(k).map_or(Width::UNBOUNDED, Width::bounded)

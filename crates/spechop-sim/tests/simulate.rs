@@ -4,7 +4,8 @@ use std::num::NonZeroUsize;
 
 use spechop_sim::{Chances, Draw, Hop, Rules, Shape, Simulator, Trace, read_traces};
 use spechop_theory::Setting;
-use spechop_window::{Chance, Policy, Width};
+use spechop_types::Chance;
+use spechop_window::{Policy, Width};
 
 fn width(k: usize) -> Width {
     NonZeroUsize::new(k).map_or(Width::UNBOUNDED, Width::bounded)

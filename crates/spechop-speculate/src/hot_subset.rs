@@ -68,7 +68,7 @@ mod tests {
     use std::sync::Mutex;
 
     use spechop_ports::{Guess, Lane, Ranked, Reading, contract};
-    use spechop_types::{Passage, Question, SubQuestion};
+    use spechop_types::{Chance, Passage, Question, SubQuestion};
 
     use super::*;
 
@@ -166,7 +166,7 @@ mod tests {
             sub_question: SubQuestion::new("Who directed it?"),
             limit: limit.try_into().unwrap(),
         };
-        let call = Call::new(Lane::Speculative, 1);
+        let call = Call::new(Lane::Speculative, Chance::EVEN);
         (speculator.guess(&call, request).await, index)
     }
 

@@ -3,6 +3,7 @@
 //! A thread of its own, because a pass over a large index takes milliseconds and its first touch of
 //! a page may wait for the disk. One thread, because the scan is bound by memory bandwidth.
 
+use std::cmp::Reverse;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::{io, mem};
@@ -79,8 +80,9 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    /// In order of arrival.
-    jobs: Vec<Job>,
+    /// With the number of its arrival.
+    jobs: Vec<(u64, Job)>,
+    arrived: u64,
     closed: bool,
 }
 
@@ -125,21 +127,22 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Adds a job. Where no room is left, an authoritative one takes the place of the
-    /// speculative one that stands on the most guesses; otherwise the newcomer is refused.
+    /// Adds a job. If no room is left, an authoritative one takes the place of the least urgent
+    /// speculative one; otherwise the newcomer is refused.
     fn push(&mut self, job: Job) {
         if self.closed {
             return;
         }
-        self.jobs.retain(|job| !job.reply.is_closed());
+        self.jobs.retain(|(_, job)| !job.reply.is_closed());
         let refused = if self.jobs.len() < QUEUE_MAX {
             None
         } else if let (Lane::Authoritative, Some(at)) = (job.call.lane(), self.least_wanted()) {
-            Some(self.jobs.remove(at))
+            Some(self.jobs.remove(at).1)
         } else {
             return refuse(job);
         };
-        self.jobs.push(job);
+        self.jobs.push((self.arrived, job));
+        self.arrived += 1;
         if let Some(refused) = refused {
             refuse(refused);
         }
@@ -148,24 +151,23 @@ impl Waiting {
     fn least_wanted(&self) -> Option<usize> {
         let speculative = self.jobs.iter().enumerate();
         speculative
-            .filter(|(_, job)| job.call.lane() == Lane::Speculative)
-            .max_by_key(|(_, job)| job.call.depth())
+            .map(|(at, (arrival, job))| (at, job.call.urgency(*arrival)))
+            .filter(|(_, urgency)| urgency.lane() == Lane::Speculative)
+            .min_by_key(|(_, urgency)| *urgency)
             .map(|(at, _)| at)
     }
 
-    /// Takes the next jobs of a lane: those on fewer guesses first, then in order of arrival. The
-    /// lane is asked for now, so a promotion counts while it waits.
+    /// Takes the next jobs of a lane, the most urgent first. The lane is asked for now, so a
+    /// promotion counts while it waits.
     fn take(&mut self, lane: Lane) -> Vec<Job> {
-        self.jobs.retain(|job| !job.reply.is_closed());
-        let (mut batch, mut others): (Vec<Job>, Vec<Job>) = mem::take(&mut self.jobs)
+        self.jobs.retain(|(_, job)| !job.reply.is_closed());
+        let (mut batch, mut others): (Vec<_>, Vec<_>) = mem::take(&mut self.jobs)
             .into_iter()
-            .partition(|job| job.call.lane() == lane);
-        if lane == Lane::Speculative {
-            batch.sort_by_key(|job| job.call.depth());
-        }
+            .partition(|(_, job)| job.call.lane() == lane);
+        batch.sort_by_key(|(arrival, job)| Reverse(job.call.urgency(*arrival)));
         others.extend(batch.split_off(batch.len().min(BATCH_MAX)));
         self.jobs = others;
-        batch
+        batch.into_iter().map(|(_, job)| job).collect()
     }
 }
 
@@ -252,7 +254,9 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
+
     use super::*;
+    use spechop_types::Chance;
 
     type Answer = oneshot::Receiver<Result<Vec<Passage>, PortError>>;
 
@@ -269,12 +273,12 @@ mod tests {
     }
 
     #[test]
-    fn takes_by_lane_depth_and_arrival_and_forgets_the_cancelled() {
+    fn takes_by_urgency_and_forgets_the_cancelled() {
         let mut waiting = Waiting::default();
-        let deep = Call::new(Lane::Speculative, 2);
-        let shallow = Call::new(Lane::Speculative, 1);
+        let deep = Call::new(Lane::Speculative, Chance::EVEN.pow(2));
+        let shallow = Call::new(Lane::Speculative, Chance::EVEN);
         let needed = Call::authoritative();
-        let promoted = Call::new(Lane::Speculative, 5);
+        let promoted = Call::new(Lane::Speculative, Chance::EVEN.pow(5));
         let mut answers = Vec::new();
         for (name, call) in [&deep, &shallow, &promoted, &needed, &shallow]
             .iter()
@@ -316,21 +320,25 @@ mod tests {
         let mut answers: Vec<Answer> = (0..QUEUE_MAX)
             .map(|name| {
                 let depth = if name == 7 { 9 } else { 1 };
-                let (job, answer) = job(name, &Call::new(Lane::Speculative, depth));
+                let (job, answer) =
+                    job(name, &Call::new(Lane::Speculative, Chance::EVEN.pow(depth)));
                 waiting.push(job);
                 answer
             })
             .collect();
-        let (late, mut answer) = job(0, &Call::new(Lane::Speculative, 1));
+        let (late, mut answer) = job(0, &Call::new(Lane::Speculative, Chance::EVEN));
         waiting.push(late);
         assert!(refused(&mut answer), "no room for another guess");
         let (needed, mut answer) = job(0, &Call::authoritative());
         waiting.push(needed);
         assert!(!refused(&mut answer));
-        assert!(refused(&mut answers[7]), "the deepest guess makes room");
+        assert!(
+            refused(&mut answers[7]),
+            "the least likely guess makes room"
+        );
         assert_eq!(waiting.jobs.len(), QUEUE_MAX);
         drop(answers);
-        waiting.jobs.retain(|job| !job.reply.is_closed());
+        waiting.jobs.retain(|(_, job)| !job.reply.is_closed());
         assert_eq!(waiting.jobs.len(), 1, "only the needed one is left");
     }
 }

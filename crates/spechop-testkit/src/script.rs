@@ -12,7 +12,7 @@ use spechop_ports::{
     Call, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, ReadRequest,
     Reader, Reading, Retriever, Speculator,
 };
-use spechop_types::{Passage, Stage, Step, SubQuestion, Tokens};
+use spechop_types::{Chance, Passage, Stage, Step, SubQuestion, Tokens};
 
 /// One hop of the script. Its sub-question is `ask` followed by the answers it depends on, so that a
 /// wrong guess leads the planner astray.
@@ -25,7 +25,7 @@ pub struct ScriptedHop {
     /// What the speculator says, best first.
     pub guesses: Vec<String>,
     /// How sure it says it is of the best one.
-    pub confidence: Option<f32>,
+    pub confidence: Option<Chance>,
     /// The earlier hops, from 0, whose answers the sub-question is made of. `None`: the one before.
     pub depends_on: Option<Vec<usize>>,
     /// Time of the segment that writes the sub-question.

@@ -4,19 +4,23 @@
 //! pointers.
 
 mod budget;
+mod chance;
 mod hop;
 mod ids;
 mod passage;
 mod question;
+mod refusal;
 mod stage;
 mod tenant;
 mod text;
 
 pub use budget::{Budget, Money, Price, Tokens};
+pub use chance::Chance;
 pub use hop::{CommitKind, Hop, Observation, Step, SubQuestion};
 pub use ids::{BranchId, LookupId};
 pub use passage::Passage;
 pub use question::{InvalidQuestion, QUESTION_BYTES_MAX, Question};
+pub use refusal::{Refusal, Refusals};
 pub use stage::Stage;
 pub use tenant::{InvalidTenant, TENANT_BYTES_MAX, Tenant};
 pub use text::canonical;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use spechop_types::{BranchId, LookupId, Observation, SubQuestion};
+use spechop_types::{BranchId, Chance, LookupId, Observation, SubQuestion};
 
-use crate::{Chance, Stop};
+use crate::Stop;
 
 /// Who pays for a running call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use spechop_types::{BranchId, LookupId, Observation, Stage, Step};
-
-use crate::Chance;
+use spechop_types::{BranchId, Chance, LookupId, Observation, Stage, Step};
 
 /// Something that happened. News about a branch or a look-up that is gone is ignored.
 #[derive(Clone, Debug)]

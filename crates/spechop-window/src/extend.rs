@@ -6,7 +6,7 @@ use spechop_types::{BranchId, LookupId, SubQuestion};
 use crate::branch::{Base, Granted};
 use crate::lookup::Guessing;
 use crate::window::Window;
-use crate::{Chance, Effect, Guess, laws};
+use crate::{Effect, Guess, laws};
 
 /// Something that a branch could be built upon.
 #[derive(Clone, Debug)]
@@ -53,9 +53,8 @@ impl Window {
     /// Whether the gate is open to an offer, and the round goes as far. One that has to wait comes up
     /// again when a hop is committed: there is one guess less to turn out wrong.
     pub(crate) fn is_due(&self, offer: &Offer) -> bool {
-        let least = self.limits().policy.chance_min;
-        (least == Chance::NONE || self.chance_of(&offer.base) >= least)
-            && self.is_in_round(offer.base.parent)
+        let Base { parent, granted } = &offer.base;
+        self.is_likely_enough(*parent, granted.chance()) && self.is_in_round(*parent)
     }
 
     /// Whether the round that began with the first branch, or the last one that stood on nothing

@@ -1,10 +1,11 @@
 //! The laws of the window, each one named function: asserted after every event in debug builds,
 //! property-tested, and listed in ARCHITECTURE.md.
 
+use crate::Width;
 use crate::branch::{Branch, Granted, Segment};
 use crate::lookup::{Guessing, Lookup, Target};
 use crate::window::Window;
-use crate::{Chance, Width};
+use spechop_types::Chance;
 
 /// SPEC-1: at most k branches are alive.
 pub fn fits(alive: usize, width: Width) -> bool {

@@ -13,7 +13,6 @@
 //! "does *not* contain a final answer".
 
 mod branch;
-mod chance;
 mod event;
 mod extend;
 pub mod laws;
@@ -24,7 +23,6 @@ mod settle;
 mod width;
 mod window;
 
-pub use chance::Chance;
 pub use event::{Effect, Event, Guess, Stop};
 pub use extend::OPEN_ANSWER;
 pub use limits::{Limits, Policy};

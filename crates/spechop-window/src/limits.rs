@@ -2,7 +2,8 @@
 
 use std::num::NonZeroUsize;
 
-use crate::{Chance, Width};
+use crate::Width;
+use spechop_types::Chance;
 
 /// What one question's window must keep to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use spechop_types::{BranchId, Hop, LookupId, Observation, Stage, Step, SubQuestion};
+use spechop_types::{BranchId, Chance, Hop, LookupId, Observation, Stage, Step, SubQuestion};
 
 use crate::branch::{Base, Branch, Granted, Launched, Segment};
 use crate::extend::Offer;
 use crate::lookup::Lookup;
-use crate::{Chance, Effect, Event, Limits, Stop, Width, laws};
+use crate::{Effect, Event, Limits, Stop, Width, laws};
 
 /// The window of one question.
 #[derive(Clone, Debug)]
@@ -187,10 +187,18 @@ impl Window {
 
     /// How likely a branch is to become head that stands on this.
     pub(crate) fn chance_of(&self, base: &Base) -> Chance {
-        let before = self.ancestry(self.branch(base.parent));
-        before.fold(base.granted.chance(), |chance, (_, granted)| {
-            chance.and(granted.chance())
-        })
+        self.chance_upon(base.parent, base.granted.chance())
+    }
+
+    /// Whether the gate lets a branch be built upon an answer of this chance to what `parent` asks.
+    pub fn is_likely_enough(&self, parent: BranchId, answer: Chance) -> bool {
+        let least = self.limits().policy.chance_min;
+        least == Chance::NONE || self.chance_upon(parent, answer) >= least
+    }
+
+    fn chance_upon(&self, parent: BranchId, answer: Chance) -> Chance {
+        let before = self.ancestry(self.branch(parent));
+        before.fold(answer, |chance, (_, granted)| chance.and(granted.chance()))
     }
 
     pub(crate) fn branch(&self, id: BranchId) -> Option<&Branch> {

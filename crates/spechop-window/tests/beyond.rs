@@ -3,8 +3,8 @@
 
 mod story;
 
-use spechop_types::BranchId;
-use spechop_window::{Chance, Limits, Policy, Window};
+use spechop_types::{BranchId, Chance};
+use spechop_window::{Limits, Policy, Window};
 use story::{check, with};
 
 const SALVAGE: Policy = Policy {

@@ -14,9 +14,9 @@ use spechop_eval::{
     Variant, Verifier,
 };
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::CommitKind;
+use spechop_types::{Chance, CommitKind};
 use spechop_verifier::Mode;
-use spechop_window::{Chance, Policy};
+use spechop_window::Policy;
 
 /// For how long the simulator keeps an orphan.
 const ORPHAN: Duration = Duration::from_secs(10);

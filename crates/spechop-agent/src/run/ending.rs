@@ -6,6 +6,7 @@ use spechop_ports::PortError;
 use spechop_types::{BranchId, Stage};
 
 use super::Run;
+use crate::ledger::Open;
 use crate::{AgentError, Report, Stopped};
 
 impl Run<'_> {
@@ -24,13 +25,13 @@ impl Run<'_> {
                 .map_or(Stopped::Answered, Stopped::from),
             final_segment: notes.segment,
             elapsed: self.started.elapsed(),
-            usage: self.ledger.usage(),
+            usage: self.ledger.usage(Open::default()),
         }
     }
 
     fn stop_all(&mut self) {
-        for (work, aborted) in self.running.stop_all() {
-            self.ledger.abort(work.stage(), aborted);
+        for dropped in self.running.stop_all() {
+            self.note_dropped(&dropped);
         }
     }
 
@@ -56,7 +57,7 @@ impl Drop for Run<'_> {
     fn drop(&mut self) {
         if let Some(bill) = self.settings.bill.as_ref().filter(|_| !self.is_answered) {
             self.stop_all();
-            bill.set(self.ledger.usage().all_wasted());
+            bill.set(self.ledger.usage(Open::default()).all_wasted());
         }
     }
 }

@@ -75,6 +75,7 @@ pub(crate) fn line(event: &TraceEvent) -> String {
         TraceKind::Committed { hop, .. } => format!("committed {}", hop.answer),
         TraceKind::Promoted => "promoted".into(),
         TraceKind::RolledBack => "rolled back".into(),
+        TraceKind::NotSpeculated { stage, why } => format!("no {stage} ahead: {why}"),
         TraceKind::Failed { stage, reason } => format!("failed {stage}: {reason}"),
     };
     let mark = if event.provisional { "~" } else { " " };

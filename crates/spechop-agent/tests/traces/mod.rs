@@ -6,7 +6,7 @@ use std::time::Duration;
 use spechop_agent::{Agent, Ports, Report, Settings, StageLimits};
 use spechop_sim::{Hop, Outcome, Rules, Simulator, Trace};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::Question;
+use spechop_types::{Chance, Question};
 use spechop_verifier::Mode;
 
 /// A hop.
@@ -48,7 +48,7 @@ pub(crate) async fn live(hops: &[Drawn], rules: Rules) -> Option<Report> {
     let settings = Settings {
         width: rules.width,
         policy: rules.policy,
-        guess_chance: rules.guess_chance.share() as f32,
+        guess_chance: rules.guess_chance,
         orphan_time: Duration::from_secs_f64(rules.orphan_ms / 1000.0),
         hops_max: u32::MAX,
         verifier: Mode::Exact,
@@ -72,7 +72,7 @@ fn script(hops: &[Drawn]) -> Script {
         let times = hop.times_ms.map(Duration::from_millis);
         [scripted.segment, scripted.target, scripted.speculation] = times;
         scripted.depends_on = Some(hop.depends_on(at));
-        scripted.confidence = hop.confidence;
+        scripted.confidence = hop.confidence.map(|share| Chance::of(f64::from(share)));
         let guess = |rank| match rank == hop.right {
             true => format!("fact {at}"),
             false => format!("fiction {at}.{rank}"),

@@ -98,6 +98,7 @@ impl Backlog for Readings {
 mod tests {
     use super::*;
     use spechop_ports::{Call, Lane};
+    use spechop_types::Chance;
     use tokio::sync::oneshot;
 
     const LANE_MAX: usize = 3;
@@ -110,7 +111,7 @@ mod tests {
 
     impl Bench {
         fn push(&mut self, lane: Lane, depth: u32) -> bool {
-            let call = Call::new(lane, depth);
+            let call = Call::new(lane, Chance::EVEN.pow(depth));
             let id = self.calls.len() as JobId;
             self.calls.push(call.clone());
             let work = vec![Pair {

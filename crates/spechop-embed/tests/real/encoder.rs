@@ -7,6 +7,7 @@ use serde::Deserialize;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_ports::{Call, Encoder, Lane, contract};
 use spechop_testkit::assets::{model_dir, onnxruntime};
+use spechop_types::Chance;
 use tokio::task::JoinSet;
 
 /// One for all tests that do not count: opening takes a while.
@@ -230,7 +231,9 @@ async fn cancelled_queries_leave_nothing_behind() {
             let encoder = Arc::clone(&encoder);
             calls.spawn(async move {
                 let query = format!("who directed the film that is called number {n}");
-                encoder.encode_query(&Call::new(lane, 1), &query).await
+                encoder
+                    .encode_query(&Call::new(lane, Chance::EVEN), &query)
+                    .await
             });
         }
         // The first answer says that the queue has begun to move; the rest is dropped.
@@ -288,7 +291,7 @@ async fn a_query_overtakes_passages() {
             tokio::task::yield_now().await;
         }
         let runs = encoder.counts().passage_runs;
-        let call = Call::new(Lane::Speculative, 3);
+        let call = Call::new(Lane::Speculative, Chance::EVEN.pow(3));
         assert!(encoder.encode_query(&call, "who goes first?").await.is_ok());
         encoder.counts().passage_runs - runs
     };

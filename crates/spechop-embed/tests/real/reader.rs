@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use spechop_embed::{ReaderOptions, Scored, SpanReader};
 use spechop_ports::{Call, Guess, Lane, PortError, ReadRequest, Reader, contract};
 use spechop_testkit::assets::onnxruntime;
-use spechop_types::{Passage, SubQuestion, Tokens};
+use spechop_types::{Chance, Passage, SubQuestion, Tokens};
 use tokio::task::JoinSet;
 
 use crate::tiny;
@@ -44,7 +44,7 @@ async fn read(texts: &[&str]) -> Option<String> {
 
 async fn scored(texts: &[&str], limit: usize) -> Scored {
     let limit = NonZeroUsize::new(limit).expect("a number");
-    let call = Call::new(Lane::Speculative, 1);
+    let call = Call::new(Lane::Speculative, Chance::EVEN);
     let scored = SHARED.read_scored(&call, request("who", texts), limit);
     scored.await.expect("a reading")
 }
@@ -127,17 +127,13 @@ async fn it_ranks_alternatives_and_says_how_sure_it_is() {
 
 #[tokio::test]
 async fn alternatives_come_of_one_run_and_are_as_sure_as_an_answer() {
-    let (reader, call) = (open(|_| {}), Call::new(Lane::Speculative, 1));
+    let (reader, call) = (open(|_| {}), Call::new(Lane::Speculative, Chance::EVEN));
     let ranked = async |texts: &[&str], limit: usize| {
         let limit = NonZeroUsize::new(limit).expect("a number");
         let ranked = reader.read_ranked(&call, request("who", texts), limit);
         let ranked = ranked.await.expect("a reading");
         assert_eq!(ranked.tokens, Tokens::default(), "it is no language model");
-        let sure = |guess: &Guess| {
-            guess
-                .confidence
-                .is_some_and(|sure| sure > 0.0 && sure <= 1.0)
-        };
+        let sure = |guess: &Guess| guess.confidence.is_some_and(|sure| sure > Chance::NONE);
         assert!(ranked.answers.iter().all(sure), "{ranked:?}");
         let texts = ranked.answers.into_iter().map(|guess| guess.text);
         texts.collect::<Vec<_>>()
@@ -186,7 +182,7 @@ async fn cancelled_requests_leave_nothing_behind() {
             let reader = Arc::clone(&reader);
             calls.spawn(async move {
                 let texts = ["x Alice Smith x"; 20];
-                let call = Call::new(lane, 1);
+                let call = Call::new(lane, Chance::EVEN);
                 reader.read(&call, request("who", &texts)).await
             });
         }

@@ -1,7 +1,6 @@
 //! The thread that owns the model, and who gets its next moment.
 //!
-//! Every turn the jobs are ranked anew: authoritative before speculative, and among those by
-//! depth; then by arrival. The best one moves by a chunk of its prompt or by one token; all others
+//! Every turn the jobs are ranked anew by their [`Urgency`]. The best one moves by a chunk of its prompt or by one token; all others
 //! stand still, those that have begun with their KV. So a promotion takes effect at the next
 //! turn, and a dropped call is gone by then.
 //!
@@ -9,14 +8,13 @@
 //! three sequences took 2.03 and 3.01 times as long as one. And in calls of four the matrix
 //! kernels summed in another order, which changes texts.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
-use spechop_ports::{Call, Lane, Metered, PortError};
+use spechop_ports::{Call, Lane, Metered, PortError, Urgency};
 use spechop_types::Tokens;
 use tokio::sync::oneshot;
 
@@ -37,9 +35,6 @@ pub(super) struct Job {
     pub(super) generation: Generation,
     pub(super) reply: oneshot::Sender<Result<Generated, PortError>>,
 }
-
-/// Lane, depth, arrival.
-type Rank = (Reverse<Lane>, u32, u64);
 
 /// A job and its place in line.
 struct Waiting {
@@ -74,13 +69,9 @@ impl Running {
 }
 
 impl Waiting {
-    /// Who goes first: smallest first. Asked anew every time, since a call can be promoted.
-    fn rank(&self) -> Rank {
-        let call = &self.job.call;
-        match call.lane() {
-            Lane::Authoritative => (Reverse(Lane::Authoritative), 0, self.arrival),
-            Lane::Speculative => (Reverse(Lane::Speculative), call.depth(), self.arrival),
-        }
+    /// Asked anew every time, since a call can be promoted.
+    fn urgency(&self) -> Urgency {
+        self.job.call.urgency(self.arrival)
     }
 
     fn is_speculative(&self) -> bool {
@@ -194,7 +185,7 @@ impl<'model> Engine<'model> {
             self.sweep();
         }
         if self.waiting.len() > self.parts.waiting_max
-            && let Some(last) = (0..self.waiting.len()).max_by_key(|at| self.waiting[*at].rank())
+            && let Some(last) = (0..self.waiting.len()).min_by_key(|at| self.waiting[*at].urgency())
         {
             let unlucky = self.waiting.swap_remove(last);
             let full = format!("{} generations wait already", self.parts.waiting_max);
@@ -254,15 +245,15 @@ impl<'model> Engine<'model> {
             return;
         };
         let begun = self.running.iter().map(|running| &running.waiting);
-        let rank = self.waiting[at].rank();
-        if begun.clone().any(|begun| begun.rank() < rank) {
+        let urgency = self.waiting[at].urgency();
+        if begun.clone().any(|begun| begun.urgency() > urgency) {
             return;
         }
         if self.running.len() >= self.parts.sequences {
             let worst = begun
                 .enumerate()
                 .filter(|(_, begun)| begun.is_speculative())
-                .max_by_key(|(_, begun)| begun.rank())
+                .min_by_key(|(_, begun)| begun.urgency())
                 .map(|(index, _)| index);
             let Some(worst) = worst else { return };
             let evicted = self.leave(worst);
@@ -384,7 +375,7 @@ impl<'model> Engine<'model> {
 /// The index of the job that goes first.
 fn best<'a>(jobs: impl Iterator<Item = &'a Waiting>) -> Option<usize> {
     jobs.enumerate()
-        .min_by_key(|(_, job)| job.rank())
+        .max_by_key(|(_, job)| job.urgency())
         .map(|(at, _)| at)
 }
 

@@ -109,6 +109,7 @@ mod tests {
     use std::sync::{Arc, Weak};
 
     use spechop_ports::Seat;
+    use spechop_types::Chance;
 
     use super::*;
 
@@ -167,7 +168,7 @@ mod tests {
         let (result, attempts, _) = check(&needed, minute, vec![Soon; 9]).await;
         assert!(result.is_err() && attempts == 4);
 
-        let maybe = Call::new(Lane::Speculative, 1);
+        let maybe = Call::new(Lane::Speculative, Chance::EVEN);
         let (result, attempts, _) = check(&maybe, minute, vec![wait(1)]).await;
         assert!(result.is_err() && attempts == 1, "gives way");
         let (result, attempts, _) = check(&maybe, minute, vec![Soon]).await;
@@ -193,7 +194,7 @@ mod tests {
     async fn whoever_gives_turns_hears_of_every_push_back() {
         let minute = Duration::from_secs(60);
         for lane in [Lane::Authoritative, Lane::Speculative] {
-            let (heard, call) = (Arc::new(Heard::default()), Call::new(lane, 1));
+            let (heard, call) = (Arc::new(Heard::default()), Call::new(lane, Chance::EVEN));
             let seat: Weak<Heard> = Arc::downgrade(&heard);
             call.sit(seat);
             let failures = vec![

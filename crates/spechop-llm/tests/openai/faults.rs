@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use spechop_llm::{End, Generation, OpenAiModel, Prompt, TextModel};
 use spechop_ports::{Call, Lane, PortError};
-use spechop_types::Tokens;
+use spechop_types::{Chance, Tokens};
 use tokio::net::TcpListener;
 use wiremock::matchers::{body_partial_json, header, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -121,7 +121,7 @@ async fn what_does_not_pass_is_unavailable() {
 async fn speculation_gives_way_to_push_back() {
     let server = server(ResponseTemplate::new(429), 1).await;
     let error = model(&base(&server))
-        .generate(&Call::new(Lane::Speculative, 1), generation())
+        .generate(&Call::new(Lane::Speculative, Chance::EVEN), generation())
         .await
         .unwrap_err();
     assert!(matches!(error, PortError::Unavailable { .. }));

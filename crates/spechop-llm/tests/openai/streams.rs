@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use spechop_llm::{End, Generated, OpenAiModel, TextModel};
 use spechop_ports::{Call, Lane, PortError};
-use spechop_types::Tokens;
+use spechop_types::{Chance, Tokens};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -266,7 +266,7 @@ async fn what_a_dropped_call_has_taken_is_what_its_stream_has_told() {
         script.push(Act::AwaitClose);
         let server = Server::start(vec![script.clone()]).await;
         let model = server.model();
-        let call = Call::new(Lane::Speculative, 1);
+        let call = Call::new(Lane::Speculative, Chance::EVEN);
         let arrived = async {
             while call.spent() != taken {
                 tokio::time::sleep(Duration::from_millis(1)).await;

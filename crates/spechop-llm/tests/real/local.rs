@@ -7,6 +7,7 @@ use spechop_llm::{
     Prompt, PromptStyle, ReadLimits, Role, TextModel,
 };
 use spechop_ports::{Call, Lane, PortError, contract};
+use spechop_types::Chance;
 
 use crate::model::{ask, launch, long, message, open, options, same_text, say, until};
 
@@ -67,10 +68,10 @@ async fn a_longer_conversation_goes_on_from_the_shorter() {
 async fn the_needed_goes_first_and_a_promotion_counts_at_once() {
     let model = open(|options| options.sequences = 1);
     let (running, deep, shallow, promoted, needed) = (
-        Call::new(Lane::Speculative, 1),
-        Call::new(Lane::Speculative, 3),
-        Call::new(Lane::Speculative, 2),
-        Call::new(Lane::Speculative, 4),
+        Call::new(Lane::Speculative, Chance::EVEN),
+        Call::new(Lane::Speculative, Chance::EVEN.pow(3)),
+        Call::new(Lane::Speculative, Chance::EVEN.pow(2)),
+        Call::new(Lane::Speculative, Chance::EVEN.pow(4)),
         Call::authoritative(),
     );
     let order = std::sync::Mutex::new(Vec::new());
@@ -104,7 +105,7 @@ async fn the_needed_goes_first_and_a_promotion_counts_at_once() {
 #[tokio::test]
 async fn speculation_waits_beside_the_needed() {
     let model = open(|_| ());
-    let guess = Call::new(Lane::Speculative, 1);
+    let guess = Call::new(Lane::Speculative, Chance::EVEN);
     let guessing = launch(&model, &guess, long("the mill", 200)).await;
     let before = until(&model, |stats| stats.generated_tokens > 2).await;
     let needed = say(&model, ask("Count from one to one hundred.", 40)).await;
@@ -147,7 +148,7 @@ async fn dropped_calls_leave_nothing_behind() {
         let calls: Vec<Call> = (0..10)
             .map(|depth| match depth % 3 {
                 0 => Call::authoritative(),
-                _ => Call::new(Lane::Speculative, depth),
+                _ => Call::new(Lane::Speculative, Chance::EVEN.pow(depth)),
             })
             .collect();
         let mut started = Vec::new();
@@ -212,7 +213,10 @@ async fn a_full_queue_turns_the_least_urgent_away() {
         options.sequences = 1;
         options.waiting_max = 1;
     });
-    let (needed, guess) = (Call::authoritative(), Call::new(Lane::Speculative, 1));
+    let (needed, guess) = (
+        Call::authoritative(),
+        Call::new(Lane::Speculative, Chance::EVEN),
+    );
     let first = launch(&model, &needed, long("the mill", 8)).await;
     until(&model, |stats| stats.running == 1).await;
     let second = launch(&model, &guess, ask("Say hello.", 8)).await;

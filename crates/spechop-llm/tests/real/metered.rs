@@ -2,7 +2,7 @@
 
 use spechop_llm::TextModel;
 use spechop_ports::{Call, Lane};
-use spechop_types::Tokens;
+use spechop_types::{Chance, Tokens};
 
 use crate::model::{ask, launch, long, open, say, until};
 
@@ -18,7 +18,7 @@ async fn a_dropped_call_has_spent_what_was_computed_for_it() {
 
     // While the prompt is read: nothing of it is cached under these words.
     let model = open(|_| ());
-    let call = Call::new(Lane::Speculative, 1);
+    let call = Call::new(Lane::Speculative, Chance::EVEN);
     let reading = launch(&model, &call, long("the mill", 8)).await;
     until(&model, |stats| stats.prefilled_tokens > 32).await;
     drop(reading);
@@ -41,7 +41,7 @@ async fn a_dropped_call_has_spent_what_was_computed_for_it() {
 #[tokio::test]
 async fn a_call_that_ends_has_spent_what_its_result_says() {
     let model = open(|options| options.sequences = 1);
-    let guess = Call::new(Lane::Speculative, 1);
+    let guess = Call::new(Lane::Speculative, Chance::EVEN);
     let (said, ()) = tokio::join!(
         async { model.generate(&guess, long("the mill", 30)).await.unwrap() },
         async {

@@ -12,6 +12,7 @@ use spechop_llm::{
     TextModel,
 };
 use spechop_ports::{Call, Lane, PortError};
+use spechop_types::Chance;
 
 const STOP: &[&str] = &["</answer>"];
 
@@ -151,7 +152,7 @@ pub(crate) async fn same_text(open: impl Fn(fn(&mut LocalModelOptions)) -> Local
 
     // Interrupted in mid-sentence.
     let model = open(|_| ());
-    let guess = Call::new(Lane::Speculative, 1);
+    let guess = Call::new(Lane::Speculative, Chance::EVEN);
     let paused = launch(&model, &guess, generations[4].clone()).await;
     until(&model, |stats| stats.generated_tokens > 4).await;
     assert_eq!(say(&model, generations[0].clone()).await, fresh[0]);
@@ -160,7 +161,7 @@ pub(crate) async fn same_text(open: impl Fn(fn(&mut LocalModelOptions)) -> Local
 
     // After an eviction.
     let model = open(|options| options.sequences = 1);
-    let guess = Call::new(Lane::Speculative, 1);
+    let guess = Call::new(Lane::Speculative, Chance::EVEN);
     let evicted = launch(&model, &guess, generations[4].clone()).await;
     until(&model, |stats| stats.generated_tokens > 4).await;
     assert_eq!(say(&model, generations[0].clone()).await, fresh[0]);

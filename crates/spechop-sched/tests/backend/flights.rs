@@ -4,12 +4,12 @@ use std::pin::pin;
 
 use futures::{FutureExt, join};
 use spechop_sched::Flights;
-use spechop_types::Tenant;
+use spechop_types::{Chance, Tenant};
 
 use super::*;
 
 fn of(tenant: &str, lane: Lane) -> Call {
-    Call::of(Tenant::new(tenant).expect("a tenant"), lane, 1, 0.5)
+    Call::of(Tenant::new(tenant).expect("a tenant"), lane, Chance::EVEN)
 }
 
 /// Asks for "paris" through a backend with one place, held for 50 ms.

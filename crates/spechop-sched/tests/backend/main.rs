@@ -5,6 +5,7 @@
 mod flights;
 mod ports;
 mod pressure;
+mod refusals;
 mod turns;
 
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use spechop_ports::{Call, Lane, PortError};
 use spechop_sched::{Backend, Gauges, Limits, Rate};
+use spechop_types::Chance;
 use tokio::time::{Instant, sleep};
 
 const MS: Duration = Duration::from_millis(1);
@@ -36,8 +38,8 @@ fn limited(capacity: usize, speculative_max: usize, rate: Option<(f64, u32)>) ->
 }
 
 /// A speculative call of this chance.
-fn guess(chance: f32) -> Call {
-    Call::of(Default::default(), Lane::Speculative, 1, chance)
+fn guess(chance: f64) -> Call {
+    Call::new(Lane::Speculative, Chance::of(chance))
 }
 
 /// Work that takes time, and is counted when it begins and while it lives.
@@ -83,5 +85,5 @@ fn is_idle(gauges: Gauges) -> bool {
 }
 
 fn was_preempted<T>(outcome: &Result<T, PortError>) -> bool {
-    matches!(outcome, Err(PortError::Preempted { .. }))
+    matches!(outcome, Err(PortError::NotSpeculated { .. }))
 }

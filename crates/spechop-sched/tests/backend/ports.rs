@@ -92,7 +92,7 @@ impl Retriever for Warmable {
 
     async fn warm(&self, _: &Call, _: &str) -> Result<(), PortError> {
         self.warmed.fetch_add(1, SeqCst);
-        Err(PortError::Preempted { what: "it".into() })
+        Err(PortError::unavailable("it", "so it is written"))
     }
 }
 

@@ -4,6 +4,7 @@ use futures::future::join_all;
 use futures::{FutureExt, join, select_biased};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use spechop_sched::Kind;
 
 use super::*;
 
@@ -88,6 +89,52 @@ async fn guesses_run_by_utility_and_calls_by_arrival() {
         "likely and dear",
     ];
     assert_eq!(order, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_a_call_takes_counts_by_what_its_use_saves() {
+    let backend = backend(1, 1);
+    let target = Kind::default();
+    let [quick_guess] = Kind::guess(std::slice::from_ref(&target));
+    let kinds = [
+        ("segment", Kind::default(), 400 * MS, 0.5),
+        ("target", target, 2000 * MS, 0.5),
+        ("guess", quick_guess, 500 * MS, 0.2),
+        ("likely segment", Kind::default(), 800 * MS, 0.55),
+    ];
+    // Each is measured once, as needed.
+    for (_, kind, takes, _) in &kinds {
+        let call = Call::authoritative();
+        let work = async {
+            sleep(*takes).await;
+            Ok(())
+        };
+        let measured = backend.of_kind(kind.clone()).run(&call, 1.0, work).await;
+        assert!(measured.is_ok());
+    }
+    let holder = Call::authoritative();
+    let held = backend.run(&holder, 1.0, async {
+        sleep(MS).await;
+        Ok(())
+    });
+    let order = std::sync::Mutex::new(Vec::new());
+    let waiting = kinds.map(|(name, kind, _, chance)| {
+        let (backend, order) = (backend.of_kind(kind), &order);
+        async move {
+            let call = guess(chance);
+            let noted = async {
+                order.lock().expect("a lock").push(name);
+                Ok(())
+            };
+            backend.run(&call, 1.0, noted).await
+        }
+    });
+    let (_, all) = join!(held, join_all(waiting));
+    assert!(all.iter().all(Result::is_ok));
+    // The guess saves (2 s - 0.5 s) for 0.5 s: 0.2 · 3. The others save what they take, so that
+    // their chances decide, and then their arrival.
+    let expected = ["guess", "likely segment", "segment", "target"];
+    assert_eq!(order.into_inner().expect("a lock"), expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use spechop_agent::{Chance, Settings, StageLimits, Width};
-use spechop_types::{Budget, Money};
+use spechop_agent::{Settings, StageLimits, Width};
+use spechop_types::{Budget, Chance, Money};
 use spechop_verifier::Mode;
 use toml::Table;
 

@@ -32,10 +32,10 @@ pub(super) fn scheduler(
 ) -> Scheduler {
     let index = if look_ups_wait { SLOW_INDEX } else { INDEX };
     Scheduler {
-        generator: lanes(keys, "generator", at_once(generator)),
-        reader: lanes(keys, "reader", reader.map_or(OWN_READER, at_once)),
+        generator: model_lanes(keys, "generator", Some(generator)),
+        reader: model_lanes(keys, "reader", reader),
         retriever: lanes(keys, "retriever", index),
-        speculator: lanes(keys, "speculator", guesser.map_or(OWN_READER, at_once)),
+        speculator: model_lanes(keys, "speculator", guesser),
         eligibility: eligibility(keys),
         tuner: tuner(keys),
         history: count(keys, "tuning.history", 100_000, 200),
@@ -68,6 +68,21 @@ pub(crate) fn lanes_of(model: &Model) -> Limits {
         rate: None,
         speculative_max: capacity.get(),
     }
+}
+
+/// Lanes for a model, or for our own reader if there is none.
+fn model_lanes(keys: &mut Keys<'_>, name: &str, model: Option<&Model>) -> Limits {
+    let lanes = lanes(keys, name, model.map_or(OWN_READER, at_once));
+    if let Some(Engine::OpenAi(endpoint)) = model.map(|model| &model.engine)
+        && lanes.capacity > endpoint.requests_max
+    {
+        // The calls beyond it would wait for the endpoint, where nobody lets the needed ones pass.
+        let most = endpoint.requests_max;
+        let problem =
+            format!("the endpoint takes {most} requests at once: lower it, or raise requests_max");
+        keys.mistake(&format!("scheduler.{name}.capacity"), problem);
+    }
+    lanes
 }
 
 fn lanes(keys: &mut Keys<'_>, name: &str, at_once: usize) -> Limits {

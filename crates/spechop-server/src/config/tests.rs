@@ -345,6 +345,12 @@ fn mistakes_name_their_key_their_source_and_the_remedy() {
             "generator.model (default): kind = \"openai\" needs it",
         ),
         (
+            "[generator]\nkind = \"openai\"\nbase_url = \"http://h/v1\"\nmodel = \"m\"\nrequests_max = 3\n\
+             [scheduler.generator]\ncapacity = 4",
+            &[],
+            "scheduler.generator.capacity (c.toml): the endpoint takes 3 requests at once: lower it, or raise requests_max",
+        ),
+        (
             "[target.injected_latency]\nsigma_ms = 5",
             &[],
             "target.injected_latency.mean_ms (default): a spread needs a mean",

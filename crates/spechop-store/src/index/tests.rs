@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use proptest::prelude::*;
 use spechop_ports::{Call, Encoder, Lane, PortError};
+use spechop_types::Chance;
 
 use super::*;
 use crate::IndexRetriever;
@@ -128,7 +129,7 @@ async fn searches_that_meet_do_not_mix() {
             } else {
                 Lane::Speculative
             };
-            let call = Call::new(lane, row as u32 % 4);
+            let call = Call::new(lane, Chance::EVEN.pow(row as u32 % 4));
             let hits = index.search(&call, &vector, 3).await.unwrap();
             assert_eq!(hits.len(), 3);
             assert_eq!(

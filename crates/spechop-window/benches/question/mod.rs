@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use spechop_types::{LookupId, Observation, Step, SubQuestion};
-use spechop_window::{Chance, Effect, Event, Guess, Limits, Policy, Width, Window};
+use spechop_types::{Chance, LookupId, Observation, Step, SubQuestion};
+use spechop_window::{Effect, Event, Guess, Limits, Policy, Width, Window};
 
 /// How likely every guess is said to be: two of them are, three are not.
 const LIKELY: f64 = 0.67;

@@ -12,8 +12,8 @@
     reason = "helpers of several tests"
 )]
 
-use spechop_types::{BranchId, LookupId, Observation, Step, SubQuestion};
-use spechop_window::{Chance, Effect, Event, Guess, Limits, Policy, Width, Window};
+use spechop_types::{BranchId, Chance, LookupId, Observation, Step, SubQuestion};
+use spechop_window::{Effect, Event, Guess, Limits, Policy, Width, Window};
 
 pub(crate) fn width(k: usize) -> Width {
     k.try_into().map_or(Width::UNBOUNDED, Width::bounded)

@@ -13,8 +13,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use spechop_types::{BranchId, LookupId, Observation, Step, SubQuestion};
-use spechop_window::{Chance, Effect, Event, Guess, Limits, Policy, Stop, Width, Window, laws};
+use spechop_types::{BranchId, Chance, LookupId, Observation, Step, SubQuestion};
+use spechop_window::{Effect, Event, Guess, Limits, Policy, Stop, Width, Window, laws};
 
 /// What is so, and how often things go wrong (out of 8).
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,8 @@ use spechop_sim::{
     Chances, Draw, InvalidTrace, Rules, Shape, Simulator, Trace, read_shapes, read_traces,
 };
 use spechop_theory::Setting;
-use spechop_window::{Chance, Policy, Width};
+use spechop_types::Chance;
+use spechop_window::{Policy, Width};
 
 /// What is written after `spechop simulate`.
 #[derive(Debug, clap::Args)]

@@ -255,6 +255,7 @@ mod tests {
                 speculator: "hot".into(),
                 ..Applied::default()
             }),
+            refused: Vec::new(),
             injected_latency: Some(InjectedLatency {
                 mean_ms: 4150.0,
                 sigma_ms: 1680.0,

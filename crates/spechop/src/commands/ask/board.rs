@@ -1,14 +1,17 @@
 //! The branches of a question as lines: events in, text out, nothing else.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use spechop_proto::ask_event::Event;
-use spechop_proto::{AskEvent, CommitKind, Hop, Stage};
+use spechop_proto::{AskEvent, CommitKind, Hop, Refusal, Stage};
 
 /// One line per branch and hop, in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct Board {
     rows: Vec<Row>,
+    /// Work that was not done ahead of need: how often, by reason.
+    refused: BTreeMap<Refusal, u32>,
 }
 
 #[derive(Debug)]
@@ -34,6 +37,8 @@ enum State {
     Observed,
     /// The planner has written the final answer.
     Drafted,
+    /// It was not done ahead of need, and waits until it is needed.
+    Held,
     /// A stage failed; it may be tried again.
     Failed,
     /// Final.
@@ -48,6 +53,9 @@ impl Board {
         let Some(kind) = &event.event else { return };
         if matches!(kind, Event::Answer(_) | Event::Tuned(_)) {
             return;
+        }
+        if let Event::NotSpeculated(refused) = kind {
+            *self.refused.entry(refused.reason()).or_default() += 1;
         }
         let row = self.row(event);
         match kind {
@@ -82,7 +90,15 @@ impl Board {
                 row.state = State::Failed;
                 row.outcome = clean(&failed.reason);
             }
-            Event::Failed(_)
+            // Nothing runs there until the answer needs it.
+            Event::NotSpeculated(refused) if refused.reason() != Refusal::Unlikely => {
+                let waits = matches!(row.state, State::Writing | State::Running);
+                if waits && refused.stage() != Stage::Speculation {
+                    row.state = State::Held;
+                }
+            }
+            Event::NotSpeculated(_)
+            | Event::Failed(_)
             | Event::Verified(_)
             | Event::Promoted(_)
             | Event::Answer(_)
@@ -92,7 +108,15 @@ impl Board {
 
     /// The lines, as many as there are branches or more; `colour` adds ANSI colours.
     pub(super) fn lines(&self, colour: bool) -> Vec<String> {
-        self.rows.iter().map(|row| row.line(colour)).collect()
+        let rows = self.rows.iter().map(|row| row.line(colour));
+        rows.chain(self.refused_line()).collect()
+    }
+
+    /// Why not everything was done ahead of need, in a line.
+    fn refused_line(&self) -> Option<String> {
+        let counted = |(reason, times): (&Refusal, &u32)| format!("{} ({times})", why(*reason));
+        let reasons: Vec<_> = self.refused.iter().map(counted).collect();
+        (!reasons.is_empty()).then(|| format!("not done ahead of need: {}", reasons.join(", ")))
     }
 
     fn row(&mut self, event: &AskEvent) -> &mut Row {
@@ -125,6 +149,7 @@ impl Row {
             State::Running => ('…', YELLOW),
             State::Observed => ('•', YELLOW),
             State::Drafted => ('=', CYAN),
+            State::Held => ('–', GREY),
             State::Failed => ('!', RED),
             State::Committed => ('✓', GREEN),
             State::RolledBack => ('✗', GREY),
@@ -230,6 +255,15 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
         }
         Event::Promoted(_) => "↑ needed now".to_owned(),
         Event::RolledBack(_) => "✗ rolled back".to_owned(),
+        Event::NotSpeculated(refused) => {
+            let work = match refused.stage() {
+                Stage::Segment => "writing",
+                Stage::Target => "looking up",
+                Stage::Speculation => "guessing",
+                Stage::Unspecified => return None,
+            };
+            format!("– not {work} ahead of need: {}", why(refused.reason()))
+        }
         Event::Failed(failed) => format!("! failed: {}", clean(&failed.reason)),
         Event::Answer(_) => return None,
     };
@@ -239,6 +273,18 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
         "{seconds:>8.3}s  hop {} b{:<2} {provisional} {what}",
         event.hop, event.branch
     ))
+}
+
+fn why(reason: Refusal) -> &'static str {
+    match reason {
+        Refusal::Denied => "denied by policy",
+        Refusal::NoPlace => "no free place",
+        Refusal::Preempted => "its place was needed",
+        Refusal::PushedBack => "backend asked for less",
+        Refusal::Budget => "budget",
+        Refusal::Unlikely => "too unlikely",
+        Refusal::Unspecified => "unknown",
+    }
 }
 
 /// A committed hop's answer and how it came about.
@@ -267,8 +313,8 @@ pub(super) fn clean(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use spechop_proto::{
-        Committed, Drafted, Guessed, Launched, Observation, Observed, Planned, Promoted,
-        RolledBack, Verdict, Verified,
+        Committed, Drafted, Guessed, Launched, NotSpeculated, Observation, Observed, Planned,
+        Promoted, RolledBack, Verdict, Verified,
     };
 
     use super::*;
@@ -426,5 +472,55 @@ mod tests {
             shown.extend(event_line(&event));
             assert!(shown.iter().all(|line| !line.contains(char::is_control)));
         }
+    }
+
+    #[test]
+    fn says_in_a_line_why_not_everything_was_done_ahead_of_need() {
+        let refused = |stage: Stage, reason: Refusal| {
+            Event::NotSpeculated(NotSpeculated {
+                stage: stage.into(),
+                reason: reason.into(),
+            })
+        };
+        let mut board = Board::default();
+        for event in [
+            at(480.0, 2, 2, true, launched(Stage::Segment)),
+            at(780.0, 2, 2, true, launched(Stage::Target)),
+            at(780.0, 2, 2, true, refused(Stage::Target, Refusal::Denied)),
+            at(
+                790.0,
+                2,
+                2,
+                true,
+                refused(Stage::Speculation, Refusal::Budget),
+            ),
+            at(800.0, 3, 3, true, launched(Stage::Target)),
+            at(810.0, 3, 3, true, Event::RolledBack(RolledBack {})),
+            at(810.0, 3, 3, true, refused(Stage::Target, Refusal::Denied)),
+        ] {
+            board.apply(&event);
+        }
+        let lines = board.lines(false);
+        assert!(lines[0].starts_with("–?hop 2"), "{lines:?}");
+        assert!(lines[1].starts_with("✗ hop 3"), "{lines:?}");
+        assert_eq!(
+            lines[2],
+            "not done ahead of need: denied by policy (2), budget (1)"
+        );
+        // The look-up is made when it is needed.
+        board.apply(&at(900.0, 2, 2, false, launched(Stage::Target)));
+        assert!(board.lines(false)[0].starts_with("… hop 2"));
+        let line = event_line(&at(
+            780.0,
+            2,
+            2,
+            true,
+            refused(Stage::Target, Refusal::NoPlace),
+        ));
+        let line = line.expect("a line");
+        assert!(
+            line.ends_with("– not looking up ahead of need: no free place"),
+            "{line}"
+        );
     }
 }

@@ -1,0 +1,68 @@
+//! Work ahead of need that was not done, or not to its end: counted, and told with the reason.
+
+use std::time::Duration;
+
+use spechop_types::{BranchId, Refusal, Stage, Tokens};
+use spechop_window::Guess;
+
+use super::Run;
+use crate::TraceKind;
+use crate::running::Dropped;
+use crate::stages::Work;
+
+impl Run<'_> {
+    /// Work of a branch was refused before it was launched.
+    pub(super) fn refuse(&mut self, branch: BranchId, stage: Stage, why: Refusal) {
+        self.ledger.refuse(stage, why);
+        self.tell(branch, TraceKind::NotSpeculated { stage, why });
+    }
+
+    /// Work was refused after its launch; whoever gives the turns says why.
+    pub(super) fn take_refusal(&mut self, work: Work, took: Duration, spent: Tokens, why: Refusal) {
+        match why {
+            Refusal::Denied | Refusal::NoPlace | Refusal::Budget | Refusal::Unlikely => {
+                self.ledger.withdraw(work.stage());
+            }
+            // Some of it was done, and paid for.
+            Refusal::Preempted | Refusal::PushedBack => {
+                self.ledger.settle(work.stage(), spent, took);
+            }
+        }
+        self.note_refusal(work, why);
+    }
+
+    /// Work was dropped, for it is of no use any more.
+    pub(super) fn note_dropped(&mut self, dropped: &Dropped) {
+        let stage = dropped.work.stage();
+        if dropped.waited_in_vain {
+            self.ledger.withdraw(stage);
+            self.note_refusal(dropped.work, Refusal::NoPlace);
+        } else {
+            self.ledger.abort(stage, dropped.took, dropped.spent);
+        }
+    }
+
+    /// The gate keeps branches from being built upon some of these guesses.
+    pub(super) fn tell_unlikely(&mut self, branch: BranchId, guesses: &[Guess]) {
+        let gated = guesses
+            .iter()
+            .filter(|guess| !self.window.is_likely_enough(branch, guess.chance));
+        for _ in 0..gated.count() {
+            self.refuse(branch, Stage::Segment, Refusal::Unlikely);
+        }
+    }
+
+    fn note_refusal(&mut self, work: Work, why: Refusal) {
+        let stage = work.stage();
+        self.ledger.refuse(stage, why);
+        let (branch, hop) = match work {
+            Work::Segment(branch) => (branch, self.hop(branch)),
+            Work::Target(lookup) | Work::Speculation(lookup) => match self.lookups.get(lookup) {
+                Some(notes) => notes.asker,
+                None => return,
+            },
+        };
+        // It was speculative, whatever became of the branch since.
+        self.tell_as(branch, hop, true, TraceKind::NotSpeculated { stage, why });
+    }
+}

@@ -1,0 +1,197 @@
+//! Work ahead of need that is refused is told with its reason, counted, and done when it is needed.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use spechop_agent::{Agent, Policy, Ports, Report, Settings, Stage, TraceEvent, TraceKind};
+use spechop_sched::{
+    Backend, Eligibility, Grade, Limits, Rule, ScheduledPlanner, ScheduledReader,
+    ScheduledRetriever, ScheduledSpeculator,
+};
+use spechop_testkit::ScriptedPorts;
+use spechop_types::{Budget, Chance, Refusal};
+
+mod asking;
+use asking::{question, settings, steady, trajectory};
+
+fn backend(capacity: usize, speculative_max: usize) -> Backend {
+    let limits = Limits {
+        capacity: NonZeroUsize::new(capacity).unwrap(),
+        rate: None,
+        speculative_max,
+    };
+    Backend::new("a backend", limits)
+}
+
+fn rule(grade: Grade) -> Rule {
+    Rule {
+        grade,
+        ..Eligibility::shipped().of("retriever")
+    }
+}
+
+/// Scripted ports; look-ups take their turns at `index` under a rule, everything else has room.
+fn ports(script: &ScriptedPorts, index: &Backend, look_ups: Rule) -> Ports {
+    let (port, free) = (Arc::new(script.clone()), backend(64, 64));
+    let full = rule(Grade::Full);
+    Ports {
+        planner: Arc::new(ScheduledPlanner::new(port.clone(), &free, full)),
+        reader: Arc::new(ScheduledReader::new(port.clone(), &free, full)),
+        retriever: Arc::new(ScheduledRetriever::new(port.clone(), index, look_ups)),
+        speculator: Some(Arc::new(ScheduledSpeculator::new(port, &free, full))),
+    }
+}
+
+async fn ask(ports: Ports, settings: &Settings) -> (Report, Vec<TraceEvent>) {
+    let mut events = Vec::new();
+    let report = Agent::new(ports)
+        .answer(&question(), settings, &mut |event| events.push(event))
+        .await;
+    (report.unwrap(), events)
+}
+
+/// The refusals that were told, by stage and reason.
+fn told(events: &[TraceEvent]) -> Vec<(Stage, Refusal)> {
+    let refusal = |event: &TraceEvent| match event.kind {
+        TraceKind::NotSpeculated { stage, why } => Some((stage, why)),
+        _ => None,
+    };
+    events.iter().filter_map(refusal).collect()
+}
+
+/// What was told is what was counted, and is all there is of that stage and reason.
+fn check(report: &Report, events: &[TraceEvent], expected: &[(Stage, Refusal)]) {
+    assert_eq!(told(events), expected, "{events:#?}");
+    let usage = report.usage;
+    for (stage, calls) in [
+        (Stage::Segment, usage.segments),
+        (Stage::Target, usage.targets),
+        (Stage::Speculation, usage.speculations),
+    ] {
+        for (why, times) in calls.refused.iter() {
+            let same = expected.iter().filter(|told| **told == (stage, why));
+            assert_eq!(times, same.count() as u64, "{stage} {why}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_up_that_the_policy_denies_is_told_and_costs_nothing() {
+    let script = steady(&[true, true, true]);
+    let settings = settings(3);
+    let (free, _) = ask(
+        ports(&script, &backend(64, 64), rule(Grade::Full)),
+        &settings,
+    )
+    .await;
+    check(&free, &[], &[]);
+    let index = backend(64, 64);
+    let (report, events) = ask(ports(&script, &index, rule(Grade::Never)), &settings).await;
+    let denied = (Stage::Target, Refusal::Denied);
+    check(&report, &events, &[denied; 2]);
+    assert_eq!(trajectory(&report), trajectory(&free));
+    // Each hop was looked up once, by the branch that needed it.
+    assert_eq!(report.usage.targets.started, 3);
+    assert_eq!(report.usage.targets.wasted, 0);
+    assert_eq!(index.gauges().started, 3);
+    assert!(
+        !events
+            .iter()
+            .any(|event| matches!(event.kind, TraceKind::Failed { .. }))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_up_that_waited_in_vain_is_told_and_costs_nothing() {
+    // The first guess is wrong, and no place is open to what its branch asks.
+    let script = steady(&[false, true]);
+    let index = backend(1, 0);
+    let settings = Settings {
+        policy: Policy::PAPER,
+        ..settings(2)
+    };
+    let (report, events) = ask(ports(&script, &index, rule(Grade::Full)), &settings).await;
+    check(&report, &events, &[(Stage::Target, Refusal::NoPlace)]);
+    assert_eq!(report.usage.targets.started, 2);
+    assert_eq!(report.usage.targets.wasted, 0);
+    assert_eq!(index.gauges().refused[Refusal::NoPlace], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_was_needed_is_told() {
+    let script = steady(&[true, true]);
+    let index = backend(2, 1);
+    let interrupts = async {
+        // Two others need places while the second hop is looked up ahead of need.
+        tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+        let call = spechop_ports::Call::authoritative();
+        let work = async {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            Ok(())
+        };
+        index.run(&call, 1.0, work).await
+    };
+    let settings = settings(2);
+    let asked = ask(ports(&script, &index, rule(Grade::Full)), &settings);
+    let ((report, events), other) = futures::join!(asked, interrupts);
+    assert!(other.is_ok());
+    check(&report, &events, &[(Stage::Target, Refusal::Preempted)]);
+    // It ran for a while, in vain.
+    assert_eq!(report.usage.targets.started, 3);
+    assert_eq!(report.usage.targets.wasted, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_budget_keeps_back_is_told() {
+    let script = steady(&[true, true]);
+    let settings = Settings {
+        hops_max: 2,
+        budget: Budget {
+            target_calls: Some(2),
+            ..Budget::default()
+        },
+        ..settings(2)
+    };
+    let (report, events) = ask(
+        ports(&script, &backend(64, 64), rule(Grade::Full)),
+        &settings,
+    )
+    .await;
+    let refused = told(&events);
+    assert!(
+        refused.iter().all(|(_, why)| *why == Refusal::Budget) && !refused.is_empty(),
+        "{refused:?}"
+    );
+    check(&report, &events, &refused);
+    assert_eq!(report.usage.targets.started, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_gate_keeps_back_is_told_of_the_branch_it_would_stand_on() {
+    let script = steady(&[true, true]);
+    let gated = |least: f64| Settings {
+        guess_chance: Chance::of(0.6),
+        policy: Policy {
+            chance_min: Chance::of(least),
+            ..Policy::PAPER
+        },
+        ..settings(4)
+    };
+    let asked = |least: f64| {
+        let (script, settings) = (script.clone(), gated(least));
+        async move {
+            let index = backend(64, 64);
+            ask(ports(&script, &index, rule(Grade::Full)), &settings).await
+        }
+    };
+    let unlikely = (Stage::Segment, Refusal::Unlikely);
+    let (report, events) = asked(0.7).await;
+    check(&report, &events, &[unlikely; 2]);
+    assert!(events.iter().all(|event| !event.provisional));
+    // One guess is likely enough, two of them are not.
+    let (report, events) = asked(0.5).await;
+    check(&report, &events, &[unlikely]);
+    let (report, events) = asked(0.3).await;
+    check(&report, &events, &[]);
+    assert_eq!(report.hops.len(), 2);
+}
