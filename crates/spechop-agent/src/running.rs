@@ -1,8 +1,9 @@
-//! What of a question is running: its stages, the clocks of its orphans, its own time limits.
+//! The stages of a question that are under way, the clocks of its orphans, and its time limits.
 //!
-//! A question has a handful of stages at once. Whenever it is woken they are polled in the order of
-//! their launch, and one timer serves every limit: cheaper, by the benchmark, than a set of tasks
-//! with a waker, a timer and an abort handle each. Stopping a stage is dropping it.
+//! A question has a handful of stages at once. Whenever the question is woken, they are polled in
+//! the order of their launch, and one timer serves every limit. By the benchmark this is cheaper
+//! than a set of tasks with a waker, a timer and an abort handle each. A stage is stopped by
+//! dropping it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -45,9 +46,9 @@ struct Launched<'a> {
     stage: StageFuture<'a>,
 }
 
-/// What a question has waited for.
+/// One piece of news for a question.
 pub(crate) enum News {
-    /// A stage has ended, or its time has.
+    /// A stage has ended, or has passed its time limit.
     Finished {
         work: Work,
         /// From launch to end.
@@ -60,7 +61,7 @@ pub(crate) enum News {
     BudgetEnd,
     /// The question's deadline has passed.
     Deadline,
-    /// Nothing is running, so that nothing will ever come.
+    /// Nothing is running, so no news will ever come.
     Idle,
 }
 
@@ -122,7 +123,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Drops the stage, where it is under way, and says for how long it was.
+    /// Drops the stage if it is under way, and returns how long it ran.
     pub(crate) fn stop(&mut self, work: Work) -> Option<Duration> {
         let at = self.stages.iter().position(|l| l.work == work)?;
         let launched = self.remove(at);

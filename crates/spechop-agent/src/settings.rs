@@ -1,4 +1,4 @@
-//! What a question may be asked with.
+//! The settings of one question.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use tokio::time::Instant;
 pub struct Settings {
     /// Most branches alive at once (the paper's k). 1 is the standard agent.
     pub width: Width,
-    /// What is done beyond the paper's algorithm: salvage, plan-ahead, several guesses, the gate.
+    /// Additions to the paper's algorithm: salvage, plan-ahead, several guesses, the gate.
     pub policy: Policy,
-    /// How long a target call of an aborted branch goes on, in case it is asked again.
+    /// How long a target call of an aborted branch is kept, in case it is asked again.
     pub orphan_time: Duration,
     /// Most hops; after them the planner must answer.
     pub hops_max: u32,
@@ -35,7 +35,7 @@ pub struct Settings {
     pub tenant: Tenant,
     /// How likely a guess is to be right that does not say so itself, as far as is known, from 0 to 1.
     pub guess_chance: f32,
-    /// By which somebody may end the question early.
+    /// A handle by which somebody may end the question early.
     pub finish: Option<Finish>,
     /// The hard limit: at this instant everything stops with an error.
     pub deadline: Option<Instant>,

@@ -1,0 +1,5 @@
+# Read by llama.cpp's build (CMAKE_PROJECT_INCLUDE), right after it has named itself.
+
+# Command line arguments, chat templates, HTTP downloads, JSON grammars: a third of the compile time, and nothing here
+# calls them. llama-cpp-2 leaves them out without its feature `common`, but cannot tell llama-cpp-sys-2 so.
+set(LLAMA_BUILD_COMMON OFF)
