@@ -53,7 +53,8 @@ fn root() -> PathBuf {
 }
 
 fn read(file: &str) -> String {
-    fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+    let text = fs::read_to_string(root().join(file));
+    text.map_err(|error| format!("{file}: {error}")).unwrap()
 }
 
 /// The lines of a document, each with whether it lies in a code block.
