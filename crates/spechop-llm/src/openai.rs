@@ -73,6 +73,8 @@ impl OpenAiModel {
         if let Some(authorization) = endpoint.authorization()? {
             headers.insert(AUTHORIZATION, authorization);
         }
+        // The program's one source of cryptography. Whoever was first has chosen it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut client = Client::builder()
             .default_headers(headers)
             .user_agent(concat!("spechop/", env!("CARGO_PKG_VERSION")))
