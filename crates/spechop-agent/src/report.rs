@@ -42,7 +42,7 @@ pub struct HopReport {
     pub salvaged: bool,
     /// Whether its speculator was asked, was in time, and had no guess.
     pub silent: bool,
-    /// The best guess's own estimate of being right, 0 to 1; `None` if it gave none.
+    /// How likely its best guess said it was to be right, from 0 to 1, where there was one that did.
     pub confidence: Option<f32>,
 }
 

@@ -46,7 +46,7 @@ struct Launched<'a> {
     stage: StageFuture<'a>,
 }
 
-/// One piece of news for a question.
+/// What a question has waited for.
 pub(crate) enum News {
     /// A stage has ended, or has passed its time limit.
     Finished {
@@ -123,7 +123,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Drops the stage if it is under way, and returns how long it ran.
+    /// Drops the stage, where it is under way, and says for how long it was.
     pub(crate) fn stop(&mut self, work: Work) -> Option<Duration> {
         let at = self.stages.iter().position(|l| l.work == work)?;
         let launched = self.remove(at);

@@ -35,7 +35,7 @@ pub struct Settings {
     pub tenant: Tenant,
     /// How likely a guess is to be right that does not say so itself, as far as is known, from 0 to 1.
     pub guess_chance: f32,
-    /// A handle by which somebody may end the question early.
+    /// By which somebody may end the question early.
     pub finish: Option<Finish>,
     /// The hard limit: at this instant everything stops with an error.
     pub deadline: Option<Instant>,

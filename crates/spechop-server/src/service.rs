@@ -203,7 +203,7 @@ impl Shared {
     }
 }
 
-/// Counts a question that is dropped before it ends as cancelled.
+/// Counts a question that came to no end as one that went away.
 struct Tally(Option<Arc<Shared>>);
 
 impl Tally {

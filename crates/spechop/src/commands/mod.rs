@@ -27,7 +27,7 @@ pub(crate) struct Cli {
     /// [default: info for `serve`, warn for the others; also SPECHOP_LOG].
     #[arg(long, global = true, value_name = "FILTER")]
     log: Option<String>,
-    /// Log format [default: text; also SPECHOP_LOG_FORMAT].
+    /// How to log [default: text; also SPECHOP_LOG_FORMAT].
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 }
@@ -39,7 +39,7 @@ First steps:
   spechop serve
   spechop ask --watch \"Who is the mother of the director of film Polish-Russian War?\"
 
-`spechop COMMAND --help` explains a command.";
+`spechop COMMAND --help` tells more.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
