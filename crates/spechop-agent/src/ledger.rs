@@ -178,7 +178,7 @@ impl Ledger {
         sum
     }
 
-    /// The calls that were started, and those of them that were wasted.
+    /// What was started, and what of it was of no use.
     pub(crate) fn usage(&self) -> Usage {
         let mut usage = Usage {
             salvaged: self.salvaged,

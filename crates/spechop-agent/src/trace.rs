@@ -82,7 +82,7 @@ pub enum TraceKind {
     Promoted,
     /// The branch was aborted: a guess before it was wrong, or the question ended.
     RolledBack,
-    /// A stage failed. A speculative stage is tried again if its branch becomes the head.
+    /// A stage failed. Where it was speculative it may be tried again once its branch is head.
     Failed {
         /// Which stage.
         stage: Stage,

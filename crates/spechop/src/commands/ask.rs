@@ -55,7 +55,7 @@ pub(crate) struct Args {
     /// Give up after this many seconds.
     #[arg(long, value_name = "S", value_parser = seconds)]
     deadline: Option<Duration>,
-    /// Show the branches on stderr while the question is answered.
+    /// Draw the branches while they live (on stderr).
     #[arg(long)]
     watch: bool,
     /// Print the whole response as JSON.

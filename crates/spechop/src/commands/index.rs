@@ -38,10 +38,10 @@ struct BuildArgs {
     /// The corpus: one {"id","title","text"} a line, plain or gzipped.
     #[arg(long, value_name = "FILE")]
     corpus: PathBuf,
-    /// The folder of the index. An unfinished build is in DIR.partial.
+    /// The folder of the index. While it is built, the work is in DIR.partial.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Also write an index of the most mentioned passages to DIR/hot; F is their share.
+    /// Also write this share of the passages, those mentioned most, as an index of their own in DIR/hot.
     #[arg(long, value_name = "F", requires = "in_degree")]
     hot_fraction: Option<f64>,
     /// A file that says how often each title is mentioned: one {"title","mention_indegree"} a line,
