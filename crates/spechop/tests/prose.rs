@@ -177,7 +177,7 @@ fn commands(document: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is wrong with a `spechop …` command.
+/// The problem with a command of ours, if it has one.
 fn wrong_command(command: &str, helps: &BTreeMap<String, String>) -> Option<String> {
     let words: Vec<_> = command.split_whitespace().skip(1).collect();
     let mut path = String::new();
