@@ -1,5 +1,5 @@
-# What a person or a CI machine runs. `make help` lists it. Every target can be run again: what is already
-# there is left alone, so the second run takes seconds.
+# The commands for people and for CI machines; `make help` lists them. Every target can be run again. It
+# keeps what the first run built or downloaded, so the second run takes seconds.
 #
 #   MIRROR=DIR            a folder to take models from before any registry is asked
 #   SPECHOP_DATA_DIR=DIR  where models, indexes and the tests' tools go (default: ~/.local/share/spechop)
@@ -10,8 +10,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 export SPECHOP_DATA_DIR := $(or $(SPECHOP_DATA_DIR),$(if $(XDG_DATA_HOME),$(XDG_DATA_HOME)/spechop,$(HOME)/.local/share/spechop))
-# llama.cpp is built for AVX2 unless told otherwise. What is built here runs here, so it may use what
-# this processor has.
+# By default llama.cpp is built for AVX2. The binary that is built here also runs here, so it may use
+# everything that this processor has.
 ifneq ($(shell grep -m 1 -o avx512_vnni /proc/cpuinfo 2>/dev/null),)
 export GGML_AVX512 := ON
 export GGML_AVX512_VBMI := ON
@@ -32,7 +32,7 @@ pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm &
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install the Debian packages that are missing; check the Rust toolchain
+setup: ## install the missing Debian packages, check the Rust toolchain
 	@deploy/setup.sh build python maven
 
 build: setup ## build the release binary
@@ -76,15 +76,15 @@ check: setup ## formatting, lints, documentation, licences
 bench: setup ## run the benchmarks
 	@cargo bench --locked --workspace
 
-prove: setup ## hold a million random schedules of the window against the slow agent
+prove: setup ## compare a million random schedules of the window with the slow agent
 	@cargo run --locked --release -q -p spechop-window --example prove -- $(SCHEDULES) $(SEED)
 
-bench-bound: build ## simulate salvage, plan-ahead and several guesses against the paper's bound RelLat*
+bench-bound: build ## compare salvage, plan-ahead and several guesses with the paper's bound RelLat*
 	@python3 eval/bench/bound.py --spechop $(RELEASE) --out eval/runs/hop-structure-simulated
 
 BENCH_PYTHON := $(SPECHOP_DATA_DIR)/bench-venv/bin/python
 
-bench-embed: setup ## passages a second against Python onnxruntime, by turns; the last line is the ratio
+bench-embed: setup ## compare passages a second with Python onnxruntime; the last line is the ratio
 	@$(BENCH_PYTHON) -c '' 2>/dev/null || python3 -m venv --clear "$(SPECHOP_DATA_DIR)/bench-venv"
 	@$(BENCH_PYTHON) -m pip install --quiet --disable-pip-version-check --only-binary=:all: --requirement deploy/requirements-bench.txt
 	@cargo bench --locked -p spechop-embed --bench passages --no-run
@@ -96,16 +96,16 @@ bench-live: index ## 16 questions at k = 1 and k = 4, with injected web latency;
 	@SPECHOP_INDEX_DIR="$(SPECHOP_DATA_DIR)/indexes/2wiki" python3 eval/bench/live.py --spechop $(RELEASE) --questions 16 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
 	  --out $(or $(OUT),eval/runs/live-injected)
 
-# DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md). What is there in OUT is gone on with; the bundles of
-# eval/runs are of another machine, so OUT is another folder unless it is named.
-eval: index ## record, simulate, replay and ask live what eval/runs/report is made of (hours; an otherwise idle machine); DATA=folder OUT=folder
-	@test -d "$(DATA)" || { echo "say DATA=FOLDER, the data of eval/train/README.md" >&2; exit 1; }
+# DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md). Runs already in OUT are resumed. The
+# bundles in eval/runs were recorded on another machine, so OUT defaults to a different folder.
+eval: index ## make every run of eval/runs/report again (hours, on an idle machine); DATA=folder OUT=folder
+	@test -d "$(DATA)" || { echo "set DATA=FOLDER; eval/train/README.md says what it holds" >&2; exit 1; }
 	@$(RELEASE) models pull qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
 	@SPECHOP=$(RELEASE) OUT="$(or $(OUT),$(SPECHOP_DATA_DIR)/eval/runs)" eval/run.sh "$(DATA)"
 
-# DATA as above.
-ablation: index ## who plans, who reads, who guesses: on questions that nothing was trained on (hours); DATA=folder
-	@test -d "$(DATA)" || { echo "say DATA=FOLDER, the data of eval/train/README.md" >&2; exit 1; }
+# DATA: the same folder as for eval.
+ablation: index ## compare planners, readers and speculators on untrained questions (hours); DATA=folder
+	@test -d "$(DATA)" || { echo "set DATA=FOLDER; eval/train/README.md says what it holds" >&2; exit 1; }
 	@$(RELEASE) models pull qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
 	@$(RELEASE) index build --corpus $(DATA)/musique/corpus_extended.jsonl --out "$(SPECHOP_DATA_DIR)/indexes/musique-extended" \
 	  --hot-fraction 0.25 --in-degree $(DATA)/musique/title_mention_indegree.jsonl
@@ -113,5 +113,5 @@ ablation: index ## who plans, who reads, who guesses: on questions that nothing 
 	@python3 eval/ablation/run.py --spechop $(RELEASE) --sets "$(SPECHOP_DATA_DIR)/ablation-sets" --out eval/runs/ablation
 	@python3 eval/ablation/speculators.py --spechop $(RELEASE) --sets "$(SPECHOP_DATA_DIR)/ablation-sets" --out eval/runs/ablation
 
-clean: ## remove what was built here; models and indexes stay
+clean: ## remove the build folder; models and indexes stay
 	@cargo clean

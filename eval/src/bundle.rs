@@ -143,7 +143,7 @@ impl Bundle {
         Ok((bundle, length))
     }
 
-    /// Begins a bundle, or goes on with one of the same circumstances.
+    /// Begins a bundle, or resumes one that was begun in the same circumstances.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Run folders: `run.json` ([`RunInfo`]), `questions.jsonl` ([`Question`]) and `rows.jsonl` ([`Row`]).
 //!
-//! A run may be killed at any moment and gone on with. `run.json` is written last of what a run begins
-//! with, so a folder that has one has its questions; a row counts once its line has an end.
+//! A run may be killed at any moment and resumed. `run.json` is the last file that the beginning of a
+//! run writes, so a folder that has one has its questions. A row counts once its line has an end.
 
 mod differences;
 mod error;
@@ -74,7 +74,7 @@ impl Run {
         begin(dir, &self.info, &self.questions)
     }
 
-    /// What is missing of every way that was wanted or has rows.
+    /// The missing answers of every variant that was wanted or has rows.
     pub fn missing(&self) -> Vec<Missing> {
         let mut ways = self.info.wanted.clone();
         for row in &self.rows {
@@ -110,7 +110,7 @@ pub struct RunWriter {
 }
 
 impl RunWriter {
-    /// Begins a run, or goes on with one that was begun with the same circumstances; gives the rows that
+    /// Begins a run, or resumes one that was begun in the same circumstances; returns the rows that
     /// are there. A torn last line (killed while writing) is cut off. Only the command may differ.
     ///
     /// # Errors

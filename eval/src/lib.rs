@@ -1,4 +1,4 @@
-//! The evaluation harness: data sets, recorded and live runs, and the tables that come of them.
+//! The evaluation harness: data sets, recorded, simulated and live runs, and reports of them.
 //!
 //! ```text
 //! data set ─▶ questions ─┬─ record ─▶ bundle ─▶ simulate ─┐

@@ -166,7 +166,7 @@ const PROBE_DEADLINE: Duration = Duration::from_secs(600);
 /// # Errors
 ///
 /// The server is not there or stays away, adds another latency than the run was begun with, refuses a
-/// request as wrong, or fails ten times in a row; a row cannot be written. The same call goes on.
+/// request as wrong, or fails ten times in a row; a row cannot be written. The same call resumes.
 pub async fn live(
     options: &LiveOptions,
     questions: &[Question],

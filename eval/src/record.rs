@@ -165,7 +165,7 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// A stage that goes on failing, or a bundle that cannot be written. Nothing recorded is lost.
+    /// A stage that keeps failing, or a bundle that cannot be written. Nothing recorded is lost.
     pub async fn record(
         &mut self,
         bundle: &mut Bundle,

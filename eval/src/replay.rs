@@ -26,7 +26,7 @@ pub struct Replayed {
     pub missing: Arc<AtomicU64>,
 }
 
-/// What is asked and not recorded fails, with words that say so.
+/// A stage that was not recorded fails, with an error that says so.
 struct Replay {
     bundle: Arc<Bundle>,
     /// How many times faster than recorded.

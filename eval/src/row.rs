@@ -38,7 +38,7 @@ pub struct RunInfo {
     pub machine: Machine,
     /// The command that makes the run again.
     pub command: String,
-    /// What was to be asked in which ways, once each. May grow when the run is gone on with.
+    /// The variants in which every question was to be asked once. May grow when the run is resumed.
     #[serde(default)]
     pub wanted: Vec<Wanted>,
 }
@@ -127,7 +127,7 @@ pub struct RowHop {
     pub answer: String,
     /// How that answer came about.
     pub kind: HopKind,
-    /// The guess, where there was one in time: the one that was right, else the best.
+    /// The guess, if one was in time: the right one, else the best.
     pub guess: Option<String>,
     /// What the target tool found.
     pub observed: String,

@@ -18,7 +18,7 @@ pub struct Variant {
     pub verifier: Verifier,
     /// Whether look-ups of rolled-back branches are kept. Usually so.
     pub salvage: bool,
-    /// Whether planning goes on where there is no guess. Usually not.
+    /// Whether planning continues without a guess. Usually not.
     pub plan_ahead: bool,
     /// Guesses of a hop that branches are built upon. Usually 1.
     pub guesses: u32,
@@ -120,7 +120,7 @@ pub enum InvalidVariant {
          salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, rounds=on or off"
     )]
     Unknown(String),
-    /// What is planned ahead could never be taken up.
+    /// Plan-ahead without salvage: the look-ups made ahead could never be used.
     #[error("`{0}` plans ahead without salvage, by which the look-ups made ahead are taken up")]
     PlanAheadAlone(String),
     /// Nothing runs ahead of what is not waited for.

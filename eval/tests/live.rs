@@ -179,7 +179,7 @@ async fn a_run_goes_on_where_a_dead_server_left_it() {
     assert!(matches!(error, LiveError::Away { .. }), "{error}");
     let said = error.to_string();
     assert!(
-        said.contains("7 of 20 rows are there, and the same command goes on"),
+        said.contains("7 of 20 rows are there; run the same command again to resume"),
         "{said}"
     );
     assert_eq!(rows(dir.path()).len(), 7);

@@ -1,4 +1,12 @@
-//! One question, from its first segment to its answer.
+//! One question, from its first segment to its answer: the loop that drives the window.
+//!
+//! Each turn of the loop does two things. First it carries out every effect that the window has
+//! asked for. Carrying one out may lead to further effects at once, e.g. a verdict. Then it waits
+//! for one piece of news: a stage has ended, a time limit has passed, or somebody wants the answer
+//! now. The news becomes an event, and the window answers with the next effects.
+//!
+//! Effects are carried out in their order, and all of them before the next event. So the window and
+//! the stages that run never disagree for longer than one turn.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -12,7 +20,7 @@ use crate::run::Run;
 use crate::running::News;
 use crate::{AgentError, Report, Settings, TraceEvent};
 
-/// What an agent works with.
+/// The models and tools of an agent.
 #[derive(Clone)]
 pub struct Ports {
     /// Writes sub-questions and the final answer.
@@ -21,7 +29,7 @@ pub struct Ports {
     pub reader: Arc<dyn Reader>,
     /// Finds the passages. With the reader it is the target tool.
     pub retriever: Arc<dyn Retriever>,
-    /// Guesses sub-answers. Without one, every question runs like the standard agent.
+    /// Guesses sub-answers. Without a speculator, every question runs like the standard agent.
     pub speculator: Option<Arc<dyn Speculator>>,
 }
 
@@ -39,7 +47,12 @@ impl Agent {
 
     /// Answers one question, telling `trace` what happens as it happens.
     ///
-    /// Dropping the future stops everything that the question has running.
+    /// If the future is dropped, every call of the question is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError::Stage`] if work that the answer needs failed, [`AgentError::Deadline`] if
+    /// [`Settings::deadline`] passed.
     pub async fn answer(
         &self,
         question: &Question,

@@ -1,6 +1,6 @@
-//! A map of a few entries.
+//! A map with few entries, kept in a vector: a scan of all of them is faster than a tree.
 
-/// Few enough that a look through all of them is quicker than any tree.
+/// Unordered; a key occurs once.
 pub(crate) struct Few<K, V>(Vec<(K, V)>);
 
 impl<K: Copy + Eq, V> Few<K, V> {
@@ -18,7 +18,7 @@ impl<K: Copy + Eq, V> Few<K, V> {
         found.map(|(_, value)| value)
     }
 
-    /// The entry, made where there is none.
+    /// The entry of this key. `make` creates it if it does not exist.
     pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         let at = match self.0.iter().position(|(at, _)| *at == key) {
             Some(at) => at,

@@ -1,9 +1,9 @@
-//! What a question has cost, and what it may still cost.
+//! The cost of a question so far, and the rest of its budget.
 //!
-//! What a call may cost is set aside before its launch and settled at its end, so that calls under
-//! way count. What a call takes is known only afterwards: set aside is what the dearest finished call of its
-//! stage has taken, and a budget of tokens or money can be overrun by what a call takes beyond that. A budget
-//! of target calls cannot.
+//! Before a call is launched, its likely cost is set aside; when it ends, its real cost is settled. So
+//! calls under way count. The likely cost is that of the dearest finished call of the same stage. If a
+//! call costs more than that, a budget of tokens or money is overrun by the difference. A budget of
+//! target calls is never overrun.
 
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use spechop_types::{Budget, CommitKind, Money, Refusal, Stage, Tokens};
 use crate::report::{Calls, Cost, Usage};
 use crate::settings::Prices;
 
-/// Counts every call when it starts, and what it took when it ends.
+/// Counts every call when it starts, and its cost when it ends.
 pub(crate) struct Ledger {
     budget: Budget,
     prices: Prices,
     calls: PerStage<Calls>,
-    /// The most that a finished call has taken.
+    /// The cost of the dearest finished call.
     dearest: PerStage<Spent>,
     /// What aborted calls had set aside beyond what is known of them: they may have cost that much more.
     lost: Spent,
@@ -136,12 +136,12 @@ impl Ledger {
         }
     }
 
-    /// A look-up of an aborted branch is of use after all.
+    /// A branch took over a look-up of an aborted branch.
     pub(crate) fn salvage(&mut self) {
         self.salvaged += 1;
     }
 
-    /// A hop is final: its segment and its target call were of use, and a guess if it was right.
+    /// A hop is final: its segment and its target call were used, and its guess if it was right.
     pub(crate) fn commit(&mut self, kind: CommitKind, segment: &Paid, lookup: &Paid) {
         self.use_up(Stage::Segment, segment);
         self.use_up(Stage::Target, lookup);
@@ -150,8 +150,8 @@ impl Ledger {
         }
     }
 
-    /// True where not even needed work may be launched any more. `needed` are the calls under way
-    /// that are needed: what is set aside for others must not starve them.
+    /// True if not even needed work may be launched. `needed` are the needed calls under way: the
+    /// cost that is set aside for others must not starve them.
     pub(crate) fn is_spent(&self, needed: Open) -> bool {
         let calls = self.calls[Stage::Target].started;
         self.budget.target_calls.is_some_and(|most| calls >= most)
@@ -167,7 +167,7 @@ impl Ledger {
         self.budget.tokens.is_some() || self.budget.money.is_some()
     }
 
-    /// True where work that may be wasted leaves enough for the work that will be needed: a target
+    /// True if work that may be wasted leaves enough for the work that will be needed: a target
     /// call for each of the `hops_left` hops still possible, and half of the tokens and the money.
     /// `open` are all calls under way.
     pub(crate) fn may_speculate(&self, hops_left: u32, open: Open) -> bool {

@@ -1,7 +1,26 @@
-//! Drives one question for real: carries the window's effects out with tokio.
+//! Drives one question for real: carries out the effects of the window with models and a clock.
 //!
-//! [`Agent::answer`] is a single future that owns every stage of its question. Nothing is spawned:
-//! dropping it cancels every call, and no task can outlive its question (law 9).
+//! `spechop-window` decides what to do, and its documentation explains the algorithm. This crate
+//! does it. [`Agent::answer`] is the loop.
+//!
+//! ```text
+//! agent     the loop: take an effect and carry it out; without effects, wait for news
+//!  └ run        one question: its window, its notes about branches and look-ups, its trace
+//!     ├ running     the stages under way, as futures, and every time limit
+//!     ├ stages      a segment, a target call or a guess, as calls of ports
+//!     └ ledger      what the calls have cost, used and wasted apart; the budget
+//! ```
+//!
+//! # Why one future
+//!
+//! [`Agent::answer`] is a single future that owns every stage of its question. No stage is spawned.
+//! If the future is dropped, every call is cancelled, and no stage can outlive its question (law 9).
+//!
+//! # What it costs
+//!
+//! One thread at a time polls all stages of a question. A port that blocked would stop all of its
+//! branches, so every port promises not to block (`spechop_ports`, "four promises"). Whatever
+//! computes has threads of its own.
 //!
 //! `spechop-agent` never sees tonic, prost, reqwest or ort: the world is `spechop-ports`.
 

@@ -1,4 +1,4 @@
-//! What is known of a branch or a look-up beside the window's own state.
+//! Notes about branches and look-ups that the window does not need: times, cost, verdicts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::ledger::Paid;
 
-/// What a branch has taken so far.
+/// Times, verdict and cost of a branch so far.
 #[derive(Default)]
 pub(crate) struct BranchNotes {
     /// Its hop, counted from 1.
@@ -20,7 +20,7 @@ pub(crate) struct BranchNotes {
     pub(crate) paid: Paid,
 }
 
-/// What a look-up has taken so far.
+/// Times, best guess and cost of a look-up so far.
 pub(crate) struct LookupNotes {
     /// The branch that first asked it, and its hop.
     pub(crate) asker: (BranchId, u32),
@@ -29,9 +29,9 @@ pub(crate) struct LookupNotes {
     pub(crate) read: Duration,
     pub(crate) speculation: Option<Duration>,
     pub(crate) salvaged: bool,
-    /// The best guess, where there was one.
+    /// The best guess; `None` if there was none.
     pub(crate) best: Option<Guess>,
-    /// What it found while nobody needed it.
+    /// The observation, if it arrived while nobody needed the look-up.
     pub(crate) unseen: Option<Arc<Observation>>,
     pub(crate) paid: Paid,
 }

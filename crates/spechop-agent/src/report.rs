@@ -1,4 +1,4 @@
-//! The answer and what it took.
+//! The result of a question: its answer, its hops, their times and the cost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct Report {
     pub final_segment: Duration,
     /// Wall-clock time of the whole question.
     pub elapsed: Duration,
-    /// Calls and tokens, wasted ones apart.
+    /// Calls, tokens, time and money; wasted work is counted apart.
     pub usage: Usage,
 }
 
@@ -31,16 +31,16 @@ pub struct Report {
 pub struct HopReport {
     /// The hop.
     pub hop: Hop,
-    /// The comparison that decided about its guess, where there was one.
+    /// The comparison that decided about its guess. `None` if there was none.
     pub verdict: Option<Verdict>,
-    /// Whether its best guess was right: by the verdict, else by a comparison for the record alone, as
-    /// where it was too unlikely, or too late, to be built upon. `None` without a guess.
+    /// Whether its best guess was right. If the guess was too unlikely or too late to be built upon,
+    /// there is no verdict, and it is compared for the record alone. `None` without a guess.
     pub guess_held: Option<bool>,
     /// How long its stages took.
     pub times: StageTimes,
     /// Whether its look-up was begun by a branch that was rolled back.
     pub salvaged: bool,
-    /// Whether its speculator was asked, was in time, and had no idea.
+    /// Whether its speculator was asked, was in time, and had no guess.
     pub silent: bool,
     /// The best guess's own estimate of being right; `None` if it gave none.
     pub confidence: Option<Chance>,
@@ -55,7 +55,7 @@ pub struct StageTimes {
     pub target: Duration,
     /// Reading alone.
     pub read: Duration,
-    /// The guess, where one arrived.
+    /// The guess; `None` if none arrived.
     pub speculation: Option<Duration>,
 }
 

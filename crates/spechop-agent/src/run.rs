@@ -1,4 +1,4 @@
-//! The state of one question under way: its window, its running stages, what it has cost.
+//! One question under way: carries out single effects, and turns what stages bring into events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) struct Run<'a> {
     trace: &'a mut (dyn FnMut(TraceEvent) + Send),
     started: Instant,
     pub(crate) running: Running<'a>,
-    /// What is known of branches and look-ups beside the window's own state.
+    /// Notes about branches and look-ups that the window does not need.
     branches: Few<BranchId, BranchNotes>,
     lookups: Few<LookupId, LookupNotes>,
     hops: Vec<HopReport>,
@@ -104,7 +104,7 @@ impl<'a> Run<'a> {
         Vec::new()
     }
 
-    /// Notes what a stage brought, and says what the window must be told.
+    /// Records the result of a stage in trace and ledger, and returns the event for the window.
     pub(crate) fn take(
         &mut self,
         work: Work,
@@ -325,7 +325,7 @@ impl<'a> Run<'a> {
             return;
         };
         self.ledger.commit(hop.kind, &notes.paid, &found.paid);
-        // What a guess was worth is worth knowing also where nothing was built upon it.
+        // A guess is judged even if nothing was built upon it: the tuner learns from it.
         let compare = |best: &Guess| {
             let observed = &hop.observation.answer;
             verify(self.settings.verifier, observed, &best.text).accepted
@@ -377,7 +377,7 @@ impl<'a> Run<'a> {
         self.branches.remove(branch);
     }
 
-    /// Nobody needs the look-up now. It goes on for a while, if there is anything to spare for it.
+    /// Nobody needs the look-up now. It is kept for a while, if the budget can spare it.
     fn orphan(&mut self, lookup: LookupId) -> Vec<Effect> {
         if !self.may_speculate() {
             return self.apply(Event::Expired { lookup });

@@ -1,8 +1,9 @@
-//! What of a question is running: its stages, the clocks of its orphans, its own time limits.
+//! The stages of a question that are under way, the clocks of its orphans, and its time limits.
 //!
-//! A question has a handful of stages at once. Whenever it is woken they are polled in the order of
-//! their launch, and one timer serves every limit: cheaper, by the benchmark, than a set of tasks
-//! with a waker, a timer and an abort handle each. Stopping a stage is dropping it.
+//! A question has a handful of stages at once. Whenever the question is woken, they are polled in
+//! the order of their launch, and one timer serves every limit. By the benchmark this is cheaper
+//! than a set of tasks with a waker, a timer and an abort handle each. A stage is stopped by
+//! dropping it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -58,7 +59,7 @@ pub(crate) struct Dropped {
 
 /// What a question has waited for.
 pub(crate) enum News {
-    /// A stage has ended, or its time has.
+    /// A stage has ended, or has passed its time limit.
     Finished {
         work: Work,
         /// From launch to end.
@@ -73,7 +74,7 @@ pub(crate) enum News {
     BudgetEnd,
     /// The question's deadline has passed.
     Deadline,
-    /// Nothing is running, so that nothing will ever come.
+    /// Nothing is running, so no news will ever come.
     Idle,
 }
 

@@ -1,4 +1,4 @@
-//! What a question may be asked with.
+//! The settings of one question.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,9 +17,9 @@ use crate::Usage;
 pub struct Settings {
     /// Most branches alive at once (the paper's k). 1 is the standard agent.
     pub width: Width,
-    /// What is done beyond the paper's algorithm: salvage, plan-ahead, several guesses, the gate.
+    /// Additions to the paper's algorithm: salvage, plan-ahead, several guesses, the gate.
     pub policy: Policy,
-    /// How long a target call of an aborted branch goes on, in case it is asked again.
+    /// How long a target call of an aborted branch is kept, in case it is asked again.
     pub orphan_time: Duration,
     /// Most hops; after them the planner must answer.
     pub hops_max: u32,

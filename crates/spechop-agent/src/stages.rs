@@ -18,7 +18,7 @@ use crate::Ports;
 pub(crate) type StageFuture<'a> =
     Pin<Box<dyn Future<Output = Result<Outcome, PortError>> + Send + 'a>>;
 
-/// What a stage is for.
+/// The branch or look-up that a stage works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Segment(BranchId),
@@ -93,7 +93,7 @@ pub(crate) async fn target(
     })
 }
 
-/// What S is asked.
+/// The request to S.
 pub(crate) fn guess_request(
     question: &Question,
     hops: Vec<KnownHop>,

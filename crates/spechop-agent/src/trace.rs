@@ -1,4 +1,4 @@
-//! What can be seen of a question while it is being answered.
+//! The trace: events of a question while it is being answered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,9 +47,9 @@ pub enum TraceKind {
         /// How long the segment took.
         took: Duration,
     },
-    /// The speculator guessed, or had no idea.
+    /// The speculator guessed, or had no guess.
     Guessed {
-        /// The guesses, best first; none where it had no idea.
+        /// The guesses, best first. Empty if it had none.
         guesses: Vec<Guess>,
         /// How long it took.
         took: Duration,
@@ -70,15 +70,15 @@ pub enum TraceKind {
     Committed {
         /// The hop.
         hop: Hop,
-        /// What the question has cost so far; what is under way counts as wasted.
+        /// The cost of the question so far. Calls that are under way count as wasted.
         usage: Box<Usage>,
     },
-    /// The branch asks what an aborted one has looked up or is looking up: no new call is made.
+    /// The branch asks what an aborted branch has looked up or is looking up. No new call is made.
     Salvaged {
-        /// How long the look-up had been under way, or had taken.
+        /// How long the look-up had already run, or how long it took.
         saved: Duration,
     },
-    /// What the branch stood on has been verified: its work is needed now.
+    /// The guess that the branch stood on was accepted: its work is needed now.
     Promoted,
     /// The branch was aborted: a guess before it was wrong, or the question ended.
     RolledBack,

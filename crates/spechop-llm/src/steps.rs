@@ -13,8 +13,9 @@
 //! `eval/train/FORMAT.md` has it byte for byte. The prompt of a step begins with the one before, so
 //! that an engine computes no more than what is new.
 //!
-//! Nothing is repaired: such a model knows one form, and what it says is what it can. Where that is
-//! no step, it is made to answer by the beginning of an answer put into its mouth.
+//! Nothing is repaired: such a model knows one form, and cannot do better when asked again. If the
+//! output is not a valid step, the prompt is extended with `Answer:`, so the model can only complete
+//! an answer.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ use crate::{End, Generated, Generation, Prompt, TextModel};
 /// Between a sub-question and its answer.
 const ARROW: &str = " =>";
 
-/// What lines begin with that are no hops.
+/// The first words of lines that are not hops.
 const QUESTION: &str = "Question:";
 const NOTE: &str = "Compare:";
 const ANSWER: &str = "Answer:";
@@ -46,7 +47,7 @@ const NOTES_MAX: usize = 2;
 /// shorter; a reader that rambles must not fill the context.
 const PIECE_CHARS_MAX: usize = 300;
 
-/// What such a model has learnt to say where it cannot know.
+/// The answer that such a model has learnt to give if it cannot know.
 const UNKNOWN: &str = "unknown";
 
 /// Plans with a model that was trained on the line format. Any other model keeps the contract of

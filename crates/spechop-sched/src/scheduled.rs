@@ -45,8 +45,8 @@ impl<P: ?Sized> Scheduled<P> {
         }
     }
 
-    /// What can be done for a call that may not be made ahead, in a turn like any guess. Only the time of
-    /// the call that follows can tell of it; where it fails, that call will say so.
+    /// Warms a tool up for a call that may not be made ahead, in a turn like that of any guess. A
+    /// failed warm-up is ignored: the real call reports the failure.
     async fn warm_up(&self, call: &Call, work: impl Future<Output = Result<(), PortError>>) {
         if self.rule.grade == Grade::Warmup {
             let _ = self.warming.run(call, self.rule.cost, work).await;

@@ -1,4 +1,5 @@
-//! What operators may ask: what was learnt, what another k would have come to, who is waiting.
+//! The admin service: what the server has learnt, what another k would have cost, and which calls
+//! are running and waiting.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -7,17 +8,19 @@ use spechop_agent::{Policy, Width};
 use spechop_proto as wire;
 use spechop_sim::{Rules, WhatIf, what_if};
 use tonic::{Request, Response, Status};
-use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
+use tonic_types::FieldViolation;
 
 use crate::config::SpeculatorKind;
 use crate::reply;
 use crate::service::Shared;
+use crate::status::AdminError;
 use crate::tuning::Known;
 
-/// What is tried where nothing is said.
+/// The values of k that `WhatIf` tries if the request names none.
 const KS: [u32; 6] = [1, 2, 3, 4, 6, 8];
-/// Most that may be tried at once, and the widest.
+/// The most values of k that one request may try.
 const KS_MAX: usize = 16;
+/// The largest k that a request may try.
 const K_MAX: u32 = 1024;
 
 /// The service behind `spechop.v1.Admin`.
@@ -31,7 +34,7 @@ impl Admin {
     }
 
     /// The speculator of this name, the default one for no name.
-    fn speculator(&self, name: &str) -> Result<SpeculatorKind, Status> {
+    fn speculator(&self, name: &str) -> Result<SpeculatorKind, AdminError> {
         let offered = &self.shared.speculators;
         let found = match name {
             "" => offered.first(),
@@ -39,10 +42,8 @@ impl Admin {
         };
         found.copied().ok_or_else(|| {
             let names: Vec<_> = offered.iter().map(|kind| kind.as_str()).collect();
-            let names = names.join(", ");
-            Status::not_found(format!(
-                "there is no such speculator; this server has {names}"
-            ))
+            let offered = names.join(", ");
+            AdminError::NoSpeculator { offered }
         })
     }
 
@@ -96,9 +97,7 @@ impl wire::admin_server::Admin for Admin {
             let outcomes = what_if(&recorded.traces, rules);
             (history.len(), recorded.made_up, outcomes)
         });
-        let (questions, filled_in, outcomes) = played
-            .await
-            .map_err(|_| Status::internal("the simulation ended without a result"))?;
+        let (questions, filled_in, outcomes) = played.await.map_err(|_| AdminError::Lost)?;
         Ok(Response::new(wire::WhatIfResponse {
             questions: u32::try_from(questions).unwrap_or(u32::MAX),
             filled_in,
@@ -134,19 +133,13 @@ impl wire::admin_server::Admin for Admin {
     }
 }
 
-fn ks(asked: &[u32]) -> Result<Vec<NonZeroUsize>, Status> {
+fn ks(asked: &[u32]) -> Result<Vec<NonZeroUsize>, AdminError> {
     let asked = if asked.is_empty() { &KS } else { asked };
     let sensible = asked.len() <= KS_MAX && asked.iter().all(|k| (1..=K_MAX).contains(k));
     if !sensible {
         let problem = format!("at most {KS_MAX} numbers from 1 to {K_MAX}");
-        let details =
-            ErrorDetails::with_bad_request(vec![FieldViolation::new("k", problem.clone())]);
-        let message = format!("k: {problem}");
-        return Err(Status::with_error_details(
-            tonic::Code::InvalidArgument,
-            message,
-            details,
-        ));
+        let violation = FieldViolation::new("k", problem);
+        return Err(AdminError::Invalid(vec![violation]));
     }
     let ks = asked.iter().filter_map(|k| NonZeroUsize::new(*k as usize));
     Ok(ks.collect())

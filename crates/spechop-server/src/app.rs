@@ -1,4 +1,5 @@
-//! The server: what it needs is passed in, so that a test can use port 0 and stop it.
+//! The server. The listener and the shutdown signal are passed in, so that a test can use port 0 and
+//! stop it.
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::service::{Phases, Service};
 use crate::toolbox::{OpenError, Toolbox};
 use crate::tuning::Keeper;
 
-/// How long clients have, after the last question has ended, to hear of it and hang up.
+/// How long clients may take to hang up after the last question has ended.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What the metrics are written in.
@@ -43,10 +44,10 @@ pub struct App {
 /// Why the server ended without having been asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The listener is of no use.
+    /// The listener cannot be used.
     #[error("cannot serve on the listener")]
     Listener(#[source] io::Error),
-    /// The reflection service could not be made of our own descriptors.
+    /// The reflection service could not be built from our own descriptors.
     #[error("cannot describe the service for reflection")]
     Reflection(#[source] tonic_reflection::server::Error),
     /// The transport failed.
@@ -54,7 +55,7 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Counts what a server holds; for tests and operators.
+/// A handle that counts open questions; for tests and operators.
 #[derive(Clone)]
 pub struct Gauges(Service);
 
@@ -81,7 +82,7 @@ impl App {
         Ok(Self::with_toolbox(Arc::unwrap_or_clone(config), toolbox))
     }
 
-    /// With these ports, whatever the configuration says about models and indexes.
+    /// A server over these ports. The models and indexes of the configuration are not opened.
     pub fn with_toolbox(config: Config, toolbox: Toolbox) -> Self {
         let phases = Phases::default();
         let (shutdown_grace, message_bytes_max) = (
@@ -97,7 +98,7 @@ impl App {
         }
     }
 
-    /// What this server holds, also while it serves.
+    /// A handle to this server's counts, which works while it serves.
     pub fn gauges(&self) -> Gauges {
         Gauges(self.service.clone())
     }

@@ -1,6 +1,6 @@
-//! Which backend gives the turns to whose calls.
+//! The backends: which one schedules the calls of which port.
 //!
-//! What shares a model shares its backend: a generator that also reads and guesses is one.
+//! Ports that share a model share its backend: a generator that also reads and guesses is one backend.
 
 use std::sync::Arc;
 

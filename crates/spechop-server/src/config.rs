@@ -1,5 +1,5 @@
-//! The configuration: what was written (`keys`), then what it means. Holding a [`Config`] means that
-//! it is valid.
+//! The configuration. It is read twice: `keys` collects what the operator wrote, then `read` says what
+//! it means. Whoever holds a [`Config`] holds a valid one.
 
 mod keys;
 mod models;
@@ -39,9 +39,9 @@ pub struct Config {
     pub encoder: Encoder,
     /// The passage index.
     pub index_dir: PathBuf,
-    /// The model that writes sub-questions, and reads and guesses where no other is named.
+    /// The model that writes sub-questions. It also reads and guesses, if no other model is named.
     pub generator: Model,
-    /// The second choice for planning and reading, where the first fails.
+    /// The model that plans and reads if the first one fails.
     pub fallback: Option<Model>,
     /// Who reads.
     pub reader: Reader,
@@ -51,26 +51,26 @@ pub struct Config {
     pub injected_latency: Option<InjectedLatency>,
     /// How calls get their turns.
     pub scheduler: Scheduler,
-    /// What each tenant may spend, where that is limited.
+    /// The budget of each tenant; `None` if there is no limit.
     pub allowance: Option<Allowance>,
 }
 
-/// How calls get their turns.
+/// The scheduler: the limits of every backend, eligibility, and the choice of k.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
-    /// What the generator may do at once, and so on.
+    /// The limits of the generator.
     pub generator: Lanes,
-    /// A reader of its own.
+    /// The limits of a separate reader.
     pub reader: Lanes,
-    /// The index, its encoder included.
+    /// The limits of the index, its encoder included.
     pub retriever: Lanes,
-    /// A model of its own for guessing.
+    /// The limits of a separate model for guessing.
     pub speculator: Lanes,
     /// Which tools may be called ahead of need, and how far.
     pub eligibility: Eligibility,
-    /// How k is chosen where nobody names one.
+    /// How "auto" chooses k.
     pub tuner: TunerOptions,
-    /// Questions of each speculator that what-if questions are answered from.
+    /// How many past questions of each speculator `WhatIf` simulates.
     pub history: NonZeroUsize,
     /// The file in which what was learnt survives a restart; `None` for nowhere.
     pub state: Option<PathBuf>,
@@ -85,45 +85,44 @@ pub struct Server {
     pub questions_max: usize,
     /// Most bytes of one request.
     pub message_bytes_max: usize,
-    /// How long open questions may go on after a shutdown was asked for.
+    /// How long open questions may continue after a shutdown was requested.
     pub shutdown_grace: Duration,
 }
 
 /// How questions are answered.
 #[derive(Clone, Debug)]
 pub struct Questions {
-    /// k of questions that name none, until it is chosen by what has been seen, if that is wanted.
+    /// Default k. With `auto`, the k used until enough has been observed.
     pub width: Width,
-    /// Whether k is chosen by what has been seen, where the question names none.
+    /// Whether the server chooses k for questions that name none.
     pub auto: bool,
     /// Largest k that may be asked for.
     pub k_max: NonZeroUsize,
-    /// Hops of questions that name no hop budget.
+    /// The most hops of questions that name no hop budget.
     pub hops: u32,
     /// Largest hop budget that may be asked for.
     pub hops_max: u32,
-    /// Passages read for each hop, where the question says nothing.
+    /// Passages read for each hop, if the question says nothing.
     pub passages: NonZeroUsize,
     /// Most passages that may be asked for.
     pub passages_max: NonZeroUsize,
-    /// When a guess counts as right, where the question says nothing.
+    /// When a guess counts as right, if the question says nothing.
     pub verifier: Mode,
     /// Look-ups that may find nothing before the answer is written.
     pub not_found_max: u32,
-    /// Whether look-ups of rolled-back branches are kept, where the question says nothing.
+    /// Whether look-ups of rolled-back branches are kept, if the question says nothing.
     pub salvage: bool,
-    /// Most of them for a question.
+    /// The most look-ups that are kept for one question.
     pub salvage_max: NonZeroUsize,
-    /// How long one goes on that nobody needs.
+    /// How long a look-up that nobody needs is kept.
     pub salvage_time: Duration,
-    /// Whether planning goes on without a guess, where the question says nothing.
+    /// Whether planning continues without a guess, if the question says nothing.
     pub plan_ahead: bool,
-    /// Guesses of a hop that branches are built upon, where the question says nothing.
+    /// Guesses of one hop that branches are built upon, if the question says nothing.
     pub guesses: NonZeroUsize,
     /// Most guesses of a hop that may be asked for.
     pub guesses_max: NonZeroUsize,
-    /// Branches that are less likely than this to become head are not built, where the question says
-    /// nothing.
+    /// Branches less likely than this to become head are not built, if the question says nothing.
     pub chance_min: Chance,
     /// The longest that any question may take.
     pub deadline_max: Duration,
@@ -160,9 +159,9 @@ pub struct Model {
 /// How a language model is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// In a conversation.
+    /// As a conversation.
     Chat(PromptStyle),
-    /// In lines, for a small model that was trained to plan and can do nothing else.
+    /// As lines, for a small model that was trained to plan and can do nothing else.
     Steps,
 }
 
@@ -194,14 +193,14 @@ pub enum Engine {
 /// Who guesses.
 #[derive(Clone, Debug)]
 pub struct Speculator {
-    /// Whom questions get that name nobody.
+    /// The speculator of questions that name none.
     pub default: SpeculatorKind,
-    /// The hot subset's index, where there is one.
+    /// The index of the hot subset; `None` if there is none.
     pub hot_dir: Option<PathBuf>,
     /// Passages of the hot subset that are read for a guess.
     pub hot_passages: NonZeroUsize,
-    /// Another model for guessing; else the reader reads the hot subset, and the generator guesses
-    /// from memory, where it can.
+    /// A separate model for guessing. Without it, the reader reads the hot subset, and the generator
+    /// guesses from memory if it can.
     pub model: Option<Model>,
 }
 
@@ -230,7 +229,7 @@ impl SpeculatorKind {
     }
 }
 
-/// A configuration that cannot be: every mistake in it.
+/// An invalid configuration: every mistake in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidConfig(pub Vec<Mistake>);
 

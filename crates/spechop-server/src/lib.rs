@@ -4,8 +4,13 @@
 //! env, config ─▶ toolbox (models, indexes) ─▶ app ─▶ service ─▶ request ─▶ Agent ─▶ reply, status
 //! ```
 //!
-//! Protobuf types come no further than `request` and `reply`; errors become statuses in `status`
-//! only; the environment is read in `env` only.
+//! Three doors, each in one file:
+//!
+//! * The environment is read in `env` only.
+//! * Errors become gRPC statuses in `status` only.
+//! * Protobuf messages are read in `request` and written in `reply`. Beside these two, only the two
+//!   services (`service`, `admin`) and `app`, which registers them, name protobuf types: no model,
+//!   no configuration and no account sees one.
 
 mod accounts;
 mod admin;

@@ -1,4 +1,4 @@
-//! What operators watch, in the text format of OpenMetrics: `GET /metrics` on the server's own port.
+//! Metrics in the text format of OpenMetrics: `GET /metrics` on the server's own port.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::AtomicU64;

@@ -1,4 +1,4 @@
-//! From the agent to the wire.
+//! From the agent to the wire: reports and trace events become protobuf messages.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The two methods: take a question up, answer it, and leave nothing behind.
+//! The question service: admit a question, answer it, and leave nothing behind.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -36,7 +36,7 @@ pub(crate) struct Service {
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) toolbox: Toolbox,
-    /// The speculators that there are, the default one first.
+    /// The speculators that the server offers, the default one first.
     pub(crate) speculators: Vec<SpeculatorKind>,
     pub(crate) tunings: Arc<Tunings>,
     pub(crate) metrics: Metrics,
@@ -47,12 +47,12 @@ pub(crate) struct Shared {
     phases: Phases,
 }
 
-/// How a shutdown goes.
+/// The two phases of a shutdown.
 #[derive(Clone, Default)]
 pub(crate) struct Phases {
-    /// No question is taken up any more.
+    /// New questions are refused.
     pub(crate) closing: CancellationToken,
-    /// Questions that are still open end.
+    /// Open questions end with an error.
     pub(crate) closed: CancellationToken,
 }
 
@@ -163,7 +163,7 @@ impl Service {
 struct Work {
     shared: Arc<Shared>,
     asked: Asked,
-    /// The k that was chosen for it, where it was.
+    /// The k that the server chose for it; `None` if the question or the configuration named one.
     tuned: Option<Tuned>,
     ports: Ports,
     hold: Option<Hold>,
@@ -241,7 +241,7 @@ impl Drop for Tally {
 }
 
 impl Work {
-    /// Answers the question; the server's end goes before everything.
+    /// Answers the question. The end of the server has priority over news of the question.
     async fn answer(
         mut self,
         trace: &mut (dyn FnMut(TraceEvent) + Send),
@@ -289,7 +289,9 @@ impl Work {
 /// For `map_err`: errors are logged where they leave.
 fn refuse(error: AskError) -> Status {
     match &error {
-        AskError::Invalid(_) => tracing::debug!(reason = chain(&error), "question refused"),
+        AskError::Invalid(_) | AskError::NotOpen(_) => {
+            tracing::debug!(reason = chain(&error), "request refused");
+        }
         AskError::Busy { .. }
         | AskError::Overdrawn { .. }
         | AskError::ShuttingDown
@@ -315,9 +317,8 @@ impl SpecHop for Service {
         request: Request<FinishNowRequest>,
     ) -> Result<Response<FinishNowResponse>, Status> {
         let id = finish_now(request.get_ref(), request.metadata()).map_err(refuse)?;
-        let Some(finish) = self.shared.lock_named().get(&id).cloned() else {
-            return Err(Status::not_found(format!("no question {} is open", id.1)));
-        };
+        let finish = self.shared.lock_named().get(&id).cloned();
+        let finish = finish.ok_or_else(|| refuse(AskError::NotOpen(id.1)))?;
         finish.now();
         Ok(Response::new(FinishNowResponse {}))
     }

@@ -1,4 +1,5 @@
-//! The one door through which errors become gRPC statuses.
+//! The one door through which errors become gRPC statuses: no other file of this crate builds one
+//! (`tests/one_door.rs` reads the sources and checks it).
 
 use std::error::Error;
 use std::fmt::Write;
@@ -29,6 +30,9 @@ pub(crate) enum AskError {
         what: &'static str,
         again_in: Duration,
     },
+    /// [`spechop_proto::FinishNowRequest`] names no open question of its tenant.
+    #[error("no question {0} is open")]
+    NotOpen(Tenant),
     /// The server stops; the question was not begun, or not finished in time.
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -40,11 +44,29 @@ pub(crate) enum AskError {
     Agent(#[from] AgentError),
 }
 
+/// Why an operator's call was not answered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AdminError {
+    /// The request is wrong; every wrong field with what is wrong about it.
+    #[error("{}", sentence(.0))]
+    Invalid(Vec<FieldViolation>),
+    /// The server offers no speculator of the requested name.
+    #[error("there is no such speculator; this server has {offered}")]
+    NoSpeculator {
+        /// The names that it does offer, separated by commas.
+        offered: String,
+    },
+    /// The simulation's thread came to an end without a result.
+    #[error("the simulation ended without a result")]
+    Lost,
+}
+
 impl AskError {
     /// How the question ended, in a word for the metrics.
     pub(crate) fn outcome(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "invalid",
+            Self::NotOpen(_) => "not_open",
             Self::Busy { .. } => "busy",
             Self::Overdrawn { .. } => "overdrawn",
             Self::ShuttingDown => "shutting_down",
@@ -72,9 +94,24 @@ impl From<AskError> for Status {
                 message,
                 ErrorDetails::with_retry_info(Some(again_in)),
             ),
-            AskError::ShuttingDown | AskError::Lost | AskError::Agent(_) => {
+            AskError::NotOpen(_) | AskError::ShuttingDown | AskError::Lost | AskError::Agent(_) => {
                 Self::new(code, message)
             }
+        }
+    }
+}
+
+impl From<AdminError> for Status {
+    fn from(error: AdminError) -> Self {
+        let message = chain(&error);
+        match error {
+            AdminError::Invalid(violations) => Self::with_error_details(
+                Code::InvalidArgument,
+                message,
+                ErrorDetails::with_bad_request(violations),
+            ),
+            AdminError::NoSpeculator { .. } => Self::not_found(message),
+            AdminError::Lost => Self::internal(message),
         }
     }
 }
@@ -83,6 +120,7 @@ fn code(error: &AskError) -> Code {
     match error {
         AskError::Invalid(_) => Code::InvalidArgument,
         AskError::Busy { .. } | AskError::Overdrawn { .. } => Code::ResourceExhausted,
+        AskError::NotOpen(_) => Code::NotFound,
         AskError::ShuttingDown => Code::Unavailable,
         AskError::Lost => Code::Internal,
         AskError::Agent(AgentError::Deadline { .. }) => Code::DeadlineExceeded,
@@ -174,6 +212,11 @@ mod tests {
                 "4 questions are being answered, which is the most; try again later",
             ),
             (
+                AskError::NotOpen(Tenant::new("q-1").unwrap()),
+                Code::NotFound,
+                "no question q-1 is open",
+            ),
+            (
                 AskError::ShuttingDown,
                 Code::Unavailable,
                 "the server is shutting down",
@@ -191,5 +234,22 @@ mod tests {
             assert_eq!(status.code(), code);
             assert_eq!(status.message(), message);
         }
+    }
+    #[test]
+    fn operators_hear_why_and_which_field() {
+        let offered = "hot, none".to_owned();
+        let none = Status::from(AdminError::NoSpeculator { offered });
+        assert_eq!(none.code(), Code::NotFound);
+        assert_eq!(
+            none.message(),
+            "there is no such speculator; this server has hot, none"
+        );
+        let wrong = AdminError::Invalid(vec![FieldViolation::new("k", "too many")]);
+        let wrong = Status::from(wrong);
+        assert_eq!(wrong.code(), Code::InvalidArgument);
+        assert_eq!(wrong.message(), "k: too many");
+        let fields = wrong.get_details_bad_request().unwrap().field_violations;
+        assert_eq!(fields[0].field, "k");
+        assert_eq!(Status::from(AdminError::Lost).code(), Code::Internal);
     }
 }

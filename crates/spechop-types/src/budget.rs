@@ -3,7 +3,8 @@
 use std::ops::{Add, AddAssign};
 use std::time::Duration;
 
-/// Hard limits for one question. Wasted work counts. `None` means no limit of that kind.
+/// Soft limits of one question: once one is used up, the answer is written from the committed hops.
+/// Wasted work counts. `None` means no limit of that kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     /// Wall-clock time for the whole question.
@@ -12,7 +13,7 @@ pub struct Budget {
     pub target_calls: Option<u32>,
     /// Tokens read and written by language models, aborted calls included.
     pub tokens: Option<u64>,
-    /// What calls cost by the operator's prices.
+    /// The sum of what its calls cost, by the operator's prices.
     pub money: Option<Money>,
 }
 
@@ -23,7 +24,7 @@ pub struct Money(pub u64);
 /// What a call costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Price {
-    /// Being made at all, whether or not it ends.
+    /// The call itself, whether or not it ends.
     pub call: Money,
     /// A million tokens read.
     pub prompt_million: Money,
@@ -42,13 +43,13 @@ impl Price {
 }
 
 impl Money {
-    /// The sum; what is too much to count stays the most that can be counted.
+    /// Saturating sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// The difference, never below nothing.
+    /// Saturating difference: never below zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))

@@ -1,4 +1,4 @@
-//! One branch: what it stands on, and what it has written.
+//! One branch: the answer that it stands on, and the step that its planner has written.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) enum Segment {
     /// Ended with a sub-question.
     Asked {
         sub_question: SubQuestion,
-        /// `None` where it names an answer that is left open: there is nothing to look up yet.
+        /// `None` if it names an answer that is left open: there is nothing to look up yet.
         lookup: Option<LookupId>,
     },
     /// Ended with a final answer, or with nothing that can be built upon: a leaf.
@@ -52,8 +52,8 @@ impl Granted {
         }
     }
 
-    /// How likely it is to hold. What is left open claims nothing that could be wrong, and what is
-    /// looked up behind it was asked without it.
+    /// How likely it is to hold. An open answer claims nothing that could be wrong, and the look-ups
+    /// behind it were asked without it.
     pub(crate) fn chance(&self) -> Chance {
         match self {
             Self::Guess(_, chance) => *chance,

@@ -1,10 +1,10 @@
-//! What the window is told, and what it asks for.
+//! The vocabulary of the window: events go in, effects come out.
 
 use std::sync::Arc;
 
 use spechop_types::{BranchId, Chance, LookupId, Observation, Stage, Step};
 
-/// Something that happened. News about a branch or a look-up that is gone is ignored.
+/// Something that happened. An event about a branch or a look-up that is gone is ignored.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The planner finished the segment asked for by [`Effect::Write`].
@@ -54,12 +54,12 @@ pub enum Event {
     FinishNow,
 }
 
-/// What an answer may turn out to be.
+/// A guessed answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guess {
     /// The answer.
     pub text: Arc<str>,
-    /// How likely it is to be right, as far as anybody knows.
+    /// The estimated chance that it is right.
     pub chance: Chance,
 }
 
@@ -108,13 +108,13 @@ pub enum Effect {
         /// The new head.
         branch: BranchId,
     },
-    /// The branch is gone: stop its segment. What becomes of its look-up is said apart.
+    /// The branch is gone: stop its segment. A separate effect says what happens to its look-up.
     Abort {
         /// The branch.
         branch: BranchId,
     },
-    /// No branch needs the look-up any more. Let its target call go on for a bounded time, then
-    /// report [`Event::Expired`].
+    /// No branch needs the look-up any more. Keep its target call for a bounded time, then report
+    /// [`Event::Expired`].
     Orphan {
         /// The look-up.
         lookup: LookupId,
@@ -126,7 +126,7 @@ pub enum Effect {
         /// The look-up, an orphan no more.
         lookup: LookupId,
     },
-    /// The look-up is gone: stop whatever of it still runs.
+    /// The look-up is gone: stop its calls that still run.
     Drop {
         /// The look-up.
         lookup: LookupId,

@@ -1,4 +1,5 @@
-//! What branches can be built upon, and which of it gets the window's room.
+//! Offers: the guesses and observations that a branch could be built upon, and which of them gets a
+//! free place of the window.
 
 use smallvec::SmallVec;
 use spechop_types::{BranchId, LookupId, SubQuestion};
@@ -26,12 +27,12 @@ impl Offer {
 }
 
 impl Window {
-    /// Gives the room that there is to the nearest offers that are likely enough (law 3).
+    /// Gives free places to the nearest offers that are likely enough (law 3).
     ///
     /// A guess does not wait for room: a branch that starts the moment a place is free needs it by
     /// then. That is what the paper's bound on k counts with, (1 + β) / (α + β).
     pub(crate) fn extend(&mut self, effects: &mut Vec<Effect>) {
-        // A verdict comes at once, and may take with it what would be built upon.
+        // A verdict comes at once, and may abort the very branch that would be built upon.
         if self.verifying.is_some() {
             return;
         }
@@ -50,15 +51,15 @@ impl Window {
         due.min_by_key(|(_, offer)| offer.turn()).map(|(at, _)| at)
     }
 
-    /// Whether the gate is open to an offer, and the round goes as far. One that has to wait comes up
-    /// again when a hop is committed: there is one guess less to turn out wrong.
+    /// Whether an offer may be built now: it passes the gate, and it lies within the round. An offer
+    /// that may not is considered again when a hop is committed, because one guess less can then
+    /// turn out wrong.
     pub(crate) fn is_due(&self, offer: &Offer) -> bool {
         let Base { parent, granted } = &offer.base;
         self.is_likely_enough(*parent, granted.chance()) && self.is_in_round(*parent)
     }
 
-    /// Whether the round that began with the first branch, or the last one that stood on nothing
-    /// but committed hops, goes further than this branch.
+    /// Whether a child of this branch lies within the current round.
     pub(crate) fn is_in_round(&self, parent: BranchId) -> bool {
         if self.limits().policy.continuous {
             return true;
@@ -110,7 +111,8 @@ impl Window {
         }
     }
 
-    /// Offers what the branch's look-up has guessed; where it had no idea, to leave it open.
+    /// Offers the guesses of the branch's look-up. If there are none, it offers to leave the answer
+    /// open, provided that the policy plans ahead.
     pub(crate) fn offer_guesses(&mut self, user: BranchId) {
         let Some(at) = self.position(user) else {
             return;
@@ -133,7 +135,7 @@ impl Window {
         }
     }
 
-    /// Offers to go on although the branch's answer is not known.
+    /// Offers to continue with the branch's answer left open.
     pub(crate) fn offer_open(&mut self, at: usize) {
         let text = open_answer(self.branches[at].hop);
         self.offer(at, Granted::Open(text.into()), 0);
@@ -166,7 +168,7 @@ impl Window {
     }
 }
 
-/// How the answer begins that is left open; the number of its sub-question follows, from 1.
+/// The text in place of an answer that is left open. The number of its sub-question follows, from 1.
 pub const OPEN_ANSWER: &str = "the answer of sub-question ";
 
 fn open_answer(hop: usize) -> String {

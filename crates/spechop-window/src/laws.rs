@@ -46,7 +46,7 @@ pub fn nothing_waits_without_need(window: &Window) -> bool {
         },
         None => !matches!(b.segment, Segment::Asked { .. }) || stands_open(window, b),
     };
-    // A verdict comes at once, and may take with it what would be built upon.
+    // A verdict comes at once, and may abort the very branch that would be built upon.
     let waits_in_vain = window.verifying.is_none()
         && window.offers.iter().any(|offer| window.is_due(offer))
         && window.limits().width.has_room(window.branches.len());

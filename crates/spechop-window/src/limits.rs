@@ -1,11 +1,11 @@
-//! What one question's window must keep to, and how far it goes beyond the paper.
+//! The limits of one question's window, and what it does beyond the paper.
 
 use std::num::NonZeroUsize;
 
 use crate::Width;
 use spechop_types::Chance;
 
-/// What one question's window must keep to.
+/// The limits of one question's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most branches alive at once.
@@ -24,16 +24,16 @@ pub struct Limits {
 pub struct Policy {
     /// Most look-ups of aborted branches that are kept for reuse. 0 switches salvage off.
     pub orphans_max: usize,
-    /// Where there is no guess, go on with the answer left open, so that later sub-questions which
-    /// do not need it are looked up ahead of time. Without salvage it would be of no use, and is off.
+    /// If there is no guess, continue with the answer left open. Later sub-questions that do not need
+    /// the answer are then looked up ahead of time. Without salvage this has no use, and is off.
     pub plan_ahead: bool,
     /// Most guesses of a hop that branches are built upon. 1 is the paper's algorithm.
     pub guesses_max: NonZeroUsize,
-    /// The gate: no branch is built that is less likely than this to become head, which takes all
-    /// guesses that it stands on to be right. [`Chance::NONE`] leaves it open.
+    /// The gate: a branch less likely than this to become head is not built. A branch becomes head if
+    /// all guesses that it stands on are right. [`Chance::NONE`] leaves the gate open.
     pub chance_min: Chance,
-    /// The paper's continuous window, which is filled again at every commit. Otherwise it goes in
-    /// rounds, for comparison: k hops deep at most, and filled again when all of that is settled.
+    /// The paper's continuous window, which is refilled at every commit. If false, the window works in
+    /// rounds, for comparison: it is k hops deep at most, and refilled when all of them are settled.
     pub continuous: bool,
 }
 
@@ -52,7 +52,7 @@ impl Policy {
         self.orphans_max > 0
     }
 
-    /// Whether hops without a guess are left open and passed over.
+    /// Whether hops without a guess are left open and skipped.
     pub fn plans_ahead(&self) -> bool {
         self.plan_ahead && self.salvages()
     }

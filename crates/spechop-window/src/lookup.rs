@@ -1,4 +1,5 @@
-//! One look-up: a sub-question's target call and its guess, whoever needs them.
+//! One look-up: the target call and the guesses of one sub-question, kept apart from the branches
+//! that ask it.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ pub(crate) enum Guessing {
     Idle,
     /// Running.
     Running,
-    /// Over: the guesses, best first. None where the speculator had no idea.
+    /// Over: the guesses, best first. Empty if the speculator had none.
     Over(SmallVec<[Guess; 1]>),
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct Lookup {
     pub(crate) asked: SubQuestion,
     pub(crate) target: Target,
     pub(crate) guessing: Guessing,
-    /// The branches that asked it. More than one only where siblings ask the same.
+    /// The branches that ask it. More than one only if siblings ask the same.
     pub(crate) users: SmallVec<[BranchId; 2]>,
     /// Orders the orphans by the moment at which they became one.
     pub(crate) orphaned: u32,

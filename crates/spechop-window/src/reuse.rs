@@ -90,8 +90,8 @@ impl Window {
         self.settle(effects);
     }
 
-    /// The branch's answer is observed: nothing is built on guesses of it any more. Where nothing
-    /// was, the next branch can be built on the observation.
+    /// The branch's answer is observed: nothing is built on guesses of it any more. If nothing has
+    /// been built on it yet, the next branch can be built on the observation.
     pub(crate) fn offer_observation(&mut self, user: BranchId, effects: &mut Vec<Effect>) {
         self.offers.retain(|offer| offer.base.parent != user);
         self.abort_where(|b| b.is_child_of(user) && b.stands_open(), effects);
@@ -142,8 +142,8 @@ impl Window {
             .filter(move |b| b.is_child_of(parent))
     }
 
-    /// Aborts the branches for which `is_root` holds and all that stand on them; their look-ups
-    /// become orphans where nobody else needs them.
+    /// Aborts the branches for which `is_root` holds and all that stand on them. A look-up that no
+    /// living branch needs becomes an orphan.
     pub(crate) fn abort_where(
         &mut self,
         is_root: impl Fn(&Branch) -> bool,
@@ -231,7 +231,7 @@ impl Window {
         self.refuted = None;
     }
 
-    /// Drops every look-up: what is left of them is of no use any more.
+    /// Drops every look-up: the answer needs none of them any more.
     pub(crate) fn drop_all(&mut self, effects: &mut Vec<Effect>) {
         effects.extend(
             self.lookups

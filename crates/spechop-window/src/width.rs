@@ -23,7 +23,7 @@ impl Width {
         self.0
     }
 
-    /// True where one more branch may join `alive` others.
+    /// True if one more branch may join `alive` others.
     pub fn has_room(self, alive: usize) -> bool {
         self.0.is_none_or(|k| alive < k.get())
     }

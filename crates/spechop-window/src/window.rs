@@ -1,4 +1,5 @@
-//! The window: its state, what can be asked of it, and the fold over events.
+//! The window of one question: its state, its queries, and the fold over events. The crate's own
+//! documentation explains the loop.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,13 +24,14 @@ pub struct Window {
     /// What branches could be built upon, had the window room.
     pub(crate) offers: Vec<Offer>,
     pub(crate) committed: Vec<Hop>,
-    /// [`Effect::Verify`] is out for this branch.
+    /// The branch whose [`Effect::Verify`] has not been answered yet.
     pub(crate) verifying: Option<BranchId>,
     /// The head's best guess that was refuted.
     pub(crate) refuted: Option<Arc<str>>,
     /// Why the answering branch had to answer; set with [`Effect::Answer`].
     pub(crate) stopped: Option<Stop>,
-    /// The hop at which the window was last empty but for one branch that stands on committed hops.
+    /// The hop at which the last round began: the window then held nothing but one branch that
+    /// stands on committed hops.
     pub(crate) round_from: usize,
     next_branch: u32,
     pub(crate) next_lookup: u32,
@@ -40,7 +42,7 @@ pub struct Window {
 impl Window {
     /// A window with its first branch, and the effect that sets it to work.
     pub fn open(limits: Limits) -> (Self, Vec<Effect>) {
-        // Once for the whole question, as long as it is no unusual one.
+        // Allocated once for the whole question, unless the question is unusually wide or long.
         let wide = limits.width.get().map_or(8, |k| k.get().min(8));
         let hops = (limits.hops_max as usize).min(8);
         let mut window = Self {
@@ -97,7 +99,7 @@ impl Window {
         self.branches.is_empty()
     }
 
-    /// Why the answer was written when it was; `None` where the planner knew enough.
+    /// Why the answer was written when it was. `None` if the planner knew enough.
     pub fn stopped(&self) -> Option<Stop> {
         self.stopped
     }
@@ -147,7 +149,7 @@ impl Window {
         self.branch(branch)?.lookup()
     }
 
-    /// What a look-up looks up. `None` once it is gone.
+    /// The sub-question of a look-up. `None` once the look-up is gone.
     pub fn asked(&self, lookup: LookupId) -> Option<&SubQuestion> {
         Some(&self.find(lookup)?.asked)
     }
@@ -158,13 +160,13 @@ impl Window {
         users.iter().copied().min_by_key(|user| self.depth(*user))
     }
 
-    /// What a look-up has found.
+    /// What a look-up has found. `None` until it has answered, and once it is gone.
     pub fn observation(&self, lookup: LookupId) -> Option<&Arc<Observation>> {
         self.find(lookup)?.observation()
     }
 
-    /// What [`Effect::Verify`] asks to compare: the guess that the branch stands on, and the
-    /// head's observation.
+    /// The two texts that [`Effect::Verify`] asks to compare: the guess that the branch stands on,
+    /// and the head's observation.
     pub fn comparison(&self, branch: BranchId) -> Option<(&Arc<str>, &Arc<Observation>)> {
         let Base { parent, granted } = self.branch(branch)?.base.as_ref()?;
         match (granted, self.lookup(*parent)) {
@@ -173,8 +175,8 @@ impl Window {
         }
     }
 
-    /// How likely the branch is to become head: every guess that it stands on must be right. The
-    /// head is head; a dead branch never will be.
+    /// The chance that the branch becomes head: every guess that it stands on must be right.
+    /// `CERTAIN` for the head, `NONE` for a dead branch.
     pub fn chance(&self, branch: BranchId) -> Chance {
         match self.branch(branch) {
             Some(branch) => branch
@@ -185,7 +187,7 @@ impl Window {
         }
     }
 
-    /// How likely a branch is to become head that stands on this.
+    /// The chance that a branch which stands on `base` would become head.
     pub(crate) fn chance_of(&self, base: &Base) -> Chance {
         self.chance_upon(base.parent, base.granted.chance())
     }

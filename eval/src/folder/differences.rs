@@ -1,4 +1,4 @@
-//! What differs between the run that a folder holds and the one that is to be gone on with.
+//! The differences between the run that a folder holds and the run that would be resumed.
 
 use serde_json::Value;
 

@@ -49,7 +49,7 @@ pub enum RunError {
     /// Rows without the description of their run.
     #[error("{} holds rows and no run.json: how they came about is not known; take another folder", .0.display())]
     RowsAlone(PathBuf),
-    /// The folder's run cannot be gone on with like this.
+    /// The run in the folder cannot be resumed in these circumstances.
     #[error("{} holds a run that was begun differently: {differences}; take another folder for this one", dir.display())]
     OtherCircumstances {
         /// The folder.

@@ -79,7 +79,7 @@ pub enum LiveError {
     },
     /// The server stays away, or busy.
     #[error(
-        "the server stays away ({code}: {message}); {done} of {of} rows are there, and the same command goes on"
+        "the server stays away ({code}: {message}); {done} of {of} rows are there; run the same command again to resume"
     )]
     Away {
         /// The last status.
@@ -93,7 +93,7 @@ pub enum LiveError {
     },
     /// One failure after the other.
     #[error(
-        "{times} questions in a row failed, the last one with {code}: {message}; {done} of {of} rows are there: look after the server, and the same command goes on"
+        "{times} questions in a row failed, the last one with {code}: {message}; {done} of {of} rows are there; repair the server and run the same command again to resume"
     )]
     FailsOn {
         /// How many.
@@ -118,7 +118,7 @@ pub enum LiveError {
         what: String,
     },
     /// A question's task broke.
-    #[error("a question's task ended without a result; the same command goes on")]
+    #[error("a question's task ended without a result; run the same command again to resume")]
     Lost {
         /// How.
         source: JoinError,

@@ -1,4 +1,4 @@
-//! What is asked, and in which order. Pure.
+//! The order in which questions and variants are asked. Pure.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ pub(super) struct Turn {
     pub(super) concurrency: u32,
 }
 
-/// What is not there yet, a list for each concurrency. The order does not depend on what is there.
+/// The missing answers, one list for each concurrency. The order does not depend on the stored answers.
 pub(super) fn turns(
     options: &LiveOptions,
     questions: &[Question],

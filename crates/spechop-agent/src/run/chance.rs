@@ -1,4 +1,4 @@
-//! How likely work is to be of use.
+//! The chance that a call will be used, by which the scheduler ranks speculative calls.
 
 use spechop_types::{BranchId, Chance};
 use spechop_window::Guess;

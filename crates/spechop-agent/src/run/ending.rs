@@ -1,4 +1,4 @@
-//! What a question came to.
+//! The end of a question: its report, or why it failed.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::ledger::Open;
 use crate::{AgentError, Report, Stopped};
 
 impl Run<'_> {
-    /// What the question came to.
+    /// The report of an answered question.
     pub(crate) fn report(&mut self, branch: BranchId, answer: Arc<str>) -> Report {
         let notes = self.branches.remove(branch).unwrap_or_default();
         self.ledger.use_up(Stage::Segment, &notes.paid);

@@ -16,22 +16,22 @@ use spechop_proto::{AskRequest, AskResponse, VerifierMode};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
-/// What is written after `spechop ask`.
+/// The arguments of `spechop ask`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The question.
     question: String,
-    /// The server.
+    /// The address of the server.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
     addr: String,
-    /// Most branches alive at once; 1 does not speculate, `inf` is unbounded, with `auto` the server chooses.
+    /// The most branches alive at once. 1: no speculation; `inf`: no bound; `auto`: the server chooses.
     #[arg(long, value_name = "N|auto", value_parser = width)]
     k: Option<Width>,
-    /// Most hops.
+    /// The most hops.
     #[arg(long, value_name = "N")]
     hop_budget: Option<u32>,
-    /// Passages read for each hop.
+    /// How many passages are read for each hop.
     #[arg(long, value_name = "N")]
     passages: Option<u32>,
     /// When a guess counts as right.
@@ -43,13 +43,13 @@ pub(crate) struct Args {
     /// Keep no look-ups of rolled-back branches for reuse.
     #[arg(long, conflicts_with = "plan_ahead")]
     no_salvage: bool,
-    /// Where there is no guess, plan on with the answer left open.
+    /// If there is no guess, plan the next hop with the answer left open.
     #[arg(long)]
     plan_ahead: bool,
-    /// Most guesses of a hop that branches are built upon.
+    /// The most guesses of one hop that branches are built upon.
     #[arg(long, value_name = "N")]
     guesses: Option<u32>,
-    /// Build no branch that is less likely than this to be needed, 0 to 1.
+    /// Build no branch that is less likely than this to be needed (0 to 1).
     #[arg(long, value_name = "X")]
     chance_min: Option<f64>,
     /// Give up after this many seconds.
@@ -64,7 +64,7 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "\
-What is not said here is as the server is configured.
+The configuration of the server decides about everything that no flag names.
 
 Examples:
   spechop ask \"Who is the mother of the director of film Polish-Russian War?\"
@@ -80,9 +80,9 @@ enum Width {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Verifier {
-    /// Equal, so that the answer is the standard agent's.
+    /// The same text. The answer is then the standard agent's.
     Exact,
-    /// The same by the paper's rules.
+    /// The same meaning, by the paper's rules.
     Rule,
 }
 

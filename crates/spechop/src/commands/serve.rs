@@ -13,23 +13,25 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::configured::ConfigArgs;
 
-/// What is written after `spechop serve`.
+/// The arguments of `spechop serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Where to listen, in place of `server.listen`; port 0 takes any free one.
+    /// The address to listen on, instead of `server.listen`. Port 0 takes any free port.
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
 }
 
 const HELP: &str = "\
-Without a configuration everything has a default: models and index of the data folder
-(SPECHOP_DATA_DIR, else $XDG_DATA_HOME/spechop, else ~/.local/share/spechop), 127.0.0.1:50051.
-Flags go before SPECHOP_ variables (question.k is SPECHOP_QUESTION_K), those before the file.
-Once questions are taken, one line `ready on ADDRESS` is printed. SIGTERM or Ctrl-C ends the
-server: open questions may finish within the grace period.
+Every key has a default. Without a configuration the server listens on 127.0.0.1:50051 and uses
+the models and the index of the data folder (SPECHOP_DATA_DIR, else $XDG_DATA_HOME/spechop, else
+~/.local/share/spechop).
+Flags go before SPECHOP_ variables (question.k is SPECHOP_QUESTION_K), and variables go before the
+configuration file.
+When the server accepts questions, it prints one line: `ready on ADDRESS`.
+SIGTERM or Ctrl-C ends the server. Open questions may finish within the grace period.
 
 Examples:
   spechop serve
@@ -41,9 +43,10 @@ pub(crate) const BACKLOG: u32 = 1024;
 
 /// Starts this program anew with `OMP_WAIT_POLICY=passive`, unless the operator has chosen a policy.
 ///
-/// The threads of llama.cpp meet after every operation. OpenMP's default is to wait spinning: where
+/// The threads of llama.cpp meet after every operation. OpenMP's default is to wait spinning: if
 /// anything else wants a core, that makes two threads several times slower than one. It reads the
-/// variable before `main` begins, so only a new start can set it. Where that fails, all works on.
+/// variable before `main` begins, so only a new start can set it. If that fails, the server works,
+/// but more slowly.
 pub(crate) fn wait_passively(env: &Env) {
     const POLICY: &str = "OMP_WAIT_POLICY";
     if env.get(POLICY).is_some() {

@@ -16,47 +16,47 @@ use spechop_theory::Setting;
 use spechop_types::Chance;
 use spechop_window::{Policy, Width};
 
-/// What is written after `spechop simulate`.
+/// The arguments of `spechop simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP, allow_negative_numbers = true)]
 pub(crate) struct Args {
-    /// Recorded questions, JSON lines.
+    /// A file of recorded questions, in JSON lines.
     #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN)]
     hops: Option<PathBuf>,
-    /// Drawn questions: share of guesses that are right, 0 to 1.
+    /// Drawn questions: the share of guesses that are right, 0 to 1.
     #[arg(long, value_name = "P", required_unless_present = "hops")]
     p: Option<f64>,
-    /// Drawn questions: mean time of a guess over that of a look-up.
+    /// Drawn questions: mean time of a guess divided by the mean time of a look-up.
     #[arg(long, value_name = "A", required_unless_present = "hops")]
     alpha: Option<f64>,
-    /// Drawn questions: mean time of writing a sub-question over that of a look-up.
+    /// Drawn questions: mean time of writing a sub-question divided by the mean time of a look-up.
     #[arg(long, value_name = "B", required_unless_present = "hops")]
     beta: Option<f64>,
     /// Drawn questions: coefficient of variation of all times.
     #[arg(long, value_name = "V", default_value_t = 0.0)]
     nu: f64,
-    /// Drawn questions: hops of each, every one depending on all before it.
+    /// Drawn questions: the number of hops. Every hop depends on all hops before it.
     #[arg(long, value_name = "N", required_unless_present_any = ["hops", "shapes"])]
     hop_count: Option<usize>,
-    /// Drawn questions: which hop depends on which, JSON lines.
+    /// Drawn questions: a file that says which hop depends on which, in JSON lines.
     #[arg(long, value_name = "FILE", conflicts_with = "hop_count")]
     shapes: Option<PathBuf>,
-    /// Drawn questions: share of the hops without a right best guess that have no guess at all.
+    /// Drawn questions: of the hops without a right best guess, the share that has no guess at all.
     #[arg(long, value_name = "Q", default_value_t = 0.0)]
     missing: f64,
-    /// Drawn questions: chance of each later guess to be right where those before it are wrong.
+    /// Drawn questions: the chance that a later guess is right if those before it are wrong.
     #[arg(long, value_name = "Q", default_value_t = 0.0)]
     later: f64,
-    /// Drawn questions: how much the confidence of a guess tells, from 0 (nothing) to 1 (all).
+    /// Drawn questions: how much the confidence of a guess says, from 0 (nothing) to 1 (everything).
     #[arg(long, value_name = "S")]
     sharpness: Option<f64>,
-    /// Drawn questions: how many.
+    /// Drawn questions: the number of questions.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     trials: u64,
-    /// Drawn questions: the same seed draws the same ones.
+    /// Drawn questions: the seed. The same seed draws the same questions.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Windows to try: numbers, or inf.
+    /// The values of k to try: numbers, or `inf`.
     #[arg(
         long,
         value_name = "K,…",
@@ -67,39 +67,42 @@ pub(crate) struct Args {
     /// Keep no look-ups of rolled-back branches for reuse: the paper's algorithm.
     #[arg(long, conflicts_with = "plan_ahead")]
     no_salvage: bool,
-    /// Where there is no guess, plan on with the answer left open.
+    /// If there is no guess, plan the next hop with the answer left open.
     #[arg(long)]
     plan_ahead: bool,
-    /// Fill the window again only when all of it is settled, for comparison: the paper's slides.
+    /// For comparison: refill the window only when every branch in it is settled.
     #[arg(long)]
     rounds: bool,
-    /// Most guesses of a hop that branches are built upon.
+    /// The most guesses of one hop that branches are built upon.
     #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
     guesses: NonZeroUsize,
-    /// Build no branch that is less likely than this to be needed, 0 to 1.
+    /// Build no branch that is less likely than this to be needed (0 to 1).
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     chance_min: f64,
-    /// One JSON object instead of a table.
+    /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
 Plays questions with the window of the live service, on a virtual clock. RelLat is the mean latency
-relative to k = 1. Calls that were started and then aborted count.
+divided by the mean latency at k = 1. Aborted calls count as calls.
 
 A recorded question is one line, times in milliseconds:
   {\"id\":\"q1\",\"hops\":[{\"segment_ms\":330,\"target_ms\":4150,\"speculation_ms\":180,\"accepted\":true}],\"final_ms\":300}
-A hop may also say that there was no guess (\"guessed\":false), which later guess was right
-(\"right_guess\":2), and which earlier hops its sub-question is made of (\"depends_on\":[1]); where it does
-not, it is made of all of them, and nothing of a rolled-back branch can be salvaged. How likely the
-speculator said the guess was (\"confidence\":0.8) counts for --chance-min: a branch is needed where all
-guesses before it are right. A guess that says nothing is as likely as the share of right ones.
+A hop may have further fields:
+  \"guessed\":false    there was no guess
+  \"right_guess\":2    which later guess was right
+  \"depends_on\":[1]   the earlier hops that its sub-question is made of. Without it, the hop depends
+                       on all of them, and nothing of a rolled-back branch can be salvaged
+  \"confidence\":0.8   the speculator's own estimate that the guess is right, for --chance-min.
+                       Without it, a guess is as likely as the share of right guesses
 
-The confidence of drawn guesses is calibrated: of those that say 0.3, 0.3 are right. --sharpness is the
-share of the variance of right or wrong that it explains; without it, guesses say nothing.
+The confidence of drawn guesses is calibrated: of the guesses that say 0.3, 30 % are right.
+--sharpness is the share of the variance of right and wrong that the confidence explains. Without
+it, guesses have no confidence.
 
-The shapes of drawn questions are lines like this, a list for each hop:
+A file of shapes has lines like this, with one list for each hop:
   {\"type\":\"comparison\",\"depends_on\":[[],[]],\"count\":189}
 
 Examples:

@@ -8,26 +8,26 @@ use anyhow::Context;
 use serde::Serialize;
 use spechop_theory::{Setting, k_deterministic, k_epsilon};
 
-/// What is written after `spechop theory`.
+/// The arguments of `spechop theory`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP, allow_negative_numbers = true)]
 pub(crate) struct Args {
-    /// Share of guesses that are right, 0 to 1.
+    /// The share of guesses that are right, 0 to 1.
     #[arg(long, value_name = "P")]
     p: f64,
-    /// Mean time of a guess over that of a look-up.
+    /// Mean time of a guess divided by the mean time of a look-up.
     #[arg(long, value_name = "A")]
     alpha: f64,
-    /// Mean time of writing a sub-question over that of a look-up.
+    /// Mean time of writing a sub-question divided by the mean time of a look-up.
     #[arg(long, value_name = "B")]
     beta: f64,
-    /// Largest coefficient of variation of these times.
+    /// The largest coefficient of variation of these times.
     #[arg(long, value_name = "V", default_value_t = 0.4)]
     nu: f64,
-    /// Accepted probability that a full window waits.
+    /// The accepted probability that a full window waits.
     #[arg(long, value_name = "E", default_value_t = 0.05)]
     epsilon: f64,
-    /// Windows to work out.
+    /// The values of k to compute.
     #[arg(
         long,
         value_name = "K,…",
@@ -36,15 +36,16 @@ pub(crate) struct Args {
         default_value = "1,2,3,4,6,8"
     )]
     k: Vec<NonZeroUsize>,
-    /// One JSON object instead of a table.
+    /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
-RelLat is the latency relative to k = 1. The oracle is what an unbounded window reaches; k det is the
-smallest window that never waits if times do not vary, k eps the smallest whose estimated
-probability of waiting is at most epsilon (after SpecHop, arXiv 2605.21965).
+RelLat is the latency divided by the latency at k = 1 (after SpecHop, arXiv 2605.21965).
+The oracle is the RelLat of an unbounded window.
+k det is the smallest k whose window never waits if the times do not vary.
+k eps is the smallest k whose estimated probability of waiting is at most epsilon.
 
 Example, web search with a fast local speculator:
   spechop theory --p 0.68 --alpha 0.19 --beta 0.10";

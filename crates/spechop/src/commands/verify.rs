@@ -1,4 +1,4 @@
-//! `spechop verify`: pairs in, verdicts out, a line each.
+//! `spechop verify`: reads pairs and prints verdicts, one for each line.
 
 use std::io::{BufRead, Write};
 
@@ -6,11 +6,11 @@ use anyhow::Context;
 use serde::Deserialize;
 use spechop_verifier::{Mode, verify};
 
-/// Compare guesses with observations. Reads `{"observed":"…","guess":"…"}` lines and prints
-/// `{"accepted":…,"rule":"…","coverage":…,"jaccard":…}` lines.
+/// Run the verifier alone: compare guesses with observations. Reads `{"observed":"…","guess":"…"}`
+/// lines and prints `{"accepted":…,"rule":"…","coverage":…,"jaccard":…}` lines.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
-    /// How strictly to compare: `rule` accepts what says the same, `exact` only the same bytes.
+    /// How strictly to compare: `rule` accepts the same meaning, `exact` only the same bytes.
     #[arg(long, value_enum, default_value_t = ModeName::Rule)]
     pub(crate) mode: ModeName,
 }
@@ -18,9 +18,9 @@ pub(crate) struct VerifyArgs {
 /// [`Mode`] as it is written on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ModeName {
-    /// Both say the same thing.
+    /// Both texts mean the same, by the paper's rules.
     Rule,
-    /// Byte for byte, after trimming.
+    /// Both texts are the same, byte for byte after trimming.
     Exact,
 }
 
@@ -42,7 +42,8 @@ struct Pair {
 
 /// Prints a verdict for every line of `input`, as soon as it is read; blank lines are skipped.
 ///
-/// Fails at the first line that is no pair, with its number; the verdicts before it are out, whole.
+/// Fails at the first line that is not a pair, and names its number. The verdicts of the lines
+/// before it have been printed whole by then.
 pub(crate) fn run(
     args: &VerifyArgs,
     mut input: impl BufRead,

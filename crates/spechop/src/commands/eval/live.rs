@@ -18,39 +18,39 @@ use super::variants::VariantArgs;
 use crate::commands::ask::seconds;
 use crate::commands::configured::key_value;
 
-/// What is written after `spechop eval live`.
+/// The arguments of `spechop eval live`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct Args {
-    /// The folder of the run. One that holds the same run is gone on with.
+    /// The output folder. If it already holds this run, the run is resumed.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The server.
+    /// The address of the server.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
     addr: String,
     #[command(flatten)]
     variants: VariantArgs,
-    /// Questions under way at once; one level after the other.
+    /// How many questions run at once. Several values are measured one after the other.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
     concurrency: Vec<u32>,
-    /// Who plans and reads, in a few words for tables.
+    /// The name of the system in tables: who plans and reads, in a few words.
     #[arg(long, value_name = "TEXT", required_unless_present = "of")]
     system: Option<String>,
-    /// The server uses what this bundle was recorded with, or replays it: its system and its parts are the
-    /// run's.
+    /// The bundle that the server replays, or whose models it uses. The run takes its system and its
+    /// parts from the bundle.
     #[arg(long, value_name = "DIR")]
     of: Option<PathBuf>,
-    /// The server is a replay (`spechop eval replay`), so many times faster than recorded: times are given
-    /// as they were recorded.
+    /// The server is a replay (`spechop eval replay`) that is N times faster than recorded. The run
+    /// holds the times at the recorded speed.
     #[arg(long, value_name = "N")]
     speed: Option<f64>,
-    /// What the server uses, e.g. planner=NAME@HASH; may be given several times.
+    /// A part that the server uses, e.g. planner=NAME@HASH. May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
     part: Vec<(String, String)>,
-    /// How long the server may be away or busy before the run stops, in seconds.
+    /// How long the server may be unreachable or busy before the run stops, in seconds.
     #[arg(long, value_name = "S", value_parser = seconds, default_value = "120")]
     retry_for: Duration,
-    /// Most time of one question, in seconds; what takes longer has no answer.
+    /// The most time for one question, in seconds. A question that takes longer gets no answer.
     #[arg(long, value_name = "S", value_parser = seconds, default_value = "600")]
     deadline: Duration,
     // Last, for its heading goes for all that follows.
@@ -59,14 +59,14 @@ pub(super) struct Args {
 }
 
 const HELP: &str = "\
-Every question is asked once with each variant, at each concurrency. The variants take turns, so that all
-the other questions lie between two askings of one question; a warm-up comes first. Latency is the wall
-clock of the server, from the question to its answer.
+Every question is asked once with each variant, at each concurrency, after a warm-up. The variants
+take turns: all other questions are asked between two askings of one question. Latency is measured by
+the server, from the question to its answer.
 
-The run may be killed: every answer is on the disk before the next, and the same command goes on, as long
-as the circumstances are the same. The server may be restarted meanwhile.
+The run may be killed. Every answer is written to the disk before the next question, and the same
+command resumes the run if the circumstances are the same. The server may be restarted meanwhile.
 
-What only the simulator can do (verifier=none, rounds=on) is left to `spechop eval simulate`.
+Variants that only the simulator knows (verifier=none, rounds=on) need `spechop eval simulate`.
 
 Examples:
   spechop serve --config deploy/demo.toml &
@@ -96,7 +96,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         (0.01..=100.0).contains(&speed),
         "--speed must lie between 0.01 and 100, not {speed}"
     );
-    // A run that is gone on with says what its server adds; else the server does.
+    // A run that is resumed says what its server adds; else the server does.
     let injected = match Run::read(&args.out) {
         Ok(begun) => begun.info.injected,
         Err(_) => {
@@ -154,7 +154,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     .context("cannot write to stdout")
 }
 
-/// What is missing, in a line.
+/// The missing answers, in one line.
 fn unanswered(summary: &Summary) -> String {
     let failures = &summary.failures;
     let named = failures.iter().take(NAMED_MAX).map(
@@ -173,7 +173,7 @@ fn unanswered(summary: &Summary) -> String {
     let rows = summary.there + summary.added;
     let of = rows + failures.len();
     format!(
-        "{rows} of {of} answers are there; not answered: {named}; the same command asks them again"
+        "{rows} of {of} answers are there; not answered: {named}; run the same command again to ask them"
     )
 }
 

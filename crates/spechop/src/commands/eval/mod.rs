@@ -1,4 +1,4 @@
-//! `spechop eval`: runs over data sets, and what is made of them.
+//! `spechop eval`: runs over data sets, and reports of them.
 
 mod live;
 mod parts;
@@ -11,7 +11,7 @@ mod variants;
 
 use spechop_server::Env;
 
-/// What is written after `spechop eval`.
+/// The arguments of `spechop eval`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -20,15 +20,15 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Run every stage that some questions need, once, and keep what came of it.
+    /// Run every stage that some questions need, once, and keep the results.
     Record(record::Args),
-    /// Play recorded questions in several ways on a virtual clock.
+    /// Simulate recorded questions in several ways on a virtual clock.
     Simulate(simulate::Args),
     /// Ask a running server the same questions in several ways, and keep every answer.
     Live(live::Args),
-    /// Serve recorded stages: the real server over tools that wait and do not compute.
+    /// Serve recorded stages: the real server over tools that wait instead of computing.
     Replay(replay::Args),
-    /// Make a page and tables of runs.
+    /// Make a page with tables and figures of runs.
     Report(report::Args),
 }
 

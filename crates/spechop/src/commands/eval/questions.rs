@@ -1,33 +1,33 @@
-//! Which questions a run is about.
+//! The flags that select the questions of a run.
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 use spechop_eval::{Dataset, Question, load, of_kinds, only, read_ids, sample};
 
-/// What says which questions.
+/// Flags that select questions.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Questions")]
 pub(super) struct QuestionArgs {
-    /// Whose questions: 2wiki, musique or deepresearch.
+    /// The data set: 2wiki, musique or deepresearch.
     #[arg(long, value_name = "NAME", value_parser = dataset)]
     pub(super) dataset: Dataset,
-    /// A file of them as their authors published it, plain or gzip; may be given several times.
+    /// A file of questions as the authors published it, plain or gzipped. May be repeated.
     #[arg(long, value_name = "FILE", required = true)]
     questions: Vec<PathBuf>,
-    /// Only those whose ids this file lists (JSON), e.g. what no model was trained on.
+    /// Only questions whose ids this file lists (JSON), e.g. those that no model was trained on.
     #[arg(long, value_name = "FILE")]
     ids: Option<PathBuf>,
-    /// Only the ids of this part of the list.
+    /// Only the ids of this part of the file.
     #[arg(long, value_name = "NAME", requires = "ids")]
     ids_part: Option<String>,
-    /// Only those of these kinds, e.g. 3hop1,4hop1 or compositional.
+    /// Only questions of these kinds, e.g. 3hop1,4hop1 or compositional.
     #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
     kinds: Vec<String>,
-    /// So many, drawn by the seed; a larger draw holds the smaller one [default: all].
+    /// How many questions to draw. A larger draw contains the smaller one [default: all].
     #[arg(long, value_name = "N")]
     count: Option<usize>,
-    /// Of the draw and of the order.
+    /// The seed of the draw and of the order.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(super) seed: u64,
 }

@@ -16,7 +16,7 @@ use super::questions::QuestionArgs;
 use super::variants::{VariantArgs, injected};
 use crate::commands::configured::{ConfigArgs, key_value};
 
-/// What is written after `spechop eval record`.
+/// The arguments of `spechop eval record`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -24,25 +24,25 @@ pub(crate) struct Args {
     variants: VariantArgs,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Latency that will be added to look-ups when the bundle is played; which stages a variant needs
-    /// depends on it. May be repeated; without any, none is added. `0` is none, beside others.
+    /// The latency that will be added to look-ups when the bundle is played. Which stages a variant
+    /// needs depends on it. May be repeated; `0` means without added latency [default: 0].
     #[arg(long, value_name = "MEAN:SIGMA:SEED|0", value_parser = latency)]
     inject: Vec<Latency>,
-    /// Call a speculator of the configuration by another name, e.g. `hot=hot-0.05`, so that one bundle
-    /// holds several of a kind. May be repeated.
+    /// Record a speculator under another name, e.g. `hot=hot-0.05`, so that one bundle can hold
+    /// several of a kind. May be repeated.
     #[arg(long, value_name = "NAME=NAME", value_parser = key_value)]
     rename: Vec<(String, String)>,
-    /// What stands behind an endpoint, e.g. `planner=NAME HASH`, in place of what the configuration says.
-    /// May be repeated.
+    /// The model behind an endpoint, e.g. `planner=NAME HASH`, instead of the name in the
+    /// configuration. May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
     part: Vec<(String, String)>,
-    /// Who plans and reads, in a few words for the tables.
+    /// The name of the system in tables: who plans and reads, in a few words.
     #[arg(long, value_name = "TEXT")]
     system: String,
-    /// Go on with a bundle that another commit of this program began.
+    /// Resume a bundle even if another commit of this program began it.
     #[arg(long)]
     mix_commits: bool,
-    /// The bundle's folder. One that is there is gone on with: what it holds is not run again.
+    /// The folder of the bundle. If it exists, recording is resumed: stored stages are not run again.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     // Last, for its heading goes for all that follows.
@@ -51,9 +51,10 @@ pub(crate) struct Args {
 }
 
 const HELP: &str = "\
-Every stage that a variant can need (a segment, a look-up, a reading, a guess) is run once, with nothing
-beside it, and kept with its input, its output and its wall time. `spechop eval simulate` then plays any of
-these variants without any model. Stop it at any time: the same command goes on.
+Every stage that a variant can need (a segment, a look-up, a reading, a guess) is run once, while
+nothing else runs. It is stored with its input, its output and its wall time. `spechop eval simulate`
+then plays any of these variants without a model. You can stop the recording at any time: the same
+command resumes it.
 
 Example:
   spechop eval record --system \"embedded default\" --dataset 2wiki \\
@@ -81,7 +82,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let variants = args.variants.variants()?;
     let questions = args.questions.select()?;
     let mut written = args.config.written(env)?;
-    // Else a guess would find the vector that its look-up has just been recorded with.
+    // No query cache: a guess must not reuse the vector that its own look-up just computed.
     let forget = ["encoder.queries_kept", "eval record", "0"].map(str::to_owned);
     written.flags.push(forget.into());
     let config = Arc::new(Config::read(written, env)?);
@@ -184,7 +185,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
             Err(error) => {
                 let of = questions.len();
                 return Err(anyhow::Error::new(error).context(format!(
-                    "{at} of {of} questions were gone through; the same command goes on"
+                    "{at} of {of} questions are done; run the same command again to resume"
                 )));
             }
         }

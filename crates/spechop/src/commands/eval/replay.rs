@@ -15,35 +15,35 @@ use spechop_server::{App, Bare, Env, Toolbox};
 use super::record::{Latency, latency};
 use crate::commands::serve::{BACKLOG, bind, shutdown_signal};
 
-/// What is written after `spechop eval replay`.
+/// The arguments of `spechop eval replay`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The bundle that `spechop eval record` made.
+    /// The folder of the bundle that `spechop eval record` made.
     #[arg(long, value_name = "DIR")]
     bundle: PathBuf,
-    /// Where to listen; port 0 takes any free one.
+    /// The address to listen on. Port 0 takes any free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:50051")]
     listen: SocketAddr,
-    /// Latency that is added to every look-up; `0` is none.
+    /// The latency that is added to every look-up. `0` adds none.
     #[arg(long, value_name = "MEAN:SIGMA:SEED|0", value_parser = latency, default_value = "0")]
     inject: Latency,
-    /// How many times faster than recorded everything goes.
+    /// How many times faster than recorded every stage is.
     #[arg(long, value_name = "N", default_value_t = 1.0)]
     speed: f64,
 }
 
 const HELP: &str = "\
-Serves a bundle over gRPC: the server, its scheduler and its agent are the real ones; each tool waits for as
-long as it took when it was recorded, and gives what it gave. Questions that were not recorded fail; where
-only something speculative was not, the server says so at its end, and ends with an error.
-`spechop eval live` against it, with the same --speed, shows what the service itself adds to the simulated
-latency, at speed N N times over.
+Serves a bundle over gRPC. Server, scheduler and agent are the real ones. Each tool waits for its
+recorded time and returns its recorded result. A question that was not recorded fails. If a
+speculative stage was not recorded, the server says so when it ends, and exits with an error.
+`spechop eval live` against it, with the same --speed, shows what the service adds to the simulated
+latency. At speed N it shows N times that.
 
 Example:
   spechop eval replay --bundle runs/2wiki --inject 4150:1680:1 --speed 4 --listen 127.0.0.1:50061";
 
-/// How long an orphan goes on when it is played, as on a server.
+/// How long an orphan is kept when it is played, as on a server.
 const SALVAGE_MS: f64 = 10_000.0;
 
 /// Serves until a signal comes.

@@ -7,25 +7,25 @@ use std::path::PathBuf;
 use anyhow::Context;
 use spechop_eval::{Run, report};
 
-/// What is written after `spechop eval report`.
+/// The arguments of `spechop eval report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Folders of runs: simulated, live, replayed, of any system and data set.
+    /// Run folders: simulated, live or replayed, of any system and data set.
     #[arg(required = true, value_name = "RUN_DIR")]
     runs: Vec<PathBuf>,
-    /// Where report.html and report.md go; made where there is none.
+    /// The folder for report.html and report.md. It is created if it does not exist.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The tables as one JSON object on standard output as well.
+    /// Also print the tables as one JSON object on stdout.
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
-Runs of the same system, data set and injected latency are shown side by side, and each variant beside
-k=1 of its own run, over the questions that both have answered. The page needs nothing else, no network
-and no scripts.
+Runs of the same system, data set and injected latency are shown side by side. Each variant is shown
+beside k=1 of its own run, over the questions that both have answered. The page needs neither network
+nor scripts.
 
 Example:
   spechop eval report eval/runs/2wiki-simulated eval/runs/2wiki-live --out report";

@@ -15,32 +15,32 @@ use spechop_sim::Clock;
 use super::record::{Latency, latency};
 use super::variants::VariantArgs;
 
-/// What is written after `spechop eval simulate`.
+/// The arguments of `spechop eval simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The bundle that `spechop eval record` made.
+    /// The folder of the bundle that `spechop eval record` made.
     #[arg(long, value_name = "DIR")]
     bundle: PathBuf,
     #[command(flatten)]
     variants: VariantArgs,
-    /// Latency that is added to every look-up; `0` is none.
+    /// The latency that is added to every look-up. `0` adds none.
     #[arg(long, value_name = "MEAN:SIGMA:SEED|0", value_parser = latency, default_value = "0")]
     inject: Latency,
-    /// Leave questions out of which a stage is missing, instead of stopping. How many are left is said.
+    /// Skip questions that lack a stage, instead of stopping. The command says how many remain.
     #[arg(long)]
     whole_only: bool,
-    /// Keep the rows in this run folder, for `spechop eval report`.
+    /// Write the rows to this run folder, for `spechop eval report`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print the means as JSON, a line for each variant.
+    /// Print the means as JSON, one line for each variant.
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
-Plays the questions of a bundle with the window of the live service, on a virtual clock. No model is
-needed. RelLat is the mean latency relative to k = 1.
+Plays the questions of a bundle with the window of the live service, on a virtual clock. It needs no
+model. RelLat is the mean latency divided by the mean latency at k = 1.
 
 Examples:
   spechop eval simulate --bundle runs/2wiki --k 1,2,3,inf

@@ -3,17 +3,17 @@
 use anyhow::ensure;
 use spechop_eval::{Injected, Variant};
 
-/// Which variants.
+/// Flags that select variants.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VariantArgs {
-    /// Widths of the window, by commas: a number or `inf`.
+    /// The values of k, separated by commas: numbers, or `inf`.
     #[arg(long, value_name = "K,…", value_delimiter = ',', value_parser = at_k)]
     k: Vec<Variant>,
-    /// A way to answer, e.g. `k=3,salvage=off`; may be repeated. What can be said: k, speculator,
+    /// One way to answer, e.g. `k=3,salvage=off`. May be repeated. Its keys are k, speculator,
     /// verifier=rule|exact|none, salvage, plan-ahead, guesses, chance-min, rounds.
     #[arg(long, value_name = "VARIANT")]
     variant: Vec<Variant>,
-    /// Every variant of the tables: k from 1 to inf with and without salvage, and the ablations.
+    /// All variants of the report's tables: k from 1 to inf with and without salvage, and ablations.
     #[arg(long)]
     suite: bool,
 }

@@ -1,0 +1,308 @@
+//! What users read: documents, `--help`, the example configuration and the protocol.
+//!
+//! A program can check that links and paths lead somewhere, that commands exist, that lines fit,
+//! and that the worst turns of phrase do not come back. CONTRIBUTING.md gives the reasons.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const DOCUMENTS: [&str; 9] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/MEASURED.md",
+    "docs/OPERATING.md",
+    "eval/README.md",
+    "eval/runs/README.md",
+    "deploy/models/README.md",
+];
+const EXAMPLE: &str = "deploy/spechop.example.toml";
+const PROTOCOL: &str = "proto/spechop/v1/spechop.proto";
+/// The folders that a path in a document may begin with.
+const FOLDERS: [&str; 6] = ["crates", "deploy", "docs", "eval", "index", "proto"];
+/// Most characters of a line, tables and code blocks aside.
+const COLUMNS: usize = 100;
+
+/// Phrases, and what to write instead. Those with a capital letter begin a sentence.
+const BANNED: [(&str, &str); 15] = [
+    ("gone on with", "resumed"),
+    ("go on with", "resume"),
+    ("goes on with", "resumes"),
+    ("what is there", "the name of the thing"),
+    ("what is not said", "the name of the thing"),
+    ("where there is", "if there is"),
+    ("where there are", "if there are"),
+    ("where there was", "if there was"),
+    ("where no ", "if no "),
+    ("where nothing", "if nothing"),
+    ("where nobody", "if nobody"),
+    ("where it is", "if it is"),
+    ("is no step", "is not a step"),
+    ("One that ", "the name of the thing"),
+    ("What is ", "the name of the thing"),
+];
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().unwrap()
+}
+
+fn read(file: &str) -> String {
+    let text = fs::read_to_string(root().join(file));
+    text.map_err(|error| format!("{file}: {error}")).unwrap()
+}
+
+/// The lines of a document, each with whether it lies in a code block.
+fn lines(document: &str) -> impl Iterator<Item = (&str, bool)> {
+    let mut code = false;
+    document.lines().map(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        code ^= fence;
+        (line, code || fence)
+    })
+}
+
+/// The texts between backticks, code blocks aside.
+fn spans(document: &str) -> Vec<&str> {
+    let prose = lines(document).filter(|(_, code)| !code);
+    prose
+        .flat_map(|(line, _)| line.split('`').skip(1).step_by(2))
+        .collect()
+}
+
+/// The words of a document as one line, without code and without quotations.
+fn prose(document: &str) -> String {
+    let lines = lines(document).filter(|(_, code)| !code);
+    let text: Vec<_> = lines.map(|(line, _)| line).collect();
+    let text = without(&text.join("\n"), '`');
+    let text = without(&text, '"');
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A text without what stands between pairs of a mark.
+fn without(text: &str, mark: char) -> String {
+    text.split(mark).step_by(2).collect::<Vec<_>>().join(" ")
+}
+
+/// The comments of a file, without their mark.
+fn comments(file: &str, mark: &str) -> String {
+    let text = read(file);
+    let comments = text.lines().filter_map(|line| line.split_once(mark));
+    comments
+        .map(|(_, comment)| comment.trim_start_matches(['#', '/']))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The `--help` of every command, by the words after `spechop`.
+fn helps() -> BTreeMap<String, String> {
+    let mut helps = BTreeMap::new();
+    let mut open = vec![String::new()];
+    while let Some(path) = open.pop() {
+        let output = Command::new(env!("CARGO_BIN_EXE_spechop"))
+            .args(path.split_whitespace())
+            .arg("--help")
+            .env_clear()
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "spechop {path} --help");
+        let help = String::from_utf8(output.stdout).unwrap();
+        let listed = help.split("\nCommands:\n").nth(1).unwrap_or_default();
+        let listed = listed.lines().take_while(|line| line.starts_with("  "));
+        let names = listed.filter_map(|line| line.split_whitespace().next());
+        open.extend(
+            names
+                .filter(|name| *name != "help")
+                .map(|name| format!("{path} {name}").trim().to_owned()),
+        );
+        helps.insert(path, help);
+    }
+    assert!(helps.contains_key("eval record"), "every command is found");
+    helps
+}
+
+fn banned(text: &str) -> Vec<&'static str> {
+    let lower = text.to_lowercase();
+    let is_in = |phrase: &str| match phrase.starts_with(char::is_uppercase) {
+        true => text.contains(phrase),
+        false => lower.contains(phrase),
+    };
+    let found = BANNED.iter().filter(|(phrase, _)| is_in(phrase));
+    found.map(|(phrase, _)| *phrase).collect()
+}
+
+/// The links of a document to files of the repository that do not exist.
+fn dead_links(document: &str, folder: &Path) -> Vec<String> {
+    let links = document.split("](").skip(1);
+    let targets = links.filter_map(|rest| rest.split([')', '#']).next());
+    let files = targets.filter(|target| !target.is_empty() && !target.contains("://"));
+    files
+        .filter(|target| !folder.join(target).exists())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The paths in backticks that do not exist.
+fn dead_paths(document: &str) -> Vec<&str> {
+    let words = spans(document)
+        .into_iter()
+        .filter_map(|span| span.split_whitespace().next());
+    let is_path = |word: &&str| {
+        let folder = word.split_once('/').map(|(folder, _)| folder);
+        folder.is_some_and(|folder| FOLDERS.contains(&folder)) && !word.contains(['*', '…', '<'])
+    };
+    let root = root();
+    words
+        .filter(is_path)
+        .filter(|word| !root.join(word).exists())
+        .collect()
+}
+
+/// The commands of a document, those of several lines joined.
+fn commands(document: &str) -> Vec<String> {
+    let block = lines(document).filter(|(line, code)| *code && !line.starts_with("```"));
+    let block: Vec<_> = block.map(|(line, _)| line).collect();
+    let block = block.join("\n").replace("\\\n", " ");
+    let block = block.lines().map(str::to_owned);
+    let spans = spans(document).into_iter().map(str::to_owned);
+    block
+        .chain(spans)
+        .map(|line| line.split(" #").next().unwrap_or_default().to_owned())
+        .filter(|line| line.starts_with("spechop ") || line.starts_with("make "))
+        .collect()
+}
+
+/// The problem with a command of ours, if it has one.
+fn wrong_command(command: &str, helps: &BTreeMap<String, String>) -> Option<String> {
+    let words: Vec<_> = command.split_whitespace().skip(1).collect();
+    let mut path = String::new();
+    for word in &words {
+        let longer = format!("{path} {word}").trim().to_owned();
+        if !helps.contains_key(&longer) {
+            break;
+        }
+        path = longer;
+    }
+    let is_placeholder = |word: &str| word.chars().all(|c| c.is_ascii_uppercase());
+    if path.is_empty() && !words.first().is_some_and(|word| is_placeholder(word)) {
+        return Some(format!("no such command: {command}"));
+    }
+    let help = helps.get(&path)?;
+    let flags = words.iter().filter(|word| word.starts_with("--"));
+    let flags = flags.map(|flag| flag.split('=').next().unwrap_or(flag));
+    let mut unknown = flags.filter(|flag| !help.split([' ', ',', '\n']).any(|word| word == *flag));
+    let flag = unknown.next()?;
+    Some(format!("no such flag: {flag} of spechop {path}"))
+}
+
+fn wrong_target<'a>(command: &'a str, makefile: &str) -> Option<&'a str> {
+    let is_target = |word: &&str| !word.contains('=');
+    let is_known = |word: &str| makefile.contains(&format!("\n{word}:"));
+    let mut targets = command.split_whitespace().skip(1).filter(is_target);
+    targets.find(|target| !is_known(target))
+}
+
+fn too_long(document: &str) -> Vec<&str> {
+    let prose = lines(document).filter(|(line, code)| !code && !line.starts_with('|'));
+    prose
+        .map(|(line, _)| line)
+        .filter(|line| line.chars().count() > COLUMNS)
+        .collect()
+}
+
+#[test]
+fn documents_lead_somewhere_and_fit() {
+    let mut wrong = Vec::new();
+    for file in DOCUMENTS {
+        let document = read(file);
+        let folder = root().join(file);
+        let links = dead_links(&document, folder.parent().unwrap());
+        wrong.extend(links.iter().map(|link| format!("{file}: no file {link}")));
+        let paths = dead_paths(&document);
+        wrong.extend(paths.iter().map(|path| format!("{file}: no path {path}")));
+        let long = too_long(&document);
+        wrong.extend(long.iter().map(|line| format!("{file}: too long: {line}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn commands_in_documents_and_help_exist() {
+    let helps = helps();
+    let makefile = read("Makefile");
+    let documents = DOCUMENTS.map(|file| (file.to_owned(), read(file)));
+    let examples = helps.iter().map(|(path, help)| {
+        let lines = help.lines().map(str::trim);
+        let examples: Vec<_> = lines.filter(|line| line.starts_with("spechop ")).collect();
+        let block = format!("```\n{}\n```", examples.join("\n"));
+        (format!("spechop {path} --help"), block)
+    });
+    let mut wrong = Vec::new();
+    for (source, document) in documents.into_iter().chain(examples) {
+        for command in commands(&document) {
+            let problem = match command.starts_with("make ") {
+                true => wrong_target(&command, &makefile).map(|t| format!("no target {t}")),
+                false => wrong_command(&command, &helps),
+            };
+            wrong.extend(problem.map(|problem| format!("{source}: {problem}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn nothing_that_users_read_is_written_as_a_riddle() {
+    let mut texts: Vec<(String, String)> = Vec::new();
+    texts.extend(DOCUMENTS.map(|file| (file.to_owned(), read(file))));
+    texts.extend(
+        helps()
+            .into_iter()
+            .map(|(path, help)| (format!("spechop {path} --help"), help)),
+    );
+    texts.push((EXAMPLE.to_owned(), comments(EXAMPLE, "#")));
+    texts.push((PROTOCOL.to_owned(), comments(PROTOCOL, "//")));
+    texts.push(("Makefile".to_owned(), comments("Makefile", "#")));
+    let mut wrong = Vec::new();
+    for (source, text) in texts {
+        let found = banned(&prose(&text));
+        wrong.extend(found.iter().map(|phrase| format!("{source}: “{phrase}”")));
+    }
+    let instead = BANNED.map(|(phrase, better)| format!("“{phrase}” → {better}"));
+    assert!(
+        wrong.is_empty(),
+        "{}\n\nInstead:\n{}",
+        wrong.join("\n"),
+        instead.join("\n")
+    );
+}
+
+#[test]
+fn every_check_finds_its_fault() {
+    let page = "See [here](gone.md), [there](Cargo.toml#x) and [out](https://h/x).\n\
+                `crates/nowhere/x.rs`, `crates/*/x.rs`, `make test` and `make tset A=1`.\n\
+                ```\nspechop ask --wach \\\n  \"Q\"   # a comment\n```\n\
+                One that is\nthere is \"gone on with\", where\nthere is nothing.\n";
+    assert_eq!(dead_links(page, &root()), ["gone.md"]);
+    assert_eq!(dead_paths(page), ["crates/nowhere/x.rs"]);
+    assert_eq!(banned(&prose(page)), ["where there is", "One that "]);
+    assert!(too_long(page).is_empty());
+    assert_eq!(too_long(&"x".repeat(101)).len(), 1);
+    assert!(too_long(&format!("```\n{page}{}\n```", "x".repeat(101))).is_empty());
+
+    let commands = commands(page);
+    let helps = BTreeMap::from([("ask".to_owned(), "  --watch  Show it.".to_owned())]);
+    let problem = wrong_command(&commands[0], &helps);
+    assert_eq!(problem.unwrap(), "no such flag: --wach of spechop ask");
+    assert_eq!(wrong_command("spechop ask \"Q\" --watch", &helps), None);
+    assert_eq!(wrong_command("spechop COMMAND --help", &helps), None);
+    let problem = wrong_command("spechop aks", &helps);
+    assert_eq!(problem.unwrap(), "no such command: spechop aks");
+    let makefile = "x:\ntest: setup ## run\n";
+    let targets = commands.iter().skip(1).map(|c| wrong_target(c, makefile));
+    assert_eq!(targets.collect::<Vec<_>>(), [None, Some("tset")]);
+}
