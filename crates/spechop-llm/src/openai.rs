@@ -116,7 +116,12 @@ impl OpenAiModel {
     }
 
     /// Sends the request once and follows the answer to its end.
-    async fn attempt(&self, generation: &Generation, body: Vec<u8>) -> Result<Generated, Failure> {
+    async fn attempt(
+        &self,
+        call: &Call,
+        generation: &Generation,
+        body: Vec<u8>,
+    ) -> Result<Generated, Failure> {
         let _permit = self.permit().await;
         let request = self
             .client
@@ -341,7 +346,7 @@ impl TextModel for OpenAiModel {
         // Nothing of a broken attempt has reached the caller, so that a retry cannot be seen; and
         // greedy decoding would say the same again.
         let attempts = retry(&self.retries, call, deadline, || {
-            self.attempt(&generation, body.clone())
+            self.attempt(call, &generation, body.clone())
         });
         timeout_at(deadline, attempts)
             .await
