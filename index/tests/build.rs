@@ -460,3 +460,30 @@ async fn a_corpus_that_changes_under_the_build_is_noticed() {
     let built = site.run(&Triples::new("triples")).await.unwrap();
     assert_eq!(built.encoded, 100);
 }
+
+#[tokio::test]
+async fn a_folder_of_documents_is_a_corpus() {
+    let mut site = Site::new();
+    let folder = site.path("folder");
+    fs::create_dir_all(folder.join("inner")).unwrap();
+    fs::write(folder.join("inner/a.md"), "# Title\n\nText of a.").unwrap();
+    fs::write(folder.join("b.txt"), "Text of b.").unwrap();
+    fs::write(folder.join("c.pdf"), "%PDF").unwrap();
+    site.build.corpus = folder.clone();
+    let encoder = Triples::new("triples");
+    let built = site.run(&encoder).await.unwrap();
+    assert_eq!((built.rows, built.encoded), (2, 2));
+    let files = built.files.unwrap();
+    assert_eq!((files.read, files.left_out()), (2, 1));
+    let index = PassageIndex::open(&site.build.out).unwrap();
+    let passage = index.passage(1).unwrap();
+    assert_eq!(
+        (passage.id, passage.title, passage.text),
+        ("inner/a.md#1", "Title", "Text of a.")
+    );
+    // Nothing has changed, then one text has.
+    let again = site.run(&encoder).await.unwrap();
+    assert_eq!((again.encoded, again.files), (0, Some(files)));
+    fs::write(folder.join("b.txt"), "Another text.").unwrap();
+    assert_eq!(site.run(&encoder).await.unwrap().encoded, 2);
+}

@@ -25,8 +25,9 @@ pub(super) fn split(text: &str) -> Vec<&str> {
         let rest = &text[end..];
         let ended = match rest.strip_prefix(' ') {
             Some(rest) => {
-                !rest.starts_with(char::is_lowercase)
-                    && !(mark == '.' && is_short(&text[begin..at]))
+                let goes_on = rest.starts_with(char::is_lowercase);
+                let shortened = mark == '.' && is_short(&text[begin..at]);
+                !goes_on && !shortened
             }
             None => wide,
         };

@@ -40,7 +40,8 @@ const FOLDER: [(&str, &str); 8] = [
     (
         "people/xawery-zulawski.md",
         "# Xawery Żuławski\n\nXawery Żuławski (born 22 December 1971 in Warsaw) is a Polish film \
-         director. He is the son of the actress Małgorzata Braunek and the director Andrzej Żuławski.\n\n\
+         director. His mother is Małgorzata Braunek, an actress. His father, Andrzej \
+         Żuławski, directed films, too.\n\n\
          ## Career\n\nIn 1995 he graduated from the National Film School in Łódź.\n",
     ),
     (
