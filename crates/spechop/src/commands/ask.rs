@@ -56,13 +56,13 @@ pub(crate) struct Args {
     /// Give up after this many seconds.
     #[arg(long, value_name = "S", value_parser = seconds)]
     deadline: Option<Duration>,
-    /// Show on stderr how the answer comes about: its branches as a board [default], or its events.
+    /// Show on stderr how the question is answered: its branches as a board [default], or its events.
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "board")]
     watch: Option<watch::Watch>,
-    /// Print the text of each passage cited, too.
+    /// Also print the text of each cited passage.
     #[arg(long, conflicts_with = "json")]
     evidence: bool,
-    /// Print how long each stage of each hop took, too.
+    /// Also print how long each stage of each hop took.
     #[arg(long, conflicts_with = "json")]
     times: bool,
     /// Print the whole response as JSON: texts, times, verdicts and calls included.
