@@ -11,9 +11,9 @@ use super::board::{Board, event_line};
 /// How a question is watched.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Watch {
-    /// A line for each branch, redrawn in place. What is no terminal gets only the last drawing.
+    /// A line for each branch, redrawn in place. A pipe or a file gets only the last state.
     Board,
-    /// A line for each event, as it comes.
+    /// A line for each event, when it happens.
     Events,
 }
 
