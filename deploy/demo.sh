@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Three real multi-hop questions over gRPC, without and with speculation, as they come; then once more with the
-# latency of web search injected, so that the effect shows on a small machine too.
+# Three real multi-hop questions over gRPC, without and with speculation: as it is, and with the latency of web search
+# injected into every look-up, so that the effect shows on a small machine too. Each question is shown once, while it
+# is answered with speculation and injected latency; a table at the end holds the times of all runs.
 #     demo.sh SPECHOP_BINARY
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,6 +12,7 @@ k=4
 # Web search as measured in the paper, in milliseconds.
 latency_mean=4150
 latency_sigma=1680
+latency_seed=1
 start_seconds_max=120
 
 work=$(mktemp -d)
@@ -26,10 +28,13 @@ stop() {
 trap 'stop; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-# start [VARIABLE=VALUE…]: a server on a free loopback port; returns when it accepts questions.
+# start [VARIABLE=VALUE…]: a server on a free loopback port; returns when it accepts questions and has read the fixed
+# part of every prompt, so that no question pays for it. If there is no guess, the server plans on with the answer left
+# open: that is off by default, since it costs segments.
 start() {
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-  env "$@" SPECHOP_SERVER_LISTEN="127.0.0.1:$port" "$spechop" serve --config deploy/demo.toml >"$log" 2>&1 &
+  env "$@" SPECHOP_QUESTION_PLAN_AHEAD=true SPECHOP_SERVER_LISTEN="127.0.0.1:$port" \
+    "$spechop" serve --config deploy/demo.toml >"$log" 2>&1 &
   server=$!
   local deadline=$((SECONDS + start_seconds_max))
   until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
@@ -40,50 +45,45 @@ start() {
     fi
     sleep 0.2
   done
+  "$spechop" ask "Who is the mother of the director of film Polish-Russian War?" --addr "127.0.0.1:$port" \
+    --k "$k" --hop-budget 1 >/dev/null 2>&1 || true
 }
 
-# ask NAME QUESTION FLAG…: shows the run and notes its wall clock, in milliseconds, under NAME.
+# ask NAME N FLAG…: question N, its answer for people to NAME.text and its wall clock in milliseconds to NAME.ms.
 ask() {
-  local name=$1 question=$2 begin end
+  local name=$1 n=$2 begin end
   shift 2
   begin=${EPOCHREALTIME/[.,]/}
-  if ! "$spechop" ask "$question" --addr "127.0.0.1:$port" "$@"; then
+  if ! "$spechop" ask "${question[n]}" --addr "127.0.0.1:$port" "$@" >"$work/$name.text"; then
     echo "demo: no answer; the server's last words:" >&2
     tail -n 20 "$log" >&2
     exit 1
   fi
   end=${EPOCHREALTIME/[.,]/}
-  echo $(((end - begin) / 1000)) >"$work/$name"
+  echo $(((end - begin) / 1000)) >"$work/$name.ms"
 }
 
-# pass TITLE: every question at k = 1, then every question at k, then what they took. In this order, so that the
-# model has read other things between two askings of one question: its cache of recent prompts helps neither.
-pass() {
-  local title=$1 n one many
-  # The fixed part of every prompt is read once, before anything is measured.
-  "$spechop" ask "Who is the mother of the director of film Polish-Russian War?" --addr "127.0.0.1:$port" --k "$k" \
-    >/dev/null 2>&1 || true
-  for n in "${!question[@]}"; do
-    heading "$title" "$n" 'k = 1: one step after the other'
-    ask "one.$n" "${question[n]}" --k 1
-  done
-  for n in "${!question[@]}"; do
-    heading "$title" "$n" "k = $k: speculating"
-    ask "many.$n" "${question[n]}" --k "$k" --watch
-  done
-  printf '\n=== %s · seconds from question to answer ===\n' "$title"
-  printf '%10s %10s %10s\n' 'k = 1' "k = $k" 'ratio'
-  for n in "${!question[@]}"; do
-    one=$(cat "$work/one.$n") many=$(cat "$work/many.$n")
-    awk -v one="$one" -v many="$many" -v q="${question[n]}" \
-      'BEGIN { printf "%10.2f %10.2f %10.2f   %s\n", one / 1000, many / 1000, many / one, q }'
-  done
-  awk '/^VmHWM:/ { printf "peak memory of the server: %d MiB\n", $2 / 1024 }' "/proc/$server/status"
+# seconds NAME: how long that run took.
+seconds() {
+  awk '{ printf "%.2f", $1 / 1000 }' "$work/$1.ms"
 }
 
-heading() {
-  printf '\n=== %s · question %d of %d · %s ===\n%s\n(the dataset says: %s)\n\n' \
-    "$1" $(($2 + 1)) ${#question[@]} "$3" "${question[$2]}" "${expected[$2]}"
+# answer NAME: what that run answered: the first line of what `ask` prints.
+answer() {
+  head -n 1 "$work/$1.text"
+}
+
+# briefly NAME K: every question at K, a line each.
+briefly() {
+  local n
+  for n in "${!question[@]}"; do
+    ask "$1.$n" "$n" --k "$2"
+    printf 'question %d, k = %d: %6s s  %s\n' $((n + 1)) "$2" "$(seconds "$1.$n")" "$(answer "$1.$n")"
+  done
+}
+
+peak_memory() {
+  awk '/^VmHWM:/ { printf "%d MiB", $2 / 1024 }' "/proc/$server/status"
 }
 
 question=() expected=()
@@ -95,22 +95,43 @@ for line in open(sys.argv[1], encoding="utf-8"):
     record = json.loads(line)
     print(record["question"], record["answer"], sep="\t")' "$questions")
 
-# Where there is no guess, planning goes on with the answer left open: off by default, since it costs segments.
-plan_ahead=SPECHOP_QUESTION_PLAN_AHEAD=true
-
-echo "starting the server"
-start $plan_ahead
-pass "as it is"
+# Every question at k = 1 comes before any at a larger k: so the model has read other things between two askings of one
+# question, and its cache of recent prompts helps neither.
+echo "=== as it is: a look-up takes milliseconds ==="
+start
+briefly plain.one 1
+briefly plain.many "$k"
+memory=$(peak_memory)
 stop
 
 injected="log-normal, mean $latency_mean ms, sigma $latency_sigma ms"
-echo
-echo "starting the server again, with INJECTED latency on every look-up ($injected)"
-start $plan_ahead SPECHOP_TARGET_INJECTED_LATENCY_MEAN_MS=$latency_mean SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS=$latency_sigma \
-  SPECHOP_TARGET_INJECTED_LATENCY_SEED=1
-pass "with INJECTED web latency"
-cat <<END
+printf '\n=== with INJECTED web latency on every look-up (%s) ===\n' "$injected"
+start SPECHOP_TARGET_INJECTED_LATENCY_MEAN_MS=$latency_mean SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS=$latency_sigma \
+  SPECHOP_TARGET_INJECTED_LATENCY_SEED=$latency_seed
+briefly slow.one 1
+for n in "${!question[@]}"; do
+  printf '\n=== question %d of %d, k = %d: %s ===\n' $((n + 1)) ${#question[@]} "$k" "${question[n]}"
+  ask "slow.many.$n" "$n" --k "$k" --watch
+  cat "$work/slow.many.$n.text"
+  echo "seconds to this answer: $(seconds "slow.one.$n") at k = 1, $(seconds "slow.many.$n") at k = $k"
+done
+stop
 
-The second pass's look-ups were slowed down on purpose ($injected), as web search is slow.
+printf '\n=== seconds from question to answer ===\n'
+printf '%10s  %24s  %24s\n' '' 'as it is' 'INJECTED web latency'
+printf '%10s  %8s%8s%8s  %8s%8s%8s   %s\n' '' 'k = 1' "k = $k" ratio 'k = 1' "k = $k" ratio 'answer (the data set says)'
+different=0
+for n in "${!question[@]}"; do
+  printf 'question %d' $((n + 1))
+  for pass in plain slow; do
+    [ "$(answer "$pass.one.$n")" = "$(answer "$pass.many.$n")" ] || different=$((different + 1))
+    awk -v one="$(cat "$work/$pass.one.$n.ms")" -v many="$(cat "$work/$pass.many.$n.ms")" \
+      'BEGIN { printf "  %8.2f%8.2f%8.2f", one / 1000, many / 1000, many / one }'
+  done
+  printf '   %s (%s)\n' "$(answer "slow.many.$n")" "${expected[n]}"
+done
+echo "Speculation changed $different of these answers. Peak memory of the server: $memory."
+cat <<END
+The right half was slowed down on purpose ($injected), as web search is slow.
 Planner and reader are small enough for a laptop: every step is real and cited, but not every answer is right.
 END

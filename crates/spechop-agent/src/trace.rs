@@ -82,16 +82,15 @@ pub enum TraceKind {
     Promoted,
     /// The branch was aborted: a guess before it was wrong, or the question ended.
     RolledBack,
-    /// Work ahead of need was not done, or not to its end. If it turns out to be needed, it is done
-    /// then.
+    /// Speculative work was refused or stopped early. If it turns out to be needed, it is done then.
     NotSpeculated {
-        /// Which work. A segment that is too unlikely is that of a branch which was never built: the
-        /// event is told of the branch it would have stood on.
+        /// The kind of work. If a branch was too unlikely to be built, this is its segment, and the
+        /// event is about the branch that it would have stood on.
         stage: Stage,
         /// Why.
         why: Refusal,
     },
-    /// A stage failed. Where it was speculative it may be tried again once its branch is head.
+    /// A stage failed. A speculative stage is tried again if its branch becomes the head.
     Failed {
         /// Which stage.
         stage: Stage,

@@ -3,11 +3,11 @@
 //! * [`Lanes`] decides, and is pure: no clock, no tasks, no randomness. [`laws`] names what holds
 //!   after each of its steps.
 //! * [`Pressure`] takes the speculative lane from a backend that asks for less.
-//! * [`Backend`] carries the decisions out: a call takes its turn, runs, and is dropped where it
-//!   has to make room.
+//! * [`Backend`] carries the decisions out: a call takes its turn, runs, and is dropped if it has to
+//!   make room.
 //! * [`Kind`] says what a call ahead of need is worth, by the measured times of calls of its kind.
-//! * [`Flights`] lets identical calls of one tenant share a run.
-//! * [`Eligibility`] says which tools may be called ahead at all; unknown ones may not.
+//! * [`Flights`] lets identical calls of one tenant share one run.
+//! * [`Eligibility`] says which tools may be called ahead of need. Unknown tools may not.
 //! * The decorators ([`ScheduledPlanner`] and its like) put all of it in front of a port.
 
 mod backend;

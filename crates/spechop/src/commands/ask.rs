@@ -2,10 +2,11 @@
 
 mod answer;
 mod board;
+mod clean;
 mod json;
 mod watch;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -55,10 +56,16 @@ pub(crate) struct Args {
     /// Give up after this many seconds.
     #[arg(long, value_name = "S", value_parser = seconds)]
     deadline: Option<Duration>,
-    /// Draw the branches while they live (on stderr).
-    #[arg(long)]
-    watch: bool,
-    /// Print the whole response as JSON.
+    /// Show on stderr how the question is answered: its branches as a board [default], or its events.
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "board")]
+    watch: Option<watch::Watch>,
+    /// Also print the text of each cited passage.
+    #[arg(long, conflicts_with = "json")]
+    evidence: bool,
+    /// Also print how long each stage of each hop took.
+    #[arg(long, conflicts_with = "json")]
+    times: bool,
+    /// Print the whole response as JSON: texts, times, verdicts and calls included.
     #[arg(long)]
     json: bool,
 }
@@ -69,6 +76,7 @@ The configuration of the server decides about everything that no flag names.
 Examples:
   spechop ask \"Who is the mother of the director of film Polish-Russian War?\"
   spechop ask --watch --k 3 \"Who is the mother of the director of film Polish-Russian War?\"
+  spechop ask --evidence --times \"Who is the mother of the director of film Polish-Russian War?\"
   spechop ask --json --k 1 --verifier exact \"…\" | jq -r .answer";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,17 +98,22 @@ enum Verifier {
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut client = SpecHopClient::new(connect(&args.addr).await?);
     let request = request(&args);
-    let answer = if args.watch {
-        watched(&mut client, request).await?
-    } else {
-        let response = client.ask(request).await;
-        response.map_err(|status| refused(&status))?.into_inner()
+    let answer = match args.watch {
+        Some(watch) => watched(&mut client, request, watch).await?,
+        None => {
+            let response = client.ask(request).await;
+            response.map_err(|status| refused(&status))?.into_inner()
+        }
     };
     let mut out = std::io::stdout().lock();
     let text = if args.json {
         json::of(&answer)?
     } else {
-        answer::text(&answer)
+        let shown = answer::Shown {
+            evidence: args.evidence,
+            times: args.times,
+        };
+        answer::text(&answer, shown)
     };
     writeln!(out, "{text}").context("cannot write the answer to stdout")
 }
@@ -161,10 +174,11 @@ fn request(args: &Args) -> Request<AskRequest> {
 async fn watched(
     client: &mut SpecHopClient<Channel>,
     request: Request<AskRequest>,
+    watch: watch::Watch,
 ) -> anyhow::Result<AskResponse> {
     let stream = client.ask_stream(request).await;
     let mut events = stream.map_err(|status| refused(&status))?.into_inner();
-    let mut screen = watch::Screen::new(std::io::stderr().is_terminal());
+    let mut screen = watch::Screen::new(watch);
     while let Some(event) = events.message().await.map_err(|status| refused(&status))? {
         screen.show(&event);
         if let Some(Event::Answer(answer)) = event.event {
@@ -178,7 +192,7 @@ fn refused(status: &Status) -> anyhow::Error {
     anyhow!(
         "{}: {}",
         name(status.code()),
-        board::clean(status.message())
+        clean::clean(status.message())
     )
 }
 

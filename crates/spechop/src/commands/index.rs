@@ -41,11 +41,11 @@ struct BuildArgs {
     /// line, plain or gzipped.
     #[arg(long, value_name = "FOLDER|FILE")]
     corpus: PathBuf,
-    /// The folder of the index; an index in it is replaced. While it is built, the work is in
-    /// DIR.partial [default: indexes/default in the data folder, which `spechop serve` looks for].
+    /// The folder of the index. An index in it is replaced; an unfinished build is in DIR.partial
+    /// [default: indexes/default in the data folder, which `spechop serve` looks for].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Also write this share of the passages, those mentioned most, as an index of their own in DIR/hot.
+    /// Also write an index of the most mentioned passages to DIR/hot; F is their share.
     #[arg(long, value_name = "F", requires = "in_degree")]
     hot_fraction: Option<f64>,
     /// A file that says how often each title is mentioned: one {"title","mention_indegree"} a line,
@@ -67,10 +67,10 @@ struct BuildArgs {
 }
 
 const HELP: &str = "\
-A folder is read with all folders in it; hidden files and folders are left out. Each file is cut into
-passages of about 100 words, called PATH#1, PATH#2 and so on by its path in the folder. The title of
-its passages is that of the file: <title>, title: or the first heading, else its name. Files that
-cannot be read as text are counted and named.
+A folder is read with all folders in it. Hidden files and folders are skipped. Each file is cut into
+passages of about 100 words. The identifiers of the passages are PATH#1, PATH#2 and so on, by the path
+in the folder. Their title is that of the file: <title>, title: or the first heading, else its name.
+The command counts and names files that it cannot read as text.
 
 Examples:
   spechop index build --corpus notes/

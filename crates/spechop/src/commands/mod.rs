@@ -27,12 +27,12 @@ pub(crate) struct Cli {
     /// [default: info for `serve`, warn for the others; also SPECHOP_LOG].
     #[arg(long, global = true, value_name = "FILTER", help_heading = LOG_HEADING)]
     log: Option<String>,
-    /// How to log [default: text; also SPECHOP_LOG_FORMAT].
+    /// Log format [default: text; also SPECHOP_LOG_FORMAT].
     #[arg(long, global = true, value_enum, value_name = "FORMAT", help_heading = LOG_HEADING)]
     log_format: Option<LogFormat>,
 }
 
-/// Under which the flags of the log stand in every help text, apart from those of the command.
+/// The heading of the log's flags in every help text.
 const LOG_HEADING: &str = "Log";
 
 const EXAMPLES: &str = "\
@@ -42,9 +42,9 @@ First steps:
   spechop serve
   spechop ask --watch \"Who is the mother of the director of film Polish-Russian War?\"
 
-FOLDER holds .txt, .md or .html files. Ask what they can answer, while `spechop serve` runs.
+FOLDER holds .txt, .md or .html files. While `spechop serve` runs, ask a question that they answer.
 
-`spechop COMMAND --help` tells more.";
+`spechop COMMAND --help` explains a command.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -64,8 +64,8 @@ enum Command {
     Theory(theory::Args),
     /// Run the verifier alone: guesses and observations in, verdicts out, as JSON lines.
     Verify(verify::VerifyArgs),
-    /// Print the folder of models and indexes: SPECHOP_DATA_DIR, else $XDG_DATA_HOME/spechop, else
-    /// ~/.local/share/spechop.
+    /// Print the data folder, which holds models and indexes: SPECHOP_DATA_DIR, else
+    /// $XDG_DATA_HOME/spechop, else ~/.local/share/spechop.
     DataDir,
 }
 

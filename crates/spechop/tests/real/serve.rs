@@ -63,23 +63,38 @@ fn serves_and_asks_with_real_parts() {
     assert_eq!(answer["applied"]["hop_budget"], 1);
     assert_eq!(answer["applied"]["speculator"], "llm");
 
-    // Without a terminal, a line for each event on stderr, and the answer for people on stdout.
-    let (code, stdout, stderr) = run(&["ask", question, "--addr", &address, "--watch", "--k", "1"]);
-    assert_eq!(code, 0, "{stderr}");
+    // Without a terminal the board comes once, at the end, on stderr; the answer for people is on stdout.
+    let watched = |how: &[&str]| {
+        let (code, stdout, stderr) =
+            run(&[&["ask", question, "--addr", &address, "--k", "1"], how].concat());
+        assert_eq!(code, 0, "{stderr}");
+        assert!(
+            !stderr.contains('\x1b') && !stdout.contains('\x1b'),
+            "no colours in a pipe"
+        );
+        assert!(
+            stdout.starts_with(answer["answer"].as_str().unwrap()),
+            "{stdout}"
+        );
+        assert!(
+            stdout.contains("[p1] Halcón (hop 1)") && stdout.contains("k = 1"),
+            "{stdout}"
+        );
+        (stdout, stderr)
+    };
+    let (stdout, stderr) = watched(&["--watch"]);
+    assert!(
+        stderr.starts_with("✓ hop 1 b1  ") && stderr.lines().count() == 2,
+        "a hop and the answer: {stderr}"
+    );
+    assert!(!stdout.contains("Halcón is a film"), "{stdout}");
+    let (stdout, stderr) = watched(&["--watch=events", "--evidence"]);
     assert!(
         stderr.contains("✎ writing") && stderr.contains("✓ committed"),
         "{stderr}"
     );
     assert!(
-        !stderr.contains('\x1b') && !stdout.contains('\x1b'),
-        "no colours in a pipe"
-    );
-    assert!(
-        stdout.starts_with(answer["answer"].as_str().unwrap()),
-        "{stdout}"
-    );
-    assert!(
-        stdout.contains("[p1] Halcón: ") && stdout.contains("k = 1"),
+        stdout.contains("Halcón is a film directed by Ana Ruiz."),
         "{stdout}"
     );
 

@@ -2,44 +2,131 @@
 
 use std::fmt::{self, Write};
 
-use spechop_proto::{AskResponse, Calls, CommitKind, Hop, Passage, StopReason, VerifierMode};
+use spechop_proto::{
+    AskResponse, Calls, CommitKind, Hop, Passage, StageTimes, StopReason, VerifierMode,
+};
 
-use super::board::clean;
+use super::clean::clean;
 
-/// Most characters shown of a passage.
-const EXCERPT_CHARS_MAX: usize = 160;
+/// What is shown besides the answer, its hops, its citations and its cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shown {
+    /// The text of each passage cited.
+    pub(super) evidence: bool,
+    /// How long each stage of each hop took.
+    pub(super) times: bool,
+}
 
-/// The answer, its hops with citations, and its cost.
-pub(super) fn text(answer: &AskResponse) -> String {
+/// The answer, a line for each hop, a line for each passage cited, and the cost.
+pub(super) fn text(answer: &AskResponse, shown: Shown) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = write(&mut out, answer);
+    let _ = write(&mut out, answer, shown);
+    out.truncate(out.trim_end().len());
     out
 }
 
-fn write(out: &mut String, answer: &AskResponse) -> fmt::Result {
+fn write(out: &mut String, answer: &AskResponse, shown: Shown) -> fmt::Result {
     writeln!(out, "{}", clean(&answer.answer))?;
     for (number, hop) in (1..).zip(&answer.hops) {
-        writeln!(out)?;
-        write_hop(out, number, hop)?;
+        let (question, answer) = (clean(&hop.sub_question), clean(&hop.sub_answer));
+        writeln!(out, "{number}. {question} → {answer}  ({})", how(hop))?;
+        if shown.times
+            && let Some(times) = &hop.times
+        {
+            writeln!(out, "   {}", stages(times))?;
+        }
     }
-    writeln!(out, "\n{}", summary(answer))?;
-    for (number, hop) in (1..).zip(&answer.hops) {
-        if let Some(times) = &hop.times {
-            write!(
-                out,
-                "hop {number}: sub-question {}, look-up {} (reading {})",
-                seconds(times.segment_ms),
-                seconds(times.target_ms),
-                seconds(times.read_ms)
-            )?;
-            match times.speculation_ms {
-                Some(guess_ms) => writeln!(out, ", guess {}", seconds(guess_ms))?,
-                None => writeln!(out)?,
+    if shown.times {
+        writeln!(out, "   answer {}", seconds(answer.final_segment_ms))?;
+    }
+    for citation in citations(&answer.hops) {
+        writeln!(out, "   {citation}")?;
+        if shown.evidence {
+            writeln!(out, "      {}", clean(&citation.passage.text))?;
+        }
+    }
+    write_cost(out, answer)
+}
+
+fn stages(times: &StageTimes) -> String {
+    let mut stages = format!(
+        "sub-question {}, look-up {} (reading {})",
+        seconds(times.segment_ms),
+        seconds(times.target_ms),
+        seconds(times.read_ms)
+    );
+    if let Some(guess_ms) = times.speculation_ms {
+        stages += ", guess ";
+        stages += &seconds(guess_ms);
+    }
+    stages
+}
+
+/// How a hop came by its answer.
+fn how(hop: &Hop) -> String {
+    let rule = hop
+        .verdict
+        .as_ref()
+        .map(|verdict| clean(&verdict.rule))
+        .unwrap_or_default();
+    let mut how = match hop.kind() {
+        CommitKind::Accepted => format!("guess accepted: {rule}"),
+        CommitKind::Rejected => {
+            let guess = clean(hop.guess.as_deref().unwrap_or_default());
+            format!("guess \"{guess}\" rejected: {rule}")
+        }
+        CommitKind::Observed | CommitKind::Unspecified => "waited for".to_owned(),
+    };
+    if let Some(observation) = &hop.observation
+        && hop.kind() == CommitKind::Accepted
+        && observation.answer != hop.sub_answer
+    {
+        how += "; observed: ";
+        how += &clean(&observation.answer);
+    }
+    if hop.salvaged {
+        how += "; looked up before";
+    }
+    how
+}
+
+/// A passage, and the numbers of the hops that rest on it.
+struct Citation<'a> {
+    passage: &'a Passage,
+    hops: Vec<usize>,
+}
+
+/// Each passage of the hops' evidence once, in the order in which the hops first name them.
+fn citations(hops: &[Hop]) -> Vec<Citation<'_>> {
+    let mut citations: Vec<Citation<'_>> = Vec::new();
+    for (number, hop) in (1..).zip(hops) {
+        for passage in hop.observation.iter().flat_map(|seen| &seen.evidence) {
+            let id = &passage.passage_id;
+            match citations.iter_mut().find(|c| c.passage.passage_id == *id) {
+                Some(citation) if citation.hops.contains(&number) => {}
+                Some(citation) => citation.hops.push(number),
+                None => citations.push(Citation {
+                    passage,
+                    hops: vec![number],
+                }),
             }
         }
     }
-    writeln!(out, "answer: {}", seconds(answer.final_segment_ms))?;
+    citations
+}
+
+impl fmt::Display for Citation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (id, title) = (clean(&self.passage.passage_id), clean(&self.passage.title));
+        let hops: Vec<_> = self.hops.iter().map(usize::to_string).collect();
+        let noun = if hops.len() == 1 { "hop" } else { "hops" };
+        write!(f, "[{id}] {title} ({noun} {})", hops.join(", "))
+    }
+}
+
+fn write_cost(out: &mut String, answer: &AskResponse) -> fmt::Result {
+    writeln!(out, "{}", summary(answer))?;
     if let Some(usage) = &answer.usage {
         let calls = |calls: Option<Calls>, one: &str, many: &str| {
             let calls = calls.unwrap_or_default();
@@ -71,54 +158,7 @@ fn write(out: &mut String, answer: &AskResponse) -> fmt::Result {
             injected.seed
         )?;
     }
-    out.truncate(out.trim_end().len());
     Ok(())
-}
-
-fn write_hop(out: &mut String, number: u32, hop: &Hop) -> fmt::Result {
-    writeln!(out, "{number}. {}", clean(&hop.sub_question))?;
-    let rule = hop
-        .verdict
-        .as_ref()
-        .map(|verdict| clean(&verdict.rule))
-        .unwrap_or_default();
-    let guess = clean(hop.guess.as_deref().unwrap_or_default());
-    let how = match hop.kind() {
-        CommitKind::Accepted => format!("guess accepted: {rule}"),
-        CommitKind::Rejected => format!("guess \"{guess}\" rejected: {rule}"),
-        CommitKind::Observed | CommitKind::Unspecified => "waited for".to_owned(),
-    };
-    let how = if hop.salvaged {
-        how + "; looked up before"
-    } else {
-        how
-    };
-    writeln!(out, "   {}  ({how})", clean(&hop.sub_answer))?;
-    let Some(observation) = &hop.observation else {
-        return Ok(());
-    };
-    if hop.kind() == CommitKind::Accepted && observation.answer != hop.sub_answer {
-        writeln!(out, "   observed: {}", clean(&observation.answer))?;
-    }
-    observation
-        .evidence
-        .iter()
-        .try_for_each(|passage| writeln!(out, "   {}", citation(passage)))
-}
-
-fn citation(passage: &Passage) -> String {
-    let text = clean(&passage.text);
-    let excerpt: String = text.chars().take(EXCERPT_CHARS_MAX).collect();
-    let cut = if excerpt.len() < text.len() {
-        "…"
-    } else {
-        ""
-    };
-    format!(
-        "[{}] {}: {excerpt}{cut}",
-        clean(&passage.passage_id),
-        clean(&passage.title)
-    )
 }
 
 fn summary(answer: &AskResponse) -> String {
@@ -157,12 +197,12 @@ fn seconds(ms: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use spechop_proto::{Applied, InjectedLatency, Observation, StageTimes, Usage, Verdict};
+    use spechop_proto::{Applied, InjectedLatency, Observation, Usage, Verdict};
 
     use super::*;
 
-    #[test]
-    fn shows_hops_citations_and_cost() {
+    /// Three hops, one of each kind, that share two passages.
+    fn answer() -> AskResponse {
         let passage = |id: &str, title: &str, text: &str| Passage {
             passage_id: id.into(),
             title: title.into(),
@@ -206,7 +246,7 @@ mod tests {
                     speculation_ms: guess.map(|_| 180.0),
                 }),
             };
-        let answer = AskResponse {
+        AskResponse {
             answer: "Małgorzata\nBraunek".into(),
             hops: vec![
                 hop(
@@ -261,7 +301,39 @@ mod tests {
                 sigma_ms: 1680.0,
                 seed: 7,
             }),
+        }
+    }
+
+    #[test]
+    fn shows_hops_citations_and_cost() {
+        insta::assert_snapshot!(text(&answer(), Shown::default()));
+    }
+
+    #[test]
+    fn shows_texts_and_times_where_they_are_asked_for() {
+        let shown = Shown {
+            evidence: true,
+            times: true,
         };
-        insta::assert_snapshot!(text(&answer));
+        insta::assert_snapshot!(text(&answer(), shown));
+    }
+
+    #[test]
+    fn adds_a_line_for_each_thing_asked_for() {
+        // The answer, three hops, two citations, the summary, the calls, the injected latency.
+        let plain = 1 + 3 + 2 + 1 + 1 + 1;
+        for (evidence, times, lines) in [
+            (false, false, plain),
+            (true, false, plain + 2),
+            (false, true, plain + 3 + 1),
+            (true, true, plain + 2 + 3 + 1),
+        ] {
+            let shown = Shown { evidence, times };
+            let text = text(&answer(), shown);
+            assert_eq!(text.lines().count(), lines, "{shown:?}\n{text}");
+            let passage = "It is a film. ".repeat(20);
+            assert_eq!(text.contains(passage.trim_end()), evidence, "{shown:?}");
+            assert_eq!(text.matches("[2w-00017]").count(), 1, "each passage once");
+        }
     }
 }

@@ -6,6 +6,8 @@ use std::fmt::Write;
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, CommitKind, Hop, Refusal, Stage};
 
+use super::clean::clean;
+
 /// One line per branch and hop, in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct Board {
@@ -189,7 +191,7 @@ const CYAN: &str = "\x1b[36m";
 const GREY: &str = "\x1b[90m";
 const PLAIN: &str = "\x1b[0m";
 
-/// An event as a line of its own, for output that cannot be redrawn.
+/// An event as a line of its own.
 pub(super) fn event_line(event: &AskEvent) -> Option<String> {
     let what = match event.event.as_ref()? {
         Event::Tuned(tuned) => format!("k = {}: {}", tuned.k, clean(&tuned.reason)),
@@ -300,14 +302,6 @@ fn settled(hop: &Hop) -> String {
 
 fn took(took_ms: f64) -> String {
     format!("  [{took_ms:.0} ms]")
-}
-
-/// A text from outside as one line without control characters, so that it cannot steer a terminal.
-pub(super) fn clean(text: &str) -> String {
-    text.split(|c: char| c.is_control() || c.is_whitespace())
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 #[cfg(test)]

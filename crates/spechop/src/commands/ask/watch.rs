@@ -1,46 +1,54 @@
-//! Shows a question while it is being answered: redrawn in place on a terminal, else line by line.
+//! Shows a question while it is being answered, on stderr.
 
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 
+use clap::ValueEnum;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use spechop_proto::AskEvent;
 
 use super::board::{Board, event_line};
 
-/// Where events are shown: stderr.
+/// How a question is watched.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Watch {
+    /// A line for each branch, redrawn in place. A pipe or a file gets only the last state.
+    Board,
+    /// A line for each event, when it happens.
+    Events,
+}
+
+/// Where events are shown.
 pub(super) enum Screen {
     /// Redrawn in place; one bar holds one line.
-    Terminal {
+    Live {
         board: Board,
         drawing: MultiProgress,
         lines: Vec<ProgressBar>,
     },
+    /// Written once, at the end, since it cannot be redrawn.
+    Last(Board),
     /// A line for each event.
-    Plain,
+    Events,
 }
 
 impl Screen {
-    pub(super) fn new(terminal: bool) -> Self {
-        if terminal {
-            Self::Terminal {
+    pub(super) fn new(watch: Watch) -> Self {
+        match watch {
+            Watch::Events => Self::Events,
+            Watch::Board if io::stderr().is_terminal() => Self::Live {
                 board: Board::default(),
                 drawing: MultiProgress::new(),
                 lines: Vec::new(),
-            }
-        } else {
-            Self::Plain
+            },
+            Watch::Board => Self::Last(Board::default()),
         }
     }
 
     pub(super) fn show(&mut self, event: &AskEvent) {
         match self {
-            Self::Plain => {
-                if let Some(line) = event_line(event) {
-                    // Whoever closed stderr does not want to see it.
-                    let _ = writeln!(std::io::stderr(), "{line}");
-                }
-            }
-            Self::Terminal {
+            Self::Events => event_line(event).iter().for_each(|line| say(line)),
+            Self::Last(board) => board.apply(event),
+            Self::Live {
                 board,
                 drawing,
                 lines,
@@ -69,11 +77,20 @@ impl Screen {
 impl Drop for Screen {
     /// The last drawing stays, on lines of its own.
     fn drop(&mut self) {
-        if let Self::Terminal { lines, .. } = self {
-            lines.iter().for_each(ProgressBar::abandon);
-            if !lines.is_empty() {
-                let _ = writeln!(std::io::stderr());
+        match self {
+            Self::Live { lines, .. } => {
+                lines.iter().for_each(ProgressBar::abandon);
+                if !lines.is_empty() {
+                    say("");
+                }
             }
+            Self::Last(board) => board.lines(false).iter().for_each(|line| say(line)),
+            Self::Events => {}
         }
     }
+}
+
+fn say(line: &str) {
+    // Whoever closed stderr does not want to see it.
+    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -103,6 +103,8 @@ fn config(args: &Args, bundle: &Bundle) -> anyhow::Result<Config> {
         ("generator.style", "tagged".to_owned()),
         ("generator.base_url", "http://127.0.0.1:9/v1".to_owned()),
         ("generator.model", "replay".to_owned()),
+        // As many as its backend may run at once, below.
+        ("generator.requests_max", "1024".to_owned()),
         ("reader.kind", "generator".to_owned()),
         ("speculator.kind", "hot".to_owned()),
         ("speculator.hot_dir", dir),

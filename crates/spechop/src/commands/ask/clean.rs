@@ -1,0 +1,68 @@
+//! Texts from outside, made fit for a terminal.
+
+/// A text on one line without characters that steer a terminal or cannot be seen: control characters
+/// become blanks, format characters (bidirectional marks, zero-width blanks, tags) disappear.
+pub(super) fn clean(text: &str) -> String {
+    let visible: String = text.chars().filter(|c| !is_format(*c)).collect();
+    visible
+        .split(|c: char| c.is_control() || c.is_whitespace())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Whether the character is of Unicode's category Cf (Unicode 16.0), or one of the tags reserved for it.
+fn is_format(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{600}'..='\u{605}'
+            | '\u{61c}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8e2}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{110bd}'
+            | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0001}'..='\u{e007f}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_invisible_is_left() {
+        for (text, cleaned) in [
+            ("Xawery Żuławski", "Xawery Żuławski"),
+            ("  two\n\tlines\r\n", "two lines"),
+            ("\u{1b}[2J\u{7}bell\u{9b}31m", "[2J bell 31m"),
+            ("a\u{2028}b\u{85}c", "a b c"),
+            // Right to left: it would be read as `exe.txt`.
+            ("a\u{202e}txt.exe\u{202c}", "atxt.exe"),
+            ("\u{2067}isolated\u{2069}", "isolated"),
+            ("pay\u{200b}pal\u{feff}", "paypal"),
+            ("soft\u{ad}hyphen", "softhyphen"),
+            // Tags, which nobody sees and a model may read.
+            ("hi\u{e0068}\u{e0069}\u{e007f}", "hi"),
+            ("\u{200b}\u{2066}", ""),
+            // What looks like them and is seen.
+            (
+                "naïve — ‘quoted’ … 東京 \u{301}",
+                "naïve — ‘quoted’ … 東京 \u{301}",
+            ),
+        ] {
+            assert_eq!(clean(text), cleaned, "{text:?}");
+        }
+    }
+}
