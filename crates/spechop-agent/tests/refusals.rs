@@ -1,5 +1,7 @@
 //! Work ahead of need that is refused is told with its reason, counted, and done when it is needed.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 

@@ -15,9 +15,9 @@ fn one(why: Refusal) -> Refusals {
     refusals
 }
 
-fn reason<T>(outcome: Result<T, PortError>) -> Option<Refusal> {
+fn reason<T>(outcome: &Result<T, PortError>) -> Option<Refusal> {
     match outcome {
-        Err(PortError::NotSpeculated { why, .. }) => Some(why),
+        Err(PortError::NotSpeculated { why, .. }) => Some(*why),
         _ => None,
     }
 }
@@ -37,7 +37,7 @@ async fn a_place_that_was_needed_and_a_lane_that_closed_are_told_apart() {
             }),
         );
         assert!(won.is_ok());
-        assert_eq!(reason(lost), Some(why));
+        assert_eq!(reason(&lost), Some(why));
         assert_eq!(backend.gauges().refused, one(why));
         assert_eq!(guessed.progress(), Progress::Begun);
     }
@@ -99,7 +99,7 @@ async fn what_the_policy_denies_is_counted_and_never_in_line() {
     let retriever = ScheduledRetriever::new(script, &backend, rule);
     let call = guess(0.5);
     let denied = retriever.retrieve(&call, "q0 after nothing?", 3).await;
-    assert_eq!(reason(denied), Some(Refusal::Denied));
+    assert_eq!(reason(&denied), Some(Refusal::Denied));
     assert_eq!(backend.gauges().refused, one(Refusal::Denied));
     assert_eq!(call.progress(), Progress::New);
 }
