@@ -84,7 +84,7 @@ fn serves_and_asks_with_real_parts() {
     };
     let (stdout, stderr) = watched(&["--watch"]);
     assert!(
-        stderr.starts_with("✓ hop 1 b1  ") && stderr.lines().count() == 2,
+        stderr.starts_with("✓ hop 1 b0  ") && stderr.lines().count() == 2,
         "a hop and the answer: {stderr}"
     );
     assert!(!stdout.contains("Halcón is a film"), "{stdout}");
