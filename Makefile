@@ -45,8 +45,12 @@ index: models ## index the 2WikiMultihopQA corpus
 	@$(RELEASE) index build --corpus $(WIKI)/corpus.jsonl.gz --out "$(SPECHOP_DATA_DIR)/indexes/2wiki" \
 	  --hot-fraction 0.25 --in-degree $(WIKI)/in_degree.jsonl.gz
 
-demo: index ## answer three real questions, without and with speculation
-	@SPECHOP_INDEX_DIR="$(SPECHOP_DATA_DIR)/indexes/2wiki" deploy/demo.sh $(RELEASE)
+# A quarter of the corpus, so that the first answer does not wait for the rest.
+demo: models ## answer three real questions, without and with speculation
+	@python3 eval/datasets/demo_corpus.py > "$(SPECHOP_DATA_DIR)/demo-corpus.jsonl"
+	@$(RELEASE) index build --corpus "$(SPECHOP_DATA_DIR)/demo-corpus.jsonl" --out "$(SPECHOP_DATA_DIR)/indexes/demo" \
+	  --hot-fraction 0.25 --in-degree $(WIKI)/in_degree.jsonl.gz
+	@SPECHOP_INDEX_DIR="$(SPECHOP_DATA_DIR)/indexes/demo" deploy/demo.sh $(RELEASE)
 
 # Plain `cargo test` needs no model. It gets a data folder without models, to prove that.
 test: setup ## run every test, on real models too; the last line is `N passed, N failed`

@@ -72,12 +72,13 @@ async fn it_agrees_with_the_python_reference() {
         let best = read.ranked.first().expect("something, however unsure");
         let what = (&*best.answer, best.passage);
         assert_eq!(what, (&*case.answer, case.passage), "{}", case.question);
-        // The score, from the confidence that it was turned into.
+        // The score, from the confidence that it was turned into. A processor without VNNI multiplies
+        // 8-bit numbers with saturation, which moves a score of 20 by some hundredths.
         let calibration = reader.recipe().calibration;
         let logit = (best.confidence / (1.0 - best.confidence)).ln();
         let score = (logit - calibration.shift) / calibration.scale;
         assert!(
-            (score - case.score).abs() < 0.01,
+            (score - case.score).abs() < 0.1,
             "{}: {score} instead of {}",
             case.question,
             case.score

@@ -140,7 +140,7 @@ pub fn default_index_dir(data: &Path) -> PathBuf {
 /// The default index; if there is none, that of the demo, if it is there.
 fn served_index_dir(data: &Path) -> PathBuf {
     let own = default_index_dir(data);
-    let demo = data.join("indexes/2wiki");
+    let demo = data.join("indexes/demo");
     if !own.exists() && demo.exists() {
         demo
     } else {

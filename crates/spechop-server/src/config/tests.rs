@@ -464,11 +464,11 @@ fn where_much_is_missing_one_command_brings_all_models() {
 #[test]
 fn the_demos_index_is_served_until_there_is_another() {
     let home = Home::new();
-    fs::create_dir_all(home.path("indexes/2wiki")).unwrap();
+    fs::create_dir_all(home.path("indexes/demo")).unwrap();
     let served = || home.read("", &[], &[]).unwrap().index_dir;
     assert_eq!(served(), home.path("indexes/default"));
     fs::remove_dir(home.path("indexes/default")).unwrap();
-    assert_eq!(served(), home.path("indexes/2wiki"));
+    assert_eq!(served(), home.path("indexes/demo"));
 }
 
 #[test]
