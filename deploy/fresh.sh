@@ -18,6 +18,10 @@ if [ "$(id -u)" -ne 0 ]; then
   echo "fresh.sh: only root can make a root folder: try again as root" >&2
   exit 1
 fi
+rust=$(rustc --print sysroot) || {
+  echo "fresh.sh: there is no Rust toolchain on root's PATH to put into the roots" >&2
+  exit 1
+}
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
@@ -61,7 +65,7 @@ make_root() {
   mmdebstrap --quiet --variant=minbase --include="$packages" "$suite" "$root"
   take_over_network "$root"
   mkdir -p "$root/opt/rust"
-  cp -a "$(rustc --print sysroot)"/{bin,lib} "$root/opt/rust/"
+  cp -a "$rust"/{bin,lib} "$root/opt/rust/"
   git clone --quiet --no-hardlinks . "$root/root/spechop"
 }
 

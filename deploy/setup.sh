@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks everything that the named parts need, says what will happen, and installs the Debian packages that are missing.
 #     setup.sh PART…        parts: build, python, maven, npm, fresh
-# Nothing is compiled before this has passed. If nothing is missing, it takes milliseconds and says nothing.
+# Nothing is compiled before this has passed. If nothing is missing and something
+# has been built before, it takes milliseconds and says nothing.
 #
 # SETUP_ROOT is put before every path outside the project: the tests pass a made-up root.
 set -euo pipefail

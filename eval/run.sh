@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Records, simulates, replays and asks live everything that the README's tables come from.
+# Records, simulates, replays and asks live everything that the tables of docs/MEASURED.md come from.
 #
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
 #
@@ -191,10 +191,10 @@ live() {
   for set in "${SETS[@]}"; do
     echo "== live $set-own" >&2
     # shellcheck disable=SC2046
-    asked serve $(index_of "$set") --set question.verifier=rule -- \
+    asked serve $(index_of "$set") --set question.verifier=rule --set tuning.state=none -- \
       $(questions "$set" 30) --k 1,3 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-0"
     # shellcheck disable=SC2046
-    asked serve $(index_of "$set") --set question.verifier=rule "${web[@]}" -- \
+    asked serve $(index_of "$set") --set question.verifier=rule --set tuning.state=none "${web[@]}" -- \
       $(questions "$set" 30) --k 1,3 --concurrency 1,8 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-4150"
   done
 }

@@ -120,12 +120,18 @@ impl Ledger {
         self.calls[stage].refused[why] += 1;
     }
 
-    /// A call that was counted at its start was never made.
-    pub(crate) fn withdraw(&mut self, stage: Stage) {
-        let fee = self.prices.of(stage).call;
+    /// A call that was counted at its start was never made. If it was warmed up for, that took what it
+    /// had told of.
+    pub(crate) fn withdraw(&mut self, stage: Stage, spent: Tokens) {
+        let price = self.prices.of(stage);
         let calls = &mut self.calls[stage];
         calls.started = calls.started.saturating_sub(1);
-        calls.cost.money = calls.cost.money.minus(fee);
+        calls.cost.money = calls.cost.money.minus(price.call);
+        calls.cost.add(Cost {
+            tokens: spent,
+            time: Duration::ZERO,
+            money: price.of(spent),
+        });
     }
 
     /// The answer's trajectory holds what a branch got from this stage.
@@ -296,6 +302,21 @@ mod tests {
             30,
             "what is known"
         );
+    }
+
+    #[test]
+    fn a_call_that_was_never_made_has_cost_what_its_warm_up_told() {
+        let mut ledger = ledger();
+        let before = ledger.usage(Open::default()).segments;
+        for (prompt, completion) in [(0, 0), (7, 1)] {
+            ledger.start(Stage::Segment);
+            ledger.withdraw(Stage::Segment, Tokens { prompt, completion });
+        }
+        let segments = ledger.usage(Open::default()).segments;
+        assert_eq!(segments.started, before.started);
+        let tokens = |cost: Cost| cost.tokens.total();
+        assert_eq!(tokens(segments.cost), tokens(before.cost) + 8);
+        assert_eq!(tokens(segments.cost_wasted), tokens(before.cost_wasted) + 8);
     }
 
     #[test]

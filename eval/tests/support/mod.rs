@@ -100,7 +100,7 @@ fn config(toml: &str) -> Config {
     for file in [
         "models/e5-small-v2",
         "models/onnxruntime/libonnxruntime.so",
-        "indexes/2wiki",
+        "indexes/default",
         "models/qwen2.5-coder-1.5b-instruct/model.gguf",
     ] {
         fs::create_dir_all(home.path().join(file)).unwrap();

@@ -1,4 +1,4 @@
-//! What became of the files of a corpus: none is dropped in silence.
+//! What became of the files of a corpus: no file is dropped in silence.
 
 use std::collections::BTreeMap;
 use std::fmt;

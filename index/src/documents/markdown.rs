@@ -45,7 +45,7 @@ impl Page {
             Event::InlineMath(text) | Event::DisplayMath(text) => self.builder.push(&text),
             Event::SoftBreak | Event::HardBreak => self.builder.push(" "),
             Event::Html(html) => self.html.push_str(&html),
-            Event::InlineHtml(tag) if tag.starts_with("<br") => self.builder.push(" "),
+            Event::InlineHtml(tag) if is_break(&tag) => self.builder.push(" "),
             Event::InlineHtml(_) | Event::FootnoteReference(_) | Event::TaskListMarker(_) => {}
         }
     }
@@ -82,6 +82,11 @@ fn is_inline(tag: &TagEnd) -> bool {
     )
 }
 
+fn is_break(tag: &str) -> bool {
+    tag.get(..3)
+        .is_some_and(|name| name.eq_ignore_ascii_case("<br"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::document::shown;
@@ -109,6 +114,7 @@ mod tests {
             ),
             ("| a | b |\n|---|---|\n| c | d |", None, &["a b", "c d"]),
             ("one<br>two <b>three</b>", None, &["one two three"]),
+            ("one<BR/>two", None, &["one two"]),
             (
                 "<div>\n<p>In HTML</p><script>no()</script>\n</div>\n\nAfter",
                 None,

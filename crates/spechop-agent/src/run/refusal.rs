@@ -21,7 +21,7 @@ impl Run<'_> {
     pub(super) fn take_refusal(&mut self, work: Work, took: Duration, spent: Tokens, why: Refusal) {
         match why {
             Refusal::Denied | Refusal::NoPlace | Refusal::Budget | Refusal::Unlikely => {
-                self.ledger.withdraw(work.stage());
+                self.ledger.withdraw(work.stage(), spent);
             }
             // Some of it was done, and paid for.
             Refusal::Preempted | Refusal::PushedBack => {
@@ -35,7 +35,7 @@ impl Run<'_> {
     pub(super) fn note_dropped(&mut self, dropped: &Dropped) {
         let stage = dropped.work.stage();
         if dropped.waited_in_vain {
-            self.ledger.withdraw(stage);
+            self.ledger.withdraw(stage, dropped.spent);
             self.note_refusal(dropped.work, Refusal::NoPlace);
         } else {
             self.ledger.abort(stage, dropped.took, dropped.spent);

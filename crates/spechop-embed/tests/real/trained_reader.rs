@@ -66,22 +66,36 @@ async fn it_agrees_with_the_python_reference() {
     );
     let call = Call::authoritative();
     let three = NonZeroUsize::new(3).expect("not zero");
+    let tolerance = if multiplies_exactly() { 0.001 } else { 0.05 };
     for case in &reference.cases {
         let read = reader.read_scored(&call, case.request(), three).await;
         let read = read.expect("a reading");
         let best = read.ranked.first().expect("something, however unsure");
         let what = (&*best.answer, best.passage);
         assert_eq!(what, (&*case.answer, case.passage), "{}", case.question);
-        // The score, from the confidence that it was turned into. A processor without VNNI multiplies
-        // 8-bit numbers with saturation, which moves a score of 20 by some hundredths.
+        // The score, from the confidence that it was turned into.
         let calibration = reader.recipe().calibration;
         let logit = (best.confidence / (1.0 - best.confidence)).ln();
         let score = (logit - calibration.shift) / calibration.scale;
         assert!(
-            (score - case.score).abs() < 0.1,
+            (score - case.score).abs() < tolerance * case.score.abs().max(1.0),
             "{}: {score} instead of {}",
             case.question,
             case.score
         );
+    }
+}
+
+/// Whether this processor adds products of 8-bit numbers without saturation, as the reference's did.
+/// Before VNNI, x86 processors could not: seen there, a score of 20.9 for 21.4, and the same answers.
+fn multiplies_exactly() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::arch::is_x86_feature_detected!("avx512vnni")
+            || std::arch::is_x86_feature_detected!("avxvnni")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        true
     }
 }

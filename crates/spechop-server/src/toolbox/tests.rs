@@ -19,7 +19,7 @@ fn config(policy: &str) -> Config {
     let models = [
         "models/e5-small-v2",
         "models/onnxruntime/libonnxruntime.so",
-        "indexes/2wiki",
+        "indexes/default",
         "models/model.gguf",
     ];
     for file in models {

@@ -24,7 +24,7 @@ impl Home {
             "models/e5-small-v2/model.onnx",
             "models/onnxruntime/libonnxruntime.so",
             "models/m.gguf",
-            "indexes/2wiki/manifest.json",
+            "indexes/default/manifest.json",
             "other/manifest.json",
         ] {
             let file = home.path(file);

@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// Give up after this many seconds.
     #[arg(long, value_name = "S", value_parser = seconds)]
     deadline: Option<Duration>,
-    /// Show on stderr how the question is answered: its branches as a board [default], or its events.
+    /// Show on stderr how the question is answered: its branches as a board, or its events.
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "board")]
     watch: Option<watch::Watch>,
     /// Also print the text of each cited passage.

@@ -110,6 +110,8 @@ fn config(args: &Args, bundle: &Bundle) -> anyhow::Result<Config> {
         ("speculator.hot_dir", dir),
         ("question.passages", bundle.info().passages.to_string()),
         ("question.salvage_ms", salvage_ms.to_string()),
+        // A replay neither learns from earlier servers nor teaches later ones.
+        ("tuning.state", "none".to_owned()),
     ];
     let mut keys: Vec<_> = keys
         .into_iter()
