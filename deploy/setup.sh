@@ -117,6 +117,18 @@ check_rust() {
   fi
 }
 
+# llama.cpp's build settles once for which processor it builds, and cargo keeps that. A build folder that came from a
+# machine with other instructions (a cache, a disk image) would make programs that die with SIGILL here.
+forget_llama_of_another_processor() {
+  local target=${CARGO_TARGET_DIR:-target} settled
+  for settled in "$target"/*/build/llama-cpp-sys-2-*/out/build/CMakeCache.txt; do
+    if [ -e "$settled" ] && ! grep -qx "GGML_AVX512_VNNI:[A-Z]*=${GGML_AVX512_VNNI:-OFF}" "$settled"; then
+      echo "setup: llama.cpp was built for another processor: it will be built again" >&2
+      rm -rf "$target"/*/build/llama-cpp-sys-2-* "$target"/*/.fingerprint/llama-cpp-sys-2-*
+    fi
+  done
+}
+
 # How packages are installed: the words before `apt-get`, in as_root.
 check_installer() {
   as_root=()
@@ -139,6 +151,7 @@ for part in "$@"; do
       need make make
       check_libclang
       check_rust
+      forget_llama_of_another_processor
       ;;
     python)
       need python3 python3

@@ -17,9 +17,9 @@ const ELF64: &[u8] = b"\x7fELF\x02 a library";
 const ELF32: &[u8] = b"\x7fELF\x01 a library";
 
 /// What the script itself is made of.
-const TOOLS: [&str; 15] = [
+const TOOLS: [&str; 16] = [
     "bash", "od", "tr", "sed", "dirname", "readlink", "sort", "head", "cut", "grep", "getconf",
-    "env", "nproc", "cat", "uname",
+    "env", "nproc", "cat", "uname", "rm",
 ];
 
 /// A machine with a compiler, cmake, make and the right Rust, and root's rights; no libclang.
@@ -289,6 +289,37 @@ fn a_first_build_is_announced_and_a_second_one_is_silent() {
     assert!(first.contains("a first build compiles"), "{first}");
     let built = machine.file("target/debug/deps/libx.rlib", b"");
     assert_eq!(said(&built), "");
+}
+
+#[test]
+fn a_build_for_another_processor_is_made_again() {
+    let settled = "target/release/build/llama-cpp-sys-2-1a/out/build/CMakeCache.txt";
+    let of = |vnni: &str| {
+        let machine = Machine::new()
+            .headers("14")
+            .file("usr/lib/libclang.so", ELF64)
+            .file(
+                settled,
+                format!("A:STRING=\nGGML_AVX512_VNNI:BOOL={vnni}\n").as_bytes(),
+            )
+            .file("target/release/.fingerprint/llama-cpp-sys-2-1a/x", b"")
+            .file("target/release/deps/libx.rlib", b"");
+        machine.is_ready();
+        machine
+    };
+    assert!(of("OFF").path(settled).exists());
+    let another = of("ON");
+    assert!(
+        !another
+            .path("target/release/build/llama-cpp-sys-2-1a")
+            .exists()
+    );
+    assert!(
+        !another
+            .path("target/release/.fingerprint/llama-cpp-sys-2-1a")
+            .exists()
+    );
+    assert!(another.path("target/release/deps/libx.rlib").exists());
 }
 
 #[test]
