@@ -6,7 +6,8 @@
 # 15 GB on disk, and an hour a variant on two cores.
 #
 #   FRESH_DIR=DIR      where the roots are made (default: /var/tmp/spechop-fresh); they are removed if all went well
-#   FRESH_COMMANDS=…   what is run in the clone (default: "make demo;make test")
+#   FRESH_COMMANDS=…   what is run in the clone (default: "make demo;make demo;make test": the second
+#                      demo finds everything built)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,7 +27,7 @@ mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
 dir=${FRESH_DIR:-/var/tmp/spechop-fresh}
-IFS=';' read -ra commands <<<"${FRESH_COMMANDS:-make demo;make test}"
+IFS=';' read -ra commands <<<"${FRESH_COMMANDS:-make demo;make demo;make test}"
 suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 
 # inside ROOT COMMAND…: runs it there, as root of a machine that knows nothing of this one.
@@ -99,9 +100,11 @@ for variant in "$@"; do
     echo "### $command" >>"$log"
     begin=$SECONDS
     rc=0
+    before=$(wc -l <"$log")
     inside "$root" bash -c "cd /root/spechop && $command" >>"$log" 2>&1 </dev/null || rc=$?
     took=$((SECONDS - begin))
-    printf '| `%s` | exit %d after %d min %d s |\n' "$command" "$rc" $((took / 60)) $((took % 60)) >>"$report"
+    printf '| `%s` | exit %d after %d min %d s, %d lines |\n' "$command" "$rc" $((took / 60)) $((took % 60)) \
+      $(($(wc -l <"$log") - before)) >>"$report"
     [ "$rc" -eq 0 ] || failed=yes
   done
   {
