@@ -163,7 +163,8 @@ impl Row {
         let mut line = format!("{symbol}{provisional}hop {} b{}  ", self.hop, self.branch);
         let asked = match (self.sub_question.as_str(), self.state) {
             ("", State::Writing) => "writing the next step",
-            ("", State::Drafted) => "answer",
+            ("", State::RolledBack) if self.outcome.is_empty() => "nothing written yet",
+            ("", State::Drafted | State::RolledBack) => "answer",
             (asked, _) => asked,
         };
         line.push_str(asked);
@@ -439,6 +440,24 @@ mod tests {
             }
         }
         insta::assert_snapshot!(stages.join("\n---\n"));
+    }
+
+    #[test]
+    fn a_dropped_branch_says_how_far_it_came() {
+        let dropped = |drafted: Option<&str>| {
+            let mut board = Board::default();
+            board.apply(&at(0.0, 2, 2, true, launched(Stage::Segment)));
+            if let Some(answer) = drafted {
+                let answer = answer.into();
+                let took_ms = 9.0;
+                let drafted = Event::Drafted(Drafted { answer, took_ms });
+                board.apply(&at(9.0, 2, 2, true, drafted));
+            }
+            board.apply(&at(10.0, 2, 2, true, Event::RolledBack(RolledBack {})));
+            board.lines(false).join("\n")
+        };
+        assert_eq!(dropped(None), "✗ hop 2 b2  nothing written yet");
+        assert_eq!(dropped(Some("Rome")), "✗ hop 2 b2  answer  → Rome");
     }
 
     #[test]
