@@ -181,7 +181,7 @@ if [ ${#problems[@]} -gt 0 ]; then
   exit 1
 fi
 if [ -n "$is_first_build" ]; then
-  echo "setup: a first build compiles about 400 crates and llama.cpp: 4 to 12 minutes on 2 cores (here: $(nproc)), and 2 GB on disk" >&2
+  echo "setup: a first build compiles about 400 crates and llama.cpp: 11 minutes on 2 slow cores (here: $(nproc) cores), and 1 GB on disk" >&2
 fi
 if [ ${#packages[@]} -gt 0 ]; then
   "${as_root[@]}" apt-get update -qq
