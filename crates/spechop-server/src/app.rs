@@ -12,9 +12,7 @@ use spechop_proto::spec_hop_server::SpecHopServer;
 use spechop_proto::{DESCRIPTORS, SERVICE};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio_stream::wrappers::TcpListenerStream;
-use tonic::service::{Routes, RoutesBuilder};
-use tonic::transport::Server;
+use tonic::service::RoutesBuilder;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
@@ -22,6 +20,7 @@ use crate::admin::Admin;
 use crate::config::Config;
 use crate::service::{Phases, Service};
 use crate::toolbox::{OpenError, Toolbox};
+use crate::transport::{Lines, Transport};
 use crate::tuning::Keeper;
 
 /// How long clients may take to hang up after the last question has ended.
@@ -30,15 +29,15 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// What the metrics are written in.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Open streams and requests of one connection.
-const STREAMS_MAX: u32 = 1024;
+/// What any HTTP client may get.
+const PAGES: &[&str] = &["/metrics"];
 
 /// Everything that is needed to serve.
 pub struct App {
     service: Service,
     phases: Phases,
     shutdown_grace: Duration,
-    message_bytes_max: usize,
+    transport: Transport,
 }
 
 /// Why the server ended without having been asked to.
@@ -55,14 +54,22 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// A handle that counts open questions; for tests and operators.
+/// A handle that counts open questions and connections; for tests and operators.
 #[derive(Clone)]
-pub struct Gauges(Service);
+pub struct Gauges {
+    questions: Service,
+    lines: Lines,
+}
 
 impl Gauges {
     /// Questions that are being answered.
     pub fn questions_open(&self) -> usize {
-        self.0.questions_open()
+        self.questions.questions_open()
+    }
+
+    /// Connections that are open.
+    pub fn connections_open(&self) -> usize {
+        self.lines.open()
     }
 }
 
@@ -85,22 +92,26 @@ impl App {
     /// A server over these ports. The models and indexes of the configuration are not opened.
     pub fn with_toolbox(config: Config, toolbox: Toolbox) -> Self {
         let phases = Phases::default();
-        let (shutdown_grace, message_bytes_max) = (
+        let (shutdown_grace, limits) = (
             config.server.shutdown_grace,
-            config.server.message_bytes_max,
+            config.server.transport.clone(),
         );
         let service = Service::new(config, toolbox, phases.clone());
+        let counts = service.shared().metrics.transport.clone();
         Self {
             service,
             phases,
             shutdown_grace,
-            message_bytes_max,
+            transport: Transport::new(limits, counts),
         }
     }
 
     /// A handle to this server's counts, which works while it serves.
     pub fn gauges(&self) -> Gauges {
-        Gauges(self.service.clone())
+        Gauges {
+            questions: self.service.clone(),
+            lines: self.transport.lines(),
+        }
     }
 
     /// Serves until `shutdown` is done and the open questions have ended, which takes the grace
@@ -145,10 +156,8 @@ impl App {
                 .register_encoded_file_descriptor_set(DESCRIPTORS)
         };
         let shared = self.service.shared();
-        let admin = AdminServer::new(Admin::new(Arc::clone(&shared)))
-            .max_decoding_message_size(self.message_bytes_max);
-        let spec_hop =
-            SpecHopServer::new(self.service).max_decoding_message_size(self.message_bytes_max);
+        let admin = AdminServer::new(Admin::new(Arc::clone(&shared)));
+        let spec_hop = SpecHopServer::new(self.service.clone());
         let mut routes = RoutesBuilder::default();
         routes
             .add_service(spec_hop)
@@ -164,13 +173,6 @@ impl App {
             "/metrics",
             get(move || async move { ([(CONTENT_TYPE, METRICS_TYPE)], shared.metrics.text()) }),
         );
-        let router = Server::builder()
-            // Scrapers speak the older protocol.
-            .accept_http1(true)
-            .max_concurrent_streams(STREAMS_MAX)
-            .http2_keepalive_interval(Some(Duration::from_secs(30)))
-            .add_routes(Routes::from(pages));
-
         let Phases { closing, closed } = self.phases;
         let stop = {
             let (health, closing) = (health.clone(), closing.clone());
@@ -181,24 +183,37 @@ impl App {
                 tracing::info!("shutting down: open questions may end, new ones are refused");
             }
         };
-        let incoming = TcpListenerStream::new(listener);
-        let serving = router.serve_with_incoming_shutdown(incoming, stop);
+        let serving = self.transport.serve(listener, address, pages, PAGES, stop);
         tokio::pin!(serving);
         tracing::info!(%address, "ready");
 
         let grace_is_over = async {
             closing.cancelled().await;
-            tokio::time::sleep(self.shutdown_grace).await;
+            let no_question_is_open = async {
+                self.service.idle().await;
+                // Their clients have heard it, and those who only sit there need no longer.
+                tokio::time::sleep(FAREWELL).await;
+            };
+            let _ = tokio::time::timeout(self.shutdown_grace, no_question_is_open).await;
         };
         tokio::select! {
             result = &mut serving => return Ok(result?),
             () = grace_is_over => {}
         }
+        let questions_were_open = self.service.questions_open() > 0;
         closed.cancel();
         // Ends the health watches, which would otherwise keep their connections open.
         for service in ["", SERVICE] {
             health.clear_service_status(service).await;
         }
+        if questions_were_open {
+            // Their clients hear first what became of them.
+            tokio::select! {
+                result = &mut serving => return Ok(result?),
+                () = tokio::time::sleep(FAREWELL) => {}
+            }
+        }
+        self.transport.lines().dismiss_idle();
         match tokio::time::timeout(FAREWELL, serving).await {
             Ok(result) => Ok(result?),
             Err(_) => {

@@ -23,6 +23,7 @@ use spechop_types::{Budget, Chance};
 use spechop_verifier::Mode;
 
 pub use crate::accounts::Allowance;
+pub use crate::transport::Limits as Transport;
 pub use keys::{Mistake, Source};
 pub use read::{Written, default_index_dir};
 pub(crate) use schedule::lanes_of;
@@ -83,8 +84,8 @@ pub struct Server {
     pub listen: SocketAddr,
     /// Most questions at once; further ones are refused.
     pub questions_max: usize,
-    /// Most bytes of one request.
-    pub message_bytes_max: usize,
+    /// What strangers may hold on to.
+    pub transport: Transport,
     /// How long open questions may continue after a shutdown was requested.
     pub shutdown_grace: Duration,
 }

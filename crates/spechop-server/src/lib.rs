@@ -25,6 +25,7 @@ mod request;
 mod service;
 mod status;
 mod toolbox;
+mod transport;
 mod tuning;
 
 pub use app::{App, Gauges, ServeError};

@@ -17,6 +17,7 @@ use spechop_sched::Backend;
 use spechop_types::{Refusals, Stage};
 
 use crate::config::SpeculatorKind;
+use crate::transport::Counts;
 
 /// Seconds: from a hop on a fast index to the longest question.
 const BUCKETS: [f64; 12] = [
@@ -35,6 +36,8 @@ pub(crate) struct Metrics {
     money: Family<Fate, Counter>,
     salvaged: Counter,
     refused: Family<Refused, Counter>,
+    /// Counted by the transport.
+    pub(crate) transport: Counts,
 }
 
 /// How a question ended.
@@ -130,6 +133,7 @@ impl Metrics {
             refused.clone(),
         );
         registry.register_collector(Box::new(Backends(backends)));
+        let transport = Counts::new(&mut registry);
         Self {
             registry,
             questions,
@@ -141,6 +145,7 @@ impl Metrics {
             money,
             salvaged,
             refused,
+            transport,
         }
     }
 

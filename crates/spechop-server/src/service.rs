@@ -89,6 +89,13 @@ impl Service {
         self.shared.config.server.questions_max - self.shared.places.available_permits()
     }
 
+    /// Waits until no question is being answered.
+    pub(crate) async fn idle(&self) {
+        let all = u32::try_from(self.shared.config.server.questions_max).unwrap_or(u32::MAX);
+        // It fails if the semaphore is closed, which nobody does.
+        let _ = self.shared.places.acquire_many(all).await;
+    }
+
     fn admit(&self, request: &Request<AskRequest>) -> Result<Work, Status> {
         let work = self.take_up(request);
         let work = work.inspect_err(|error| self.shared.metrics.ended(error.outcome()));

@@ -5,6 +5,9 @@ use std::error::Error;
 use std::fmt::Write;
 use std::time::Duration;
 
+use axum::http::header::{CONNECTION, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
 use spechop_agent::AgentError;
 use spechop_ports::PortError;
 use spechop_types::Tenant;
@@ -59,6 +62,93 @@ pub(crate) enum AdminError {
     /// The simulation's thread came to an end without a result.
     #[error("the simulation ended without a result")]
     Lost,
+}
+
+/// Why the transport let a request go no further.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TransportError {
+    /// The request is addressed to somebody else.
+    #[error(
+        "{host} is no name of this server; if it is meant to be one, add it to server.hosts in the \
+         configuration"
+    )]
+    OtherHost { host: String },
+    /// A browser sent it for a web page.
+    #[error("requests of web pages (with an Origin) are not served")]
+    FromAPage,
+    /// HTTP/1 where HTTP/2 is spoken.
+    #[error("this path needs HTTP/2; over HTTP/1.1 there is only GET /metrics")]
+    OldHttp,
+    /// Neither a page nor gRPC.
+    #[error("this path speaks gRPC (content-type application/grpc, not {kind})")]
+    NotGrpc { kind: String },
+    /// The message did not arrive in time.
+    #[error("the request did not arrive within {} s", limit.as_secs_f64())]
+    Late { limit: Duration },
+    /// The message is longer than any may be.
+    #[error("the request is longer than {most} bytes, the most that this server takes")]
+    TooLong { most: usize },
+    /// Too many bytes of one connection have not arrived whole.
+    #[error("too many requests of this connection have not arrived whole")]
+    TooMuchAtOnce,
+    /// The client has given up in the middle of it.
+    #[error("the request broke off")]
+    Broken,
+}
+
+impl TransportError {
+    /// In a word, for the metrics.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::OtherHost { .. } => "host",
+            Self::FromAPage => "origin",
+            Self::OldHttp => "http1",
+            Self::NotGrpc { .. } => "not_grpc",
+            Self::Late { .. } => "late",
+            Self::TooLong { .. } => "too_long",
+            Self::TooMuchAtOnce => "too_much_at_once",
+            Self::Broken => "broken",
+        }
+    }
+
+    /// As the client expects it: a gRPC client a status, any other one a status of HTTP and a line.
+    pub(crate) fn respond(self, speaks_grpc: bool) -> Response {
+        if speaks_grpc {
+            return Status::from(self).into_http();
+        }
+        let code = match self {
+            Self::OtherHost { .. } => StatusCode::MISDIRECTED_REQUEST,
+            Self::FromAPage => StatusCode::FORBIDDEN,
+            Self::OldHttp => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            Self::NotGrpc { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Late { .. } => StatusCode::REQUEST_TIMEOUT,
+            Self::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooMuchAtOnce => StatusCode::TOO_MANY_REQUESTS,
+            Self::Broken => StatusCode::BAD_REQUEST,
+        };
+        // Nothing more is read of what else it may have sent.
+        (code, [(CONNECTION, "close")], format!("{self}\n")).into_response()
+    }
+}
+
+impl From<TransportError> for Status {
+    fn from(error: TransportError) -> Self {
+        let code = match error {
+            TransportError::OtherHost { .. } | TransportError::FromAPage => Code::PermissionDenied,
+            TransportError::OldHttp | TransportError::NotGrpc { .. } => Code::Unimplemented,
+            TransportError::Late { .. } => Code::DeadlineExceeded,
+            TransportError::TooLong { .. } => Code::OutOfRange,
+            TransportError::TooMuchAtOnce => Code::ResourceExhausted,
+            TransportError::Broken => Code::Cancelled,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// Whether a request speaks gRPC, as it says itself.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
 impl AskError {

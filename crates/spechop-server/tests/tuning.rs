@@ -341,7 +341,7 @@ async fn get(server: &Server, path: &str) -> String {
     let mut stream = tokio::net::TcpStream::connect(server.address)
         .await
         .unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut page = String::new();
     stream.read_to_string(&mut page).await.unwrap();

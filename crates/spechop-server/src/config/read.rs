@@ -15,7 +15,7 @@ use super::keys::{Keys, Mistake, Source};
 use super::models::{local, model, reader, speculator};
 use super::{
     Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, Questions, Reader, Server,
-    Style, schedule,
+    Style, Transport, schedule,
 };
 use crate::Env;
 
@@ -165,8 +165,46 @@ fn server(keys: &mut Keys<'_>) -> Server {
     Server {
         listen,
         questions_max: size(keys, "server.questions_max", 1..=65_536, 32),
-        message_bytes_max: size(keys, "server.message_bytes_max", 8192..=16 << 20, 256 << 10),
+        transport: transport(keys),
         shutdown_grace: millis(keys, "server.shutdown_grace_ms", 0, 10_000),
+    }
+}
+
+fn transport(keys: &mut Keys<'_>) -> Transport {
+    let usual = Transport::default();
+    let names = keys.text("server.hosts").unwrap_or_default();
+    let names = names
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    let bytes = 8192..=16 << 20;
+    let time = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(MS_MAX);
+    // As many come at once after a pause as otherwise in a second.
+    let rate = small(
+        keys,
+        "server.requests_per_second",
+        1..=1_000_000,
+        usual.request_burst,
+    );
+    Transport {
+        connections_max: size(
+            keys,
+            "server.connections_max",
+            1..=65_536,
+            usual.connections_max,
+        ),
+        hosts: names.map(str::to_owned).collect(),
+        message_bytes_max: size(
+            keys,
+            "server.message_bytes_max",
+            bytes,
+            usual.message_bytes_max,
+        ),
+        message_time: millis(keys, "server.message_ms_max", 1, time(usual.message_time)),
+        stall_max: millis(keys, "server.stall_ms_max", 1, time(usual.stall_max)),
+        request_interval: Duration::from_secs(1) / rate,
+        request_burst: rate,
+        ..usual
     }
 }
 

@@ -1,0 +1,234 @@
+//! Accepting connections: a bounded number of them, and never a busy loop.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::Stream;
+use futures::stream::unfold;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, sleep};
+
+use super::Limits;
+use super::counts::{Closed, Counts};
+use super::line::{Line, LineHandle};
+use super::roster::{Entry, LineId, Roster};
+
+/// How long to wait if the system has no file descriptor left: someone has to hang up first.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often to look for answers that nobody reads, at the latest.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// After how long a silence the system asks whether the peer is still there, and how often.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// The open connections. Clones are handles to the same.
+#[derive(Clone)]
+pub(crate) struct Lines {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    limits: Limits,
+    counts: Counts,
+    book: Mutex<Book>,
+}
+
+struct Book {
+    roster: Roster,
+    handles: HashMap<LineId, LineHandle>,
+}
+
+impl Lines {
+    /// Nobody is connected yet.
+    pub(crate) fn new(limits: Limits, counts: Counts) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                book: Mutex::new(Book {
+                    roster: Roster::new(limits.connections_max),
+                    handles: HashMap::new(),
+                }),
+                limits,
+                counts,
+            }),
+        }
+    }
+
+    /// Every connection to the listener, one after the other, for as long as the stream is polled.
+    pub(super) fn accept(
+        &self,
+        listener: TcpListener,
+    ) -> impl Stream<Item = io::Result<Line>> + use<> {
+        unfold((self.clone(), listener), |(lines, listener)| async move {
+            let line = lines.next(&listener).await;
+            Some((Ok(line), (lines, listener)))
+        })
+    }
+
+    async fn next(&self, listener: &TcpListener) -> Line {
+        loop {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    self.accept_failed(&error).await;
+                    continue;
+                }
+            };
+            if let Some(line) = self.admit(stream) {
+                return line;
+            }
+        }
+    }
+
+    /// A peer that has gone already is nobody's fault. Everything else (no file descriptors, no memory)
+    /// would only fail again, and keep a core busy with it.
+    async fn accept_failed(&self, error: &io::Error) {
+        use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+        if matches!(
+            error.kind(),
+            ConnectionAborted | ConnectionReset | Interrupted
+        ) {
+            return;
+        }
+        self.shared.counts.not_accepted();
+        tracing::warn!(%error, "cannot accept a connection; trying again");
+        sleep(PAUSE).await;
+    }
+
+    fn admit(&self, stream: TcpStream) -> Option<Line> {
+        let Limits {
+            message_time,
+            stall_max,
+            ..
+        } = self.shared.limits;
+        // Neither is worth a connection: without them it is slower, or longer dead.
+        let _ = stream.set_nodelay(true);
+        let keepalive = TcpKeepalive::new()
+            .with_time(KEEPALIVE)
+            .with_interval(KEEPALIVE);
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+        let mut book = self.lock();
+        let (id, gone) = match book.roster.enter() {
+            Entry::Free(id) => (id, None),
+            Entry::Instead(id, other) => (id, book.handles.remove(&other)),
+            Entry::Full => {
+                self.shared.counts.closed(Closed::Full);
+                return None;
+            }
+        };
+        let handle = LineHandle::new(id, self.clone());
+        book.handles.insert(id, handle.clone());
+        drop(book);
+        if let Some(gone) = gone {
+            self.shared.counts.closed(Closed::Displaced);
+            gone.hang_up();
+        }
+        Some(Line::new(stream, handle, message_time, stall_max))
+    }
+
+    /// Hangs up on those who let an answer lie, every now and then. Never ends.
+    pub(super) async fn sweep(&self) -> std::convert::Infallible {
+        let stall_max = self.shared.limits.stall_max;
+        loop {
+            sleep(SWEEP.min(stall_max / 2)).await;
+            let long_ago = Instant::now().checked_sub(stall_max);
+            let lines: Vec<_> = self.lock().handles.values().cloned().collect();
+            for line in lines {
+                if line
+                    .unread_since()
+                    .is_some_and(|since| Some(since) < long_ago)
+                {
+                    self.shared.counts.closed(Closed::Stalled);
+                    line.hang_up();
+                }
+            }
+        }
+    }
+
+    /// Hangs up on everybody whose requests have all been answered.
+    pub(crate) fn dismiss_idle(&self) {
+        let idle: Vec<_> = {
+            let mut book = self.lock();
+            let idle = book.roster.take_idle();
+            let handles = idle.iter().filter_map(|id| book.handles.remove(id));
+            handles.collect()
+        };
+        idle.iter().for_each(LineHandle::hang_up);
+    }
+
+    pub(super) fn began(&self, id: LineId) {
+        self.lock().roster.began(id);
+    }
+
+    pub(super) fn ended(&self, id: LineId) {
+        self.lock().roster.ended(id);
+    }
+
+    pub(super) fn left(&self, id: LineId) {
+        let mut book = self.lock();
+        book.roster.left(id);
+        // It may hold the last handle to the others' book: dropped outside.
+        let handle = book.handles.remove(&id);
+        drop(book);
+        drop(handle);
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    pub(super) fn counts(&self) -> &Counts {
+        &self.shared.counts
+    }
+
+    /// Open connections.
+    pub(crate) fn open(&self) -> usize {
+        self.lock().roster.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        // Nothing panics while it is held.
+        self.shared
+            .book
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Small answers leave at once, and a peer that is gone without a word is noticed.
+    #[tokio::test]
+    async fn connections_have_no_delay_and_are_kept_alive() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _peer = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
+        let lines = Lines::new(Limits::default(), Counts::default());
+        let line = lines.next(&listener).await;
+        assert!(line.stream().nodelay().unwrap());
+        assert!(SockRef::from(line.stream()).keepalive().unwrap());
+        assert_eq!(lines.open(), 1);
+        drop(line);
+        assert_eq!(lines.open(), 0);
+    }
+
+    /// The wait between two attempts, on a clock that stands still otherwise.
+    #[tokio::test(start_paused = true)]
+    async fn where_nothing_can_be_accepted_no_core_is_kept_busy() {
+        let lines = Lines::new(Limits::default(), Counts::default());
+        let began = Instant::now();
+        let none_left = rustix::io::Errno::MFILE.into();
+        lines.accept_failed(&none_left).await;
+        assert_eq!(began.elapsed(), PAUSE);
+        lines
+            .accept_failed(&io::ErrorKind::ConnectionAborted.into())
+            .await;
+        assert_eq!(began.elapsed(), PAUSE);
+    }
+}

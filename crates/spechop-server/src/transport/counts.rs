@@ -1,0 +1,73 @@
+//! What the transport tells in `GET /metrics`.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+/// Counters; clones count together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    closed: Family<Reason, Counter>,
+    refused: Family<Reason, Counter>,
+    not_accepted: Counter,
+}
+
+/// Why the server closed a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// It did not say which protocol it speaks.
+    Silent,
+    /// It did not take what it was sent.
+    Stalled,
+    /// It was idle, and others wanted in.
+    Displaced,
+    /// All others were at work when it came.
+    Full,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+impl Counts {
+    /// Counters that this registry tells.
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let counts = Self::default();
+        registry.register(
+            "connections_closed",
+            "Connections that the server closed, by reason",
+            counts.closed.clone(),
+        );
+        registry.register(
+            "requests_refused",
+            "Requests that the transport refused, by reason",
+            counts.refused.clone(),
+        );
+        registry.register(
+            "accept_failures",
+            "Connections that the operating system could not hand over",
+            counts.not_accepted.clone(),
+        );
+        counts
+    }
+
+    pub(super) fn closed(&self, why: Closed) {
+        let reason = match why {
+            Closed::Silent => "silent",
+            Closed::Stalled => "stalled",
+            Closed::Displaced => "displaced",
+            Closed::Full => "full",
+        };
+        self.closed.get_or_create(&Reason { reason }).inc();
+    }
+
+    pub(super) fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&Reason { reason }).inc();
+    }
+
+    pub(super) fn not_accepted(&self) {
+        self.not_accepted.inc();
+    }
+}

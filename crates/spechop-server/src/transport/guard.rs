@@ -1,0 +1,110 @@
+//! What every request has to pass, whatever it asks for.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::request::Parts;
+use axum::http::{Method, Version};
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::time::{Instant, sleep_until};
+
+use super::accept::Lines;
+use super::body::{Answer, Talk, receive};
+use super::hosts::Hosts;
+use super::line::LineHandle;
+use crate::status::{TransportError, is_grpc};
+
+/// Calls in which both sides talk. All others send one message.
+const TALKS: &str = "/grpc.reflection.";
+
+/// A call that lasts for as long as the client likes, and that no connection is kept for.
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
+
+/// What is looked at, and what is known of it.
+pub(crate) struct Guard {
+    pub(super) hosts: Hosts,
+    /// Paths that any HTTP client may get.
+    pub(super) pages: &'static [&'static str],
+    pub(super) lines: Lines,
+}
+
+/// The layer around every route.
+pub(super) async fn attend(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let speaks_grpc = request.version() >= Version::HTTP_2 && is_grpc(request.headers());
+    match guard.pass(request, next).await {
+        Ok(response) => response,
+        Err(error) => {
+            guard.lines.counts().refused(error.reason());
+            tracing::debug!(%error, "request refused");
+            error.respond(speaks_grpc)
+        }
+    }
+}
+
+impl Guard {
+    async fn pass(&self, request: Request, next: Next) -> Result<Response, TransportError> {
+        let limits = self.lines.limits();
+        let (parts, body) = request.into_parts();
+        self.check(&parts)?;
+        // Whatever comes over a listener of ours has it.
+        let Some(line) = parts.extensions.get::<LineHandle>().cloned() else {
+            return Ok(next.run(Request::from_parts(parts, body)).await);
+        };
+        let turn = line.turn(
+            Instant::now(),
+            limits.request_interval,
+            limits.request_burst,
+        );
+        sleep_until(turn).await;
+        let path = parts.uri.path();
+        let body = if path.starts_with(TALKS) {
+            Body::new(Talk::new(&line, &parts.headers, body, limits)?)
+        } else {
+            Body::from(receive(&line, &parts.headers, body, limits).await?)
+        };
+        let is_work = path != WATCH && !path.starts_with(TALKS);
+        let working = is_work.then(|| line.begin());
+        let response = next.run(Request::from_parts(parts, body)).await;
+        Ok(response.map(|body| Body::new(Answer::new(body, line, working))))
+    }
+
+    /// By its head alone.
+    fn check(&self, parts: &Parts) -> Result<(), TransportError> {
+        let named = parts.uri.authority().map(|name| name.as_str());
+        let host = parts
+            .headers
+            .get(HOST)
+            .map(|host| host.to_str().unwrap_or_default());
+        for name in named.into_iter().chain(host) {
+            if !self.hosts.accept(name) {
+                let host = name.chars().take(64).collect();
+                return Err(TransportError::OtherHost { host });
+            }
+        }
+        // Only browsers send it, on behalf of a page. No page of ours asks anything yet.
+        if parts.headers.contains_key(ORIGIN) {
+            return Err(TransportError::FromAPage);
+        }
+        let reads = [Method::GET, Method::HEAD].contains(&parts.method);
+        if reads && self.pages.contains(&parts.uri.path()) {
+            return Ok(());
+        }
+        if parts.version < Version::HTTP_2 {
+            return Err(TransportError::OldHttp);
+        }
+        if !is_grpc(&parts.headers) {
+            let kind = parts.headers.get(CONTENT_TYPE);
+            let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("none");
+            let kind = kind.chars().take(64).collect();
+            return Err(TransportError::NotGrpc { kind });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! The way in: every door of the server stands behind it.
+//!
+//! A stranger can hold on to four things: a connection, a stream, bytes that have not arrived whole, and
+//! an answer that nobody reads. Each has a number that it may not exceed and a time after which it ends,
+//! and all of them are here:
+//!
+//! * `accept.rs` takes up connections, `roster.rs` says who makes room if there are too many;
+//! * `line.rs` is a connection: it must say something in time, and take what it is sent;
+//! * `guard.rs` looks at every request: is it meant for this server, does it come from a web page, does
+//!   it come too fast, does it arrive in time;
+//! * `body.rs` counts the bytes on their way in, and sees whether an answer is read;
+//! * `files.rs` sees that there are file descriptors for all of them;
+//! * `hosts.rs` knows by which names the server may be addressed.
+//!
+//! What a request means is none of its business.
+
+mod accept;
+mod body;
+mod counts;
+mod files;
+mod guard;
+mod hosts;
+mod line;
+mod roster;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use tokio::net::TcpListener;
+use tonic::service::Routes;
+use tonic::transport::Server;
+
+pub(crate) use accept::Lines;
+pub(crate) use counts::Counts;
+use guard::Guard;
+use hosts::Hosts;
+
+/// How much of everything one connection, and all of them, may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open connections. If there are more, idle ones make room.
+    pub connections_max: usize,
+    /// Names beside `localhost` and loopback addresses by which the server may be addressed.
+    pub hosts: Vec<String>,
+    /// Bytes of one request.
+    pub message_bytes_max: usize,
+    /// From the head of a request to its last byte, and from the first sight of a connection to its first
+    /// 24 bytes.
+    pub message_time: Duration,
+    /// How long a peer may leave an answer lying.
+    pub stall_max: Duration,
+    /// Requests of one connection come at this distance in the long run …
+    pub request_interval: Duration,
+    /// … and so many at once after a pause.
+    pub request_burst: u32,
+    /// Bytes of all requests of a connection that have not arrived whole, heads included.
+    pub(crate) unfinished_bytes_max: usize,
+    /// The longest silence of a client in a call in which both sides talk.
+    pub(crate) talk_pause_max: Duration,
+}
+
+impl Default for Limits {
+    /// What suits a server of questions for a few hundred clients.
+    fn default() -> Self {
+        Self {
+            connections_max: 512,
+            hosts: Vec::new(),
+            message_bytes_max: 16 << 10,
+            message_time: Duration::from_secs(10),
+            stall_max: Duration::from_secs(120),
+            request_interval: Duration::from_millis(5),
+            request_burst: 200,
+            unfinished_bytes_max: 256 << 10,
+            talk_pause_max: Duration::from_secs(300),
+        }
+    }
+}
+
+/// Open streams of one connection.
+const STREAMS_MAX: u32 = 100;
+
+/// Streams that the client has reset and the server has not yet taken up: more are an attack
+/// (CVE-2023-44487).
+const RESET_PENDING_MAX: usize = 20;
+
+/// Streams that the server itself has reset. Without a number hyper keeps all of them
+/// (RUSTSEC-2024-0003).
+const RESET_LOCAL_MAX: usize = 1024;
+
+/// All headers of a request: those of gRPC, a name or two, and some to spare.
+const HEADERS_BYTES_MAX: u32 = 16 << 10;
+
+/// What a client may send before it is read. A question is smaller.
+const WINDOW_BYTES: u32 = 64 << 10;
+
+/// What the window of a connection holds: enough for many questions at once.
+const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
+
+/// How often to ask over HTTP/2 whether the peer is still there, and how long it may take to say so.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_PATIENCE: Duration = Duration::from_secs(20);
+
+/// The transport of one listener.
+pub(crate) struct Transport {
+    lines: Lines,
+}
+
+impl Transport {
+    /// Raises the process's limit of open files if the connections need it.
+    pub(crate) fn new(limits: Limits, counts: Counts) -> Self {
+        let limits = Limits {
+            connections_max: files::room_for(limits.connections_max),
+            ..limits
+        };
+        Self {
+            lines: Lines::new(limits, counts),
+        }
+    }
+
+    /// The open connections.
+    pub(crate) fn lines(&self) -> Lines {
+        self.lines.clone()
+    }
+
+    /// Serves these routes until `stop` is done and every connection has ended. Of the `pages`, any HTTP
+    /// client may get one; everything else is gRPC.
+    pub(crate) async fn serve(
+        &self,
+        listener: TcpListener,
+        address: SocketAddr,
+        routes: Router,
+        pages: &'static [&'static str],
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), tonic::transport::Error> {
+        let guard = Guard {
+            hosts: Hosts::of(address, &self.lines.limits().hosts),
+            pages,
+            lines: self.lines(),
+        };
+        let routes = routes.layer(from_fn_with_state(Arc::new(guard), guard::attend));
+        let router = Server::builder()
+            // Scrapers speak the older protocol; the guard lets them have pages and nothing else.
+            .accept_http1(true)
+            .max_concurrent_streams(STREAMS_MAX)
+            .http2_max_pending_accept_reset_streams(Some(RESET_PENDING_MAX))
+            .http2_max_local_error_reset_streams(Some(RESET_LOCAL_MAX))
+            .http2_max_header_list_size(HEADERS_BYTES_MAX)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .http2_keepalive_interval(Some(PING_INTERVAL))
+            .http2_keepalive_timeout(Some(PING_PATIENCE))
+            .add_routes(Routes::from(routes));
+        let incoming = self.lines.accept(listener);
+        tokio::select! {
+            served = router.serve_with_incoming_shutdown(incoming, stop) => served,
+            never = self.lines.sweep() => match never {},
+        }
+    }
+}
