@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
-use spechop_ports::{Call, Encoder, PortError};
+use spechop_ports::{Call, Encoder, PortError, Vitals};
 use tokio::sync::oneshot;
 
 use crate::encoding::{Counts, Encoding};
@@ -31,6 +31,8 @@ pub struct EncoderOptions {
     pub run_tokens_max: NonZeroUsize,
     /// Most queries of each lane in the queue; further callers wait outside.
     pub queue_max: NonZeroUsize,
+    /// Hears of it if a thread of the model ends for good.
+    pub vitals: Vitals,
 }
 
 impl EncoderOptions {
@@ -42,6 +44,7 @@ impl EncoderOptions {
             sessions: NonZeroUsize::MIN,
             run_tokens_max: RUN_TOKENS_MAX,
             queue_max: QUEUE_MAX,
+            vitals: Vitals::default(),
         }
     }
 
@@ -109,6 +112,7 @@ impl OnnxEncoder {
             models,
             &recipe.name,
             Encoding::new(options.run_tokens_max.get()),
+            &options.vitals,
         )?;
         tracing::debug!(
             fingerprint,
