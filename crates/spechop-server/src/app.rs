@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::service::{Phases, Service};
 use crate::toolbox::{OpenError, Toolbox};
 use crate::tuning::Keeper;
+use crate::vitals;
 
 /// How long clients may take to hang up after the last question has ended.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -145,6 +146,7 @@ impl App {
                 .register_encoded_file_descriptor_set(DESCRIPTORS)
         };
         let shared = self.service.shared();
+        let parts = shared.toolbox.vitals.clone();
         let admin = AdminServer::new(Admin::new(Arc::clone(&shared)))
             .max_decoding_message_size(self.message_bytes_max);
         let spec_hop =
@@ -193,6 +195,7 @@ impl App {
         tokio::select! {
             result = &mut serving => return Ok(result?),
             () = grace_is_over => {}
+            never = vitals::tell(&parts, &health) => match never {},
         }
         closed.cancel();
         // Ends the health watches, which would otherwise keep their connections open.

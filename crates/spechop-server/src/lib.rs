@@ -26,6 +26,7 @@ mod service;
 mod status;
 mod toolbox;
 mod tuning;
+mod vitals;
 
 pub use app::{App, Gauges, ServeError};
 pub use env::Env;
