@@ -240,7 +240,9 @@ fn load(options: &LocalModelOptions) -> Result<Loaded, OpenError> {
         adapter::check(path)?;
     }
     let path = &options.model_path;
-    let mut model = LlamaModel::load_from_file(backend, path, &LlamaModelParams::default())
+    // Read, not mapped: whoever cut a mapped file would end this process.
+    let params = LlamaModelParams::default().with_use_mmap(false);
+    let mut model = LlamaModel::load_from_file(backend, path, &params)
         .map_err(|_| OpenError::Damaged { path: path.clone() })?;
     let adapter = match &options.adapter {
         Some(adapter) => Some(adapter::load(&mut model, path, adapter)?),

@@ -213,7 +213,7 @@ impl App {
 }
 
 /// For the whole server, and for its one service.
-async fn report(health: &HealthReporter, status: ServingStatus) {
+pub(crate) async fn report(health: &HealthReporter, status: ServingStatus) {
     for service in ["", SERVICE] {
         health.set_service_status(service, status).await;
     }

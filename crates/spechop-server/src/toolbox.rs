@@ -22,6 +22,8 @@ use spechop_store::{IndexRetriever, PassageIndex};
 use crate::backends::{Backends, LookUp};
 use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
 use crate::inject::SlowRetriever;
+use crate::intact;
+use crate::model_note;
 
 /// What a guess may say: a name or a date, and its tags.
 const HASTY_ANSWER_TOKENS: u32 = 32;
@@ -73,6 +75,7 @@ impl Toolbox {
     ///
     /// The first part that cannot be opened.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
+        intact::compare(config)?;
         let vitals = Vitals::default();
         let mut backends = Backends::new(config);
         let mut encoder: Arc<dyn Encoder> = Arc::new(encoder(config, &vitals)?);
@@ -334,6 +337,8 @@ fn encoder(config: &Config, vitals: &Vitals) -> Result<OnnxEncoder, OpenError> {
         options.threads = threads;
     }
     options.vitals = vitals.clone();
+    // They have just been compared with what is noted.
+    options.proven_sha256 = model_note::sha256s(&config.encoder.dir);
     OnnxEncoder::open(&config.encoder.dir, &options).map_err(OpenError::of("encoder"))
 }
 

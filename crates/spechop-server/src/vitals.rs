@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 
 use spechop_ports::Vitals;
-use spechop_proto::SERVICE;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
+
+use crate::app::report;
 
 /// Says so in the log and by the health service, for as long as it is polled. The server goes on:
 /// questions that do without the part are answered, the others are UNAVAILABLE.
@@ -20,10 +21,6 @@ pub(crate) async fn tell(vitals: &Vitals, health: &HealthReporter) -> Infallible
                 "a part is broken: health says NOT_SERVING until the server is started again"
             );
         }
-        for service in ["", SERVICE] {
-            health
-                .set_service_status(service, ServingStatus::NotServing)
-                .await;
-        }
+        report(health, ServingStatus::NotServing).await;
     }
 }

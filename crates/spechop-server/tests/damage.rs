@@ -1,5 +1,6 @@
 //! Parts that break while the server runs: health tells, questions that need them are UNAVAILABLE,
 //! and the server lives.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;
 

@@ -49,8 +49,7 @@ impl PassageIndex {
         Self::open_as(dir, COPIED_BYTES_MAX, Proof::OnDemand, Vitals::default())
     }
 
-    /// Opens an index and compares every checksum, whatever its size: about a second per 4 GiB that
-    /// are in memory already.
+    /// Opens an index and compares every checksum, whatever its size: it reads every byte.
     pub fn open_verified(dir: &Path) -> Result<Self, IndexError> {
         Self::open_as(dir, COPIED_BYTES_MAX, Proof::Before, Vitals::default())
     }

@@ -14,7 +14,7 @@ fn turns_go_on_behind_a_panic_until_the_last() {
         turn != "last"
     };
     keep_on(&mut state, turn, |state, said| {
-        state.1.push(said.to_owned())
+        state.1.push(said.to_owned());
     });
     let expected = ["fine", "it panics", "it panics", "fine", "last"];
     assert_eq!(state.1, expected);
