@@ -55,8 +55,8 @@ impl Hot {
         let rows = self.choose(index)?;
         let mut writer = IndexWriter::open(&folder.partial, inputs)?;
         for &row in &rows[writer.rows()..] {
-            let (vector, scale) = index.vector(row);
-            writer.push_quantised(index.passage(row)?, vector, scale)?;
+            let (vector, scale) = index.vector(row)?;
+            writer.push_quantised(index.passage(row)?.fields(), vector, scale)?;
         }
         writer.finish()?;
         PassageIndex::open_verified(&folder.partial)?;
@@ -70,7 +70,7 @@ impl Hot {
         let in_degrees = self.in_degrees()?;
         let mut ranked = Vec::with_capacity(index.rows());
         for row in 0..index.rows() {
-            let title = digest(index.passage(row)?.title);
+            let title = digest(index.passage(row)?.fields().title);
             ranked.push((in_degrees.get(&title).copied().unwrap_or(0), row));
         }
         ranked.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));

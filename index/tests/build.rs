@@ -189,7 +189,7 @@ async fn builds_once_and_then_knows_it() {
     assert!(!site.path("index.partial").exists());
 
     let index = PassageIndex::open(&site.build.out).unwrap();
-    assert_eq!(index.passage(42).unwrap().title, "Number 42");
+    assert_eq!(index.passage(42).unwrap().fields().title, "Number 42");
     let encoder = Arc::new(encoder);
     let retriever = IndexRetriever::new(encoder.clone(), Arc::new(index)).unwrap();
     spechop_ports::contract::retriever(&retriever).await;
@@ -293,7 +293,7 @@ async fn other_inputs_mean_another_index() {
     let half = corpus.lines().take(50).collect::<Vec<_>>().join("\n");
     fs::write(&site.build.corpus, half).unwrap();
     assert_eq!(encoded(site.run(&Triples::new("other")).await), 50);
-    assert_eq!(index.passage(99).unwrap().id, "p99");
+    assert_eq!(index.passage(99).unwrap().fields().id, "p99");
     index.verify().unwrap();
     assert_eq!(PassageIndex::open(&site.build.out).unwrap().rows(), 50);
     // A partial build of other inputs is not taken over, and nothing of it is left.
@@ -335,7 +335,7 @@ async fn the_hot_subset_holds_the_most_mentioned() {
     let hot_ids = |site: &Site| -> Vec<String> {
         let hot = PassageIndex::open(&site.build.out.join("hot")).unwrap();
         (0..hot.rows())
-            .map(|row| hot.passage(row).unwrap().id.to_owned())
+            .map(|row| hot.passage(row).unwrap().fields().id.to_owned())
             .collect()
     };
     let encoder = Triples::new("triples");
@@ -366,7 +366,7 @@ async fn the_hot_subset_holds_the_most_mentioned() {
         PassageIndex::open(hot).unwrap(),
     );
     for row in 0..100 {
-        assert_eq!(index.vector(row), hot.vector(row));
+        assert_eq!(index.vector(row).unwrap(), hot.vector(row).unwrap());
         assert_eq!(index.passage(row).unwrap(), hot.passage(row).unwrap());
     }
     assert_eq!(check(&site.build.out).unwrap().hot_rows, Some(100));
@@ -476,7 +476,8 @@ async fn a_folder_of_documents_is_a_corpus() {
     let files = built.files.unwrap();
     assert_eq!((files.read, files.left_out()), (2, 1));
     let index = PassageIndex::open(&site.build.out).unwrap();
-    let passage = index.passage(1).unwrap();
+    let stored = index.passage(1).unwrap();
+    let passage = stored.fields();
     assert_eq!(
         (passage.id, passage.title, passage.text),
         ("inner/a.md#1", "Title", "Text of a.")

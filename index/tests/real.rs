@@ -105,7 +105,7 @@ async fn finds_real_passages_as_exact_vectors_would() {
         let dot = |row: usize| -> f32 { vectors[row].iter().zip(&query).map(|(a, b)| a * b).sum() };
         let mut exact: Vec<usize> = (0..PASSAGES).collect();
         exact.sort_by(|a, b| dot(*b).total_cmp(&dot(*a)));
-        let hits = &index.scan(&[Query::new(&query, 10).unwrap()])[0];
+        let hits = &index.scan(&[Query::new(&query, 10).unwrap()]).unwrap()[0];
         same += hits
             .iter()
             .filter(|hit| exact[..10].contains(&hit.row))

@@ -1,12 +1,13 @@
 //! The encoder as the rest of the program sees it.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
-use spechop_ports::{Call, Encoder, PortError};
+use spechop_ports::{Call, Encoder, PortError, Vitals};
 use tokio::sync::oneshot;
 
 use crate::encoding::{Counts, Encoding};
@@ -31,6 +32,11 @@ pub struct EncoderOptions {
     pub run_tokens_max: NonZeroUsize,
     /// Most queries of each lane in the queue; further callers wait outside.
     pub queue_max: NonZeroUsize,
+    /// SHA-256 of files of the folder, in hexadecimal, by name: of those that somebody has proven just
+    /// now. The others are hashed, which takes seconds where the processor has no instructions for it.
+    pub proven_sha256: BTreeMap<String, String>,
+    /// Hears of it if a thread of the model ends for good.
+    pub vitals: Vitals,
 }
 
 impl EncoderOptions {
@@ -42,6 +48,8 @@ impl EncoderOptions {
             sessions: NonZeroUsize::MIN,
             run_tokens_max: RUN_TOKENS_MAX,
             queue_max: QUEUE_MAX,
+            proven_sha256: BTreeMap::new(),
+            vitals: Vitals::default(),
         }
     }
 
@@ -87,7 +95,18 @@ impl OnnxEncoder {
         let model_path = dir.join(&recipe.model);
         let tokenizer_path = dir.join(&recipe.tokenizer);
         let texts = TextCutter::open(&tokenizer_path, &recipe)?;
-        let fingerprint = fingerprint(&recipe, &[&model_path, &tokenizer_path])?;
+        let digest = |name: &str| {
+            let proven = options
+                .proven_sha256
+                .get(name)
+                .and_then(|hex| bytes_of(hex));
+            let path = dir.join(name);
+            proven
+                .map_or_else(|| hash(&path), Ok)
+                .map_err(|source| OpenError::Read { path, source })
+        };
+        let digests = [digest(&recipe.model)?, digest(&recipe.tokenizer)?];
+        let fingerprint = fingerprint(&recipe, &digests);
         let mut models = Vec::with_capacity(options.sessions.get());
         for _ in 0..options.sessions.get() {
             models.push(Model::open(
@@ -109,6 +128,7 @@ impl OnnxEncoder {
             models,
             &recipe.name,
             Encoding::new(options.run_tokens_max.get()),
+            &options.vitals,
         )?;
         tracing::debug!(
             fingerprint,
@@ -195,13 +215,10 @@ fn passages(
 }
 
 /// The model's name and 16 hexadecimal digits over everything that a vector depends on.
-fn fingerprint(recipe: &Recipe, files: &[&Path]) -> Result<String, OpenError> {
+fn fingerprint(recipe: &Recipe, files: &[Digested]) -> String {
     let mut all = Sha256::new();
-    for path in files {
-        all.update(hash(path).map_err(|source| OpenError::Read {
-            path: path.to_path_buf(),
-            source,
-        })?);
+    for digest in files {
+        all.update(digest);
     }
     let Recipe {
         query_prefix,
@@ -221,15 +238,32 @@ fn fingerprint(recipe: &Recipe, files: &[&Path]) -> Result<String, OpenError> {
         .take(8)
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    Ok(format!("{}-{digits}", recipe.name))
+    format!("{}-{digits}", recipe.name)
+}
+
+/// A file's SHA-256.
+type Digested = [u8; 32];
+
+/// Reads 64 hexadecimal digits.
+fn bytes_of(hex: &str) -> Option<Digested> {
+    let mut bytes = Digested::default();
+    let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
+    if pairs.len() != bytes.len() || !rest.is_empty() {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(pairs) {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+    }
+    Some(bytes)
 }
 
 /// The SHA-256 of a file, read piece by piece.
-fn hash(path: &Path) -> std::io::Result<impl AsRef<[u8]>> {
+fn hash(path: &Path) -> std::io::Result<Digested> {
     let mut file = std::fs::File::open(path)?;
     let mut hasher = Sha256::new();
     std::io::copy(&mut file, &mut Pieces(&mut hasher))?;
-    Ok(hasher.finalize())
+    Ok(hasher.finalize().into())
 }
 
 struct Pieces<'a>(&'a mut Sha256);
@@ -242,5 +276,27 @@ impl std::io::Write for Pieces<'_> {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proven_digest_is_the_one_that_would_be_computed() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "abc").expect("room");
+        let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let computed = hash(file.path()).expect("readable");
+        assert_eq!(bytes_of(known), Some(computed));
+        for wrong in [
+            "",
+            &known[1..],
+            &format!("{known}00"),
+            &known.replace('b', "g"),
+        ] {
+            assert_eq!(bytes_of(wrong), None, "{wrong}");
+        }
     }
 }

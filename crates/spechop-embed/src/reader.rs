@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use spechop_ports::{Call, Guess, PortError, Ranked, ReadRequest, Reader, Reading};
+use spechop_ports::{Call, Guess, PortError, Ranked, ReadRequest, Reader, Reading, Vitals};
 use spechop_types::{Chance, Tokens};
 use tokio::sync::oneshot;
 
@@ -39,6 +39,8 @@ pub struct ReaderOptions {
     pub passages_max: NonZeroUsize,
     /// Most requests of each lane in the queue; further callers wait outside.
     pub queue_max: NonZeroUsize,
+    /// Hears of it if a thread of the model ends for good.
+    pub vitals: Vitals,
 }
 
 impl ReaderOptions {
@@ -50,6 +52,7 @@ impl ReaderOptions {
             sessions: NonZeroUsize::MIN,
             passages_max: PASSAGES_MAX,
             queue_max: QUEUE_MAX,
+            vitals: Vitals::default(),
         }
     }
 }
@@ -129,7 +132,8 @@ impl SpanReader {
             let largest = texts.largest_token();
             model.try_out(&model_path, &tokenizer_path, largest, &recipe)?;
         }
-        let workers = Workers::spawn(models, &recipe.name, Readings::default())?;
+        let readings = Readings::default();
+        let workers = Workers::spawn(models, &recipe.name, readings, &options.vitals)?;
         tracing::debug!(
             name = recipe.name,
             threads = options.threads,

@@ -1,11 +1,12 @@
 //! The threads that own the models, and the one queue in front of them.
 
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use spechop_ports::PortError;
+use spechop_ports::{PortError, Vitals, panic_text};
 use tokio::sync::Notify;
 
 use crate::OpenError;
@@ -38,6 +39,9 @@ pub(crate) trait Backlog: Send + 'static {
     fn len(&self) -> usize;
 }
 
+/// Why a call gets nothing once a thread has ended.
+const STOPPED: &str = "its threads have stopped";
+
 /// Owns the threads: dropping it lets runs that have begun end, and stops.
 pub(crate) struct Workers<B: Backlog> {
     shared: Arc<Shared<B>>,
@@ -45,8 +49,14 @@ pub(crate) struct Workers<B: Backlog> {
 }
 
 impl<B: Backlog> Workers<B> {
-    /// Starts a thread for each model. `name` appears in errors.
-    pub(crate) fn spawn(models: Vec<B::Model>, name: &str, backlog: B) -> Result<Self, OpenError> {
+    /// Starts a thread for each model. `name` appears in errors. `vitals` hears of a thread that ends
+    /// although nobody has asked it to.
+    pub(crate) fn spawn(
+        models: Vec<B::Model>,
+        name: &str,
+        backlog: B,
+        vitals: &Vitals,
+    ) -> Result<Self, OpenError> {
         let shared = Arc::new(Shared {
             what: format!("{} {name}", B::KIND),
             state: Mutex::new(State {
@@ -56,6 +66,7 @@ impl<B: Backlog> Workers<B> {
             }),
             arrived: Condvar::new(),
             left: Notify::new(),
+            vitals: vitals.clone(),
         });
         let mut workers = Self {
             shared,
@@ -88,7 +99,7 @@ impl<B: Backlog> Drop for Workers<B> {
     fn drop(&mut self) {
         self.shared.stop();
         for thread in self.threads.drain(..) {
-            // It panicked: whoever waited has been told by then.
+            // If it panicked, whoever waited has been told by then.
             let _ = thread.join();
         }
     }
@@ -102,6 +113,7 @@ pub(crate) struct Shared<B: Backlog> {
     arrived: Condvar,
     /// Wakes callers that wait for room: a job has left the queue.
     left: Notify,
+    vitals: Vitals,
 }
 
 struct State<B> {
@@ -158,7 +170,7 @@ impl<B: Backlog> Shared<B> {
 
     /// The error of a call whose model has gone.
     pub(crate) fn gone(&self) -> PortError {
-        PortError::unavailable(self.what(), "its threads have stopped")
+        PortError::unavailable(self.what(), STOPPED)
     }
 
     /// What errors call this model.
@@ -179,7 +191,13 @@ impl<B: Backlog> Shared<B> {
     fn work(&self, mut model: B::Model) {
         let _stop = StopOnDrop(self);
         while let Some(run) = self.next_run() {
-            let done = B::compute(&mut model, &run);
+            // A run that panics is a run that failed. The model keeps nothing from one run to the next.
+            let done = catch_unwind(AssertUnwindSafe(|| B::compute(&mut model, &run)));
+            let done = done.unwrap_or_else(|panic| {
+                let panicked = format!("a run panicked: {}", panic_text(&*panic));
+                tracing::error!(model = self.what, "{panicked}");
+                Err(RunError::Failed(panicked))
+            });
             self.lock().backlog.finish(run, done, &self.what);
             self.left.notify_waiters();
         }
@@ -226,6 +244,11 @@ struct StopOnDrop<'a, B: Backlog>(&'a Shared<B>);
 
 impl<B: Backlog> Drop for StopOnDrop<'_, B> {
     fn drop(&mut self) {
+        // Nobody asked it to: whatever it was, no later call will find it mended. Told first, so that
+        // whoever learns it from a call finds it told.
+        if !self.0.lock().stopped {
+            self.0.vitals.fail(self.0.what(), STOPPED);
+        }
         self.0.stop();
     }
 }
@@ -240,6 +263,10 @@ mod tests {
 
     use super::*;
     use crate::waiting::{Job, Waiting};
+
+    /// A number whose doubling panics, and one whose result cannot be handed over.
+    const PANICS: u32 = 0;
+    const BREAKS_THE_QUEUE: u32 = u32::MAX;
 
     /// Doubles numbers, each once the test lets it.
     struct Doubling {
@@ -267,13 +294,14 @@ mod tests {
 
         fn compute(model: &mut Doubler, run: &Self::Run) -> Result<u32, RunError> {
             match model.turns.recv() {
-                Ok(()) if run.work > 0 => Ok(2 * run.work),
-                Ok(()) => panic!("a model that panics"),
+                Ok(()) if run.work == PANICS => panic!("a model that panics"),
+                Ok(()) => Ok(run.work.wrapping_mul(2)),
                 Err(error) => Err(RunError::Failed(error.to_string())),
             }
         }
 
         fn finish(&mut self, run: Self::Run, done: Result<u32, RunError>, what: &str) {
+            assert!(run.work != BREAKS_THE_QUEUE, "a queue that panics");
             let _ = run.reply.send(done.map_err(|error| error.of(what)));
         }
 
@@ -292,6 +320,7 @@ mod tests {
 
     struct Bench {
         workers: Workers<Doubling>,
+        vitals: Vitals,
         began: mpsc::Receiver<u32>,
         turns: mpsc::Sender<()>,
     }
@@ -307,9 +336,11 @@ mod tests {
                 waiting,
                 began: begin,
             };
-            let workers = Workers::spawn(vec![Doubler { turns: model }], "two", backlog);
+            let vitals = Vitals::default();
+            let workers = Workers::spawn(vec![Doubler { turns: model }], "two", backlog, &vitals);
             Self {
                 workers: workers.expect("a thread"),
+                vitals,
                 began,
                 turns,
             }
@@ -364,11 +395,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_run_that_panics_fails_alone() {
+        let bench = Bench::new();
+        let needed = Call::authoritative();
+        for _ in 0..3 {
+            let (_ticket, broken) = bench.enter(&needed, PANICS).await;
+            let (_other, waiting) = bench.enter(&needed, 4).await;
+            bench.turns.send(()).expect("a model");
+            bench.turns.send(()).expect("a model");
+            let error = broken.await.expect("told").expect_err("it panicked");
+            assert!(matches!(error, PortError::Unavailable { .. }));
+            let why = std::error::Error::source(&error).map(ToString::to_string);
+            assert_eq!(
+                why.expect("a reason"),
+                "a run panicked: a model that panics"
+            );
+            assert_eq!(waiting.await.expect("told").expect("a number"), 8);
+        }
+        assert_eq!(bench.vitals.failures(), []);
+        drop(bench.turns);
+        drop(bench.workers);
+        assert_eq!(bench.vitals.failures(), [], "it was asked to stop");
+    }
+
+    #[tokio::test]
     async fn nobody_waits_for_a_thread_that_has_gone() {
         let bench = Bench::new();
         let needed = Call::authoritative();
-        let (_ticket, broken) = bench.enter(&needed, 0).await;
-        assert_eq!(bench.began.recv(), Ok(0));
+        let (_ticket, broken) = bench.enter(&needed, BREAKS_THE_QUEUE).await;
+        assert_eq!(bench.began.recv(), Ok(BREAKS_THE_QUEUE));
         let (_other, waiting) = bench.enter(&needed, 1).await;
         bench.turns.send(()).expect("a model");
         assert!(broken.await.is_err() && waiting.await.is_err());
@@ -382,5 +437,11 @@ mod tests {
         let push = |backlog: &mut Doubling, id, job| backlog.waiting.push(id, job, 2);
         let error = bench.workers.enter(job, push).await.err().expect("stopped");
         assert!(error.to_string().contains("doubler two"), "{error}");
+        let failures = bench.vitals.failures();
+        assert_eq!(failures.len(), 1);
+        assert_eq!(
+            (&*failures[0].part, &*failures[0].reason),
+            ("doubler two", STOPPED)
+        );
     }
 }

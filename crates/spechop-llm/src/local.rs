@@ -31,7 +31,7 @@ use llama_cpp_2::LogOptions;
 use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::model::params::LlamaModelParams;
 use llama_cpp_2::model::{LlamaLoraAdapter, LlamaModel};
-use spechop_ports::{Call, PortError};
+use spechop_ports::{Call, PortError, Vitals};
 use tokio::sync::oneshot;
 
 pub use self::error::OpenError;
@@ -74,6 +74,8 @@ pub struct LocalModelOptions {
     pub kept_prompts: u32,
     /// Generations that may wait; the least urgent one beyond is turned away.
     pub waiting_max: usize,
+    /// Hears of it if the model's thread ends for good.
+    pub vitals: Vitals,
 }
 
 impl LocalModelOptions {
@@ -88,6 +90,7 @@ impl LocalModelOptions {
             sequences: 3,
             kept_prompts: 3,
             waiting_max: 256,
+            vitals: Vitals::default(),
         }
     }
 }
@@ -138,7 +141,7 @@ impl LocalModel {
     }
 
     fn is_gone(&self) -> PortError {
-        PortError::unavailable(&*self.name, "its thread has ended")
+        PortError::unavailable(&*self.name, ENDED)
     }
 }
 
@@ -147,7 +150,7 @@ impl Drop for LocalModel {
         // Without a sender the thread ends.
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // A panic in there has been reported to every caller already.
+            // A panic in there has been told to every caller and by the vital signs.
             let _ = thread.join();
         }
     }
@@ -189,6 +192,10 @@ fn own(
     jobs: &Receiver<Job>,
     opened: &Sender<Result<(), OpenError>>,
 ) {
+    let _last_words = LastWords {
+        vitals: &options.vitals,
+        name,
+    };
     let (backend, model, adapter) = match load(options) {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -207,6 +214,23 @@ fn own(
     }
 }
 
+/// Why a call gets nothing once the thread has ended.
+const ENDED: &str = "its thread has ended";
+
+/// Tells if the thread ends by a panic: no later call will find it mended.
+struct LastWords<'a> {
+    vitals: &'a Vitals,
+    name: &'a str,
+}
+
+impl Drop for LastWords<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.vitals.fail(self.name, ENDED);
+        }
+    }
+}
+
 /// llama.cpp, the model, and its adapter if there is one.
 type Loaded = (&'static LlamaBackend, LlamaModel, Option<LlamaLoraAdapter>);
 
@@ -216,7 +240,9 @@ fn load(options: &LocalModelOptions) -> Result<Loaded, OpenError> {
         adapter::check(path)?;
     }
     let path = &options.model_path;
-    let mut model = LlamaModel::load_from_file(backend, path, &LlamaModelParams::default())
+    // Read, not mapped: whoever cut a mapped file would end this process.
+    let params = LlamaModelParams::default().with_use_mmap(false);
+    let mut model = LlamaModel::load_from_file(backend, path, &params)
         .map_err(|_| OpenError::Damaged { path: path.clone() })?;
     let adapter = match &options.adapter {
         Some(adapter) => Some(adapter::load(&mut model, path, adapter)?),

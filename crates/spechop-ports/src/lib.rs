@@ -21,6 +21,7 @@ mod meter;
 mod recent;
 mod retrieve;
 mod urgency;
+mod vitals;
 
 pub use call::{Call, Lane, Progress, Seat};
 pub use encode::Encoder;
@@ -34,3 +35,4 @@ pub use meter::Metered;
 pub use recent::RecentQueries;
 pub use retrieve::Retriever;
 pub use urgency::Urgency;
+pub use vitals::{Failure, Vitals, panic_text};

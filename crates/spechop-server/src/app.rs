@@ -22,6 +22,7 @@ use crate::service::{Phases, Service};
 use crate::toolbox::{OpenError, Toolbox};
 use crate::transport::{Lines, Transport};
 use crate::tuning::Keeper;
+use crate::vitals;
 
 /// How long clients may take to hang up after the last question has ended.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -156,6 +157,7 @@ impl App {
                 .register_encoded_file_descriptor_set(DESCRIPTORS)
         };
         let shared = self.service.shared();
+        let parts = shared.toolbox.vitals.clone();
         let admin = AdminServer::new(Admin::new(Arc::clone(&shared)));
         let spec_hop = SpecHopServer::new(self.service.clone());
         let mut routes = RoutesBuilder::default();
@@ -199,6 +201,7 @@ impl App {
         tokio::select! {
             result = &mut serving => return Ok(result?),
             () = grace_is_over => {}
+            never = vitals::tell(&parts, &health) => match never {},
         }
         let questions_were_open = self.service.questions_open() > 0;
         closed.cancel();
@@ -225,7 +228,7 @@ impl App {
 }
 
 /// For the whole server, and for its one service.
-async fn report(health: &HealthReporter, status: ServingStatus) {
+pub(crate) async fn report(health: &HealthReporter, status: ServingStatus) {
     for service in ["", SERVICE] {
         health.set_service_status(service, status).await;
     }

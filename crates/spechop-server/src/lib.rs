@@ -19,7 +19,9 @@ mod backends;
 pub mod config;
 mod env;
 mod inject;
+mod intact;
 mod metrics;
+pub mod model_note;
 mod reply;
 mod request;
 mod service;
@@ -27,6 +29,7 @@ mod status;
 mod toolbox;
 mod transport;
 mod tuning;
+mod vitals;
 
 pub use app::{App, Gauges, ServeError};
 pub use env::Env;

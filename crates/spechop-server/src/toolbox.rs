@@ -12,7 +12,9 @@ use spechop_llm::{
     LlmPlanner, LlmReader, LlmSpeculator, LocalModel, OpenAiModel, PromptStyle, ReadLimits,
     StepPlanner, TextModel,
 };
-use spechop_ports::{Encoder, Fallback, Planner, Reader, RecentQueries, Retriever, Speculator};
+use spechop_ports::{
+    Encoder, Fallback, Planner, Reader, RecentQueries, Retriever, Speculator, Vitals,
+};
 use spechop_sched::Backend;
 use spechop_speculate::HotSubset;
 use spechop_store::{IndexRetriever, PassageIndex};
@@ -20,6 +22,8 @@ use spechop_store::{IndexRetriever, PassageIndex};
 use crate::backends::{Backends, LookUp};
 use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
 use crate::inject::SlowRetriever;
+use crate::intact;
+use crate::model_note;
 
 /// What a guess may say: a name or a date, and its tags.
 const HASTY_ANSWER_TOKENS: u32 = 32;
@@ -37,6 +41,8 @@ pub struct Toolbox {
     pub speculators: BTreeMap<SpeculatorKind, Arc<dyn Speculator>>,
     /// Where the turns are given.
     pub backends: Vec<Backend>,
+    /// Where a part says that it is broken for good.
+    pub vitals: Vitals,
 }
 
 /// Ports whose calls take no turns yet.
@@ -69,23 +75,33 @@ impl Toolbox {
     ///
     /// The first part that cannot be opened.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
+        intact::compare(config)?;
+        let vitals = Vitals::default();
         let mut backends = Backends::new(config);
-        let mut encoder: Arc<dyn Encoder> = Arc::new(encoder(config)?);
+        let mut encoder: Arc<dyn Encoder> = Arc::new(encoder(config, &vitals)?);
         if let Some(most) = NonZeroUsize::new(config.encoder.queries_kept) {
             encoder = Arc::new(RecentQueries::new(encoder, most));
         }
         let target = backends.target();
-        let full_index = slowed(index("index", &encoder, &config.index_dir)?, config);
+        let full_index = slowed(
+            index("index", &encoder, &config.index_dir, &vitals)?,
+            config,
+        );
         let retriever = backends.retrieves(full_index, &target);
-        let generator = Voice::open("generator", &config.generator, backends.generator())?;
+        let generator = Voice::open(
+            "generator",
+            &config.generator,
+            backends.generator(),
+            &vitals,
+        )?;
         let passages_max = config.questions.passages_max;
         let source = match &config.reader {
             config::Reader::Generator => ReadBy::Voice(generator.clone()),
             config::Reader::Model(model) => {
-                ReadBy::Voice(Voice::open("reader", model, backends.reader())?)
+                ReadBy::Voice(Voice::open("reader", model, backends.reader(), &vitals)?)
             }
             config::Reader::Spans { dir, threads } => ReadBy::Spans(
-                Arc::new(span_reader(config, dir, *threads)?),
+                Arc::new(span_reader(config, dir, *threads, &vitals)?),
                 backends.reader(),
             ),
         };
@@ -94,6 +110,7 @@ impl Toolbox {
                 "speculator's model",
                 model,
                 backends.speculator(),
+                &vitals,
             )?),
             None => None,
         };
@@ -101,7 +118,7 @@ impl Toolbox {
         let mut planner = generator.planner(&backends);
         let mut reader = source.reader(&backends, &target, passages_max, None);
         if let Some(model) = &config.fallback {
-            let second = Voice::open("fallback", model, backends.fallback(model))?;
+            let second = Voice::open("fallback", model, backends.fallback(model), &vitals)?;
             planner = Arc::new(Fallback::new(planner, second.planner(&backends)));
             if second.style != Style::Steps {
                 let second = ReadBy::Voice(second);
@@ -123,7 +140,7 @@ impl Toolbox {
             // language model finds what the guess has read in its cache. Its answer is cut shorter: a
             // guess must be there long before the observation.
             let reads = guesser.map_or(source, ReadBy::Voice);
-            let subset = index("hot subset", &encoder, dir)?;
+            let subset = index("hot subset", &encoder, dir, &vitals)?;
             let hot = hot_subset(&mut backends, subset, passages, |backends, guess| {
                 reads.reader(backends, guess, passages, Some(HASTY_ANSWER_TOKENS))
             });
@@ -135,6 +152,7 @@ impl Toolbox {
             retriever,
             speculators,
             backends: backends.opened(),
+            vitals,
         })
     }
 
@@ -159,6 +177,7 @@ impl Toolbox {
             retriever: backends.retrieves(slowed(bare.retriever, config), &target),
             speculators,
             backends: backends.opened(),
+            vitals: Vitals::default(),
         }
     }
 
@@ -219,11 +238,18 @@ struct Voice {
 }
 
 impl Voice {
-    fn open(part: &'static str, model: &Model, backend: Backend) -> Result<Self, OpenError> {
+    fn open(
+        part: &'static str,
+        model: &Model,
+        backend: Backend,
+        vitals: &Vitals,
+    ) -> Result<Self, OpenError> {
         let style = model.style;
         let model: Arc<dyn TextModel> = match &model.engine {
             Engine::Local(options) => {
-                Arc::new(LocalModel::open(options.clone()).map_err(OpenError::of(part))?)
+                let mut options = options.clone();
+                options.vitals = vitals.clone();
+                Arc::new(LocalModel::open(options).map_err(OpenError::of(part))?)
             }
             Engine::OpenAi(endpoint) => {
                 Arc::new(OpenAiModel::new(endpoint).map_err(OpenError::of(part))?)
@@ -288,12 +314,14 @@ fn span_reader(
     config: &Config,
     dir: &Path,
     threads: Option<NonZeroUsize>,
+    vitals: &Vitals,
 ) -> Result<SpanReader, OpenError> {
     let mut options = ReaderOptions::new(&config.encoder.runtime_library);
     if let Some(threads) = threads {
         options.threads = threads;
     }
     options.passages_max = config.questions.passages_max;
+    options.vitals = vitals.clone();
     let reader = SpanReader::open(dir, &options).map_err(OpenError::of("reader"))?;
     tracing::info!(
         part = "reader",
@@ -303,11 +331,14 @@ fn span_reader(
     Ok(reader)
 }
 
-fn encoder(config: &Config) -> Result<OnnxEncoder, OpenError> {
+fn encoder(config: &Config, vitals: &Vitals) -> Result<OnnxEncoder, OpenError> {
     let mut options = EncoderOptions::new(&config.encoder.runtime_library);
     if let Some(threads) = config.encoder.threads {
         options.threads = threads;
     }
+    options.vitals = vitals.clone();
+    // They have just been compared with what is noted.
+    options.proven_sha256 = model_note::sha256s(&config.encoder.dir);
     OnnxEncoder::open(&config.encoder.dir, &options).map_err(OpenError::of("encoder"))
 }
 
@@ -315,8 +346,9 @@ fn index(
     part: &'static str,
     encoder: &Arc<dyn Encoder>,
     dir: &Path,
+    vitals: &Vitals,
 ) -> Result<Arc<dyn Retriever>, OpenError> {
-    let index = PassageIndex::open(dir).map_err(OpenError::of(part))?;
+    let index = PassageIndex::open_watched(dir, vitals).map_err(OpenError::of(part))?;
     tracing::info!(part, passages = index.rows(), dir = %dir.display(), "index opened");
     let retriever = IndexRetriever::new(Arc::clone(encoder), Arc::new(index));
     Ok(Arc::new(retriever.map_err(OpenError::of(part))?))

@@ -52,6 +52,18 @@ pub enum Fault {
     /// A file's content changed after it was written.
     #[error("{0} is damaged: its checksum does not match")]
     Checksum(String),
+    /// A file is as it was written, but was written wrongly: a scale that is no number, a record that
+    /// ends before it begins.
+    #[error("{file} makes no sense at row {row}")]
+    Senseless {
+        /// The file's name.
+        file: String,
+        /// Number of the first such row within the file.
+        row: usize,
+    },
+    /// Somebody wrote to a file, or cut it, while it was in use.
+    #[error("{0} was changed while it was in use")]
+    Changed(String),
     /// A passage's record makes no sense.
     #[error("{file} is damaged: record {record} cannot be read")]
     Record {
@@ -101,6 +113,10 @@ impl fmt::Display for IndexError {
         write!(f, "index {dir}: {}", self.fault)?;
         match self.fault {
             Fault::Io { .. } | Fault::Vector { .. } => Ok(()),
+            Fault::Changed(_) => write!(
+                f,
+                "; look at it with `spechop index check {dir}`, and start this program again"
+            ),
             Fault::Version { .. }
             | Fault::Unfinished
             | Fault::Manifest(_)
@@ -108,6 +124,7 @@ impl fmt::Display for IndexError {
             | Fault::Length { .. }
             | Fault::Foreign(_)
             | Fault::Checksum(_)
+            | Fault::Senseless { .. }
             | Fault::Record { .. }
             | Fault::Encoder { .. } => {
                 // A hot subset is rebuilt through the index it is part of.

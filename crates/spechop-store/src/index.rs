@@ -1,82 +1,122 @@
 //! An index that is open.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use spechop_ports::{Call, PortError};
+use spechop_ports::{Call, PortError, Vitals};
 use spechop_types::Passage;
 use tokio::sync::oneshot;
 
+use crate::check::Checker;
 use crate::error::{Fault, IndexError};
 use crate::layout::stride;
-use crate::manifest::{Inputs, Manifest};
+use crate::manifest::Inputs;
+use crate::rows::{PART, Rows};
 use crate::scan::{Hit, Query, Top, scan};
 use crate::search::{Job, Searcher};
-use crate::shard::{PassageRef, Shard};
+use crate::shard::{Held, StoredPassage};
 
-/// An index of up to this size is checksummed whole when it is opened, which takes milliseconds.
-const VERIFIED_AT_OPEN_BYTES_MAX: u64 = 32 << 20;
+/// An index of up to this size is read into memory and checksummed when it is opened, which takes
+/// milliseconds.
+const COPIED_BYTES_MAX: u64 = 32 << 20;
 
-/// Passages and their vectors, read from memory-mapped files and searched exactly.
+/// Passages and their vectors, searched exactly.
 pub struct PassageIndex {
+    /// `None` if everything was compared before, or is to be compared on demand only. Nobody asks it;
+    /// it ends with the index.
+    _checker: Option<Checker>,
     rows: Arc<Rows>,
     searcher: Searcher,
 }
 
+/// When the checksums of an index are compared that is not held in memory. One that is held there
+/// was read just now, and is compared at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Not at all.
+    OnDemand,
+    /// Before it is opened.
+    Before,
+    /// Behind that, in the background.
+    Behind,
+}
+
 impl PassageIndex {
-    /// Opens an index. Lengths, headers and the manifest are checked always, checksums where the
-    /// index is no larger than 32 MiB; see [`PassageIndex::verify`] for the rest.
+    /// Opens an index. Lengths, headers, the manifest, and the order of records are always checked.
+    /// Checksums are compared if the index is no larger than 32 MiB; it is held in memory then. See
+    /// [`PassageIndex::verify`] for larger ones.
     pub fn open(dir: &Path) -> Result<Self, IndexError> {
-        Self::open_checked(dir, VERIFIED_AT_OPEN_BYTES_MAX)
+        Self::open_as(dir, COPIED_BYTES_MAX, Proof::OnDemand, Vitals::default())
     }
 
-    /// Opens an index and checks every checksum, whatever its size: about a second per 4 GiB that
-    /// are in memory already.
+    /// Opens an index and compares every checksum, whatever its size: it reads every byte.
     pub fn open_verified(dir: &Path) -> Result<Self, IndexError> {
-        Self::open_checked(dir, u64::MAX)
+        Self::open_as(dir, COPIED_BYTES_MAX, Proof::Before, Vitals::default())
     }
 
-    pub(crate) fn open_checked(dir: &Path, verified_bytes_max: u64) -> Result<Self, IndexError> {
+    /// Opens an index for as long as a server runs. Checksums that are not compared at once are
+    /// compared in the background. If the index turns out to be damaged, or somebody writes to its
+    /// files, the vital signs tell, and from then on every search is [`PortError::Unavailable`].
+    pub fn open_watched(dir: &Path, vitals: &Vitals) -> Result<Self, IndexError> {
+        Self::open_as(dir, COPIED_BYTES_MAX, Proof::Behind, vitals.clone())
+    }
+
+    pub(crate) fn open_as(
+        dir: &Path,
+        copied_bytes_max: u64,
+        proof: Proof,
+        vitals: Vitals,
+    ) -> Result<Self, IndexError> {
         let refused = |fault| IndexError::new(dir, fault);
-        let rows = Rows::open(dir).map_err(refused)?;
-        if rows.bytes() <= verified_bytes_max {
-            rows.verify().map_err(refused)?;
+        let no_thread = |action: &str| {
+            let action = action.to_owned();
+            move |error| refused(Fault::Io { action, error })
+        };
+        let rows = Rows::open(dir, copied_bytes_max, vitals).map_err(refused)?;
+        if rows.held() == Held::InMemory || proof == Proof::Before {
+            rows.verify(&|| true).map_err(refused)?;
         }
         let rows = Arc::new(rows);
-        let searcher = Searcher::spawn(Arc::clone(&rows))
-            .map_err(|error| Fault::Io {
-                action: "starting its search thread".into(),
-                error,
-            })
-            .map_err(refused)?;
-        Ok(Self { rows, searcher })
+        let searcher = Searcher::spawn(Arc::clone(&rows));
+        let searcher = searcher.map_err(no_thread("starting its search thread"))?;
+        let checker = match (rows.held(), proof) {
+            (Held::OnDisk, Proof::Behind) => {
+                let checker = Checker::spawn(Arc::clone(&rows));
+                Some(checker.map_err(no_thread("starting the thread that checks it"))?)
+            }
+            (Held::OnDisk | Held::InMemory, _) => None,
+        };
+        Ok(Self {
+            _checker: checker,
+            rows,
+            searcher,
+        })
     }
 
-    /// Reads everything and compares it with the checksums of the manifest.
+    /// Reads everything that is still on disk and compares it with the checksums of the manifest.
     pub fn verify(&self) -> Result<(), IndexError> {
-        self.rows
-            .verify()
-            .map_err(|fault| IndexError::new(&self.rows.dir, fault))
+        let verified = self.rows.verify(&|| true);
+        verified.map_err(|fault| self.rows.error(fault))
     }
 
     /// The folder it was opened from.
     pub fn dir(&self) -> &Path {
-        &self.rows.dir
+        self.rows.dir()
     }
 
     /// What it was made of.
     pub fn inputs(&self) -> &Inputs {
-        &self.rows.manifest.inputs
+        self.rows.inputs()
     }
 
     /// Number of passages; never 0.
     pub fn rows(&self) -> usize {
-        self.rows.manifest.rows
+        self.rows.count()
     }
 
     /// Components of a vector.
     pub fn width(&self) -> usize {
-        self.rows.manifest.inputs.width
+        self.rows.inputs().width
     }
 
     /// Bytes of all files but the manifest.
@@ -86,6 +126,10 @@ impl PassageIndex {
 
     /// The passages nearest to a vector: at most `limit`, best first, equal scores in the order of
     /// the corpus. Runs on the index's own thread, together with the searches that wait with it.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError::Unavailable`] if the index has turned out to be damaged.
     pub async fn search(
         &self,
         call: &Call,
@@ -93,7 +137,7 @@ impl PassageIndex {
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
         let refused = |detail: String| PortError::Refused {
-            what: "passage index".into(),
+            what: PART.into(),
             detail,
         };
         if vector.len() != self.width() {
@@ -104,6 +148,7 @@ impl PassageIndex {
         }
         let query = Query::new(vector, limit.min(self.rows()))
             .ok_or_else(|| refused("a query with a component that is no finite number".into()))?;
+        self.rows.usable()?;
         if limit == 0 {
             return Ok(Vec::new());
         }
@@ -114,16 +159,18 @@ impl PassageIndex {
             reply,
         });
         answer.await.unwrap_or_else(|_| {
-            Err(PortError::Unavailable {
-                what: "passage index (its search thread has ended)".into(),
-                source: None,
-            })
+            let ended = "its search thread has ended";
+            Err(PortError::unavailable(PART, ended))
         })
     }
 
     /// Searches on the calling thread, all queries in one pass: for tools, which have no one to hold
     /// up. Results are in the order of the queries.
-    pub fn scan(&self, queries: &[Query]) -> Vec<Vec<Hit>> {
+    ///
+    /// # Errors
+    ///
+    /// Where somebody has written to the files of the index.
+    pub fn scan(&self, queries: &[Query]) -> Result<Vec<Vec<Hit>>, IndexError> {
         // A query of another width finds nothing.
         let fits = |query: &Query| query.stride() == stride(self.width());
         let queries: Vec<&Query> = queries.iter().collect();
@@ -132,110 +179,52 @@ impl PassageIndex {
             .map(|query| Top::new(query.limit()))
             .collect();
         if queries.iter().all(|query| fits(query)) {
-            for (shard, first_row) in self.rows.shards() {
-                scan(shard, 0..shard.rows(), first_row, &queries, &mut tops);
-            }
+            let mut shards = self.rows.shards();
+            shards
+                .try_for_each(|(shard, first_row)| {
+                    scan(shard, 0..shard.rows(), first_row, &queries, &mut tops)
+                })
+                .and_then(|()| self.rows.unchanged())
+                .map_err(|fault| self.rows.error(fault))?;
         }
-        tops.into_iter().map(Top::into_hits).collect()
+        Ok(tops.into_iter().map(Top::into_hits).collect())
     }
 
     /// The passage of a row.
     ///
+    /// # Errors
+    ///
+    /// Where it cannot be read, or makes no sense.
+    ///
     /// # Panics
     ///
     /// Where `row` is not below [`PassageIndex::rows`].
-    pub fn passage(&self, row: usize) -> Result<PassageRef<'_>, IndexError> {
-        self.rows.passage(row)
+    pub fn passage(&self, row: usize) -> Result<StoredPassage<'_>, IndexError> {
+        let passage = self.rows.passage(row);
+        passage.map_err(|fault| self.rows.error(fault))
     }
 
     /// The vector of a row as it is stored: [`PassageIndex::width`] int8 components, padded with
     /// zeros, and their scale.
     ///
+    /// # Errors
+    ///
+    /// Where somebody has written to the files of the index.
+    ///
     /// # Panics
     ///
     /// Where `row` is not below [`PassageIndex::rows`].
-    pub fn vector(&self, row: usize) -> (&[i8], f32) {
+    pub fn vector(&self, row: usize) -> Result<(&[i8], f32), IndexError> {
         let (shard, at) = self.rows.locate(row);
-        (shard.vectors(at..at + 1), shard.scale(at))
-    }
-}
-
-/// What is on disk.
-pub(crate) struct Rows {
-    dir: PathBuf,
-    manifest: Manifest,
-    shards: Vec<Shard>,
-}
-
-impl Rows {
-    fn open(dir: &Path) -> Result<Self, Fault> {
-        let manifest = Manifest::read(dir)?;
-        let identity = manifest.inputs.identity();
-        let width = manifest.inputs.width;
-        // All shards but the last are full, which makes finding a row a division.
-        let full = manifest.inputs.shard_rows;
-        let last = manifest.shards.len().saturating_sub(1);
-        let uneven = manifest.shards.iter().take(last).any(|s| s.rows != full);
-        if uneven || manifest.shards.iter().any(|s| s.rows > full) {
-            return Err(Fault::Manifest("its shards are of uneven length".into()));
-        }
-        let shards = manifest
-            .shards
-            .iter()
-            .enumerate()
-            .map(|(number, entry)| Shard::open(dir, number, entry.clone(), width, &identity))
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            dir: dir.to_owned(),
-            manifest,
-            shards,
-        })
-    }
-
-    fn verify(&self) -> Result<(), Fault> {
-        self.shards.iter().try_for_each(Shard::verify)
-    }
-
-    fn bytes(&self) -> u64 {
-        let files = self.manifest.shards.iter().flat_map(|shard| &shard.files);
-        files.map(|file| file.bytes).sum()
-    }
-
-    /// Every shard with the number of its first row.
-    pub(crate) fn shards(&self) -> impl Iterator<Item = (&Shard, usize)> {
-        let shard_rows = self.manifest.inputs.shard_rows;
-        let shards = self.shards.iter().enumerate();
-        shards.map(move |(number, shard)| (shard, number * shard_rows))
-    }
-
-    fn locate(&self, row: usize) -> (&Shard, usize) {
-        let shard_rows = self.manifest.inputs.shard_rows;
-        (&self.shards[row / shard_rows], row % shard_rows)
-    }
-
-    fn passage(&self, row: usize) -> Result<PassageRef<'_>, IndexError> {
-        let (shard, at) = self.locate(row);
-        shard
-            .passage(at)
-            .map_err(|fault| IndexError::new(&self.dir, fault))
-    }
-
-    /// The passages of hits. Only here is their text read from disk.
-    pub(crate) fn passages(&self, hits: &[Hit]) -> Result<Vec<Passage>, IndexError> {
-        let passage = |hit: &Hit| {
-            let passage = self.passage(hit.row)?;
-            Ok(Passage {
-                id: passage.id.into(),
-                title: passage.title.into(),
-                text: passage.text.into(),
-                score: hit.score,
-            })
-        };
-        hits.iter().map(passage).collect()
+        let vector = shard.vectors(at..at + 1);
+        let vector = vector.map_err(|fault| self.rows.error(fault))?;
+        Ok((vector, shard.scale(at)))
     }
 }
 
 #[cfg(test)]
 mod damage_tests;
+#[cfg(test)]
+mod sweep_tests;
 #[cfg(test)]
 mod tests;

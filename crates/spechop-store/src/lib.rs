@@ -1,4 +1,4 @@
-//! The passage index: exact int8 rows in memory-mapped shards, the passages beside them.
+//! The passage index: exact int8 rows in shards, the passages beside them.
 //!
 //! An index is a folder:
 //!
@@ -16,18 +16,31 @@
 //! belongs to. A search compares the query with *every* row (no approximation but the eight bits),
 //! as the E5 target of the SpecHop paper does. Equal inputs give equal files, byte for byte.
 //!
-//! What is guaranteed: [`PassageIndex::open`] never accepts a half-written index, a missing file,
-//! a file of another length, another version or another index; up to 32 MiB it also proves every
-//! checksum (milliseconds). Beyond that, [`PassageIndex::verify`] does, when asked. Files are only
-//! ever replaced, never written in place, so an index that is open stays whole while it is rebuilt.
+//! What is guaranteed, whatever the size: [`PassageIndex::open`] never accepts a half-written index,
+//! a missing file, a file of another length, another version or another index, scales or offsets
+//! that are damaged or make no sense. An index of up to 32 MiB is read into memory, and every
+//! checksum is proven (milliseconds): what happens to its files later does not matter.
+//!
+//! Of a larger index the vectors are mapped, and passages are read where they are needed.
+//! [`PassageIndex::open_watched`] proves the remaining checksums in the background. Finished files are
+//! only ever replaced by our own programs, never written in place, so an index that is open stays
+//! whole while it is rebuilt. If somebody else writes to an open file, or cuts it, that is noticed
+//! before the next rows are read and before any result is given out: searches fail, and the vital
+//! signs tell. One gap remains: if a file of vectors is cut *while a search is running*, within the few
+//! hundred microseconds between a look at its length and the end of the rows read behind it, the
+//! system ends the process (SIGBUS). Replace an index with `spechop index build` or by renaming, not
+//! with `cp` over its files.
 
+mod check;
 mod error;
+mod file;
 #[cfg(test)]
 mod fixture;
 mod index;
 mod layout;
 mod manifest;
 mod retriever;
+mod rows;
 mod scan;
 pub mod sealed;
 mod search;
@@ -40,5 +53,5 @@ pub use layout::HOT;
 pub use manifest::{Inputs, MANIFEST, Subset};
 pub use retriever::IndexRetriever;
 pub use scan::{Hit, Query};
-pub use shard::PassageRef;
+pub use shard::{PassageRef, StoredPassage};
 pub use write::{IndexWriter, is_index_entry};

@@ -103,6 +103,12 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// Bytes of all files that it names.
+    pub(crate) fn bytes(&self) -> u64 {
+        let files = self.shards.iter().flat_map(|shard| &shard.files);
+        files.map(|file| file.bytes).sum()
+    }
+
     /// Written last, and in one step: an index with a manifest is whole.
     pub(crate) fn write(&self, dir: &Path) -> Result<(), Fault> {
         write_sealed(&dir.join(MANIFEST), self)

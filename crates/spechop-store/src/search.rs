@@ -4,16 +4,20 @@
 //! a page may wait for the disk. One thread, because the scan is bound by memory bandwidth.
 
 use std::cmp::Reverse;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use std::{io, mem};
 
-use spechop_ports::{Call, Lane, PortError};
+use spechop_ports::{Call, Lane, PortError, panic_text};
 use spechop_types::Passage;
 use tokio::sync::oneshot;
 
-use crate::index::Rows;
+use crate::error::Fault;
+use crate::rows::{PART, Rows};
 use crate::scan::{Query, Top, scan};
+use crate::shard::Held;
 
 /// Searches of one pass. More would delay the first for the sake of the last.
 const BATCH_MAX: usize = 16;
@@ -25,6 +29,10 @@ const QUEUE_MAX: usize = 1024;
 /// Rows between two looks at the queue, well under a millisecond: what an authoritative search waits at
 /// most for a speculative pass to step aside.
 const SEGMENT_ROWS: usize = 16_384;
+
+/// How long the thread is idle at most before it looks whether somebody has written to the files of
+/// an index that is not held in memory.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// One search on its way.
 pub(crate) struct Job {
@@ -66,7 +74,7 @@ impl Drop for Searcher {
     fn drop(&mut self) {
         self.queue.close();
         if let Some(thread) = self.thread.take() {
-            // It ends within a segment. Had it panicked, its waiters have been told already.
+            // It ends within a segment. Had it panicked, the vital signs have told.
             let _ = thread.join();
         }
     }
@@ -86,6 +94,14 @@ struct Waiting {
     closed: bool,
 }
 
+/// What the thread does next.
+enum Turn {
+    /// Searches, all of one lane.
+    Search(Vec<Job>),
+    /// Nobody has asked for a while.
+    Look,
+}
+
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         // Nothing under the lock can leave the list half-changed.
@@ -97,16 +113,18 @@ impl Queue {
         self.news.notify_one();
     }
 
-    fn close(&self) {
+    /// No more turns. False if that was so already.
+    fn close(&self) -> bool {
         let mut waiting = self.lock();
-        waiting.closed = true;
+        let first = !mem::replace(&mut waiting.closed, true);
         // Dropping a job tells its waiter.
         waiting.jobs.clear();
         self.news.notify_one();
+        first
     }
 
-    /// The next batch, all of one lane; `None` once closed.
-    fn next(&self) -> Option<Vec<Job>> {
+    /// The next turn, after `patience` at the latest; `None` once closed.
+    fn next(&self, patience: Duration) -> Option<Turn> {
         let mut waiting = self.lock();
         loop {
             if waiting.closed {
@@ -115,13 +133,15 @@ impl Queue {
             for lane in [Lane::Authoritative, Lane::Speculative] {
                 let batch = waiting.take(lane);
                 if !batch.is_empty() {
-                    return Some(batch);
+                    return Some(Turn::Search(batch));
                 }
             }
-            waiting = self
-                .news
-                .wait(waiting)
-                .unwrap_or_else(PoisonError::into_inner);
+            let woken = self.news.wait_timeout(waiting, patience);
+            let (again, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+            if timeout.timed_out() && again.jobs.is_empty() && !again.closed {
+                return Some(Turn::Look);
+            }
+            waiting = again;
         }
     }
 }
@@ -172,10 +192,7 @@ impl Waiting {
 }
 
 fn refuse(job: Job) {
-    let full = PortError::Unavailable {
-        what: "passage index (too many searches wait)".into(),
-        source: None,
-    };
+    let full = PortError::unavailable(PART, "too many searches wait");
     // A waiter that is gone needs no answer.
     let _ = job.reply.send(Err(full));
 }
@@ -188,18 +205,37 @@ struct Worker {
 /// However the thread ends, nobody waits for it any longer.
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.queue.close();
+        // Nobody asked it to.
+        if self.queue.close() {
+            let ended = "its search thread has ended".to_owned();
+            self.rows.give_up(ended);
+        }
     }
 }
 
+/// What a pass found: the passages of each of its jobs, in their order.
+type Found = Vec<Vec<Passage>>;
+
 impl Worker {
     fn run(self) {
-        while let Some(batch) = self.queue.next() {
-            self.pass(batch);
+        let patience = match self.rows.held() {
+            Held::OnDisk => LOOK_EVERY,
+            Held::InMemory => Duration::MAX,
+        };
+        while let Some(turn) = self.queue.next(patience) {
+            match turn {
+                Turn::Search(batch) => self.pass(batch),
+                Turn::Look => {
+                    if let Err(fault) = self.rows.unchanged() {
+                        self.rows.break_down(fault);
+                    }
+                }
+            }
         }
     }
 
-    /// One pass over all rows for the jobs of a batch.
+    /// One pass over all rows for the jobs of a batch. A pass that panics fails, and the next one is
+    /// made.
     fn pass(&self, jobs: Vec<Job>) {
         let mut running: Vec<(Job, Top)> = jobs
             .into_iter()
@@ -208,30 +244,49 @@ impl Worker {
                 (job, top)
             })
             .collect();
+        let found = catch_unwind(AssertUnwindSafe(|| self.find(&mut running)));
+        let reason: Arc<str> = match found {
+            Ok(Ok(found)) => {
+                for ((job, _), passages) in running.into_iter().zip(found) {
+                    let _ = job.reply.send(Ok(passages));
+                }
+                return;
+            }
+            Ok(Err(fault)) => self.rows.break_down(fault),
+            Err(panic) => format!("a search panicked: {}", panic_text(&*panic)).into(),
+        };
+        for (job, _) in running {
+            let _ = job.reply.send(Err(PortError::unavailable(PART, &*reason)));
+        }
+    }
+
+    /// The passages for all jobs that are still wanted at the end; the others leave `running`.
+    fn find(&self, running: &mut Vec<(Job, Top)>) -> Result<Found, Fault> {
         for (shard, first_row) in self.rows.shards() {
             for start in (0..shard.rows()).step_by(SEGMENT_ROWS) {
-                self.step_aside(&mut running);
+                self.step_aside(running);
                 if running.is_empty() {
-                    return;
+                    return Ok(Vec::new());
                 }
                 let rows = start..shard.rows().min(start + SEGMENT_ROWS);
                 let (queries, mut tops): (Vec<&Query>, Vec<Top>) = running
                     .iter_mut()
                     .map(|(job, top)| (&job.query, mem::replace(top, Top::new(0))))
                     .unzip();
-                scan(shard, rows, first_row, &queries, &mut tops);
+                scan(shard, rows, first_row, &queries, &mut tops)?;
                 for ((_, top), scanned) in running.iter_mut().zip(tops) {
                     *top = scanned;
                 }
             }
         }
-        for (job, top) in running {
-            let found = self.rows.passages(&top.into_hits());
-            let _ = job.reply.send(found.map_err(|error| PortError::Malformed {
-                what: "passage index".into(),
-                detail: error.to_string(),
-            }));
-        }
+        let tops = running.iter_mut();
+        let tops = tops.map(|(_, top)| mem::replace(top, Top::new(0)));
+        let found = tops
+            .map(|top| self.rows.passages(&top.into_hits()))
+            .collect::<Result<_, _>>()?;
+        // What was read while somebody wrote is not given out.
+        self.rows.unchanged()?;
+        Ok(found)
     }
 
     /// Between two segments: cancelled jobs leave, and where nobody in this pass is authoritative,
@@ -254,9 +309,11 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
+    use spechop_ports::Vitals;
+    use spechop_types::Chance;
 
     use super::*;
-    use spechop_types::Chance;
+    use crate::fixture::{unit_vectors, write};
 
     type Answer = oneshot::Receiver<Result<Vec<Passage>, PortError>>;
 
@@ -270,6 +327,65 @@ mod tests {
 
     fn names(jobs: &[Job]) -> Vec<usize> {
         jobs.iter().map(|job| job.query.limit()).collect()
+    }
+
+    /// A search over vectors of no components, which no caller can make: comparing them panics.
+    fn impossible() -> (Job, Answer) {
+        let (reply, answer) = oneshot::channel();
+        let query = Query::new(&[], 1).unwrap();
+        let call = Call::authoritative();
+        (Job { query, call, reply }, answer)
+    }
+
+    fn index(vitals: &Vitals) -> (tempfile::TempDir, Arc<Rows>) {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &unit_vectors(1, 30, 8), 20);
+        let rows = Rows::open(dir.path(), 0, vitals.clone()).unwrap();
+        (dir, Arc::new(rows))
+    }
+
+    #[tokio::test]
+    async fn a_search_that_panics_fails_alone() {
+        let vitals = Vitals::default();
+        let (_dir, rows) = index(&vitals);
+        let searcher = Searcher::spawn(rows).unwrap();
+        for _ in 0..3 {
+            let (job, answer) = impossible();
+            searcher.submit(job);
+            let error = answer.await.expect("told").unwrap_err();
+            let reason = std::error::Error::source(&error).unwrap().to_string();
+            assert!(reason.contains("a search panicked: chunk size"), "{reason}");
+            let (reply, answer) = oneshot::channel();
+            let query = Query::new(&unit_vectors(2, 1, 8)[0], 3).unwrap();
+            let call = Call::authoritative();
+            searcher.submit(Job { query, call, reply });
+            assert_eq!(answer.await.expect("told").unwrap().len(), 3);
+        }
+        assert_eq!(vitals.failures(), []);
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_ends_unasked_is_a_vital_sign() {
+        let vitals = Vitals::default();
+        let (_dir, rows) = index(&vitals);
+        let queue = Arc::new(Queue::default());
+        let (job, answer) = job(1, &Call::authoritative());
+        queue.push(job);
+        let worker = Worker {
+            rows: Arc::clone(&rows),
+            queue: Arc::clone(&queue),
+        };
+        drop(worker);
+        assert!(answer.await.is_err(), "nobody waits");
+        assert!(rows.usable().is_err());
+        let failures = vitals.failures();
+        assert_eq!(failures.len(), 1);
+        assert!(failures[0].reason.contains("search thread has ended"));
+
+        let vitals = Vitals::default();
+        let (_dir, rows) = index(&vitals);
+        drop(Searcher::spawn(rows).unwrap());
+        assert_eq!(vitals.failures(), [], "it was asked to");
     }
 
     #[test]

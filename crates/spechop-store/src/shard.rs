@@ -1,15 +1,22 @@
-//! A shard: its four files, mapped into memory.
+//! A shard: its four files, checked and open.
+//!
+//! Scales and offsets, twelve bytes a row, are always held in memory. Vectors and passages are held
+//! in memory, too, if the index is small; else vectors are mapped and passages are read where they
+//! are needed.
 
-use std::fs::File;
-use std::io;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
 use memmap2::Mmap;
 
 use crate::error::Fault;
+use crate::file::IndexFile;
 use crate::layout::{HEADER_BYTES, Identity, Kind, stride};
 use crate::manifest::ShardEntry;
+
+/// Bytes of the two lengths that every passage's record begins with.
+const LENGTHS_BYTES: usize = 8;
 
 /// A passage's fields, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,22 +29,59 @@ pub struct PassageRef<'a> {
     pub text: &'a str,
 }
 
+/// A passage as it was read from an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredPassage<'a> {
+    /// Identifier, title and text, one after the other.
+    all: Cow<'a, str>,
+    id_bytes: usize,
+    title_bytes: usize,
+}
+
+impl StoredPassage<'_> {
+    /// What it says.
+    pub fn fields(&self) -> PassageRef<'_> {
+        let (id, rest) = self.all.split_at(self.id_bytes);
+        let (title, text) = rest.split_at(self.title_bytes);
+        PassageRef { id, title, text }
+    }
+}
+
+/// Where vectors and passages are while the index is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// In memory, as a copy that nobody can change.
+    InMemory,
+    /// In their files.
+    OnDisk,
+}
+
 pub(crate) struct Shard {
     entry: ShardEntry,
     number: usize,
     width: usize,
-    /// In the order of [`Kind::ALL`].
-    files: [Mmap; 4],
+    vectors: Mmap,
+    /// The file that the vectors are mapped from; `None` if they are a copy.
+    mapped: Option<IndexFile>,
+    scales: Mmap,
+    offsets: Mmap,
+    passages: Passages,
+}
+
+enum Passages {
+    InMemory(Mmap),
+    OnDisk(IndexFile),
 }
 
 impl Shard {
-    /// Maps the files after a look at their lengths and headers, not at their content.
+    /// Opens the files: lengths, headers, and all that stands in scales and offsets are right then.
     pub(crate) fn open(
         dir: &Path,
         number: usize,
         entry: ShardEntry,
         width: usize,
         identity: &Identity,
+        held: Held,
     ) -> Result<Self, Fault> {
         let open = |kind: Kind| {
             let name = kind.file_name(number);
@@ -48,84 +92,180 @@ impl Shard {
                     "it gives {name} no length that can be"
                 )));
             }
-            let map = map(&dir.join(&name), &name, bytes)?;
-            if map[..HEADER_BYTES] != kind.header(number, width, identity) {
+            let file = IndexFile::open(dir, name.clone(), bytes)?;
+            let mut header = [0; HEADER_BYTES];
+            file.read(&mut header, 0)?;
+            if header != kind.header(number, width, identity) {
                 return Err(Fault::Foreign(name));
             }
-            Ok(map)
+            Ok(file)
         };
-        let files = [
-            open(Kind::Vectors)?,
-            open(Kind::Scales)?,
-            open(Kind::Offsets)?,
-            open(Kind::Passages)?,
-        ];
-        Ok(Self {
+        let (vectors, scales) = (open(Kind::Vectors)?, open(Kind::Scales)?);
+        let (offsets, passages) = (open(Kind::Offsets)?, open(Kind::Passages)?);
+        let (vectors, mapped, passages) = match held {
+            Held::InMemory => {
+                let passages = Passages::InMemory(passages.copy()?);
+                (vectors.copy()?, None, passages)
+            }
+            Held::OnDisk => (vectors.map()?, Some(vectors), Passages::OnDisk(passages)),
+        };
+        let shard = Self {
+            scales: scales.copy()?,
+            offsets: offsets.copy()?,
             entry,
             number,
             width,
-            files,
-        })
+            vectors,
+            mapped,
+            passages,
+        };
+        shard.prove(Kind::Scales, crc32fast::hash(&shard.scales))?;
+        shard.prove(Kind::Offsets, crc32fast::hash(&shard.offsets))?;
+        shard.check_scales()?;
+        shard.check_offsets()?;
+        Ok(shard)
     }
 
-    /// Reads everything and compares it with the manifest's checksums.
-    pub(crate) fn verify(&self) -> Result<(), Fault> {
-        for kind in Kind::ALL {
-            let found = crc32fast::hash(&self.files[kind as usize]);
-            if found != self.entry.files[kind as usize].crc32 {
-                return Err(Fault::Checksum(kind.file_name(self.number)));
+    /// A right checksum says that nothing has changed since; this, that it made sense then.
+    fn check_scales(&self) -> Result<(), Fault> {
+        let sound = |scale: f32| scale.is_finite() && scale >= 0.0;
+        match (0..self.rows()).find(|row| !sound(self.scale(*row))) {
+            Some(row) => Err(self.senseless(Kind::Scales, row)),
+            None => Ok(()),
+        }
+    }
+
+    /// Records lie one behind the other, each has room for its lengths, and the last one ends where
+    /// the file ends.
+    fn check_offsets(&self) -> Result<(), Fault> {
+        let mut start = 0;
+        for row in 0..self.rows() {
+            let end = self.end_of_record(row);
+            match end.checked_sub(start) {
+                Some(bytes) if bytes >= LENGTHS_BYTES as u64 => start = end,
+                Some(_) | None => return Err(self.senseless(Kind::Offsets, row)),
             }
         }
-        Ok(())
+        let passages = self.entry.files[Kind::Passages as usize].bytes;
+        if start == passages - HEADER_BYTES as u64 {
+            Ok(())
+        } else {
+            Err(self.senseless(Kind::Offsets, self.rows() - 1))
+        }
+    }
+
+    fn senseless(&self, kind: Kind, row: usize) -> Fault {
+        Fault::Senseless {
+            file: kind.file_name(self.number),
+            row,
+        }
+    }
+
+    fn prove(&self, kind: Kind, crc32: u32) -> Result<(), Fault> {
+        if crc32 == self.entry.files[kind as usize].crc32 {
+            Ok(())
+        } else {
+            Err(Fault::Checksum(kind.file_name(self.number)))
+        }
+    }
+
+    /// Compares vectors and passages with the manifest's checksums; scales and offsets were compared
+    /// when they were read. Stops early, without a fault, once `go_on` says no.
+    pub(crate) fn verify(&self, go_on: &dyn Fn() -> bool) -> Result<(), Fault> {
+        let vectors = match &self.mapped {
+            Some(file) => file.crc32(go_on)?,
+            None => Some(crc32fast::hash(&self.vectors)),
+        };
+        let Some(vectors) = vectors else {
+            return Ok(());
+        };
+        self.prove(Kind::Vectors, vectors)?;
+        let passages = match &self.passages {
+            Passages::OnDisk(file) => file.crc32(go_on)?,
+            Passages::InMemory(copy) => Some(crc32fast::hash(copy)),
+        };
+        let Some(passages) = passages else {
+            return Ok(());
+        };
+        self.prove(Kind::Passages, passages)
+    }
+
+    /// Refused if anybody has written to a file that is still read from.
+    pub(crate) fn unchanged(&self) -> Result<(), Fault> {
+        if let Some(file) = &self.mapped {
+            file.unchanged()?;
+        }
+        match &self.passages {
+            Passages::OnDisk(file) => file.unchanged(),
+            Passages::InMemory(_) => Ok(()),
+        }
     }
 
     pub(crate) fn rows(&self) -> usize {
         self.entry.rows
     }
 
-    fn body(&self, kind: Kind) -> &[u8] {
-        &self.files[kind as usize][HEADER_BYTES..]
-    }
-
-    /// The given rows one after another, each padded with zeros to [`stride`].
-    pub(crate) fn vectors(&self, rows: Range<usize>) -> &[i8] {
+    /// The given rows one after another, each padded with zeros to [`stride`]. Read them at once:
+    /// that they are there was looked at just now.
+    pub(crate) fn vectors(&self, rows: Range<usize>) -> Result<&[i8], Fault> {
+        if let Some(file) = &self.mapped {
+            file.unchanged()?;
+        }
         let stride = stride(self.width);
-        as_i8(&self.body(Kind::Vectors)[rows.start * stride..rows.end * stride])
+        let body = &self.vectors[HEADER_BYTES..];
+        Ok(as_i8(&body[rows.start * stride..rows.end * stride]))
     }
 
     pub(crate) fn scale(&self, row: usize) -> f32 {
-        f32::from_le_bytes(number_at(self.body(Kind::Scales), row))
+        f32::from_le_bytes(number_at(&self.scales[HEADER_BYTES..], row))
     }
 
-    /// The passage of a row. Bounds and UTF-8 are checked: a large index may be damaged without
-    /// anyone having looked.
-    pub(crate) fn passage(&self, row: usize) -> Result<PassageRef<'_>, Fault> {
-        self.record(row).ok_or_else(|| Fault::Record {
+    fn end_of_record(&self, row: usize) -> u64 {
+        u64::from_le_bytes(number_at(&self.offsets[HEADER_BYTES..], row))
+    }
+
+    /// The passage of a row. Lengths and UTF-8 are checked: the passages of a large index may be
+    /// damaged without anyone having looked.
+    pub(crate) fn passage(&self, row: usize) -> Result<StoredPassage<'_>, Fault> {
+        let senseless = || Fault::Record {
             file: Kind::Passages.file_name(self.number),
             record: row,
-        })
-    }
-
-    fn record(&self, row: usize) -> Option<PassageRef<'_>> {
-        let offsets = self.body(Kind::Offsets);
-        let end = u64::from_le_bytes(number_at(offsets, row));
-        let start = match row.checked_sub(1) {
-            Some(before) => u64::from_le_bytes(number_at(offsets, before)),
-            None => 0,
         };
-        let range = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
-        let record = self.body(Kind::Passages).get(range)?;
-        let (lengths, record) = record.split_at_checked(8)?;
-        let id_bytes = u32::from_le_bytes(number_at(lengths, 0)) as usize;
-        let title_bytes = u32::from_le_bytes(number_at(lengths, 1)) as usize;
-        let (id, rest) = record.split_at_checked(id_bytes)?;
-        let (title, text) = rest.split_at_checked(title_bytes)?;
-        Some(PassageRef {
-            id: str::from_utf8(id).ok()?,
-            title: str::from_utf8(title).ok()?,
-            text: str::from_utf8(text).ok()?,
-        })
+        let end = self.end_of_record(row);
+        let start = row.checked_sub(1).map_or(0, |row| self.end_of_record(row));
+        let header = HEADER_BYTES as u64;
+        let range = (start + header) as usize..(end + header) as usize;
+        let record = match &self.passages {
+            Passages::InMemory(copy) => Cow::Borrowed(&copy[range]),
+            Passages::OnDisk(file) => {
+                file.unchanged()?;
+                let mut record = vec![0; range.len()];
+                file.read(&mut record, range.start as u64)?;
+                Cow::Owned(record)
+            }
+        };
+        stored(record).ok_or_else(senseless)
     }
+}
+
+/// A record's fields; `None` if they do not fit into it or are not UTF-8.
+fn stored(record: Cow<'_, [u8]>) -> Option<StoredPassage<'_>> {
+    let lengths = record.get(..LENGTHS_BYTES)?;
+    let id_bytes = u32::from_le_bytes(number_at(lengths, 0)) as usize;
+    let title_bytes = u32::from_le_bytes(number_at(lengths, 1)) as usize;
+    let all: Cow<'_, str> = match record {
+        Cow::Borrowed(record) => str::from_utf8(&record[LENGTHS_BYTES..]).ok()?.into(),
+        Cow::Owned(mut record) => String::from_utf8(record.split_off(LENGTHS_BYTES))
+            .ok()?
+            .into(),
+    };
+    let (_, rest) = all.split_at_checked(id_bytes)?;
+    rest.split_at_checked(title_bytes)?;
+    Some(StoredPassage {
+        all,
+        id_bytes,
+        title_bytes,
+    })
 }
 
 /// The `at`-th of the numbers of `N` bytes each that `bytes` holds.
@@ -133,32 +273,6 @@ fn number_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut number = [0; N];
     number.copy_from_slice(&bytes[at * N..][..N]);
     number
-}
-
-#[expect(
-    unsafe_code,
-    reason = "memory-mapping a file; an index must open in milliseconds"
-)]
-fn map(path: &Path, name: &str, bytes: u64) -> Result<Mmap, Fault> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Fault::Missing(name.to_owned()));
-        }
-        Err(error) => return Err(Fault::io("opening", path)(error)),
-    };
-    let found = file.metadata().map_err(Fault::io("reading", path))?.len();
-    if found != bytes {
-        return Err(Fault::Length {
-            file: name.to_owned(),
-            found,
-            expected: bytes,
-        });
-    }
-    // SAFETY: the mapping is read-only and stays sound as long as nobody truncates or rewrites the
-    // file. The builder never writes into a published index: it replaces the folder by a new one,
-    // and a mapped file lives on after its name is gone.
-    unsafe { Mmap::map(&file) }.map_err(Fault::io("mapping", path))
 }
 
 #[expect(

@@ -1,7 +1,8 @@
-//! For tests only: scripted ports with seeded delays and failures, the way to the real models, and
-//! model files small enough to be made up, and frames of HTTP/2.
+//! For tests only: scripted ports with seeded delays and failures, the way to the real models, model
+//! files small enough to be made up, seeded damages of files, and frames of HTTP/2.
 
 pub mod assets;
+pub mod damage;
 pub mod frames;
 pub mod gguf;
 mod script;

@@ -8,13 +8,14 @@
 //! three sequences took 2.03 and 3.01 times as long as one. And in calls of four the matrix
 //! kernels summed in another order, which changes texts.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
-use spechop_ports::{Call, Lane, Metered, PortError, Urgency};
+use spechop_ports::{Call, Lane, Metered, PortError, Urgency, panic_text};
 use spechop_types::Tokens;
 use tokio::sync::oneshot;
 
@@ -121,15 +122,35 @@ impl<'model> Engine<'model> {
         }
     }
 
-    /// Works until every sender is gone.
+    /// Works until every sender is gone. If a turn panics, those that have begun fail, and the work
+    /// goes on with those that wait.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
-        while self.receive(jobs) {
-            self.sweep();
-            self.start_best();
-            self.step_best();
-            let counters = &self.parts.counters;
-            counters.waiting.store(self.waiting.len() as u64, Relaxed);
-            counters.running.store(self.running.len() as u64, Relaxed);
+        keep_on(&mut self, |engine| engine.turn(jobs), Self::start_over);
+    }
+
+    /// False once there is nothing left to do, and never will be.
+    fn turn(&mut self, jobs: &Receiver<Job>) -> bool {
+        if !self.receive(jobs) {
+            return false;
+        }
+        self.sweep();
+        self.start_best();
+        self.step_best();
+        let counters = &self.parts.counters;
+        counters.waiting.store(self.waiting.len() as u64, Relaxed);
+        counters.running.store(self.running.len() as u64, Relaxed);
+        true
+    }
+
+    /// After a turn that panicked: who had begun is told, and nothing in any slot is trusted. What the
+    /// context still holds does not matter, since every placement cuts it first.
+    fn start_over(&mut self, panic: &str) {
+        let panicked = format!("a generation panicked: {panic}");
+        tracing::error!(model = &*self.parts.name, "{panicked}");
+        self.slots = Slots::new(self.parts.slots);
+        for running in self.running.drain(..) {
+            let error = PortError::unavailable(&*self.parts.name, panicked.clone());
+            let _ = running.waiting.job.reply.send(Err(error));
         }
     }
 
@@ -372,6 +393,18 @@ impl<'model> Engine<'model> {
     }
 }
 
+/// Makes turns until one says that it was the last. A turn that panicked is followed by `start_over`,
+/// which hears what it said; a panic in there is not caught.
+fn keep_on<S>(state: &mut S, turn: impl Fn(&mut S) -> bool, start_over: impl Fn(&mut S, &str)) {
+    loop {
+        match catch_unwind(AssertUnwindSafe(|| turn(state))) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(panic) => start_over(state, panic_text(&*panic)),
+        }
+    }
+}
+
 /// The index of the job that goes first.
 fn best<'a>(jobs: impl Iterator<Item = &'a Waiting>) -> Option<usize> {
     jobs.enumerate()
@@ -394,3 +427,6 @@ impl Parts<'_> {
         }));
     }
 }
+
+#[cfg(test)]
+mod tests;

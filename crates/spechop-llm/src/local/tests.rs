@@ -38,3 +38,25 @@ async fn a_dead_thread_is_an_error_and_no_hang() {
     assert!(matches!(error, PortError::Unavailable { .. }));
     dying.join().expect("no panic");
 }
+
+#[test]
+fn a_thread_that_panics_is_a_vital_sign() {
+    let vitals = Vitals::default();
+    let words = || LastWords {
+        vitals: &vitals,
+        name: "m",
+    };
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| drop(words()));
+        asked.join().expect("no panic");
+        assert_eq!(vitals.failures(), []);
+        let panicked = scope.spawn(|| {
+            let _words = words();
+            panic!("a model that panics");
+        });
+        assert!(panicked.join().is_err());
+    });
+    let failures = vitals.failures();
+    assert_eq!(failures.len(), 1);
+    assert_eq!((&*failures[0].part, &*failures[0].reason), ("m", ENDED));
+}

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use spechop_sim::PastGuess;
+use spechop_testkit::damage::{Damage, Trace};
 use tempfile::TempDir;
 
 use super::kept::{Kept, Useless};
@@ -280,6 +281,53 @@ async fn every_bit_counts() {
             }
         }
     }
+}
+
+/// Damages drawn from seeds: what was learnt is taken up as it was, or learning begins anew and the
+/// file is put aside.
+async fn sweep(seeds: std::ops::Range<u64>) {
+    let home = Home::new();
+    let (whole, keeper) = home.start("").await;
+    teach(&whole, 5);
+    keeper.save().await;
+    let (right, anew) = (
+        known(&whole),
+        known(&home.start("[tuning]\nstate = \"none\"").await.0),
+    );
+    let whole = fs::read(home.state()).unwrap();
+    let aside = home.path("tuning.json.damaged");
+    for seed in seeds {
+        fs::write(home.state(), &whole).unwrap();
+        let _ = fs::remove_file(&aside);
+        // Swapped: with a model's file, say.
+        let damage = Damage::draw(seed, &["tuning.json", "tuning.json", "models/m.gguf"]);
+        let damage = Damage {
+            file: "tuning.json".into(),
+            ..damage
+        };
+        damage.apply(home.0.path(), Trace::Hidden);
+        let there = home.state().exists();
+        let found = known(&home.start("").await.0);
+        let taken_up = found == right;
+        assert!(taken_up || found == anew, "seed {seed}: {damage:?}");
+        // White space may change: it says nothing.
+        assert_eq!(
+            aside.exists(),
+            !taken_up && there,
+            "seed {seed}: {damage:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn no_damaged_memory_is_believed() {
+    sweep(0..150).await;
+}
+
+#[tokio::test]
+#[ignore = "the long form; `make attack` runs it"]
+async fn attack_kept_damages() {
+    sweep(1_000..2_000).await;
 }
 
 #[test]

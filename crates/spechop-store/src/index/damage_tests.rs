@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::*;
 use crate::fixture::{inputs, push, unit_vectors, write};
 use crate::layout::Kind;
-use crate::manifest::MANIFEST;
+use crate::manifest::{MANIFEST, Manifest};
 use crate::write::IndexWriter;
 
 /// Breaks a fresh index of three shards and returns why it is then refused.
@@ -170,34 +170,166 @@ fn half_written_and_foreign_folders_are_refused() {
     );
 }
 
-/// A large index is not checksummed at open: damage then shows on demand, or as an error of the
-/// search that meets it, never as a panic.
+/// An index as a server has it that is too large to be held in memory.
+fn open_large(dir: &Path, vitals: &Vitals) -> Result<PassageIndex, IndexError> {
+    PassageIndex::open_as(dir, 0, Proof::Behind, vitals.clone())
+}
+
+/// Waits until the checksums of a large index have been compared.
+fn compared(index: &mut PassageIndex) {
+    let checker = index._checker.as_mut().unwrap();
+    checker.thread.take().unwrap().join().unwrap();
+}
+
+/// What reaches the caller of a search: the error with its source.
+async fn searched(index: &PassageIndex, vector: &[f32]) -> Result<Vec<Passage>, String> {
+    let found = index.search(&Call::authoritative(), vector, 25).await;
+    found.map_err(|error| {
+        assert!(matches!(error, PortError::Unavailable { .. }), "{error}");
+        let source = std::error::Error::source(&error).unwrap();
+        format!("{error}: {source}")
+    })
+}
+
+/// Vectors and passages of a large index are not compared before it is opened. Scales and offsets
+/// are.
 #[tokio::test]
-async fn damage_that_open_did_not_look_for_is_found_later() {
+async fn a_large_index_is_checked_at_open_and_behind() {
     for kind in Kind::ALL {
         let dir = tempfile::tempdir().unwrap();
         let vectors = unit_vectors(5, 25, 16);
         write(dir.path(), &vectors, 10);
-        let path = dir.path().join(kind.file_name(1));
-        let mut bytes = fs::read(&path).unwrap();
-        bytes[64..].fill(0xff);
-        fs::write(&path, bytes).unwrap();
-        let index = PassageIndex::open_checked(dir.path(), 0).unwrap();
-        let found = index.search(&Call::authoritative(), &vectors[12], 25).await;
-        if matches!(kind, Kind::Offsets | Kind::Passages) {
-            let error = found.unwrap_err().to_string();
-            assert!(
-                error.contains("passages-00001.bin is damaged: record"),
-                "{error}"
-            );
+        let name = kind.file_name(1);
+        flip(&dir.path().join(&name), 70);
+        let reason = format!("{name} is damaged: its checksum does not match");
+        let vitals = Vitals::default();
+        if matches!(kind, Kind::Scales | Kind::Offsets) {
+            let error = open_large(dir.path(), &vitals).err().unwrap().to_string();
+            assert!(error.contains(&reason), "{error}");
+            continue;
         }
+        let mut index = open_large(dir.path(), &vitals).unwrap();
+        compared(&mut index);
+        let failures = vitals.failures();
+        assert_eq!(failures.len(), 1);
+        assert!(failures[0].reason.contains(&reason), "{failures:?}");
+        let error = searched(&index, &vectors[12]).await.unwrap_err();
+        assert!(error.contains(&reason), "{error}");
         let error = index.verify().unwrap_err().to_string();
-        assert!(
-            error.contains(&format!("{} is damaged", kind.file_name(1))),
-            "{error}"
-        );
+        assert!(error.contains(&reason), "{error}");
         assert!(PassageIndex::open_verified(dir.path()).is_err());
+        // On demand only: the search that meets it says so, and nobody panics.
+        let index =
+            PassageIndex::open_as(dir.path(), 0, Proof::OnDemand, Vitals::default()).unwrap();
+        let found = searched(&index, &vectors[12]).await;
+        if kind == Kind::Passages {
+            assert!(found.unwrap_err().contains("record 0 cannot be read"));
+        }
     }
+}
+
+/// An index that was written wrongly has the right checksums.
+#[test]
+fn what_makes_no_sense_is_refused_however_large_it_is() {
+    let written = |scales: &[f32]| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = IndexWriter::open(dir.path(), inputs(4, 10)).unwrap();
+        for scale in scales {
+            let passage = crate::PassageRef {
+                id: "p",
+                title: "t",
+                text: "x",
+            };
+            writer.push_quantised(passage, &[1; 64], *scale).unwrap();
+        }
+        writer.finish().unwrap();
+        dir
+    };
+    let refused = |dir: &Path, reason: &str| {
+        for copied_bytes_max in [0, u64::MAX] {
+            let open =
+                PassageIndex::open_as(dir, copied_bytes_max, Proof::OnDemand, Vitals::default());
+            let error = open.err().unwrap().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    };
+    assert!(PassageIndex::open(written(&[1.0, 0.0]).path()).is_ok());
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -1.0] {
+        let dir = written(&[1.0, bad]);
+        refused(dir.path(), "scales-00000.bin makes no sense at row 1");
+    }
+    // Records of 11 bytes each.
+    for (ends, row) in [
+        ([0, 22, 33], 0),
+        ([11, 18, 33], 1),
+        ([22, 11, 33], 1),
+        ([11, 22, u64::MAX], 2),
+        ([11, 22, 32], 2),
+        ([11, 22, 34], 2),
+    ] {
+        let dir = written(&[1.0; 3]);
+        let name = Kind::Offsets.file_name(0);
+        let mut offsets = fs::read(dir.path().join(&name)).unwrap();
+        for (at, end) in (64..).step_by(8).zip(ends) {
+            offsets[at..at + 8].copy_from_slice(&u64::to_le_bytes(end));
+        }
+        fs::write(dir.path().join(&name), &offsets).unwrap();
+        let mut manifest = Manifest::read(dir.path()).unwrap();
+        manifest.shards[0].files[Kind::Offsets as usize].crc32 = crc32fast::hash(&offsets);
+        manifest.write(dir.path()).unwrap();
+        let reason = format!("{name} makes no sense at row {row}");
+        refused(dir.path(), &reason);
+    }
+}
+
+/// As `cp` over a served index does it. Without the look before, the search would end this process.
+#[tokio::test]
+async fn a_large_index_survives_that_its_files_are_cut() {
+    for kind in [Kind::Vectors, Kind::Passages] {
+        for length in [0, 64, 100] {
+            let dir = tempfile::tempdir().unwrap();
+            let vectors = unit_vectors(5, 2_000, 64);
+            write(dir.path(), &vectors, 1_000);
+            let vitals = Vitals::default();
+            let index = open_large(dir.path(), &vitals).unwrap();
+            assert_eq!(searched(&index, &vectors[3]).await.unwrap().len(), 25);
+            let name = kind.file_name(1);
+            let mut open = fs::File::options();
+            let file = open.write(true).open(dir.path().join(&name));
+            file.unwrap().set_len(length).unwrap();
+            let error = searched(&index, &vectors[3]).await.unwrap_err();
+            let reason = format!("{name} was changed while it was in use");
+            assert!(error.contains(&reason), "{error}");
+            assert!(error.contains("`spechop index check"), "{error}");
+            let failures = vitals.failures();
+            assert!(failures[0].reason.contains(&reason), "{failures:?}");
+            // Also where no thread stands between.
+            assert!(index.scan(&[Query::new(&vectors[3], 1).unwrap()]).is_err());
+            if kind == Kind::Vectors {
+                assert!(index.vector(1_500).is_err());
+            } else {
+                assert!(index.passage(1_500).is_err());
+            }
+        }
+    }
+}
+
+/// What is held in memory is nobody else's to change.
+#[tokio::test]
+async fn a_small_index_does_not_need_its_files_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let vectors = unit_vectors(5, 25, 16);
+    write(dir.path(), &vectors, 10);
+    let vitals = Vitals::default();
+    let index = PassageIndex::open_watched(dir.path(), &vitals).unwrap();
+    let before = searched(&index, &vectors[3]).await.unwrap();
+    for file in fs::read_dir(dir.path()).unwrap() {
+        let file = fs::File::create(file.unwrap().path()).unwrap();
+        file.set_len(3).unwrap();
+    }
+    assert_eq!(searched(&index, &vectors[3]).await.unwrap(), before);
+    index.verify().unwrap();
+    assert_eq!(vitals.failures(), []);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn oracle(index: &PassageIndex, query: &[f32], limit: usize) -> Vec<usize> {
         .collect();
     let mut scored: Vec<(f32, usize)> = (0..index.rows())
         .map(|row| {
-            let (vector, scale) = index.vector(row);
+            let (vector, scale) = index.vector(row).unwrap();
             let dot: i32 = quantised
                 .iter()
                 .zip(vector)
@@ -61,10 +61,10 @@ proptest! {
         let index = PassageIndex::open(dir.path()).unwrap();
         let vectors = unit_vectors(seed ^ 1, 5, width);
         let queries: Vec<Query> = vectors.iter().map(|v| Query::new(v, limit).unwrap()).collect();
-        let together = index.scan(&queries);
+        let together = index.scan(&queries).unwrap();
         for ((vector, query), hits) in vectors.iter().zip(&queries).zip(&together) {
             prop_assert_eq!(rows(hits), oracle(&index, vector, limit));
-            prop_assert_eq!(&index.scan(std::slice::from_ref(query))[0], hits);
+            prop_assert_eq!(&index.scan(std::slice::from_ref(query)).unwrap()[0], hits);
         }
     }
 }
@@ -82,7 +82,7 @@ fn eight_bits_find_what_32_find() {
         let scores: Vec<f32> = vectors.iter().map(dot).collect();
         let mut exact: Vec<usize> = (0..vectors.len()).collect();
         exact.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
-        let hits = &index.scan(&[Query::new(&query, 10).unwrap()])[0];
+        let hits = &index.scan(&[Query::new(&query, 10).unwrap()]).unwrap()[0];
         for hit in hits {
             assert!((hit.score - scores[hit.row]).abs() < 2e-3, "{hit:?}");
         }
@@ -103,7 +103,8 @@ fn passages_come_back_as_they_went_in() {
     let index = PassageIndex::open(dir.path()).unwrap();
     assert_eq!((index.rows(), index.width()), (25, 10));
     for row in [0, 9, 10, 24] {
-        let passage = index.passage(row).unwrap();
+        let stored = index.passage(row).unwrap();
+        let passage = stored.fields();
         assert_eq!(passage.id, format!("p-{row}"));
         assert_eq!(passage.title, format!("Title {row}"));
         assert!(

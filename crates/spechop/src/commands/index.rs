@@ -12,6 +12,7 @@ use serde::Serialize;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_index::{Build, Built, Files, Hot, Progress, check};
 use spechop_server::config::default_index_dir;
+use spechop_server::model_note::{compare_at, sha256s};
 use tokio::time::Instant;
 
 use crate::models::DEFAULT_ENCODER;
@@ -71,6 +72,8 @@ A folder is read with all folders in it. Hidden files and folders are skipped. E
 passages of about 100 words. The identifiers of the passages are PATH#1, PATH#2 and so on, by the path
 in the folder. Their title is that of the file: <title>, title: or the first heading, else its name.
 The command counts and names files that it cannot read as text.
+A server that has the old index open keeps it until it is started again. Never copy over the files of
+an index that is open.
 
 Examples:
   spechop index build --corpus notes/
@@ -123,13 +126,19 @@ fn encoder(args: &BuildArgs, data_dir: &Path) -> anyhow::Result<OnnxEncoder> {
     let models = data_dir.join("models");
     let library = args.runtime.clone();
     let library = library.unwrap_or_else(|| models.join("onnxruntime/libonnxruntime.so"));
-    let mut options = EncoderOptions::new(existing(library, "onnxruntime")?);
-    options.threads = args.threads.unwrap_or(options.threads);
+    let library = existing(library, "onnxruntime")?;
     let dir = args.model.clone();
     let dir = existing(
         dir.unwrap_or_else(|| models.join(chosen_encoder(&models))),
         "encoder",
     )?;
+    // A damaged encoder builds an index that only the damaged encoder can search.
+    for path in [&library, &dir] {
+        compare_at(path)?;
+    }
+    let mut options = EncoderOptions::new(library);
+    options.threads = args.threads.unwrap_or(options.threads);
+    options.proven_sha256 = sha256s(&dir);
     Ok(OnnxEncoder::open(&dir, &options.side_by_side())?)
 }
 

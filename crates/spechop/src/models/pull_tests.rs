@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 
+use spechop_server::model_note::{NOTE, compare_at};
+
 use super::*;
 use crate::models::archive::tests::write_zip;
 use crate::models::{Catalogue, State, state};
@@ -352,8 +354,28 @@ fn silent_decay_is_found_by_rehashing_only() {
         .set_modified(before)
         .unwrap();
     assert_eq!(puller.pull(&model, false).unwrap(), Pulled::AlreadyThere);
+    // A server finds it all the same, and says what to do.
+    let dir = puller.models_dir.join("m");
+    let damage = compare_at(&dir).unwrap_err().to_string();
+    assert!(damage.contains("--check m` mends it"), "{damage}");
     assert_eq!(puller.pull(&model, true).unwrap(), Pulled::Fetched);
     assert_eq!(machine.installed().unwrap(), content);
+    assert!(compare_at(&dir).unwrap());
+}
+
+#[test]
+fn a_damaged_note_is_written_anew() {
+    let (machine, content) = (Machine::new(), content(14));
+    let (model, puller) = (model(1, &content), machine.puller());
+    machine.mirror_file(&content);
+    puller.pull(&model, false).unwrap();
+    let dir = puller.models_dir.join("m");
+    for damage in ["", "{}", "damaged"] {
+        fs::write(dir.join(NOTE), damage).unwrap();
+        assert!(compare_at(&dir).is_err(), "{damage:?}");
+        assert_eq!(puller.pull(&model, false).unwrap(), Pulled::AlreadyThere);
+        assert!(compare_at(&dir).unwrap(), "{damage:?}");
+    }
 }
 
 #[test]

@@ -1,20 +1,21 @@
 //! What is known about a model's folder without reading it again.
 //!
-//! Hashing a gigabyte takes seconds, so a folder that has been checked carries a small `.ok` file: size, time of
-//! last change and SHA-256 of each file. A file that is as it was then is not read again.
+//! Hashing a gigabyte takes seconds, so a folder that has been checked carries a note
+//! ([`spechop_server::model_note`]): size, time of last change and hashes of each file. A file that is as it was
+//! then is not hashed again. A server compares the files with the same note.
 
 use std::fs;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, bail};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use spechop_server::model_note::{FileNote, ModelNote, NOTE};
 
 use super::catalogue::{Model, ModelFile};
 use super::digest;
 use super::parts::Parts;
 
-const RECORD: &str = ".ok";
 const ENCODER_FILE: &str = "encoder.toml";
 
 /// How a model's folder looks from outside.
@@ -36,29 +37,16 @@ pub(crate) enum State {
     Absent,
 }
 
-#[derive(Default, Serialize, Deserialize)]
-struct Record {
-    files: Vec<Seen>,
-}
-
-#[derive(PartialEq, Serialize, Deserialize)]
-struct Seen {
-    path: String,
-    bytes: u64,
-    modified_ns: u128,
-    sha256: String,
-}
-
 /// The state of `model` under `models_dir`; reads no model file.
 pub(crate) fn state(models_dir: &Path, model: &Model) -> State {
     let dir = models_dir.join(&model.name);
     let partial = models_dir.join(format!("{}.partial", model.name));
     if dir.is_dir() {
-        let record = read(&dir);
-        let seen: Result<Vec<bool>, _> = model
+        let note = read(&dir);
+        let seen: anyhow::Result<Vec<bool>> = model
             .files
             .iter()
-            .map(|file| look(&dir, file).map(|seen| record.files.contains(&seen)))
+            .map(|file| Ok(known(note.as_ref(), file, look(&dir, file)?).is_some()))
             .collect();
         return match seen {
             Ok(seen) if seen.iter().all(|&known| known) => State::Present,
@@ -81,55 +69,74 @@ pub(crate) fn state(models_dir: &Path, model: &Model) -> State {
 ///
 /// Reads only what has changed since the last check, everything with `rehash`.
 pub(crate) fn check(dir: &Path, model: &Model, rehash: bool) -> anyhow::Result<()> {
-    let record = if rehash { Record::default() } else { read(dir) };
-    let mut hashed = false;
+    let note = if rehash { None } else { read(dir) };
+    let mut files = Vec::new();
+    let mut news = model.encoder_toml()?.is_some() && !dir.join(ENCODER_FILE).exists();
     for file in &model.files {
-        let seen = look(dir, file)?;
-        if !record.files.contains(&seen) {
-            if let Err(why) = digest::of_file(&dir.join(&file.path))?.require(file) {
-                // Whatever was noted about this folder no longer holds.
-                let _ = fs::remove_file(dir.join(RECORD));
-                return Err(why);
+        let modified_ns = look(dir, file)?;
+        let noted = match known(note.as_ref(), file, modified_ns) {
+            Some(noted) => noted.clone(),
+            None => {
+                news = true;
+                prove(dir, file).inspect_err(|_| {
+                    // Whatever was noted about this folder no longer holds.
+                    let _ = fs::remove_file(dir.join(NOTE));
+                })?
             }
-            hashed = true;
-        }
+        };
+        files.push(noted);
     }
-    if hashed || !dir.join(ENCODER_FILE).exists() {
+    if news {
         // A folder that cannot be written to (a shared one, say) is as good; it is only read again next time.
-        let _ = write(dir, model);
+        let _ = describe(dir, model, files);
     }
     Ok(())
 }
 
-/// Writes what belongs beside the files of a checked folder.
+/// Writes what belongs beside the files of a folder that was checked just now.
 pub(crate) fn write(dir: &Path, model: &Model) -> anyhow::Result<()> {
+    let files = model.files.iter();
+    let files = files.map(|file| FileNote::of(dir, &file.path, &file.sha256));
+    describe(dir, model, files.collect::<Result<_, _>>()?)
+}
+
+fn describe(dir: &Path, model: &Model, files: Vec<FileNote>) -> anyhow::Result<()> {
     if let Some(encoder) = model.encoder_toml()?
         && !dir.join(ENCODER_FILE).exists()
     {
         fs::write(dir.join(ENCODER_FILE), encoder)?;
     }
-    let files = model
-        .files
-        .iter()
-        .map(|file| look(dir, file))
-        .collect::<anyhow::Result<_>>()?;
-    let text = serde_json::to_string(&Record { files })?;
-    let fresh = dir.join(format!("{RECORD}.{}", std::process::id()));
-    fs::write(&fresh, text)?;
-    fs::rename(&fresh, dir.join(RECORD))?;
-    Ok(())
+    Ok(ModelNote::new(&model.name, files).write(dir)?)
 }
 
-/// The record of a folder; an unreadable one is no record.
-fn read(dir: &Path) -> Record {
-    fs::read_to_string(dir.join(RECORD))
-        .ok()
-        .and_then(|text| serde_json::from_str(&text).ok())
-        .unwrap_or_default()
+/// Hashes a file, which must be that of the catalogue.
+fn prove(dir: &Path, file: &ModelFile) -> anyhow::Result<FileNote> {
+    // In this order, so that nothing is noted that was not proven.
+    let noted = FileNote::of(dir, &file.path, &file.sha256)?;
+    digest::of_file(&dir.join(&file.path))?.require(file)?;
+    Ok(noted)
 }
 
-/// What the record says of `file` if it was checked as it is now. A wrong size is an error.
-fn look(dir: &Path, file: &ModelFile) -> anyhow::Result<Seen> {
+/// The note of a folder; an unreadable one is no note.
+fn read(dir: &Path) -> Option<ModelNote> {
+    ModelNote::read(dir).ok().flatten()
+}
+
+/// What is noted of `file`, if it was checked as it is now.
+fn known<'a>(
+    note: Option<&'a ModelNote>,
+    file: &ModelFile,
+    modified_ns: u64,
+) -> Option<&'a FileNote> {
+    let noted = note?.file(&file.path)?;
+    let same = noted.bytes == file.bytes
+        && noted.modified_ns == modified_ns
+        && noted.sha256 == file.sha256;
+    same.then_some(noted)
+}
+
+/// When `file` was changed last. A wrong size is an error.
+fn look(dir: &Path, file: &ModelFile) -> anyhow::Result<u64> {
     let path = dir.join(&file.path);
     let found = fs::metadata(&path).with_context(|| format!("{} is missing", path.display()))?;
     if found.len() != file.bytes {
@@ -140,14 +147,6 @@ fn look(dir: &Path, file: &ModelFile) -> anyhow::Result<Seen> {
             file.bytes
         );
     }
-    let modified = found
-        .modified()?
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Ok(Seen {
-        path: file.path.clone(),
-        bytes: found.len(),
-        modified_ns: modified.as_nanos(),
-        sha256: file.sha256.clone(),
-    })
+    let modified = found.modified()?.duration_since(UNIX_EPOCH);
+    Ok(u64::try_from(modified.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX))
 }

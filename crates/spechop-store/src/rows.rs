@@ -1,0 +1,148 @@
+//! What an index holds, and whether it can still be believed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use spechop_ports::{PortError, Vitals};
+use spechop_types::Passage;
+
+use crate::error::{Fault, IndexError};
+use crate::manifest::{Inputs, Manifest};
+use crate::scan::Hit;
+use crate::shard::{Held, Shard, StoredPassage};
+
+/// What errors call an index.
+pub(crate) const PART: &str = "passage index";
+
+pub(crate) struct Rows {
+    dir: PathBuf,
+    manifest: Manifest,
+    held: Held,
+    shards: Vec<Shard>,
+    /// Set once, by whoever finds it first: from then on nothing is found here.
+    broken: OnceLock<Arc<str>>,
+    vitals: Vitals,
+}
+
+impl Rows {
+    /// Opens an index, and holds it in memory if it is no longer than `copied_bytes_max`. Lengths,
+    /// headers, manifest, scales and offsets are right then.
+    pub(crate) fn open(dir: &Path, copied_bytes_max: u64, vitals: Vitals) -> Result<Self, Fault> {
+        let manifest = Manifest::read(dir)?;
+        let identity = manifest.inputs.identity();
+        let width = manifest.inputs.width;
+        // All shards but the last are full, which makes finding a row a division.
+        let full = manifest.inputs.shard_rows;
+        let last = manifest.shards.len().saturating_sub(1);
+        let uneven = manifest.shards.iter().take(last).any(|s| s.rows != full);
+        if uneven || manifest.shards.iter().any(|s| s.rows > full) {
+            return Err(Fault::Manifest("its shards are of uneven length".into()));
+        }
+        let held = if manifest.bytes() <= copied_bytes_max {
+            Held::InMemory
+        } else {
+            Held::OnDisk
+        };
+        let shards = manifest.shards.iter().enumerate();
+        let shards = shards
+            .map(|(number, entry)| Shard::open(dir, number, entry.clone(), width, &identity, held))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            manifest,
+            held,
+            shards,
+            broken: OnceLock::new(),
+            vitals,
+        })
+    }
+
+    /// Compares everything with the manifest's checksums. Stops early, without a fault, once `go_on`
+    /// says no.
+    pub(crate) fn verify(&self, go_on: &dyn Fn() -> bool) -> Result<(), Fault> {
+        self.shards.iter().try_for_each(|shard| shard.verify(go_on))
+    }
+
+    /// Refused if anybody has written to a file that is still read from.
+    pub(crate) fn unchanged(&self) -> Result<(), Fault> {
+        self.shards.iter().try_for_each(Shard::unchanged)
+    }
+
+    /// From now on nothing is found here: what was found might be wrong, and reading on might end
+    /// the process. Returns the reason that callers are told.
+    pub(crate) fn break_down(&self, fault: Fault) -> Arc<str> {
+        self.give_up(self.error(fault).to_string())
+    }
+
+    /// As [`Rows::break_down`], for a reason that is not in the files.
+    pub(crate) fn give_up(&self, reason: String) -> Arc<str> {
+        let reason = self.broken.get_or_init(|| reason.into());
+        let part = format!("{PART} {}", self.dir.display());
+        self.vitals.fail(&part, &**reason);
+        Arc::clone(reason)
+    }
+
+    /// What callers are told, if nothing is found here any more.
+    pub(crate) fn usable(&self) -> Result<(), PortError> {
+        match self.broken.get() {
+            Some(reason) => Err(PortError::unavailable(PART, &**reason)),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn error(&self, fault: Fault) -> IndexError {
+        IndexError::new(&self.dir, fault)
+    }
+
+    pub(crate) fn held(&self) -> Held {
+        self.held
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn inputs(&self) -> &Inputs {
+        &self.manifest.inputs
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.manifest.rows
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.manifest.bytes()
+    }
+
+    /// Every shard with the number of its first row.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = (&Shard, usize)> {
+        let shard_rows = self.manifest.inputs.shard_rows;
+        let shards = self.shards.iter().enumerate();
+        shards.map(move |(number, shard)| (shard, number * shard_rows))
+    }
+
+    pub(crate) fn locate(&self, row: usize) -> (&Shard, usize) {
+        let shard_rows = self.manifest.inputs.shard_rows;
+        (&self.shards[row / shard_rows], row % shard_rows)
+    }
+
+    pub(crate) fn passage(&self, row: usize) -> Result<StoredPassage<'_>, Fault> {
+        let (shard, at) = self.locate(row);
+        shard.passage(at)
+    }
+
+    /// The passages of hits. Only here is their text read from disk.
+    pub(crate) fn passages(&self, hits: &[Hit]) -> Result<Vec<Passage>, Fault> {
+        let passage = |hit: &Hit| {
+            let stored = self.passage(hit.row)?;
+            let fields = stored.fields();
+            Ok(Passage {
+                id: fields.id.into(),
+                title: fields.title.into(),
+                text: fields.text.into(),
+                score: hit.score,
+            })
+        };
+        hits.iter().map(passage).collect()
+    }
+}
