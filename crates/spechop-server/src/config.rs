@@ -85,6 +85,8 @@ pub struct Server {
     pub questions_max: usize,
     /// Most bytes of one request.
     pub message_bytes_max: usize,
+    /// How long a client may take nothing of a stream in which something waits.
+    pub unread: Duration,
     /// How long open questions may continue after a shutdown was requested.
     pub shutdown_grace: Duration,
 }

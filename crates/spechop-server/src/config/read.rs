@@ -18,6 +18,7 @@ use super::{
     Style, schedule,
 };
 use crate::Env;
+use crate::reply::EVIDENCE_MAX;
 
 /// The encoder of a data folder in which none was chosen.
 const ENCODER: &str = "e5-small-v2";
@@ -166,6 +167,7 @@ fn server(keys: &mut Keys<'_>) -> Server {
         listen,
         questions_max: size(keys, "server.questions_max", 1..=65_536, 32),
         message_bytes_max: size(keys, "server.message_bytes_max", 8192..=16 << 20, 256 << 10),
+        unread: millis(keys, "server.unread_ms", 1, 60_000),
         shutdown_grace: millis(keys, "server.shutdown_grace_ms", 0, 10_000),
     }
 }
@@ -256,6 +258,14 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
         if value > max {
             keys.mistake(key, format!("{value} is more than {key_max} = {max}"));
         }
+    }
+    let (passages, hops) = (questions.passages_max.get(), questions.hops_max);
+    if passages * hops as usize > EVIDENCE_MAX {
+        let problem = format!(
+            "{passages} for each of question.hop_budget_max = {hops} hops are more than the \
+             {EVIDENCE_MAX} passages that an answer may hold"
+        );
+        keys.mistake("question.passages_max", problem);
     }
     questions
 }
