@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use spechop_agent::AgentError;
 use spechop_ports::PortError;
-use spechop_types::Tenant;
+use spechop_types::{Stage, Tenant};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
@@ -41,7 +41,24 @@ pub(crate) enum AskError {
     Lost,
     /// The agent gave up.
     #[error(transparent)]
-    Agent(#[from] AgentError),
+    Agent(AgentError),
+}
+
+impl From<AgentError> for AskError {
+    fn from(error: AgentError) -> Self {
+        match error {
+            // The first prompt holds nothing of the client's but the question. Later ones also hold hops.
+            AgentError::Stage {
+                hop: 1,
+                stage: Stage::Segment,
+                source: PortError::TooLong { what, detail },
+            } => {
+                let problem = format!("is too long for {what}: {detail}");
+                Self::Invalid(vec![FieldViolation::new("question", problem)])
+            }
+            error => Self::Agent(error),
+        }
+    }
 }
 
 /// Why an operator's call was not answered.
@@ -130,7 +147,8 @@ fn code(error: &AskError) -> Code {
             | PortError::Timeout { .. }
             | PortError::NotSpeculated { .. } => Code::Unavailable,
             PortError::Malformed { .. } => Code::Internal,
-            PortError::Refused { .. } => Code::FailedPrecondition,
+            // Too long by what was looked up, or by the operator's settings.
+            PortError::Refused { .. } | PortError::TooLong { .. } => Code::FailedPrecondition,
         },
     }
 }
@@ -157,8 +175,6 @@ fn sentence(violations: &[FieldViolation]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use spechop_types::Stage;
-
     use super::*;
 
     #[test]
