@@ -276,6 +276,12 @@ impl OpenAiModel {
             _ => Again::Never,
         };
         let error = match again {
+            Again::Never if status == StatusCode::PAYLOAD_TOO_LARGE || wire::is_too_long(&body) => {
+                PortError::TooLong {
+                    what: self.name.clone(),
+                    detail,
+                }
+            }
             Again::Never => PortError::Refused {
                 what: self.name.clone(),
                 detail,

@@ -75,8 +75,9 @@ impl Planner for StepPlanner {
         self.model.warm(call, generation).await
     }
 
-    /// Where the model writes no line that can be used, the whole question is looked up first of
-    /// all, and later the last thing found is the answer.
+    /// If the model writes no line that can be used, the whole question is looked up first of all,
+    /// and later the last thing found is the answer. So it is, too, if the hops have outgrown the
+    /// model's context: that is nobody's mistake, while a question that is too long by itself is.
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
         let mut page = Page {
             model: &*self.model,
@@ -84,7 +85,13 @@ impl Planner for StepPlanner {
             text: prompt(&request),
             tokens: Tokens::default(),
         };
-        let step = page.step(&request).await?;
+        let step = match page.step(&request).await {
+            Err(PortError::TooLong { what, detail }) if !request.hops.is_empty() => {
+                tracing::debug!(what, detail, "the hops leave no room for another step");
+                None
+            }
+            step => step?,
+        };
         Ok(Planned {
             step: step.unwrap_or_else(|| fallback(&request)),
             tokens: page.tokens,

@@ -67,6 +67,61 @@ fn check(says: &[&str], request: &PlanRequest) -> (String, Vec<(String, u32)>) {
     (shown, read.collect())
 }
 
+/// A model with room for a prompt of so many bytes.
+struct Narrow(usize);
+
+#[async_trait]
+impl TextModel for Narrow {
+    fn name(&self) -> &str {
+        "narrow"
+    }
+
+    async fn generate(&self, _: &Call, generation: Generation) -> Result<Generated, PortError> {
+        let bytes: usize = generation.prompt.texts().map(str::len).sum();
+        if bytes > self.0 {
+            return Err(PortError::TooLong {
+                what: "narrow".to_owned(),
+                detail: format!("{bytes} do not fit into {}", self.0),
+            });
+        }
+        Ok(Generated {
+            text: ASKED.to_owned(),
+            end: End::Stop,
+            tokens: Tokens::default(),
+        })
+    }
+}
+
+#[test]
+fn a_long_question_is_too_long_and_long_hops_are_answered_from() {
+    let question = prompt(&request(&[], false)).len();
+    for (room, hops, expected) in [
+        (question, &[][..], Ok("?Who is the mother of Amy Dunne?")),
+        (question - 1, &[], Err("narrow cannot take so much")),
+        (PROMPT.len(), HOPS, Ok("?Who is the mother of Amy Dunne?")),
+        // The last thing that was found.
+        (PROMPT.len() - 1, HOPS, Ok("=Amy Dunne")),
+    ] {
+        let planner = StepPlanner::new(Arc::new(Narrow(room)));
+        let call = Call::authoritative();
+        let planned = planner.plan(&call, request(hops, false));
+        match (planned.now_or_never().unwrap(), expected) {
+            (Ok(planned), Ok(expected)) => {
+                let step = match planned.step {
+                    Step::Ask(asked) => format!("?{}", asked.as_str()),
+                    Step::Answer(answer) => format!("={answer}"),
+                };
+                assert_eq!(step, expected);
+            }
+            (Err(error), Err(expected)) => {
+                assert!(matches!(error, PortError::TooLong { .. }));
+                assert!(error.to_string().contains(expected), "{error}");
+            }
+            (planned, _) => panic!("{planned:?} is not {expected:?}"),
+        }
+    }
+}
+
 #[test]
 fn the_prompt_is_byte_for_byte_that_of_the_training() {
     assert_eq!(prompt(&request(HOPS, false)), PROMPT);

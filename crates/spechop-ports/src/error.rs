@@ -26,12 +26,20 @@ pub enum PortError {
         /// What was wrong with the answer, in a few words.
         detail: String,
     },
-    /// It refuses this request for good: a wrong key, an unknown model, too long an input.
+    /// It refuses this request for good: a wrong key, an unknown model.
     #[error("{what} refused the request: {detail}")]
     Refused {
         /// Which thing, with its address or name.
         what: String,
         /// Its reason, in a few words.
+        detail: String,
+    },
+    /// The request is longer than it can take. A shorter one may be fine.
+    #[error("{what} cannot take so much: {detail}")]
+    TooLong {
+        /// Which thing, with its address or name.
+        what: String,
+        /// How much it takes and how much this would be, in a few words.
         detail: String,
     },
     /// A speculative call was not made, or not to its end. It is made again if an answer needs it.

@@ -1,6 +1,6 @@
 //! The wire: messages, client and server of `spechop.v1`, generated from `proto/`.
 //!
-//! Nothing is written here by hand but the server's codec. Only `spechop-server`, `spechop-eval` and
+//! Nothing is written here by hand but the server's codec and a limit. Only `spechop-server`, `spechop-eval` and
 //! the command line know these types.
 
 mod codec;
@@ -22,6 +22,10 @@ pub use generated_server::*;
 
 /// The full name of the service, as health checks and reflection know it.
 pub const SERVICE: &str = spec_hop_server::SERVICE_NAME;
+
+/// No answer is longer, nor any event of a stream. Clients should take so much: the default of many
+/// libraries is 4 MiB, which an answer with many long passages exceeds.
+pub const ANSWER_BYTES_MAX: usize = 128 << 20;
 
 /// The encoded `FileDescriptorSet` of the package, comments included: for reflection, and for
 /// turning messages into JSON.

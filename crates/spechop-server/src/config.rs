@@ -86,6 +86,8 @@ pub struct Server {
     pub questions_max: usize,
     /// What strangers may hold on to.
     pub transport: Transport,
+    /// How long a client may take nothing of a stream in which something waits.
+    pub unread: Duration,
     /// How long open questions may continue after a shutdown was requested.
     pub shutdown_grace: Duration,
 }

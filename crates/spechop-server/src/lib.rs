@@ -25,10 +25,12 @@ pub mod model_note;
 mod reply;
 mod request;
 mod service;
+mod sparingly;
 mod status;
 mod toolbox;
 mod transport;
 mod tuning;
+mod unread;
 mod vitals;
 
 pub use app::{App, Gauges, ServeError};

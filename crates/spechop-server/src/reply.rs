@@ -1,7 +1,10 @@
 //! From the agent to the wire: reports and trace events become protobuf messages.
+//!
+//! Texts from outside are cut to a length, so that an answer has one: at most 10,000 passages
+//! ([`EVIDENCE_MAX`], which the configuration must keep to) of 9 KiB and 1,024 hops of 17 KiB. That is
+//! less than [`wire::ANSWER_BYTES_MAX`], which clients take.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_agent::{
@@ -15,6 +18,17 @@ use spechop_verifier::{Mode, Rule, Verdict};
 
 use crate::config::{InjectedLatency, SpeculatorKind};
 
+/// The most passages of all hops of an answer together.
+pub(crate) const EVIDENCE_MAX: usize = 10_000;
+/// The most bytes of a passage's text: all that a language model is ever shown of it.
+const TEXT_BYTES_MAX: usize = 8 << 10;
+/// The most bytes of a passage's identifier, and of its title.
+const NAME_BYTES_MAX: usize = 512;
+/// The most bytes of a question, an answer or a guess: as much as a client may ask.
+const WORDS_BYTES_MAX: usize = 4 << 10;
+/// At the end of a text that was cut.
+const CUT: &str = "…";
+
 /// The answer of a question that was asked with `settings`.
 pub(crate) fn answer(
     report: &Report,
@@ -24,7 +38,7 @@ pub(crate) fn answer(
     tuned: Option<wire::Tuned>,
 ) -> wire::AskResponse {
     wire::AskResponse {
-        answer: report.answer.to_string(),
+        answer: words(&report.answer),
         hops: report.hops.iter().map(hop_report).collect(),
         stop_reason: stop_reason(report.stopped).into(),
         elapsed_ms: ms(report.elapsed),
@@ -109,20 +123,20 @@ fn kind(kind: &TraceKind) -> Event {
             stage: stage(*at).into(),
         }),
         TraceKind::Planned { sub_question, took } => Event::Planned(wire::Planned {
-            sub_question: sub_question.as_str().to_owned(),
+            sub_question: words(sub_question.as_str()),
             took_ms: ms(*took),
         }),
         TraceKind::Drafted { answer, took } => Event::Drafted(wire::Drafted {
-            answer: answer.to_string(),
+            answer: words(answer),
             took_ms: ms(*took),
         }),
         TraceKind::Guessed { guesses, took } => Event::Guessed(wire::Guessed {
-            guess: guesses.first().map(|guess| guess.text.to_string()),
+            guess: guesses.first().map(|guess| words(&guess.text)),
             took_ms: ms(*took),
             others: guesses
                 .iter()
                 .skip(1)
-                .map(|guess| guess.text.to_string())
+                .map(|guess| words(&guess.text))
                 .collect(),
             confidence: guesses
                 .first()
@@ -172,15 +186,15 @@ fn hop_report(report: &HopReport) -> wire::Hop {
 
 fn hop(hop: &Hop) -> wire::Hop {
     wire::Hop {
-        sub_question: hop.sub_question.as_str().to_owned(),
-        sub_answer: hop.answer.to_string(),
+        sub_question: words(hop.sub_question.as_str()),
+        sub_answer: words(&hop.answer),
         kind: match hop.kind {
             CommitKind::Observed => wire::CommitKind::Observed,
             CommitKind::Accepted => wire::CommitKind::Accepted,
             CommitKind::Rejected => wire::CommitKind::Rejected,
         }
         .into(),
-        guess: text(hop.guess.as_ref()),
+        guess: hop.guess.as_ref().map(|guess| words(guess)),
         verdict: None,
         observation: Some(observation(&hop.observation)),
         times: None,
@@ -190,7 +204,7 @@ fn hop(hop: &Hop) -> wire::Hop {
 
 fn observation(observation: &Observation) -> wire::Observation {
     wire::Observation {
-        answer: observation.answer.to_string(),
+        answer: words(&observation.answer),
         found: observation.found,
         evidence: observation.evidence.iter().map(passage).collect(),
     }
@@ -198,10 +212,11 @@ fn observation(observation: &Observation) -> wire::Observation {
 
 fn passage(passage: &Passage) -> wire::Passage {
     wire::Passage {
-        passage_id: passage.id.to_string(),
-        title: passage.title.to_string(),
-        text: passage.text.to_string(),
+        passage_id: cut(&passage.id, NAME_BYTES_MAX),
+        title: cut(&passage.title, NAME_BYTES_MAX),
+        text: cut(&passage.text, TEXT_BYTES_MAX),
         score: passage.score,
+        cut: passage.text.len() > TEXT_BYTES_MAX,
     }
 }
 
@@ -306,10 +321,102 @@ fn stage(stage: Stage) -> wire::Stage {
     }
 }
 
-fn text(text: Option<&Arc<str>>) -> Option<String> {
-    text.map(ToString::to_string)
+/// A question, an answer or a guess.
+fn words(text: &str) -> String {
+    cut(text, WORDS_BYTES_MAX)
+}
+
+/// A text of at most so many bytes, the mark of a cut included.
+fn cut(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(bytes_max - CUT.len());
+    [&text[..end], CUT].concat()
 }
 
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use prost::Message;
+    use spechop_types::SubQuestion;
+
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters_and_says_so() {
+        for (text, bytes_max, expected) in [
+            ("as it is", 8, "as it is"),
+            ("as it is.", 8, "as it…"),
+            ("ééééé", 10, "ééééé"),
+            ("ééééé", 9, "ééé…"),
+            ("ééééé", 8, "éé…"),
+            ("", 0, ""),
+        ] {
+            let cut = cut(text, bytes_max);
+            assert_eq!(cut, expected);
+            assert!(cut.len() <= bytes_max);
+        }
+    }
+
+    /// A hop whose texts are all longer than anything a reply may hold.
+    fn endless(passages: usize) -> wire::Hop {
+        let text: Arc<str> = "é".repeat(1 << 20).into();
+        let passage = Passage {
+            id: Arc::clone(&text),
+            title: Arc::clone(&text),
+            text: Arc::clone(&text),
+            score: 0.1,
+        };
+        let observation = Observation {
+            answer: Arc::clone(&text),
+            found: true,
+            evidence: vec![passage; passages],
+        };
+        let took = Duration::from_secs_f64(0.1);
+        let times = StageTimes {
+            segment: took,
+            target: took,
+            read: took,
+            speculation: Some(took),
+        };
+        let hop = hop(&Hop {
+            sub_question: SubQuestion::new(&text),
+            answer: Arc::clone(&text),
+            kind: CommitKind::Rejected,
+            guess: Some(Arc::clone(&text)),
+            observation: Arc::new(observation),
+        });
+        wire::Hop {
+            times: Some(self::times(&times)),
+            verdict: Some(wire::Verdict {
+                accepted: true,
+                rule: "r".repeat(64),
+                coverage: 0.1,
+                jaccard: 0.1,
+            }),
+            salvaged: true,
+            ..hop
+        }
+    }
+
+    #[test]
+    fn the_largest_answer_is_no_longer_than_clients_take() {
+        // What a message takes inside another one, beside its own length.
+        const FRAME: usize = 8;
+        const HOPS_MAX: usize = 1024;
+        const REST: usize = 64 << 10;
+        let bare = endless(0).encoded_len();
+        let passage = endless(1).encoded_len() - bare;
+        let all = EVIDENCE_MAX * (passage + FRAME) + HOPS_MAX * (bare + FRAME) + REST;
+        assert!(all <= wire::ANSWER_BYTES_MAX, "{all}");
+        // It is not far from it, either: the sum is not of empty texts.
+        assert!(passage > TEXT_BYTES_MAX + 2 * NAME_BYTES_MAX);
+        assert!(bare > 4 * (WORDS_BYTES_MAX - CUT.len()));
+    }
 }

@@ -30,6 +30,26 @@ async fn a_question_says_how_many_look_ups_may_find_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_long_passage_is_cut_in_the_reply_and_marked() {
+    for (passage_bytes, is_cut) in [(8192, false), (300_000, true)] {
+        let script = Script {
+            passage_bytes,
+            ..Script::instant(2)
+        };
+        let server = Server::start(script).await;
+        let answer = server.ask(question()).await.unwrap();
+        for hop in answer.hops {
+            for passage in hop.observation.unwrap().evidence {
+                assert!(passage.text.len() <= 8192, "{}", passage.text.len());
+                assert!(passage.text.starts_with("Text "));
+                assert_eq!(passage.cut, is_cut);
+                assert_eq!(passage.text.ends_with('…'), is_cut);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn answers_with_hops_citations_and_cost() {
     let script = Script::steady(&[true, false, true], 2, 40, 4);
     let expected = script.answer();

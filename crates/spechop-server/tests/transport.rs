@@ -242,7 +242,7 @@ async fn over_http2_the_same_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_nobody_reads_is_dropped() {
-    let server = Server::configured(Script::instant(3), "[server]\nstall_ms_max = 100").await;
+    let server = Server::configured(Script::instant(3), "[server]\nunread_ms = 50").await;
     let bytes = [
         greeting(&[(INITIAL_WINDOW, 0)]),
         call(1, ASK_STREAM, &[]),

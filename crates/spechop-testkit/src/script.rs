@@ -48,6 +48,8 @@ pub struct Script {
     /// How many turns of the executor a retrieval takes beside its time: what comes at once comes
     /// first, without any clock.
     pub target_turns: u32,
+    /// The least number of bytes of each passage's text.
+    pub passage_bytes: usize,
 }
 
 impl Script {
@@ -265,11 +267,15 @@ impl Retriever for ScriptedPorts {
         for _ in 0..self.script.target_turns {
             tokio::task::yield_now().await;
         }
-        let passage = |rank: usize| Passage {
-            id: format!("p{rank}-{query}").into(),
-            title: format!("Title {rank}").into(),
-            text: format!("Text {rank} about {query}").into(),
-            score: 1.0 / (1.0 + rank as f32),
+        let passage = |rank: usize| {
+            let mut text = format!("Text {rank} about {query}");
+            text += &"-".repeat(self.script.passage_bytes.saturating_sub(text.len()));
+            Passage {
+                id: format!("p{rank}-{query}").into(),
+                title: format!("Title {rank}").into(),
+                text: text.into(),
+                score: 1.0 / (1.0 + rank as f32),
+            }
         };
         Ok((0..limit.min(3)).map(passage).collect())
     }

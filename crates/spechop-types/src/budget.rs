@@ -37,7 +37,7 @@ impl Price {
     pub fn of(self, tokens: Tokens) -> Money {
         let part = |tokens: u64, million: Money| u128::from(tokens) * u128::from(million.0);
         let sum = part(tokens.prompt, self.prompt_million)
-            + part(tokens.completion, self.completion_million);
+            .saturating_add(part(tokens.completion, self.completion_million));
         Money(u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 }
@@ -56,7 +56,8 @@ impl Money {
     }
 }
 
-/// Tokens that a language model read and wrote.
+/// Tokens that a language model read and wrote. Sums stop at the largest number: a server names the
+/// counts, and no count may make a sum small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
     /// Tokens of the prompt, cached ones included.
@@ -68,7 +69,7 @@ pub struct Tokens {
 impl Tokens {
     /// Prompt and completion together.
     pub fn total(self) -> u64 {
-        self.prompt + self.completion
+        self.prompt.saturating_add(self.completion)
     }
 
     /// The larger number of each kind.
@@ -86,8 +87,8 @@ impl Add for Tokens {
 
     fn add(self, other: Self) -> Self {
         Self {
-            prompt: self.prompt + other.prompt,
-            completion: self.completion + other.completion,
+            prompt: self.prompt.saturating_add(other.prompt),
+            completion: self.completion.saturating_add(other.completion),
         }
     }
 }
@@ -118,5 +119,23 @@ mod tests {
             ..price
         };
         assert_eq!(dear.of(tokens(0, u64::MAX)).0, u64::MAX);
+        // Both kinds at their dearest: too much even for the wider number that is reckoned with.
+        let dearest = Price {
+            prompt_million: Money(u64::MAX),
+            ..dear
+        };
+        assert_eq!(dearest.of(tokens(u64::MAX, u64::MAX)).0, u64::MAX);
+    }
+
+    #[test]
+    fn no_count_makes_a_sum_small() {
+        let most = Tokens {
+            prompt: u64::MAX,
+            completion: u64::MAX,
+        };
+        let mut sum = most + most;
+        sum += most;
+        assert_eq!(sum, most);
+        assert_eq!(sum.total(), u64::MAX);
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{AskRequest, AskResponse, VerifierMode};
+use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, VerifierMode};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -21,8 +21,6 @@ use super::LiveError;
 use crate::{Question, Variant, Verifier};
 
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// An answer brings along all passages that were read.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// The server ends first and says why; this is for a server that is silent.
 const SILENCE: Duration = Duration::from_secs(5);
 const WAIT_LEAST: Duration = Duration::from_millis(100);

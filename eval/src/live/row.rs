@@ -123,8 +123,10 @@ fn calls(of: Option<wire::Calls>) -> Calls {
     Calls {
         started: of.started,
         wasted: of.wasted,
-        tokens: of.prompt_tokens + of.completion_tokens,
-        wasted_tokens: of.wasted_prompt_tokens + of.wasted_completion_tokens,
+        tokens: of.prompt_tokens.saturating_add(of.completion_tokens),
+        wasted_tokens: of
+            .wasted_prompt_tokens
+            .saturating_add(of.wasted_completion_tokens),
         money_micros: of.money_micros,
         wasted_money_micros: of.wasted_money_micros,
     }

@@ -180,9 +180,8 @@ impl<'model> Engine<'model> {
         }
         let prompt = match self.prompt(&job.generation) {
             Ok(prompt) => prompt,
-            Err(detail) => {
-                let what = self.parts.name.to_string();
-                let _ = job.reply.send(Err(PortError::Refused { what, detail }));
+            Err(error) => {
+                let _ = job.reply.send(Err(error));
                 return;
             }
         };
@@ -216,30 +215,42 @@ impl<'model> Engine<'model> {
     }
 
     /// The prompt as tokens, if it fits: nothing that is begun can run out of room.
-    fn prompt(&self, generation: &Generation) -> Result<PromptTokens, String> {
+    fn prompt(&self, generation: &Generation) -> Result<PromptTokens, PortError> {
+        let what = || self.parts.name.to_string();
+        let refused = |detail| PortError::Refused {
+            what: what(),
+            detail,
+        };
+        let too_long = |detail| PortError::TooLong {
+            what: what(),
+            detail,
+        };
         let room = self.parts.context_tokens;
         let bytes: usize = generation.prompt.texts().map(str::len).sum();
         if bytes > room * TOKEN_BYTES_MAX {
-            return Err(format!(
+            return Err(too_long(format!(
                 "{bytes} bytes of prompt cannot fit into a context of {room} tokens"
-            ));
+            )));
         }
         let prompt = match &generation.prompt {
             Prompt::Chat(chat) if chat.messages.is_empty() => {
-                return Err("the conversation is empty".to_owned());
+                return Err(refused("the conversation is empty".to_owned()));
             }
-            Prompt::Chat(chat) => self.parts.template.tokens(self.parts.model, chat)?,
+            Prompt::Chat(chat) => {
+                let tokens = self.parts.template.tokens(self.parts.model, chat);
+                tokens.map_err(refused)?
+            }
             Prompt::Text(text) => text_tokens(self.parts.model, text),
         };
         if prompt.tokens.is_empty() {
             // Nothing can be predicted from nothing.
-            return Err("the text is empty".to_owned());
+            return Err(refused("the text is empty".to_owned()));
         }
         let (read, write) = (prompt.tokens.len(), generation.tokens_max as usize);
         if read + write > room {
-            return Err(format!(
+            return Err(too_long(format!(
                 "a prompt of {read} tokens and up to {write} more do not fit into a context of {room}"
-            ));
+            )));
         }
         Ok(prompt)
     }

@@ -6,6 +6,10 @@ use spechop_types::Tokens;
 
 use crate::{Chat, Generation, Role};
 
+/// The most tokens that a server's count is believed. No context is that long; a larger number is a
+/// mistake, and one such number must not use up every budget and overflow every counter.
+const TOKENS_MAX: u64 = u32::MAX as u64;
+
 #[derive(Serialize)]
 pub(super) struct Request<'a> {
     model: &'a str,
@@ -96,17 +100,25 @@ impl Chunk {
         self.choice()?.finish_reason.as_deref()
     }
 
-    /// The server's count, where it gives one.
+    /// The server's count, if it gives one.
     pub(super) fn tokens(&self) -> Option<Tokens> {
         self.usage.as_ref().map(|usage| Tokens {
-            prompt: usage.prompt_tokens,
-            completion: usage.completion_tokens,
+            prompt: usage.prompt_tokens.min(TOKENS_MAX),
+            completion: usage.completion_tokens.min(TOKENS_MAX),
         })
     }
 
     fn choice(&self) -> Option<&Choice> {
         self.choices.as_ref()?.first()
     }
+}
+
+/// Whether an error body says that the prompt is longer than the model's context, in the code that
+/// OpenAI gives it. Other servers say so in words only, which are not guessed at.
+pub(super) fn is_too_long(body: &[u8]) -> bool {
+    let value = serde_json::from_slice::<Value>(body).unwrap_or_default();
+    let code = value.pointer("/error/code").and_then(Value::as_str);
+    code == Some("context_length_exceeded")
 }
 
 /// The reason in an error body: its `error.message`, `error`, `message` or `detail`, else the

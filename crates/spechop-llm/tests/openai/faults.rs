@@ -245,6 +245,46 @@ async fn a_count_that_never_came_is_estimated() {
 }
 
 #[tokio::test]
+async fn no_count_is_larger_than_any_context() {
+    let usage = json!({"choices": [], "usage": {
+        "prompt_tokens": u64::MAX, "completion_tokens": u64::MAX,
+    }});
+    let answer =
+        delta("<answer>X") + &event(&usage) + &ending("stop").replace("11", "18446744073709551615");
+    let server = server(stream(&answer), 1).await;
+    let call = Call::authoritative();
+    let said = model(&base(&server))
+        .generate(&call, generation())
+        .await
+        .unwrap();
+    let most = u64::from(u32::MAX);
+    assert_eq!(said.tokens.prompt, most);
+    assert_eq!(call.spent().prompt, most, "as it was told meanwhile, too");
+    assert!(said.tokens.total() <= 2 * most);
+}
+
+#[tokio::test]
+async fn too_long_a_prompt_is_told_from_other_refusals() {
+    let code =
+        json!({"error": {"message": "8192 tokens at most", "code": "context_length_exceeded"}});
+    for fault in [
+        ResponseTemplate::new(400).set_body_json(code),
+        ResponseTemplate::new(413).set_body_string("8192 tokens at most"),
+    ] {
+        let server = server(fault, 1).await;
+        let error = model(&base(&server))
+            .generate(&Call::authoritative(), generation())
+            .await
+            .unwrap_err();
+        assert_eq!(requests(&server).await, 1);
+        let PortError::TooLong { detail, .. } = &error else {
+            panic!("{error:?}");
+        };
+        assert!(detail.ends_with("8192 tokens at most"), "{detail}");
+    }
+}
+
+#[tokio::test]
 async fn garbage_is_malformed() {
     for body in [
         "data: {not json}\n\n",

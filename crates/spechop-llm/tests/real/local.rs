@@ -180,7 +180,7 @@ async fn what_does_not_fit_is_refused() {
             .generate(&Call::authoritative(), ask(&question, tokens_max))
             .await
             .expect_err("too long");
-        let PortError::Refused { what, detail } = refused else {
+        let PortError::TooLong { what, detail } = refused else {
             panic!("{refused:?}");
         };
         assert_eq!(what, model.name());

@@ -18,6 +18,7 @@ use super::{
     Style, Transport, schedule,
 };
 use crate::Env;
+use crate::reply::EVIDENCE_MAX;
 
 /// The encoder of a data folder in which none was chosen.
 const ENCODER: &str = "e5-small-v2";
@@ -162,15 +163,18 @@ fn server(keys: &mut Keys<'_>) -> Server {
             ),
         );
     }
+    let unread = millis(keys, "server.unread_ms", 1, 60_000);
     Server {
         listen,
         questions_max: size(keys, "server.questions_max", 1..=65_536, 32),
-        transport: transport(keys),
+        transport: transport(keys, unread),
+        unread,
         shutdown_grace: millis(keys, "server.shutdown_grace_ms", 0, 10_000),
     }
 }
 
-fn transport(keys: &mut Keys<'_>) -> Transport {
+/// A stream that nobody reads ends after `unread`. If that does not help, the connection does.
+fn transport(keys: &mut Keys<'_>, unread: Duration) -> Transport {
     let usual = Transport::default();
     let names = keys.text("server.hosts").unwrap_or_default();
     let names = names
@@ -201,7 +205,7 @@ fn transport(keys: &mut Keys<'_>) -> Transport {
             usual.message_bytes_max,
         ),
         message_time: millis(keys, "server.message_ms_max", 1, time(usual.message_time)),
-        stall_max: millis(keys, "server.stall_ms_max", 1, time(usual.stall_max)),
+        stall_max: 2 * unread,
         request_interval: Duration::from_secs(1) / rate,
         request_burst: rate,
         ..usual
@@ -294,6 +298,14 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
         if value > max {
             keys.mistake(key, format!("{value} is more than {key_max} = {max}"));
         }
+    }
+    let (passages, hops) = (questions.passages_max.get(), questions.hops_max);
+    if passages * hops as usize > EVIDENCE_MAX {
+        let problem = format!(
+            "{passages} for each of question.hop_budget_max = {hops} hops are more than the \
+             {EVIDENCE_MAX} passages that an answer may hold"
+        );
+        keys.mistake("question.passages_max", problem);
     }
     questions
 }

@@ -75,6 +75,7 @@ fn an_empty_configuration_has_every_default() {
     let home = Home::new();
     let config = home.read("", &[], &[]).unwrap();
     assert_eq!(config.server.listen, "127.0.0.1:50051".parse().unwrap());
+    assert_eq!(config.server.unread, Duration::from_secs(60));
     assert_eq!(config.questions.width.to_string(), "3");
     assert_eq!(config.encoder.dir, home.path("models/e5-small-v2"));
     assert_eq!(config.index_dir, home.path("indexes/default"));
@@ -297,6 +298,12 @@ fn mistakes_name_their_key_their_source_and_the_remedy() {
             "",
             &[("SPECHOP_QUESTION_K", "-1")],
             "question.k (SPECHOP_QUESTION_K): expected a whole number from 1 to 1024, found \"-1\"",
+        ),
+        (
+            "[question]\npassages_max = 313",
+            &[],
+            "question.passages_max (c.toml): 313 for each of question.hop_budget_max = 32 hops are more \
+             than the 10000 passages that an answer may hold",
         ),
         (
             "[question]\nverifier = \"strict\"",

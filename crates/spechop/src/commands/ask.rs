@@ -13,7 +13,7 @@ use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use spechop_proto::ask_event::Event;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{AskRequest, AskResponse, VerifierMode};
+use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, VerifierMode};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
@@ -96,7 +96,7 @@ enum Verifier {
 
 /// Asks, and prints the answer.
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let mut client = SpecHopClient::new(connect(&args.addr).await?);
+    let mut client = client(&args.addr).await?;
     let request = request(&args);
     let answer = match args.watch {
         Some(watch) => watched(&mut client, request, watch).await?,
@@ -116,6 +116,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         answer::text(&answer, shown)
     };
     writeln!(out, "{text}").context("cannot write the answer to stdout")
+}
+
+async fn client(address: &str) -> anyhow::Result<SpecHopClient<Channel>> {
+    let client = SpecHopClient::new(connect(address).await?);
+    Ok(client.max_decoding_message_size(ANSWER_BYTES_MAX))
 }
 
 async fn connect(address: &str) -> anyhow::Result<Channel> {
@@ -227,5 +232,78 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
         Ok(limit)
     } else {
         Err("expected 0.001 to 86400 seconds".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spechop_proto::spec_hop_server::{SpecHop, SpecHopServer};
+    use spechop_proto::{AskEvent, FinishNowRequest, FinishNowResponse};
+    use tokio::net::TcpListener;
+    use tokio_stream::wrappers::TcpListenerStream;
+    use tonic::Response;
+    use tonic::transport::Server;
+
+    use super::*;
+
+    /// Answers at length.
+    struct Chatty;
+
+    /// More than the client of a library takes unless it is told to.
+    const LONG: usize = 5 << 20;
+
+    fn long() -> AskResponse {
+        AskResponse {
+            answer: "a".repeat(LONG),
+            ..AskResponse::default()
+        }
+    }
+
+    #[tonic::async_trait]
+    impl SpecHop for Chatty {
+        async fn ask(&self, _: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
+            Ok(Response::new(long()))
+        }
+
+        type AskStreamStream = tokio_stream::Once<Result<AskEvent, Status>>;
+
+        async fn ask_stream(
+            &self,
+            _: Request<AskRequest>,
+        ) -> Result<Response<Self::AskStreamStream>, Status> {
+            let event = Some(Event::Answer(long()));
+            let event = AskEvent {
+                event,
+                ..AskEvent::default()
+            };
+            Ok(Response::new(tokio_stream::once(Ok(event))))
+        }
+
+        async fn finish_now(
+            &self,
+            _: Request<FinishNowRequest>,
+        ) -> Result<Response<FinishNowResponse>, Status> {
+            Err(Status::unimplemented("nothing takes long"))
+        }
+    }
+
+    #[tokio::test]
+    async fn long_answers_are_taken() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let incoming = TcpListenerStream::new(listener);
+        let server = Server::builder().add_service(SpecHopServer::new(Chatty));
+        let asking = async {
+            let mut client = client(&address).await.unwrap();
+            let request = || Request::new(AskRequest::default());
+            let answer = client.ask(request()).await.unwrap().into_inner();
+            assert_eq!(answer.answer.len(), LONG);
+            let answer = watched(&mut client, request(), watch::Watch::Events).await;
+            assert_eq!(answer.unwrap().answer.len(), LONG);
+        };
+        tokio::select! {
+            served = server.serve_with_incoming(incoming) => served.unwrap(),
+            () = asking => {}
+        }
     }
 }

@@ -136,7 +136,7 @@ fn write_cost(out: &mut String, answer: &AskResponse) -> fmt::Result {
         let tokens: u64 = [usage.segments, usage.targets, usage.speculations]
             .into_iter()
             .flatten()
-            .map(|calls| calls.prompt_tokens + calls.completion_tokens)
+            .map(|calls| calls.prompt_tokens.saturating_add(calls.completion_tokens))
             .sum();
         writeln!(
             out,
@@ -208,6 +208,7 @@ mod tests {
             title: title.into(),
             text: text.into(),
             score: 0.8,
+            cut: false,
         };
         let hop =
             |sub_question: &str, sub_answer: &str, kind: CommitKind, guess: Option<&str>| Hop {
