@@ -23,6 +23,7 @@ mod metrics;
 mod reply;
 mod request;
 mod service;
+mod simulations;
 mod status;
 mod toolbox;
 mod tuning;

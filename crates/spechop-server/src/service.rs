@@ -12,6 +12,7 @@ use spechop_proto::spec_hop_server::SpecHop;
 use spechop_proto::{
     AskEvent, AskRequest, AskResponse, FinishNowRequest, FinishNowResponse, Tuned,
 };
+use spechop_types::Owned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -127,10 +128,11 @@ impl Service {
             hold = Some(held);
         }
         let tunings = &shared.tunings;
-        settings.guess_chance = tunings.guess_chance(asked.speculator);
+        let tuning = Owned::new(&settings.tenant, asked.speculator);
+        settings.guess_chance = tunings.guess_chance(&tuning);
         let mut tuned = None;
         if asked.auto {
-            let choice = tunings.choose(asked.speculator);
+            let choice = tunings.choose(&tuning);
             let k = choice.k.min(shared.config.questions.k_max);
             settings.width = Width::bounded(k);
             tuned = Some(reply::tuned(k, &choice.reason));
@@ -265,7 +267,8 @@ impl Work {
             hold.spent(report.elapsed, &report.usage);
         }
         shared.metrics.answered(*speculator, &report);
-        shared.tunings.record(*speculator, settings.width, &report);
+        let tuning = Owned::new(&settings.tenant, *speculator);
+        shared.tunings.record(tuning, settings.width, &report);
         let injected = shared.config.injected_latency;
         tracing::info!(
             k = %settings.width,
@@ -318,7 +321,7 @@ impl SpecHop for Service {
     ) -> Result<Response<FinishNowResponse>, Status> {
         let id = finish_now(request.get_ref(), request.metadata()).map_err(refuse)?;
         let finish = self.shared.lock_named().get(&id).cloned();
-        let finish = finish.ok_or_else(|| refuse(AskError::NotOpen(id.1)))?;
+        let finish = finish.ok_or_else(|| refuse(AskError::NotOpen(id.item)))?;
         finish.now();
         Ok(Response::new(FinishNowResponse {}))
     }
