@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use spechop_types::{Chance, Tenant, Tokens};
+use spechop_types::{Chance, Owned, Tenant, Tokens};
 
 use crate::Urgency;
 use crate::meter::Meter;
@@ -105,6 +105,11 @@ impl Call {
     /// On whose behalf it is made.
     pub fn tenant(&self) -> &Tenant {
         &self.shared.tenant
+    }
+
+    /// What the call leaves behind, or looks for, belongs to its tenant.
+    pub fn owned<T>(&self, item: T) -> Owned<T> {
+        Owned::new(self.tenant(), item)
     }
 
     /// Tokens that it has taken so far, as far as its engines have [told](crate::Metered): of a call that

@@ -6,12 +6,26 @@
 
 use std::collections::HashSet;
 
-use spechop_types::{Chance, Question, Step, SubQuestion};
+use spechop_types::{Chance, Question, Step, SubQuestion, Tenant};
 
 use crate::{
     Call, Encoder, GuessRequest, Lane, PlanRequest, Planner, ReadRequest, Reader, Retriever,
     Speculator,
 };
+
+/// What every cache owes to tenants ([`spechop_types::Owned`]). `ask` asks the same every time, on behalf
+/// of the tenant that it is given, and says what that has cost: calls made or tokens computed, never time.
+///
+/// Whoever asks again finds what was left behind. Another tenant pays as if nobody had asked.
+pub async fn cache(ask: impl AsyncFn(Tenant) -> u64) {
+    let [a, b] = ["a", "b"].map(|name| Tenant::new(name).expect("a name"));
+    let first = ask(a.clone()).await;
+    let again = ask(a.clone()).await;
+    assert!(again < first, "nothing is kept: {again} after {first}");
+    assert_eq!(ask(b.clone()).await, first, "b finds nothing of a");
+    assert_eq!(ask(b).await, again, "b finds what is its own");
+    assert_eq!(ask(a).await, again, "b takes nothing away from a");
+}
 
 /// Unit vectors of the promised width, the same for the same text, whoever shares the batch.
 pub async fn encoder(encoder: &dyn Encoder) {

@@ -11,7 +11,7 @@
 //! Retries, time limits, caches and metrics wrap a port; they are no methods of it.
 
 mod call;
-#[cfg(feature = "contract")]
+#[cfg(any(test, feature = "contract"))]
 pub mod contract;
 mod encode;
 mod error;

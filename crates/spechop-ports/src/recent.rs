@@ -1,28 +1,18 @@
 //! An encoder that remembers.
 
-use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use spechop_types::Tenant;
+use spechop_types::OwnedCache;
 
 use crate::{Call, Encoder, PortError};
 
 /// Remembers the vectors of the last few queries: the index, its hot subset and a look-up that was only
-/// warmed up ask for the same ones. Each tenant's by themselves, so that nobody can tell from the time
-/// it takes what others ask.
+/// warmed up ask for the same ones.
 pub struct RecentQueries {
     inner: Arc<dyn Encoder>,
-    most: usize,
-    /// The latest last.
-    recent: Mutex<VecDeque<Recent>>,
-}
-
-struct Recent {
-    tenant: Tenant,
-    text: Box<str>,
-    vector: Arc<[f32]>,
+    recent: Mutex<OwnedCache<Box<str>, Arc<[f32]>>>,
 }
 
 impl RecentQueries {
@@ -30,35 +20,11 @@ impl RecentQueries {
     pub fn new(inner: Arc<dyn Encoder>, most: NonZeroUsize) -> Self {
         Self {
             inner,
-            most: most.get(),
-            recent: Mutex::default(),
+            recent: Mutex::new(OwnedCache::new(most)),
         }
     }
 
-    fn known(&self, tenant: &Tenant, text: &str) -> Option<Arc<[f32]>> {
-        let mut recent = self.lock();
-        let at = recent
-            .iter()
-            .position(|known| &*known.text == text && known.tenant == *tenant)?;
-        let known = recent.remove(at)?;
-        let vector = Arc::clone(&known.vector);
-        recent.push_back(known);
-        Some(vector)
-    }
-
-    fn remember(&self, tenant: &Tenant, text: &str, vector: &[f32]) {
-        let mut recent = self.lock();
-        if recent.len() == self.most {
-            recent.pop_front();
-        }
-        recent.push_back(Recent {
-            tenant: tenant.clone(),
-            text: text.into(),
-            vector: vector.into(),
-        });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Recent>> {
+    fn lock(&self) -> MutexGuard<'_, OwnedCache<Box<str>, Arc<[f32]>>> {
         // Nothing panics while it is held.
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,11 +41,13 @@ impl Encoder for RecentQueries {
     }
 
     async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        if let Some(vector) = self.known(call.tenant(), text) {
+        let query = call.owned(text.into());
+        let known = self.lock().get(&query).map(|vector| Arc::clone(vector));
+        if let Some(vector) = known {
             return Ok(vector.to_vec());
         }
         let vector = self.inner.encode_query(call, text).await?;
-        self.remember(call.tenant(), text, &vector);
+        self.lock().insert(query, vector.as_slice().into());
         Ok(vector)
     }
 
@@ -94,7 +62,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::task::{Context, Poll, Waker};
 
-    use spechop_types::Chance;
+    use spechop_types::{Chance, Tenant};
 
     use super::*;
     use crate::Lane;
@@ -142,5 +110,18 @@ mod tests {
         assert_eq!([ask("a", "x"), ask("a", "y")], [0, 2]);
         assert_eq!([ask("a", "x"), ask("b", "x"), ask("a", "y")], [0, 3, 4]);
         assert_eq!(inner.0.load(SeqCst), 5);
+    }
+
+    #[tokio::test]
+    async fn a_tenant_finds_nothing_of_another() {
+        let inner = Arc::new(Counting::default());
+        let recent = RecentQueries::new(inner.clone(), NonZeroUsize::MIN.saturating_add(9));
+        crate::contract::cache(async |tenant| {
+            let before = inner.0.load(SeqCst);
+            let call = Call::of(tenant, Lane::Authoritative, Chance::CERTAIN);
+            recent.encode_query(&call, "x").await.unwrap();
+            (inner.0.load(SeqCst) - before) as u64
+        })
+        .await;
     }
 }

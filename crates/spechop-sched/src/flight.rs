@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use spechop_ports::{Call, Lane, PortError, Seat};
-use spechop_types::{Refusal, Tenant};
+use spechop_types::{Owned, Refusal};
 
 use crate::backend::Backend;
 
-/// The runs that are under way, by tenant and key.
+/// The runs that are under way, by tenant and key: nothing outlives the last of those who share it.
 pub struct Flights<K, T: Clone> {
     /// Where those who join are counted.
     backend: Backend,
@@ -22,7 +22,7 @@ pub struct Flights<K, T: Clone> {
 }
 
 struct UnderWay<K, T: Clone> {
-    runs: HashMap<(Tenant, K), Flight<T>>,
+    runs: HashMap<Owned<K>, Flight<T>>,
     launched: u64,
 }
 
@@ -112,7 +112,7 @@ where
     where
         S: FnOnce(Call) -> BoxFuture<'static, Result<T, PortError>>,
     {
-        let key = (call.tenant().clone(), key);
+        let key = call.owned(key);
         let mut under_way = self.lock();
         let passenger = match under_way.runs.get_mut(&key) {
             Some(flight) => {
@@ -198,7 +198,7 @@ impl SharedCall {
 /// One of those who share a run.
 struct Passenger<'a, K: Eq + Hash, T: Clone> {
     flights: &'a Flights<K, T>,
-    key: (Tenant, K),
+    key: Owned<K>,
     number: u64,
     run: SharedOutcome<T>,
     shared: Arc<SharedCall>,
@@ -210,7 +210,7 @@ struct Passenger<'a, K: Eq + Hash, T: Clone> {
 impl<'a, K: Eq + Hash, T: Clone> Passenger<'a, K, T> {
     fn new(
         flights: &'a Flights<K, T>,
-        key: (Tenant, K),
+        key: Owned<K>,
         flight: &Flight<T>,
         call: &'a Call,
         has_launched: bool,

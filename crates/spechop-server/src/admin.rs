@@ -1,18 +1,21 @@
-//! The admin service: what the server has learnt, what another k would have cost, and which calls
-//! are running and waiting.
+//! The admin service: what the server has learnt of a tenant's questions, what another k would have
+//! cost, and which calls are running and waiting.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use spechop_agent::{Policy, Width};
 use spechop_proto as wire;
-use spechop_sim::{Rules, WhatIf, what_if};
+use spechop_sim::{Rules, WhatIf, what_if_while};
+use spechop_types::Owned;
 use tonic::{Request, Response, Status};
 use tonic_types::FieldViolation;
 
 use crate::config::SpeculatorKind;
 use crate::reply;
+use crate::request::caller;
 use crate::service::Shared;
+use crate::simulations::Simulations;
 use crate::status::AdminError;
 use crate::tuning::Known;
 
@@ -26,11 +29,15 @@ const K_MAX: u32 = 1024;
 /// The service behind `spechop.v1.Admin`.
 pub(crate) struct Admin {
     shared: Arc<Shared>,
+    simulations: Simulations,
 }
 
 impl Admin {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+        Self {
+            shared,
+            simulations: Simulations::new(),
+        }
     }
 
     /// The speculator of this name, the default one for no name.
@@ -69,9 +76,11 @@ impl Admin {
 impl wire::admin_server::Admin for Admin {
     async fn get_tuning(
         &self,
-        _request: Request<wire::GetTuningRequest>,
+        request: Request<wire::GetTuningRequest>,
     ) -> Result<Response<wire::GetTuningResponse>, Status> {
-        let tunings = self.shared.tunings.known().iter().map(tuning).collect();
+        let tenant = caller(request.metadata()).map_err(AdminError::Invalid)?;
+        let known = self.shared.tunings.known(&tenant);
+        let tunings = known.iter().map(tuning).collect();
         Ok(Response::new(wire::GetTuningResponse { tunings }))
     }
 
@@ -79,25 +88,27 @@ impl wire::admin_server::Admin for Admin {
         &self,
         request: Request<wire::WhatIfRequest>,
     ) -> Result<Response<wire::WhatIfResponse>, Status> {
+        let tenant = caller(request.metadata()).map_err(AdminError::Invalid)?;
         let asked = request.into_inner();
-        let speculator = self.speculator(&asked.speculator)?;
+        let tuning = Owned::new(&tenant, self.speculator(&asked.speculator)?);
         let ks = ks(&asked.k)?;
         let policy = self.policy(asked.salvage);
         let orphan_ms = self.shared.config.questions.salvage_time.as_secs_f64() * 1000.0;
-        let guess_chance = self.shared.tunings.guess_chance(speculator);
-        let history = self.shared.tunings.history(speculator);
+        let tunings = Arc::clone(&self.shared.tunings);
         // Thousands of simulated questions: not on a thread that others wait for.
-        let played = tokio::task::spawn_blocking(move || {
+        let played = self.simulations.run(move |wanted| {
+            let guess_chance = tunings.guess_chance(&tuning);
+            let history = tunings.history(&tuning);
             let recorded = history.recorded();
             let rules = ks.iter().map(|k| Rules {
                 orphan_ms,
                 guess_chance,
                 ..Rules::new(Width::bounded(*k), policy)
             });
-            let outcomes = what_if(&recorded.traces, rules);
-            (history.len(), recorded.made_up, outcomes)
+            let outcomes = what_if_while(&recorded.traces, rules, wanted)?;
+            Some((history.len(), recorded.made_up, outcomes))
         });
-        let (questions, filled_in, outcomes) = played.await.map_err(|_| AdminError::Lost)?;
+        let (questions, filled_in, outcomes) = played.await?;
         Ok(Response::new(wire::WhatIfResponse {
             questions: u32::try_from(questions).unwrap_or(u32::MAX),
             filled_in,

@@ -25,6 +25,7 @@ pub mod model_note;
 mod reply;
 mod request;
 mod service;
+mod simulations;
 mod sparingly;
 mod status;
 mod toolbox;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use spechop_agent::{Policy, Settings, Width};
 use spechop_proto::{AskRequest, FinishNowRequest, VerifierMode};
-use spechop_types::{Budget, Chance, Money, Question, Tenant};
+use spechop_types::{Budget, Chance, Money, Owned, Question, Tenant};
 use spechop_verifier::Mode;
 use tokio::time::Instant;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
@@ -188,7 +188,7 @@ fn budget(request: &AskRequest, server: Budget, wrong: &mut Wrong) -> Budget {
 }
 
 /// A client's name for a question, and whose client.
-pub(crate) type QuestionId = (Tenant, Tenant);
+pub(crate) type QuestionId = Owned<Tenant>;
 
 /// Names of questions are as those of tenants.
 fn id(name: &str, tenant: &Tenant, wrong: &mut Wrong) -> Option<QuestionId> {
@@ -200,7 +200,7 @@ fn id(name: &str, tenant: &Tenant, wrong: &mut Wrong) -> Option<QuestionId> {
         wrong.field("question_id", problem.to_owned());
         return None;
     };
-    Some((tenant.clone(), name))
+    Some(Owned::new(tenant, name))
 }
 
 /// Which question is meant to be ended.
@@ -220,6 +220,17 @@ pub(crate) fn finish_now(
 
 /// The metadata key that names the tenant.
 pub(crate) const TENANT: &str = "spechop-tenant";
+
+/// On whose behalf a call is made that is no question.
+pub(crate) fn caller(metadata: &MetadataMap) -> Result<Tenant, Vec<FieldViolation>> {
+    let mut wrong = Wrong(Vec::new());
+    let tenant = tenant(metadata, &mut wrong);
+    if wrong.0.is_empty() {
+        Ok(tenant)
+    } else {
+        Err(wrong.0)
+    }
+}
 
 fn tenant(metadata: &MetadataMap, wrong: &mut Wrong) -> Tenant {
     let Some(value) = only(TENANT, metadata, wrong) else {

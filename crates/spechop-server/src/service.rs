@@ -13,6 +13,7 @@ use spechop_proto::spec_hop_server::SpecHop;
 use spechop_proto::{
     AskEvent, AskRequest, AskResponse, FinishNowRequest, FinishNowResponse, Tuned,
 };
+use spechop_types::Owned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -131,10 +132,11 @@ impl Service {
         // The last thing that can be refused: whoever is refused has nothing set aside.
         let hold = shared.hold(settings)?;
         let tunings = &shared.tunings;
-        settings.guess_chance = tunings.guess_chance(asked.speculator);
+        let tuning = Owned::new(&settings.tenant, asked.speculator);
+        settings.guess_chance = tunings.guess_chance(&tuning);
         let mut tuned = None;
         if asked.auto {
-            let choice = tunings.choose(asked.speculator);
+            let choice = tunings.choose(&tuning);
             let k = choice.k.min(shared.config.questions.k_max);
             settings.width = Width::bounded(k);
             tuned = Some(reply::tuned(k, &choice.reason));
@@ -316,7 +318,8 @@ impl Work {
         let report = report.inspect_err(|error| self.tally.ended(error.outcome()))?;
         self.tally.answered(*speculator, &report);
         let shared = &self.shared;
-        shared.tunings.record(*speculator, settings.width, &report);
+        let tuning = Owned::new(&settings.tenant, *speculator);
+        shared.tunings.record(tuning, settings.width, &report);
         let injected = shared.config.injected_latency;
         tracing::info!(
             k = %settings.width,
@@ -355,7 +358,7 @@ impl SpecHop for Service {
         let id = finish_now(request.get_ref(), request.metadata());
         let id = id.map_err(|error| shared.refuse(error))?;
         let finish = shared.lock_named().get(&id).cloned();
-        let finish = finish.ok_or_else(|| shared.refuse(AskError::NotOpen(id.1)))?;
+        let finish = finish.ok_or_else(|| shared.refuse(AskError::NotOpen(id.item)))?;
         finish.now();
         Ok(Response::new(FinishNowResponse {}))
     }

@@ -74,6 +74,9 @@ pub(crate) enum AdminError {
         /// The names that it does offer, separated by commas.
         offered: String,
     },
+    /// As many simulations wait as may.
+    #[error("{callers_max} simulations are asked for, which is the most; try again later")]
+    Busy { callers_max: usize },
     /// The simulation's thread came to an end without a result.
     #[error("the simulation ended without a result")]
     Lost,
@@ -221,6 +224,11 @@ impl From<AdminError> for Status {
                 ErrorDetails::with_bad_request(violations),
             ),
             AdminError::NoSpeculator { .. } => Self::not_found(message),
+            AdminError::Busy { .. } => Self::with_error_details(
+                Code::ResourceExhausted,
+                message,
+                ErrorDetails::with_retry_info(Some(Duration::from_secs(1))),
+            ),
             AdminError::Lost => Self::internal(message),
         }
     }
@@ -434,6 +442,9 @@ mod tests {
         assert_eq!(wrong.message(), "k: too many");
         let fields = wrong.get_details_bad_request().unwrap().field_violations;
         assert_eq!(fields[0].field, "k");
+        let busy = Status::from(AdminError::Busy { callers_max: 7 });
+        assert_eq!(busy.code(), Code::ResourceExhausted);
+        assert!(busy.get_details_retry_info().is_some());
         assert_eq!(Status::from(AdminError::Lost).code(), Code::Internal);
     }
 }

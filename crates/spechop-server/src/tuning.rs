@@ -1,4 +1,8 @@
-//! What each speculator has been worth so far, and the k that follows from it.
+//! What each speculator has been worth to each tenant so far, and the k that follows from it.
+//!
+//! Tenants ask different questions, so a guess is worth something else to each of them; and what one
+//! has taught the server must not show in the answers to another. A tenant that is not known yet
+//! finds what it would find at a new server.
 
 mod identity;
 mod keeper;
@@ -6,7 +10,6 @@ mod kept;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,20 +18,36 @@ use std::time::Duration;
 use spechop_agent::{HopReport, Report, Width};
 use spechop_sim::{History, Past, PastGuess, PastHop};
 use spechop_theory::{Choice, Stages, Tuner, TunerOptions};
-use spechop_types::Chance;
+use spechop_types::{Chance, Owned, OwnedCache, Tenant};
 
 use crate::config::SpeculatorKind;
-use identity::Identity;
 pub(crate) use keeper::Keeper;
-use kept::{KeptSpeculator, last_questions};
+use kept::{HOPS_KEPT, KeptSpeculator, last_questions};
 
-/// One for each speculator; the generator and the target tool are the server's only ones.
+/// The most tunings: pairs of a tenant and a speculator. The least recently used one is forgotten.
+const TUNINGS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
+
+/// The most questions in all histories, as many as the longest history of one tenant may have. The
+/// least recently used tunings are forgotten for more.
+const QUESTIONS_MAX: usize = 100_000;
+
+/// Whose tuning, and of which speculator; the generator and the target tool are the server's only ones.
+pub(crate) type TuningOf = Owned<SpeculatorKind>;
+
+/// All tunings. Only answered questions teach, so nobody pushes others out by names alone.
 pub(crate) struct Tunings {
     options: TunerOptions,
     history: NonZeroUsize,
-    seen: Mutex<BTreeMap<SpeculatorKind, Seen>>,
+    tunings: Mutex<Bounded>,
     /// Questions that were learnt from.
     records: AtomicU64,
+}
+
+/// Tunings within their bounds.
+struct Bounded {
+    seen: OwnedCache<SpeculatorKind, Seen>,
+    /// In all their histories.
+    questions: usize,
 }
 
 /// What has been seen of a speculator.
@@ -49,6 +68,28 @@ impl Seen {
     }
 }
 
+impl Bounded {
+    fn take(&mut self, of: &TuningOf) -> Option<Seen> {
+        let seen = self.seen.remove(of)?;
+        self.questions -= seen.last.len();
+        Some(seen)
+    }
+
+    fn keep(&mut self, of: TuningOf, seen: Seen) {
+        self.questions += seen.last.len();
+        let mut left = self.seen.insert(of, seen);
+        loop {
+            if let Some((_, seen)) = left {
+                self.questions -= seen.last.len();
+            }
+            if self.questions <= QUESTIONS_MAX || self.seen.len() == 1 {
+                return;
+            }
+            left = self.seen.pop_oldest();
+        }
+    }
+}
+
 /// A speculator and what is known of it.
 pub(crate) struct Known {
     pub(crate) speculator: SpeculatorKind,
@@ -61,40 +102,52 @@ impl Tunings {
         Self {
             options,
             history,
-            seen: Mutex::default(),
+            tunings: Mutex::new(Bounded {
+                seen: OwnedCache::new(TUNINGS_MAX),
+                questions: 0,
+            }),
             records: AtomicU64::new(0),
         }
     }
 
     /// The k of a question, and why.
-    pub(crate) fn choose(&self, speculator: SpeculatorKind) -> Choice {
-        self.with(speculator, |seen| seen.tuner.choose())
+    pub(crate) fn choose(&self, of: &TuningOf) -> Choice {
+        let known = self.lock().seen.get(of).map(|seen| seen.tuner.choose());
+        known.unwrap_or_else(|| Tuner::new(self.options).choose())
     }
 
     /// How likely a guess is to be right; a half until anything is known.
-    pub(crate) fn guess_chance(&self, speculator: SpeculatorKind) -> Chance {
-        self.with(speculator, |seen| seen.guess_chance)
+    pub(crate) fn guess_chance(&self, of: &TuningOf) -> Chance {
+        let known = self.lock().seen.peek(of).map(|seen| seen.guess_chance);
+        known.unwrap_or(Chance::EVEN)
     }
 
     /// Learns from a question that was answered.
-    pub(crate) fn record(&self, speculator: SpeculatorKind, width: Width, report: &Report) {
+    pub(crate) fn record(&self, of: TuningOf, width: Width, report: &Report) {
         let k = width.get().unwrap_or(NonZeroUsize::MAX);
         let stages: Vec<Stages> = report.hops.iter().map(stages).collect();
-        self.learn(speculator, k, &stages, past(report, k));
+        self.learn(of, k, &stages, past(report, k));
     }
 
-    fn learn(&self, speculator: SpeculatorKind, k: NonZeroUsize, stages: &[Stages], past: Past) {
-        self.with(speculator, |seen| {
-            seen.tuner.record(k, stages);
-            seen.hops = seen.hops.saturating_add(stages.len() as u64);
-            seen.last.push(past);
-            seen.weigh();
+    fn learn(&self, of: TuningOf, k: NonZeroUsize, stages: &[Stages], past: Past) {
+        let mut tunings = self.lock();
+        let mut seen = tunings.take(&of).unwrap_or_else(|| Seen {
+            tuner: Tuner::new(self.options),
+            hops: 0,
+            last: History::new(self.history.get()),
+            guess_chance: Chance::EVEN,
         });
+        seen.tuner.record(k, stages);
+        seen.hops = seen.hops.saturating_add(stages.len() as u64);
+        seen.last.push(past);
+        seen.weigh();
+        tunings.keep(of, seen);
+        drop(tunings);
         self.records.fetch_add(1, Relaxed);
     }
 
-    /// Takes up what an earlier server had learnt of a speculator. False if it contradicts itself.
-    fn resume(&self, speculator: SpeculatorKind, kept: KeptSpeculator) -> bool {
+    /// Takes up what an earlier server had learnt. False if it contradicts itself.
+    fn resume(&self, of: TuningOf, kept: KeptSpeculator) -> bool {
         let Some(tuner) = Tuner::resume(self.options, kept.learnt) else {
             return false;
         };
@@ -107,7 +160,7 @@ impl Tunings {
             guess_chance: Chance::EVEN,
         };
         seen.weigh();
-        self.lock().insert(speculator, seen);
+        self.lock().keep(of, seen);
         true
     }
 
@@ -116,56 +169,47 @@ impl Tunings {
         self.records.load(Relaxed)
     }
 
-    /// What a later server is to take up, by the speculators' names.
-    fn kept(
-        &self,
-        identities: &BTreeMap<SpeculatorKind, Identity>,
-    ) -> BTreeMap<String, KeptSpeculator> {
-        let seen = self.lock();
-        let kept = seen.iter().filter_map(|(speculator, seen)| {
-            let kept = KeptSpeculator {
-                identity: identities.get(speculator)?.clone(),
-                hops: seen.hops,
-                learnt: seen.tuner.learnt(),
-                questions: last_questions(&seen.last),
-            };
-            Some((speculator.as_str().to_owned(), kept))
+    /// What a later server is to take up, the least recently used first. If there is no room for all
+    /// questions, those of the last ones used are kept.
+    fn kept(&self) -> Vec<KeptSpeculator> {
+        let tunings = self.lock();
+        let mut room = HOPS_KEPT;
+        let kept = tunings.seen.iter().rev().map(|(of, seen)| KeptSpeculator {
+            tenant: of.tenant.clone(),
+            speculator: of.item.as_str().to_owned(),
+            hops: seen.hops,
+            learnt: seen.tuner.learnt(),
+            questions: last_questions(&seen.last, &mut room),
         });
-        kept.collect()
+        let mut kept: Vec<_> = kept.collect();
+        drop(tunings);
+        kept.reverse();
+        kept
     }
 
-    /// Everything that is known.
-    pub(crate) fn known(&self) -> Vec<Known> {
-        self.lock()
-            .iter()
-            .map(|(speculator, seen)| Known {
-                speculator: *speculator,
+    /// Everything that is known to a tenant.
+    pub(crate) fn known(&self, tenant: &Tenant) -> Vec<Known> {
+        let tunings = self.lock();
+        let known = SpeculatorKind::ALL.into_iter().filter_map(|speculator| {
+            let seen = tunings.seen.peek(&Owned::new(tenant, speculator))?;
+            Some(Known {
+                speculator,
                 choice: seen.tuner.look(),
                 hops: seen.hops,
             })
-            .collect()
+        });
+        known.collect()
     }
 
-    /// The last questions of a speculator.
-    pub(crate) fn history(&self, speculator: SpeculatorKind) -> History {
-        let seen = self.lock();
-        let history = seen.get(&speculator).map(|seen| seen.last.clone());
-        history.unwrap_or_else(|| History::new(self.history.get()))
+    /// The last questions.
+    pub(crate) fn history(&self, of: &TuningOf) -> History {
+        let known = self.lock().seen.peek(of).map(|seen| seen.last.clone());
+        known.unwrap_or_else(|| History::new(self.history.get()))
     }
 
-    fn with<T>(&self, speculator: SpeculatorKind, work: impl FnOnce(&mut Seen) -> T) -> T {
-        let mut seen = self.lock();
-        work(seen.entry(speculator).or_insert_with(|| Seen {
-            tuner: Tuner::new(self.options),
-            hops: 0,
-            last: History::new(self.history.get()),
-            guess_chance: Chance::EVEN,
-        }))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SpeculatorKind, Seen>> {
+    fn lock(&self) -> MutexGuard<'_, Bounded> {
         // Nothing panics while it is held.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tunings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

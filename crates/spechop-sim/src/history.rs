@@ -228,8 +228,18 @@ impl PastHop {
 
 /// Plays the traces by each of the rules, through the window that runs live.
 pub fn what_if(traces: &[Trace], rules: impl IntoIterator<Item = Rules>) -> Vec<WhatIf> {
+    what_if_while(traces, rules, || true).unwrap_or_default()
+}
+
+/// [`what_if`], as long as somebody wants to know: that is asked before every trace that is played.
+/// `None` once nobody does.
+pub fn what_if_while(
+    traces: &[Trace],
+    rules: impl IntoIterator<Item = Rules>,
+    wanted: impl Fn() -> bool,
+) -> Option<Vec<WhatIf>> {
     if traces.is_empty() {
-        return Vec::new();
+        return Some(Vec::new());
     }
     let mut simulator = Simulator::new();
     let mut play = |rules: Rules| {
@@ -244,6 +254,9 @@ pub fn what_if(traces: &[Trace], rules: impl IntoIterator<Item = Rules>) -> Vec<
             salvaged: 0.0,
         };
         for trace in traces {
+            if !wanted() {
+                return None;
+            }
             let outcome = simulator.run(trace, rules);
             mean.latency_ms += outcome.latency_ms / n;
             mean.segments += outcome.calls.segments as f64 / n;
@@ -251,15 +264,15 @@ pub fn what_if(traces: &[Trace], rules: impl IntoIterator<Item = Rules>) -> Vec<
             mean.speculations += outcome.calls.speculations as f64 / n;
             mean.salvaged += outcome.salvaged as f64 / n;
         }
-        mean
+        Some(mean)
     };
-    let standard = play(Rules::paper(Width::STANDARD)).latency_ms;
+    let standard = play(Rules::paper(Width::STANDARD))?.latency_ms;
     let means = rules.into_iter().map(|rules| {
-        let mut mean = play(rules);
+        let mut mean = play(rules)?;
         if standard > 0.0 {
             mean.rel_lat = mean.latency_ms / standard;
         }
-        mean
+        Some(mean)
     });
     means.collect()
 }

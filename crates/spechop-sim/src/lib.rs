@@ -14,7 +14,7 @@ mod trace;
 
 pub use draw::{Chances, Draw, Shape};
 pub use drive::{Clock, Stages};
-pub use history::{History, Past, PastGuess, PastHop, Recorded, WhatIf, what_if};
+pub use history::{History, Past, PastGuess, PastHop, Recorded, WhatIf, what_if, what_if_while};
 pub use inject::InjectedLatency;
 pub use run::{CallCounts, Outcome, Rules, Simulator};
 pub use trace::{Hop, InvalidTrace, Trace, read_shapes, read_traces};

@@ -30,6 +30,8 @@ pub enum Value {
     Float(f32),
     /// An unsigned integer of 32 bits.
     Int(u32),
+    /// A list of strings.
+    Texts(&'static [String]),
 }
 
 /// A named matrix.
@@ -104,6 +106,12 @@ impl Value {
             Self::Int(value) => {
                 put_int(out, 4);
                 put_int(out, value);
+            }
+            Self::Texts(texts) => {
+                put_int(out, 9);
+                put_int(out, 8);
+                put_long(out, texts.len());
+                texts.iter().for_each(|text| put_text(out, text));
             }
         }
     }

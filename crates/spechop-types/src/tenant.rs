@@ -3,11 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// The most bytes of a tenant's name.
 pub const TENANT_BYTES_MAX: usize = 64;
 
-/// Who pays for a question and shares look-ups with nobody else. The default one has no name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Who pays for a question, and who alone finds what it leaves behind ([`Owned`](crate::Owned)). The
+/// default one has no name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Tenant(Arc<str>);
 
 /// A name that no tenant can have.
@@ -44,6 +48,24 @@ impl Tenant {
     /// The name; empty for the default tenant.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<Tenant> for String {
+    fn from(tenant: Tenant) -> Self {
+        tenant.as_str().to_owned()
+    }
+}
+
+/// The empty name is the default tenant's, as [`Tenant::as_str`] says it.
+impl TryFrom<String> for Tenant {
+    type Error = InvalidTenant;
+
+    fn try_from(name: String) -> Result<Self, InvalidTenant> {
+        if name.is_empty() {
+            return Ok(Self::default());
+        }
+        Self::new(&name)
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
 use spechop_ports::{Call, Lane, Metered, PortError, Urgency, panic_text};
-use spechop_types::Tokens;
+use spechop_types::{Owned, Tokens};
 use tokio::sync::oneshot;
 
 use super::compute::{Compute, ComputeError};
@@ -40,7 +40,7 @@ pub(super) struct Job {
 /// A job and its place in line.
 struct Waiting {
     job: Job,
-    prompt: PromptTokens,
+    prompt: Owned<PromptTokens>,
     arrival: u64,
     /// Hears of every token, so that a call that is dropped does not take its count along.
     metered: Metered,
@@ -61,7 +61,7 @@ struct Running {
 impl Running {
     /// Tells what it has taken: of the prompt what it has read or found cached, and what it has written.
     fn meter(&mut self) {
-        let prompt = self.waiting.prompt.tokens.len().min(self.at);
+        let prompt = self.waiting.prompt.item.tokens.len().min(self.at);
         self.waiting.metered.tell_at_least(Tokens {
             prompt: prompt as u64,
             completion: u64::from(self.generated),
@@ -197,8 +197,8 @@ impl<'model> Engine<'model> {
         self.arrivals += 1;
         self.waiting.push(Waiting {
             metered: Metered::new(&job.call),
+            prompt: job.call.owned(prompt),
             job,
-            prompt,
             arrival: self.arrivals,
         });
         if self.waiting.len() > self.parts.waiting_max {
@@ -327,7 +327,7 @@ impl<'model> Engine<'model> {
             return;
         };
         let running = &mut self.running[at];
-        let prompt = &running.waiting.prompt;
+        let prompt = &running.waiting.prompt.item;
         let (tokens, last) = match &running.next {
             Some(token) => (std::slice::from_ref(token), true),
             None => {
@@ -428,7 +428,7 @@ impl Parts<'_> {
         // Counted first: whoever has the answer sees it counted.
         self.counters.finished.fetch_add(1, Relaxed);
         let tokens = Tokens {
-            prompt: waiting.prompt.tokens.len() as u64,
+            prompt: waiting.prompt.item.tokens.len() as u64,
             completion: u64::from(generated),
         };
         let _ = waiting.job.reply.send(Ok(Generated {

@@ -4,8 +4,12 @@
 //! and the last bits of a prompt's KV depend on the chunks it was processed in. So the cut into
 //! chunks is a function of the prompt alone ([`PromptTokens::chunk_end`]), and only whole chunks are
 //! reused: whatever is found here is bit for bit what would be computed again.
+//!
+//! A slot remembers whose prompt it holds. Other tenants can reuse its fixed part, the server's own
+//! instructions, and nothing behind it. Of a bare text nothing is fixed.
 
 use llama_cpp_2::token::LlamaToken;
+use spechop_types::Owned;
 
 /// Tokens processed at once. Smaller reacts faster to cancels and promotions and reuses more of
 /// a prefix; larger is faster on the whole, by little (`benches/local.rs`).
@@ -47,7 +51,7 @@ impl PromptTokens {
 #[derive(Debug, Default)]
 struct Slot {
     /// The leading tokens of a prompt, in whole chunks.
-    held: PromptTokens,
+    held: Owned<PromptTokens>,
     /// When it was last used, counted in uses.
     used: u64,
     running: bool,
@@ -80,13 +84,13 @@ impl Slots {
 
     /// Takes an idle slot for a prompt, the one whose loss costs least, and says what to put into
     /// it. `None` where all are running.
-    pub(super) fn take(&mut self, prompt: &PromptTokens) -> Option<Placement> {
+    pub(super) fn take(&mut self, prompt: &Owned<PromptTokens>) -> Option<Placement> {
         let (from, keep) = (0..self.slots.len())
             .map(|at| (at, self.reusable(at, prompt)))
             .max_by_key(|(at, keep)| (*keep, std::cmp::Reverse(*at)))?;
         let source = &self.slots[from];
         // Nothing is lost where the prompt only extends what an idle slot holds.
-        let extends = keep > 0 && !source.running && keep == source.held.tokens.len();
+        let extends = keep > 0 && !source.running && keep == source.held.item.tokens.len();
         let slot = if extends {
             from
         } else {
@@ -97,13 +101,14 @@ impl Slots {
         let from = if keep == 0 { slot } else { from };
         self.uses += 1;
         self.slots[from].used = self.uses;
-        let mut held = std::mem::take(&mut self.slots[slot].held);
+        let mut held = std::mem::take(&mut self.slots[slot].held.item);
+        let wanted = &prompt.item;
         held.tokens.clear();
-        held.tokens.extend_from_slice(&prompt.tokens[..keep]);
-        held.cuts.clone_from(&prompt.cuts);
-        held.fixed = prompt.fixed;
+        held.tokens.extend_from_slice(&wanted.tokens[..keep]);
+        held.cuts.clone_from(&wanted.cuts);
+        held.fixed = wanted.fixed;
         self.slots[slot] = Slot {
-            held,
+            held: Owned::new(&prompt.tenant, held),
             used: self.uses,
             running: true,
         };
@@ -112,7 +117,7 @@ impl Slots {
 
     /// Notes that the prompt's tokens up to `at` are now in the slot's KV.
     pub(super) fn processed(&mut self, slot: usize, prompt: &PromptTokens, at: usize) {
-        let held = &mut self.slots[slot].held.tokens;
+        let held = &mut self.slots[slot].held.item.tokens;
         if prompt.is_whole_at(at) {
             held.extend_from_slice(&prompt.tokens[held.len()..at]);
         }
@@ -122,25 +127,35 @@ impl Slots {
     pub(super) fn release(&mut self, slot: usize) -> usize {
         let slot = &mut self.slots[slot];
         slot.running = false;
-        slot.held.tokens.len()
+        slot.held.item.tokens.len()
     }
 
     /// Forgets what a slot holds, after a failure.
     pub(super) fn forget(&mut self, slot: usize) {
-        self.slots[slot].held.tokens.clear();
+        self.slots[slot].held.item.tokens.clear();
     }
 
-    /// How many leading tokens of the prompt a slot holds in the same chunks. At least one token
-    /// of the prompt is left to compute: the next one is predicted from it.
-    fn reusable(&self, slot: usize, prompt: &PromptTokens) -> usize {
-        let held = &self.slots[slot].held;
+    /// How many leading tokens of the prompt a slot holds in the same chunks, as far as they may be
+    /// known to the prompt's tenant. At least one token of the prompt is left to compute: the next one
+    /// is predicted from it.
+    fn reusable(&self, slot: usize, prompt: &Owned<PromptTokens>) -> usize {
+        let Owned { tenant, item: held } = &self.slots[slot].held;
+        let is_own = *tenant == prompt.tenant;
+        let prompt = &prompt.item;
+        // Fixed in both: what a tenant asks may begin like instructions.
+        let known = if is_own {
+            prompt.tokens.len()
+        } else {
+            prompt.fixed.min(held.fixed)
+        };
         let common = held
             .tokens
             .iter()
             .zip(&prompt.tokens)
             .take_while(|(a, b)| a == b)
             .count()
-            .min(prompt.tokens.len().saturating_sub(1));
+            .min(prompt.tokens.len().saturating_sub(1))
+            .min(known);
         // Chunk by chunk, as long as both are cut alike.
         let mut at = 0;
         while at < common {
@@ -154,19 +169,24 @@ impl Slots {
     }
 
     /// What overwriting an idle slot would cost, smallest first: nothing held; a fixed part that
-    /// other slots hold too; the only copy of a fixed part. Then the longest unused.
+    /// other slots hold too; the only copy of a fixed part. Then the longest unused. Whose it is does not
+    /// count: a fixed part serves all, and of the rest it is all the same to whom it is lost.
     fn loss(&self, at: usize, source: usize) -> (u8, bool, u64) {
         let slot = &self.slots[at];
-        let fixed = slot.held.fixed;
-        let kind = if slot.held.tokens.is_empty() {
+        let held = &slot.held.item;
+        let fixed = held.fixed;
+        let others = (0..self.slots.len()).filter(|other| *other != at);
+        let kind = if held.tokens.is_empty() {
             0
-        } else if self.slots.iter().enumerate().any(|(other, beside)| {
-            other != at
-                && beside.held.fixed == fixed
-                && beside.held.tokens.len() >= fixed
-                && slot.held.tokens.len() >= fixed
-                && beside.held.tokens[..fixed] == slot.held.tokens[..fixed]
-        }) {
+        } else if others
+            .map(|other| &self.slots[other].held.item)
+            .any(|beside| {
+                beside.fixed == fixed
+                    && beside.tokens.len() >= fixed
+                    && held.tokens.len() >= fixed
+                    && beside.tokens[..fixed] == held.tokens[..fixed]
+            })
+        {
             1
         } else {
             2
@@ -179,6 +199,16 @@ impl Slots {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use spechop_types::Tenant;
+
+    /// A prompt of the default tenant.
+    fn own(item: &PromptTokens) -> Owned<PromptTokens> {
+        Owned::new(&Tenant::default(), item.clone())
+    }
+
+    fn tenant(name: &str) -> Tenant {
+        Tenant::new(name).unwrap()
+    }
 
     fn prompt(ids: impl IntoIterator<Item = i32>, fixed: usize) -> PromptTokens {
         PromptTokens {
@@ -189,7 +219,12 @@ mod tests {
     }
 
     fn run(slots: &mut Slots, prompt: &PromptTokens) -> Placement {
-        let placement = slots.take(prompt).expect("an idle slot");
+        run_of(&Tenant::default(), slots, prompt)
+    }
+
+    fn run_of(tenant: &Tenant, slots: &mut Slots, prompt: &PromptTokens) -> Placement {
+        let owned = Owned::new(tenant, prompt.clone());
+        let placement = slots.take(&owned).expect("an idle slot");
         let mut at = placement.keep;
         while at < prompt.tokens.len() {
             at = prompt.chunk_end(at);
@@ -231,7 +266,11 @@ mod tests {
         let beside = run(&mut slots, &prompt(0..130, 10));
         assert_eq!((beside.from, beside.keep), (longer.slot, 106));
         assert_ne!(beside.slot, longer.slot);
-        assert_eq!(slots.take(&prompt(0..130, 10)), None, "all are running");
+        assert_eq!(
+            slots.take(&own(&prompt(0..130, 10))),
+            None,
+            "all are running"
+        );
     }
 
     #[test]
@@ -251,25 +290,62 @@ mod tests {
         assert_eq!(run(&mut slots, &lines(5)).keep, 80);
     }
 
+    #[test]
+    fn of_another_tenant_the_fixed_part_is_reused_and_no_more() {
+        let [a, b] = ["a", "b"].map(tenant);
+        let mut slots = Slots::new(3);
+        let asked = prompt(0..130, 64);
+        // What some have asked is fixed for others: that makes it no more known.
+        let longer = prompt(0..130, 96);
+        for (tenant, prompt, keep) in [
+            (&a, &asked, 0),
+            (&b, &asked, 64),
+            (&tenant("c"), &longer, 64),
+            (&a, &asked, 128),
+            (&tenant("d"), &longer, 96),
+            (&tenant("e"), &prompt(0..130, 0), 0),
+        ] {
+            let placed = run_of(tenant, &mut slots, prompt);
+            assert_eq!(placed.keep, keep, "{tenant}");
+            slots.release(placed.slot);
+        }
+    }
+
     proptest! {
-        /// What is reused was processed in the very chunks that a fresh run would cut.
+        /// What is reused was processed in the very chunks that a fresh run would cut. And it is the
+        /// tenant's own, or was fixed for whoever left it.
         #[test]
-        fn reuse_never_moves_a_chunk(
+        fn reuse_never_moves_a_chunk_nor_tells_of_another_tenant(
             runs in prop::collection::vec(
-                (prop::collection::vec(0..2i32, 1..4), prop::collection::btree_set(0..140usize, 0..4), 1..140usize),
+                (
+                    prop::collection::vec(0..2i32, 1..4),
+                    prop::collection::btree_set(0..140usize, 0..4),
+                    1..140usize,
+                    prop::sample::select(vec!["a", "b"]),
+                ),
                 1..24,
             )
         ) {
             let mut slots = Slots::new(3);
             let mut chunks: Vec<Vec<(usize, usize)>> = vec![Vec::new(); 3];
-            for (seed, cuts, len) in runs {
+            // Whose each token of a slot is; nobody's if it is fixed.
+            let mut owners: Vec<Vec<Option<Tenant>>> = vec![Vec::new(); 3];
+            for (seed, cuts, len, name) in runs {
+                let tenant = tenant(name);
                 // Long equal stretches, so that prefixes are shared often.
                 let ids = (0..len).map(|at| seed[(at / 64).min(seed.len() - 1)]);
                 let fixed = cuts.first().map_or(0, |cut| *cut.min(&len));
                 let cuts = cuts.into_iter().filter(|cut| *cut <= len).collect();
                 let prompt = PromptTokens { cuts, ..prompt(ids, fixed) };
-                let Placement { slot, from, keep } = slots.take(&prompt).unwrap();
+                let owned = Owned::new(&tenant, prompt.clone());
+                let Placement { slot, from, keep } = slots.take(&owned).unwrap();
                 prop_assert!(keep < prompt.tokens.len());
+                let mut by = owners[from].clone();
+                by.truncate(keep);
+                prop_assert_eq!(by.len(), keep);
+                prop_assert!(by.iter().flatten().all(|owner| *owner == tenant));
+                by.resize(len, Some(tenant));
+                by[..fixed].fill(None);
                 let mut cut: Vec<_> = chunks[from].clone();
                 cut.retain(|(_, end)| *end <= keep);
                 let mut fresh = Vec::new();
@@ -288,6 +364,8 @@ mod tests {
                 let kept = slots.release(slot);
                 cut.retain(|(_, end)| *end <= kept);
                 chunks[slot] = cut;
+                by.truncate(kept);
+                owners[slot] = by;
             }
         }
     }

@@ -1,14 +1,29 @@
-//! A model of two layers with random weights, and an adapter for it. It says nothing, but computes as
-//! a large one does: grouped attention, heads of 64, quantised weights.
+//! A model of two layers with random weights, and an adapter for it. It reads ASCII, a token each
+//! character, and says nothing, but computes as a large one does: grouped attention, heads of 64,
+//! quantised weights.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spechop_testkit::gguf::{Gguf, Numbers, Tensor, Value};
 
-/// Number of its tokens. They have no texts.
+/// Number of its tokens.
 pub(super) const TOKENS: usize = 3072;
+
+/// Their texts: three control tokens, ASCII, and what nobody writes.
+static TEXTS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let control = ["<unk>", "<s>", "</s>"].map(str::to_owned);
+    let ascii = ('\u{1}'..='\u{7f}').map(|letter| match letter {
+        // As vocabularies of this kind write a space.
+        ' ' => "\u{2581}".to_owned(),
+        letter => letter.to_string(),
+    });
+    let private = ('\u{e100}'..).map(|letter| letter.to_string());
+    let texts = control.into_iter().chain(ascii).chain(private);
+    texts.take(TOKENS).collect()
+});
 
 const LAYERS: usize = 2;
 const HEADS: usize = 3;
@@ -100,7 +115,8 @@ fn tiny() -> Gguf {
             ("llama.rope.dimension_count", int(HEAD)),
             ("llama.attention.layer_norm_rms_epsilon", Value::Float(1e-5)),
             ("llama.vocab_size", int(TOKENS)),
-            ("tokenizer.ggml.model", Value::Text("no_vocab")),
+            ("tokenizer.ggml.model", Value::Text("llama")),
+            ("tokenizer.ggml.tokens", Value::Texts(&TEXTS)),
         ],
         tensors,
     }

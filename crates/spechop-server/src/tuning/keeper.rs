@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use spechop_types::Owned;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -96,42 +97,51 @@ impl Keeper {
 impl Inner {
     /// Reads the file. False if it must not be written.
     fn take_up(&self) -> bool {
-        let mut kept = match Kept::read(&self.path) {
+        let kept = match Kept::read(&self.path) {
             Ok(kept) => kept,
             Err(useless) => return replaceable(&self.path, &useless),
         };
+        let mut same = BTreeMap::new();
         for (speculator, identity) in &self.identities {
             let name = speculator.as_str();
-            let Some(kept) = kept.take(name) else {
+            let Some(before) = kept.identities.get(name) else {
                 continue;
             };
-            let differences = kept.identity.differences(identity);
-            if !differences.is_empty() {
-                let differences = differences.join(", ");
+            let differences = before.differences(identity);
+            if differences.is_empty() {
+                same.insert(name, *speculator);
+            } else if kept.tunings.iter().any(|kept| kept.speculator == name) {
                 tracing::warn!(
                     path = %self.path.display(),
                     speculator = name,
-                    differences,
+                    differences = differences.join(", "),
                     "what was learnt before was learnt with others: learning begins anew"
                 );
+            }
+        }
+        let (mut resumed, mut contradictions, mut questions) = (0_usize, 0_usize, 0_usize);
+        for tuning in kept.tunings {
+            let Some(speculator) = same.get(&*tuning.speculator) else {
                 continue;
-            }
-            let (hops, questions) = (kept.hops, kept.questions.len());
-            if self.tunings.resume(*speculator, kept) {
-                tracing::info!(
-                    speculator = name,
-                    hops,
-                    questions,
-                    "resumed what was learnt"
-                );
+            };
+            let of = Owned::new(&tuning.tenant, *speculator);
+            let its_questions = tuning.questions.len();
+            if self.tunings.resume(of, tuning) {
+                resumed += 1;
+                questions += its_questions;
             } else {
-                let path = self.path.display();
-                tracing::warn!(
-                    %path,
-                    speculator = name,
-                    "what was learnt before contradicts itself: learning begins anew"
-                );
+                contradictions += 1;
             }
+        }
+        if resumed > 0 {
+            tracing::info!(tunings = resumed, questions, "resumed what was learnt");
+        }
+        if contradictions > 0 {
+            tracing::warn!(
+                path = %self.path.display(),
+                tunings = contradictions,
+                "what was learnt before contradicts itself: learning begins anew"
+            );
         }
         true
     }
@@ -143,7 +153,12 @@ impl Inner {
         if records == written.records {
             return;
         }
-        let kept = Kept::new(self.tunings.kept(&self.identities));
+        let identities = self.identities.iter();
+        let identities = identities.map(|(speculator, identity)| {
+            let name = speculator.as_str();
+            (name.to_owned(), identity.clone())
+        });
+        let kept = Kept::new(identities.collect(), self.tunings.kept());
         let path = self.path.display();
         match kept.write(&self.path) {
             Ok(()) => {

@@ -1,7 +1,7 @@
 //! The file in which what was learnt survives a restart.
 //!
-//! Sealed JSON ([`spechop_store::sealed`]), readable by its owner alone. It holds times, hit rates and
-//! which hops depend on which: no word of any question or answer.
+//! Sealed JSON ([`spechop_store::sealed`]), readable by its owner alone. It holds the names of tenants,
+//! and of each its times, hit rates and which hops depend on which: no word of any question or answer.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,30 +12,36 @@ use serde::{Deserialize, Serialize};
 use spechop_sim::{History, Past};
 use spechop_store::sealed;
 use spechop_theory::Learnt;
+use spechop_types::Tenant;
 
 use super::identity::Identity;
 
 /// Changes whenever an older program would misread a new file, or the other way round.
-const FORMAT: u64 = 1;
-/// Longer files are not ours: what is kept of each speculator is far below a third of it.
-const BYTES_MAX: u64 = 32 << 20;
-/// Most hops of a speculator's questions that are kept; a hop is about 250 bytes. Of each earlier hop that
-/// a hop depends on there is a number, which counts as much.
-const HOPS_KEPT: usize = 20_000;
+/// 2: what was learnt is each tenant's own.
+const FORMAT: u64 = 2;
+/// Longer files are not ours: all that is kept takes less, as a test computes.
+pub(super) const BYTES_MAX: u64 = 64 << 20;
+/// Most hops of all questions that are kept; a hop is up to 450 bytes. Of each earlier hop that a hop
+/// depends on there is a number, which counts as much.
+pub(super) const HOPS_KEPT: usize = 60_000;
 
 /// Everything in the file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Kept {
     format: u64,
-    /// By the speculators' names.
-    speculators: BTreeMap<String, KeptSpeculator>,
+    /// What the estimates of each speculator are about, by its name.
+    pub(super) identities: BTreeMap<String, Identity>,
+    /// The least recently used first.
+    pub(super) tunings: Vec<KeptSpeculator>,
 }
 
-/// What was learnt of one speculator.
+/// What was learnt of one speculator for one tenant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct KeptSpeculator {
-    /// What it was learnt of.
-    pub(super) identity: Identity,
+    /// Whose questions it was learnt from.
+    pub(super) tenant: Tenant,
+    /// The speculator's name.
+    pub(super) speculator: String,
     /// Hops that were learnt from.
     pub(super) hops: u64,
     pub(super) learnt: Learnt,
@@ -79,10 +85,14 @@ impl Useless {
 
 impl Kept {
     /// To be written.
-    pub(super) fn new(speculators: BTreeMap<String, KeptSpeculator>) -> Self {
+    pub(super) fn new(
+        identities: BTreeMap<String, Identity>,
+        tunings: Vec<KeptSpeculator>,
+    ) -> Self {
         Self {
             format: FORMAT,
-            speculators,
+            identities,
+            tunings,
         }
     }
 
@@ -121,22 +131,16 @@ impl Kept {
         }
         sealed::write(path, self, sealed::Readers::Owner)
     }
-
-    /// What it holds of a speculator, once.
-    pub(super) fn take(&mut self, speculator: &str) -> Option<KeptSpeculator> {
-        self.speculators.remove(speculator)
-    }
 }
 
-/// The last of these questions, as many as are kept.
-pub(super) fn last_questions(history: &History) -> Vec<Past> {
-    let mut room = HOPS_KEPT;
+/// The last of these questions, as far as there is room for their hops.
+pub(super) fn last_questions(history: &History, room: &mut usize) -> Vec<Past> {
     let fits = |past: &&Past| {
         let numbers = |of: &std::sync::Arc<[u32]>| of.len();
         let size = past.hops.iter();
         let size = size.map(|hop| 1 + hop.depends_on.as_ref().map_or(0, numbers));
         let left = room.checked_sub(size.sum::<usize>().max(1));
-        room = left.unwrap_or(0);
+        *room = left.unwrap_or(0);
         left.is_some()
     };
     let mut last: Vec<Past> = history

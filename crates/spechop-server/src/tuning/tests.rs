@@ -3,7 +3,7 @@
 use std::fs;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use spechop_sim::PastGuess;
@@ -68,8 +68,17 @@ impl Home {
     }
 }
 
-/// `count` questions of two hops, with times that take all their digits.
+fn llm(tenant: &str) -> TuningOf {
+    let tenant = Tenant::try_from(tenant.to_owned()).unwrap();
+    Owned::new(&tenant, SpeculatorKind::Llm)
+}
+
+/// `count` questions of two hops of the default tenant, with times that take all their digits.
 fn teach(tunings: &Tunings, count: u32) {
+    teach_of(tunings, &llm(""), count);
+}
+
+fn teach_of(tunings: &Tunings, of: &TuningOf, count: u32) {
     for n in 0..count {
         let time = Duration::from_nanos(1_234_567 + u64::from(n) * 7_919);
         let hops = [n % 3 == 0, true].map(|accepted| Stages {
@@ -92,19 +101,26 @@ fn teach(tunings: &Tunings, count: u32) {
             hops: hops.iter().map(hop).collect(),
             final_ms: 1.0 / 3.0,
         };
-        tunings.learn(SpeculatorKind::Llm, NonZeroUsize::MAX, &hops, past);
+        tunings.learn(of.clone(), NonZeroUsize::MAX, &hops, past);
     }
 }
 
-/// All that `GetTuning` and `WhatIf` look at.
+/// All that `GetTuning` and `WhatIf` look at for the default tenant.
 fn known(tunings: &Tunings) -> String {
-    let of = |known: &Known| format!("{:?} {:?} {}", known.speculator, known.choice, known.hops);
-    let known: Vec<String> = tunings.known().iter().map(of).collect();
-    let (speculator, chance) = (
-        SpeculatorKind::Llm,
-        tunings.guess_chance(SpeculatorKind::Llm),
-    );
-    format!("{known:?} {chance} {:?}", tunings.history(speculator))
+    known_to(tunings, &llm(""))
+}
+
+fn known_to(tunings: &Tunings, of: &TuningOf) -> String {
+    let say = |known: &Known| format!("{:?} {:?} {}", known.speculator, known.choice, known.hops);
+    let known: Vec<String> = tunings.known(&of.tenant).iter().map(say).collect();
+    let chance = tunings.guess_chance(of);
+    format!("{known:?} {chance} {:?}", tunings.history(of))
+}
+
+/// Hops that the default tenant's estimates come from, by speculator.
+fn hops(tunings: &Tunings) -> Vec<u64> {
+    let known = tunings.known(&Tenant::default());
+    known.iter().map(|known| known.hops).collect()
 }
 
 #[tokio::test]
@@ -134,8 +150,8 @@ async fn another_history_or_half_life_takes_up_what_fits() {
     teach(&before, 40);
     keeper.save().await;
     let (after, _) = home.start("[tuning]\nhistory = 5\nhalf_life = 10.0").await;
-    assert_eq!(after.history(SpeculatorKind::Llm).len(), 5);
-    assert_eq!(after.known()[0].hops, 80);
+    assert_eq!(after.history(&llm("")).len(), 5);
+    assert_eq!(hops(&after), [80]);
 }
 
 #[tokio::test]
@@ -155,14 +171,14 @@ async fn what_others_have_taught_is_not_taken_over() {
         format!("[speculator.model]\n{openai}"),
         "[target.injected_latency]\nmean_ms = 5".to_owned(),
     ] {
-        assert!(home.start(&toml).await.0.known().is_empty(), "{toml}");
+        assert!(hops(&home.start(&toml).await.0).is_empty(), "{toml}");
     }
     for toml in ["[generator]\nthreads = 7", "[question]\nk = 5"] {
-        assert_eq!(home.start(toml).await.0.known()[0].hops, 80, "{toml}");
+        assert_eq!(hops(&home.start(toml).await.0), [80], "{toml}");
     }
     // The same name, another model.
     fs::write(home.path("models/m.gguf"), "another one").unwrap();
-    assert!(home.start("").await.0.known().is_empty());
+    assert!(hops(&home.start("").await.0).is_empty());
 }
 
 #[tokio::test]
@@ -187,8 +203,8 @@ async fn it_is_written_once_a_minute_if_anything_was_learnt() {
     assert!(!home.state().exists());
     teach(&tunings, 1);
     wait(1).await;
-    let hops = |path: &Path| Kept::read(path).unwrap().take("llm").unwrap().hops;
-    assert_eq!(hops(&home.state()), 2);
+    let kept = Kept::read(&home.state()).unwrap().tunings;
+    assert_eq!((kept.len(), kept[0].hops), (1, 2));
     fs::remove_file(home.state()).unwrap();
     wait(2).await;
     assert!(!home.state().exists(), "nothing new");
@@ -207,23 +223,28 @@ async fn a_file_that_is_of_no_use_is_put_aside_and_learning_begins_anew() {
         (String::new(), "damaged"),
         (whole[..whole.len() / 2].to_owned(), "damaged"),
         (whole.replace("\"hops\": 20", "\"hops\": 21"), "damaged"),
-        (whole.replace("\"format\": 1", "\"format\": 2"), "format 2"),
-        (whole.replace("\"format\": 1", "\"form\": 1"), "damaged"),
+        // As the first version wrote it, for all tenants together.
+        (whole.replace("\"format\": 2", "\"format\": 1"), "format 1"),
+        (whole.replace("\"format\": 2", "\"form\": 2"), "damaged"),
+        (
+            whole.replace("\"tenant\": \"\"", "\"tenant\": \"a b\""),
+            "damaged",
+        ),
         ("what is this?\n".to_owned(), "damaged"),
         ("[".repeat(100_000), "damaged"),
-        (" ".repeat(33 << 20), "more than"),
+        (" ".repeat(65 << 20), "more than"),
     ] {
         fs::write(home.state(), &damage).unwrap();
         let useless = Kept::read(&home.state()).unwrap_err().to_string();
         assert!(useless.contains(reason), "{useless}");
         let (tunings, keeper) = home.start("").await;
-        assert!(tunings.known().is_empty());
+        assert!(hops(&tunings).is_empty());
         assert!(!home.state().exists());
         assert_eq!(fs::read_to_string(&aside).unwrap(), damage);
         // And it is written anew.
         teach(&tunings, 1);
         keeper.save().await;
-        assert_eq!(home.start("").await.0.known()[0].hops, 2);
+        assert_eq!(hops(&home.start("").await.0), [2]);
     }
 }
 
@@ -238,7 +259,7 @@ async fn what_is_not_a_file_is_left_alone() {
     assert!(home.state().is_dir());
     assert!(!home.path("tuning.json.damaged").exists());
     let device = "[tuning]\nstate = \"/dev/null\"";
-    assert!(home.start(device).await.0.known().is_empty());
+    assert!(hops(&home.start(device).await.0).is_empty());
 }
 
 /// As on a full disk: what cannot be written leaves what was there, and stops nobody.
@@ -344,8 +365,114 @@ fn of_a_long_history_the_end_is_kept() {
         let final_ms = f64::from(n);
         history.push(Past { hops, final_ms });
     }
-    let last = last_questions(&history);
-    assert_eq!(last.len(), 10_000);
+    let mut room = 20_001;
+    let last = last_questions(&history, &mut room);
+    assert_eq!((last.len(), room), (10_000, 0));
     assert_eq!(last[0].final_ms, 20_000.0);
     assert_eq!(last[9_999].final_ms, 29_999.0);
+}
+
+#[tokio::test]
+async fn a_tenant_finds_nothing_of_another() {
+    let home = Home::new();
+    let (tunings, keeper) = home.start("").await;
+    let fresh = Tunings::new(tunings.options, tunings.history);
+    let [a, b] = ["a", "b"].map(llm);
+    teach_of(&tunings, &a, 40);
+    let k_of = |tunings: &Tunings, of: &TuningOf| format!("{:?}", tunings.choose(of));
+    for of in [&b, &llm("")] {
+        assert_eq!(known_to(&tunings, of), known_to(&fresh, of));
+        assert_eq!(k_of(&tunings, of), k_of(&fresh, of));
+    }
+    assert_ne!(known_to(&tunings, &a), known_to(&fresh, &a));
+    assert_ne!(k_of(&tunings, &a), k_of(&fresh, &a));
+    // What b teaches is as if it were alone, and a learns nothing from it.
+    let before = known_to(&tunings, &a);
+    teach_of(&tunings, &b, 3);
+    teach_of(&fresh, &b, 3);
+    assert_eq!(known_to(&tunings, &b), known_to(&fresh, &b));
+    assert_eq!(known_to(&tunings, &a), before);
+    // And so it stays over a restart.
+    keeper.save().await;
+    let (after, _) = home.start("").await;
+    for of in [&a, &b, &llm("")] {
+        assert_eq!(known_to(&after, of), known_to(&tunings, of));
+    }
+}
+
+#[test]
+fn of_too_many_tunings_the_last_ones_used_stay() {
+    let tunings = Tunings::new(TunerOptions::default(), NonZeroUsize::MIN);
+    let tenant = |number: usize| llm(&format!("t{number}"));
+    teach_of(&tunings, &tenant(0), 1);
+    for number in 1..=TUNINGS_MAX.get() {
+        // A question is a use; whoever only looks is not there.
+        tunings.choose(&tenant(0));
+        tunings.known(&tenant(1).tenant);
+        tunings.choose(&llm("nobody"));
+        teach_of(&tunings, &tenant(number), 1);
+    }
+    let hops = |number| tunings.known(&tenant(number).tenant).len();
+    assert_eq!([hops(0), hops(1), hops(2)], [1, 0, 1]);
+    let bounded = tunings.lock();
+    assert_eq!(bounded.seen.len(), TUNINGS_MAX.get());
+    assert_eq!(bounded.questions, TUNINGS_MAX.get());
+}
+
+#[test]
+fn of_too_many_questions_the_last_tunings_used_keep_theirs() {
+    let most = NonZeroUsize::new(QUESTIONS_MAX).unwrap();
+    let mut bounded = Bounded {
+        seen: OwnedCache::new(TUNINGS_MAX),
+        questions: 0,
+    };
+    let seen = |count: usize| {
+        let mut last = History::new(most.get());
+        for _ in 0..count {
+            let (hops, final_ms) = (Vec::new(), 1.0);
+            last.push(Past { hops, final_ms });
+        }
+        Seen {
+            tuner: Tuner::new(TunerOptions::default()),
+            hops: 0,
+            last,
+            guess_chance: Chance::EVEN,
+        }
+    };
+    let mut keep = |tenant: &str, count| {
+        bounded.take(&llm(tenant));
+        bounded.keep(llm(tenant), seen(count));
+        let there: Vec<String> = bounded
+            .seen
+            .iter()
+            .map(|(of, _)| of.tenant.to_string())
+            .collect();
+        (there.concat(), bounded.questions)
+    };
+    assert_eq!(keep("a", 40_000), ("a".to_owned(), 40_000));
+    assert_eq!(keep("b", 40_000), ("ab".to_owned(), 80_000));
+    assert_eq!(keep("a", 60_000), ("ba".to_owned(), 100_000));
+    assert_eq!(keep("c", 1), ("ac".to_owned(), 60_001));
+    assert_eq!(keep("d", 100_000), ("d".to_owned(), 100_000));
+}
+
+/// As much as can be kept is no longer than what is read.
+#[tokio::test]
+async fn the_longest_file_can_be_read() {
+    let home = Home::new();
+    let (tunings, keeper) = home.start("").await;
+    // As many verdicts and times as a tuner remembers, and the longest name.
+    teach_of(&tunings, &llm(&"x".repeat(64)), 400);
+    keeper.save().await;
+    let length = || fs::metadata(home.state()).unwrap().len();
+    let with_questions = length();
+    let mut kept = Kept::read(&home.state()).unwrap();
+    let questions = std::mem::take(&mut kept.tunings[0].questions);
+    kept.write(&home.state()).unwrap();
+    let estimates = length();
+    // Questions have a bound of their own, counted in hops.
+    let hops: usize = questions.iter().map(|past| past.hops.len()).sum();
+    let hop = (with_questions - estimates).div_ceil(hops as u64);
+    let all = estimates * TUNINGS_MAX.get() as u64 + hop * kept::HOPS_KEPT as u64;
+    assert!(all < kept::BYTES_MAX, "{all} bytes");
 }

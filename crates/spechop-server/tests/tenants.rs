@@ -1,0 +1,288 @@
+//! Tenants see nothing of each other: every memory of the server is asked by one tenant what another has
+//! left there. The rule stands in `spechop-types/src/owned.rs`.
+//!
+//! | memory | asked by |
+//! |---|---|
+//! | vectors of queries | `query_vectors` below, `spechop-ports/src/recent.rs` |
+//! | look-ups under way | `look_ups_under_way` below, `spechop-sched/tests/backend/flights.rs` |
+//! | names of open questions | `names_of_open_questions` below |
+//! | estimates, history of `WhatIf`, k of `auto` | `what_was_learnt` below, also over a restart |
+//! | KV of prompts | `spechop-llm/src/local/tests/tenants.rs`, with the real engine |
+//! | budgets | `a_tenant_spends_no_more_than_it_may` in `tuning.rs` |
+//!
+//! `every_memory_is_on_the_list` notices a new one.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use futures::future::join_all;
+use spechop_ports::{Call, Encoder, Lane, PortError, RecentQueries, contract};
+use spechop_proto::admin_client::AdminClient;
+use spechop_proto::{AskRequest, FinishNowRequest, GetTuningRequest, WhatIfRequest};
+use spechop_testkit::Script;
+use spechop_types::{Chance, Tenant};
+use tonic::{Code, Request};
+use tonic_types::StatusExt;
+
+mod support;
+use support::{Server, config, endless, eventually, question};
+
+/// A message on behalf of a tenant.
+fn of<T>(tenant: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    let tenant = tenant.parse().unwrap();
+    request.metadata_mut().insert("spechop-tenant", tenant);
+    request
+}
+
+#[tokio::test]
+async fn query_vectors() {
+    #[derive(Default)]
+    struct Counting(AtomicU64);
+
+    #[tonic::async_trait]
+    impl Encoder for Counting {
+        fn fingerprint(&self) -> &'static str {
+            "counting"
+        }
+
+        fn width(&self) -> usize {
+            1
+        }
+
+        async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
+            self.0.fetch_add(1, SeqCst);
+            Ok(vec![1.0])
+        }
+
+        async fn encode_passages(&self, _: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+            Ok(Vec::new())
+        }
+    }
+
+    let inner = Arc::new(Counting::default());
+    let recent = RecentQueries::new(inner.clone(), NonZeroUsize::new(8).unwrap());
+    contract::cache(async |tenant: Tenant| {
+        let before = inner.0.load(SeqCst);
+        let call = Call::of(tenant, Lane::Authoritative, Chance::CERTAIN);
+        recent.encode_query(&call, "who directed it").await.unwrap();
+        inner.0.load(SeqCst) - before
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn look_ups_under_way() {
+    for (tenants, shared) in [(["a", "a"], 1), (["a", "b"], 0)] {
+        let server = Server::start(endless()).await;
+        let client = server.client().await;
+        let ask = |tenant| {
+            let mut client = client.clone();
+            let k_one = AskRequest {
+                k: Some(1),
+                ..question()
+            };
+            async move { client.ask(of(tenant, k_one)).await }
+        };
+        let (first, second) = (ask(tenants[0]), ask(tenants[1]));
+        // Both segments, and the look-ups.
+        let started = 4 - shared;
+        tokio::select! {
+            _ = first => panic!("there is no end to it"),
+            _ = second => panic!("nor to this"),
+            () = eventually(|| server.ports.started() == started) => {}
+        }
+        let backends = server.backends().await;
+        let joined = backends.iter().map(|backend| backend.joined);
+        assert_eq!(joined.sum::<u64>(), shared as u64, "{tenants:?}");
+    }
+}
+
+#[tokio::test]
+async fn names_of_open_questions() {
+    let server = Server::start(endless()).await;
+    let mut client = server.client().await;
+    let named = || AskRequest {
+        question_id: "q".to_owned(),
+        ..question()
+    };
+    let finish = || FinishNowRequest {
+        question_id: "q".to_owned(),
+    };
+    let _open = client.ask_stream(of("a", named())).await.unwrap();
+    let refused = client.finish_now(of("b", finish())).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
+    // The name is free for b, and not for a.
+    let _other = client.ask_stream(of("b", named())).await.unwrap();
+    let twice = client.ask_stream(of("a", named())).await.unwrap_err();
+    assert_eq!(twice.code(), Code::InvalidArgument);
+    client.finish_now(of("b", finish())).await.unwrap();
+}
+
+/// All that a tenant can see of what the server has learnt. The last thing is a question, from which
+/// the server learns.
+async fn seen(server: &Server, tenant: &str) -> [String; 3] {
+    let mut admin = AdminClient::new(server.channel().await);
+    let tuning = admin.get_tuning(of(tenant, GetTuningRequest {})).await;
+    let what_if = admin.what_if(of(tenant, WhatIfRequest::default())).await;
+    let auto = AskRequest {
+        auto: true,
+        ..question()
+    };
+    let answer = server.client().await.ask(of(tenant, auto)).await;
+    let tuned = answer.unwrap().into_inner().applied.unwrap().tuned;
+    [
+        format!("{:?}", tuning.unwrap().into_inner()),
+        format!("{:?}", what_if.unwrap().into_inner()),
+        format!("{tuned:?}"),
+    ]
+}
+
+#[tokio::test]
+async fn what_was_learnt() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("tuning.json").display().to_string();
+    let kept = config(&format!("[tuning]\nstate = {state:?}"));
+    let script = || Script::steady(&[true, true, true], 2, 40, 2);
+    let fresh = seen(&Server::start(script()).await, "b").await;
+
+    let mut first = Server::of(script(), kept.clone()).await;
+    for _ in 0..6 {
+        let mut client = first.client().await;
+        client.ask(of("a", question())).await.unwrap();
+    }
+    assert_eq!(seen(&first, "b").await, fresh);
+    for (own, fresh) in seen(&first, "a").await.iter().zip(&fresh) {
+        assert_ne!(own, fresh, "the server has learnt something");
+    }
+    first.shut_down();
+    first.ended().await.unwrap();
+
+    let second = Server::of(script(), kept).await;
+    assert_eq!(seen(&second, "c").await, fresh);
+    for (own, fresh) in seen(&second, "a").await.iter().zip(&fresh) {
+        assert_ne!(own, fresh, "it is known after a restart");
+    }
+    let wrong = second.client().await.ask(of("a b", question())).await;
+    assert_eq!(wrong.unwrap_err().code(), Code::InvalidArgument);
+    let mut admin = AdminClient::new(second.channel().await);
+    let tuning = admin.get_tuning(of("a b", GetTuningRequest {})).await;
+    let what_if = admin.what_if(of("a b", WhatIfRequest::default())).await;
+    for refused in [tuning.unwrap_err(), what_if.unwrap_err()] {
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        let fields = refused.get_details_bad_request().unwrap().field_violations;
+        assert_eq!(fields[0].field, "spechop-tenant");
+    }
+}
+
+/// How many are computed at once is counted in `simulations.rs`.
+#[tokio::test]
+async fn a_crowd_of_simulations_is_answered_or_told_to_come_again() {
+    let server = Server::start(Script::instant(2)).await;
+    server.ask(question()).await.unwrap();
+    let admin = AdminClient::new(server.channel().await);
+    let calls = (0..300).map(|_| {
+        let mut admin = admin.clone();
+        async move { admin.what_if(WhatIfRequest::default()).await }
+    });
+    let mut answered = 0;
+    for outcome in join_all(calls).await {
+        match outcome {
+            Ok(found) => {
+                assert_eq!(found.into_inner().questions, 1);
+                answered += 1;
+            }
+            Err(refused) => {
+                assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+                assert!(refused.get_details_retry_info().is_some());
+            }
+        }
+    }
+    assert!(answered > 0);
+}
+
+/// Files with a lock: whatever several questions can change is behind one. Each is no memory, or its
+/// keys have tenants. The one memory without a lock is the engine's (`spechop-llm/src/local/slots.rs`).
+const LOCKS: &[(&str, &str)] = &[
+    ("agent/src/settings.rs", "one question's bill"),
+    ("embed/src/runtime.rs", "the library that is loaded"),
+    ("embed/src/worker.rs", "calls that wait"),
+    ("ports/src/call.rs", "one call's seat"),
+    ("ports/src/recent.rs", "vectors of queries: OwnedCache"),
+    (
+        "sched/src/backend.rs",
+        "calls that wait or run, and how many",
+    ),
+    ("sched/src/flight.rs", "calls under way: Owned"),
+    ("server/src/accounts.rs", "budgets: by tenant"),
+    ("server/src/service.rs", "names of open questions: Owned"),
+    ("server/src/tuning.rs", "what was learnt: OwnedCache"),
+    (
+        "server/src/tuning/keeper.rs",
+        "whether the file was written",
+    ),
+    ("store/src/search.rs", "calls that wait"),
+];
+
+#[test]
+fn every_memory_is_on_the_list() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let parts = [
+        "agent",
+        "embed",
+        "llm",
+        "ports",
+        "sched",
+        "server",
+        "speculate",
+        "store",
+        "types",
+    ];
+    let mut found = BTreeSet::new();
+    for part in parts {
+        let src = crates.join(format!("spechop-{part}/src"));
+        for path in sources(&src) {
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            let mut code = code
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"));
+            let locks = ["Mutex<", "RwLock<", "OnceLock<", "RefCell<", "OwnedCache<"];
+            if code.any(|line| locks.iter().any(|lock| line.contains(lock))) {
+                let name = path.strip_prefix(&src).unwrap().display().to_string();
+                found.insert(format!("{part}/src/{name}"));
+            }
+        }
+    }
+    // The home of the rule, and a model of tests.
+    for known in ["types/src/owned.rs", "llm/src/scripted.rs"] {
+        assert!(found.remove(known), "{known}");
+    }
+    let listed = LOCKS.iter().map(|(file, _)| (*file).to_owned());
+    assert_eq!(
+        found,
+        listed.collect(),
+        "if a question can leave something there, its key is an `Owned` (spechop-types/src/owned.rs); \
+         say so in `LOCKS`, and ask it on behalf of two tenants"
+    );
+}
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+            found.push(path);
+        }
+    }
+    found
+}
