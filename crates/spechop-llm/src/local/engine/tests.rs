@@ -31,17 +31,18 @@ fn waiting(tokens: i32) -> (Waiting, Answer) {
         tokens_max: 8,
         stop: &[],
     };
+    let prompt = PromptTokens {
+        tokens: (100..100 + tokens).map(LlamaToken::new).collect(),
+        fixed: 0,
+        cuts: Vec::new(),
+    };
     let waiting = Waiting {
+        prompt: Owned::new(call.tenant(), prompt),
         metered: Metered::new(&call),
         job: Job {
             call,
             generation,
             reply,
-        },
-        prompt: PromptTokens {
-            tokens: (100..100 + tokens).map(LlamaToken::new).collect(),
-            fixed: 0,
-            cuts: Vec::new(),
         },
         arrival: 0,
     };

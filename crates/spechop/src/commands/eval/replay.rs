@@ -13,6 +13,7 @@ use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Toolbox};
 
 use super::record::{Latency, latency};
+use crate::commands::configured::key_value;
 use crate::commands::serve::{BACKLOG, bind, shutdown_signal};
 
 /// The arguments of `spechop eval replay`.
@@ -31,6 +32,9 @@ pub(crate) struct Args {
     /// How many times faster than recorded every stage is.
     #[arg(long, value_name = "N", default_value_t = 1.0)]
     speed: f64,
+    /// Set a configuration key of the server, e.g. `--set server.questions_max=8`. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    set: Vec<(String, String)>,
 }
 
 const HELP: &str = "\
@@ -135,12 +139,15 @@ fn config(args: &Args, bundle: &Bundle) -> anyhow::Result<Config> {
         ];
         keys.extend(values.map(|(key, value)| (format!("target.injected_latency.{key}"), value)));
     }
-    let flags = keys
+    let own = keys
         .into_iter()
         .map(|(key, value)| (key, "eval replay".to_owned(), value));
+    // The last one to name a key is heard.
+    let set = args.set.iter().cloned();
+    let set = set.map(|(key, value)| (key, "--set".to_owned(), value));
     let written = Written {
         file: None,
-        flags: flags.collect(),
+        flags: own.chain(set).collect(),
     };
     Ok(Config::read(written, &Env::default())?)
 }

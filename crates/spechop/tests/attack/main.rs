@@ -1,0 +1,113 @@
+//! Attacks on the real server process, over loopback: what one client can do to memory, files, threads,
+//! CPU and to the other clients.
+//!
+//! Plain `cargo test` runs each in a short form, which compares counts and memory and no times.
+//! `make attack` runs all of them at full length, one after the other, and prints a table; it also
+//! compares times, so it wants a machine to itself.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests"
+)]
+
+mod accounts;
+mod requests;
+mod transport;
+mod victim;
+
+/// How much of an attack.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Size {
+    Short,
+    Full,
+}
+
+impl Size {
+    /// Of these two.
+    fn of<T>(self, short: T, full: T) -> T {
+        match self {
+            Self::Short => short,
+            Self::Full => full,
+        }
+    }
+
+    /// Only a machine to itself tells times.
+    fn tells_times(self) -> bool {
+        self == Self::Full
+    }
+}
+
+/// A row of the table: the finding in ATTACK's list, what was done how often, what came of it.
+struct Row {
+    finding: &'static str,
+    attack: String,
+    observed: String,
+}
+
+/// Every attack at full length.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "minutes, and a machine to itself: make attack"]
+async fn attack_everything() {
+    raise_own_limit();
+    let size = Size::Full;
+    let rows = [
+        transport::resets(size).await,
+        transport::rapid_resets(size).await,
+        transport::silence(size).await,
+        transport::halves(size).await,
+        transport::garbage(size).await,
+        transport::unread(size).await,
+        transport::end(size).await,
+        accounts::charges().await,
+        accounts::names(size).await,
+        requests::cancels(size).await,
+        requests::refusals(size).await,
+        requests::what_ifs(size).await,
+        requests::small_calls(size).await,
+    ];
+    for Row {
+        finding,
+        attack,
+        observed,
+    } in rows
+    {
+        println!("| {finding} | {attack} | {observed} |");
+    }
+}
+
+/// Ten thousand connections take ten thousand files on this side, too.
+fn raise_own_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    setrlimit(Resource::Nofile, raised).unwrap();
+}
+
+macro_rules! in_short {
+    ($($name:ident: $attack:expr;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            $attack.await;
+        }
+    )*};
+}
+
+in_short! {
+    resets_do_not_fill_the_memory: transport::resets(Size::Short);
+    rapid_resets_end_the_connection: transport::rapid_resets(Size::Short);
+    silent_connections_keep_nobody_out: transport::silence(Size::Short);
+    halves_of_messages_hold_little: transport::halves(Size::Short);
+    garbage_leaves_it_alive: transport::garbage(Size::Short);
+    unread_answers_give_their_places_back: transport::unread(Size::Short);
+    silent_connections_do_not_hold_up_the_end: transport::end(Size::Short);
+    a_tenant_pays_for_what_was_started: accounts::charges();
+    names_of_tenants_cost_nothing: accounts::names(Size::Short);
+    cancelled_questions_leave_nothing: requests::cancels(Size::Short);
+    refusals_do_not_fill_the_log: requests::refusals(Size::Short);
+    what_ifs_do_not_pile_up: requests::what_ifs(Size::Short);
+    small_calls_are_answered_at_once: requests::small_calls(Size::Short);
+}
