@@ -12,6 +12,9 @@
 //! For a guess, T is what SpecHop (arXiv 2605.21965) says a right one saves, (1 − α) · E\[target\]. A target call
 //! is a retrieval and a reading; a guess may be made of several calls, too. Every time is a running
 //! mean over the calls of its kind that were answered. Before all of them have been measured, T = d.
+//!
+//! The means are of all tenants together: they are load and say nothing of any question
+//! ([`spechop_types::Owned`] has the rule).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

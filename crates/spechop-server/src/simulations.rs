@@ -95,9 +95,13 @@ mod tests {
     async fn a_simulation_ends_when_its_caller_leaves_and_the_next_one_gets_its_turn() {
         let simulations = Simulations::new();
         let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
+        // If this test fails, it must end nevertheless.
+        let over = CancellationToken::new();
+        let failed = over.clone();
+        let _end = over.drop_guard();
         let mut first = Box::pin(simulations.run(move |wanted| {
             let _ = begun.send(());
-            while wanted() {
+            while wanted() && !failed.is_cancelled() {
                 std::thread::yield_now();
             }
             None::<()>

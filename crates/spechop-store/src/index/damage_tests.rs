@@ -30,7 +30,7 @@ fn refusal(damage: impl FnOnce(&Path)) -> String {
     let error = error.to_string();
     assert!(!error.contains('\n'), "one line: {error}");
     assert!(
-        error.contains("rebuild it with `spechop index build"),
+        error.contains("spechop index build --corpus"),
         "{error}"
     );
     error
