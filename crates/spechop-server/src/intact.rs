@@ -1,15 +1,17 @@
 //! Before any model is opened: are its files what was pulled?
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
+
+use spechop_embed::{ReaderRecipe, Recipe};
 
 use crate::config::{Config, Engine, Model, Reader};
 use crate::model_note::compare_at;
 use crate::toolbox::OpenError;
 
 /// What a configuration opens as a model: the part, and its folder or its file.
-type Part<'a> = (&'static str, &'a Path);
+type Part = (&'static str, PathBuf);
 
 /// Compares the files of every model of the configuration with what `spechop models pull` noted
 /// beside them. A model without a note is the operator's own: it is named in the log and taken as it
@@ -24,12 +26,12 @@ pub(crate) fn compare(config: &Config) -> Result<(), OpenError> {
         // All of them begin before the first is waited for.
         let threads: Vec<_> = parts
             .iter()
-            .map(|&(part, path)| scope.spawn(move || compare_at(path).map_err(OpenError::of(part))))
+            .map(|(part, path)| scope.spawn(|| compare_at(path).map_err(OpenError::of(part))))
             .collect();
         let threads = threads.into_iter().zip(&parts);
         threads
             .map(|(thread, (part, _))| {
-                let lost = |_| OpenError::of(part)("the thread that compares its files panicked");
+                let lost = |_| OpenError::of(*part)("the thread that compares its files panicked");
                 thread.join().map_err(lost)?
             })
             .collect()
@@ -50,16 +52,19 @@ pub(crate) fn compare(config: &Config) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn parts(config: &Config) -> Vec<Part<'_>> {
-    let mut parts = vec![
-        ("ONNX Runtime library", &*config.encoder.runtime_library),
-        ("encoder", &*config.encoder.dir),
-    ];
+fn parts(config: &Config) -> Vec<Part> {
+    let encoder = &config.encoder;
+    let mut parts = vec![("ONNX Runtime library", encoder.runtime_library.clone())];
+    let tokenizer = Recipe::read(&encoder.dir).map(|recipe| recipe.tokenizer);
+    add_folder(&mut parts, "encoder", &encoder.dir, tokenizer.ok());
     add(&mut parts, "generator", &config.generator);
     match &config.reader {
         Reader::Generator => {}
         Reader::Model(reader) => add(&mut parts, "reader", reader),
-        Reader::Spans { dir, .. } => parts.push(("reader", dir)),
+        Reader::Spans { dir, .. } => {
+            let tokenizer = ReaderRecipe::read(dir).map(|recipe| recipe.tokenizer);
+            add_folder(&mut parts, "reader", dir, tokenizer.ok());
+        }
     }
     if let Some(fallback) = &config.fallback {
         add(&mut parts, "fallback", fallback);
@@ -70,11 +75,18 @@ fn parts(config: &Config) -> Vec<Part<'_>> {
     parts
 }
 
-fn add<'a>(parts: &mut Vec<Part<'a>>, part: &'static str, model: &'a Model) {
+/// A model's folder, and its tokenizer if that lies in a folder beside.
+fn add_folder(parts: &mut Vec<Part>, part: &'static str, dir: &Path, tokenizer: Option<String>) {
+    parts.push((part, dir.to_owned()));
+    let beside = tokenizer.filter(|file| Path::new(file).components().count() > 1);
+    parts.extend(beside.map(|file| (part, dir.join(file))));
+}
+
+fn add(parts: &mut Vec<Part>, part: &'static str, model: &Model) {
     match &model.engine {
         Engine::Local(options) => {
-            parts.push((part, &options.model_path));
-            parts.extend(options.adapter.iter().map(|path| (part, &**path)));
+            parts.push((part, options.model_path.clone()));
+            parts.extend(options.adapter.iter().map(|path| (part, path.clone())));
         }
         Engine::OpenAi(_) => {}
     }
@@ -84,7 +96,6 @@ fn add<'a>(parts: &mut Vec<Part<'a>>, part: &'static str, model: &'a Model) {
 mod tests {
     use std::error::Error;
     use std::fs;
-    use std::path::PathBuf;
 
     use super::*;
     use crate::Env;
@@ -167,5 +178,28 @@ mod tests {
         fs::write(&own, "trained anew").unwrap();
         assert!(!compare_at(&own).unwrap());
         assert!(compare_at(&home.model("spechop-planner/adapter.gguf")).unwrap());
+    }
+
+    /// Models may share a tokenizer.
+    #[test]
+    fn a_tokenizer_in_the_folder_beside_is_compared() {
+        let home = Home::new();
+        let (reader, beside) = (home.model("spechop-reader"), home.model("gte-small"));
+        fs::create_dir(&beside).unwrap();
+        fs::write(beside.join("tokenizer.json"), "a tokenizer").unwrap();
+        let note = FileNote::of(&beside, "tokenizer.json", "00").unwrap();
+        ModelNote::new("gte-small", vec![note])
+            .write(&beside)
+            .unwrap();
+        let recipe = include_str!("../../../deploy/models/spechop-reader/reader.toml");
+        let shared = recipe.replace("\"tokenizer.json\"", "\"../gte-small/tokenizer.json\"");
+        assert_ne!(shared, recipe);
+        fs::remove_file(reader.join(NOTE)).unwrap();
+        fs::write(reader.join("reader.toml"), shared).unwrap();
+        compare(&home.config()).unwrap();
+        fs::write(beside.join("tokenizer.json"), "b tokenizer").unwrap();
+        let error = compare(&home.config()).unwrap_err();
+        let error = error.source().unwrap().to_string();
+        assert!(error.contains("tokenizer.json is damaged"), "{error}");
     }
 }

@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn no_damaged_model_is_taken_for_what_was_pulled() {
-        sweep(0..250);
+        sweep(0..300);
     }
 
     #[test]

@@ -67,9 +67,13 @@ impl Serving {
 
 /// Reads on until health says so.
 async fn becomes(watches: &mut [Streaming<HealthCheckResponse>], status: ServingStatus) {
-    for watch in watches {
-        while watch.message().await.unwrap().unwrap().status() != status {}
-    }
+    let read_on = async {
+        for watch in watches {
+            while watch.message().await.unwrap().unwrap().status() != status {}
+        }
+    };
+    let told = tokio::time::timeout(Duration::from_secs(20), read_on).await;
+    told.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,12 +139,16 @@ fn large_index(dir: &Path) {
             .unwrap();
     }
     writer.finish().unwrap();
-    let hour = Duration::from_secs(3600);
     for file in fs::read_dir(dir).unwrap() {
         let mut open = File::options();
         let file = open.write(true).open(file.unwrap().path()).unwrap();
-        file.set_modified(SystemTime::now() - hour).unwrap();
+        file.set_modified(an_hour_ago()).unwrap();
     }
+}
+
+/// Whatever is changed now has another time.
+fn an_hour_ago() -> SystemTime {
+    SystemTime::now() - Duration::from_secs(3600)
 }
 
 /// Scripted ports, and a real index.
@@ -182,6 +190,7 @@ async fn a_large_index_that_breaks_is_never_served_in_silence() {
     let mut health = server.health().await;
     becomes(&mut health, ServingStatus::Serving).await;
     assert_eq!(server.ask(standard()).await.unwrap(), script().answer());
+    let whole = fs::read(dir.path().join("vectors-00000.bin")).unwrap();
     let vectors = file(dir.path(), "vectors-00000.bin");
     let length = vectors.metadata().unwrap().len();
     vectors.set_len(64).unwrap();
@@ -201,6 +210,17 @@ async fn a_large_index_that_breaks_is_never_served_in_silence() {
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     let words = "vectors-00000.bin is damaged: its checksum does not match";
     assert!(status.message().contains(words), "{status}");
+    drop(server);
+
+    // Changed while nobody asks: the search thread looks now and then.
+    vectors.write_all_at(&whole, 0).unwrap();
+    vectors.set_modified(an_hour_ago()).unwrap();
+    let server = Serving::start(over_index(dir.path(), script())).await;
+    let mut health = server.health().await;
+    becomes(&mut health, ServingStatus::Serving).await;
+    assert_eq!(server.ask(standard()).await.unwrap(), script().answer());
+    vectors.write_all_at(&whole, 0).unwrap();
+    becomes(&mut health, ServingStatus::NotServing).await;
     drop(server);
 
     // Scales are looked at before anything is served.

@@ -342,7 +342,7 @@ async fn sweep(seeds: std::ops::Range<u64>) {
 
 #[tokio::test]
 async fn no_damaged_memory_is_believed() {
-    sweep(0..150).await;
+    sweep(0..200).await;
 }
 
 #[tokio::test]
