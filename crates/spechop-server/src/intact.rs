@@ -56,16 +56,18 @@ fn parts(config: &Config) -> Vec<Part<'_>> {
         ("encoder", &*config.encoder.dir),
     ];
     add(&mut parts, "generator", &config.generator);
-    match &config.reader {
-        Reader::Generator => {}
-        Reader::Model(reader) => add(&mut parts, "reader", reader),
-        Reader::Spans { dir, .. } => parts.push(("reader", dir)),
+    for (part, reader) in [
+        ("reader", &config.reader),
+        ("speculator's model", &config.speculator.model),
+    ] {
+        match reader {
+            Reader::Generator => {}
+            Reader::Model(model) => add(&mut parts, part, model),
+            Reader::Spans { dir, .. } => parts.push((part, dir)),
+        }
     }
     if let Some(fallback) = &config.fallback {
         add(&mut parts, "fallback", fallback);
-    }
-    if let Some(guesser) = &config.speculator.model {
-        add(&mut parts, "speculator's model", guesser);
     }
     parts
 }
