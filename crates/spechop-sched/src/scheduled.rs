@@ -132,7 +132,7 @@ impl Speculator for ScheduledSpeculator {
 /// A retriever whose calls take their turns; identical ones of a tenant share one.
 pub struct ScheduledRetriever {
     scheduled: Arc<Scheduled<dyn Retriever>>,
-    flights: Flights<Query, Vec<Passage>>,
+    flights: Arc<Flights<Query, Vec<Passage>>>,
 }
 
 /// The query as it was written, and the limit.
@@ -143,7 +143,18 @@ impl ScheduledRetriever {
     pub fn new(inner: Arc<dyn Retriever>, backend: &Backend, rule: Rule) -> Self {
         Self {
             scheduled: Arc::new(Scheduled::new(inner, backend, rule)),
-            flights: Flights::new(backend.clone()),
+            flights: Arc::new(Flights::new(backend.clone())),
+        }
+    }
+
+    /// The same retriever for calls under another rule and of another kind; identical ones of both share
+    /// one.
+    #[must_use]
+    pub fn sharing(&self, backend: &Backend, rule: Rule) -> Self {
+        let inner = Arc::clone(&self.scheduled.inner);
+        Self {
+            scheduled: Arc::new(Scheduled::new(inner, backend, rule)),
+            flights: Arc::clone(&self.flights),
         }
     }
 }

@@ -78,11 +78,23 @@ impl Backends {
         &mut self,
         inner: Arc<dyn Retriever>,
         of: &LookUp,
-    ) -> Arc<dyn Retriever> {
+    ) -> Arc<ScheduledRetriever> {
         let (rule, kind) = &of.retrieval;
         let backend = self.backend("retriever", self.limits.retriever);
         let backend = backend.of_kind(kind.clone());
         Arc::new(ScheduledRetriever::new(inner, &backend, *rule))
+    }
+
+    /// The same retrievals as parts of another look-up: what both ask at the same time is retrieved once.
+    pub(crate) fn shares(
+        &mut self,
+        other: &ScheduledRetriever,
+        of: &LookUp,
+    ) -> Arc<ScheduledRetriever> {
+        let (rule, kind) = &of.retrieval;
+        let backend = self.backend("retriever", self.limits.retriever);
+        let backend = backend.of_kind(kind.clone());
+        Arc::new(other.sharing(&backend, *rule))
     }
 
     pub(crate) fn plans(&self, inner: Arc<dyn Planner>, backend: &Backend) -> Arc<dyn Planner> {

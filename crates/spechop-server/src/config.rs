@@ -193,6 +193,16 @@ pub enum Engine {
     OpenAi(Endpoint),
 }
 
+impl Reader {
+    /// The language model that reads, if it is one of its own.
+    pub(crate) fn model(&self) -> Option<&Model> {
+        match self {
+            Self::Model(model) => Some(model),
+            Self::Generator | Self::Spans { .. } => None,
+        }
+    }
+}
+
 /// Who guesses.
 #[derive(Clone, Debug)]
 pub struct Speculator {
@@ -202,9 +212,9 @@ pub struct Speculator {
     pub hot_dir: Option<PathBuf>,
     /// Passages of the hot subset that are read for a guess.
     pub hot_passages: NonZeroUsize,
-    /// A separate model for guessing. Without it, the reader reads the hot subset, and the generator
-    /// guesses from memory if it can.
-    pub model: Option<Model>,
+    /// Who reads for a guess; a language model also guesses from memory. [`Reader::Generator`] is nobody
+    /// else: then the reader reads, and the generator guesses from memory if it can.
+    pub model: Reader,
 }
 
 /// The kinds of speculators.
@@ -214,13 +224,15 @@ pub enum SpeculatorKind {
     None,
     /// A language model, from memory.
     Llm,
-    /// The hot subset of the index, read by the generator.
+    /// The hot subset of the index, read.
     Hot,
+    /// The whole index, read.
+    Index,
 }
 
 impl SpeculatorKind {
     /// Every kind, for tables.
-    pub const ALL: [Self; 3] = [Self::None, Self::Llm, Self::Hot];
+    pub const ALL: [Self; 4] = [Self::None, Self::Llm, Self::Hot, Self::Index];
 
     /// The name in the configuration and on the wire.
     pub fn as_str(self) -> &'static str {
@@ -228,6 +240,7 @@ impl SpeculatorKind {
             Self::None => "none",
             Self::Llm => "llm",
             Self::Hot => "hot",
+            Self::Index => "index",
         }
     }
 }

@@ -58,19 +58,21 @@ fn parts(config: &Config) -> Vec<Part> {
     let tokenizer = Recipe::read(&encoder.dir).map(|recipe| recipe.tokenizer);
     add_folder(&mut parts, "encoder", &encoder.dir, tokenizer.ok());
     add(&mut parts, "generator", &config.generator);
-    match &config.reader {
-        Reader::Generator => {}
-        Reader::Model(reader) => add(&mut parts, "reader", reader),
-        Reader::Spans { dir, .. } => {
-            let tokenizer = ReaderRecipe::read(dir).map(|recipe| recipe.tokenizer);
-            add_folder(&mut parts, "reader", dir, tokenizer.ok());
+    for (part, reader) in [
+        ("reader", &config.reader),
+        ("speculator's model", &config.speculator.model),
+    ] {
+        match reader {
+            Reader::Generator => {}
+            Reader::Model(model) => add(&mut parts, part, model),
+            Reader::Spans { dir, .. } => {
+                let tokenizer = ReaderRecipe::read(dir).map(|recipe| recipe.tokenizer);
+                add_folder(&mut parts, part, dir, tokenizer.ok());
+            }
         }
     }
     if let Some(fallback) = &config.fallback {
         add(&mut parts, "fallback", fallback);
-    }
-    if let Some(guesser) = &config.speculator.model {
-        add(&mut parts, "speculator's model", guesser);
     }
     parts
 }

@@ -16,7 +16,7 @@ use spechop_ports::{
     Encoder, Fallback, Planner, Reader, RecentQueries, Retriever, Speculator, Vitals,
 };
 use spechop_sched::Backend;
-use spechop_speculate::HotSubset;
+use spechop_speculate::IndexGuesser;
 use spechop_store::{IndexRetriever, PassageIndex};
 
 use crate::backends::{Backends, LookUp};
@@ -83,11 +83,8 @@ impl Toolbox {
             encoder = Arc::new(RecentQueries::new(encoder, most));
         }
         let target = backends.target();
-        let full_index = slowed(
-            index("index", &encoder, &config.index_dir, &vitals)?,
-            config,
-        );
-        let retriever = backends.retrieves(full_index, &target);
+        let near = index("index", &encoder, &config.index_dir, &vitals)?;
+        let retriever = backends.retrieves(slowed(Arc::clone(&near), config), &target);
         let generator = Voice::open(
             "generator",
             &config.generator,
@@ -95,25 +92,14 @@ impl Toolbox {
             &vitals,
         )?;
         let passages_max = config.questions.passages_max;
-        let source = match &config.reader {
-            config::Reader::Generator => ReadBy::Voice(generator.clone()),
-            config::Reader::Model(model) => {
-                ReadBy::Voice(Voice::open("reader", model, backends.reader(), &vitals)?)
-            }
-            config::Reader::Spans { dir, threads } => ReadBy::Spans(
-                Arc::new(span_reader(config, dir, *threads, &vitals)?),
-                backends.reader(),
-            ),
-        };
-        let guesser = match &config.speculator.model {
-            Some(model) => Some(Voice::open(
-                "speculator's model",
-                model,
-                backends.speculator(),
-                &vitals,
-            )?),
-            None => None,
-        };
+        let source = ReadBy::open("reader", &config.reader, config, &vitals, || {
+            backends.reader()
+        })?;
+        let source = source.unwrap_or_else(|| ReadBy::Voice(generator.clone()));
+        let guesser = &config.speculator.model;
+        let guesser = ReadBy::open("speculator's model", guesser, config, &vitals, || {
+            backends.speculator()
+        })?;
 
         let mut planner = generator.planner(&backends);
         let mut reader = source.reader(&backends, &target, passages_max, None);
@@ -128,24 +114,39 @@ impl Toolbox {
         }
 
         let mut speculators: BTreeMap<_, Arc<dyn Speculator>> = BTreeMap::new();
-        let talker = guesser.as_ref().unwrap_or(&generator);
+        let talker = match &guesser {
+            Some(ReadBy::Voice(voice)) => voice,
+            Some(ReadBy::Spans(..)) | None => &generator,
+        };
         if talker.style != Style::Steps {
             let from_memory = Arc::new(LlmSpeculator::new(Arc::clone(&talker.model)));
             let from_memory = backends.speculates(from_memory, &talker.backend);
             speculators.insert(SpeculatorKind::Llm, from_memory);
         }
+        // They are shown the passages as the reader is, so that where both look at the same ones, a
+        // language model finds what the guess has read in its cache. Its answer is cut shorter: a guess
+        // must be there long before the observation.
+        let reads = guesser.unwrap_or(source);
+        let mut guess_over = |backends: &Backends, look_up, passages, guess: &LookUp| {
+            let hasty = Some(HASTY_ANSWER_TOKENS);
+            let reader = reads.reader(backends, guess, passages, hasty);
+            Arc::new(IndexGuesser::new(look_up, reader, passages))
+        };
         if let Some(dir) = &config.speculator.hot_dir {
-            let passages = config.speculator.hot_passages;
-            // It is shown the passages as the reader is, so that where both look at the same ones, a
-            // language model finds what the guess has read in its cache. Its answer is cut shorter: a
-            // guess must be there long before the observation.
-            let reads = guesser.map_or(source, ReadBy::Voice);
+            let guess = backends.guess();
             let subset = index("hot subset", &encoder, dir, &vitals)?;
-            let hot = hot_subset(&mut backends, subset, passages, |backends, guess| {
-                reads.reader(backends, guess, passages, Some(HASTY_ANSWER_TOKENS))
-            });
-            speculators.insert(SpeculatorKind::Hot, Arc::new(hot));
+            let subset = backends.retrieves(subset, &guess);
+            let hot = guess_over(&backends, subset, config.speculator.hot_passages, &guess);
+            speculators.insert(SpeculatorKind::Hot, hot);
         }
+        let guess = backends.guess();
+        // A target that is slowed on purpose stands for one that is elsewhere. The index itself is near.
+        let look_up = match config.injected_latency {
+            Some(_) => backends.retrieves(near, &guess),
+            None => backends.shares(&retriever, &guess),
+        };
+        let whole = guess_over(&backends, look_up, config.questions.passages, &guess);
+        speculators.insert(SpeculatorKind::Index, whole);
         Ok(Self {
             planner,
             reader,
@@ -200,19 +201,6 @@ impl Toolbox {
             speculator: self.speculators.get(&speculator).cloned(),
         }
     }
-}
-
-/// Guesses by a look-up of its own: in `subset`, and then with what `reads` makes of it. Its calls
-/// take their turns as parts of a guess.
-fn hot_subset(
-    backends: &mut Backends,
-    subset: Arc<dyn Retriever>,
-    passages: NonZeroUsize,
-    reads: impl FnOnce(&Backends, &LookUp) -> Arc<dyn Reader>,
-) -> HotSubset {
-    let guess = backends.guess();
-    let subset = backends.retrieves(subset, &guess);
-    HotSubset::new(subset, reads(backends, &guess), passages)
 }
 
 /// With the injected latency of the configuration, if there is one.
@@ -280,6 +268,26 @@ enum ReadBy {
 }
 
 impl ReadBy {
+    /// Opens a section's own reader; `None` if it has none. Only then it needs the backend.
+    fn open(
+        part: &'static str,
+        reader: &config::Reader,
+        config: &Config,
+        vitals: &Vitals,
+        backend: impl FnOnce() -> Backend,
+    ) -> Result<Option<Self>, OpenError> {
+        Ok(match reader {
+            config::Reader::Generator => None,
+            config::Reader::Model(model) => {
+                Some(Self::Voice(Voice::open(part, model, backend(), vitals)?))
+            }
+            config::Reader::Spans { dir, threads } => {
+                let reader = span_reader(part, config, dir, *threads, vitals)?;
+                Some(Self::Spans(Arc::new(reader), backend()))
+            }
+        })
+    }
+
     /// The reader of such a look-up, of so many passages, whose answers are cut after so many tokens.
     fn reader(
         &self,
@@ -311,6 +319,7 @@ impl ReadBy {
 }
 
 fn span_reader(
+    part: &'static str,
     config: &Config,
     dir: &Path,
     threads: Option<NonZeroUsize>,
@@ -322,9 +331,9 @@ fn span_reader(
     }
     options.passages_max = config.questions.passages_max;
     options.vitals = vitals.clone();
-    let reader = SpanReader::open(dir, &options).map_err(OpenError::of("reader"))?;
+    let reader = SpanReader::open(dir, &options).map_err(OpenError::of(part))?;
     tracing::info!(
-        part = "reader",
+        part,
         model = reader.recipe().name,
         "model opened"
     );

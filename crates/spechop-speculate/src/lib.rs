@@ -3,6 +3,6 @@
 //! The closed-book one, a language model asked from memory, is `spechop-llm`'s: it needs a model
 //! and nothing else.
 
-mod hot_subset;
+mod index;
 
-pub use hot_subset::HotSubset;
+pub use index::IndexGuesser;

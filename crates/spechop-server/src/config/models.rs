@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
 
@@ -21,9 +21,6 @@ const GENERATOR: &str = "qwen2.5-coder-1.5b-instruct";
 
 /// Who reads. What cannot read must name somebody else.
 pub(super) fn reader(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: &Env) -> Reader {
-    let dir = keys
-        .path("reader.dir")
-        .unwrap_or_else(|| data.join("models").join(READER));
     let can_read = generator.style != Style::Steps;
     let kind = keys.text("reader.kind");
     match kind.as_deref() {
@@ -40,16 +37,47 @@ pub(super) fn reader(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: &
             };
         }
     }
+    spans(keys, "reader", data)
+}
+
+/// The small reader of a section.
+fn spans(keys: &mut Keys<'_>, section: &str, data: &Path) -> Reader {
+    let key = |name: &str| format!("{section}.{name}");
+    let dir = small_reader(keys, section, data);
     // The other keys of the section are known, and of no use.
-    local(keys, "reader", data, Style::Chat(PromptStyle::default()));
+    local(keys, section, data, Style::Chat(PromptStyle::default()));
     for name in ["style", "base_url", "model", "api_key_env", "requests_max"] {
-        keys.text(&format!("reader.{name}"));
+        keys.text(&key(name));
     }
-    must_be_pulled(keys, "reader.dir", &dir, READER);
-    let threads = keys.integer("reader.threads", 1..=1024);
+    must_be_pulled(keys, &key("dir"), &dir, READER);
+    let threads = keys.integer(&key("threads"), 1..=1024);
     Reader::Spans {
         dir,
         threads: threads.and_then(|threads| NonZeroUsize::new(usize::try_from(threads).ok()?)),
+    }
+}
+
+/// Where the small reader of a section is.
+fn small_reader(keys: &mut Keys<'_>, section: &str, data: &Path) -> PathBuf {
+    let named = keys.path(&format!("{section}.dir"));
+    named.unwrap_or_else(|| data.join("models").join(READER))
+}
+
+/// Who reads for a guess. If a language model reads for the target, our small reader is many times
+/// faster, so it guesses if it is there and nobody else is named.
+fn guesser(keys: &mut Keys<'_>, reader: &Reader, data: &Path, env: &Env) -> Reader {
+    const SECTION: &str = "speculator.model";
+    let small_is_there = small_reader(keys, SECTION, data).exists();
+    let small = match keys.text("speculator.model.kind").as_deref() {
+        Some(kind) => kind == "spans",
+        None => small_is_there && !matches!(reader, Reader::Spans { .. }),
+    };
+    if small {
+        return spans(keys, SECTION, data);
+    }
+    match model(keys, SECTION, data, env) {
+        Some(model) => Reader::Model(model),
+        None => Reader::Generator,
     }
 }
 
@@ -208,7 +236,7 @@ fn api_key(
 
 pub(super) fn speculator(
     keys: &mut Keys<'_>,
-    generator: &Model,
+    (generator, reader): (&Model, &Reader),
     index_dir: &Path,
     data: &Path,
     env: &Env,
@@ -227,8 +255,13 @@ pub(super) fn speculator(
         must_exist(keys, "speculator.hot_dir", &hot_dir, rebuild);
     }
     let hot_dir = hot_dir.exists().then_some(hot_dir);
-    let model = model(keys, "speculator.model", data, env);
-    let knows_things = model.is_some() || generator.style != Style::Steps;
+    let model = guesser(keys, reader, data, env);
+    let knows_things = matches!(model, Reader::Model(_)) || generator.style != Style::Steps;
+    // Then a guess over the whole index is there long before the observation.
+    let reads_faster = matches!(
+        (&model, reader),
+        (Reader::Spans { .. }, Reader::Generator | Reader::Model(_))
+    );
     if kind == Some(SpeculatorKind::Llm) && !knows_things {
         keys.mistake(
             "speculator.kind",
@@ -237,6 +270,7 @@ pub(super) fn speculator(
         );
     }
     let fallback = match hot_dir {
+        _ if reads_faster => SpeculatorKind::Index,
         Some(_) => SpeculatorKind::Hot,
         None if knows_things => SpeculatorKind::Llm,
         None => SpeculatorKind::None,

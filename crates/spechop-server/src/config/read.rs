@@ -95,17 +95,12 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
     };
     let injected_latency = injected_latency(keys);
     let reader = reader(keys, &generator, &data, env);
-    let speculator = speculator(keys, &generator, &index_dir, &data, env);
-    let reading = match &reader {
-        Reader::Model(model) => Some(model),
-        Reader::Generator | Reader::Spans { .. } => None,
-    };
-    let guessing = speculator.model.as_ref();
+    let speculator = speculator(keys, (&generator, &reader), &index_dir, &data, env);
     let scheduler = schedule::scheduler(
         keys,
         &generator,
-        reading,
-        guessing,
+        reader.model(),
+        speculator.model.model(),
         injected_latency.is_some(),
         &data,
     );

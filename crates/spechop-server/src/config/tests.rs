@@ -95,7 +95,7 @@ fn an_empty_configuration_has_every_default() {
     assert_eq!(*dir, home.path("models/spechop-reader"));
     // The planner knows nothing by heart, and there is no hot subset.
     assert_eq!(config.speculator.default, SpeculatorKind::None);
-    assert!(config.speculator.model.is_none());
+    assert!(matches!(config.speculator.model, Reader::Generator));
     assert_eq!(config.injected_latency, None);
 }
 
@@ -150,7 +150,13 @@ fn the_style_decides_who_reads_and_guesses() {
         let config = home.read(&chat, &[], &[]).unwrap();
         assert_eq!(config.generator.style, Style::Chat(PromptStyle::Tagged));
         assert!(matches!(config.reader, Reader::Generator), "{chat}");
+        // Our small reader guesses for the large one, if it is there.
+        assert_eq!(config.speculator.default, SpeculatorKind::Index);
+        assert!(matches!(config.speculator.model, Reader::Spans { .. }));
+        let alone = format!("{chat}\n[speculator.model]\ndir = \"/nowhere\"");
+        let config = home.read(&alone, &[], &[]).unwrap();
         assert_eq!(config.speculator.default, SpeculatorKind::Llm);
+        assert!(matches!(config.speculator.model, Reader::Generator));
         if let Engine::Local(model) = &config.generator.engine {
             assert_eq!((&model.model_path, &model.adapter), (&file, &None));
         }
@@ -161,6 +167,9 @@ fn the_style_decides_who_reads_and_guesses() {
     let model = "[speculator.model]\nkind = \"local\"";
     let config = home.read(model, &[], &[]).unwrap();
     assert_eq!(config.speculator.default, SpeculatorKind::Llm);
+    let named = "[speculator.model]\nkind = \"spans\"\n[reader]\nkind = \"local\"";
+    let config = home.read(named, &[], &[]).unwrap();
+    assert_eq!(config.speculator.default, SpeculatorKind::Index);
     for (file, words) in [
         ("[reader]\nkind = \"generator\"", "cannot read"),
         (

@@ -65,12 +65,10 @@ async fn guesses(policy: &str) -> (bool, usize) {
     let parts = Arc::new(script.clone());
     let mut backends = Backends::new(&config);
     let own_reader = backends.reader();
-    let hot = hot_subset(
-        &mut backends,
-        parts.clone(),
-        NonZeroUsize::MIN,
-        |backends, guess| backends.reads(parts, &own_reader, guess),
-    );
+    let guess = backends.guess();
+    let subset = backends.retrieves(parts.clone(), &guess);
+    let reader = backends.reads(parts, &own_reader, &guess);
+    let hot = IndexGuesser::new(subset, reader, NonZeroUsize::MIN);
     let request = GuessRequest {
         question: question(),
         hops: Vec::new(),
@@ -101,6 +99,28 @@ async fn the_hot_subset_is_a_speculator_by_its_rule_and_by_those_of_its_parts() 
     // What the policy does not name may not be called ahead.
     let unnamed = "reader = { grade = \"full\", idempotence = \"safe\" }";
     assert_eq!(guesses(unnamed).await, (false, 0));
+}
+
+/// The index guesses over the passages that the target's look-up retrieves: both ask at the same time, and
+/// the index is asked once.
+#[tokio::test]
+async fn a_guess_over_the_target_s_own_index_retrieves_nothing_again() {
+    let config = config(&policy("full", "full", "full", "full"));
+    let script = ScriptedPorts::new(Script::steady(&[true], 1, 20, 1));
+    let parts = Arc::new(script.clone());
+    let mut backends = Backends::new(&config);
+    let (target, guess) = (backends.target(), backends.guess());
+    let retriever = backends.retrieves(parts, &target);
+    let near = backends.shares(&retriever, &guess);
+    let needed = Call::authoritative();
+    let ahead = Call::new(Lane::Speculative, Chance::EVEN);
+    let query = "q0 after nothing?";
+    let (found, guessed_from) = tokio::join!(
+        retriever.retrieve(&needed, query, 1),
+        near.retrieve(&ahead, query, 1)
+    );
+    assert_eq!(found.unwrap(), guessed_from.unwrap());
+    assert_eq!(script.started(), 1);
 }
 
 /// Notes the lane of every retrieval that is begun, and of every warming up.

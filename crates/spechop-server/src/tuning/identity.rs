@@ -78,7 +78,7 @@ fn retriever(config: &Config) -> String {
 
 fn guesser(speculator: SpeculatorKind, config: &Config) -> String {
     let speculators = &config.speculator;
-    let own = speculators.model.as_ref().map(model);
+    let own = reader(&speculators.model);
     match speculator {
         SpeculatorKind::None => String::new(),
         SpeculatorKind::Llm => format!("{own:?}"),
@@ -86,6 +86,8 @@ fn guesser(speculator: SpeculatorKind, config: &Config) -> String {
             let index = speculators.hot_dir.as_deref().map(stamp);
             format!("{own:?} {index:?} {}", speculators.hot_passages)
         }
+        // The index itself is the retriever's.
+        SpeculatorKind::Index => format!("{own:?} {}", config.questions.passages),
     }
 }
 

@@ -13,18 +13,8 @@ pub(crate) fn of(config: &Config) -> anyhow::Result<BTreeMap<String, String>> {
     let mut parts = BTreeMap::new();
     let mut add = |name: &str, what: String| parts.insert(name.to_owned(), what);
     add("planner", model(&config.generator)?);
-    match &config.reader {
-        Reader::Generator => {}
-        Reader::Model(reader) => {
-            add("reader", model(reader)?);
-        }
-        Reader::Spans { dir, .. } => {
-            let files = [dir.join("model.onnx"), dir.join("reader.toml")];
-            add(
-                "reader",
-                hashed(&files.each_ref().map(|file| file.as_path()))?,
-            );
-        }
+    if let Some(reader) = reader(&config.reader)? {
+        add("reader", reader);
     }
     add(
         "encoder",
@@ -38,23 +28,37 @@ pub(crate) fn of(config: &Config) -> anyhow::Result<BTreeMap<String, String>> {
 pub(crate) fn hot(config: &Config) -> anyhow::Result<Option<String>> {
     let dir = config.speculator.hot_dir.as_ref();
     let Some(dir) = dir else { return Ok(None) };
-    let own = config.speculator.model.as_ref().map(model).transpose()?;
     let subset = hashed(&[&dir.join("manifest.json")])?;
-    Ok(Some(match own {
-        Some(model) => format!("{subset}, read by {model}"),
+    Ok(Some(match reader(&config.speculator.model)? {
+        Some(reader) => format!("{subset}, read by {reader}"),
         None => subset,
     }))
 }
 
+/// What guesses over the whole index are made of, beside the encoder and the index.
+pub(crate) fn index(config: &Config) -> anyhow::Result<String> {
+    let own = reader(&config.speculator.model)?;
+    Ok(own.map_or_else(|| "read as the target".to_owned(), |own| format!("read by {own}")))
+}
+
 /// Who guesses from memory.
 pub(crate) fn from_memory(config: &Config) -> anyhow::Result<String> {
-    model(
-        config
-            .speculator
-            .model
-            .as_ref()
-            .unwrap_or(&config.generator),
-    )
+    match &config.speculator.model {
+        Reader::Model(own) => model(own),
+        Reader::Generator | Reader::Spans { .. } => model(&config.generator),
+    }
+}
+
+/// A section's own reader.
+fn reader(reader: &Reader) -> anyhow::Result<Option<String>> {
+    Ok(match reader {
+        Reader::Generator => None,
+        Reader::Model(own) => Some(model(own)?),
+        Reader::Spans { dir, .. } => {
+            let files = [dir.join("model.onnx"), dir.join("reader.toml")];
+            Some(hashed(&files.each_ref().map(|file| file.as_path()))?)
+        }
+    })
 }
 
 fn model(model: &Model) -> anyhow::Result<String> {

@@ -122,6 +122,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         }
         let about = match kind.as_str() {
             "hot" => parts::hot(&config)?.unwrap_or_default(),
+            "index" => parts::index(&config)?,
             _ => parts::from_memory(&config)?,
         };
         known.insert(format!("speculator {name}"), about);

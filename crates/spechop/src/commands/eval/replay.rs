@@ -59,9 +59,13 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     );
     let bundle = Arc::new(Bundle::read(&args.bundle)?);
     let config = config(&args, &bundle)?;
-    let replayed = replay(&bundle, args.speed, &["hot", "llm"]);
+    let replayed = replay(&bundle, args.speed, &["hot", "index", "llm"]);
     let (parts, missing) = (replayed.parts, replayed.missing);
-    let kinds = [SpeculatorKind::Hot, SpeculatorKind::Llm];
+    let kinds = [
+        SpeculatorKind::Hot,
+        SpeculatorKind::Index,
+        SpeculatorKind::Llm,
+    ];
     let speculators: BTreeMap<_, _> = kinds
         .into_iter()
         .filter_map(|kind| Some((kind, Arc::clone(parts.speculators.get(kind.as_str())?))))

@@ -1,4 +1,4 @@
-//! Guessing from the passages that most questions come back to.
+//! Guessing from an index that is near.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -9,21 +9,24 @@ use spechop_ports::{
 };
 use spechop_types::Tokens;
 
-/// Looks a sub-question up in a small index of the passages with the highest in-degree, and reads
-/// what it finds (the hot subset speculator of SpecHop).
+/// Looks a sub-question up in an index, and reads what it finds.
 ///
-/// Fast because the index is small and near; unreliable because the passage that holds the answer
-/// is often not in it. Give it a reader with tight limits: a guess must be there long before the
-/// observation. It reads once, so it has as many guesses as the reader sees alternatives.
+/// Over a small index of the passages with the highest in-degree, it is the hot subset speculator of
+/// SpecHop (section 3): fast because the index is small, unreliable because the passage that holds the
+/// answer is often not in it. Over the whole index it has a guess for nearly every hop; that pays if the
+/// target is slower than this, because it looks up elsewhere or because a larger model reads for it.
+///
+/// Give it a reader with tight limits: a guess must be there long before the observation. It reads once,
+/// so it has as many guesses as the reader sees alternatives.
 #[derive(Clone)]
-pub struct HotSubset {
+pub struct IndexGuesser {
     retriever: Arc<dyn Retriever>,
     reader: Arc<dyn Reader>,
     passages: NonZeroUsize,
 }
 
-impl HotSubset {
-    /// Guesses from the `passages` nearest ones of the subset that `retriever` searches.
+impl IndexGuesser {
+    /// Guesses from the `passages` nearest ones of the index that `retriever` searches.
     pub fn new(
         retriever: Arc<dyn Retriever>,
         reader: Arc<dyn Reader>,
@@ -38,7 +41,7 @@ impl HotSubset {
 }
 
 #[async_trait]
-impl Speculator for HotSubset {
+impl Speculator for IndexGuesser {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
         let sub_question = request.sub_question;
         let passages = self
@@ -159,7 +162,7 @@ mod tests {
             asked: Mutex::default(),
         });
         let most = NonZeroUsize::new(2).unwrap();
-        let speculator = HotSubset::new(index.clone(), Arc::new(reader), most);
+        let speculator = IndexGuesser::new(index.clone(), Arc::new(reader), most);
         let request = GuessRequest {
             question: Question::new("Whose mother?").unwrap(),
             hops: Vec::new(),
@@ -206,7 +209,7 @@ mod tests {
                 passages: Some(passages),
                 asked: Mutex::default(),
             });
-            let speculator = HotSubset::new(index, Arc::new(LastPassage), NonZeroUsize::MIN);
+            let speculator = IndexGuesser::new(index, Arc::new(LastPassage), NonZeroUsize::MIN);
             contract::speculator(&speculator).await;
         }
     }
