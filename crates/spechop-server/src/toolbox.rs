@@ -127,7 +127,7 @@ impl Toolbox {
         // language model finds what the guess has read in its cache. Its answer is cut shorter: a guess
         // must be there long before the observation.
         let reads = guesser.unwrap_or(source);
-        let mut guess_over = |backends: &Backends, look_up, passages, guess: &LookUp| {
+        let guess_over = |backends: &Backends, look_up, passages, guess: &LookUp| {
             let hasty = Some(HASTY_ANSWER_TOKENS);
             let reader = reads.reader(backends, guess, passages, hasty);
             Arc::new(IndexGuesser::new(look_up, reader, passages))
@@ -332,11 +332,7 @@ fn span_reader(
     options.passages_max = config.questions.passages_max;
     options.vitals = vitals.clone();
     let reader = SpanReader::open(dir, &options).map_err(OpenError::of(part))?;
-    tracing::info!(
-        part,
-        model = reader.recipe().name,
-        "model opened"
-    );
+    tracing::info!(part, model = reader.recipe().name, "model opened");
     Ok(reader)
 }
 

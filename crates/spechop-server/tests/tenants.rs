@@ -219,14 +219,23 @@ const LOCKS: &[(&str, &str)] = &[
         "sched/src/backend.rs",
         "calls that wait or run, and how many",
     ),
+    ("ports/src/vitals.rs", "parts that are broken"),
     ("sched/src/flight.rs", "calls under way: Owned"),
     ("server/src/accounts.rs", "budgets: by tenant"),
     ("server/src/service.rs", "names of open questions: Owned"),
+    ("server/src/sparingly.rs", "how often a warning was written"),
+    ("server/src/unread.rs", "one stream's events"),
+    ("server/src/transport/accept.rs", "who is connected"),
+    (
+        "server/src/transport/line.rs",
+        "one connection's rate and unread answers",
+    ),
     ("server/src/tuning.rs", "what was learnt: OwnedCache"),
     (
         "server/src/tuning/keeper.rs",
         "whether the file was written",
     ),
+    ("store/src/rows.rs", "what is wrong with the files"),
     ("store/src/search.rs", "calls that wait"),
 ];
 

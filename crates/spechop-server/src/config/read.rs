@@ -14,8 +14,8 @@ use toml::Table;
 use super::keys::{Keys, Mistake, Source};
 use super::models::{local, model, reader, speculator};
 use super::{
-    Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, Questions, Reader, Server,
-    Style, Transport, schedule,
+    Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, Questions, Server, Style,
+    Transport, schedule,
 };
 use crate::Env;
 use crate::reply::EVIDENCE_MAX;

@@ -15,6 +15,7 @@ use super::Limits;
 use super::counts::{Closed, Counts};
 use super::line::{Line, LineHandle};
 use super::roster::{Entry, LineId, Roster};
+use crate::sparingly::Sparingly;
 
 /// How long to wait if the system has no file descriptor left: someone has to hang up first.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -34,6 +35,7 @@ pub(crate) struct Lines {
 struct Shared {
     limits: Limits,
     counts: Counts,
+    warnings: Sparingly,
     book: Mutex<Book>,
 }
 
@@ -53,6 +55,7 @@ impl Lines {
                 }),
                 limits,
                 counts,
+                warnings: Sparingly::default(),
             }),
         }
     }
@@ -94,7 +97,9 @@ impl Lines {
             return;
         }
         self.shared.counts.not_accepted();
-        tracing::warn!(%error, "cannot accept a connection; trying again");
+        if let Some(left_out) = self.shared.warnings.turn("accept") {
+            tracing::warn!(%error, left_out, "cannot accept a connection; trying again");
+        }
         sleep(PAUSE).await;
     }
 

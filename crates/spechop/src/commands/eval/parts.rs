@@ -38,7 +38,10 @@ pub(crate) fn hot(config: &Config) -> anyhow::Result<Option<String>> {
 /// What guesses over the whole index are made of, beside the encoder and the index.
 pub(crate) fn index(config: &Config) -> anyhow::Result<String> {
     let own = reader(&config.speculator.model)?;
-    Ok(own.map_or_else(|| "read as the target".to_owned(), |own| format!("read by {own}")))
+    Ok(own.map_or_else(
+        || "read as the target".to_owned(),
+        |own| format!("read by {own}"),
+    ))
 }
 
 /// Who guesses from memory.
