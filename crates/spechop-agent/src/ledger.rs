@@ -204,6 +204,11 @@ impl Ledger {
         sum
     }
 
+    /// Tokens and money that aborted calls may have cost beyond what is known.
+    pub(crate) fn lost(&self) -> (u64, Money) {
+        (self.lost.tokens, self.lost.money)
+    }
+
     /// What was started, and what of it was of no use. Calls that are still `in_line` for their first
     /// turn have not been started.
     pub(crate) fn usage(&self, in_line: Open) -> Usage {

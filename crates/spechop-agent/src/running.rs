@@ -53,7 +53,9 @@ pub(crate) struct Dropped {
     pub(crate) took: Duration,
     /// Tokens that it had told of by then.
     pub(crate) spent: Tokens,
-    /// It was speculative, and never had its first turn.
+    /// It waited for its first turn to the end: nothing of it was ever started.
+    pub(crate) never_began: bool,
+    /// That, and the answer did not need it.
     pub(crate) waited_in_vain: bool,
 }
 
@@ -239,6 +241,7 @@ impl<'a> Running<'a> {
                 took,
                 spent,
                 waited_in_vain,
+                ..
             } = self.remove(at).stop(now);
             let what = format!("the {} stage", work.stage());
             let outcome = Err(if waited_in_vain {
@@ -300,6 +303,7 @@ impl Launched<'_> {
             work,
             took: now - at,
             spent: call.spent(),
+            never_began: call.progress() == Progress::Queued,
             waited_in_vain: waits_for_first_turn(&call),
         }
     }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use spechop_types::{Budget, Chance, Price, Stage, Tenant};
+use spechop_types::{Budget, Chance, Money, Price, Stage, Tenant};
 use spechop_verifier::Mode;
 pub use spechop_window::{Policy, Width};
 use tokio::sync::Notify;
@@ -63,23 +63,37 @@ impl Finish {
     }
 }
 
-/// What a question has cost that came to no answer: it failed, or its future was dropped. Clones are
-/// handles to the same bill.
+/// Where it is noted what a question has cost that came to no answer: it failed, or its future was
+/// dropped. Clones are handles to the same bill.
 #[derive(Clone, Debug, Default)]
-pub struct Bill(Arc<Mutex<Option<Usage>>>);
+pub struct Bill(Arc<Mutex<Option<Due>>>);
+
+/// The cost of a question that came to no answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// From its beginning to its end.
+    pub elapsed: Duration,
+    /// Its calls and what is known of their cost, all of it wasted.
+    pub usage: Usage,
+    /// Tokens that aborted calls may have taken beyond those that are known. Each had as many set aside
+    /// as the dearest finished call of its stage took.
+    pub tokens_lost: u64,
+    /// The same in money.
+    pub money_lost: Money,
+}
 
 impl Bill {
-    /// The cost, all of it wasted, once. `None` as long as the question is open, and if it was answered:
-    /// then the cost stands in the report.
-    pub fn take(&self) -> Option<Usage> {
+    /// The cost, once. `None` as long as the question is open or if nothing of it was begun, and if it
+    /// was answered: then the cost stands in the report.
+    pub fn take(&self) -> Option<Due> {
         self.lock().take()
     }
 
-    pub(crate) fn set(&self, usage: Usage) {
-        *self.lock() = Some(usage);
+    pub(crate) fn set(&self, due: Due) {
+        *self.lock() = Some(due);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Usage>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Due>> {
         // Nothing panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,7 +5,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use spechop_agent::{Agent, Policy, Ports, Report, Settings, Stage, TraceEvent, TraceKind};
+use spechop_agent::{Agent, Bill, Policy, Ports, Report, Settings, Stage, TraceEvent, TraceKind};
 use spechop_sched::{
     Backend, Eligibility, Grade, Limits, Rule, ScheduledPlanner, ScheduledReader,
     ScheduledRetriever, ScheduledSpeculator,
@@ -117,6 +117,29 @@ async fn a_look_up_that_waited_in_vain_is_told_and_costs_nothing() {
     assert_eq!(report.usage.targets.started, 2);
     assert_eq!(report.usage.targets.wasted, 0);
     assert_eq!(index.gauges().refused[Refusal::NoPlace], 1);
+}
+
+/// Not even if the answer needs it: the index is busy with something else until the question ends.
+#[tokio::test(start_paused = true)]
+async fn a_look_up_that_never_had_its_turn_is_not_billed() {
+    let (script, index, bill) = (steady(&[true]), backend(1, 1), Bill::default());
+    let start = tokio::time::Instant::now();
+    let settings = Settings {
+        bill: Some(bill.clone()),
+        deadline: Some(start + std::time::Duration::from_millis(500)),
+        ..settings(1)
+    };
+    let call = spechop_ports::Call::authoritative();
+    let busy = index.run(&call, 1.0, std::future::pending::<Result<(), _>>());
+    let agent = Agent::new(ports(&script, &index, rule(Grade::Full)));
+    let (asked, mut trace) = (question(), |_| ());
+    tokio::select! {
+        biased;
+        _ = busy => {}
+        failed = agent.answer(&asked, &settings, &mut trace) => assert!(failed.is_err()),
+    }
+    let usage = bill.take().unwrap().usage;
+    assert_eq!((usage.segments.started, usage.targets.started), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use proptest::prelude::*;
-use spechop_agent::{Agent, Bill, Ports, Prices, Settings, Usage};
+use spechop_agent::{Agent, Bill, Due, Ports, Prices, Settings, Usage};
 use spechop_ports::{
     Call, GuessRequest, Guessed, Metered, PlanRequest, Planned, Planner, PortError, ReadRequest,
     Reader, Reading, Speculator,
@@ -172,7 +172,8 @@ async fn a_question_that_fails_or_goes_away_is_billed() {
             } else {
                 tokio::time::timeout(after, asking).await.unwrap_err();
             }
-            let usage = bill.take().unwrap();
+            let Due { elapsed, usage, .. } = bill.take().unwrap();
+            assert_eq!(elapsed, after);
             adds_up(&usage, &telling);
             assert_eq!(usage.segments.wasted, usage.segments.started);
             assert_eq!(usage.segments.cost_wasted, usage.segments.cost);

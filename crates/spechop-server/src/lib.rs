@@ -23,9 +23,11 @@ mod metrics;
 mod reply;
 mod request;
 mod service;
+mod sparingly;
 mod status;
 mod toolbox;
 mod tuning;
+mod unread;
 
 pub use app::{App, Gauges, ServeError};
 pub use env::Env;

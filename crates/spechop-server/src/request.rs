@@ -8,7 +8,7 @@ use spechop_proto::{AskRequest, FinishNowRequest, VerifierMode};
 use spechop_types::{Budget, Chance, Money, Question, Tenant};
 use spechop_verifier::Mode;
 use tokio::time::Instant;
-use tonic::metadata::MetadataMap;
+use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 use tonic_types::FieldViolation;
 
 use crate::config::{Questions, SpeculatorKind};
@@ -77,10 +77,11 @@ impl Asked {
         let tenant = tenant(metadata, &mut wrong);
         let id = id(&request.question_id, &tenant, &mut wrong);
         let speculator = speculator(request, rules.speculators, &mut wrong);
+        let timeout = only("grpc-timeout", metadata, &mut wrong).and_then(client_timeout);
         let deadline = [
             Some(server.deadline_max),
             request.deadline_ms.map(Duration::from_millis),
-            client_timeout(metadata),
+            timeout,
         ];
         let settings = Settings {
             width,
@@ -221,7 +222,7 @@ pub(crate) fn finish_now(
 pub(crate) const TENANT: &str = "spechop-tenant";
 
 fn tenant(metadata: &MetadataMap, wrong: &mut Wrong) -> Tenant {
-    let Some(value) = metadata.get(TENANT) else {
+    let Some(value) = only(TENANT, metadata, wrong) else {
         return Tenant::default();
     };
     let name = value.to_str().unwrap_or_default();
@@ -229,6 +230,21 @@ fn tenant(metadata: &MetadataMap, wrong: &mut Wrong) -> Tenant {
         wrong.field(TENANT, error.to_string());
         Tenant::default()
     })
+}
+
+/// The value of a key that must not be there twice. Nobody can know which of two is meant: a client may
+/// have sent one, and a proxy that knows the client the other.
+fn only<'a>(
+    key: &'static str,
+    metadata: &'a MetadataMap,
+    wrong: &mut Wrong,
+) -> Option<&'a MetadataValue<Ascii>> {
+    let mut values = metadata.get_all(key).into_iter();
+    let value = values.next();
+    if values.next().is_some() {
+        wrong.field(key, "must be there once, not more often".to_owned());
+    }
+    value
 }
 
 fn stricter<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
@@ -310,8 +326,8 @@ impl Wrong {
 const HEADSTART_MAX: Duration = Duration::from_millis(100);
 
 /// The call's deadline: the `grpc-timeout` header, at most eight digits and a unit.
-fn client_timeout(metadata: &MetadataMap) -> Option<Duration> {
-    let header = metadata.get("grpc-timeout")?.to_str().ok()?;
+fn client_timeout(header: &MetadataValue<Ascii>) -> Option<Duration> {
+    let header = header.to_str().ok()?;
     let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -348,10 +364,9 @@ mod tests {
             ("-1S", None),
             ("1x", None),
         ] {
-            let mut metadata = MetadataMap::new();
-            metadata.insert("grpc-timeout", header.parse().unwrap());
             let expected = expected_ms.map(Duration::from_millis);
-            assert_eq!(client_timeout(&metadata), expected, "{header:?}");
+            let timeout = client_timeout(&header.parse().unwrap());
+            assert_eq!(timeout, expected, "{header:?}");
         }
     }
 }

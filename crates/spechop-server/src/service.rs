@@ -2,30 +2,33 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::future::pending;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use spechop_agent::{Agent, Bill, Finish, Ports, TraceEvent, Width};
+use spechop_agent::{Agent, Bill, Finish, Ports, Report, Settings, TraceEvent, Width};
 use spechop_proto::spec_hop_server::SpecHop;
 use spechop_proto::{
     AskEvent, AskRequest, AskResponse, FinishNowRequest, FinishNowResponse, Tuned,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 use tonic_types::FieldViolation;
 
-use crate::accounts::{Accounts, Hold, Overdrawn};
+use crate::accounts::{Accounts, Hold};
 use crate::config::{Config, SpeculatorKind};
 use crate::metrics::Metrics;
 use crate::reply;
 use crate::request::{Asked, QuestionId, Rules, finish_now};
+use crate::sparingly::Sparingly;
 use crate::status::{AskError, chain};
 use crate::toolbox::Toolbox;
 use crate::tuning::Tunings;
+use crate::unread::{Reader, queue};
 
 /// The service behind `spechop.v1.SpecHop`. Clones share everything.
 #[derive(Clone)]
@@ -45,6 +48,7 @@ pub(crate) struct Shared {
     named: Mutex<HashMap<QuestionId, Finish>>,
     places: Arc<Semaphore>,
     phases: Phases,
+    warnings: Sparingly,
 }
 
 /// The two phases of a shutdown.
@@ -75,6 +79,7 @@ impl Service {
                 named: Mutex::default(),
                 places,
                 phases,
+                warnings: Sparingly::default(),
             }),
         }
     }
@@ -84,19 +89,19 @@ impl Service {
         Arc::clone(&self.shared)
     }
 
-    /// Questions that are being answered.
+    /// Questions that have a place: they are being answered, or their streams being read.
     pub(crate) fn questions_open(&self) -> usize {
         self.shared.config.server.questions_max - self.shared.places.available_permits()
     }
 
-    fn admit(&self, request: &Request<AskRequest>) -> Result<Work, Status> {
+    fn admit(&self, request: &Request<AskRequest>) -> Result<(Work, Place), Status> {
         let work = self.take_up(request);
         let work = work.inspect_err(|error| self.shared.metrics.ended(error.outcome()));
-        work.map_err(refuse)
+        work.map_err(|error| self.shared.refuse(error))
     }
 
     /// Checks a request and gives it a place.
-    fn take_up(&self, request: &Request<AskRequest>) -> Result<Work, AskError> {
+    fn take_up(&self, request: &Request<AskRequest>) -> Result<(Work, Place), AskError> {
         let shared = Arc::clone(&self.shared);
         if shared.phases.closing.is_cancelled() {
             return Err(AskError::ShuttingDown);
@@ -111,21 +116,13 @@ impl Service {
             .map_err(|_| AskError::Busy {
                 questions_max: shared.config.server.questions_max,
             })?;
+        let named = match asked.id.take() {
+            Some(id) => Some(shared.name(id)?),
+            None => None,
+        };
         let settings = &mut asked.settings;
-        let mut hold = None;
-        if let Some(accounts) = &shared.accounts {
-            let held = accounts.hold(&settings.tenant, settings.budget);
-            let (held, budget) = held.map_err(|Overdrawn { what, again_in }| {
-                let tenant = settings.tenant.clone();
-                AskError::Overdrawn {
-                    tenant,
-                    what,
-                    again_in,
-                }
-            })?;
-            settings.budget = budget;
-            hold = Some(held);
-        }
+        // The last thing that can be refused: whoever is refused has nothing set aside.
+        let hold = shared.hold(settings)?;
         let tunings = &shared.tunings;
         settings.guess_chance = tunings.guess_chance(asked.speculator);
         let mut tuned = None;
@@ -135,41 +132,38 @@ impl Service {
             settings.width = Width::bounded(k);
             tuned = Some(reply::tuned(k, &choice.reason));
         }
-        let named = match asked.id.take() {
-            Some(id) => Some(shared.name(id)?),
-            None => None,
-        };
         asked.settings.finish = named.as_ref().map(|named| named.finish.clone());
         let bill = Bill::default();
         asked.settings.bill = Some(bill.clone());
         let ports = shared.toolbox.ports(asked.speculator);
-        Ok(Work {
+        let work = Work {
             _named: named,
             tally: Tally {
                 shared: Some(Arc::clone(&shared)),
                 bill,
+                hold,
             },
             shared,
             asked,
             tuned,
             ports,
-            hold,
-            _place: place,
-        })
+        };
+        Ok((work, place))
     }
 }
 
-/// A question that has a place. Dropping it gives the place back.
+/// One of the questions that may be open. Dropping it makes room for another.
+type Place = OwnedSemaphorePermit;
+
+/// A question that is to be answered. Whoever works on it holds its place.
 struct Work {
     shared: Arc<Shared>,
     asked: Asked,
     /// The k that the server chose for it; `None` if the question or the configuration named one.
     tuned: Option<Tuned>,
     ports: Ports,
-    hold: Option<Hold>,
     tally: Tally,
     _named: Option<Named>,
-    _place: OwnedSemaphorePermit,
 }
 
 /// A question that can be asked to finish by its name. Dropping it frees the name.
@@ -203,48 +197,101 @@ impl Shared {
         })
     }
 
+    /// Sets aside what a question may cost, if tenants have accounts, and narrows its budget to that.
+    fn hold(&self, settings: &mut Settings) -> Result<Option<Hold>, AskError> {
+        let Some(accounts) = &self.accounts else {
+            return Ok(None);
+        };
+        let tenant = &settings.tenant;
+        let held = accounts.hold(tenant, settings.budget);
+        let (hold, budget) = held.map_err(|shortage| AskError::Overdrawn {
+            tenant: tenant.clone(),
+            shortage,
+        })?;
+        settings.budget = budget;
+        Ok(Some(hold))
+    }
+
+    /// For `map_err`: errors are logged where they leave. A client can cause most of them at will, so
+    /// that of each kind only a line in a while is a warning.
+    fn refuse(&self, error: AskError) -> Status {
+        let reason = chain(&error);
+        let warning = match &error {
+            AskError::Invalid(_) | AskError::NotOpen(_) => None,
+            AskError::Busy { .. }
+            | AskError::Overdrawn { .. }
+            | AskError::Unread { .. }
+            | AskError::ShuttingDown
+            | AskError::Lost
+            | AskError::Agent(_) => self.warnings.turn(error.outcome()),
+        };
+        match warning {
+            Some(left_out) => tracing::warn!(reason, left_out, "no answer"),
+            None => tracing::debug!(reason, "no answer"),
+        }
+        error.into()
+    }
+
+    fn unread(&self) -> AskError {
+        AskError::Unread {
+            limit: self.config.server.unread,
+        }
+    }
+
     fn lock_named(&self) -> MutexGuard<'_, HashMap<QuestionId, Finish>> {
         // Nothing panics while it is held.
         self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Counts a question that came to no answer, and what it has cost. One that came to no end at all is
-/// one that went away.
+/// Charges a question for what it has cost, and counts how it ended. A question that came to no end at
+/// all is one that went away.
 struct Tally {
+    /// `None` once the question is over.
     shared: Option<Arc<Shared>>,
     bill: Bill,
+    hold: Option<Hold>,
 }
 
 impl Tally {
-    /// The question has ended with an answer, or with an error of this outcome.
-    fn over(&mut self, failed: Option<&'static str>) {
-        if let (Some(shared), Some(outcome)) = (self.shared.take(), failed) {
-            self.count(&shared, outcome);
+    fn answered(&mut self, speculator: SpeculatorKind, report: &Report) {
+        if let Some(shared) = self.shared.take() {
+            shared.metrics.answered(speculator, report);
+        }
+        if let Some(mut hold) = self.hold.take() {
+            hold.answered(report);
         }
     }
 
-    fn count(&self, shared: &Shared, outcome: &'static str) {
+    /// The question came to no answer. If it had not begun, there is no bill.
+    fn ended(&mut self, outcome: &'static str) {
+        let Some(shared) = self.shared.take() else {
+            return;
+        };
         shared.metrics.ended(outcome);
-        if let Some(usage) = self.bill.take() {
-            shared.metrics.used(&usage);
+        let (due, hold) = (self.bill.take(), self.hold.take());
+        if let Some(due) = due {
+            shared.metrics.used(&due.usage);
+            if let Some(mut hold) = hold {
+                hold.unanswered(&due);
+            }
         }
     }
 }
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        if let Some(shared) = self.shared.take() {
-            self.count(&shared, "cancelled");
-        }
+        self.ended("cancelled");
     }
 }
 
 impl Work {
-    /// Answers the question. The end of the server has priority over news of the question.
+    /// Answers the question. The end of the server has priority over news of the question, and so has
+    /// a reader that is `unread`: one that has taken nothing for too long.
     async fn answer(
         mut self,
         trace: &mut (dyn FnMut(TraceEvent) + Send),
+        unread: impl Future<Output = ()> + Send,
     ) -> Result<AskResponse, AskError> {
         let Asked {
             question,
@@ -256,15 +303,12 @@ impl Work {
         let report = tokio::select! {
             biased;
             () = self.shared.phases.closed.cancelled() => Err(AskError::ShuttingDown),
+            () = unread => Err(self.shared.unread()),
             report = agent.answer(question, settings, trace) => report.map_err(AskError::from),
         };
-        self.tally
-            .over(report.as_ref().err().map(AskError::outcome));
-        let (shared, report) = (&self.shared, report?);
-        if let Some(hold) = &mut self.hold {
-            hold.spent(report.elapsed, &report.usage);
-        }
-        shared.metrics.answered(*speculator, &report);
+        let report = report.inspect_err(|error| self.tally.ended(error.outcome()))?;
+        self.tally.answered(*speculator, &report);
+        let shared = &self.shared;
         shared.tunings.record(*speculator, settings.width, &report);
         let injected = shared.config.injected_latency;
         tracing::info!(
@@ -286,39 +330,25 @@ impl Work {
     }
 }
 
-/// For `map_err`: errors are logged where they leave.
-fn refuse(error: AskError) -> Status {
-    match &error {
-        AskError::Invalid(_) | AskError::NotOpen(_) => {
-            tracing::debug!(reason = chain(&error), "request refused");
-        }
-        AskError::Busy { .. }
-        | AskError::Overdrawn { .. }
-        | AskError::ShuttingDown
-        | AskError::Lost
-        | AskError::Agent(_) => {
-            tracing::warn!(reason = chain(&error), "no answer");
-        }
-    }
-    error.into()
-}
-
 #[tonic::async_trait]
 impl SpecHop for Service {
     /// The work is part of this future, which tonic drops when the client goes away.
     async fn ask(&self, request: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
-        let work = self.admit(&request)?;
-        let answer = Box::pin(work.answer(&mut |_| {})).await;
-        answer.map(Response::new).map_err(refuse)
+        let (work, _place) = self.admit(&request)?;
+        let answer = Box::pin(work.answer(&mut |_| {}, pending())).await;
+        let answer = answer.map(Response::new);
+        answer.map_err(|error| self.shared.refuse(error))
     }
 
     async fn finish_now(
         &self,
         request: Request<FinishNowRequest>,
     ) -> Result<Response<FinishNowResponse>, Status> {
-        let id = finish_now(request.get_ref(), request.metadata()).map_err(refuse)?;
-        let finish = self.shared.lock_named().get(&id).cloned();
-        let finish = finish.ok_or_else(|| refuse(AskError::NotOpen(id.1)))?;
+        let shared = &self.shared;
+        let id = finish_now(request.get_ref(), request.metadata());
+        let id = id.map_err(|error| shared.refuse(error))?;
+        let finish = shared.lock_named().get(&id).cloned();
+        let finish = finish.ok_or_else(|| shared.refuse(AskError::NotOpen(id.1)))?;
         finish.now();
         Ok(Response::new(FinishNowResponse {}))
     }
@@ -326,14 +356,19 @@ impl SpecHop for Service {
     type AskStreamStream = Events;
 
     async fn ask_stream(&self, request: Request<AskRequest>) -> Result<Response<Events>, Status> {
-        let work = self.admit(&request)?;
-        Ok(Response::new(Events::of(work)))
+        let (work, place) = self.admit(&request)?;
+        Ok(Response::new(Events::of(work, place)))
     }
 }
 
 /// The events of one question. Dropping it ends the question.
+///
+/// The question keeps its place until its last event has been taken: a client that does not read must
+/// not have the next question answered as well. If nothing is taken for `server.unread_ms` although
+/// something waits, the stream is ended, and the place is free.
 pub(crate) struct Events {
-    queue: mpsc::UnboundedReceiver<Result<AskEvent, Status>>,
+    shared: Arc<Shared>,
+    queue: Reader<Result<AskEvent, Status>>,
     /// Holds the one task that answers, and aborts it when dropped. A task of its own, since a
     /// stream is not polled while its reader is slow, and a slow reader must not slow the question.
     _work: JoinSet<()>,
@@ -341,27 +376,38 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    fn of(work: Work) -> Self {
-        // Unbounded, so that the agent never waits for a reader; a question has an end, and no more
-        // events than a few for each hop and branch.
-        let (sender, queue) = mpsc::unbounded_channel();
+    fn of(work: Work, place: Place) -> Self {
+        let (writer, queue) = queue();
+        let shared = Arc::clone(&work.shared);
         let mut owner = JoinSet::new();
+        let server = Arc::clone(&shared);
         owner.spawn(async move {
+            let _place = place;
+            let limit = server.config.server.unread;
             let mut sequence = 0;
             if let Some(tuned) = work.tuned.clone() {
                 sequence += 1;
-                let _ = sender.send(Ok(reply::tuned_event(sequence, tuned)));
+                writer.send(Ok(reply::tuned_event(sequence, tuned)));
             }
-            let answer = Box::pin(work.answer(&mut |event| {
+            let mut tell = |event: TraceEvent| {
                 sequence += 1;
-                // Whoever dropped the receiver has aborted this task, too.
-                let _ = sender.send(Ok(reply::event(sequence, &event)));
-            }))
-            .await;
+                writer.send(Ok(reply::event(sequence, &event)));
+            };
+            let answer = Box::pin(work.answer(&mut tell, writer.unread(limit))).await;
             let last = answer.map(|answer| reply::answer_event(sequence + 1, answer));
-            let _ = sender.send(last.map_err(refuse));
+            if !matches!(last, Err(AskError::Unread { .. })) {
+                writer.send(last.map_err(|error| server.refuse(error)));
+                tokio::select! {
+                    () = writer.read_up() => return,
+                    // The client may still read for as long as the server is there.
+                    () = server.phases.closed.cancelled() => return,
+                    () = writer.unread(limit) => {}
+                }
+            }
+            writer.end_with(Err(server.refuse(server.unread())));
         });
         Self {
+            shared,
             queue,
             _work: owner,
             over: false,
@@ -377,7 +423,7 @@ impl Stream for Events {
             return Poll::Ready(None);
         }
         let next = std::task::ready!(self.queue.poll_recv(context));
-        let next = next.unwrap_or_else(|| Err(refuse(AskError::Lost)));
+        let next = next.unwrap_or_else(|| Err(self.shared.refuse(AskError::Lost)));
         self.over = next.as_ref().map_or(true, |event| {
             matches!(
                 event.event,

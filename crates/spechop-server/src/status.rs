@@ -11,6 +11,8 @@ use spechop_types::{Stage, Tenant};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
+use crate::accounts::Shortage;
+
 /// Why a question was not answered.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
@@ -20,16 +22,12 @@ pub(crate) enum AskError {
     /// As many questions as may be are being answered.
     #[error("{questions_max} questions are being answered, which is the most; try again later")]
     Busy { questions_max: usize },
-    /// The tenant has spent what it may.
-    #[error(
-        "the budget of tenant {tenant} is used up ({what}); a new period begins in {} s",
-        again_in.as_secs() + 1
-    )]
-    Overdrawn {
-        tenant: Tenant,
-        what: &'static str,
-        again_in: Duration,
-    },
+    /// The tenant's account lends nothing.
+    #[error("{}", short(.tenant, .shortage))]
+    Overdrawn { tenant: Tenant, shortage: Shortage },
+    /// The client has taken nothing of the stream for too long.
+    #[error("nothing of the stream was read for {} s, so it was ended", .limit.as_secs_f64())]
+    Unread { limit: Duration },
     /// [`spechop_proto::FinishNowRequest`] names no open question of its tenant.
     #[error("no question {0} is open")]
     NotOpen(Tenant),
@@ -86,6 +84,7 @@ impl AskError {
             Self::NotOpen(_) => "not_open",
             Self::Busy { .. } => "busy",
             Self::Overdrawn { .. } => "overdrawn",
+            Self::Unread { .. } => "unread",
             Self::ShuttingDown => "shutting_down",
             Self::Agent(AgentError::Deadline { .. }) => "deadline",
             Self::Lost | Self::Agent(_) => "failed",
@@ -106,14 +105,18 @@ impl From<AskError> for Status {
                 message,
                 ErrorDetails::with_retry_info(Some(Duration::from_secs(1))),
             ),
-            AskError::Overdrawn { again_in, .. } => Self::with_error_details(
-                code,
-                message,
-                ErrorDetails::with_retry_info(Some(again_in)),
-            ),
-            AskError::NotOpen(_) | AskError::ShuttingDown | AskError::Lost | AskError::Agent(_) => {
-                Self::new(code, message)
+            AskError::Overdrawn { shortage, .. } => {
+                let (Shortage::UsedUp { again_in, .. }
+                | Shortage::SetAside { again_in, .. }
+                | Shortage::Strangers { again_in }) = shortage;
+                let retry = ErrorDetails::with_retry_info(Some(again_in));
+                Self::with_error_details(code, message, retry)
             }
+            AskError::NotOpen(_)
+            | AskError::Unread { .. }
+            | AskError::ShuttingDown
+            | AskError::Lost
+            | AskError::Agent(_) => Self::new(code, message),
         }
     }
 }
@@ -138,6 +141,8 @@ fn code(error: &AskError) -> Code {
         AskError::Invalid(_) => Code::InvalidArgument,
         AskError::Busy { .. } | AskError::Overdrawn { .. } => Code::ResourceExhausted,
         AskError::NotOpen(_) => Code::NotFound,
+        // Nothing is wrong with the question: asked again and read, it may well be answered.
+        AskError::Unread { .. } => Code::Aborted,
         AskError::ShuttingDown => Code::Unavailable,
         AskError::Lost => Code::Internal,
         AskError::Agent(AgentError::Deadline { .. }) => Code::DeadlineExceeded,
@@ -150,6 +155,24 @@ fn code(error: &AskError) -> Code {
             // Too long by what was looked up, or by the operator's settings.
             PortError::Refused { .. } | PortError::TooLong { .. } => Code::FailedPrecondition,
         },
+    }
+}
+
+/// Why a tenant's question is not begun.
+fn short(tenant: &Tenant, shortage: &Shortage) -> String {
+    match shortage {
+        Shortage::UsedUp { what, again_in } => format!(
+            "the budget of tenant {tenant} is used up ({what}); a new period begins in {} s",
+            again_in.as_secs() + 1
+        ),
+        Shortage::SetAside { what, .. } => format!(
+            "the rest of the budget of tenant {tenant} ({what}) is set aside for its open questions; \
+             try again later"
+        ),
+        Shortage::Strangers { again_in } => format!(
+            "too many tenants have spent something lately to take on tenant {tenant}; try again in {} s",
+            again_in.as_secs() + 1
+        ),
     }
 }
 
@@ -187,6 +210,10 @@ mod tests {
             })
         };
         let what = || "model at h:1".to_owned();
+        let too_long = || PortError::TooLong {
+            what: what(),
+            detail: "9 do not fit into 5".into(),
+        };
         for (error, code, message) in [
             (
                 stage(PortError::unavailable(what(), "connection refused")),
@@ -218,6 +245,22 @@ mod tests {
                 "hop 2 got nothing from its target stage: model at h:1 refused the request: no such model",
             ),
             (
+                stage(too_long()),
+                Code::FailedPrecondition,
+                "hop 2 got nothing from its target stage: model at h:1 cannot take so much: 9 do not fit into 5",
+            ),
+            // The very first prompt is the question.
+            (
+                AgentError::Stage {
+                    hop: 1,
+                    stage: Stage::Segment,
+                    source: too_long(),
+                }
+                .into(),
+                Code::InvalidArgument,
+                "question: is too long for model at h:1: 9 do not fit into 5",
+            ),
+            (
                 AgentError::Deadline { committed: 1 }.into(),
                 Code::DeadlineExceeded,
                 "the deadline passed with 1 hops committed",
@@ -226,6 +269,13 @@ mod tests {
                 AskError::Busy { questions_max: 4 },
                 Code::ResourceExhausted,
                 "4 questions are being answered, which is the most; try again later",
+            ),
+            (
+                AskError::Unread {
+                    limit: Duration::from_millis(1500),
+                },
+                Code::Aborted,
+                "nothing of the stream was read for 1.5 s, so it was ended",
             ),
             (
                 AskError::NotOpen(Tenant::new("q-1").unwrap()),
@@ -251,6 +301,34 @@ mod tests {
             assert_eq!(status.message(), message);
         }
     }
+
+    #[test]
+    fn whoever_may_not_spend_hears_when_to_come_back() {
+        let again_in = Duration::from_secs(9);
+        let what = "tokens";
+        for (shortage, words) in [
+            (
+                Shortage::UsedUp { what, again_in },
+                "the budget of tenant a is used up (tokens); a new period begins in 10 s",
+            ),
+            (
+                Shortage::SetAside { what, again_in },
+                "the rest of the budget of tenant a (tokens) is set aside",
+            ),
+            (
+                Shortage::Strangers { again_in },
+                "too many tenants have spent something lately to take on tenant a",
+            ),
+        ] {
+            let tenant = Tenant::new("a").unwrap();
+            let status = Status::from(AskError::Overdrawn { tenant, shortage });
+            assert_eq!(status.code(), Code::ResourceExhausted);
+            assert!(status.message().contains(words), "{status}");
+            let retry = status.get_details_retry_info().unwrap();
+            assert_eq!(retry.retry_delay, Some(again_in));
+        }
+    }
+
     #[test]
     fn operators_hear_why_and_which_field() {
         let offered = "hot, none".to_owned();

@@ -3,11 +3,15 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use prost::Message;
-use spechop_proto::{AskRequest, AskResponse, Budget};
-use spechop_testkit::Script;
+use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
+use spechop_proto::{AskRequest, AskResponse, Budget, FinishNowRequest};
+use spechop_server::Bare;
+use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Stage;
-use support::{Server, question};
+use support::{Server, bare, config, question};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
@@ -264,6 +268,98 @@ async fn the_server_can_take_less() {
         assert_eq!(status.code(), Code::InvalidArgument);
         assert!(status.message().contains(words), "{status}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_there_twice_is_wrong() {
+    let server = Server::start(Script::instant(1)).await;
+    for (key, values) in [
+        ("spechop-tenant", ["a", "b"]),
+        ("spechop-tenant", ["a", "a"]),
+        ("grpc-timeout", ["5S", "1H"]),
+    ] {
+        let request = || {
+            let mut request = Request::new(question());
+            for value in values {
+                request.metadata_mut().append(key, value.parse().unwrap());
+            }
+            request
+        };
+        let mut client = server.client().await;
+        for status in [
+            client.ask(request()).await.unwrap_err(),
+            client.ask_stream(request()).await.unwrap_err(),
+        ] {
+            assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+            let details = status.get_details_bad_request().unwrap();
+            assert_eq!(details.field_violations[0].field, key);
+            assert!(status.message().contains("once"), "{status}");
+        }
+    }
+    let mut finish = Request::new(FinishNowRequest {
+        question_id: "q".to_owned(),
+    });
+    for tenant in ["a", "b"] {
+        let tenant = tenant.parse().unwrap();
+        finish.metadata_mut().append("spechop-tenant", tenant);
+    }
+    let status = server.client().await.finish_now(finish).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert_eq!(server.ports.started(), 0);
+}
+
+/// A planner that takes short questions, and few hops.
+struct Narrow(ScriptedPorts);
+
+#[async_trait::async_trait]
+impl Planner for Narrow {
+    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        if request.question.as_str().len() > 100 || request.hops.len() > 1 {
+            return Err(PortError::TooLong {
+                what: "the planner".to_owned(),
+                detail: "it reads 100 bytes and a hop".to_owned(),
+            });
+        }
+        self.0.plan(call, request).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_is_too_long_for_the_planner_is_the_clients_mistake() {
+    let ports = ScriptedPorts::new(Script::instant(3));
+    let parts = Bare {
+        planner: Arc::new(Narrow(ports.clone())),
+        ..bare(&ports)
+    };
+    let server = Server::with(ports, parts, config("")).await;
+    let long = AskRequest {
+        question: "a".repeat(4000),
+        ..question()
+    };
+    let status = server.ask(long.clone()).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    let details = status.get_details_bad_request().unwrap();
+    assert_eq!(details.field_violations[0].field, "question");
+    assert!(status.message().contains("100 bytes"), "{status}");
+    let mut stream = server.client().await.ask_stream(long).await.unwrap();
+    let streamed = loop {
+        match stream.get_mut().message().await {
+            Ok(event) => assert!(event.is_some()),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(streamed.message(), status.message());
+    let outcome = |name: &str| format!("spechop_questions_total{{outcome=\"{name}\"}}");
+    assert_eq!(server.metric(&outcome("invalid")).await, 2);
+
+    // Hops that outgrow the planner are nobody's mistake.
+    let one_by_one = AskRequest {
+        k: Some(1),
+        ..question()
+    };
+    let status = server.ask(one_by_one).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+    assert_eq!(server.metric(&outcome("failed")).await, 1);
 }
 
 /// A request whose question is not UTF-8.

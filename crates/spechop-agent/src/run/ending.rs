@@ -7,7 +7,7 @@ use spechop_types::{BranchId, Stage};
 
 use super::Run;
 use crate::ledger::Open;
-use crate::{AgentError, Report, Stopped};
+use crate::{AgentError, Due, Report, Stopped};
 
 impl Run<'_> {
     /// The report of an answered question.
@@ -57,7 +57,13 @@ impl Drop for Run<'_> {
     fn drop(&mut self) {
         if let Some(bill) = self.settings.bill.as_ref().filter(|_| !self.is_answered) {
             self.stop_all();
-            bill.set(self.ledger.usage(Open::default()).all_wasted());
+            let (tokens_lost, money_lost) = self.ledger.lost();
+            bill.set(Due {
+                elapsed: self.started.elapsed(),
+                usage: self.ledger.usage(Open::default()).all_wasted(),
+                tokens_lost,
+                money_lost,
+            });
         }
     }
 }

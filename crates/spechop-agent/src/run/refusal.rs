@@ -34,11 +34,13 @@ impl Run<'_> {
     /// Work was dropped, for it is of no use any more.
     pub(super) fn note_dropped(&mut self, dropped: &Dropped) {
         let stage = dropped.work.stage();
-        if dropped.waited_in_vain {
+        if dropped.never_began {
             self.ledger.withdraw(stage, dropped.spent);
-            self.note_refusal(dropped.work, Refusal::NoPlace);
         } else {
             self.ledger.abort(stage, dropped.took, dropped.spent);
+        }
+        if dropped.waited_in_vain {
+            self.note_refusal(dropped.work, Refusal::NoPlace);
         }
     }
 

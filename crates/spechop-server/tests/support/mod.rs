@@ -14,7 +14,8 @@ use spechop_proto::{AskRequest, AskResponse, Backend, GetBackendsRequest};
 use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Gauges, ServeError, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tonic::Status;
@@ -43,7 +44,13 @@ impl Server {
     /// Plays a script with this configuration.
     pub async fn of(script: Script, config: Config) -> Self {
         let ports = ScriptedPorts::new(script);
-        let toolbox = toolbox(&ports, &config);
+        let bare = bare(&ports);
+        Self::with(ports, bare, config).await
+    }
+
+    /// Plays these parts, some of which are `ports`.
+    pub async fn with(ports: ScriptedPorts, bare: Bare, config: Config) -> Self {
+        let toolbox = Toolbox::of(bare, &config);
         let app = App::with_toolbox(config, toolbox);
         let gauges = app.gauges();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -86,6 +93,28 @@ impl Server {
         let mut admin = AdminClient::new(self.channel().await);
         let backends = admin.get_backends(GetBackendsRequest {}).await.unwrap();
         backends.into_inner().backends
+    }
+
+    /// A counter or gauge of the metrics, by its name and labels; 0 if it was never counted.
+    pub async fn metric(&self, name: &str) -> u64 {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            self.address
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).await.unwrap();
+        let mut lines = page.lines();
+        let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        found.map_or(0, |number| number.trim().parse().unwrap())
+    }
+
+    /// Look-ups that the index has begun.
+    pub async fn look_ups(&self) -> u64 {
+        let backends = self.backends().await;
+        let retriever = backends.iter().find(|b| b.name == "retriever").unwrap();
+        retriever.started
     }
 
     /// Asks the server to end.
@@ -136,14 +165,13 @@ pub fn config(toml: &str) -> Config {
 }
 
 /// Scripted ports in every role.
-pub fn toolbox(ports: &ScriptedPorts, config: &Config) -> Toolbox {
-    let bare = Bare {
+pub fn bare(ports: &ScriptedPorts) -> Bare {
+    Bare {
         planner: Arc::new(ports.clone()),
         reader: Arc::new(ports.clone()),
         retriever: Arc::new(ports.clone()),
         speculators: BTreeMap::from([(SpeculatorKind::Llm, Arc::new(ports.clone()) as _)]),
-    };
-    Toolbox::of(bare, config)
+    }
 }
 
 /// A question, nothing said about how to answer it.

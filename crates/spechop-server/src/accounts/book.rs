@@ -1,0 +1,287 @@
+//! The book of all accounts: who has spent what, and what is set aside. Without clock and lock.
+//!
+//! ```text
+//!                 hold                       settle, something spent
+//!   no account ─────────▶ holds aside ──────────────────────────────▶ has spent, in the queue
+//!        ▲                    │ settle, nothing spent                    │ its period is over
+//!        └────────────────────┴──────────────────────────────────────────┘
+//! ```
+//!
+//! An account that has spent nothing and holds nothing aside is as good as none, and is none. So a flood
+//! of names that cost nothing leaves nothing. Names that do cost something stay until their period is
+//! over, [`TENANTS_MAX`] at most. Beyond that, tenants without an account are refused until a period ends.
+//! Forgetting an account instead would give its tenant a new allowance, and whoever can make up names
+//! could have a used-up account forgotten.
+//!
+//! A call looks at [`SWEEP`] accounts of past periods at most, however many there are.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use spechop_types::Tenant;
+use tokio::time::Instant;
+
+use super::Allowance;
+
+/// The part of the rest that a question without a budget of its own gets: one of so many.
+const SHARE: u64 = 4;
+/// The most accounts.
+pub(super) const TENANTS_MAX: usize = 100_000;
+/// The most accounts of past periods that one call looks at: more than one, so that they become fewer.
+pub(super) const SWEEP: usize = 2;
+/// When to try again if what is left is set aside for other questions: they may end at any time.
+const SET_ASIDE_FOR: Duration = Duration::from_secs(1);
+
+/// Milliseconds, target calls, tokens, millionths of money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Amounts(pub(super) [u64; 4]);
+
+const NAMES: [&str; 4] = ["time", "target calls", "tokens", "money"];
+
+/// All accounts.
+pub(super) struct Book {
+    allowance: Allowance,
+    accounts: HashMap<Tenant, Account>,
+    /// The accounts that have spent something, nearly in the order in which their periods began. Whoever
+    /// has begun another period since stands in it twice, and the earlier entry means nothing.
+    queue: VecDeque<(Instant, Tenant)>,
+    /// How many entries of the queue have been looked at.
+    #[cfg(test)]
+    pub(super) swept: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    /// When its period began.
+    since: Instant,
+    pub(super) spent: Amounts,
+    pub(super) aside: Amounts,
+}
+
+/// What a question may spend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grant {
+    /// When the period that pays began.
+    pub(super) period: Instant,
+    pub(super) aside: Amounts,
+    pub(super) limits: [Option<u64>; 4],
+}
+
+/// Why nothing can be set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// The account has spent everything.
+    UsedUp {
+        /// Of what.
+        what: &'static str,
+        /// When the next period begins.
+        again_in: Duration,
+    },
+    /// The rest of the account is set aside for questions that are still open.
+    SetAside {
+        /// Of what.
+        what: &'static str,
+        /// When to try again.
+        again_in: Duration,
+    },
+    /// No further account can be kept.
+    Strangers {
+        /// When the first of the accounts may be forgotten.
+        again_in: Duration,
+    },
+}
+
+impl Book {
+    pub(super) fn new(allowance: Allowance) -> Self {
+        Self {
+            allowance,
+            accounts: HashMap::new(),
+            queue: VecDeque::new(),
+            #[cfg(test)]
+            swept: 0,
+        }
+    }
+
+    /// Sets aside what a question may cost that wants so much; `None` wants a share of what is left.
+    pub(super) fn hold(
+        &mut self,
+        tenant: &Tenant,
+        wanted: [Option<u64>; 4],
+        now: Instant,
+    ) -> Result<Grant, Shortage> {
+        self.sweep(now);
+        let period = self.allowance.period;
+        let mut account = match self.accounts.get(tenant) {
+            Some(account) if now - account.since < period => *account,
+            Some(account) => Account {
+                aside: account.aside,
+                ..Account::new(now)
+            },
+            None if self.accounts.len() >= TENANTS_MAX => {
+                let rest = |(since, _): &(Instant, Tenant)| (*since + period) - now;
+                let again_in = self.queue.front().map_or(SET_ASIDE_FOR, rest);
+                return Err(Shortage::Strangers { again_in });
+            }
+            None => Account::new(now),
+        };
+        let mut limits = wanted;
+        let mut aside = Amounts::default();
+        for (at, most) in self.allowance.limits().into_iter().enumerate() {
+            let Some(most) = most else { continue };
+            let unspent = most.saturating_sub(account.spent.0[at]);
+            let left = unspent.saturating_sub(account.aside.0[at]);
+            if left == 0 {
+                let what = NAMES[at];
+                return Err(if unspent == 0 {
+                    let again_in = (account.since + period) - now;
+                    Shortage::UsedUp { what, again_in }
+                } else {
+                    let again_in = SET_ASIDE_FOR;
+                    Shortage::SetAside { what, again_in }
+                });
+            }
+            let granted = wanted[at].unwrap_or(left.div_ceil(SHARE)).min(left);
+            aside.0[at] = granted;
+            limits[at] = Some(granted);
+        }
+        account.aside.add(aside);
+        self.accounts.insert(tenant.clone(), account);
+        debug_assert!(self.fits(&account), "{account:?}");
+        Ok(Grant {
+            period: account.since,
+            aside,
+            limits,
+        })
+    }
+
+    /// A question has ended that had set so much aside in this period, and has spent so much.
+    pub(super) fn settle(
+        &mut self,
+        tenant: &Tenant,
+        period: Instant,
+        aside: Amounts,
+        spent: Amounts,
+    ) {
+        let limits = self.allowance.limits();
+        let Entry::Occupied(mut entry) = self.accounts.entry(tenant.clone()) else {
+            return;
+        };
+        let account = entry.get_mut();
+        account.aside.take(aside);
+        let had_spent = account.spent.any();
+        // A question that began in a period that is over was paid from that one.
+        if account.since == period {
+            account.spent.add(spent.limited(limits));
+        }
+        if account.spent.any() && !had_spent {
+            self.queue.push_back((account.since, tenant.clone()));
+        }
+        if !account.spent.any() && !account.aside.any() {
+            entry.remove();
+        }
+    }
+
+    /// Forgets some of the accounts whose period is over.
+    fn sweep(&mut self, now: Instant) {
+        for _ in 0..SWEEP {
+            let is_over = |since: Instant| now - since >= self.allowance.period;
+            let Some((since, tenant)) = self.queue.pop_front_if(|(since, _)| is_over(*since))
+            else {
+                return;
+            };
+            #[cfg(test)]
+            {
+                self.swept += 1;
+            }
+            if let Entry::Occupied(mut entry) = self.accounts.entry(tenant)
+                && entry.get().since == since
+            {
+                if entry.get().aside.any() {
+                    entry.get_mut().renew(now);
+                } else {
+                    entry.remove();
+                }
+            }
+        }
+    }
+
+    /// ACCOUNT-1: what is spent and what is set aside are no more than the allowance at the moment at
+    /// which something is set aside.
+    fn fits(&self, account: &Account) -> bool {
+        let sums = account.spent.0.into_iter().zip(account.aside.0);
+        let limits = self.allowance.limits().into_iter();
+        sums.zip(limits).all(|((spent, aside), most)| {
+            most.is_none_or(|most| spent.saturating_add(aside) <= most)
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn account(&self, tenant: &Tenant) -> Option<Account> {
+        self.accounts.get(tenant).copied()
+    }
+
+    /// Accounts, and entries of the queue.
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.accounts.len(), self.queue.len())
+    }
+}
+
+impl Account {
+    fn new(since: Instant) -> Self {
+        Self {
+            since,
+            spent: Amounts::default(),
+            aside: Amounts::default(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// A new period. What open questions have set aside stays set aside.
+    fn renew(&mut self, now: Instant) {
+        self.since = now;
+        self.spent = Amounts::default();
+    }
+}
+
+impl Allowance {
+    fn limits(&self) -> [Option<u64>; 4] {
+        let (time, money) = (self.time.map(millis), self.money.map(|money| money.0));
+        [time, self.target_calls, self.tokens, money]
+    }
+}
+
+impl Amounts {
+    fn add(&mut self, other: Self) {
+        for (sum, amount) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_add(amount);
+        }
+    }
+
+    fn take(&mut self, other: Self) {
+        for (sum, amount) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_sub(amount);
+        }
+    }
+
+    /// Nothing of what is not limited: nobody has to remember it.
+    fn limited(mut self, limits: [Option<u64>; 4]) -> Self {
+        for (amount, limit) in self.0.iter_mut().zip(limits) {
+            *amount = limit.map_or(0, |_| *amount);
+        }
+        self
+    }
+
+    fn any(self) -> bool {
+        self.0 != [0; 4]
+    }
+}
+
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,112 @@
+//! Readers that do not read: they keep their place, and lose their stream in the end.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod support;
+
+use spechop_proto::ask_event::Event;
+use spechop_proto::spec_hop_client::SpecHopClient;
+use spechop_proto::{AskEvent, AskRequest};
+use spechop_testkit::Script;
+use support::{Server, endless, eventually, question};
+use tonic::transport::Endpoint;
+use tonic::{Code, Status, Streaming};
+
+/// Much more than a client with a small window lets the server send.
+fn long() -> Script {
+    Script {
+        passage_bytes: 8000,
+        ..Script::steady(&[true; 6], 1, 5, 1)
+    }
+}
+
+/// The stream of a client that takes hardly anything before it reads.
+async fn unread(server: &Server) -> Streaming<AskEvent> {
+    let url = format!("http://{}", server.address);
+    let endpoint = Endpoint::from_shared(url).unwrap();
+    let endpoint = endpoint.initial_stream_window_size(Some(1024));
+    let mut client = SpecHopClient::new(endpoint.connect().await.unwrap());
+    let asked = AskRequest {
+        k: Some(1),
+        ..question()
+    };
+    client.ask_stream(asked).await.unwrap().into_inner()
+}
+
+/// Reads to the end.
+async fn read(mut stream: Streaming<AskEvent>) -> (Option<Event>, Option<Status>) {
+    let mut last = None;
+    loop {
+        match stream.message().await {
+            Ok(Some(event)) => last = event.event,
+            Ok(None) => return (last, None),
+            Err(status) => return (last, Some(status)),
+        }
+    }
+}
+
+const ANSWERED: &str = "spechop_questions_total{outcome=\"answered\"}";
+
+async fn answered(server: &Server) {
+    while server.metric(ANSWERED).await == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_keeps_its_place_until_it_is_read() {
+    let server = Server::configured(long(), "[server]\nquestions_max = 1").await;
+    let stream = unread(&server).await;
+    answered(&server).await;
+    assert_eq!(server.ports.live(), 0, "there is nothing more to do");
+    assert_eq!(server.gauges.questions_open(), 1);
+    let refused = server.ask(question()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+
+    let (last, error) = read(stream).await;
+    assert!(matches!(last, Some(Event::Answer(_))), "{error:?}");
+    server.is_idle().await;
+
+    // Dropping it does as well.
+    let stream = unread(&server).await;
+    eventually(|| server.gauges.questions_open() == 1).await;
+    drop(stream);
+    server.is_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_stays_away_loses_the_stream_and_frees_its_place() {
+    let server = Server::configured(long(), "[server]\nunread_ms = 300").await;
+    let stream = unread(&server).await;
+    answered(&server).await;
+    eventually(|| server.gauges.questions_open() == 0).await;
+    let (last, error) = read(stream).await;
+    assert!(!matches!(last, Some(Event::Answer(_))));
+    let error = error.unwrap();
+    assert_eq!(error.code(), Code::Aborted, "{error}");
+    assert!(error.message().contains("0.3 s"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_nobody_follows_is_ended() {
+    // Four hops are there soon, the fifth never.
+    let mut script = long();
+    script.hops[4].target = endless().hops[0].target;
+    let server = Server::configured(script, "[server]\nunread_ms = 100").await;
+    let stream = unread(&server).await;
+    server.is_idle().await;
+    let (_, error) = read(stream).await;
+    assert_eq!(error.unwrap().code(), Code::Aborted);
+    let unread = "spechop_questions_total{outcome=\"unread\"}";
+    assert_eq!(server.metric(unread).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_the_next_event_is_not_late() {
+    // Nothing happens for much longer than a reader may stay away.
+    let script = Script::steady(&[true], 1, 500, 1);
+    let server = Server::configured(script, "[server]\nunread_ms = 50").await;
+    let stream = server.client().await.ask_stream(question()).await.unwrap();
+    let (last, error) = read(stream.into_inner()).await;
+    assert!(matches!(last, Some(Event::Answer(_))), "{error:?}");
+    server.is_idle().await;
+}
