@@ -195,6 +195,28 @@ async fn a_question_that_fails_or_goes_away_is_billed() {
     assert!(bill.take().is_none());
 }
 
+/// The second segment is broken off: it may have taken as much as the first one.
+#[tokio::test(start_paused = true)]
+async fn the_bill_tells_what_broken_off_calls_may_have_taken() {
+    let telling = Telling::new(Script::steady(&[true, true], 50, 300, 20));
+    let bill = Bill::default();
+    let settings = Settings {
+        bill: Some(bill.clone()),
+        ..priced(1)
+    };
+    let (agent, asked, mut trace) = (telling.agent(), question(), |_| {});
+    let asking = agent.answer(&asked, &settings, &mut trace);
+    let soon = Duration::from_millis(360);
+    tokio::time::timeout(soon, asking).await.unwrap_err();
+    let due = bill.take().unwrap();
+    let first = telling.calls.lock().unwrap()[0].spent();
+    let known = due.usage.segments.cost;
+    assert!(due.tokens_lost > 0);
+    assert_eq!(known.tokens.total() + due.tokens_lost, 2 * first.total());
+    let dearest = Money(2 * (first.prompt + 10 * first.completion));
+    assert_eq!(known.money.plus(due.money_lost), dearest);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

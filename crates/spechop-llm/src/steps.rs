@@ -75,7 +75,7 @@ impl Planner for StepPlanner {
         self.model.warm(call, generation).await
     }
 
-    /// If the model writes no line that can be used, the whole question is looked up first of all,
+    /// If the model writes no line that can be used, the question itself is looked up first of all,
     /// and later the last thing found is the answer. So it is, too, if the hops have outgrown the
     /// model's context: that is nobody's mistake, while a question that is too long by itself is.
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
@@ -206,12 +206,13 @@ fn answer_step(line: &str) -> Option<Step> {
     has_substance(&answer).then(|| Step::Answer(answer.into()))
 }
 
-/// The step where the model has none: look the whole question up; and when that is done or too
-/// late, say what was found last. In a chain of look-ups that is what was asked for, more often
-/// than anything else.
+/// The step if the model has none: look the question up; and when that is done or too late, say what
+/// was found last. In a chain of look-ups that is what was asked for, more often than anything else.
+/// Of a question that is as long as a page only the beginning is looked up: a reader that sees a few
+/// hundred tokens at once needs room for the passage, too.
 fn fallback(request: &PlanRequest) -> Step {
     if request.hops.is_empty() && !request.must_answer {
-        return Step::Ask(SubQuestion::new(request.question.as_str()));
+        return Step::Ask(SubQuestion::new(&cut(request.question.as_str().to_owned())));
     }
     let found = |hop: &&KnownHop| has_substance(&hop.answer) && !is_refusal(&hop.answer);
     let last = request.hops.iter().rev().find(found);

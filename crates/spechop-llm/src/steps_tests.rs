@@ -123,6 +123,18 @@ fn a_long_question_is_too_long_and_long_hops_are_answered_from() {
 }
 
 #[test]
+fn of_a_page_only_the_beginning_is_looked_up() {
+    for (words, chars) in [(10, 49), (600, PIECE_CHARS_MAX - 1)] {
+        let mut request = request(&[], false);
+        request.question = Question::new(&"wörd ".repeat(words)).unwrap();
+        let Step::Ask(asked) = fallback(&request) else {
+            panic!("nothing is known yet");
+        };
+        assert_eq!(asked.as_str().chars().count(), chars);
+    }
+}
+
+#[test]
 fn the_prompt_is_byte_for_byte_that_of_the_training() {
     assert_eq!(prompt(&request(HOPS, false)), PROMPT);
     assert_eq!(prompt(&request(HOPS, true)), PROMPT);

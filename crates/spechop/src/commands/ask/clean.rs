@@ -1,9 +1,10 @@
 //! Texts from outside, made fit for a terminal.
 
 /// A text on one line without characters that steer a terminal or cannot be seen: control characters
-/// become blanks, format characters (bidirectional marks, zero-width blanks, tags) disappear.
+/// become blanks, invisible characters (bidirectional marks, zero-width blanks, tags, variation
+/// selectors, fillers) disappear.
 pub(super) fn clean(text: &str) -> String {
-    let visible: String = text.chars().filter(|c| !is_format(*c)).collect();
+    let visible: String = text.chars().filter(|c| !is_invisible(*c)).collect();
     visible
         .split(|c: char| c.is_control() || c.is_whitespace())
         .filter(|word| !word.is_empty())
@@ -11,29 +12,36 @@ pub(super) fn clean(text: &str) -> String {
         .join(" ")
 }
 
-/// Whether the character is of Unicode's category Cf (Unicode 16.0), or one of the tags reserved for it.
-fn is_format(c: char) -> bool {
+/// Whether the character is of Unicode's category Cf or has the property Default_Ignorable_Code_Point
+/// (Unicode 16.0).
+fn is_invisible(c: char) -> bool {
     matches!(
         c,
         '\u{ad}'
+            | '\u{34f}'
             | '\u{600}'..='\u{605}'
             | '\u{61c}'
             | '\u{6dd}'
             | '\u{70f}'
             | '\u{890}'..='\u{891}'
             | '\u{8e2}'
-            | '\u{180e}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
             | '\u{200b}'..='\u{200f}'
             | '\u{202a}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
             | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
             | '\u{110bd}'
             | '\u{110cd}'
             | '\u{13430}'..='\u{1343f}'
             | '\u{1bca0}'..='\u{1bca3}'
             | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0001}'..='\u{e007f}'
+            | '\u{e0000}'..='\u{e0fff}'
     )
 }
 
@@ -55,6 +63,9 @@ mod tests {
             ("soft\u{ad}hyphen", "softhyphen"),
             // Tags, which nobody sees and a model may read.
             ("hi\u{e0068}\u{e0069}\u{e007f}", "hi"),
+            // Bytes can be written in variation selectors, and fillers are letters that nobody sees.
+            ("A\u{fe01}\u{e0101}\u{e01ef}B", "AB"),
+            ("\u{3164}a\u{115f}b\u{ffa0}c\u{34f}", "abc"),
             ("\u{200b}\u{2066}", ""),
             // What looks like them and is seen.
             (
