@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use spechop_ports::{Call, Lane, PortError, Seat};
+use spechop_ports::{Call, Lane, PortError, Seat, panic_text};
 use spechop_types::{Owned, Refusal};
 
 use crate::backend::Backend;
@@ -121,7 +122,8 @@ where
             }
             None => {
                 under_way.launched += 1;
-                let mut flight = Flight::new(under_way.launched, call, start.take());
+                let name = self.backend.name();
+                let mut flight = Flight::new(under_way.launched, name, call, start.take());
                 flight.passengers = 1;
                 let passenger = Passenger::new(self, key.clone(), &flight, call, true);
                 under_way.runs.insert(key, flight);
@@ -152,7 +154,7 @@ impl<K, T: Clone> Flights<K, T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Flight<T> {
-    fn new<S>(number: u64, call: &Call, start: Option<S>) -> Self
+    fn new<S>(number: u64, what: &str, call: &Call, start: Option<S>) -> Self
     where
         S: FnOnce(Call) -> BoxFuture<'static, Result<T, PortError>>,
     {
@@ -163,8 +165,15 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
         });
         let run = start.map(|start| start(own));
         let log = Arc::clone(&shared);
+        let what = what.to_owned();
         let run = async move {
-            let outcome = run?.await;
+            // A panic is one call's failure. Passed on, it would reach everybody who only looks at the run,
+            // even while they unwind, and that ends the process.
+            let outcome = AssertUnwindSafe(run?).catch_unwind().await;
+            let outcome = outcome.unwrap_or_else(|panic| {
+                let panic = format!("it panicked: {}", panic_text(&*panic));
+                Err(PortError::unavailable(what, panic))
+            });
             outcome.map_err(|error| log.keep_error(error)).ok()
         };
         Self {

@@ -63,7 +63,7 @@ pub struct Gauges {
 }
 
 impl Gauges {
-    /// Questions that are being answered.
+    /// Questions that are being answered, or whose answers are being read.
     pub fn questions_open(&self) -> usize {
         self.questions.questions_open()
     }

@@ -83,6 +83,20 @@ async fn a_failure_is_not_shared() {
     assert!(world.flights.is_empty());
 }
 
+/// Without that, whoever drops the run panics in turn, which ends the process.
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_a_failure_of_whoever_launched_the_run() {
+    let backend = backend(4, 4);
+    let flights: Flights<&str, u32> = Flights::new(backend.clone());
+    let call = of("a", Lane::Authoritative);
+    let panics = |_: Call| async { panic!("a bug") }.boxed();
+    let error = flights.join("paris", &call, panics).await.unwrap_err();
+    let source = std::error::Error::source(&error).map(ToString::to_string);
+    assert!(matches!(error, PortError::Unavailable { .. }), "{error}");
+    assert_eq!(source.as_deref(), Some("it panicked: a bug"));
+    assert!(flights.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_promotion_of_one_promotes_the_run_of_all() {
     // No guess may run here: whatever ends was promoted.
