@@ -31,7 +31,7 @@ pub(crate) fn compare(config: &Config) -> Result<(), OpenError> {
         let threads = threads.into_iter().zip(&parts);
         threads
             .map(|(thread, (part, _))| {
-                let lost = |_| OpenError::of(*part)("the thread that compares its files panicked");
+                let lost = |_| OpenError::of(part)("the thread that compares its files panicked");
                 thread.join().map_err(lost)?
             })
             .collect()
