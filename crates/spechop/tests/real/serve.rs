@@ -61,7 +61,7 @@ fn serves_and_asks_with_real_parts() {
         "{answer}"
     );
     assert_eq!(answer["applied"]["hop_budget"], 1);
-    assert_eq!(answer["applied"]["speculator"], "llm");
+    assert_eq!(answer["applied"]["speculator"], "index");
 
     // Without a terminal the board comes once, at the end, on stderr; the answer for people is on stdout.
     let watched = |how: &[&str]| {
