@@ -5,4 +5,8 @@
 set(LLAMA_BUILD_COMMON OFF)
 
 # What is not arithmetic: reading model files, building graphs, tokenising, sampling. -O1 halves its compile time.
-cmake_language(DEFER CALL target_compile_options llama PRIVATE -O1)
+# ggml, whose arithmetic stays as it is, is a project of its own and reads this file, too. Without DEFER (CMake before
+# 3.19) all of it stays as it is.
+if(PROJECT_NAME STREQUAL "llama.cpp" AND CMAKE_VERSION VERSION_GREATER_EQUAL 3.19)
+  cmake_language(DEFER CALL target_compile_options llama PRIVATE -O1)
+endif()

@@ -368,5 +368,9 @@ mod tests {
     #[ignore = "the long form; `make attack` runs it"]
     fn attack_model_damages() {
         sweep(1_000..2_500);
+        // A row of the attack's table; the harness has begun the line.
+        eprintln!(
+            "\n| M8 | 1,500 damages of models and their notes | each refused before a parser, or harmless |"
+        );
     }
 }

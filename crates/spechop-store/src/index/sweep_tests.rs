@@ -140,6 +140,10 @@ fn no_damage_is_served_in_silence() {
 #[test]
 #[ignore = "a minute or so; `make attack` runs it"]
 fn attack_index_damages() {
-    let counts = sweep(1_000..2_000);
-    eprintln!("2000 damages: refused, reported, harmless: {counts:?}");
+    let [refused, reported, harmless] = sweep(1_000..2_000);
+    // A row of the attack's table; the harness has begun the line.
+    eprintln!(
+        "\n| M4, M5 | 2,000 damages of indexes of both kinds, before and while they are open | {refused} \
+         refused, {reported} told by health, {harmless} harmless (the same answers), 0 served in silence |"
+    );
 }

@@ -66,7 +66,10 @@ async fn attack_everything() {
         requests::refusals(size).await,
         requests::what_ifs(size).await,
         requests::small_calls(size).await,
+        requests::web_pages().await,
     ];
+    // The harness has begun a line.
+    println!();
     for Row {
         finding,
         attack,
@@ -111,4 +114,5 @@ in_short! {
     refusals_do_not_fill_the_log: requests::refusals(Size::Short);
     what_ifs_do_not_pile_up: requests::what_ifs(Size::Short);
     small_calls_are_answered_at_once: requests::small_calls(Size::Short);
+    web_pages_are_refused: requests::web_pages();
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use spechop_proto::{AskRequest, GetBackendsRequest, WhatIfRequest};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -129,5 +130,32 @@ pub(crate) async fn small_calls(size: Size) -> Row {
         finding: "L4",
         attack: format!("{count} small calls one after the other"),
         observed,
+    }
+}
+
+/// M1: what a web page may send without asking first, and what it reads if its name points here.
+pub(crate) async fn web_pages() -> Row {
+    let victim = Victim::start(FILES, &[]);
+    let mut statuses = Vec::new();
+    for head in [
+        "POST /spechop.v1.SpecHop/Ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n",
+        "POST /spechop.v1.SpecHop/Ask HTTP/1.1\r\nHost: evil.example\r\nContent-Type: text/plain\r\n",
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n",
+        "GET /metrics HTTP/1.1\r\nHost: evil.example\r\n",
+    ] {
+        let mut stream = victim.connect().await.unwrap();
+        let request = format!("{head}Content-Length: 0\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let status = answer.split_whitespace().nth(1).unwrap_or_default();
+        statuses.push(status.to_owned());
+    }
+    assert_eq!(statuses, ["505", "421", "403", "421"]);
+    victim.ask().await.unwrap();
+    Row {
+        finding: "M1",
+        attack: "questions and metrics asked by a web page, under this name and its own".to_owned(),
+        observed: format!("refused ({})", statuses.join(", ")),
     }
 }

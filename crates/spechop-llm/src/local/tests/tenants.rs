@@ -80,6 +80,21 @@ async fn a_tenant_finds_nothing_of_another() {
 /// The attack: ask what others may have asked, and compare with what nobody has asked.
 #[tokio::test]
 async fn of_24_questions_none_is_told_apart() {
+    told_apart().await;
+}
+
+/// The same, for the attack's table.
+#[tokio::test]
+#[ignore = "`make attack` runs it"]
+async fn attack_by_comparing_costs() {
+    told_apart().await;
+    // The harness has begun the line.
+    eprintln!(
+        "\n| M2 | 24 questions, half of them asked before by another tenant | 0 of 24 told apart, by tokens computed |"
+    );
+}
+
+async fn told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let [a, b] = ["a", "b"].map(tenant);
     for ask in [chat as Ask, text] {
