@@ -73,13 +73,15 @@ answer() {
   head -n 1 "$work/$1.text"
 }
 
-# briefly NAME K: every question at K, a line each.
+# briefly NAME K: every question at K; their seconds in one line. The answers are in the table at the end.
 briefly() {
   local n
+  printf 'k = %d:' "$2"
   for n in "${!question[@]}"; do
     ask "$1.$n" "$n" --k "$2"
-    printf 'question %d, k = %d: %6s s  %s\n' $((n + 1)) "$2" "$(seconds "$1.$n")" "$(answer "$1.$n")"
+    printf '  %6s s' "$(seconds "$1.$n")"
   done
+  printf '\n'
 }
 
 peak_memory() {
@@ -97,7 +99,7 @@ for line in open(sys.argv[1], encoding="utf-8"):
 
 # Every question at k = 1 comes before any at a larger k: so the model has read other things between two askings of one
 # question, and its cache of recent prompts helps neither.
-echo "=== as it is: a look-up takes milliseconds ==="
+echo "=== ${#question[@]} questions as it is: a look-up takes milliseconds ==="
 start
 briefly plain.one 1
 briefly plain.many "$k"
