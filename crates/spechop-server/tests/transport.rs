@@ -90,7 +90,7 @@ async fn halves_of_messages_do_not_add_up() {
     let server = Server::start(Script::instant(1)).await;
     let mut bytes = greeting(&[]);
     // Heads alone do it: they are held until the message is there.
-    let padding = "x".repeat(3_000);
+    let padding = "x".repeat(8_000);
     for number in 0..80 {
         bytes.extend(call(2 * number + 1, ASK, &[("padding", &padding)]));
     }

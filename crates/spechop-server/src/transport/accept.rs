@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ struct Shared {
     limits: Limits,
     counts: Counts,
     warnings: Sparingly,
+    /// Bytes of all requests that have not arrived whole.
+    unfinished: AtomicUsize,
     book: Mutex<Book>,
 }
 
@@ -56,6 +59,7 @@ impl Lines {
                 limits,
                 counts,
                 warnings: Sparingly::default(),
+                unfinished: AtomicUsize::new(0),
             }),
         }
     }
@@ -162,6 +166,38 @@ impl Lines {
             handles.collect()
         };
         idle.iter().for_each(LineHandle::hang_up);
+    }
+
+    /// So many more bytes of requests have not arrived whole. If that is too much, whoever holds most of
+    /// them is hung up on: those who send their questions in one piece never are.
+    pub(super) fn hold(&self, bytes: usize) {
+        let shared = &self.shared;
+        let before = shared.unfinished.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) <= shared.limits.unfinished_total_max {
+            return;
+        }
+        let most = {
+            let book = self.lock();
+            let holding = book.handles.values().filter(|line| line.unfinished() > 0);
+            let (leaving, staying): (Vec<_>, Vec<_>) = holding.partition(|line| line.is_hung_up());
+            // What the last one held is about to come back.
+            if !leaving.is_empty() {
+                return;
+            }
+            staying
+                .into_iter()
+                .max_by_key(|line| line.unfinished())
+                .cloned()
+        };
+        if let Some(line) = most {
+            shared.counts.closed(Closed::Unfinished);
+            line.hang_up();
+        }
+    }
+
+    /// They have arrived, or been given up.
+    pub(super) fn release(&self, bytes: usize) {
+        self.shared.unfinished.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn began(&self, id: LineId) {

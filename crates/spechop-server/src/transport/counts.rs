@@ -22,6 +22,8 @@ pub(super) enum Closed {
     Stalled,
     /// It was idle, and others wanted in.
     Displaced,
+    /// It held most of all bytes that never became requests.
+    Unfinished,
     /// All others were at work when it came.
     Full,
 }
@@ -58,6 +60,7 @@ impl Counts {
             Closed::Silent => "silent",
             Closed::Stalled => "stalled",
             Closed::Displaced => "displaced",
+            Closed::Unfinished => "unfinished",
             Closed::Full => "full",
         };
         self.closed.get_or_create(&Reason { reason }).inc();

@@ -164,6 +164,15 @@ impl LineHandle {
         held.grow(bytes).then_some(held)
     }
 
+    /// Bytes of its requests that have not arrived whole.
+    pub(super) fn unfinished(&self) -> usize {
+        self.shared.unfinished.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_hung_up(&self) -> bool {
+        self.shared.hung_up.load(Ordering::Relaxed)
+    }
+
     /// A request has arrived whole.
     pub(super) fn begin(&self) -> Working {
         self.shared.lines.began(self.shared.id);
@@ -223,14 +232,16 @@ impl Unfinished {
         let shared = &self.line.shared;
         let before = shared.unfinished.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
+        shared.lines.hold(bytes);
         before.saturating_add(bytes) <= shared.lines.limits().unfinished_bytes_max
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        let unfinished = &self.line.shared.unfinished;
-        unfinished.fetch_sub(self.bytes, Ordering::Relaxed);
+        let shared = &self.line.shared;
+        shared.unfinished.fetch_sub(self.bytes, Ordering::Relaxed);
+        shared.lines.release(self.bytes);
     }
 }
 

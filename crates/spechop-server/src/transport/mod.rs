@@ -58,6 +58,8 @@ pub struct Limits {
     pub request_burst: u32,
     /// Bytes of all requests of a connection that have not arrived whole, heads included.
     pub(crate) unfinished_bytes_max: usize,
+    /// The same of all connections together. Beyond, the one that holds most is closed.
+    pub(crate) unfinished_total_max: usize,
     /// The longest silence of a client in a call in which both sides talk.
     pub(crate) talk_pause_max: Duration,
 }
@@ -73,7 +75,8 @@ impl Default for Limits {
             stall_max: Duration::from_secs(120),
             request_interval: Duration::from_millis(5),
             request_burst: 200,
-            unfinished_bytes_max: 256 << 10,
+            unfinished_bytes_max: 768 << 10,
+            unfinished_total_max: 32 << 20,
             talk_pause_max: Duration::from_secs(300),
         }
     }
