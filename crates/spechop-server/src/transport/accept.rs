@@ -241,6 +241,8 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use tonic::transport::server::Connected;
+
     use super::*;
 
     /// Small answers leave at once, and a peer that is gone without a word is noticed.
@@ -257,6 +259,29 @@ mod tests {
         assert_eq!(lines.open(), 1);
         drop(line);
         assert_eq!(lines.open(), 0);
+    }
+
+    /// Who sends a question in one piece holds next to nothing, and is never the one.
+    #[tokio::test]
+    async fn whoever_holds_most_of_what_never_arrives_makes_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let limits = Limits {
+            unfinished_total_max: 100,
+            ..Limits::default()
+        };
+        let lines = Lines::new(limits, Counts::default());
+        let mut open = Vec::new();
+        for _ in 0..2 {
+            let peer = TcpStream::connect(address).await.unwrap();
+            open.push((peer, lines.next(&listener).await));
+        }
+        let [much, little] = [0, 1].map(|at: usize| open[at].1.connect_info());
+        let _much = much.hold(80).unwrap();
+        let _little = little.hold(20).unwrap();
+        assert!(!much.is_hung_up() && !little.is_hung_up());
+        let _more = little.hold(1).unwrap();
+        assert!(much.is_hung_up() && !little.is_hung_up());
     }
 
     /// The wait between two attempts, on a clock that stands still otherwise.
