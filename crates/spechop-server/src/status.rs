@@ -111,7 +111,7 @@ pub(crate) enum TransportError {
     TooMuchAtOnce,
     /// The client has given up in the middle of it.
     #[error("the request broke off")]
-    Broken,
+    Broken(#[source] axum::Error),
 }
 
 impl TransportError {
@@ -125,7 +125,7 @@ impl TransportError {
             Self::Late { .. } => "late",
             Self::TooLong { .. } => "too_long",
             Self::TooMuchAtOnce => "too_much_at_once",
-            Self::Broken => "broken",
+            Self::Broken(_) => "broken",
         }
     }
 
@@ -142,7 +142,7 @@ impl TransportError {
             Self::Late { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooMuchAtOnce => StatusCode::TOO_MANY_REQUESTS,
-            Self::Broken => StatusCode::BAD_REQUEST,
+            Self::Broken(_) => StatusCode::BAD_REQUEST,
         };
         // Nothing more is read of what else it may have sent.
         (code, [(CONNECTION, "close")], format!("{self}\n")).into_response()
@@ -157,7 +157,7 @@ impl From<TransportError> for Status {
             TransportError::Late { .. } => Code::DeadlineExceeded,
             TransportError::TooLong { .. } => Code::OutOfRange,
             TransportError::TooMuchAtOnce => Code::ResourceExhausted,
-            TransportError::Broken => Code::Cancelled,
+            TransportError::Broken(_) => Code::Cancelled,
         };
         Self::new(code, error.to_string())
     }

@@ -10,6 +10,7 @@ use futures::Stream;
 use futures::stream::unfold;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::Limits;
@@ -40,6 +41,8 @@ struct Shared {
     /// Bytes of all requests that have not arrived whole.
     unfinished: AtomicUsize,
     book: Mutex<Book>,
+    /// Told whenever somebody leaves or has nothing to do.
+    room: Notify,
 }
 
 struct Book {
@@ -60,6 +63,7 @@ impl Lines {
                 counts,
                 warnings: Sparingly::default(),
                 unfinished: AtomicUsize::new(0),
+                room: Notify::new(),
             }),
         }
     }
@@ -84,9 +88,7 @@ impl Lines {
                     continue;
                 }
             };
-            if let Some(line) = self.admit(stream) {
-                return line;
-            }
+            return self.admit(stream).await;
         }
     }
 
@@ -107,7 +109,18 @@ impl Lines {
         sleep(PAUSE).await;
     }
 
-    fn admit(&self, stream: TcpStream) -> Option<Line> {
+    /// If all others are at work, the newcomer waits until one of them is not; those behind it wait in the
+    /// system's own line.
+    async fn admit(&self, stream: TcpStream) -> Line {
+        loop {
+            if let Some(handle) = self.enter() {
+                return self.line(stream, handle);
+            }
+            self.shared.room.notified().await;
+        }
+    }
+
+    fn line(&self, stream: TcpStream, handle: LineHandle) -> Line {
         let Limits {
             message_time,
             stall_max,
@@ -119,14 +132,16 @@ impl Lines {
             .with_time(KEEPALIVE)
             .with_interval(KEEPALIVE);
         let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+        Line::new(stream, handle, message_time, stall_max)
+    }
+
+    /// A place in the book, if need be that of somebody idle.
+    fn enter(&self) -> Option<LineHandle> {
         let mut book = self.lock();
         let (id, gone) = match book.roster.enter() {
             Entry::Free(id) => (id, None),
             Entry::Instead(id, other) => (id, book.handles.remove(&other)),
-            Entry::Full => {
-                self.shared.counts.closed(Closed::Full);
-                return None;
-            }
+            Entry::Full => return None,
         };
         let handle = LineHandle::new(id, self.clone());
         book.handles.insert(id, handle.clone());
@@ -135,7 +150,7 @@ impl Lines {
             self.shared.counts.closed(Closed::Displaced);
             gone.hang_up();
         }
-        Some(Line::new(stream, handle, message_time, stall_max))
+        Some(handle)
     }
 
     /// Hangs up on those who let an answer lie, every now and then. Never ends.
@@ -206,6 +221,7 @@ impl Lines {
 
     pub(super) fn ended(&self, id: LineId) {
         self.lock().roster.ended(id);
+        self.shared.room.notify_one();
     }
 
     pub(super) fn left(&self, id: LineId) {
@@ -215,6 +231,7 @@ impl Lines {
         let handle = book.handles.remove(&id);
         drop(book);
         drop(handle);
+        self.shared.room.notify_one();
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -282,6 +299,35 @@ mod tests {
         assert!(!much.is_hung_up() && !little.is_hung_up());
         let _more = little.hold(1).unwrap();
         assert!(much.is_hung_up() && !little.is_hung_up());
+    }
+
+    #[tokio::test]
+    async fn if_all_are_at_work_a_newcomer_waits_until_one_is_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let limits = Limits {
+            connections_max: 1,
+            ..Limits::default()
+        };
+        let lines = Lines::new(limits, Counts::default());
+        let _first = TcpStream::connect(address).await.unwrap();
+        let first = lines.next(&listener).await;
+        let working = first.connect_info().begin();
+        let _second = TcpStream::connect(address).await.unwrap();
+        let mut next = Box::pin(lines.next(&listener));
+        let a_while = async {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = &mut next => panic!("there is no room"),
+            () = a_while => {}
+        }
+        drop(working);
+        let _second = next.await;
+        assert!(first.connect_info().is_hung_up());
+        assert_eq!(lines.open(), 1);
     }
 
     /// The wait between two attempts, on a clock that stands still otherwise.

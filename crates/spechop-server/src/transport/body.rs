@@ -52,7 +52,7 @@ async fn collect(body: Body, held: &mut Unfinished, most: usize) -> Result<Bytes
     let mut whole = Bytes::new();
     let mut joined = Vec::new();
     while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
-        let frame = frame.map_err(|_| TransportError::Broken)?;
+        let frame = frame.map_err(TransportError::Broken)?;
         // A request has no trailers of interest.
         let Ok(data) = frame.into_data() else {
             continue;

@@ -24,8 +24,6 @@ pub(super) enum Closed {
     Displaced,
     /// It held most of all bytes that never became requests.
     Unfinished,
-    /// All others were at work when it came.
-    Full,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -61,7 +59,6 @@ impl Counts {
             Closed::Stalled => "stalled",
             Closed::Displaced => "displaced",
             Closed::Unfinished => "unfinished",
-            Closed::Full => "full",
         };
         self.closed.get_or_create(&Reason { reason }).inc();
     }

@@ -15,7 +15,7 @@ use super::accept::Lines;
 use super::body::{Answer, Talk, receive};
 use super::hosts::Hosts;
 use super::line::LineHandle;
-use crate::status::{TransportError, is_grpc};
+use crate::status::{TransportError, chain, is_grpc};
 
 /// Calls in which both sides talk. All others send one message.
 const TALKS: &str = "/grpc.reflection.";
@@ -42,7 +42,7 @@ pub(super) async fn attend(
         Ok(response) => response,
         Err(error) => {
             guard.lines.counts().refused(error.reason());
-            tracing::debug!(%error, "request refused");
+            tracing::debug!(reason = chain(&error), "request refused");
             error.respond(speaks_grpc)
         }
     }

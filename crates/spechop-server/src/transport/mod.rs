@@ -68,7 +68,7 @@ impl Default for Limits {
     /// What suits a server of questions for a few hundred clients.
     fn default() -> Self {
         Self {
-            connections_max: 512,
+            connections_max: 2048,
             hosts: Vec::new(),
             message_bytes_max: 16 << 10,
             message_time: Duration::from_secs(10),

@@ -67,6 +67,9 @@ async fn attack_everything() {
         requests::what_ifs(size).await,
         requests::small_calls(size).await,
         requests::web_pages().await,
+        requests::crowd(size).await,
+        requests::hasty(size).await,
+        requests::protobuf(size).await,
     ];
     // The harness has begun a line.
     println!();
@@ -115,4 +118,7 @@ in_short! {
     what_ifs_do_not_pile_up: requests::what_ifs(Size::Short);
     small_calls_are_answered_at_once: requests::small_calls(Size::Short);
     web_pages_are_refused: requests::web_pages();
+    a_crowd_is_served: requests::crowd(Size::Short);
+    hasty_questions_keep_nobody_out: requests::hasty(Size::Short);
+    messages_of_no_sense_leave_it_alive: requests::protobuf(Size::Short);
 }

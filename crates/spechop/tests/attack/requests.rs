@@ -1,11 +1,19 @@
 //! Attacks by requests that are well-formed: many, small, cancelled or refused.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use prost::bytes::{Buf, BufMut};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use spechop_proto::{AskRequest, GetBackendsRequest, WhatIfRequest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::{Request, Status};
 
 use crate::victim::{Victim, question};
 use crate::{Row, Size};
@@ -157,5 +165,166 @@ pub(crate) async fn web_pages() -> Row {
         finding: "M1",
         attack: "questions and metrics asked by a web page, under this name and its own".to_owned(),
         observed: format!("refused ({})", statuses.join(", ")),
+    }
+}
+
+/// Well-behaved clients, each with a connection that it keeps.
+pub(crate) async fn crowd(size: Size) -> Row {
+    let count = size.of(600, 1_000);
+    let victim = Victim::start(4 * FILES, &["server.questions_max=2000"]);
+    victim.ask().await.unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        clients.push(victim.client().await);
+    }
+    let began = Instant::now();
+    let mut asking = JoinSet::new();
+    for mut client in clients {
+        asking.spawn(async move { client.ask(question()).await.is_ok() });
+    }
+    let answered = asking.join_all().await.into_iter().filter(|ok| *ok).count();
+    assert_eq!(answered, count, "well-behaved clients are turned away");
+    let mut observed = format!("{answered} answered");
+    if size.tells_times() {
+        observed += &format!(" in {:.1} s", began.elapsed().as_secs_f64());
+    }
+    Row {
+        finding: "–",
+        attack: format!("{count} well-behaved clients at once, each with a connection"),
+        observed,
+    }
+}
+
+/// L11: questions without any time, as fast as one connection can send them.
+pub(crate) async fn hasty(size: Size) -> Row {
+    let victim = Victim::start(FILES, &[]);
+    let questions = size.of(3, 21);
+    let usual = victim.usual_ms(questions).await;
+    let (client, cpu, began) = (victim.client().await, victim.cpu_seconds(), Instant::now());
+    let sent = Arc::new(AtomicU64::new(0));
+    let mut flood = JoinSet::new();
+    for _ in 0..32 {
+        let (mut client, sent) = (client.clone(), Arc::clone(&sent));
+        flood.spawn(async move {
+            loop {
+                let hasty = AskRequest {
+                    auto: true,
+                    deadline_ms: Some(1),
+                    ..question()
+                };
+                let _ = client.ask(hasty).await;
+                sent.fetch_add(1, Relaxed);
+            }
+        });
+    }
+    let during = victim.usual_ms(size.of(3, 101)).await;
+    let seconds = began.elapsed().as_secs_f64();
+    let (cores, a_second) = (
+        (victim.cpu_seconds() - cpu) / seconds,
+        sent.load(Relaxed) as f64 / seconds,
+    );
+    flood.abort_all();
+    let mut observed = "others are served".to_owned();
+    if size.tells_times() {
+        assert!(
+            during < 2.0 * usual,
+            "{during:.1} ms instead of {usual:.1} ms"
+        );
+        observed = format!(
+            "{a_second:.0} a second, {cores:.2} cores, a question {usual:.0} ms before and {during:.0} ms meanwhile"
+        );
+    }
+    Row {
+        finding: "L11",
+        attack: "k = auto and deadline_ms = 1 without end, over one connection".to_owned(),
+        observed,
+    }
+}
+
+/// Bytes that are no message of ours, in frames that are right.
+pub(crate) async fn protobuf(size: Size) -> Row {
+    let victim = Victim::start(FILES, &["server.requests_per_second=100000"]);
+    victim.ask().await.unwrap();
+    let (before, count) = (victim.megabytes(), size.of(200u64, 3_000));
+    let right = prost::Message::encode_to_vec(&question());
+    let mut channel = tonic::client::Grpc::new(victim.channel().await.unwrap());
+    let mut codes: BTreeMap<String, usize> = BTreeMap::new();
+    let mut random = StdRng::seed_from_u64(1);
+    for number in 0..count {
+        let bytes = match number % 4 {
+            0 => (0..random.random_range(0..200))
+                .map(|_| random.random())
+                .collect(),
+            // Nested a hundred thousand times.
+            1 if number == 1 => [0x0a, 0x7f].repeat(5_000),
+            1 => right[..random.random_range(0..right.len())].to_vec(),
+            _ => {
+                let mut bytes = right.clone();
+                let at = random.random_range(0..bytes.len());
+                bytes[at] = random.random();
+                bytes
+            }
+        };
+        channel.ready().await.unwrap();
+        let mut request = Request::new(bytes);
+        request.set_timeout(Duration::from_secs(5));
+        let path = "/spechop.v1.SpecHop/Ask".parse().unwrap();
+        let code = match channel.unary(request, path, Raw).await {
+            Ok(_) => "answered".to_owned(),
+            Err(status) => format!("{:?}", status.code()),
+        };
+        assert_ne!(code, "Internal");
+        *codes.entry(code).or_default() += 1;
+    }
+    let grown = victim.megabytes() - before;
+    assert!(grown < 60.0, "{grown:.0} MB more than before");
+    victim.ask().await.unwrap();
+    let codes: Vec<_> = codes
+        .iter()
+        .map(|(code, n)| format!("{code} {n}"))
+        .collect();
+    Row {
+        finding: "–",
+        attack: format!("{count} random, cut and mutated messages"),
+        observed: format!("{}; alive, {grown:+.0} MB", codes.join(", ")),
+    }
+}
+
+/// Bytes as they are, both ways.
+#[derive(Clone, Copy, Default)]
+struct Raw;
+
+impl Codec for Raw {
+    type Encode = Vec<u8>;
+    type Decode = ();
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, bytes: Vec<u8>, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.put_slice(&bytes);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = ();
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
+        from.advance(from.remaining());
+        Ok(Some(()))
     }
 }
