@@ -1,0 +1,9 @@
+//! Web search and page reading: the target tool that is slow by nature.
+//!
+//! * [`search`]: search engines behind one port, each with its own failures told apart.
+//! * [`page`]: pages fetched safely and read as text.
+//! * [`retriever`]: both together as a [`spechop_ports::Retriever`].
+
+pub mod page;
+pub mod retriever;
+pub mod search;

@@ -1,0 +1,1 @@
+//! Search and pages together, as a retriever.
