@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use spechop_types::{Chance, Owned, Tenant, Tokens};
+use spechop_types::{Chance, Owned, ProviderChange, Tenant, Tokens};
 
 use crate::Urgency;
 use crate::meter::Meter;
@@ -39,6 +39,9 @@ pub trait Seat: Send + Sync {
     fn pushed_back(&self);
 }
 
+/// Most changes of provider that a call keeps. More are of no use to anybody.
+const CHANGES_MAX: usize = 16;
+
 /// Passed along with every call, by reference; clones share the lane and the seat.
 ///
 /// A call that waits for a turn is asked for its [`Call::lane`] each time a turn is given away, or
@@ -55,6 +58,7 @@ struct Shared {
     tenant: Tenant,
     seat: Mutex<Option<Weak<dyn Seat>>>,
     meter: Meter,
+    changes: Mutex<Vec<ProviderChange>>,
 }
 
 impl Call {
@@ -72,6 +76,7 @@ impl Call {
                 tenant,
                 seat: Mutex::new(None),
                 meter: Meter::default(),
+                changes: Mutex::default(),
             }),
             chance,
         }
@@ -105,6 +110,19 @@ impl Call {
     /// On whose behalf it is made.
     pub fn tenant(&self) -> &Tenant {
         &self.shared.tenant
+    }
+
+    /// A search of it went to another provider.
+    pub fn changed_provider(&self, change: ProviderChange) {
+        let mut changes = self.lock_changes();
+        if changes.len() < CHANGES_MAX && !changes.contains(&change) {
+            changes.push(change);
+        }
+    }
+
+    /// The changes of provider so far, each once.
+    pub fn provider_changes(&self) -> Vec<ProviderChange> {
+        self.lock_changes().clone()
     }
 
     /// What the call leaves behind, or looks for, belongs to its tenant.
@@ -162,6 +180,14 @@ impl Call {
     fn seat(&self) -> Option<Arc<dyn Seat>> {
         // Told outside the lock: it may well look at the call.
         self.lock().as_ref().and_then(Weak::upgrade)
+    }
+
+    fn lock_changes(&self) -> MutexGuard<'_, Vec<ProviderChange>> {
+        // Nothing panics while it is held.
+        self.shared
+            .changes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Weak<dyn Seat>>> {
@@ -224,5 +250,20 @@ mod tests {
         assert_eq!(second.pushed_back.load(Relaxed), 1);
         drop(second);
         call.push_back();
+    }
+
+    #[test]
+    fn changes_of_provider_are_kept_once_and_bounded() {
+        let call = Call::authoritative();
+        let change = |n: usize| ProviderChange {
+            from: "a".into(),
+            to: "b".into(),
+            why: n.to_string().into(),
+        };
+        call.clone().changed_provider(change(0));
+        call.changed_provider(change(0));
+        assert_eq!(call.provider_changes(), [change(0)]);
+        (0..100).for_each(|n| call.changed_provider(change(n)));
+        assert_eq!(call.provider_changes().len(), CHANGES_MAX);
     }
 }
