@@ -225,6 +225,7 @@ impl<'a> Recorded<'a> {
             id: Arc::clone(&name.id),
             title: Arc::clone(&name.title),
             text: "".into(),
+            url: None,
             score: 0.0,
         });
         let observation = Observation::read(answer, evidence.collect());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_types::{Chance, Hop, Money, Refusals, Tokens};
+use spechop_types::{Chance, Hop, Money, ProviderChange, Refusals, Tokens};
 use spechop_verifier::Verdict;
 use spechop_window::Stop;
 
@@ -24,7 +24,13 @@ pub struct Report {
     pub elapsed: Duration,
     /// Calls, tokens, time and money; wasted work is counted apart.
     pub usage: Usage,
+    /// Changes of provider, of calls that were wasted as well: each once, in order, with how many calls
+    /// made it. At most [`PROVIDER_CHANGES_MAX`].
+    pub provider_changes: Vec<(ProviderChange, u32)>,
 }
+
+/// Most different changes of provider in a report.
+pub const PROVIDER_CHANGES_MAX: usize = 16;
 
 /// A committed hop with its verdict and timings.
 #[derive(Clone, Debug)]

@@ -39,6 +39,15 @@ pub trait Seat: Send + Sync {
     fn pushed_back(&self);
 }
 
+/// What a question wishes of every call that is made for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Wishes {
+    /// No kept result may serve it: a cache of results is passed by, and may be filled anew.
+    pub fresh: bool,
+    /// No provider may learn ahead of need what may be asked next.
+    pub quiet: bool,
+}
+
 /// Most changes of provider that a call keeps. More are of no use to anybody.
 const CHANGES_MAX: usize = 16;
 
@@ -50,6 +59,7 @@ const CHANGES_MAX: usize = 16;
 pub struct Call {
     shared: Arc<Shared>,
     chance: Chance,
+    wishes: Wishes,
 }
 
 struct Shared {
@@ -79,7 +89,21 @@ impl Call {
                 changes: Mutex::default(),
             }),
             chance,
+            wishes: Wishes::default(),
         }
+    }
+
+    /// The same call with these wishes.
+    #[must_use]
+    pub fn with(self, wishes: Wishes) -> Self {
+        Self { wishes, ..self }
+    }
+
+    /// A call of its own for the same tenant and with the same wishes, in the lane of now: for work that
+    /// several calls share.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self::of(self.tenant().clone(), self.lane(), self.chance).with(self.wishes)
     }
 
     /// A call that the answer needs.
@@ -110,6 +134,21 @@ impl Call {
     /// On whose behalf it is made.
     pub fn tenant(&self) -> &Tenant {
         &self.shared.tenant
+    }
+
+    /// What its question wishes.
+    pub fn wishes(&self) -> Wishes {
+        self.wishes
+    }
+
+    /// Whether kept results may not serve it.
+    pub fn is_fresh(&self) -> bool {
+        self.wishes.fresh
+    }
+
+    /// Whether no provider may learn ahead of need what may be asked next.
+    pub fn is_quiet(&self) -> bool {
+        self.wishes.quiet
     }
 
     /// A search of it went to another provider.
@@ -205,6 +244,7 @@ impl fmt::Debug for Call {
             .field("lane", &self.lane())
             .field("chance", &self.chance)
             .field("tenant", &self.shared.tenant)
+            .field("wishes", &self.wishes)
             .finish_non_exhaustive()
     }
 }
@@ -253,17 +293,31 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_provider_are_kept_once_and_bounded() {
-        let call = Call::authoritative();
+    fn wishes_and_changes_travel_with_the_call() {
+        let wishes = Wishes {
+            fresh: true,
+            quiet: true,
+        };
+        let call = Call::new(Lane::Speculative, Chance::of(0.25)).with(wishes);
+        let same = call.clone();
+        assert!(same.is_fresh() && same.is_quiet());
+        assert!(!Call::authoritative().is_fresh() && !Call::authoritative().is_quiet());
+
         let change = |n: usize| ProviderChange {
             from: "a".into(),
             to: "b".into(),
             why: n.to_string().into(),
         };
-        call.clone().changed_provider(change(0));
-        call.changed_provider(change(0));
+        same.changed_provider(change(0));
+        same.changed_provider(change(0));
         assert_eq!(call.provider_changes(), [change(0)]);
         (0..100).for_each(|n| call.changed_provider(change(n)));
         assert_eq!(call.provider_changes().len(), CHANGES_MAX);
+
+        call.promote();
+        let apart = call.apart();
+        assert_eq!(apart.wishes(), wishes);
+        assert_eq!(apart.lane(), Lane::Authoritative);
+        assert_eq!(apart.provider_changes(), []);
     }
 }

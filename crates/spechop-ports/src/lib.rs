@@ -24,7 +24,7 @@ mod search;
 mod urgency;
 mod vitals;
 
-pub use call::{Call, Lane, Progress, Seat};
+pub use call::{Call, Lane, Progress, Seat, Wishes};
 pub use encode::Encoder;
 pub use error::PortError;
 pub use fallback::Fallback;

@@ -135,8 +135,9 @@ pub struct ScheduledRetriever {
     flights: Arc<Flights<Query, Vec<Passage>>>,
 }
 
-/// The query as it was written, and the limit.
-type Query = (Arc<str>, usize);
+/// The query as it was written, the limit, and whether kept results may not serve it: whoever wants a
+/// fresh result must not be given one that was kept for another.
+type Query = (Arc<str>, usize, bool);
 
 impl ScheduledRetriever {
     /// `inner` behind the backend's lanes.
@@ -183,6 +184,7 @@ impl Retriever for ScheduledRetriever {
             }
             .boxed()
         };
-        self.flights.join((query, limit), call, start).await
+        let key = (query, limit, call.is_fresh());
+        self.flights.join(key, call, start).await
     }
 }

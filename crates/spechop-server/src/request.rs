@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use spechop_agent::{Policy, Settings, Width};
+use spechop_ports::Wishes;
 use spechop_proto::{AskRequest, FinishNowRequest, VerifierMode};
 use spechop_types::{Budget, Chance, Money, Owned, Question, Tenant};
 use spechop_verifier::Mode;
@@ -100,6 +101,10 @@ impl Asked {
                 .min()
                 .map(|limit| Instant::now() + limit),
             limits: server.limits,
+            wishes: Wishes {
+                fresh: request.fresh,
+                quiet: request.quiet,
+            },
             ..Settings::default()
         };
         let named = request.k.is_some() || request.unbounded;

@@ -26,12 +26,13 @@ impl Run<'_> {
             final_segment: notes.segment,
             elapsed: self.started.elapsed(),
             usage: self.ledger.usage(Open::default()),
+            provider_changes: std::mem::take(&mut self.provider_changes),
         }
     }
 
     fn stop_all(&mut self) {
         for dropped in self.running.stop_all() {
-            self.note_dropped(&dropped);
+            self.note_dropped(dropped);
         }
     }
 

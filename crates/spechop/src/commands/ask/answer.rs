@@ -3,7 +3,8 @@
 use std::fmt::{self, Write};
 
 use spechop_proto::{
-    AskResponse, Calls, CommitKind, Hop, Passage, StageTimes, StopReason, VerifierMode,
+    AskResponse, Calls, CommitKind, Hop, Passage, ProviderChange, StageTimes, StopReason,
+    VerifierMode,
 };
 
 use super::clean::clean;
@@ -121,7 +122,11 @@ impl fmt::Display for Citation<'_> {
         let (id, title) = (clean(&self.passage.passage_id), clean(&self.passage.title));
         let hops: Vec<_> = self.hops.iter().map(usize::to_string).collect();
         let noun = if hops.len() == 1 { "hop" } else { "hops" };
-        write!(f, "[{id}] {title} ({noun} {})", hops.join(", "))
+        write!(f, "[{id}] {title} ({noun} {})", hops.join(", "))?;
+        match &self.passage.url {
+            Some(url) => write!(f, " {}", clean(url)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -146,6 +151,9 @@ fn write_cost(out: &mut String, answer: &AskResponse) -> fmt::Result {
             calls(usage.speculations, "guess", "guesses")
         )?;
     }
+    for change in &answer.provider_changes {
+        writeln!(out, "provider: {}", changed(change))?;
+    }
     if let Some(tuned) = answer.applied.as_ref().and_then(|a| a.tuned.as_ref()) {
         writeln!(out, "k = {}: {}", tuned.k, clean(&tuned.reason))?;
     }
@@ -159,6 +167,15 @@ fn write_cost(out: &mut String, answer: &AskResponse) -> fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// A change of provider, and how many calls made it.
+pub(super) fn changed(change: &ProviderChange) -> String {
+    let (from, to, why) = (clean(&change.from), clean(&change.to), clean(&change.why));
+    match change.times {
+        0 | 1 => format!("{from} → {to}: {why}"),
+        times => format!("{from} → {to}: {why} ({times} times)"),
+    }
 }
 
 fn summary(answer: &AskResponse) -> String {
@@ -209,6 +226,7 @@ mod tests {
             text: text.into(),
             score: 0.8,
             cut: false,
+            url: (id == "2w-00018").then(|| "https://pl.example/Żuławski\u{7}".into()),
         };
         let hop =
             |sub_question: &str, sub_answer: &str, kind: CommitKind, guess: Option<&str>| Hop {
@@ -297,6 +315,12 @@ mod tests {
                 ..Applied::default()
             }),
             refused: Vec::new(),
+            provider_changes: vec![ProviderChange {
+                from: "duckduckgo".into(),
+                to: "brave".into(),
+                why: "a challenge\npage".into(),
+                times: 2,
+            }],
             injected_latency: Some(InjectedLatency {
                 mean_ms: 4150.0,
                 sigma_ms: 1680.0,
@@ -321,8 +345,9 @@ mod tests {
 
     #[test]
     fn adds_a_line_for_each_thing_asked_for() {
-        // The answer, three hops, two citations, the summary, the calls, the injected latency.
-        let plain = 1 + 3 + 2 + 1 + 1 + 1;
+        // The answer, three hops, two citations, the summary, the calls, the provider, the injected
+        // latency.
+        let plain = 1 + 3 + 2 + 1 + 1 + 1 + 1;
         for (evidence, times, lines) in [
             (false, false, plain),
             (true, false, plain + 2),

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, CommitKind, Hop, Refusal, Stage};
 
+use super::answer::changed;
 use super::clean::clean;
 
 /// One line per branch and hop, in the order in which they began.
@@ -103,6 +104,7 @@ impl Board {
             | Event::Failed(_)
             | Event::Verified(_)
             | Event::Promoted(_)
+            | Event::ProviderChanged(_)
             | Event::Answer(_)
             | Event::Tuned(_) => {}
         }
@@ -268,6 +270,7 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
             format!("– not {work} ahead of need: {}", why(refused.reason()))
         }
         Event::Failed(failed) => format!("! failed: {}", clean(&failed.reason)),
+        Event::ProviderChanged(change) => format!("⇄ provider: {}", changed(change)),
         Event::Answer(_) => return None,
     };
     let provisional = if event.provisional { '?' } else { ' ' };
