@@ -21,6 +21,7 @@ pub mod score;
 mod stage;
 mod stats;
 mod variant;
+pub mod web;
 
 pub use bundle::{Bundle, BundleError, BundleInfo};
 pub use circumstances::{command, commit, machine};

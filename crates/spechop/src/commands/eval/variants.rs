@@ -53,12 +53,7 @@ pub(crate) fn injected(text: &str) -> Result<Injected, String> {
     let [mean, sigma, seed] = parts.as_slice() else {
         return Err(wrong());
     };
-    let ms = |text: &str| {
-        text.parse()
-            .ok()
-            .filter(|ms: &f64| (0.0..=600_000.0).contains(ms))
-    };
-    match (ms(mean), ms(sigma), seed.parse().ok()) {
+    match (milliseconds(mean), milliseconds(sigma), seed.parse().ok()) {
         (Some(mean_ms), Some(sigma_ms), Some(seed)) if mean_ms > 0.0 => Ok(Injected {
             mean_ms,
             sigma_ms,
@@ -66,6 +61,12 @@ pub(crate) fn injected(text: &str) -> Result<Injected, String> {
         }),
         _ => Err(wrong()),
     }
+}
+
+/// A time of at most ten minutes.
+pub(super) fn milliseconds(text: &str) -> Option<f64> {
+    let ms = text.parse().ok();
+    ms.filter(|ms| (0.0..=600_000.0).contains(ms))
 }
 
 #[cfg(test)]
