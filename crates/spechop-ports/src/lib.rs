@@ -20,6 +20,7 @@ mod generate;
 mod meter;
 mod recent;
 mod retrieve;
+mod search;
 mod urgency;
 mod vitals;
 
@@ -34,5 +35,6 @@ pub use generate::{
 pub use meter::Metered;
 pub use recent::RecentQueries;
 pub use retrieve::Retriever;
+pub use search::{SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 pub use urgency::Urgency;
 pub use vitals::{Failure, Vitals, panic_text};
