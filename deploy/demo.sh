@@ -7,66 +7,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 spechop=$1
-questions=eval/datasets/2wikimultihopqa/demo_questions.jsonl
+source deploy/demo-lib.sh
 k=4
 # Web search as measured in the paper, in milliseconds.
 latency_mean=4150
 latency_sigma=1680
 latency_seed=1
-start_seconds_max=120
-
-work=$(mktemp -d)
-log=$work/server.log
-server=
-stop() {
-  if [ -n "$server" ]; then
-    kill "$server" 2>/dev/null || true
-    wait "$server" 2>/dev/null || true
-    server=
-  fi
-}
-trap 'stop; rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-
-# start [VARIABLE=VALUE…]: a server on a free loopback port; returns when it accepts questions and has read the fixed
-# part of every prompt, so that no question pays for it. If there is no guess, the server plans on with the answer left
-# open: that is off by default, since it costs segments.
-start() {
-  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-  env "$@" SPECHOP_QUESTION_PLAN_AHEAD=true SPECHOP_SERVER_LISTEN="127.0.0.1:$port" \
-    "$spechop" serve --config deploy/demo.toml >"$log" 2>&1 &
-  server=$!
-  local deadline=$((SECONDS + start_seconds_max))
-  until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
-    if ! kill -0 "$server" 2>/dev/null || [ "$SECONDS" -ge "$deadline" ]; then
-      echo "demo: the server did not start:" >&2
-      tail -n 20 "$log" >&2
-      exit 1
-    fi
-    sleep 0.2
-  done
-  "$spechop" ask "Who is the mother of the director of film Polish-Russian War?" --addr "127.0.0.1:$port" \
-    --k "$k" --hop-budget 1 >/dev/null 2>&1 || true
-}
-
-# ask NAME N FLAG…: question N, its answer for people to NAME.text and its wall clock in milliseconds to NAME.ms.
-ask() {
-  local name=$1 n=$2 begin end
-  shift 2
-  begin=${EPOCHREALTIME/[.,]/}
-  if ! "$spechop" ask "${question[n]}" --addr "127.0.0.1:$port" "$@" >"$work/$name.text"; then
-    echo "demo: no answer; the server's last words:" >&2
-    tail -n 20 "$log" >&2
-    exit 1
-  fi
-  end=${EPOCHREALTIME/[.,]/}
-  echo $(((end - begin) / 1000)) >"$work/$name.ms"
-}
-
-# seconds NAME: how long that run took.
-seconds() {
-  awk '{ printf "%.2f", $1 / 1000 }' "$work/$1.ms"
-}
+# If there is no guess, the server plans on with the answer left open: that is off by default, since it costs segments.
+ahead=SPECHOP_QUESTION_PLAN_AHEAD=true
 
 # answer NAME: what that run answered: the first line of what `ask` prints.
 answer() {
@@ -84,23 +32,10 @@ briefly() {
   printf '\n'
 }
 
-peak_memory() {
-  awk '/^VmHWM:/ { printf "%d MiB", $2 / 1024 }' "/proc/$server/status"
-}
-
-question=() expected=()
-while IFS=$'\t' read -r q a; do
-  question+=("$q") expected+=("$a")
-done < <(python3 -c '
-import json, sys
-for line in open(sys.argv[1], encoding="utf-8"):
-    record = json.loads(line)
-    print(record["question"], record["answer"], sep="\t")' "$questions")
-
 # Every question at k = 1 comes before any at a larger k: so the model has read other things between two askings of one
 # question, and its cache of recent prompts helps neither.
 echo "=== ${#question[@]} questions as it is: a look-up takes milliseconds ==="
-start
+start "$ahead"
 briefly plain.one 1
 briefly plain.many "$k"
 memory=$(peak_memory)
@@ -108,7 +43,7 @@ stop
 
 injected="log-normal, mean $latency_mean ms, sigma $latency_sigma ms"
 printf '\n=== with INJECTED web latency on every look-up (%s) ===\n' "$injected"
-start SPECHOP_TARGET_INJECTED_LATENCY_MEAN_MS=$latency_mean SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS=$latency_sigma \
+start "$ahead" SPECHOP_TARGET_INJECTED_LATENCY_MEAN_MS=$latency_mean SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS=$latency_sigma \
   SPECHOP_TARGET_INJECTED_LATENCY_SEED=$latency_seed
 briefly slow.one 1
 for n in "${!question[@]}"; do

@@ -219,9 +219,14 @@ fn wiki_page(number: usize, page: &Page, params: &Params, base: Option<&str>) ->
     shown
 }
 
-/// Keyed by their numbers in the old format, a list in the new one.
+/// Keyed by their numbers in the old format, a list in the new one. Where nothing is found, no query is answered.
 fn wiki_pages(pages: Vec<Value>, params: &Params) -> Value {
-    let pages = if params.get("formatversion") == Some("2") {
+    let is_new = params.get("formatversion") == Some("2");
+    let complete = if is_new { json!(true) } else { json!("") };
+    if pages.is_empty() {
+        return json!({ "batchcomplete": complete });
+    }
+    let pages = if is_new {
         Value::Array(pages)
     } else {
         let key = |(at, page): (usize, Value)| match page["pageid"].as_u64() {
@@ -230,7 +235,7 @@ fn wiki_pages(pages: Vec<Value>, params: &Params) -> Value {
         };
         Value::Object(pages.into_iter().enumerate().map(key).collect())
     };
-    json!({"batchcomplete": "", "query": {"pages": pages}})
+    json!({"batchcomplete": complete, "query": {"pages": pages}})
 }
 
 #[derive(Template)]

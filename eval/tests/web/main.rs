@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod broken;
+mod providers;
 mod served;
 
 use std::collections::HashMap;

@@ -1,0 +1,150 @@
+//! The service's own providers against the local web: it has the forms of the real ones, and is down in their ways.
+
+use std::time::Duration;
+
+use spechop_eval::web::WebOptions;
+use spechop_ports::Call;
+use spechop_web::search::duckduckgo::DuckDuckGoOptions;
+use spechop_web::search::mediawiki::MediaWikiOptions;
+use spechop_web::search::searxng::SearxngOptions;
+use spechop_web::search::{
+    DuckDuckGo, Endpoint, MediaWiki, SearchProvider, SearchResult, SearchTrouble, Searxng,
+};
+
+use crate::served::Served;
+
+/// All of them, at the web itself or behind a prefix.
+fn providers(web: &Served, prefix: &str) -> [Box<dyn SearchProvider>; 3] {
+    let endpoint = |name: &str, path: &str| Endpoint {
+        contact: Some("tests@example.org".to_owned()),
+        time_limit: Duration::from_secs(2),
+        ..Endpoint::new(name, format!("http://{}{prefix}{path}", web.address))
+    };
+    [
+        Box::new(
+            Searxng::new(&SearxngOptions {
+                endpoint: endpoint("searxng", ""),
+                ..SearxngOptions::default()
+            })
+            .unwrap(),
+        ),
+        Box::new(
+            DuckDuckGo::new(&DuckDuckGoOptions {
+                endpoint: endpoint("duckduckgo", "/html/"),
+                ..DuckDuckGoOptions::default()
+            })
+            .unwrap(),
+        ),
+        Box::new(
+            MediaWiki::new(&MediaWikiOptions {
+                endpoint: endpoint("mediawiki", "/w/api.php"),
+                ..MediaWikiOptions::default()
+            })
+            .unwrap(),
+        ),
+    ]
+}
+
+async fn search(
+    provider: &dyn SearchProvider,
+    query: &str,
+) -> Result<Vec<SearchResult>, SearchTrouble> {
+    let found = provider.search(&Call::authoritative(), query, 5).await;
+    found.map_err(|failure| failure.trouble)
+}
+
+#[tokio::test]
+async fn every_provider_finds_the_page() {
+    let web = Served::start(WebOptions::default()).await;
+    for provider in providers(&web, "") {
+        let name = provider.name();
+        let found = search(&*provider, "a city in Poland").await.unwrap();
+        let first = &found[0];
+        assert_eq!(&*first.title, "Łódź", "{name}");
+        let page = web.get(web.path(first.url.as_str())).await;
+        assert_eq!(page.status, 200, "{name}: {}", first.url);
+        if name == "mediawiki" {
+            let text = first.text.as_deref().unwrap();
+            assert_eq!(
+                text,
+                "Łódź is a city in Poland, \"famous\" for <film> & textiles."
+            );
+        } else {
+            assert!(
+                first.snippet.contains("<film> & textiles"),
+                "{name}: {first:?}"
+            );
+        }
+        assert_eq!(
+            search(&*provider, "river").await.unwrap().len(),
+            5,
+            "{name}"
+        );
+        assert_eq!(search(&*provider, "volcano").await.unwrap(), [], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn every_way_to_be_down_is_told_apart() {
+    let web = Served::start(WebOptions::default()).await;
+    let seconds = Duration::from_secs;
+    for (way, is_expected) in [
+        (
+            "rate-limited",
+            (|_, trouble| {
+                matches!(
+                    trouble,
+                    SearchTrouble::RateLimited {
+                        retry_after: Some(_)
+                    }
+                )
+            }) as fn(&str, &SearchTrouble) -> bool,
+        ),
+        ("failing", |_, trouble| {
+            matches!(trouble, SearchTrouble::Unreachable { .. })
+        }),
+        ("silent", |_, trouble| {
+            matches!(trouble, SearchTrouble::Unreachable { .. })
+        }),
+        ("cut", |_, trouble| {
+            matches!(trouble, SearchTrouble::Malformed { .. })
+        }),
+        ("not-json", |_, trouble| {
+            matches!(trouble, SearchTrouble::Malformed { .. })
+        }),
+        ("refused", |name, trouble| match name {
+            "duckduckgo" => matches!(trouble, SearchTrouble::Blocked { .. }),
+            _ => matches!(trouble, SearchTrouble::Misconfigured { .. }),
+        }),
+        ("challenge", |name, trouble| {
+            name != "duckduckgo" || matches!(trouble, SearchTrouble::Blocked { .. })
+        }),
+        ("hidden-challenge", |name, trouble| {
+            name != "duckduckgo" || matches!(trouble, SearchTrouble::Blocked { .. })
+        }),
+    ] {
+        for provider in providers(&web, &format!("/down/{way}")) {
+            let name = provider.name();
+            let asked = tokio::time::timeout(seconds(20), search(&*provider, "Oder"))
+                .await
+                .unwrap();
+            let trouble = asked.unwrap_err();
+            assert!(is_expected(name, &trouble), "{way}: {name} {trouble}");
+        }
+    }
+    // Engines that do not answer are no empty web, and results without an address are none.
+    let [searxng, ..] = providers(&web, "/down/empty");
+    let trouble = search(&*searxng, "Oder").await.unwrap_err();
+    assert!(
+        matches!(trouble, SearchTrouble::Blocked { .. }),
+        "{trouble}"
+    );
+    for provider in providers(&web, "/down/no-urls") {
+        let found = search(&*provider, "Oder").await;
+        assert!(
+            found.is_err_and(|trouble| matches!(trouble, SearchTrouble::Malformed { .. })),
+            "{}",
+            provider.name()
+        );
+    }
+}
