@@ -13,7 +13,7 @@ use spechop_window::{Guess, Limits, Policy, Width, Window};
 
 use crate::bundle::Bundle;
 use crate::stage::{Input, KnownHop, Output, Stage};
-use crate::{Calls, HopKind, Injected, Question, Row, RowHop, Variant, Verifier};
+use crate::{Calls, HopKind, Injected, K, Question, Row, RowHop, Variant, Verifier};
 
 /// A stage that the variant needs and the bundle does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,8 +80,9 @@ fn width(variant: &Variant) -> Width {
         return Width::STANDARD;
     }
     match variant.k {
-        None => Width::UNBOUNDED,
-        Some(k) => NonZeroUsize::new(k as usize).map_or(Width::STANDARD, Width::bounded),
+        // Who plays has no server to choose; `k=auto` is refused before.
+        K::Unbounded | K::Auto => Width::UNBOUNDED,
+        K::Bounded(k) => NonZeroUsize::new(k as usize).map_or(Width::STANDARD, Width::bounded),
     }
 }
 

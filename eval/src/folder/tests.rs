@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tempfile::tempdir;
 
 use super::*;
-use crate::{Calls, Dataset, HopKind, Injected, Machine, RowHop, Source, Variant};
+use crate::{Calls, Dataset, HopKind, Injected, K, Machine, RowHop, Source, Variant};
 
 fn info(questions: usize) -> RunInfo {
     RunInfo {
@@ -338,5 +338,5 @@ fn more_may_be_wanted_later_and_is_missing_until_it_is_there() {
         .into_iter()
         .map(|m| (m.way.variant.k, m.ids.len()))
         .collect();
-    assert_eq!(missing, [(Some(1), 1), (Some(3), 2)]);
+    assert_eq!(missing, [(K::Bounded(1), 1), (K::Bounded(3), 2)]);
 }

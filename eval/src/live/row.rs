@@ -5,7 +5,7 @@ use spechop_proto::{AskResponse, CommitKind, VerifierMode};
 
 use super::LiveError;
 use super::client::Asking;
-use crate::{Calls, HopKind, Injected, Row, RowHop, Variant, Verifier};
+use crate::{Calls, HopKind, Injected, K, Row, RowHop, Variant, Verifier};
 
 /// The latency that the server adds on purpose.
 pub(super) fn injected(answer: &AskResponse) -> Option<Injected> {
@@ -65,7 +65,14 @@ fn check_applied(asking: &Asking, applied: &wire::Applied) -> Result<(), String>
         Verifier::Rule | Verifier::None => VerifierMode::Rule,
     };
     for (same, what) in [
-        (applied.k == *k, "k"),
+        (
+            match k {
+                K::Bounded(k) => applied.k == Some(*k),
+                K::Unbounded => applied.k.is_none(),
+                K::Auto => applied.tuned.is_some(),
+            },
+            "k",
+        ),
         (
             applied.speculator == *speculator || asking.variant.is_standard(),
             "speculator",

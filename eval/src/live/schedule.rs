@@ -84,7 +84,7 @@ mod tests {
             .into_iter()
             .map(|turns| {
                 let turns = turns.iter().map(|turn| {
-                    let k = options.variants[turn.variant].k.unwrap();
+                    let k = options.variants[turn.variant].k;
                     format!("{}:{k}", turn.question)
                 });
                 turns.collect::<Vec<_>>().join(" ")
