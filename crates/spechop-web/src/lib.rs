@@ -4,6 +4,8 @@
 //! * [`page`]: pages fetched safely and read as text.
 //! * [`retriever`]: both together as a [`spechop_ports::Retriever`].
 
+mod address;
 pub mod page;
+mod resolve;
 pub mod retriever;
 pub mod search;
