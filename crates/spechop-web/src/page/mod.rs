@@ -1,10 +1,27 @@
 //! Pages: fetched safely, and read as text.
 
+pub mod charset;
+mod chunks;
+pub mod extract;
+mod fetch;
+mod options;
+mod pool;
+mod reader;
+mod robots;
+mod tree;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use spechop_ports::Call;
 use url::Url;
+
+pub use chunks::chunks;
+pub use options::{Opening, PageOptions, PageSetupError};
+pub use reader::HttpPageReader;
+
+/// What of an address is shown in messages.
+const SHOWN_CHARS_MAX: usize = 200;
 
 /// Fetches a page and reads its text.
 #[async_trait]
@@ -60,4 +77,19 @@ pub enum PageFailure {
         /// Why, in a few words.
         detail: String,
     },
+}
+
+/// The address as messages show it: without credentials and fragment, and cut.
+fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    // What cannot have credentials has none.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_fragment(None);
+    let mut shown = String::from(url);
+    if let Some((at, _)) = shown.char_indices().nth(SHOWN_CHARS_MAX) {
+        shown.truncate(at);
+        shown.push('…');
+    }
+    shown
 }
