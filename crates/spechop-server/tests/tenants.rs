@@ -237,6 +237,9 @@ const LOCKS: &[(&str, &str)] = &[
     ),
     ("store/src/rows.rs", "what is wrong with the files"),
     ("store/src/search.rs", "calls that wait"),
+    ("web/src/page/fetch.rs", "open connections: OwnedCache"),
+    ("web/src/page/pool.rs", "calls that wait"),
+    ("web/src/page/robots.rs", "wishes of sites: OwnedCache"),
 ];
 
 #[test]
@@ -252,6 +255,7 @@ fn every_memory_is_on_the_list() {
         "speculate",
         "store",
         "types",
+        "web",
     ];
     let mut found = BTreeSet::new();
     for part in parts {
