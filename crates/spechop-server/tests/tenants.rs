@@ -242,6 +242,9 @@ const LOCKS: &[(&str, &str)] = &[
         "web/src/cache.rs",
         "results of searches and pages: OwnedCache",
     ),
+    ("web/src/page/fetch.rs", "open connections: OwnedCache"),
+    ("web/src/page/pool.rs", "calls that wait"),
+    ("web/src/page/robots.rs", "wishes of sites: OwnedCache"),
 ];
 
 #[test]
@@ -257,6 +260,7 @@ fn every_memory_is_on_the_list() {
         "speculate",
         "store",
         "types",
+        "web",
     ];
     let mut found = BTreeSet::new();
     for part in parts {

@@ -30,36 +30,49 @@ use html5ever::{Attribute, QualName};
 use spechop_text::html;
 
 /// Limits that none of 990 real pages exceeds.
-const DEPTH_MAX: usize = 256;
-const ELEMENTS_MAX: usize = 20_000;
+const LIMITS: Limits = Limits {
+    depth: 256,
+    elements: 20_000,
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Elements inside each other.
+    depth: usize,
+    elements: usize,
+}
 
 /// Why a page becomes no tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TooMuch {
     Attributes,
-    Depth,
-    Elements,
+    Depth(usize),
+    Elements(usize),
 }
 
 impl TooMuch {
     pub(super) fn why(self) -> String {
         match self {
             Self::Attributes => "a tag with too many attributes".to_owned(),
-            Self::Depth => format!("elements nested deeper than {DEPTH_MAX}"),
-            Self::Elements => format!("more than {ELEMENTS_MAX} elements"),
+            Self::Depth(most) => format!("elements nested deeper than {most}"),
+            Self::Elements(most) => format!("more than {most} elements"),
         }
     }
 }
 
 /// The tree of a page, or why there is none. Its time is linear in the size of the page.
 pub(super) fn build(page: &str) -> Result<Document, TooMuch> {
+    build_within(page, LIMITS)
+}
+
+fn build_within(page: &str, limits: Limits) -> Result<Document, TooMuch> {
     html::check(page).map_err(|html::Hostile| TooMuch::Attributes)?;
     let options = TreeBuilderOpts {
         scripting_enabled: false,
         ..TreeBuilderOpts::default()
     };
     let filter = Filter {
-        builder: TreeBuilder::new(Counted::default(), options),
+        builder: TreeBuilder::new(Counted::new(limits), options),
         in_raw: Cell::new(false),
     };
     let tokenizer = Tokenizer::new(filter, TokenizerOpts::default());
@@ -127,23 +140,30 @@ fn raw_text(token: &Token) -> TokenSinkResult<()> {
 }
 
 /// A document that counts what is added to it.
-#[derive(Default)]
 struct Counted {
     document: Document,
+    limits: Limits,
     elements: Cell<usize>,
     excess: Cell<Option<TooMuch>>,
 }
 
 impl Counted {
+    fn new(limits: Limits) -> Self {
+        Self {
+            document: Document::default(),
+            limits,
+            elements: Cell::default(),
+            excess: Cell::default(),
+        }
+    }
+
     /// Looks at how deep a node stands that was just added.
     fn measure(&self, id: &NodeId) {
-        let above = self
-            .document
-            .tree
-            .ancestor_ids_of_it(id, Some(DEPTH_MAX + 1));
+        let depth = self.limits.depth;
+        let above = self.document.tree.ancestor_ids_of_it(id, Some(depth + 1));
         // The document itself is no element.
-        if above.count() > DEPTH_MAX {
-            self.excess.set(Some(TooMuch::Depth));
+        if above.count() > depth {
+            self.excess.set(Some(TooMuch::Depth(depth)));
         }
     }
 
@@ -169,8 +189,9 @@ impl TreeSink for Counted {
 
     fn create_element(&self, name: QualName, attrs: Vec<Attribute>, flags: ElementFlags) -> NodeId {
         self.elements.set(self.elements.get() + 1);
-        if self.elements.get() > ELEMENTS_MAX {
-            self.excess.set(Some(TooMuch::Elements));
+        if self.elements.get() > self.limits.elements {
+            self.excess
+                .set(Some(TooMuch::Elements(self.limits.elements)));
         }
         self.document.create_element(name, attrs, flags)
     }

@@ -1,6 +1,10 @@
 //! A web of a few sites on this machine: raw answers over real sockets.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "helpers of tests, each of which uses a part of them"
+)]
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -146,13 +150,20 @@ fn head(stream: &mut TcpStream) -> Option<String> {
 
 /// Names and what they mean: one list of addresses after the other, the last one for ever.
 #[derive(Default)]
-pub(crate) struct Names(Mutex<HashMap<String, (usize, Vec<Vec<IpAddr>>)>>);
+pub(crate) struct Names(Mutex<HashMap<String, Meaning>>);
+
+#[derive(Default)]
+struct Meaning {
+    asked: usize,
+    answers: Vec<Vec<IpAddr>>,
+}
 
 impl Names {
     pub(crate) fn of(names: &[(&str, &[&[&str]])]) -> Arc<Self> {
-        let list = |answers: &[&[&str]]| {
-            let answer = |ips: &&[&str]| ips.iter().map(|ip| ip.parse().unwrap()).collect();
-            (0, answers.iter().map(answer).collect())
+        let ips = |ips: &&[&str]| ips.iter().map(|ip| ip.parse().unwrap()).collect();
+        let list = |answers: &[&[&str]]| Meaning {
+            asked: 0,
+            answers: answers.iter().map(ips).collect(),
         };
         let names = names
             .iter()
@@ -162,17 +173,17 @@ impl Names {
 
     /// How often somebody has asked for it.
     pub(crate) fn asked(&self, name: &str) -> usize {
-        self.0.lock().unwrap()[name].0
+        self.0.lock().unwrap()[name].asked
     }
 }
 
 impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
         let mut names = self.0.lock().unwrap();
-        let found = names.get_mut(name.as_str()).map(|(asked, answers)| {
-            let answer = answers[(*asked).min(answers.len() - 1)].clone();
-            *asked += 1;
-            answer
+        let found = names.get_mut(name.as_str()).map(|name| {
+            let at = name.asked.min(name.answers.len() - 1);
+            name.asked += 1;
+            name.answers[at].clone()
         });
         Box::pin(async move {
             let found = found.ok_or("no such name")?;
@@ -182,10 +193,10 @@ impl Resolve for Names {
     }
 }
 
-/// Options for sites on this machine: no `robots.txt`, and a limit that tests can wait for.
+/// Options for sites on this machine: no `robots.txt`, and a limit that a busy machine keeps.
 pub(crate) fn options(sites: &[&Site]) -> PageOptions {
     PageOptions {
-        limit_ms: 5_000,
+        limit_ms: 60_000,
         robots: false,
         allow: sites.iter().map(|site| site.opening()).collect(),
         ..PageOptions::default()
