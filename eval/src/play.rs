@@ -65,6 +65,8 @@ pub fn play(
         concurrency: 1,
         answer: stages.answer.to_string(),
         latency_ms: outcome.latency_ms,
+        first_answer_ms: Some(outcome.first_answer_ms),
+        first_answer_chance: Some(outcome.first_answer_chance.share()),
         hops: stages.hops,
         final_ms: stages.final_ms,
         segments: seen.segments.less(used.segments),

@@ -8,13 +8,8 @@
 //! `folder/file.txt#1` and so on, in the same order. A file that cannot be used stops nothing: it is
 //! counted and named in [`Files`].
 
-mod document;
 mod files;
-mod html;
 mod markdown;
-mod passages;
-mod sentences;
-mod text;
 mod walk;
 
 use std::fs::File;
@@ -22,11 +17,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use spechop_text::{Document, folded, html, passages, plain};
 
 use crate::corpus::{Identity, Record};
 use crate::error::BuildError;
 use crate::lines::hex;
-use document::Document;
 use walk::{Found, Kind, Walk};
 
 pub use files::{Files, LeftOut, Reason};
@@ -130,9 +125,9 @@ fn read(path: &Path, kind: Kind) -> Result<Document, Reason> {
     let text = String::from_utf8(bytes).map_err(|_| Reason::NotUtf8)?;
     let text = text.trim_start_matches('\u{feff}');
     let document = match kind {
-        Kind::Text => text::parse(text),
+        Kind::Text => plain::parse(text),
         Kind::Markdown => markdown::parse(text),
-        Kind::Html => html::parse(text)?,
+        Kind::Html => html::parse(text).map_err(|_| Reason::Hostile)?,
     };
     match document.blocks.is_empty() {
         true => Err(Reason::NoText),
@@ -164,7 +159,7 @@ fn title_of(name: &str) -> String {
         true => spaced,
         false => spaced.replace('-', " "),
     };
-    document::folded(&spaced)
+    folded(&spaced)
 }
 
 #[cfg(test)]

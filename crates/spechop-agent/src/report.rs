@@ -20,6 +20,8 @@ pub struct Report {
     pub stopped: Stopped,
     /// Time of the segment that wrote the answer.
     pub final_segment: Duration,
+    /// When the answer was first there. It was confirmed at the end.
+    pub first_answer: FirstAnswer,
     /// Wall-clock time of the whole question.
     pub elapsed: Duration,
     /// Calls, tokens, time and money; wasted work is counted apart.
@@ -27,6 +29,16 @@ pub struct Report {
     /// Changes of provider, of calls that were wasted as well: each once, in order, with how many calls
     /// made it. At most [`PROVIDER_CHANGES_MAX`].
     pub provider_changes: Vec<(ProviderChange, u32)>,
+}
+
+/// When a branch wrote the answer that stood in the end, perhaps long before it was the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstAnswer {
+    /// Since the question was taken up.
+    pub at: Duration,
+    /// How likely it was to stand: the chance that all guesses before it were right, as it was
+    /// estimated then.
+    pub chance: Chance,
 }
 
 /// Most different changes of provider in a report.

@@ -132,9 +132,11 @@ impl<'a> Run<'a> {
         let cost = self.ledger.settle(work.stage(), tokens, took);
         match (work, output) {
             (Work::Segment(branch), Output::Step(step)) => {
+                let chance = self.window.answer_chance(branch);
                 let notes = self.branches.entry(branch, BranchNotes::default);
                 notes.paid.add(Stage::Segment, cost);
                 notes.segment = took;
+                notes.draft = matches!(step, Step::Answer(_)).then(|| (self.running.now(), chance));
                 let kind = match &step {
                     Step::Ask(sub_question) => TraceKind::Planned {
                         sub_question: sub_question.clone(),
@@ -142,6 +144,7 @@ impl<'a> Run<'a> {
                     },
                     Step::Answer(answer) => TraceKind::Drafted {
                         answer: answer.clone(),
+                        chance,
                         took,
                     },
                 };

@@ -76,6 +76,11 @@ pub(crate) fn answer(
             seed: latency.seed,
         }),
         refused: refused(&report.usage),
+        first_answer: Some(wire::FirstAnswer {
+            at_ms: ms(report.first_answer.at),
+            chance: report.first_answer.chance.share(),
+            confirmed_ms: ms(report.elapsed),
+        }),
         provider_changes: report
             .provider_changes
             .iter()
@@ -137,8 +142,13 @@ fn kind(kind: &TraceKind) -> Event {
             sub_question: words(sub_question.as_str()),
             took_ms: ms(*took),
         }),
-        TraceKind::Drafted { answer, took } => Event::Drafted(wire::Drafted {
+        TraceKind::Drafted {
+            answer,
+            chance,
+            took,
+        } => Event::Drafted(wire::Drafted {
             answer: words(answer),
+            chance: chance.share(),
             took_ms: ms(*took),
         }),
         TraceKind::Guessed { guesses, took } => Event::Guessed(wire::Guessed {

@@ -52,6 +52,8 @@ fn row(id: &str, variant: &str, concurrency: u32, answer: &str) -> Row {
         concurrency,
         answer: answer.into(),
         latency_ms: 12.345_678_901_234_5,
+        first_answer_ms: (concurrency == 1).then_some(1.1),
+        first_answer_chance: None,
         hops: vec![RowHop {
             sub_question: "Who?".into(),
             answer: "Ana".into(),

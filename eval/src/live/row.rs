@@ -39,6 +39,8 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
         concurrency: asking.concurrency,
         answer: answer.answer,
         latency_ms: answer.elapsed_ms * speed,
+        first_answer_ms: answer.first_answer.map(|first| first.at_ms * speed),
+        first_answer_chance: answer.first_answer.map(|first| first.chance),
         hops: hops.collect::<Result<_, _>>()?,
         final_ms: answer.final_segment_ms * speed,
         segments: calls(usage.segments),

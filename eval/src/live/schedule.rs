@@ -105,6 +105,8 @@ mod tests {
             concurrency,
             answer: String::new(),
             latency_ms: 0.0,
+            first_answer_ms: None,
+            first_answer_chance: None,
             hops: Vec::new(),
             final_ms: 0.0,
             segments: Calls::default(),

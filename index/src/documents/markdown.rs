@@ -1,9 +1,7 @@
 //! Markdown: its text without its marks.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-
-use super::document::{Builder, Document};
-use super::html;
+use spechop_text::{Builder, Document, html};
 
 /// Reads Markdown with tables, footnotes and a block of metadata at its beginning, whose `title:`
 /// is the title. Else the first heading is.
@@ -89,8 +87,11 @@ fn is_break(tag: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::shown;
     use super::*;
+
+    fn shown(document: &Document) -> Vec<String> {
+        document.blocks.iter().map(ToString::to_string).collect()
+    }
 
     #[test]
     fn text_without_its_marks() {

@@ -5,8 +5,8 @@ use reqwest::header::{ACCEPT, HeaderValue};
 use serde_json::Value;
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 
-use super::http::{Answer, Endpoint, Http, InvalidProvider, key};
 use super::listing::{Shape, cut, json};
+use crate::http::{Answer, Endpoint, Http, InvalidEndpoint, key};
 
 const SHAPE: Shape = Shape {
     list: "/web/results",
@@ -47,7 +47,7 @@ pub struct Brave {
 
 impl Brave {
     /// Checks the options; connects to nothing yet.
-    pub fn new(options: &BraveOptions) -> Result<Self, InvalidProvider> {
+    pub fn new(options: &BraveOptions) -> Result<Self, InvalidEndpoint> {
         Ok(Self {
             key: key(&options.endpoint, "")?,
             http: Http::new(&options.endpoint)?,

@@ -11,8 +11,8 @@ use scraper::{ElementRef, Html, HtmlTreeSink, Selector};
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 use url::{Url, form_urlencoded};
 
-use super::http::{Answer, Endpoint, Http, InvalidProvider};
 use super::listing::{Listing, cut, malformed};
+use crate::http::{Answer, Endpoint, Http, InvalidEndpoint};
 
 /// What it takes.
 const QUERY_CHARS_MAX: usize = 499;
@@ -53,7 +53,7 @@ pub struct DuckDuckGo {
 
 impl DuckDuckGo {
     /// Checks the options; connects to nothing yet.
-    pub fn new(options: &DuckDuckGoOptions) -> Result<Self, InvalidProvider> {
+    pub fn new(options: &DuckDuckGoOptions) -> Result<Self, InvalidEndpoint> {
         Ok(Self {
             http: Http::new(&options.endpoint)?,
             region: options.region.clone(),

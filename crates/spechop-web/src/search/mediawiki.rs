@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 
-use super::http::{Answer, Endpoint, Http, InvalidProvider};
 use super::listing::{Shape, cut, json, malformed};
+use crate::http::{Answer, Endpoint, Http, InvalidEndpoint};
 
 const SHAPE: Shape = Shape {
     list: "/query/pages",
@@ -56,7 +56,7 @@ pub struct MediaWiki {
 
 impl MediaWiki {
     /// Checks the options; connects to nothing yet.
-    pub fn new(options: &MediaWikiOptions) -> Result<Self, InvalidProvider> {
+    pub fn new(options: &MediaWikiOptions) -> Result<Self, InvalidEndpoint> {
         Ok(Self {
             http: Http::new(&options.endpoint)?,
             with_text: options.with_text,

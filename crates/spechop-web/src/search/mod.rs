@@ -6,11 +6,11 @@
 //!
 //! Every provider has a `parse`, which is pure: bytes of an answer in, results or trouble out.
 
+mod asked;
 pub mod brave;
 mod breaker;
 mod chain;
 pub mod duckduckgo;
-mod http;
 mod listing;
 pub mod mediawiki;
 pub mod searxng;
@@ -21,7 +21,6 @@ pub use brave::Brave;
 pub use breaker::{Breaker, BreakerOptions};
 pub use chain::Chain;
 pub use duckduckgo::DuckDuckGo;
-pub use http::{Endpoint, InvalidProvider};
 pub use mediawiki::MediaWiki;
 pub use searxng::Searxng;
 pub use serper::Serper;

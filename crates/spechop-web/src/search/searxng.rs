@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 
-use super::http::{Endpoint, Http, InvalidProvider};
 use super::listing::{Shape, json};
+use crate::http::{Answer, Endpoint, Http, InvalidEndpoint};
 
 const SHAPE: Shape = Shape {
     list: "/results",
@@ -53,7 +53,7 @@ pub struct Searxng {
 
 impl Searxng {
     /// Checks the options; connects to nothing yet.
-    pub fn new(options: &SearxngOptions) -> Result<Self, InvalidProvider> {
+    pub fn new(options: &SearxngOptions) -> Result<Self, InvalidEndpoint> {
         let mut query = vec![("format", "json".to_owned())];
         let engines = options.engines.clone().map(|list| ("engines", list));
         let language = options.language.clone().map(|code| ("language", code));
@@ -85,7 +85,7 @@ impl SearchProvider for Searxng {
             .append_pair("q", query)
             .extend_pairs(&self.query);
         let request = self.http.get(url);
-        let read = |answer: &super::http::Answer| match answer.body() {
+        let read = |answer: &Answer| match answer.body() {
             // It refuses a format that is not switched on.
             Err(SearchTrouble::BadKey { detail }) => Err(SearchTrouble::Misconfigured {
                 remedy: format!("{detail}: add `json` to `search.formats` in its settings.yml"),

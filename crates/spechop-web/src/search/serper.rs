@@ -5,8 +5,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 
-use super::http::{Answer, Endpoint, Http, InvalidProvider, key};
 use super::listing::{self, Shape, cut};
+use crate::http::{Answer, Endpoint, Http, InvalidEndpoint, key};
 
 const SHAPE: Shape = Shape {
     list: "/organic",
@@ -45,7 +45,7 @@ pub struct Serper {
 
 impl Serper {
     /// Checks the options; connects to nothing yet.
-    pub fn new(options: &SerperOptions) -> Result<Self, InvalidProvider> {
+    pub fn new(options: &SerperOptions) -> Result<Self, InvalidEndpoint> {
         Ok(Self {
             key: key(&options.endpoint, "")?,
             http: Http::new(&options.endpoint)?,

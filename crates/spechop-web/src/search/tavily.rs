@@ -5,8 +5,8 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use serde_json::json;
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 
-use super::http::{Answer, Endpoint, Http, InvalidProvider, key};
 use super::listing::{self, Shape, cut};
+use crate::http::{Answer, Endpoint, Http, InvalidEndpoint, key};
 
 const SHAPE: Shape = Shape {
     list: "/results",
@@ -54,7 +54,7 @@ pub struct Tavily {
 
 impl Tavily {
     /// Checks the options; connects to nothing yet.
-    pub fn new(options: &TavilyOptions) -> Result<Self, InvalidProvider> {
+    pub fn new(options: &TavilyOptions) -> Result<Self, InvalidEndpoint> {
         Ok(Self {
             key: key(&options.endpoint, "Bearer ")?,
             http: Http::new(&options.endpoint)?,

@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use spechop_ports::{Call, Seat};
-use spechop_web::search::{InvalidProvider, SearchFailure, SearchTrouble};
+use spechop_web::InvalidEndpoint;
+use spechop_web::search::{SearchFailure, SearchTrouble};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use wiremock::ResponseTemplate;
@@ -191,7 +192,7 @@ async fn the_operator_is_told_what_to_change() {
     );
     for kind in [Kind::Brave, Kind::Tavily, Kind::Serper] {
         let error = kind.open(|_| {}).err().expect("no key");
-        assert!(matches!(error, InvalidProvider::NoKey { .. }), "{error}");
+        assert!(matches!(error, InvalidEndpoint::NoKey { .. }), "{error}");
     }
 }
 

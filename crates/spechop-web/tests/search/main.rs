@@ -15,10 +15,8 @@ use spechop_web::search::mediawiki::MediaWikiOptions;
 use spechop_web::search::searxng::SearxngOptions;
 use spechop_web::search::serper::SerperOptions;
 use spechop_web::search::tavily::TavilyOptions;
-use spechop_web::search::{
-    Brave, DuckDuckGo, Endpoint, InvalidProvider, MediaWiki, SearchProvider, Searxng, Serper,
-    Tavily,
-};
+use spechop_web::search::{Brave, DuckDuckGo, MediaWiki, SearchProvider, Searxng, Serper, Tavily};
+use spechop_web::{Endpoint, InvalidEndpoint};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 /// What no message may hold.
@@ -72,7 +70,7 @@ impl Kind {
     fn open(
         self,
         edit: impl FnOnce(&mut Endpoint),
-    ) -> Result<Arc<dyn SearchProvider>, InvalidProvider> {
+    ) -> Result<Arc<dyn SearchProvider>, InvalidEndpoint> {
         Ok(match self {
             Self::Searxng => {
                 let mut options = SearxngOptions::default();

@@ -132,6 +132,15 @@ impl fmt::Display for Citation<'_> {
 
 fn write_cost(out: &mut String, answer: &AskResponse) -> fmt::Result {
     writeln!(out, "{}", summary(answer))?;
+    if let Some(first) = answer.first_answer.filter(|first| first.chance < 1.0) {
+        writeln!(
+            out,
+            "first seen after {} with chance {:.2}, confirmed after {}",
+            seconds(first.at_ms),
+            first.chance,
+            seconds(first.confirmed_ms)
+        )?;
+    }
     if let Some(usage) = &answer.usage {
         let calls = |calls: Option<Calls>, one: &str, many: &str| {
             let calls = calls.unwrap_or_default();
@@ -214,7 +223,7 @@ fn seconds(ms: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use spechop_proto::{Applied, InjectedLatency, Observation, Usage, Verdict};
+    use spechop_proto::{Applied, FirstAnswer, InjectedLatency, Observation, Usage, Verdict};
 
     use super::*;
 
@@ -315,6 +324,11 @@ mod tests {
                 ..Applied::default()
             }),
             refused: Vec::new(),
+            first_answer: Some(FirstAnswer {
+                at_ms: 3_100.0,
+                chance: 0.62,
+                confirmed_ms: 5_021.0,
+            }),
             provider_changes: vec![ProviderChange {
                 from: "duckduckgo".into(),
                 to: "brave".into(),
@@ -345,9 +359,9 @@ mod tests {
 
     #[test]
     fn adds_a_line_for_each_thing_asked_for() {
-        // The answer, three hops, two citations, the summary, the calls, the provider, the injected
-        // latency.
-        let plain = 1 + 3 + 2 + 1 + 1 + 1 + 1;
+        // The answer, three hops, two citations, the summary, when it was first seen, the calls, the
+        // provider, the injected latency.
+        let plain = 1 + 3 + 2 + 1 + 1 + 1 + 1 + 1;
         for (evidence, times, lines) in [
             (false, false, plain),
             (true, false, plain + 2),

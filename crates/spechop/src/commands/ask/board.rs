@@ -212,8 +212,13 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
             )
         }
         Event::Drafted(drafted) => {
+            let chance = if event.provisional {
+                format!(", chance {:.2}", drafted.chance)
+            } else {
+                String::new()
+            };
             format!(
-                "= answer: {}{}",
+                "= answer: {}{chance}{}",
                 clean(&drafted.answer),
                 took(drafted.took_ms)
             )
@@ -425,6 +430,7 @@ mod tests {
                 false,
                 Event::Drafted(Drafted {
                     answer: "Małgorzata Braunek".into(),
+                    chance: 1.0,
                     took_ms: 300.0,
                 }),
             ),
@@ -453,7 +459,13 @@ mod tests {
             if let Some(answer) = drafted {
                 let answer = answer.into();
                 let took_ms = 9.0;
-                let drafted = Event::Drafted(Drafted { answer, took_ms });
+                let drafted = Event::Drafted(Drafted {
+                    answer,
+                    took_ms,
+                    chance: 0.5,
+                });
+                let line = event_line(&at(9.0, 2, 2, true, drafted.clone()));
+                assert!(line.is_some_and(|line| line.contains("Rome, chance 0.50")));
                 board.apply(&at(9.0, 2, 2, true, drafted));
             }
             board.apply(&at(10.0, 2, 2, true, Event::RolledBack(RolledBack {})));

@@ -42,7 +42,7 @@ pub(super) fn fit(text: &str) -> bool {
 }
 
 /// Whether what follows the start tag of that name is no markup.
-pub(super) fn is_raw(name: &str) -> bool {
+pub fn is_raw(name: &str) -> bool {
     RAW.iter().any(|raw| raw.eq_ignore_ascii_case(name))
 }
 

@@ -1,13 +1,13 @@
 //! Plain text: blank lines part the paragraphs.
 
-use super::document::{Builder, Document};
+use crate::document::{Builder, Document};
 
 /// A first line of more words is no title.
 const TITLE_WORDS_MAX: usize = 12;
 
 /// Reads plain text. A short first line that a blank line follows, and that is no sentence, is the
 /// title.
-pub(super) fn parse(text: &str) -> Document {
+pub fn parse(text: &str) -> Document {
     let mut builder = Builder::default();
     let mut lines = text.trim_start().lines().peekable();
     if let Some(first) = lines.peek().copied() {
@@ -38,8 +38,8 @@ fn is_title(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::shown;
     use super::*;
+    use crate::document::shown;
 
     #[test]
     fn paragraphs_and_a_title_if_the_first_line_is_one() {

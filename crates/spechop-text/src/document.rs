@@ -1,24 +1,36 @@
 //! A document as all formats are brought to: a title, and blocks of text.
 
+use std::fmt;
+
 /// What is read out of one file.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Document {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Document {
     /// The title that the document itself gives.
-    pub(super) title: Option<String>,
-    pub(super) blocks: Vec<Block>,
+    pub title: Option<String>,
+    /// In order.
+    pub blocks: Vec<Block>,
 }
 
 /// A paragraph, a heading, an item of a list, a row of a table.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Block {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
     /// Not empty; its white space is folded.
-    pub(super) text: String,
-    pub(super) heading: bool,
+    pub text: String,
+    /// Whether it is the heading of what follows.
+    pub heading: bool,
+}
+
+/// As in Markdown: `# ` before a heading.
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.heading { "# " } else { "" };
+        write!(f, "{mark}{}", self.text)
+    }
 }
 
 /// Puts a [`Document`] together from what a parser meets.
 #[derive(Debug, Default)]
-pub(super) struct Builder {
+pub struct Builder {
     document: Document,
     open: String,
     heading: bool,
@@ -26,12 +38,12 @@ pub(super) struct Builder {
 
 impl Builder {
     /// More text of the block that is open.
-    pub(super) fn push(&mut self, text: &str) {
+    pub fn push(&mut self, text: &str) {
         self.open.push_str(text);
     }
 
     /// Ends the block that is open; without text in it there is none.
-    pub(super) fn end_block(&mut self) {
+    pub fn end_block(&mut self) {
         let text = folded(&self.open);
         self.open.clear();
         let heading = std::mem::take(&mut self.heading);
@@ -41,13 +53,13 @@ impl Builder {
     }
 
     /// Begins a block that is a heading.
-    pub(super) fn begin_heading(&mut self) {
+    pub fn begin_heading(&mut self) {
         self.end_block();
         self.heading = true;
     }
 
     /// What the document says its title is. The first one holds.
-    pub(super) fn set_title(&mut self, title: &str) {
+    pub fn set_title(&mut self, title: &str) {
         let title = folded(title);
         if self.document.title.is_none() && !title.is_empty() {
             self.document.title = Some(title);
@@ -55,13 +67,13 @@ impl Builder {
     }
 
     /// All blocks of another document.
-    pub(super) fn append(&mut self, other: Document) {
+    pub fn append(&mut self, other: Document) {
         self.end_block();
         self.document.blocks.extend(other.blocks);
     }
 
     /// The document. Without a title of its own its first heading is the title.
-    pub(super) fn finish(mut self) -> Document {
+    pub fn finish(mut self) -> Document {
         self.end_block();
         let Document { title, blocks } = &mut self.document;
         let first = blocks.iter().find(|block| block.heading);
@@ -77,7 +89,7 @@ impl Builder {
 }
 
 /// The text with every run of white space and control characters as one space.
-pub(super) fn folded(text: &str) -> String {
+pub fn folded(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     let gap = |c: char| c.is_whitespace() || c.is_control();
     for word in text.split(gap).filter(|word| !word.is_empty()) {
@@ -89,9 +101,8 @@ pub(super) fn folded(text: &str) -> String {
     folded
 }
 
-/// Paragraphs as blocks, for tables of tests: `# ` before a heading.
+/// Its blocks as [`Block`] shows them, for tables of tests.
 #[cfg(test)]
-pub(super) fn shown(document: &Document) -> Vec<String> {
-    let shown = |block: &Block| format!("{}{}", if block.heading { "# " } else { "" }, block.text);
-    document.blocks.iter().map(shown).collect()
+pub(crate) fn shown(document: &Document) -> Vec<String> {
+    document.blocks.iter().map(ToString::to_string).collect()
 }

@@ -1,7 +1,7 @@
 //! Blocks of text to passages of about a hundred words, as the planner and the reader know them.
 
-use super::document::Block;
-use super::sentences;
+use crate::document::Block;
+use crate::sentences;
 
 /// A passage is ended by the sentence that brings it here.
 const WORDS: usize = 100;
@@ -18,7 +18,7 @@ const CHARS_OF_A_WORD: usize = 4;
 
 /// Cuts at the ends of sentences if that is possible, else between words, else anywhere. Paragraphs
 /// of one passage are parted by newlines.
-pub(super) fn cut(blocks: &[Block]) -> Vec<String> {
+pub fn cut(blocks: &[Block]) -> Vec<String> {
     let mut cutter = Cutter::default();
     for block in blocks {
         cutter.take(block);

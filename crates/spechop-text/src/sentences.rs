@@ -9,7 +9,7 @@ const SHORT_FORMS: &[&str] = &[
 
 /// The sentences of a text whose white space is folded, in order; joined with spaces, or with nothing
 /// after `。`, they are the text again. In doubt two sentences stay one.
-pub(super) fn split(text: &str) -> Vec<&str> {
+pub(crate) fn split(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let mut begin = 0;
     let mut chars = text.char_indices().peekable();

@@ -1,43 +1,40 @@
-//! How every provider is asked: within a time limit and a size, redirects not followed, and what the
-//! status says made into trouble.
+//! How a server of the operator's choice is asked: within a time limit and a size. Redirects are not
+//! followed, and proxies of the environment not used.
 
 use std::error::Error;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderValue, InvalidHeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
 use reqwest::{Client, RequestBuilder, StatusCode, redirect};
 use secrecy::{ExposeSecret, SecretString};
-use spechop_ports::{Call, SearchFailure, SearchResult, SearchTrouble};
 use tokio::time::{Instant, timeout};
 use url::Url;
-
-use super::listing::{challenge, malformed};
 
 /// Used less long ago, a connection is still open.
 const OPEN_FOR: Duration = Duration::from_secs(60);
 
-/// A provider's address, as the operator describes it, and what it may take.
+/// A server's address, as the operator describes it, and what an answer may take.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// What the provider is called in messages, metrics and changes of provider.
+    /// What it is called in messages, metrics and changes of provider.
     pub name: Arc<str>,
     /// Where it is. The operator's own choice, so that it may well be on this machine.
     pub base_url: String,
-    /// Sent along if the provider has keys; never shown.
+    /// Sent along if it has keys; never shown.
     pub key: Option<SecretString>,
-    /// For one search, from the first byte sent to the last one read.
+    /// For one request, from the first byte sent to the last one read.
     pub time_limit: Duration,
     /// Longest answer, in bytes.
     pub body_bytes_max: usize,
-    /// How the provider's operator can reach this server's, e.g. a URL or an e-mail address. Part of the
+    /// How its operator can reach this server's, e.g. a URL or an e-mail address. Part of the
     /// User-Agent; Wikipedia insists on one.
     pub contact: Option<String>,
 }
 
 impl Endpoint {
-    /// An endpoint without a key: 10 s and 2 MiB a search.
+    /// An endpoint without a key: 10 s and 2 MiB a request.
     pub fn new(name: impl Into<Arc<str>>, base_url: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -50,13 +47,13 @@ impl Endpoint {
     }
 }
 
-/// Why a provider cannot be used as it is described.
+/// Why an endpoint cannot be used as it is described.
 #[derive(Debug, thiserror::Error)]
-pub enum InvalidProvider {
+pub enum InvalidEndpoint {
     /// The base URL is none, or not one that we speak to.
     #[error("the base URL of {name} is unusable: {reason}")]
     Url {
-        /// Which provider.
+        /// Which endpoint.
         name: Arc<str>,
         /// What is wrong with it.
         reason: String,
@@ -64,13 +61,13 @@ pub enum InvalidProvider {
     /// It wants a key, and none is given.
     #[error("{name} needs a key")]
     NoKey {
-        /// Which provider.
+        /// Which endpoint.
         name: Arc<str>,
     },
     /// The key or the contact cannot be sent in a header.
     #[error("the key or the contact of {name} holds characters that a header cannot carry")]
     Header {
-        /// Which provider.
+        /// Which endpoint.
         name: Arc<str>,
         /// What the header said. It does not quote the value.
         source: InvalidHeaderValue,
@@ -80,7 +77,19 @@ pub enum InvalidProvider {
     Client(#[source] reqwest::Error),
 }
 
-/// A client for one provider.
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Broken {
+    /// No connection, or a broken one.
+    #[error("{0}")]
+    Line(String),
+    #[error("no answer within {} ms", .limit.as_millis())]
+    Late { limit: Duration },
+    #[error("more than {most} bytes")]
+    TooLong { most: usize },
+}
+
+/// A client for one server.
 #[derive(Debug)]
 pub(crate) struct Http {
     client: Client,
@@ -91,7 +100,7 @@ pub(crate) struct Http {
     used: Mutex<Option<Instant>>,
 }
 
-/// Whatever a provider answered.
+/// Whatever a server answered.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -99,14 +108,14 @@ pub(crate) struct Answer {
 }
 
 impl Http {
-    pub(crate) fn new(endpoint: &Endpoint) -> Result<Self, InvalidProvider> {
+    pub(crate) fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
         let name = &endpoint.name;
         let base = base(endpoint)?;
         let mut agent = format!("spechop/{}", env!("CARGO_PKG_VERSION"));
         if let Some(contact) = &endpoint.contact {
             agent = format!("{agent} ({contact})");
         }
-        let agent = HeaderValue::try_from(agent).map_err(|source| InvalidProvider::Header {
+        let agent = HeaderValue::try_from(agent).map_err(|source| InvalidEndpoint::Header {
             name: Arc::clone(name),
             source,
         })?;
@@ -125,11 +134,11 @@ impl Http {
             client = client.tls_certs_only([]);
             let host = base.host_str().unwrap_or_default();
             if endpoint.key.is_some() && !is_loopback(host) {
-                tracing::warn!(host, "the key of this provider travels unencrypted");
+                tracing::warn!(host, "the key of this endpoint travels unencrypted");
             }
         }
         Ok(Self {
-            client: client.build().map_err(InvalidProvider::Client)?,
+            client: client.build().map_err(InvalidEndpoint::Client)?,
             base,
             name: Arc::clone(name),
             time_limit: endpoint.time_limit,
@@ -167,30 +176,7 @@ impl Http {
         self.client.post(url)
     }
 
-    /// Sends the request and reads the answer with `read`. A provider that asks for less is told of.
-    pub(crate) async fn search(
-        &self,
-        call: &Call,
-        limit: usize,
-        request: RequestBuilder,
-        read: impl FnOnce(&Answer) -> Result<Vec<SearchResult>, SearchTrouble>,
-    ) -> Result<Vec<SearchResult>, SearchFailure> {
-        let answer = self.send(request).await;
-        match answer.and_then(|answer| read(&answer)) {
-            Ok(mut results) => {
-                results.truncate(limit);
-                Ok(results)
-            }
-            Err(trouble) => {
-                if trouble.pushes_back() {
-                    call.push_back();
-                }
-                Err(trouble.of(&self.name))
-            }
-        }
-    }
-
-    /// Opens a connection, unless one is open. The provider sees a request for no page of its own.
+    /// Opens a connection, unless one is open. It is asked for nothing of interest.
     pub(crate) async fn warm(&self) {
         if self.is_open() {
             return;
@@ -199,12 +185,13 @@ impl Http {
         root.set_path("/");
         root.set_query(None);
         let asked = self.client.head(root).send();
-        // Whatever it says to that, or if it says nothing: a search will tell.
+        // Whatever it says to that, or if it says nothing: the next request will tell.
         let _ = timeout(self.time_limit, asked).await;
         self.touch();
     }
 
-    async fn send(&self, request: RequestBuilder) -> Result<Answer, SearchTrouble> {
+    /// Sends the request and reads whatever comes.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Answer, Broken> {
         let work = async {
             let mut response = request.send().await.map_err(broken)?;
             self.touch();
@@ -212,8 +199,9 @@ impl Http {
             let mut body = Vec::new();
             while let Some(piece) = response.chunk().await.map_err(broken)? {
                 if body.len() + piece.len() > self.body_bytes_max {
-                    let detail = format!("more than {} bytes", self.body_bytes_max);
-                    return Err(malformed(detail));
+                    return Err(Broken::TooLong {
+                        most: self.body_bytes_max,
+                    });
                 }
                 body.extend_from_slice(&piece);
             }
@@ -224,8 +212,8 @@ impl Http {
             })
         };
         timeout(self.time_limit, work).await.unwrap_or_else(|_| {
-            let detail = format!("no answer within {} ms", self.time_limit.as_millis());
-            Err(SearchTrouble::Unreachable { detail })
+            let limit = self.time_limit;
+            Err(Broken::Late { limit })
         })
     }
 
@@ -239,82 +227,15 @@ impl Http {
     }
 }
 
-impl Answer {
-    /// The body of an answer with status 200; all others are trouble, whatever the provider.
-    pub(crate) fn body(&self) -> Result<&[u8], SearchTrouble> {
-        let status = self.status;
-        let said = format!("status {}", status.as_u16());
-        if status == StatusCode::OK {
-            return Ok(&self.body);
-        }
-        if let Some(word) = self.challenge() {
-            let how = format!("{said} and a {word}");
-            return Err(SearchTrouble::Blocked { how });
-        }
-        Err(match status.as_u16() {
-            301..=308 => SearchTrouble::Misconfigured {
-                remedy: format!(
-                    "{said}: it has moved{}; set its base URL to where it is now",
-                    self.moved_to()
-                ),
-            },
-            401 | 402 | 403 => SearchTrouble::BadKey { detail: said },
-            404 | 405 | 410 => SearchTrouble::Misconfigured {
-                remedy: format!("{said}: no search is there; check its base URL"),
-            },
-            429 => self.rate_limited(),
-            503 if self.headers.contains_key(RETRY_AFTER) => self.rate_limited(),
-            500.. => SearchTrouble::Unreachable { detail: said },
-            _ => malformed(said),
-        })
-    }
-
-    /// Too many requests, until the time that the headers say.
-    pub(crate) fn rate_limited(&self) -> SearchTrouble {
-        let header = |name| self.headers.get(name)?.to_str().ok();
-        let retry_after =
-            header(RETRY_AFTER.as_str()).and_then(|value| retry_after(value, SystemTime::now()));
-        let reset = || {
-            let resets = header("x-ratelimit-reset")?;
-            reset(resets, header("x-ratelimit-remaining").unwrap_or_default())
-        };
-        SearchTrouble::RateLimited {
-            retry_after: retry_after.or_else(reset),
-        }
-    }
-
-    /// Two well-known services say so in a header, others in the page.
-    fn challenge(&self) -> Option<&'static str> {
-        let is_told = |name| self.headers.get(name).is_some_and(|v| v == "challenge");
-        if ["cf-mitigated", "x-amzn-waf-action"]
-            .into_iter()
-            .any(is_told)
-        {
-            return Some("challenge");
-        }
-        challenge(&self.body)
-    }
-
-    /// Only the host: the rest may be anything.
-    fn moved_to(&self) -> String {
-        let location = self.headers.get(LOCATION).and_then(|v| v.to_str().ok());
-        let url = location.and_then(|location| Url::parse(location).ok());
-        match url.as_ref().and_then(Url::host_str) {
-            Some(host) => format!(" to {host}"),
-            None => String::new(),
-        }
-    }
-}
-
 /// The key as a header's value after `scheme`, marked as sensitive.
-pub(crate) fn key(endpoint: &Endpoint, scheme: &str) -> Result<HeaderValue, InvalidProvider> {
+pub(crate) fn key(endpoint: &Endpoint, scheme: &str) -> Result<HeaderValue, InvalidEndpoint> {
     let name = || Arc::clone(&endpoint.name);
     let key = endpoint.key.as_ref().map(|key| key.expose_secret().trim());
     let Some(key) = key.filter(|key| !key.is_empty()) else {
-        return Err(InvalidProvider::NoKey { name: name() });
+        return Err(InvalidEndpoint::NoKey { name: name() });
     };
     let value = HeaderValue::try_from(format!("{scheme}{key}"));
-    let mut value = value.map_err(|source| InvalidProvider::Header {
+    let mut value = value.map_err(|source| InvalidEndpoint::Header {
         name: name(),
         source,
     })?;
@@ -322,8 +243,8 @@ pub(crate) fn key(endpoint: &Endpoint, scheme: &str) -> Result<HeaderValue, Inva
     Ok(value)
 }
 
-fn base(endpoint: &Endpoint) -> Result<Url, InvalidProvider> {
-    let invalid = |reason: &str| InvalidProvider::Url {
+fn base(endpoint: &Endpoint) -> Result<Url, InvalidEndpoint> {
+    let invalid = |reason: &str| InvalidEndpoint::Url {
         name: Arc::clone(&endpoint.name),
         reason: reason.to_owned(),
     };
@@ -342,41 +263,15 @@ fn base(endpoint: &Endpoint) -> Result<Url, InvalidProvider> {
     Ok(url)
 }
 
-/// When a window of several is open again whose requests are used up, in seconds (`1, 1419704`).
-fn reset(resets: &str, remaining: &str) -> Option<Duration> {
-    let numbers = |list: &str| -> Vec<Option<u64>> {
-        list.split(',').map(|n| n.trim().parse().ok()).collect()
-    };
-    let (resets, remaining) = (numbers(resets), numbers(remaining));
-    let used_up = resets
-        .iter()
-        .zip(&remaining)
-        .filter(|(_, n)| **n == Some(0));
-    let seconds = used_up.filter_map(|(reset, _)| *reset).max();
-    let seconds = seconds.or_else(|| resets.iter().flatten().min().copied())?;
-    Some(Duration::from_secs(seconds))
-}
-
-/// The wait that a `Retry-After` header asks for: seconds, or an HTTP date.
-pub(crate) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
-    let value = value.trim();
-    if let Ok(seconds) = value.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let at = httpdate::parse_http_date(value).ok()?;
-    Some(at.duration_since(now).unwrap_or_default())
-}
-
 #[expect(clippy::needless_pass_by_value, reason = "a function for map_err")]
-fn broken(error: reqwest::Error) -> SearchTrouble {
+fn broken(error: reqwest::Error) -> Broken {
     // The last cause says the most, and none of them holds what was asked.
     let error = error.without_url();
     let mut cause: &dyn Error = &error;
     while let Some(next) = cause.source() {
         cause = next;
     }
-    let detail = cause.to_string();
-    SearchTrouble::Unreachable { detail }
+    Broken::Line(cause.to_string())
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -424,21 +319,5 @@ mod tests {
         endpoint.key = Some("secret\n".repeat(2).into());
         let error = key(&endpoint, "").unwrap_err();
         assert!(!format!("{error:?} {error}").contains("secret"));
-    }
-
-    #[test]
-    fn the_time_of_the_window_that_is_used_up_is_taken() {
-        for (resets, remaining, seconds) in [
-            ("1, 1419704", "0, 1000", Some(1)),
-            ("1, 1419704", "1, 0", Some(1_419_704)),
-            ("1, 1419704", "0, 0", Some(1_419_704)),
-            ("1, 1419704", "", Some(1)),
-            ("30", "0", Some(30)),
-            ("soon", "0", None),
-            ("", "", None),
-        ] {
-            let expected = seconds.map(Duration::from_secs);
-            assert_eq!(reset(resets, remaining), expected, "{resets} {remaining}");
-        }
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! The tokeniser of html5ever is enough for that, so no tree is built: a tree costs the square of its
 //! depth, and pages nested ten thousand deep exist. What remains is linear in the size of the page,
-//! once [`attributes::fit`] has refused the one thing that is not.
+//! once [`check`] has refused the one thing that is not.
 
 mod attributes;
+
+pub use attributes::is_raw;
 
 use std::cell::RefCell;
 
@@ -14,8 +16,7 @@ use html5ever::tokenizer::{
     BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
 };
 
-use super::Reason;
-use super::document::{Builder, Document};
+use crate::document::{Builder, Document};
 
 /// Elements that no reader sees, or that are the same on every page of a site.
 const UNSEEN: &[&str] = &[
@@ -47,11 +48,25 @@ const CONTAINERS: &[&str] = &[
 /// Open elements that are kept track of inside an unseen one. Deeper ones may end it too early.
 const UNSEEN_DEPTH_MAX: usize = 256;
 
-/// Reads a page. The title is that of `<title>`, else the first heading.
-pub(super) fn parse(text: &str) -> Result<Document, Reason> {
-    if !attributes::fit(text) {
-        return Err(Reason::Hostile);
+/// A page that would keep a parser busy for hours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hostile;
+
+/// Refuses a page that the tokeniser of html5ever must not see. Linear in the size of the page.
+///
+/// It holds for a tokeniser that takes the content of [raw](is_raw) elements for raw text, self-closing
+/// ones aside, whatever stands around them. A tree builder asks for something else now and then; do as
+/// [`parse`] does and do not listen to it.
+pub fn check(text: &str) -> Result<(), Hostile> {
+    match attributes::fit(text) {
+        true => Ok(()),
+        false => Err(Hostile),
     }
+}
+
+/// Reads a page. The title is that of `<title>`, else the first heading.
+pub fn parse(text: &str) -> Result<Document, Hostile> {
+    check(text)?;
     let tokenizer = Tokenizer::new(Page::default(), TokenizerOpts::default());
     let input = BufferQueue::default();
     input.push_back(StrTendril::from(text));

@@ -1,0 +1,140 @@
+//! Bytes of a page to its title and visible text.
+
+use dom_smoothie::{Config, Readability, TextMode};
+use spechop_text::{Document, folded, html, plain};
+
+use super::{charset, tree};
+
+/// An article of fewer characters may not be all that there is to read.
+const LITTLE_CHARS: usize = 500;
+/// No title is longer.
+const TITLE_CHARS_MAX: usize = 300;
+/// A word that is longer is cut, too.
+const WORD_CHARS_MAX: usize = 100;
+
+/// What can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// HTML or XHTML.
+    Html,
+    /// Plain text.
+    Text,
+}
+
+/// What a reader of the page would see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extract {
+    /// May be empty.
+    pub title: String,
+    /// Blocks of text, parted by newlines.
+    pub text: String,
+}
+
+/// Reads a page, or says why it cannot be read. `charset` is what its header says, `whole` whether all
+/// of it has come. Its time is bounded by the size of the body, whoever wrote it.
+pub fn extract(
+    body: &[u8],
+    kind: Kind,
+    charset: Option<&str>,
+    whole: bool,
+    text_chars_max: usize,
+) -> Result<Extract, String> {
+    let page = charset::decode(body, charset, kind == Kind::Html, whole);
+    let page = page.ok_or("its bytes are no text")?;
+    let Extract { title, text } = match kind {
+        Kind::Html => of_html(&page)?,
+        Kind::Text => of_document(plain::parse(&page)),
+    };
+    let text = cut(&text, text_chars_max);
+    match text.is_empty() {
+        true => Err("it has no text".to_owned()),
+        false => Ok(Extract {
+            title: cut(&title, TITLE_CHARS_MAX).to_owned(),
+            text: text.to_owned(),
+        }),
+    }
+}
+
+/// The article of a page, or all that can be seen of it if there is hardly any article.
+fn of_html(page: &str) -> Result<Extract, String> {
+    let article = article(page)?;
+    let enough = article.text.chars().nth(LITTLE_CHARS).is_some();
+    if enough && !article.title.is_empty() {
+        return Ok(article);
+    }
+    // The tree was built, so this is not hostile either.
+    let visible = of_document(html::parse(page).unwrap_or_default());
+    let title = if article.title.is_empty() {
+        visible.title
+    } else {
+        article.title
+    };
+    let more = !enough && visible.text.len() > article.text.len();
+    let text = if more { visible.text } else { article.text };
+    Ok(Extract { title, text })
+}
+
+/// What stands out on a page as its main text. Empty if nothing does.
+fn article(page: &str) -> Result<Extract, String> {
+    let document = tree::build(page).map_err(tree::TooMuch::why)?;
+    let config = Config {
+        // Its text is marked-up data for machines, and parsing it is not bounded.
+        disable_json_ld: true,
+        text_mode: TextMode::Formatted,
+        ..Config::default()
+    };
+    let Ok(mut readability) = Readability::with_document(document, None, Some(config)) else {
+        return Ok(Extract::default());
+    };
+    let title = folded(&readability.get_article_title());
+    match readability.parse() {
+        Ok(article) => Ok(Extract {
+            title: folded(&article.title),
+            text: lines(&article.text_content),
+        }),
+        Err(_) => Ok(Extract {
+            title,
+            text: String::new(),
+        }),
+    }
+}
+
+fn of_document(document: Document) -> Extract {
+    let texts: Vec<String> = document
+        .blocks
+        .into_iter()
+        .map(|block| block.text)
+        .collect();
+    Extract {
+        title: document.title.unwrap_or_default(),
+        text: texts.join("\n"),
+    }
+}
+
+/// A block a line, its white space folded.
+fn lines(text: &str) -> String {
+    let lines: Vec<String> = text
+        .lines()
+        .map(folded)
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines.join("\n")
+}
+
+/// At most so many characters, cut between words if there is a gap near the end.
+fn cut(text: &str, chars_max: usize) -> &str {
+    let Some((end, _)) = text.char_indices().nth(chars_max) else {
+        return text;
+    };
+    let (head, rest) = text.split_at(end);
+    if rest.starts_with(char::is_whitespace) {
+        return head.trim_end();
+    }
+    match head.rfind(char::is_whitespace) {
+        Some(gap) if head[gap..].chars().count() <= WORD_CHARS_MAX => head[..gap].trim_end(),
+        _ => head,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! What of a page is its text.
+
+use super::*;
+
+fn read(page: &str) -> Result<Extract, String> {
+    extract(page.as_bytes(), Kind::Html, None, true, 10_000)
+}
+
+fn prose(words: usize) -> String {
+    let sentence =
+        "The river rises in the hills, turns east at the old mill, and reaches the sea. ";
+    sentence.repeat(words.div_ceil(16))
+}
+
+#[test]
+fn the_article_is_taken_and_not_what_stands_around_it() {
+    let page = format!(
+        "<title>The river Ouse - Rivers</title><nav><a href=/>Home</a></nav><div class=sidebar>Popular: lakes</div>\
+         <article><h1>The river Ouse</h1><p>{}</p><p>{}</p><ul><li>First bridge</li><li>Second bridge</li></ul>\
+         </article><div class=comments><p>Nice!</p></div><footer>Terms</footer>",
+        prose(100),
+        prose(100)
+    );
+    let found = read(&page).unwrap();
+    assert!(found.title.starts_with("The river Ouse"), "{}", found.title);
+    let lines: Vec<&str> = found.text.lines().collect();
+    assert!(
+        lines.contains(&"First bridge") && lines.contains(&"Second bridge"),
+        "{lines:?}"
+    );
+    for around in ["Home", "Popular", "Terms"] {
+        assert!(!found.text.contains(around), "{around}: {}", found.text);
+    }
+}
+
+#[test]
+fn a_page_without_an_article_is_all_that_can_be_seen() {
+    let page = "<title>Ana Ruiz</title><table><tr><th>Born<td>5 May 1990<tr><th>Died<td>never</table>\
+        <div>Films: two</div>";
+    let found = read(page).unwrap();
+    assert_eq!(found.title, "Ana Ruiz");
+    for seen in ["Born", "5 May 1990", "Films: two"] {
+        assert!(found.text.contains(seen), "{}", found.text);
+    }
+    // A title in a wrong place is one, too.
+    let late = format!(
+        "<img src=x><title>Late</title><article><p>{}</p></article>",
+        prose(200)
+    );
+    assert_eq!(read(&late).unwrap().title, "Late");
+}
+
+#[test]
+fn what_cannot_be_read_says_why() {
+    for (page, why) in [
+        ("", "it has no text"),
+        ("<p> \u{a0}\n</p>", "it has no text"),
+        ("<script>text()</script>", "it has no text"),
+        ("\0\0\0\0", "its bytes are no text"),
+    ] {
+        assert_eq!(read(page), Err(why.to_owned()), "{page:?}");
+    }
+    assert_eq!(
+        read(&"<div>".repeat(300)),
+        Err("elements nested deeper than 256".to_owned())
+    );
+}
+
+#[test]
+fn text_is_cut_at_a_word_if_there_is_one() {
+    for (text, most, expected) in [
+        ("one two", 7, "one two"),
+        ("one two", 6, "one"),
+        ("one two", 4, "one"),
+        ("one two", 3, "one"),
+        ("one two", 2, "on"),
+        ("één twee", 5, "één"),
+        ("", 3, ""),
+    ] {
+        assert_eq!(cut(text, most), expected, "{text} {most}");
+    }
+    let endless = format!("a {}", "x".repeat(1_000));
+    assert_eq!(cut(&endless, 500).len(), 500);
+}

@@ -1,0 +1,326 @@
+//! From an address to the bytes behind it.
+//!
+//! Every request of this crate to an address that a stranger named goes through [`Web::send`]: it
+//! checks the address, and its clients connect to checked addresses alone. Redirects are followed by
+//! hand, since each of them is such an address, too.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::dns::Resolve;
+use reqwest::header::{self, HeaderMap, HeaderValue};
+use reqwest::{Client, Response, redirect};
+use spechop_ports::Call;
+use spechop_types::OwnedCache;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::extract::Kind;
+use super::options::{PageOptions, PageSetupError};
+use super::robots::Robots;
+use super::{PageFailure, Version, shown};
+use crate::address::{Gate, Policy};
+use crate::resolve::{Guarded, forbidden};
+
+/// Clients of all tenants and gates together. Each keeps connections open, so that a second page of a
+/// site comes faster; a tenant must not notice where others have been, so they are its own.
+const CLIENTS_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+/// Idle connections that a client keeps to a host, and for how long.
+const IDLE_MAX: usize = 4;
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A longer mark of a version is not kept.
+const MARK_BYTES_MAX: usize = 256;
+
+/// The web, as far as it may be fetched.
+pub(super) struct Web {
+    policy: Policy,
+    names: Arc<dyn Resolve>,
+    headers: HeaderMap,
+    agent: String,
+    clients: Mutex<OwnedCache<Gate, Client>>,
+    limit_ms: u64,
+    redirects_max: usize,
+}
+
+/// What was fetched.
+pub(super) struct Fetched {
+    /// Where, after redirects.
+    pub(super) url: Url,
+    pub(super) kind: Kind,
+    /// What the header says of its characters.
+    pub(super) charset: Option<String>,
+    pub(super) body: Vec<u8>,
+    pub(super) version: Version,
+    /// Why the body ended early, if it did. What came may be enough.
+    pub(super) cut: Option<PageFailure>,
+}
+
+impl Web {
+    pub(super) fn new(
+        options: &PageOptions,
+        names: Arc<dyn Resolve>,
+    ) -> Result<Self, PageSetupError> {
+        // The program's one source of cryptography. Whoever was first has chosen it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut headers = HeaderMap::new();
+        let accept = "text/html,application/xhtml+xml,text/plain;q=0.8";
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        let web = Self {
+            policy: options.policy(),
+            names,
+            headers,
+            agent: options.agent(),
+            clients: Mutex::new(OwnedCache::new(CLIENTS_MAX)),
+            limit_ms: options.limit_ms,
+            redirects_max: options.redirects_max,
+        };
+        // What cannot be built is said at the start, not with the first page.
+        for gate in web.policy.gates() {
+            web.build(&gate).map_err(PageSetupError::Client)?;
+        }
+        Ok(web)
+    }
+
+    /// The page behind the address, as much of it as comes until then; `None` if it is still the known
+    /// version.
+    pub(super) async fn fetch(
+        &self,
+        call: &Call,
+        url: &Url,
+        known: &Version,
+        robots: Option<&Robots>,
+        body_bytes_max: usize,
+        until: Instant,
+    ) -> Result<Option<Fetched>, PageFailure> {
+        let late = |url| PageFailure::Timeout {
+            url: shown(url),
+            limit_ms: self.limit_ms,
+        };
+        let followed = timeout_at(until, self.follow(call, url, known, robots)).await;
+        let (url, mut response) = followed.map_err(|_| late(url))??;
+        let unreadable = |detail| PageFailure::Unreadable {
+            url: shown(&url),
+            detail,
+        };
+        if response.status() == 304 {
+            return Ok(None);
+        }
+        if response.status() != 200 {
+            return Err(unreachable(
+                &url,
+                format!("status {}", response.status().as_u16()),
+            ));
+        }
+        let version = version(response.headers());
+        let (kind, charset) = kind(response.headers()).map_err(unreadable)?;
+        if let Some(encoding) = response.headers().get(header::CONTENT_ENCODING)
+            && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
+        {
+            return Err(unreadable(format!("packed as {encoding:?}")));
+        }
+        let too_large = || unreadable(format!("larger than {body_bytes_max} bytes"));
+        if response
+            .content_length()
+            .is_some_and(|length| length > body_bytes_max as u64)
+        {
+            return Err(too_large());
+        }
+        let mut body = Vec::new();
+        let cut = loop {
+            match timeout_at(until, response.chunk()).await {
+                Ok(Ok(Some(chunk))) if body.len() + chunk.len() > body_bytes_max => {
+                    return Err(too_large());
+                }
+                Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
+                Ok(Ok(None)) => break None,
+                Ok(Err(error)) => break Some(unreachable(&url, cause(&error))),
+                Err(_) => break Some(late(&url)),
+            }
+        };
+        Ok(Some(Fetched {
+            kind: kind.unwrap_or_else(|| sniff(&body)),
+            charset,
+            body,
+            cut,
+            version,
+            url,
+        }))
+    }
+
+    /// Goes where the redirects lead. `robots` is asked before every request.
+    pub(super) async fn follow(
+        &self,
+        call: &Call,
+        url: &Url,
+        known: &Version,
+        robots: Option<&Robots>,
+    ) -> Result<(Url, Response), PageFailure> {
+        let mut url = url.clone();
+        url.set_fragment(None);
+        let mut passed = Vec::new();
+        loop {
+            if let Some(robots) = robots {
+                // An address that may not be fetched has no `robots.txt` to ask for.
+                self.gate(&url)?;
+                robots.ask(self, call, &url).await?;
+            }
+            let response = self.send(call, &url, known).await?;
+            let Some(next) = target(&url, &response)? else {
+                return Ok((url, response));
+            };
+            if passed.len() == self.redirects_max {
+                let detail = format!("more than {} redirects", self.redirects_max);
+                return Err(unreachable(&url, detail));
+            }
+            passed.push(std::mem::replace(&mut url, next));
+            if passed.contains(&url) {
+                return Err(unreachable(&url, "its redirects go in a circle".to_owned()));
+            }
+        }
+    }
+
+    /// One request, its address checked.
+    async fn send(&self, call: &Call, url: &Url, known: &Version) -> Result<Response, PageFailure> {
+        let gate = self.gate(url)?;
+        let client = self
+            .client(call, gate)
+            .map_err(|error| unreachable(url, cause(&error)))?;
+        let mut request = client.get(url.clone());
+        for (name, mark) in [
+            (header::IF_NONE_MATCH, &known.etag),
+            (header::IF_MODIFIED_SINCE, &known.modified),
+        ] {
+            if let Some(mark) = mark {
+                request = request.header(name, &**mark);
+            }
+        }
+        let sent = request.send().await;
+        sent.map_err(|error| match forbidden(&error) {
+            Some(why) => PageFailure::Forbidden {
+                url: shown(url),
+                why: why.0,
+            },
+            None => unreachable(url, cause(&error)),
+        })
+    }
+
+    fn gate(&self, url: &Url) -> Result<Gate, PageFailure> {
+        let gate = self.policy.gate(url);
+        gate.map_err(|why| PageFailure::Forbidden {
+            url: shown(url),
+            why: why.0,
+        })
+    }
+
+    /// The tenant's client that connects through that gate.
+    fn client(&self, call: &Call, gate: Gate) -> Result<Client, reqwest::Error> {
+        let key = call.owned(gate);
+        // Nothing panics while it is held.
+        let lock = || self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = lock().get(&key) {
+            return Ok(client.clone());
+        }
+        let client = self.build(&key.item)?;
+        lock().insert(key, client.clone());
+        Ok(client)
+    }
+
+    fn build(&self, gate: &Gate) -> Result<Client, reqwest::Error> {
+        Client::builder()
+            .user_agent(&self.agent)
+            .default_headers(self.headers.clone())
+            .dns_resolver(Guarded {
+                gate: Arc::new(gate.clone()),
+                names: Arc::clone(&self.names),
+            })
+            // A proxy would connect for us, unchecked; the environment does not decide on one.
+            .no_proxy()
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .pool_max_idle_per_host(IDLE_MAX)
+            .pool_idle_timeout(IDLE)
+            .tcp_nodelay(true)
+            .build()
+    }
+}
+
+/// Where a response sends us, if it does.
+fn target(url: &Url, response: &Response) -> Result<Option<Url>, PageFailure> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let location = response.headers().get(header::LOCATION);
+    let location = location.and_then(|location| std::str::from_utf8(location.as_bytes()).ok());
+    match location.and_then(|location| url.join(location).ok()) {
+        Some(mut next) => {
+            next.set_fragment(None);
+            Ok(Some(next))
+        }
+        None => Err(unreachable(url, "a redirect to nowhere".to_owned())),
+    }
+}
+
+/// The marks of the version that was sent.
+fn version(headers: &HeaderMap) -> Version {
+    let mark = |name| {
+        let value = headers.get(name)?.to_str().ok()?;
+        (value.len() <= MARK_BYTES_MAX).then(|| value.into())
+    };
+    Version {
+        etag: mark(header::ETAG),
+        modified: mark(header::LAST_MODIFIED),
+    }
+}
+
+/// What the headers say of kind and characters; no kind if they are silent.
+fn kind(headers: &HeaderMap) -> Result<(Option<Kind>, Option<String>), String> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else {
+        return Ok((None, None));
+    };
+    let value = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+    let (essence, parameters) = value.split_once(';').unwrap_or((&value, ""));
+    let kind = match essence.trim() {
+        "" => None,
+        "text/html" | "application/xhtml+xml" => Some(Kind::Html),
+        "text/plain" => Some(Kind::Text),
+        other => {
+            let other: String = other.chars().take(60).collect();
+            return Err(format!("{other:?} is neither HTML nor plain text"));
+        }
+    };
+    let mut parameters = parameters
+        .split(';')
+        .filter_map(|parameter| parameter.split_once('='));
+    let charset = parameters.find(|(name, _)| name.trim() == "charset");
+    let charset = charset.map(|(_, value)| value.trim().trim_matches(['"', '\'']).to_owned());
+    Ok((kind, charset))
+}
+
+/// The kind of a body that came without one.
+fn sniff(body: &[u8]) -> Kind {
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    match body.trim_ascii_start().first() {
+        Some(b'<') => Kind::Html,
+        _ => Kind::Text,
+    }
+}
+
+fn unreachable(url: &Url, detail: String) -> PageFailure {
+    PageFailure::Unreachable {
+        url: shown(url),
+        detail,
+    }
+}
+
+/// The innermost cause: the outer ones say no more than that a request failed.
+fn cause(error: &reqwest::Error) -> String {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| {
+        error.source()
+    });
+    causes.last().map(ToString::to_string).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! What an operator decides about pages.
+
+use std::num::NonZeroUsize;
+use std::thread;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::address::Policy;
+
+pub use crate::address::Opening;
+
+/// How pages are read. The defaults are those of the paper, for a server on the public internet.
+#[derive(Clone, Debug)]
+pub struct PageOptions {
+    /// For one page, in milliseconds: from the look-up of its name to the last of its text, redirects,
+    /// `robots.txt` and the wait for a thread included.
+    pub limit_ms: u64,
+    /// Bytes of one page, unpacked. A larger one is refused.
+    pub body_bytes_max: usize,
+    /// Characters of its text. What is longer is cut at a word.
+    pub text_chars_max: usize,
+    /// Redirects on the way to it.
+    pub redirects_max: usize,
+    /// The name under which this server asks. Sites know it from `robots.txt` by what stands before
+    /// the `/`.
+    pub user_agent: String,
+    /// Who runs this server: an address that a site can complain to. It is sent to every site.
+    pub contact: Option<String>,
+    /// Whether `robots.txt` is asked first. It costs a round trip for each new host.
+    pub robots: bool,
+    /// Ports of the public internet that may be connected to.
+    pub ports: Vec<u16>,
+    /// Networks that may be connected to although they are not public, e.g. an intranet.
+    pub allow: Vec<Opening>,
+    /// Networks that may never be connected to, e.g. an operator's own public addresses.
+    pub deny: Vec<IpNet>,
+    /// Threads that make text of pages. Each is busy with one page at a time.
+    pub threads: NonZeroUsize,
+}
+
+impl Default for PageOptions {
+    fn default() -> Self {
+        Self {
+            limit_ms: 3_000,
+            body_bytes_max: 2_000_000,
+            text_chars_max: 10_000,
+            redirects_max: 5,
+            user_agent: concat!("SpecHop/", env!("CARGO_PKG_VERSION")).to_owned(),
+            contact: None,
+            robots: true,
+            ports: vec![80, 443],
+            allow: Vec::new(),
+            deny: Vec::new(),
+            threads: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+        }
+    }
+}
+
+/// Why pages cannot be read as an operator wants it.
+#[derive(Debug, thiserror::Error)]
+pub enum PageSetupError {
+    /// A name or contact that cannot be sent.
+    #[error("the user agent {agent:?} cannot be sent: it must be visible ASCII, its name first")]
+    UserAgent {
+        /// What would have been sent.
+        agent: String,
+    },
+    /// No time is no page.
+    #[error("{field} of pages must be more than 0")]
+    Zero {
+        /// Which option.
+        field: &'static str,
+    },
+    /// Nothing may be connected to.
+    #[error("no page can be read: ports and allow are both empty")]
+    Shut,
+    /// The client cannot be built, e.g. for want of root certificates.
+    #[error("the client that fetches pages cannot be built")]
+    Client(#[source] reqwest::Error),
+    /// No threads.
+    #[error("the threads that read pages cannot be started")]
+    Threads(#[source] std::io::Error),
+}
+
+impl PageOptions {
+    /// Checks what can be checked without a connection.
+    pub(super) fn check(&self) -> Result<(), PageSetupError> {
+        let positive = [
+            ("limit_ms", self.limit_ms > 0),
+            ("body_bytes_max", self.body_bytes_max > 0),
+            ("text_chars_max", self.text_chars_max > 0),
+        ];
+        if let Some((field, _)) = positive.into_iter().find(|(_, positive)| !positive) {
+            return Err(PageSetupError::Zero { field });
+        }
+        let agent = self.agent();
+        let visible = agent.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if !visible || self.token().is_empty() {
+            return Err(PageSetupError::UserAgent { agent });
+        }
+        match self.ports.is_empty() && self.allow.is_empty() {
+            true => Err(PageSetupError::Shut),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn limit(&self) -> Duration {
+        Duration::from_millis(self.limit_ms)
+    }
+
+    /// What is sent as the user agent.
+    pub(super) fn agent(&self) -> String {
+        match &self.contact {
+            Some(contact) => format!("{} (+{contact})", self.user_agent),
+            None => self.user_agent.clone(),
+        }
+    }
+
+    /// The name by which `robots.txt` knows us.
+    pub(super) fn token(&self) -> &str {
+        let end = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+        self.user_agent.split(end).next().unwrap_or_default()
+    }
+
+    pub(super) fn policy(&self) -> Policy {
+        Policy {
+            ports: self.ports.clone(),
+            allow: self.allow.clone(),
+            deny: self.deny.clone(),
+        }
+    }
+}

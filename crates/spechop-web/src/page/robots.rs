@@ -1,0 +1,155 @@
+//! `robots.txt`: what a site wants robots to leave alone (RFC 9309).
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use reqwest::Response;
+use spechop_ports::Call;
+use spechop_types::OwnedCache;
+use texting_robots::Robot;
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout};
+use url::{Position, Url};
+
+use super::fetch::Web;
+use super::{PageFailure, Version, shown};
+
+/// Files of all tenants together.
+const FILES_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+/// What stands behind is not read.
+const FILE_BYTES_MAX: usize = 500 << 10;
+/// Each `$` becomes a regular expression. Real files have a few dozen.
+const ENDS_MAX: usize = 256;
+/// How long a file holds, and how long it counts that there was none to be had.
+const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
+const RETRY: Duration = Duration::from_secs(10 * 60);
+
+/// What sites want, as far as somebody has asked.
+pub(super) struct Robots {
+    /// The name by which sites know us.
+    token: String,
+    /// For one file: a part of the page's own time.
+    limit: Duration,
+    /// By scheme, host and port.
+    sites: Mutex<OwnedCache<String, Site>>,
+}
+
+/// One site. Whoever comes first asks; the others wait for it.
+type Site = Arc<OnceCell<Wish>>;
+
+struct Wish {
+    rule: Rule,
+    until: Instant,
+}
+
+enum Rule {
+    /// It has no file.
+    Anything,
+    File(Robot),
+    /// It may have one, which cannot be had.
+    Nothing(&'static str),
+}
+
+impl Robots {
+    pub(super) fn new(token: &str, limit: Duration) -> Self {
+        Self {
+            token: token.to_owned(),
+            limit,
+            sites: Mutex::new(OwnedCache::new(FILES_MAX)),
+        }
+    }
+
+    /// Whether the site wants the address to be fetched. Boxed, since the file comes over the web.
+    pub(super) fn ask<'a>(
+        &'a self,
+        web: &'a Web,
+        call: &'a Call,
+        url: &'a Url,
+    ) -> BoxFuture<'a, Result<(), PageFailure>> {
+        Box::pin(async move {
+            let site = self.site(call, url);
+            let wish = site.get_or_init(|| self.wish(web, call, url)).await;
+            let forbidden = |why: &str| {
+                let (url, why) = (shown(url), why.to_owned());
+                Err(PageFailure::Forbidden { url, why })
+            };
+            match &wish.rule {
+                Rule::Anything => Ok(()),
+                Rule::File(robot) if robot.allowed(url.as_str()) => Ok(()),
+                Rule::File(_) => forbidden("the site's robots.txt excludes it"),
+                Rule::Nothing(why) => forbidden(why),
+            }
+        })
+    }
+
+    fn site(&self, call: &Call, url: &Url) -> Site {
+        let key = call.owned(url[..Position::BeforePath].to_owned());
+        // Nothing panics while it is held.
+        let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(site) = sites.get(&key)
+            && site.get().is_none_or(|wish| Instant::now() < wish.until)
+        {
+            return Arc::clone(site);
+        }
+        let site = Site::default();
+        sites.insert(key, Arc::clone(&site));
+        site
+    }
+
+    async fn wish(&self, web: &Web, call: &Call, url: &Url) -> Wish {
+        let (rule, lasts) = match timeout(self.limit, self.fetch(web, call, url)).await {
+            Ok(found) => found,
+            Err(_) => (Rule::Nothing("the site's robots.txt took too long"), RETRY),
+        };
+        Wish {
+            rule,
+            until: Instant::now() + lasts,
+        }
+    }
+
+    async fn fetch(&self, web: &Web, call: &Call, url: &Url) -> (Rule, Duration) {
+        let unknown = |why| (Rule::Nothing(why), RETRY);
+        let Ok(url) = url.join("/robots.txt") else {
+            return (Rule::Anything, FRESH);
+        };
+        let Ok((_, response)) = web.follow(call, &url, &Version::default(), None).await else {
+            return unknown("the site's robots.txt cannot be fetched");
+        };
+        match response.status().as_u16() {
+            200..=299 => {}
+            429 => return unknown("the site asks for patience"),
+            400..=499 => return (Rule::Anything, FRESH),
+            _ => return unknown("the site's robots.txt cannot be fetched"),
+        }
+        let Ok(text) = read(response).await else {
+            return unknown("the site's robots.txt cannot be fetched");
+        };
+        if text.iter().filter(|byte| **byte == b'$').count() > ENDS_MAX {
+            return unknown("the site's robots.txt is too long");
+        }
+        let token = self.token.clone();
+        match spawn_blocking(move || Robot::new(&token, &text)).await {
+            Ok(Ok(robot)) => (Rule::File(robot), FRESH),
+            _ => unknown("the site's robots.txt cannot be read"),
+        }
+    }
+}
+
+/// The body, or its beginning.
+async fn read(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
+    let mut text = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        text.extend_from_slice(&chunk);
+        if text.len() > FILE_BYTES_MAX {
+            // Half a line is no rule.
+            text.truncate(FILE_BYTES_MAX);
+            let end = text.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+            text.truncate(end);
+            break;
+        }
+    }
+    Ok(text)
+}

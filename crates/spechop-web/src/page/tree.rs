@@ -1,0 +1,278 @@
+//! HTML to a tree, within limits.
+//!
+//! A parse cannot be cancelled, and what stands on the tree costs the square of its depth: 10,000
+//! nested `<div>` take more than 20 s. So the tokens are counted on their way to the tree builder, and
+//! none passes any more as soon as the page has too many elements or they stand too deep. The counts
+//! are those of the tree itself: nodes that the builder adds on its own (a page of a few hundred bytes
+//! can make it add millions) are counted as they are added.
+//!
+//! ```text
+//! attributes counted ─▶ tokeniser of html5ever ─▶ Filter ─▶ tree builder of html5ever ─▶ Counted
+//! ```
+//!
+//! [`Filter`] also keeps from the tree what no reader sees: scripts, styles, frames, comments. And it
+//! alone tells the tokeniser where raw text begins, for the count of attributes stands on that
+//! ([`html::check`]).
+
+use std::borrow::Cow;
+use std::cell::{Cell, Ref};
+
+use dom_query::{Document, NodeId};
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::states::RawKind;
+use html5ever::tokenizer::{
+    BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+};
+use html5ever::tree_builder::{
+    ElementFlags, NodeOrText, QuirksMode, TreeBuilder, TreeBuilderOpts, TreeSink,
+};
+use html5ever::{Attribute, QualName};
+use spechop_text::html;
+
+/// Limits that none of 990 real pages exceeds.
+const LIMITS: Limits = Limits {
+    depth: 256,
+    elements: 20_000,
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Elements inside each other.
+    depth: usize,
+    elements: usize,
+}
+
+/// Why a page becomes no tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TooMuch {
+    Attributes,
+    Depth(usize),
+    Elements(usize),
+}
+
+impl TooMuch {
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::Attributes => "a tag with too many attributes".to_owned(),
+            Self::Depth(most) => format!("elements nested deeper than {most}"),
+            Self::Elements(most) => format!("more than {most} elements"),
+        }
+    }
+}
+
+/// The tree of a page, or why there is none. Its time is linear in the size of the page.
+pub(super) fn build(page: &str) -> Result<Document, TooMuch> {
+    build_within(page, LIMITS)
+}
+
+fn build_within(page: &str, limits: Limits) -> Result<Document, TooMuch> {
+    html::check(page).map_err(|html::Hostile| TooMuch::Attributes)?;
+    let options = TreeBuilderOpts {
+        scripting_enabled: false,
+        ..TreeBuilderOpts::default()
+    };
+    let filter = Filter {
+        builder: TreeBuilder::new(Counted::new(limits), options),
+        in_raw: Cell::new(false),
+    };
+    let tokenizer = Tokenizer::new(filter, TokenizerOpts::default());
+    let input = BufferQueue::default();
+    input.push_back(StrTendril::from(page));
+    // It stops for scripts alone, and the filter asks for no stop.
+    let _ = tokenizer.feed(&input);
+    tokenizer.end();
+    tokenizer.sink.builder.sink.finish()
+}
+
+/// Between the tokeniser and the tree builder.
+struct Filter {
+    builder: TreeBuilder<NodeId, Counted>,
+    /// Whether the raw text of an element is under way that the tree does not see.
+    in_raw: Cell<bool>,
+}
+
+impl TokenSink for Filter {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, line: u64) -> TokenSinkResult<()> {
+        if self.builder.sink.excess.get().is_some() {
+            return raw_text(&token);
+        }
+        let answer = raw_text(&token);
+        let pass = match &token {
+            // Behind raw text stands its end tag, or nothing.
+            Token::TagToken(tag) if tag.kind == TagKind::EndTag => !self.in_raw.take(),
+            Token::TagToken(tag) if html::is_raw(&tag.name) => {
+                // Without its own raw text a title would confuse the builder.
+                let title = &*tag.name == "title" && !tag.self_closing;
+                self.in_raw.set(!title && !tag.self_closing);
+                title
+            }
+            Token::TagToken(_) => true,
+            Token::CharacterTokens(_) => !self.in_raw.get(),
+            Token::DoctypeToken(_) | Token::EOFToken => true,
+            Token::CommentToken(_) | Token::NullCharacterToken | Token::ParseError(_) => false,
+        };
+        if pass {
+            // What it wants of the tokeniser is not heard.
+            let _ = self.builder.process_token(token, line);
+        }
+        answer
+    }
+
+    fn end(&self) {
+        self.builder.end();
+    }
+}
+
+/// Whether the token begins raw text, by the rule of [`html::check`].
+fn raw_text(token: &Token) -> TokenSinkResult<()> {
+    match token {
+        Token::TagToken(tag) if tag.kind == TagKind::StartTag && !tag.self_closing => {
+            match &*tag.name {
+                "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),
+                name if html::is_raw(name) => TokenSinkResult::RawData(RawKind::Rawtext),
+                _ => TokenSinkResult::Continue,
+            }
+        }
+        _ => TokenSinkResult::Continue,
+    }
+}
+
+/// A document that counts what is added to it.
+struct Counted {
+    document: Document,
+    limits: Limits,
+    elements: Cell<usize>,
+    excess: Cell<Option<TooMuch>>,
+}
+
+impl Counted {
+    fn new(limits: Limits) -> Self {
+        Self {
+            document: Document::default(),
+            limits,
+            elements: Cell::default(),
+            excess: Cell::default(),
+        }
+    }
+
+    /// Looks at how deep a node stands that was just added.
+    fn measure(&self, id: &NodeId) {
+        let depth = self.limits.depth;
+        let above = self.document.tree.ancestor_ids_of_it(id, Some(depth + 1));
+        // The document itself is no element.
+        if above.count() > depth {
+            self.excess.set(Some(TooMuch::Depth(depth)));
+        }
+    }
+
+    fn adding(child: &NodeOrText<NodeId>) -> Option<NodeId> {
+        match child {
+            NodeOrText::AppendNode(id) => Some(*id),
+            NodeOrText::AppendText(_) => None,
+        }
+    }
+}
+
+impl TreeSink for Counted {
+    type Handle = NodeId;
+    type Output = Result<Document, TooMuch>;
+    type ElemName<'a> = Ref<'a, QualName>;
+
+    fn finish(self) -> Self::Output {
+        match self.excess.get() {
+            Some(excess) => Err(excess),
+            None => Ok(self.document),
+        }
+    }
+
+    fn create_element(&self, name: QualName, attrs: Vec<Attribute>, flags: ElementFlags) -> NodeId {
+        self.elements.set(self.elements.get() + 1);
+        if self.elements.get() > self.limits.elements {
+            self.excess
+                .set(Some(TooMuch::Elements(self.limits.elements)));
+        }
+        self.document.create_element(name, attrs, flags)
+    }
+
+    fn append(&self, parent: &NodeId, child: NodeOrText<NodeId>) {
+        let added = Self::adding(&child);
+        self.document.append(parent, child);
+        added.iter().for_each(|id| self.measure(id));
+    }
+
+    fn append_before_sibling(&self, sibling: &NodeId, child: NodeOrText<NodeId>) {
+        let added = Self::adding(&child);
+        self.document.append_before_sibling(sibling, child);
+        added.iter().for_each(|id| self.measure(id));
+    }
+
+    fn append_based_on_parent_node(
+        &self,
+        element: &NodeId,
+        previous: &NodeId,
+        child: NodeOrText<NodeId>,
+    ) {
+        let added = Self::adding(&child);
+        self.document
+            .append_based_on_parent_node(element, previous, child);
+        added.iter().for_each(|id| self.measure(id));
+    }
+
+    // Every page has errors, and nobody reads them.
+    fn parse_error(&self, _message: Cow<'static, str>) {}
+
+    fn get_document(&self) -> NodeId {
+        self.document.get_document()
+    }
+
+    fn elem_name<'a>(&'a self, target: &'a NodeId) -> Ref<'a, QualName> {
+        self.document.elem_name(target)
+    }
+
+    fn create_comment(&self, text: StrTendril) -> NodeId {
+        self.document.create_comment(text)
+    }
+
+    fn create_pi(&self, target: StrTendril, data: StrTendril) -> NodeId {
+        self.document.create_pi(target, data)
+    }
+
+    fn append_doctype_to_document(&self, name: StrTendril, public: StrTendril, system: StrTendril) {
+        self.document
+            .append_doctype_to_document(name, public, system);
+    }
+
+    fn get_template_contents(&self, target: &NodeId) -> NodeId {
+        self.document.get_template_contents(target)
+    }
+
+    fn same_node(&self, x: &NodeId, y: &NodeId) -> bool {
+        self.document.same_node(x, y)
+    }
+
+    fn set_quirks_mode(&self, mode: QuirksMode) {
+        self.document.set_quirks_mode(mode);
+    }
+
+    fn add_attrs_if_missing(&self, target: &NodeId, attrs: Vec<Attribute>) {
+        self.document.add_attrs_if_missing(target, attrs);
+    }
+
+    fn remove_from_parent(&self, target: &NodeId) {
+        self.document.remove_from_parent(target);
+    }
+
+    fn reparent_children(&self, node: &NodeId, new_parent: &NodeId) {
+        self.document.reparent_children(node, new_parent);
+    }
+
+    fn is_mathml_annotation_xml_integration_point(&self, handle: &NodeId) -> bool {
+        self.document
+            .is_mathml_annotation_xml_integration_point(handle)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! What sites want robots to leave alone.
+
+mod support;
+
+use std::time::Duration;
+
+use spechop_ports::{Call, Lane};
+use spechop_types::{Chance, Tenant};
+use spechop_web::page::{HttpPageReader, PageFailure, PageOptions, PageReader};
+use support::{Answer, Site, article, options, read};
+
+fn polite(sites: &[&Site]) -> HttpPageReader {
+    HttpPageReader::new(PageOptions {
+        robots: true,
+        ..options(sites)
+    })
+    .unwrap()
+}
+
+/// A site with this `robots.txt`.
+fn site(robots: impl Fn(&mut Answer<'_>) + Send + Sync + 'static) -> Site {
+    Site::start(move |path, answer| match path {
+        "/robots.txt" => robots(answer),
+        _ => answer.page(article("Site")),
+    })
+}
+
+fn of(robots: &'static str) -> Site {
+    site(move |answer| answer.ok("text/plain", robots))
+}
+
+/// Why the path is not fetched; `None` if it is.
+async fn refusal(reader: &HttpPageReader, site: &Site, path: &str) -> Option<String> {
+    match read(reader, &site.url(path)).await {
+        Ok(_) => None,
+        Err(PageFailure::Forbidden { why, .. }) => Some(why),
+        Err(other) => panic!("{path}: {other}"),
+    }
+}
+
+const EXCLUDED: &str = "the site's robots.txt excludes it";
+
+#[tokio::test]
+async fn a_file_is_asked_once_and_heeded() {
+    let site = of(
+        "User-agent: *\nDisallow: /private\nAllow: /private/open\nDisallow: /*.php$\n\n\
+         User-agent: other\nDisallow: /\n",
+    );
+    let reader = polite(&[&site]);
+    for (path, excluded) in [
+        ("/", false),
+        ("/public", false),
+        ("/private", true),
+        ("/private/deep?a=1", true),
+        ("/private/open/page", false),
+        ("/a.php", true),
+        ("/a.php?b", false),
+    ] {
+        let refusal = refusal(&reader, &site, path).await;
+        assert_eq!(refusal.as_deref(), excluded.then_some(EXCLUDED), "{path}");
+    }
+    let asked = site.requests();
+    assert_eq!(
+        asked
+            .iter()
+            .filter(|request| request.contains(" /robots.txt "))
+            .count(),
+        1
+    );
+    // What is excluded is not requested.
+    assert!(
+        asked
+            .iter()
+            .all(|request| !request.contains("/private/deep"))
+    );
+
+    // Another tenant asks for itself.
+    let call = Call::of(
+        Tenant::new("b").unwrap(),
+        Lane::Authoritative,
+        Chance::CERTAIN,
+    );
+    reader
+        .read(&call, &site.url("/").parse().unwrap())
+        .await
+        .unwrap();
+    let asked = site.requests();
+    assert_eq!(
+        asked
+            .iter()
+            .filter(|request| request.contains(" /robots.txt "))
+            .count(),
+        2
+    );
+
+    let impolite = HttpPageReader::new(options(&[&site])).unwrap();
+    assert_eq!(refusal(&impolite, &site, "/private").await, None);
+}
+
+#[tokio::test]
+async fn a_site_may_mean_us_by_name() {
+    let site = of("User-agent: SpecHop\nDisallow: /\n\nUser-agent: *\nDisallow:\n");
+    assert_eq!(
+        refusal(&polite(&[&site]), &site, "/").await.as_deref(),
+        Some(EXCLUDED)
+    );
+    let site = of("User-agent: *\nDisallow: /\n\nUser-agent: spechop\nAllow: /\n");
+    assert_eq!(refusal(&polite(&[&site]), &site, "/").await, None);
+}
+
+#[tokio::test]
+async fn no_file_allows_everything_and_a_broken_site_nothing() {
+    for status in [400, 401, 403, 404, 410] {
+        let site = site(move |answer| answer.status(status));
+        assert_eq!(
+            refusal(&polite(&[&site]), &site, "/").await,
+            None,
+            "{status}"
+        );
+    }
+    for (status, expected) in [
+        (429, "the site asks for patience"),
+        (500, "the site's robots.txt cannot be fetched"),
+        (503, "the site's robots.txt cannot be fetched"),
+    ] {
+        let site = site(move |answer| answer.status(status));
+        let reader = polite(&[&site]);
+        for _ in 0..2 {
+            assert_eq!(
+                refusal(&reader, &site, "/").await.as_deref(),
+                Some(expected),
+                "{status}"
+            );
+        }
+        // It is not asked again at once.
+        assert_eq!(site.requests().len(), 1, "{status}");
+    }
+    let silent = site(|answer| answer.wait(Duration::from_secs(120)));
+    let hasty = PageOptions {
+        robots: true,
+        limit_ms: 600,
+        ..options(&[&silent])
+    };
+    let refusal = refusal(&HttpPageReader::new(hasty).unwrap(), &silent, "/").await;
+    assert_eq!(
+        refusal.as_deref(),
+        Some("the site's robots.txt took too long")
+    );
+}
+
+#[tokio::test]
+async fn hostile_files_cost_little() {
+    // Only its beginning counts.
+    let long = format!(
+        "User-agent: *\nDisallow: /private\n{}Disallow: /\n",
+        "# more\n".repeat(200_000)
+    );
+    let site = site(move |answer| answer.ok("text/plain", &long));
+    let reader = polite(&[&site]);
+    assert_eq!(refusal(&reader, &site, "/").await, None);
+    assert_eq!(
+        refusal(&reader, &site, "/private").await.as_deref(),
+        Some(EXCLUDED)
+    );
+
+    let patterns = format!("User-agent: *\n{}", "Disallow: /a*b*c$\n".repeat(20_000));
+    let site = self::site(move |answer| answer.ok("text/plain", &patterns));
+    let refused = refusal(&polite(&[&site]), &site, "/").await;
+    assert_eq!(
+        refused.as_deref(),
+        Some("the site's robots.txt is too long")
+    );
+
+    let noise =
+        self::site(|answer| answer.ok("text/plain", (0..=255).collect::<Vec<u8>>().repeat(100)));
+    assert_eq!(refusal(&polite(&[&noise]), &noise, "/").await, None);
+}
+
+#[tokio::test]
+async fn each_stop_of_a_redirect_is_asked() {
+    let end = of("User-agent: *\nDisallow: /end\n");
+    let (closed, open) = (end.url("/end"), end.url("/open"));
+    let begin = Site::start(move |path, answer| match path {
+        "/closed" => answer.redirect(&closed),
+        "/open" => answer.redirect(&open),
+        _ => answer.status(404),
+    });
+    let reader = polite(&[&begin, &end]);
+    assert_eq!(
+        refusal(&reader, &begin, "/closed").await.as_deref(),
+        Some(EXCLUDED)
+    );
+    assert_eq!(refusal(&reader, &begin, "/open").await, None);
+}
+
+/// A file that redirects inside is no way in.
+#[tokio::test]
+async fn a_file_is_fetched_as_safely_as_a_page() {
+    let inside = Site::start(|_, answer| answer.ok("text/plain", "User-agent: *\nAllow: /\n"));
+    let to = inside.url("/robots.txt");
+    let site = site(move |answer| answer.redirect(&to));
+    let reader = polite(&[&site]);
+    let refusal = refusal(&reader, &site, "/").await;
+    assert_eq!(
+        refusal.as_deref(),
+        Some("the site's robots.txt cannot be fetched")
+    );
+    assert_eq!(inside.connections(), 0);
+}
