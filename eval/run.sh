@@ -2,6 +2,7 @@
 # Records, simulates, replays and asks live everything that the tables of docs/MEASURED.md come from.
 #
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
+#   eval/run.sh DATA prepare web web_report     over a local web: not among the usual parts
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
 # else should run beside it. SPECHOP, OUT and GOLD_PORT may be set;
@@ -23,10 +24,10 @@ declare -A FOLDER=([2wiki]=2wikimultihopqa [musique]=musique)
 # ONLY takes one of them.
 SETS=(${ONLY:-2wiki musique})
 
-questions() { # SET COUNT
+questions() { # SET COUNT [IDS]
   local count=$2
   [ "${COUNT:-$2}" -lt "$2" ] && count=$COUNT
-  echo --dataset "$1" --questions "$SPECHOP_DATA_DIR/eval/$1.jsonl" --ids eval/datasets/untrained.json --count "$count" --seed $SEED
+  echo --dataset "$1" --questions "$SPECHOP_DATA_DIR/eval/$1.jsonl" --ids "${3:-eval/datasets/untrained.json}" --count "$count" --seed $SEED
 }
 
 index_of() { # SET [FRACTION]
@@ -148,23 +149,34 @@ simulate() {
   done
 }
 
-# Asks a server that this starts, and ends it.
-asked() { # SERVER-ARGUMENTS… -- LIVE-ARGUMENTS…
-  local server=() log
-  while [ "$1" != -- ]; do server+=("$1"); shift; done
-  shift
+# Starts something that prints `ready on ADDRESS`, waits for that, and sets ADDRESS and PID.
+started() { # ARGUMENTS…
+  local log
   log=$(mktemp)
-  "$SPECHOP" "${server[@]}" --listen 127.0.0.1:0 >"$log" 2>"$log.err" &
-  local pid=$!
+  "$SPECHOP" "$@" >"$log" 2>"$log.err" &
+  PID=$!
   for _ in $(seq 600); do
     grep -q '^ready on' "$log" && break
-    kill -0 $pid 2>/dev/null || { cat "$log.err" >&2; return 1; }
+    kill -0 $PID 2>/dev/null || { cat "$log.err" >&2; return 1; }
     sleep 0.2
   done
-  local result=0
-  "$SPECHOP" eval live --addr "$(sed -n 's/^ready on //p' "$log")" "$@" || result=$?
-  kill $pid
-  wait $pid || true
+  ADDRESS=$(sed -n 's/^ready on //p' "$log")
+}
+
+ended() { # PID
+  kill "$1"
+  wait "$1" || true
+}
+
+# Asks a server that this starts, and ends it.
+asked() { # SERVER-ARGUMENTS… -- LIVE-ARGUMENTS…
+  local server=() result=0
+  while [ "$1" != -- ]; do server+=("$1"); shift; done
+  shift
+  started "${server[@]}" --listen 127.0.0.1:0 || return 1
+  local pid=$PID
+  "$SPECHOP" eval live --addr "$ADDRESS" "$@" || result=$?
+  ended $pid
   return $result
 }
 
@@ -197,6 +209,31 @@ live() {
     asked serve $(index_of "$set") --set question.verifier=rule --set tuning.state=none "${web[@]}" -- \
       $(questions "$set" 30) --k 1,3 --concurrency 1,8 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-4150"
   done
+}
+
+# The embedded default over a local web, which holds the whole corpus: nothing is injected into the server. The local
+# index guesses. Questions in the data sets' own mix of kinds.
+web() {
+  local set corpus web result=0
+  for set in "${SETS[@]}"; do
+    echo "== web $set" >&2
+    corpus=$DATA/${FOLDER[$set]}/corpus_extended.jsonl
+    started eval web --corpus "$corpus" --latency "${WEB%:*}" --seed $SEED --listen 127.0.0.1:0
+    web=$PID
+    # shellcheck disable=SC2046
+    asked serve $(index_of "$set") --set target.kind=web --set web.providers=searxng --set "web.searxng.url=http://$ADDRESS" \
+      --set "web.allow=$ADDRESS" --set speculator.kind=index --set question.verifier=rule --set tuning.state=none -- \
+      $(questions "$set" 100 eval/datasets/own_mix.json) --concurrency "${CONCURRENCY:-1}" --k 1 \
+      --variant k=auto,speculator=index --variant k=auto,speculator=index,plan-ahead=on \
+      --system "embedded default, web" --part "web=$(basename "$corpus") $(sha256sum "$corpus" | cut -c 1-16), ${WEB%:*} ms" \
+      --of "$OUT/$set-own/bundle" --out "$OUT/web/$set" || result=$?
+    ended $web
+    [ $result = 0 ] || return $result
+  done
+}
+
+web_report() {
+  "$SPECHOP" eval report "$OUT"/web/{2wiki,musique}/ --out "$OUT/web/report"
 }
 
 report() {

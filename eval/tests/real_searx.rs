@@ -125,7 +125,7 @@ async fn searx_over_the_local_web_is_searched() {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_down_is_no_empty_result() {
+async fn searx_whose_engine_is_down_has_no_empty_result() {
     let web = Served::start(WebOptions::default()).await;
     let searx = Searx::over(&format!("{}/down/rate-limited", web.address)).await;
     let found = searx

@@ -79,6 +79,7 @@ fn check_applied(asking: &Asking, applied: &wire::Applied) -> Result<(), String>
             applied.speculator == *speculator || asking.variant.is_standard(),
             "speculator",
         ),
+        (applied.fresh, "age of kept results"),
         (applied.verifier() == mode, "verifier"),
         (applied.salvage == *salvage, "salvage"),
         (applied.plan_ahead == *plan_ahead, "plan-ahead"),

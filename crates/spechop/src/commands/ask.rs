@@ -129,7 +129,7 @@ async fn client(address: &str) -> anyhow::Result<SpecHopClient<Channel>> {
     Ok(client.max_decoding_message_size(ANSWER_BYTES_MAX))
 }
 
-async fn connect(address: &str) -> anyhow::Result<Channel> {
+pub(super) async fn connect(address: &str) -> anyhow::Result<Channel> {
     let uri = match address.split_once("://") {
         None => format!("http://{address}"),
         Some(("http", _)) => address.to_owned(),
@@ -201,7 +201,7 @@ async fn watched(
     Err(anyhow!("the server ended the stream without an answer"))
 }
 
-fn refused(status: &Status) -> anyhow::Error {
+pub(super) fn refused(status: &Status) -> anyhow::Error {
     anyhow!(
         "{}: {}",
         name(status.code()),

@@ -8,6 +8,7 @@ mod models;
 mod serve;
 mod simulate;
 mod theory;
+mod tuning;
 mod verify;
 
 use std::io::{IsTerminal, Write};
@@ -62,6 +63,8 @@ enum Command {
     Simulate(simulate::Args),
     /// Compute what speculation can gain, in closed form.
     Theory(theory::Args),
+    /// Show what a running server has learnt of its tools, and what another k would have done.
+    Tuning(tuning::Args),
     /// Run the verifier alone: guesses and observations in, verdicts out, as JSON lines.
     Verify(verify::VerifyArgs),
     /// Print the data folder, which holds models and indexes: SPECHOP_DATA_DIR, else
@@ -97,6 +100,7 @@ impl Cli {
             Command::Models(args) => models::run(args, &env.data_dir()),
             Command::Simulate(args) => simulate::run(&args, std::io::stdout().lock()),
             Command::Theory(args) => theory::run(&args, std::io::stdout().lock()),
+            Command::Tuning(args) => runtime()?.block_on(tuning::run(args)),
             Command::Verify(args) => {
                 verify::run(&args, std::io::stdin().lock(), std::io::stdout().lock())
             }

@@ -1,0 +1,250 @@
+//! `spechop tuning`: what a running server has learnt of its tools, and what another k would have done.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use anyhow::Context;
+use serde::Serialize;
+use spechop_proto::admin_client::AdminClient;
+use spechop_proto::{Estimate, GetTuningRequest, Tuning, WhatIfRequest, WhatIfResponse};
+use spechop_theory::Setting;
+
+use super::ask::{connect, refused};
+
+/// The arguments of `spechop tuning`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The address of the server.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
+    addr: String,
+    /// The values of k to simulate.
+    #[arg(
+        long,
+        value_name = "K,…",
+        value_delimiter = ',',
+        default_value = "1,2,3,4,6,8"
+    )]
+    k: Vec<u32>,
+    /// Print one JSON object a speculator instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+For each speculator that has guessed: p, the share of its guesses that were right; alpha and beta, the
+times of a guess and of writing a sub-question divided by the time of a look-up; and RelLat*, the
+bound of the latency divided by the latency at k = 1, for endless questions. Below, the server
+plays its last questions again with each k, on a virtual clock.
+
+Examples:
+  spechop tuning
+  spechop tuning --k 1,3 --json | jq .rel_lat_star";
+
+/// What is known of one speculator.
+#[derive(Debug, Serialize)]
+struct Known {
+    speculator: String,
+    /// The k that `auto` chooses, and why.
+    k: Option<u32>,
+    why: Option<String>,
+    p: Option<Bounded>,
+    alpha: Option<Bounded>,
+    beta: Option<Bounded>,
+    hops: u64,
+    /// 1 − p (1 − α) / (1 + β).
+    rel_lat_star: Option<f64>,
+    /// Questions that were played again.
+    questions: u32,
+    what_if: Vec<AtK>,
+}
+
+/// An estimate and its 95 % bounds.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Bounded {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+/// Means of the questions, played with this k.
+#[derive(Debug, Serialize)]
+struct AtK {
+    k: u32,
+    rel_lat: f64,
+    mean_ms: f64,
+    targets: f64,
+}
+
+impl From<Estimate> for Bounded {
+    fn from(Estimate { value, low, high }: Estimate) -> Self {
+        Self { value, low, high }
+    }
+}
+
+/// Asks, and prints what is known.
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let mut admin = AdminClient::new(connect(&args.addr).await?);
+    let tunings = admin.get_tuning(GetTuningRequest {}).await;
+    let tunings = tunings
+        .map_err(|status| refused(&status))?
+        .into_inner()
+        .tunings;
+    let mut known = Vec::new();
+    for tuning in tunings {
+        let request = WhatIfRequest {
+            k: args.k.clone(),
+            speculator: tuning.speculator.clone(),
+            salvage: None,
+        };
+        let played = admin.what_if(request).await;
+        let played = played.map_err(|status| refused(&status))?.into_inner();
+        known.push(of(tuning, played));
+    }
+    let mut out = std::io::stdout().lock();
+    let shown = if args.json {
+        let lines: Result<Vec<_>, _> = known.iter().map(serde_json::to_string).collect();
+        lines?.join("\n")
+    } else if known.is_empty() {
+        "The server has not answered a question with a speculator yet.".to_owned()
+    } else {
+        known.iter().map(text).collect::<Vec<_>>().join("\n")
+    };
+    writeln!(out, "{}", shown.trim_end()).context("cannot write to stdout")
+}
+
+fn of(tuning: Tuning, played: WhatIfResponse) -> Known {
+    let [p, alpha, beta] = [tuning.p, tuning.alpha, tuning.beta].map(|e| e.map(Bounded::from));
+    let setting = p.zip(alpha).zip(beta).and_then(|((p, alpha), beta)| {
+        Setting::new(p.value, alpha.value, beta.value, tuning.nu).ok()
+    });
+    let (k, why) = tuning
+        .choice
+        .map(|choice| (choice.k, choice.reason))
+        .unzip();
+    let what_if = played.outcomes.into_iter().map(|outcome| AtK {
+        k: outcome.k,
+        rel_lat: outcome.rel_lat,
+        mean_ms: outcome.mean_ms,
+        targets: outcome.targets,
+    });
+    Known {
+        speculator: tuning.speculator,
+        k,
+        why,
+        p,
+        alpha,
+        beta,
+        hops: tuning.hops,
+        rel_lat_star: setting.map(Setting::rel_lat_oracle),
+        questions: played.questions,
+        what_if: what_if.collect(),
+    }
+}
+
+/// For people. Writing to a text does not fail.
+fn text(known: &Known) -> String {
+    let mut text = format!("{} ({} hops)\n", known.speculator, known.hops);
+    for (name, estimate) in [("p", known.p), ("alpha", known.alpha), ("beta", known.beta)] {
+        let shown = estimate.map_or_else(
+            || "unknown".to_owned(),
+            |e| format!("{:.3} ({:.3} to {:.3})", e.value, e.low, e.high),
+        );
+        let _ = writeln!(text, "  {name:8} {shown}");
+    }
+    if let Some(bound) = known.rel_lat_star {
+        let _ = writeln!(text, "  {:8} {bound:.3}", "RelLat*");
+    }
+    if let (Some(k), Some(why)) = (known.k, &known.why) {
+        let _ = writeln!(text, "  {:8} {k}: {why}", "auto");
+    }
+    let _ = writeln!(
+        text,
+        "  the last {} questions, played again:",
+        known.questions
+    );
+    let _ = writeln!(
+        text,
+        "  {:>4} {:>8} {:>9} {:>12}",
+        "k", "RelLat", "seconds", "target calls"
+    );
+    for at in &known.what_if {
+        let _ = writeln!(
+            text,
+            "  {:>4} {:>8.3} {:>9.2} {:>12.2}",
+            at.k,
+            at.rel_lat,
+            at.mean_ms / 1000.0,
+            at.targets
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use spechop_proto::{Outcome, Tuned};
+
+    use super::*;
+
+    fn known() -> Known {
+        let estimate = |value| {
+            Some(Estimate {
+                value,
+                low: value / 2.0,
+                high: 1.0,
+            })
+        };
+        let tuning = Tuning {
+            speculator: "index".into(),
+            choice: Some(Tuned {
+                k: 3,
+                reason: "more gains nothing".into(),
+            }),
+            p: estimate(0.68),
+            alpha: estimate(0.19),
+            beta: estimate(0.10),
+            nu: 0.4,
+            hops: 60,
+            ..Tuning::default()
+        };
+        let outcome = Outcome {
+            k: 3,
+            mean_ms: 8200.0,
+            rel_lat: 0.61,
+            targets: 3.5,
+            ..Outcome::default()
+        };
+        let played = WhatIfResponse {
+            questions: 20,
+            filled_in: 0.0,
+            outcomes: vec![outcome],
+        };
+        of(tuning, played)
+    }
+
+    #[test]
+    fn the_bound_is_the_papers() {
+        // Table 1: 0.68, 0.19, 0.10 → 0.50.
+        assert!((known().rel_lat_star.unwrap() - 0.5).abs() < 0.005);
+        let nothing = of(Tuning::default(), WhatIfResponse::default());
+        assert!(nothing.rel_lat_star.is_none() && nothing.k.is_none());
+        assert!(text(&nothing).contains("p        unknown"));
+    }
+
+    #[test]
+    fn people_read_a_table() {
+        let expected = "\
+index (60 hops)
+  p        0.680 (0.340 to 1.000)
+  alpha    0.190 (0.095 to 1.000)
+  beta     0.100 (0.050 to 1.000)
+  RelLat*  0.499
+  auto     3: more gains nothing
+  the last 20 questions, played again:
+     k   RelLat   seconds target calls
+     3    0.610      8.20         3.50
+";
+        assert_eq!(text(&known()), expected);
+    }
+}
