@@ -67,6 +67,8 @@ fresh: ## run the README's two commands on bare Debian roots, from the last comm
 
 # Each attack in a short form is part of `make test`.
 attack: setup ## attack the server at full length (minutes, on an idle machine); OUT=folder
+	@cargo build --locked --workspace --bins --tests
+	@$(call pull_default,$(DEBUG))
 	@deploy/attack.sh "$(or $(OUT),eval/runs/attack)"
 
 check: setup ## check formatting, lints, documentation and licences

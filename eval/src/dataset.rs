@@ -1,7 +1,8 @@
 //! Data sets as their authors publish them, read without converting anything first.
 //!
-//! A file that has a mistake anywhere gives no questions at all: what is compared must be the same for everybody.
+//! A file that has a mistake anywhere gives nothing at all: what is compared must be the same for everybody.
 
+mod corpus;
 mod deepresearch;
 mod error;
 mod ids;
@@ -16,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{Dataset, Question};
 
+pub use corpus::{CorpusPassage, passages};
 pub use error::{At, LoadError, Place};
 pub use ids::read_ids;
 use record::Record;

@@ -21,6 +21,7 @@ pub mod score;
 mod stage;
 mod stats;
 mod variant;
+pub mod web;
 
 pub use bundle::{Bundle, BundleError, BundleInfo};
 pub use circumstances::{command, commit, machine};
@@ -38,4 +39,4 @@ pub use score::{exact_match, f1, holds, recall};
 /// Latency that is added to every look-up on purpose.
 pub use spechop_sim::InjectedLatency as Injected;
 pub use stage::{Guessed, Input, KnownHop, Output, PassageName, Stage};
-pub use variant::{InvalidVariant, Variant, Verifier};
+pub use variant::{InvalidVariant, K, Variant, Verifier};

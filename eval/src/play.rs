@@ -13,7 +13,7 @@ use spechop_window::{Guess, Limits, Policy, Width, Window};
 
 use crate::bundle::Bundle;
 use crate::stage::{Input, KnownHop, Output, Stage};
-use crate::{Calls, HopKind, Injected, Question, Row, RowHop, Variant, Verifier};
+use crate::{Calls, HopKind, Injected, K, Question, Row, RowHop, Variant, Verifier};
 
 /// A stage that the variant needs and the bundle does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,6 +65,8 @@ pub fn play(
         concurrency: 1,
         answer: stages.answer.to_string(),
         latency_ms: outcome.latency_ms,
+        first_answer_ms: Some(outcome.first_answer_ms),
+        first_answer_chance: Some(outcome.first_answer_chance.share()),
         hops: stages.hops,
         final_ms: stages.final_ms,
         segments: seen.segments.less(used.segments),
@@ -80,8 +82,9 @@ fn width(variant: &Variant) -> Width {
         return Width::STANDARD;
     }
     match variant.k {
-        None => Width::UNBOUNDED,
-        Some(k) => NonZeroUsize::new(k as usize).map_or(Width::STANDARD, Width::bounded),
+        // Who plays has no server to choose; `k=auto` is refused before.
+        K::Unbounded | K::Auto => Width::UNBOUNDED,
+        K::Bounded(k) => NonZeroUsize::new(k as usize).map_or(Width::STANDARD, Width::bounded),
     }
 }
 
@@ -225,6 +228,7 @@ impl<'a> Recorded<'a> {
             id: Arc::clone(&name.id),
             title: Arc::clone(&name.title),
             text: "".into(),
+            url: None,
             score: 0.0,
         });
         let observation = Observation::read(answer, evidence.collect());

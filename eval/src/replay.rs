@@ -131,6 +131,7 @@ impl Retriever for Replay {
             title: Arc::clone(&name.title),
             // Neither text nor score is recorded; the order is.
             text: "".into(),
+            url: None,
             score: 1.0 / f32::from(rank),
         });
         Ok(named.collect())

@@ -103,6 +103,13 @@ pub struct Row {
     pub answer: String,
     /// From the question to the answer, in milliseconds.
     pub latency_ms: f64,
+    /// From the question to the moment at which the answer was first written, in milliseconds; it was
+    /// confirmed at the end. `None` in rows of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_answer_ms: Option<f64>,
+    /// How likely that answer was to stand, as it was estimated then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_answer_chance: Option<f64>,
     /// The committed hops, in their order.
     pub hops: Vec<RowHop>,
     /// The segment that wrote the answer, in milliseconds.

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Variant {
-    /// Most branches alive at once (the paper's k); `None` is unbounded.
-    pub k: Option<u32>,
+    /// Most branches alive at once.
+    pub k: K,
     /// Who guesses. Usually `hot`.
     pub speculator: String,
     /// When a guess counts as right. Usually by the paper's rules.
@@ -28,6 +28,17 @@ pub struct Variant {
     pub rounds: bool,
 }
 
+/// The paper's k: the most branches alive at once. In tables in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum K {
+    /// So many.
+    Bounded(u32),
+    /// As many as there may be.
+    Unbounded,
+    /// As many as the server chooses for each question. Only a server can.
+    Auto,
+}
+
 /// When a guess counts as right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verifier {
@@ -41,9 +52,9 @@ pub enum Verifier {
 
 impl Variant {
     /// The usual way, at this k.
-    pub fn at(k: Option<u32>) -> Self {
+    pub fn at(k: impl Into<K>) -> Self {
         Self {
-            k,
+            k: k.into(),
             speculator: "hot".into(),
             verifier: Verifier::Rule,
             salvage: true,
@@ -56,19 +67,22 @@ impl Variant {
 
     /// The standard agent, which everything is compared with.
     pub fn standard() -> Self {
-        Self::at(Some(1))
+        Self::at(K::Bounded(1))
     }
 
     /// Everything that the tables compare: widths with and without salvage, and at the paper's k = 3
     /// each ablation.
     pub fn suite() -> Vec<Self> {
-        let widths = [Some(1), Some(2), Some(3), Some(4), Some(6), None];
+        let widths = [Some(1), Some(2), Some(3), Some(4), Some(6), None].map(K::from);
         let salvaging = widths.map(Self::at);
-        let plain = widths.into_iter().filter(|k| *k != Some(1)).map(|k| Self {
-            salvage: false,
-            ..Self::at(k)
-        });
-        let usual = Self::at(Some(3));
+        let plain = widths
+            .into_iter()
+            .filter(|k| *k != K::Bounded(1))
+            .map(|k| Self {
+                salvage: false,
+                ..Self::at(k)
+            });
+        let usual = Self::at(K::Bounded(3));
         let ablations = [
             Self {
                 verifier: Verifier::Exact,
@@ -104,7 +118,7 @@ impl Variant {
 
     /// Whether this is the standard agent: nothing is ever guessed, so nothing else matters.
     pub fn is_standard(&self) -> bool {
-        self.k == Some(1) && self.verifier != Verifier::None
+        self.k == K::Bounded(1) && self.verifier != Verifier::None
     }
 }
 
@@ -116,7 +130,7 @@ pub enum InvalidVariant {
     NoK(String),
     /// A key or its value is not known.
     #[error(
-        "`{0}` is nothing that a variant can say: k=1…64 or inf, speculator=NAME, verifier=rule, exact or none, \
+        "`{0}` is nothing that a variant can say: k=1…64, inf or auto, speculator=NAME, verifier=rule, exact or none, \
          salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, rounds=on or off"
     )]
     Unknown(String),
@@ -128,11 +142,28 @@ pub enum InvalidVariant {
     NothingAhead(String),
 }
 
+impl From<Option<u32>> for K {
+    /// `None` is unbounded.
+    fn from(k: Option<u32>) -> Self {
+        k.map_or(Self::Unbounded, Self::Bounded)
+    }
+}
+
+impl fmt::Display for K {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bounded(k) => write!(f, "{k}"),
+            Self::Unbounded => f.write_str("inf"),
+            Self::Auto => f.write_str("auto"),
+        }
+    }
+}
+
 impl FromStr for Variant {
     type Err = InvalidVariant;
 
     fn from_str(text: &str) -> Result<Self, InvalidVariant> {
-        let mut variant = Self::at(None);
+        let mut variant = Self::at(K::Unbounded);
         let mut has_k = false;
         for pair in text.split(',') {
             let unknown = || InvalidVariant::Unknown(pair.trim().to_owned());
@@ -146,8 +177,9 @@ impl FromStr for Variant {
                 "k" => {
                     has_k = true;
                     variant.k = match value {
-                        "inf" => None,
-                        k => Some(number(k, 1, 64).ok_or_else(unknown)?),
+                        "inf" => K::Unbounded,
+                        "auto" => K::Auto,
+                        k => K::Bounded(number(k, 1, 64).ok_or_else(unknown)?),
                     };
                 }
                 "speculator" if is_name(value) => variant.speculator = value.to_owned(),
@@ -177,7 +209,7 @@ impl FromStr for Variant {
         if variant.plan_ahead && !variant.salvage {
             return Err(InvalidVariant::PlanAheadAlone(text.to_owned()));
         }
-        if variant.verifier == Verifier::None && variant.k != Some(1) {
+        if variant.verifier == Verifier::None && variant.k != K::Bounded(1) {
             return Err(InvalidVariant::NothingAhead(text.to_owned()));
         }
         Ok(variant)
@@ -196,10 +228,7 @@ fn is_name(text: &str) -> bool {
 
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.k {
-            Some(k) => write!(f, "k={k}")?,
-            None => f.write_str("k=inf")?,
-        }
+        write!(f, "k={}", self.k)?;
         let usual = Self::at(self.k);
         if self.speculator != usual.speculator {
             write!(f, ",speculator={}", self.speculator)?;
@@ -254,6 +283,7 @@ mod tests {
             "k=3,salvage=off",
             "k=4,speculator=hot-0.05,verifier=exact,plan-ahead=on,guesses=3,chance-min=0.25,rounds=on",
             "k=1,verifier=none",
+            "k=auto,speculator=index,plan-ahead=on",
         ] {
             let variant: Variant = text.parse().unwrap();
             assert_eq!(variant.to_string(), text);
@@ -279,6 +309,8 @@ mod tests {
             "k=3,colour=red",
             "k=3,plan-ahead=on,salvage=off",
             "k=3,verifier=none",
+            "k=auto,verifier=none",
+            "k=any",
             "k=3,salvage",
         ] {
             assert!(text.parse::<Variant>().is_err(), "{text:?}");

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use spechop_eval::{
-    HopKind, Injected, LiveError, LiveOptions, Progress, Question, Run, RunWriter, Summary, live,
-    probe,
+    HopKind, Injected, K, LiveError, LiveOptions, Progress, Question, Run, RunWriter, Summary,
+    live, probe,
 };
 use spechop_testkit::Script;
 use support::{Server, eventually, info, options, questions};
@@ -35,7 +35,7 @@ async fn ask(
 }
 
 /// Every row that there is, by id, k and concurrency; each once, or reading would fail.
-fn rows(dir: &Path) -> BTreeSet<(String, Option<u32>, u32)> {
+fn rows(dir: &Path) -> BTreeSet<(String, K, u32)> {
     let rows = Run::read(dir).unwrap().rows.into_iter();
     rows.map(|row| (row.id, row.variant.k, row.concurrency))
         .collect()
@@ -62,7 +62,7 @@ async fn a_whole_run_has_every_row_once() {
     assert!(run.missing().iter().all(|missing| missing.ids.is_empty()));
     // One at a time, the order is the schedule's: the variants take turns.
     let asked = run.rows.iter().take(8).map(|row| (&*row.id, row.variant.k));
-    let k = |k| move |id: &'static str| (id, Some(k));
+    let k = |k| move |id: &'static str| (id, K::Bounded(k));
     let expected = [
         k(1)("q0"),
         k(3)("q1"),
@@ -79,6 +79,21 @@ async fn a_whole_run_has_every_row_once() {
     drop(server);
     let summary = ask(dir.path(), &options, &questions, |_| {}).await.unwrap();
     assert_eq!((summary.there, summary.added), (16, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_may_choose_k() {
+    let server = Server::start(script(), "");
+    let dir = tempdir().unwrap();
+    let mut options = options(server.address, &[1]);
+    options.variants[1].k = K::Auto;
+    let summary = ask(dir.path(), &options, &questions(3), |_| {})
+        .await
+        .unwrap();
+    assert_eq!((summary.added, summary.failures), (6, Vec::new()));
+    let run = Run::read(dir.path()).unwrap();
+    let chosen = run.rows.iter().filter(|row| row.variant.k == K::Auto);
+    assert_eq!(chosen.count(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -243,7 +258,7 @@ async fn a_question_without_an_answer_is_named_and_the_run_goes_on() {
             .map(|failure| (&*failure.id, failure.variant.k, failure.concurrency))
             .collect();
         for concurrency in [1, 2] {
-            for k in [Some(1), Some(3)] {
+            for k in [K::Bounded(1), K::Bounded(3)] {
                 assert!(failures.contains(&("q1", k, concurrency)), "{failures:?}");
             }
         }

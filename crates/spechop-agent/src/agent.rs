@@ -81,7 +81,11 @@ impl Agent {
                     took,
                     outcome,
                     spent,
-                } => run.take(work, took, outcome, spent),
+                    changes,
+                } => {
+                    run.tell_changes(work, changes);
+                    run.take(work, took, outcome, spent)
+                }
                 News::Expired(lookup) => Some(Event::Expired { lookup }),
                 News::BudgetEnd => Some(Event::FinishNow),
                 News::Deadline => {

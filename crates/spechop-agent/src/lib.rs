@@ -38,7 +38,9 @@ mod trace;
 
 pub use agent::{Agent, Ports};
 pub use error::AgentError;
-pub use report::{Calls, Cost, HopReport, Report, StageTimes, Stopped, Usage};
+pub use report::{
+    Calls, Cost, FirstAnswer, HopReport, PROVIDER_CHANGES_MAX, Report, StageTimes, Stopped, Usage,
+};
 pub use settings::{Bill, Due, Finish, Policy, Prices, Settings, StageLimits, Width};
 pub use spechop_types::Stage;
 pub use trace::{TraceEvent, TraceKind};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::Guess;
-use spechop_types::{BranchId, Observation};
+use spechop_types::{BranchId, Chance, Observation};
 use spechop_verifier::Verdict;
 use tokio::time::Instant;
 
@@ -17,6 +17,8 @@ pub(crate) struct BranchNotes {
     pub(crate) hop: u32,
     pub(crate) segment: Duration,
     pub(crate) verdict: Option<Verdict>,
+    /// When it wrote a final answer, and how likely that was to be the question's.
+    pub(crate) draft: Option<(Instant, Chance)>,
     pub(crate) paid: Paid,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_types::{Chance, Hop, Money, Refusals, Tokens};
+use spechop_types::{Chance, Hop, Money, ProviderChange, Refusals, Tokens};
 use spechop_verifier::Verdict;
 use spechop_window::Stop;
 
@@ -20,11 +20,29 @@ pub struct Report {
     pub stopped: Stopped,
     /// Time of the segment that wrote the answer.
     pub final_segment: Duration,
+    /// When the answer was first there. It was confirmed at the end.
+    pub first_answer: FirstAnswer,
     /// Wall-clock time of the whole question.
     pub elapsed: Duration,
     /// Calls, tokens, time and money; wasted work is counted apart.
     pub usage: Usage,
+    /// Changes of provider, of calls that were wasted as well: each once, in order, with how many calls
+    /// made it. At most [`PROVIDER_CHANGES_MAX`].
+    pub provider_changes: Vec<(ProviderChange, u32)>,
 }
+
+/// When a branch wrote the answer that stood in the end, perhaps long before it was the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstAnswer {
+    /// Since the question was taken up.
+    pub at: Duration,
+    /// How likely it was to stand: the chance that all guesses before it were right, as it was
+    /// estimated then.
+    pub chance: Chance,
+}
+
+/// Most different changes of provider in a report.
+pub const PROVIDER_CHANGES_MAX: usize = 16;
 
 /// A committed hop with its verdict and timings.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use spechop_ports::{Call, Guess, KnownHop, Lane, PlanRequest, PortError, Speculator};
 use spechop_types::{
-    BranchId, Chance, LookupId, Question, Refusal, Stage, Step, SubQuestion, Tokens,
+    BranchId, Chance, LookupId, ProviderChange, Question, Refusal, Stage, Step, SubQuestion, Tokens,
 };
 use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
@@ -17,7 +17,7 @@ use crate::ledger::Ledger;
 use crate::notes::{BranchNotes, LookupNotes};
 use crate::running::Running;
 use crate::stages::{self, Outcome, Output, Work};
-use crate::{HopReport, Ports, Settings, StageTimes, TraceEvent, TraceKind};
+use crate::{HopReport, PROVIDER_CHANGES_MAX, Ports, Settings, StageTimes, TraceEvent, TraceKind};
 
 mod chance;
 mod ending;
@@ -37,6 +37,8 @@ pub(crate) struct Run<'a> {
     lookups: Few<LookupId, LookupNotes>,
     hops: Vec<HopReport>,
     ledger: Ledger,
+    /// Each with how many calls made it.
+    provider_changes: Vec<(ProviderChange, u32)>,
     /// Why the last failed stage failed.
     failure: Option<PortError>,
     /// The report has been made: what it cost stands there.
@@ -68,6 +70,7 @@ impl<'a> Run<'a> {
             lookups: Few::new(),
             hops: Vec::new(),
             ledger: Ledger::new(settings.budget, settings.prices),
+            provider_changes: Vec::new(),
             failure: None,
             is_answered: false,
         }
@@ -129,9 +132,11 @@ impl<'a> Run<'a> {
         let cost = self.ledger.settle(work.stage(), tokens, took);
         match (work, output) {
             (Work::Segment(branch), Output::Step(step)) => {
+                let chance = self.window.answer_chance(branch);
                 let notes = self.branches.entry(branch, BranchNotes::default);
                 notes.paid.add(Stage::Segment, cost);
                 notes.segment = took;
+                notes.draft = matches!(step, Step::Answer(_)).then(|| (self.running.now(), chance));
                 let kind = match &step {
                     Step::Ask(sub_question) => TraceKind::Planned {
                         sub_question: sub_question.clone(),
@@ -139,6 +144,7 @@ impl<'a> Run<'a> {
                     },
                     Step::Answer(answer) => TraceKind::Drafted {
                         answer: answer.clone(),
+                        chance,
                         took,
                     },
                 };
@@ -185,12 +191,39 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn tell_failure(&mut self, work: Work, error: &PortError) {
-        let branch = match work {
+    /// A call has ended, in whatever way, and says where it went.
+    pub(crate) fn tell_changes(&mut self, work: Work, changes: Vec<ProviderChange>) {
+        for change in changes {
+            let told = &mut self.provider_changes;
+            if let Some((_, times)) = told.iter_mut().find(|(known, _)| *known == change) {
+                *times += 1;
+            } else if told.len() < PROVIDER_CHANGES_MAX {
+                told.push((change.clone(), 1));
+            }
+            let kind = TraceKind::ProviderChanged { change };
+            match self.branch_of(work) {
+                Some(branch) => self.tell(branch, kind),
+                None => {
+                    if let Work::Target(lookup) | Work::Speculation(lookup) = work
+                        && let Some((branch, hop)) = self.lookups.get(lookup).map(|l| l.asker)
+                    {
+                        self.tell_as(branch, hop, true, kind);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The branch that a stage works for now; `None` if it is an orphan's.
+    fn branch_of(&self, work: Work) -> Option<BranchId> {
+        match work {
             Work::Segment(branch) => Some(branch),
             Work::Target(lookup) | Work::Speculation(lookup) => self.window.asker(lookup),
-        };
-        if let Some(branch) = branch {
+        }
+    }
+
+    fn tell_failure(&mut self, work: Work, error: &PortError) {
+        if let Some(branch) = self.branch_of(work) {
             let (stage, reason) = (work.stage(), one_line(error));
             self.tell(branch, TraceKind::Failed { stage, reason });
         }
@@ -240,9 +273,9 @@ impl<'a> Run<'a> {
             if self.ledger.is_spent(self.running.open(Lane::Authoritative)) {
                 return self.apply(Event::FinishNow);
             }
-        } else if !self.may_speculate() {
+        } else if let Some(why) = self.may_not_look_ahead() {
             // As if it had failed: it is made once its branch is head.
-            self.refuse(branch, Stage::Target, Refusal::Budget);
+            self.refuse(branch, Stage::Target, why);
             return self.apply(Event::CallFailed { lookup });
         }
         let (ports, limit) = (self.ports, self.settings.passages.get());
@@ -285,6 +318,17 @@ impl<'a> Run<'a> {
         Vec::new()
     }
 
+    /// Why no target call may be made ahead of need; `None` if it may.
+    fn may_not_look_ahead(&self) -> Option<Refusal> {
+        if self.settings.wishes.quiet {
+            Some(Refusal::Denied)
+        } else if !self.may_speculate() {
+            Some(Refusal::Budget)
+        } else {
+            None
+        }
+    }
+
     /// Whether the budget has anything to spare for work that may be wasted.
     fn may_speculate(&self) -> bool {
         let committed = u32::try_from(self.committed()).unwrap_or(u32::MAX);
@@ -295,7 +339,7 @@ impl<'a> Run<'a> {
 
     fn stop(&mut self, work: Work) {
         if let Some(dropped) = self.running.stop(work) {
-            self.note_dropped(&dropped);
+            self.note_dropped(dropped);
         }
     }
 
@@ -445,7 +489,8 @@ impl<'a> Run<'a> {
             } else {
                 self.chance_of(work, branch)
             },
-        );
+        )
+        .with(self.settings.wishes);
         self.ledger.start(name);
         let stage = Box::pin(stage(call.clone()));
         self.running.launch(work, call, limit, stage);

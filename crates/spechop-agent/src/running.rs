@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use spechop_ports::{Call, Lane, PortError, Progress};
-use spechop_types::{LookupId, Refusal, Tokens};
+use spechop_types::{LookupId, ProviderChange, Refusal, Tokens};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::ledger::Open;
@@ -53,6 +53,7 @@ pub(crate) struct Dropped {
     pub(crate) took: Duration,
     /// Tokens that it had told of by then.
     pub(crate) spent: Tokens,
+    pub(crate) changes: Vec<ProviderChange>,
     /// It waited for its first turn to the end: nothing of it was ever started.
     pub(crate) never_began: bool,
     /// That, and the answer did not need it.
@@ -69,6 +70,7 @@ pub(crate) enum News {
         outcome: Result<Outcome, PortError>,
         /// Tokens that were told of while it ran: of one that failed, all that is known.
         spent: Tokens,
+        changes: Vec<ProviderChange>,
     },
     /// An orphan's time is over.
     Expired(LookupId),
@@ -240,6 +242,7 @@ impl<'a> Running<'a> {
                 work,
                 took,
                 spent,
+                changes,
                 waited_in_vain,
                 ..
             } = self.remove(at).stop(now);
@@ -258,6 +261,7 @@ impl<'a> Running<'a> {
                 took,
                 outcome,
                 spent,
+                changes,
             });
         }
         let at = self.orphans.iter().position(|(_, end)| passed(*end))?;
@@ -303,6 +307,7 @@ impl Launched<'_> {
             work,
             took: now - at,
             spent: call.spent(),
+            changes: call.provider_changes(),
             never_began: call.progress() == Progress::Queued,
             waited_in_vain: waits_for_first_turn(&call),
         }
@@ -319,6 +324,7 @@ impl Launched<'_> {
             took: now - self.at,
             outcome,
             spent: self.call.spent(),
+            changes: self.call.provider_changes(),
         }
     }
 }

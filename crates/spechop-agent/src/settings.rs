@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use spechop_ports::Wishes;
 use spechop_types::{Budget, Chance, Money, Price, Stage, Tenant};
 use spechop_verifier::Mode;
 pub use spechop_window::{Policy, Width};
@@ -35,6 +36,8 @@ pub struct Settings {
     pub prices: Prices,
     /// On whose behalf the question is asked.
     pub tenant: Tenant,
+    /// What it wishes of its calls. If it is quiet, no target call is made ahead of need.
+    pub wishes: Wishes,
     /// How likely a guess is to be right if it does not say so itself.
     pub guess_chance: Chance,
     /// By which somebody may end the question early.
@@ -145,6 +148,7 @@ impl Default for Settings {
             budget: Budget::default(),
             prices: Prices::default(),
             tenant: Tenant::default(),
+            wishes: Wishes::default(),
             guess_chance: Chance::EVEN,
             finish: None,
             bill: None,

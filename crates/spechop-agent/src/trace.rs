@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::Guess;
-use spechop_types::{BranchId, Hop, Observation, Refusal, SubQuestion};
+use spechop_types::{BranchId, Chance, Hop, Observation, ProviderChange, Refusal, SubQuestion};
 use spechop_verifier::Verdict;
 
 use crate::{Stage, Usage};
@@ -44,6 +44,8 @@ pub enum TraceKind {
     Drafted {
         /// The answer.
         answer: Arc<str>,
+        /// How likely it is to become the final one: all guesses that its branch stands on must be right.
+        chance: Chance,
         /// How long the segment took.
         took: Duration,
     },
@@ -72,6 +74,11 @@ pub enum TraceKind {
         hop: Hop,
         /// The cost of the question so far. Calls that are under way count as wasted.
         usage: Box<Usage>,
+    },
+    /// A search of a call went to another provider; told at the end of the call.
+    ProviderChanged {
+        /// From which to which, and why.
+        change: ProviderChange,
     },
     /// The branch asks what an aborted branch has looked up or is looking up. No new call is made.
     Salvaged {

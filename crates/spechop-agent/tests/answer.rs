@@ -357,3 +357,37 @@ proptest! {
         })?;
     }
 }
+
+/// Segment 100 ms, target 1,000 ms, guess 50 ms: the second branch's answer is there after 400 ms.
+#[tokio::test(start_paused = true)]
+async fn the_report_says_when_the_answer_was_first_there() {
+    for (right, k, first_ms, chance, elapsed_ms) in [
+        // The standard agent's answer is there when it is there.
+        ([true, true], 1, 2300, 1.0, 2300),
+        // Both guesses stand, which was as likely as two even ones.
+        ([true, true], 3, 400, 0.25, 1250),
+        // The answer of 400 ms fell with the second guess; the last segment wrote another one.
+        ([true, false], 3, 1350, 1.0, 1350),
+        ([false, true], 3, 1350, 0.5, 2200),
+    ] {
+        let mut drafts = Vec::new();
+        let ports = steady(&right);
+        let report = agent(&ports)
+            .answer(&question(), &settings(k), &mut |event| {
+                if let TraceKind::Drafted { answer, chance, .. } = event.kind {
+                    drafts.push((answer, event.at, chance));
+                }
+            })
+            .await
+            .unwrap();
+        let first = report.first_answer;
+        let found = (first.at.as_millis(), first.chance, millis(&report));
+        assert_eq!(
+            found,
+            (first_ms, Chance::of(chance), elapsed_ms),
+            "{right:?} {k}"
+        );
+        // The stream had it then.
+        assert!(drafts.contains(&(report.answer, first.at, first.chance)));
+    }
+}

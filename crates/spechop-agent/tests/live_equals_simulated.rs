@@ -84,6 +84,10 @@ proptest! {
             (live_ms - simulated.latency_ms).abs() <= slack,
             "live {} ms, simulated {} ms", live_ms, simulated.latency_ms
         );
+        let first_ms = report.first_answer.at.as_secs_f64() * 1000.0;
+        prop_assert!((first_ms - simulated.first_answer_ms).abs() <= slack);
+        prop_assert!(simulated.first_answer_ms <= simulated.latency_ms);
+        prop_assert_eq!(report.first_answer.chance, simulated.first_answer_chance);
         let usage = report.usage;
         prop_assert_eq!(u64::from(usage.segments.started), simulated.calls.segments);
         prop_assert_eq!(u64::from(usage.targets.started), simulated.calls.targets);

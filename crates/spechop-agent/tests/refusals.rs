@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use spechop_agent::{Agent, Bill, Policy, Ports, Report, Settings, Stage, TraceEvent, TraceKind};
+use spechop_ports::Wishes;
 use spechop_sched::{
     Backend, Eligibility, Grade, Limits, Rule, ScheduledPlanner, ScheduledReader,
     ScheduledRetriever, ScheduledSpeculator,
@@ -101,6 +102,40 @@ async fn a_look_up_that_the_policy_denies_is_told_and_costs_nothing() {
             .iter()
             .any(|event| matches!(event.kind, TraceKind::Failed { .. }))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_question_looks_nothing_up_ahead_of_need() {
+    let script = steady(&[true, true, true]);
+    let settings = Settings {
+        wishes: Wishes {
+            quiet: true,
+            ..Wishes::default()
+        },
+        ..settings(3)
+    };
+    let index = backend(64, 64);
+    let (report, events) = ask(ports(&script, &index, rule(Grade::Full)), &settings).await;
+    let denied = (Stage::Target, Refusal::Denied);
+    check(&report, &events, &[denied; 2]);
+    // Nothing was even asked for, and the rest of speculation goes on: every guess was built upon.
+    assert_eq!(index.gauges().started, 3);
+    assert_eq!(index.gauges().refused[Refusal::Denied], 0);
+    let is_target = |event: &&TraceEvent| {
+        matches!(
+            event.kind,
+            TraceKind::Launched {
+                stage: Stage::Target
+            }
+        )
+    };
+    assert!(
+        events
+            .iter()
+            .filter(is_target)
+            .all(|event| !event.provisional)
+    );
+    assert!(report.hops.iter().all(|hop| hop.guess_held == Some(true)));
 }
 
 #[tokio::test(start_paused = true)]

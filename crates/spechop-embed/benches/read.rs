@@ -40,6 +40,7 @@ fn request() -> ReadRequest {
             .collect::<Vec<_>>()
             .join(" ")
             .into(),
+        url: None,
         score: 1.0,
     };
     ReadRequest {

@@ -22,6 +22,7 @@ fn read_request(passages: &[(&str, &str)]) -> ReadRequest {
         id: "p".into(),
         title: (*title).into(),
         text: (*text).into(),
+        url: None,
         score: 1.0,
     };
     ReadRequest {

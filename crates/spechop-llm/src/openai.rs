@@ -11,7 +11,6 @@
 //! brought it; [`Call::spent`] counts all of them.
 
 mod config;
-mod retry;
 mod sse;
 mod wire;
 
@@ -23,19 +22,19 @@ use async_trait::async_trait;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
-use spechop_ports::{Call, Metered, PortError};
+use spechop_ports::retry::{Again, Failure, retry, retry_after};
+use spechop_ports::{Call, Metered, PortError, reason};
 use spechop_types::Tokens;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::stop::cut_at_stop;
 use crate::{End, Generated, Generation, Prompt, TextModel};
-use retry::{Again, Failure, retry, retry_after};
 use sse::Events;
 use wire::{Chunk, Request};
 
 pub use config::{Endpoint, InvalidEndpoint, TimeLimits};
-pub use retry::Retries;
+pub use spechop_ports::retry::Retries;
 
 /// Most bytes of a token on average: a server that goes on for longer ignores the token limit.
 const TOKEN_BYTES_MAX: usize = 32;
@@ -292,7 +291,7 @@ impl OpenAiModel {
     }
 
     fn reason(&self, body: &[u8]) -> String {
-        wire::reason(
+        reason(
             body,
             self.key.as_ref().map(|key| key.expose_secret().trim()),
         )

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use spechop_types::{Chance, Owned, Tenant, Tokens};
+use spechop_types::{Chance, Owned, ProviderChange, Tenant, Tokens};
 
 use crate::Urgency;
 use crate::meter::Meter;
@@ -39,6 +39,18 @@ pub trait Seat: Send + Sync {
     fn pushed_back(&self);
 }
 
+/// What a question wishes of every call that is made for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Wishes {
+    /// No kept result may serve it: a cache of results is passed by, and may be filled anew.
+    pub fresh: bool,
+    /// No provider may learn ahead of need what may be asked next.
+    pub quiet: bool,
+}
+
+/// Most changes of provider that a call keeps. More are of no use to anybody.
+const CHANGES_MAX: usize = 16;
+
 /// Passed along with every call, by reference; clones share the lane and the seat.
 ///
 /// A call that waits for a turn is asked for its [`Call::lane`] each time a turn is given away, or
@@ -47,6 +59,7 @@ pub trait Seat: Send + Sync {
 pub struct Call {
     shared: Arc<Shared>,
     chance: Chance,
+    wishes: Wishes,
 }
 
 struct Shared {
@@ -55,6 +68,7 @@ struct Shared {
     tenant: Tenant,
     seat: Mutex<Option<Weak<dyn Seat>>>,
     meter: Meter,
+    changes: Mutex<Vec<ProviderChange>>,
 }
 
 impl Call {
@@ -72,9 +86,24 @@ impl Call {
                 tenant,
                 seat: Mutex::new(None),
                 meter: Meter::default(),
+                changes: Mutex::default(),
             }),
             chance,
+            wishes: Wishes::default(),
         }
+    }
+
+    /// The same call with these wishes.
+    #[must_use]
+    pub fn with(self, wishes: Wishes) -> Self {
+        Self { wishes, ..self }
+    }
+
+    /// A call of its own for the same tenant and with the same wishes, in the lane of now: for work that
+    /// several calls share.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self::of(self.tenant().clone(), self.lane(), self.chance).with(self.wishes)
     }
 
     /// A call that the answer needs.
@@ -105,6 +134,34 @@ impl Call {
     /// On whose behalf it is made.
     pub fn tenant(&self) -> &Tenant {
         &self.shared.tenant
+    }
+
+    /// What its question wishes.
+    pub fn wishes(&self) -> Wishes {
+        self.wishes
+    }
+
+    /// Whether kept results may not serve it.
+    pub fn is_fresh(&self) -> bool {
+        self.wishes.fresh
+    }
+
+    /// Whether no provider may learn ahead of need what may be asked next.
+    pub fn is_quiet(&self) -> bool {
+        self.wishes.quiet
+    }
+
+    /// A search of it went to another provider.
+    pub fn changed_provider(&self, change: ProviderChange) {
+        let mut changes = self.lock_changes();
+        if changes.len() < CHANGES_MAX && !changes.contains(&change) {
+            changes.push(change);
+        }
+    }
+
+    /// The changes of provider so far, each once.
+    pub fn provider_changes(&self) -> Vec<ProviderChange> {
+        self.lock_changes().clone()
     }
 
     /// What the call leaves behind, or looks for, belongs to its tenant.
@@ -164,6 +221,14 @@ impl Call {
         self.lock().as_ref().and_then(Weak::upgrade)
     }
 
+    fn lock_changes(&self) -> MutexGuard<'_, Vec<ProviderChange>> {
+        // Nothing panics while it is held.
+        self.shared
+            .changes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Weak<dyn Seat>>> {
         // Nothing panics while it is held.
         self.shared
@@ -179,6 +244,7 @@ impl fmt::Debug for Call {
             .field("lane", &self.lane())
             .field("chance", &self.chance)
             .field("tenant", &self.shared.tenant)
+            .field("wishes", &self.wishes)
             .finish_non_exhaustive()
     }
 }
@@ -224,5 +290,34 @@ mod tests {
         assert_eq!(second.pushed_back.load(Relaxed), 1);
         drop(second);
         call.push_back();
+    }
+
+    #[test]
+    fn wishes_and_changes_travel_with_the_call() {
+        let wishes = Wishes {
+            fresh: true,
+            quiet: true,
+        };
+        let call = Call::new(Lane::Speculative, Chance::of(0.25)).with(wishes);
+        let same = call.clone();
+        assert!(same.is_fresh() && same.is_quiet());
+        assert!(!Call::authoritative().is_fresh() && !Call::authoritative().is_quiet());
+
+        let change = |n: usize| ProviderChange {
+            from: "a".into(),
+            to: "b".into(),
+            why: n.to_string().into(),
+        };
+        same.changed_provider(change(0));
+        same.changed_provider(change(0));
+        assert_eq!(call.provider_changes(), [change(0)]);
+        (0..100).for_each(|n| call.changed_provider(change(n)));
+        assert_eq!(call.provider_changes().len(), CHANGES_MAX);
+
+        call.promote();
+        let apart = call.apart();
+        assert_eq!(apart.wishes(), wishes);
+        assert_eq!(apart.lane(), Lane::Authoritative);
+        assert_eq!(apart.provider_changes(), []);
     }
 }

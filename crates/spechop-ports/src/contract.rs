@@ -10,7 +10,7 @@ use spechop_types::{Chance, Question, Step, SubQuestion, Tenant};
 
 use crate::{
     Call, Encoder, GuessRequest, Lane, PlanRequest, Planner, ReadRequest, Reader, Retriever,
-    Speculator,
+    SearchProvider, Speculator,
 };
 
 /// What every cache owes to tenants ([`spechop_types::Owned`]). `ask` asks the same every time, on behalf
@@ -151,5 +151,23 @@ pub async fn speculator(speculator: &dyn Speculator) {
         assert!(guesses.iter().all(|guess| !guess.text.trim().is_empty()));
         let distinct: HashSet<_> = guesses.iter().map(|guess| &guess.text).collect();
         assert_eq!(distinct.len(), guesses.len(), "no guess twice");
+    }
+}
+
+/// At most `limit`, http and https only, no URL twice, the same again.
+pub async fn search_provider(provider: &dyn SearchProvider) {
+    let call = Call::authoritative();
+    for limit in [0, 1, 3] {
+        let search = || provider.search(&call, "rivers of France", limit);
+        let found = search().await.expect("a search");
+        assert!(found.len() <= limit);
+        assert!(
+            found
+                .iter()
+                .all(|result| matches!(result.url.scheme(), "http" | "https"))
+        );
+        let urls: HashSet<_> = found.iter().map(|result| &result.url).collect();
+        assert_eq!(urls.len(), found.len(), "no URL twice");
+        assert_eq!(found, search().await.expect("the same search"));
     }
 }

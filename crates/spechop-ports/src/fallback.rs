@@ -119,6 +119,7 @@ mod tests {
                 id: Arc::clone(&text),
                 title: Arc::clone(&text),
                 text,
+                url: None,
                 score: 1.0,
             }])
         }

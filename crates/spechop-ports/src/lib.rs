@@ -8,7 +8,8 @@
 //!   it waits ([`Call::lane`]).
 //! * **The same input gives the same output**, as far as the thing behind the port allows.
 //!
-//! Retries, time limits, caches and metrics wrap a port; they are no methods of it.
+//! Retries, time limits, caches and metrics wrap a port; they are no methods of it. What implementations
+//! that ask a server have in common is in [`retry`] and [`reason`].
 
 mod call;
 #[cfg(any(test, feature = "contract"))]
@@ -18,12 +19,15 @@ mod error;
 mod fallback;
 mod generate;
 mod meter;
+mod reason;
 mod recent;
 mod retrieve;
+pub mod retry;
+mod search;
 mod urgency;
 mod vitals;
 
-pub use call::{Call, Lane, Progress, Seat};
+pub use call::{Call, Lane, Progress, Seat, Wishes};
 pub use encode::Encoder;
 pub use error::PortError;
 pub use fallback::Fallback;
@@ -32,7 +36,9 @@ pub use generate::{
     Reader, Reading, Speculator,
 };
 pub use meter::Metered;
+pub use reason::reason;
 pub use recent::RecentQueries;
 pub use retrieve::Retriever;
+pub use search::{SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 pub use urgency::Urgency;
 pub use vitals::{Failure, Vitals, panic_text};

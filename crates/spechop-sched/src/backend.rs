@@ -105,15 +105,16 @@ impl Backend {
     ///
     /// Those of `work`, and [`PortError::NotSpeculated`] if a speculative call lost its turn: then
     /// `work` has been dropped, or never begun.
-    pub async fn run<T, F>(&self, call: &Call, cost: f32, work: F) -> Result<T, PortError>
+    pub async fn run<T, E, F>(&self, call: &Call, cost: f32, work: F) -> Result<T, E>
     where
-        F: Future<Output = Result<T, PortError>>,
+        E: From<PortError>,
+        F: Future<Output = Result<T, E>>,
     {
         let mut turn = Turn::take(&self.shared, call, || self.kind.utility(call, cost));
         // Declared behind the turn, so dropped before it: the place is free when the call is gone.
         let mut work = pin!(work);
         if !turn.wait().await {
-            return Err(self.refusal(turn.lost_to()));
+            return Err(self.refusal(turn.lost_to()).into());
         }
         let outcome = poll_fn(|cx| match work.as_mut().poll(cx) {
             // A result that is there is worth more than the place.
@@ -123,7 +124,7 @@ impl Backend {
         })
         .await;
         let Some(outcome) = outcome else {
-            return Err(self.refusal(turn.lost_to()));
+            return Err(self.refusal(turn.lost_to()).into());
         };
         match &outcome {
             Ok(_) => self.kind.took(turn.finish(Outcome::Answered)),

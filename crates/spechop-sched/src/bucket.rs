@@ -34,6 +34,18 @@ impl Rate {
         })
     }
 
+    /// One call at a time, and at least `gap` from one to the next.
+    ///
+    /// # Errors
+    ///
+    /// If `gap` is zero, or longer than a year.
+    pub fn every(gap: Duration) -> Result<Self, InvalidRate> {
+        if gap.is_zero() {
+            return Err(InvalidRate);
+        }
+        Self::per_second(1.0 / gap.as_secs_f64(), NonZeroU32::MIN)
+    }
+
     fn credit_max(self) -> u64 {
         self.interval.saturating_mul(u64::from(self.burst.get()))
     }
@@ -147,5 +159,12 @@ mod tests {
             assert_eq!(Rate::per_second(calls, NonZeroU32::MIN), Err(InvalidRate));
         }
         assert!(Rate::per_second(f64::INFINITY, NonZeroU32::MIN).is_ok());
+        for gap in [Duration::ZERO, Duration::MAX] {
+            assert_eq!(Rate::every(gap), Err(InvalidRate));
+        }
+        assert_eq!(
+            Rate::every(Duration::from_millis(250)),
+            Rate::per_second(4.0, NonZeroU32::MIN)
+        );
     }
 }

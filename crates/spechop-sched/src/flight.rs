@@ -158,7 +158,7 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
     where
         S: FnOnce(Call) -> BoxFuture<'static, Result<T, PortError>>,
     {
-        let own = Call::of(call.tenant().clone(), call.lane(), call.chance());
+        let own = call.apart();
         let shared = Arc::new(SharedCall {
             call: own.clone(),
             error: Mutex::new(None),
@@ -240,6 +240,9 @@ impl<K: Eq + Hash, T: Clone> Drop for Passenger<'_, K, T> {
     fn drop(&mut self) {
         // The run is as far as it is for each of them.
         self.call.advance(self.shared.call.progress());
+        for change in self.shared.call.provider_changes() {
+            self.call.changed_provider(change);
+        }
         let mut under_way = self.flights.lock();
         let Some(flight) = under_way.runs.get_mut(&self.key) else {
             return;

@@ -17,8 +17,8 @@ use crate::flight::Flights;
 use crate::worth::Kind;
 
 /// A port behind a backend's lanes, under a rule.
-struct Scheduled<P: ?Sized> {
-    inner: Arc<P>,
+pub(crate) struct Scheduled<P: ?Sized> {
+    pub(crate) inner: Arc<P>,
     backend: Backend,
     /// The same places for warming up, which takes less time than a call.
     warming: Backend,
@@ -26,7 +26,7 @@ struct Scheduled<P: ?Sized> {
 }
 
 impl<P: ?Sized> Scheduled<P> {
-    fn new(inner: Arc<P>, backend: &Backend, rule: Rule) -> Self {
+    pub(crate) fn new(inner: Arc<P>, backend: &Backend, rule: Rule) -> Self {
         Self {
             inner,
             backend: backend.clone(),
@@ -53,11 +53,11 @@ impl<P: ?Sized> Scheduled<P> {
         }
     }
 
-    async fn run<T>(
+    pub(crate) async fn run<T, E: From<PortError>>(
         &self,
         call: &Call,
-        work: impl Future<Output = Result<T, PortError>>,
-    ) -> Result<T, PortError> {
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         self.admit(call)?;
         self.backend.run(call, self.rule.cost, work).await
     }
@@ -135,8 +135,9 @@ pub struct ScheduledRetriever {
     flights: Arc<Flights<Query, Vec<Passage>>>,
 }
 
-/// The query as it was written, and the limit.
-type Query = (Arc<str>, usize);
+/// The query as it was written, the limit, and whether kept results may not serve it: whoever wants a
+/// fresh result must not be given one that was kept for another.
+type Query = (Arc<str>, usize, bool);
 
 impl ScheduledRetriever {
     /// `inner` behind the backend's lanes.
@@ -183,6 +184,7 @@ impl Retriever for ScheduledRetriever {
             }
             .boxed()
         };
-        self.flights.join((query, limit), call, start).await
+        let key = (query, limit, call.is_fresh());
+        self.flights.join(key, call, start).await
     }
 }

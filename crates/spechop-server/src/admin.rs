@@ -4,14 +4,14 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use spechop_agent::{Policy, Width};
+use spechop_agent::Width;
 use spechop_proto as wire;
 use spechop_sim::{Rules, WhatIf, what_if_while};
 use spechop_types::Owned;
 use tonic::{Request, Response, Status};
 use tonic_types::FieldViolation;
 
-use crate::config::SpeculatorKind;
+use crate::config::{PlanAhead, SpeculatorKind};
 use crate::reply;
 use crate::request::caller;
 use crate::service::Shared;
@@ -53,23 +53,6 @@ impl Admin {
             AdminError::NoSpeculator { offered }
         })
     }
-
-    fn policy(&self, salvage: Option<bool>) -> Policy {
-        let questions = &self.shared.config.questions;
-        let salvage = salvage.unwrap_or(questions.salvage);
-        Policy {
-            orphans_max: if salvage {
-                questions.salvage_max.get()
-            } else {
-                0
-            },
-            plan_ahead: salvage && questions.plan_ahead,
-            // What else a speculator would have guessed is not recorded.
-            guesses_max: NonZeroUsize::MIN,
-            chance_min: questions.chance_min,
-            ..Policy::PAPER
-        }
-    }
 }
 
 #[tonic::async_trait]
@@ -92,9 +75,16 @@ impl wire::admin_server::Admin for Admin {
         let asked = request.into_inner();
         let tuning = Owned::new(&tenant, self.speculator(&asked.speculator)?);
         let ks = ks(&asked.k)?;
-        let policy = self.policy(asked.salvage);
-        let orphan_ms = self.shared.config.questions.salvage_time.as_secs_f64() * 1000.0;
+        let questions = &self.shared.config.questions;
         let tunings = Arc::clone(&self.shared.tunings);
+        let mut policy = questions.policy(asked.salvage.unwrap_or(questions.salvage));
+        policy.plan_ahead = policy.orphans_max > 0
+            && match questions.plan_ahead {
+                PlanAhead::On => true,
+                PlanAhead::Off => false,
+                PlanAhead::Auto => tunings.ahead(&tuning).pays,
+            };
+        let orphan_ms = questions.salvage_time.as_secs_f64() * 1000.0;
         // Thousands of simulated questions: not on a thread that others wait for.
         let played = self.simulations.run(move |wanted| {
             let guess_chance = tunings.guess_chance(&tuning);
@@ -173,6 +163,12 @@ fn tuning(known: &Known) -> wire::Tuning {
         beta: estimate(choice.beta),
         nu: choice.setting.map_or(0.0, |setting| setting.nu()),
         hops: known.hops,
+        plan_ahead: Some(wire::PlanAhead {
+            pays: known.ahead.pays,
+            rel_lat_without: known.ahead.without,
+            rel_lat_with: known.ahead.with,
+        })
+        .filter(|ahead| ahead.rel_lat_without > 0.0),
         promises: choice
             .marginal
             .iter()

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use spechop_ports::{Planner, Reader, Retriever, Speculator};
+use spechop_ports::{Planner, Reader, Retriever, SearchProvider, Speculator};
 use spechop_sched::{
-    Backend, Eligibility, Kind, Rule, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
-    ScheduledSpeculator,
+    Backend, Eligibility, Kind, Limits, Rule, ScheduledPlanner, ScheduledReader,
+    ScheduledRetriever, ScheduledSearch, ScheduledSpeculator,
 };
 
 use crate::config::{Config, Model, Scheduler};
@@ -79,10 +79,32 @@ impl Backends {
         inner: Arc<dyn Retriever>,
         of: &LookUp,
     ) -> Arc<ScheduledRetriever> {
+        self.retrieves_at("retriever", self.limits.retriever, inner, of)
+    }
+
+    /// A retriever that shares nothing with the index.
+    pub(crate) fn retrieves_at(
+        &mut self,
+        name: &str,
+        limits: Limits,
+        inner: Arc<dyn Retriever>,
+        of: &LookUp,
+    ) -> Arc<ScheduledRetriever> {
         let (rule, kind) = &of.retrieval;
-        let backend = self.backend("retriever", self.limits.retriever);
-        let backend = backend.of_kind(kind.clone());
+        let backend = self.backend(name, limits).of_kind(kind.clone());
         Arc::new(ScheduledRetriever::new(inner, &backend, *rule))
+    }
+
+    /// Searches take their turns within the turns of look-ups: each provider has a pace of its own.
+    pub(crate) fn searches(
+        &mut self,
+        inner: Arc<dyn SearchProvider>,
+        limits: Limits,
+        of: &LookUp,
+    ) -> Arc<dyn SearchProvider> {
+        let (rule, _) = &of.retrieval;
+        let backend = self.backend(inner.name(), limits).of_kind(Kind::default());
+        Arc::new(ScheduledSearch::new(inner, &backend, *rule))
     }
 
     /// The same retrievals as parts of another look-up: what both ask at the same time is retrieved once.
@@ -139,7 +161,7 @@ impl Backends {
         &self.limits.eligibility
     }
 
-    fn backend(&mut self, name: &str, limits: spechop_sched::Limits) -> Backend {
+    fn backend(&mut self, name: &str, limits: Limits) -> Backend {
         if let Some(known) = self.opened.iter().find(|backend| backend.name() == name) {
             return known.clone();
         }

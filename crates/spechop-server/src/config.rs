@@ -5,6 +5,7 @@ mod keys;
 mod models;
 mod read;
 mod schedule;
+mod target;
 #[cfg(test)]
 mod tests;
 
@@ -14,11 +15,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use spechop_agent::{Prices, StageLimits, Width};
+use spechop_agent::{Policy, Prices, StageLimits, Width};
 use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
 use spechop_sched::{Eligibility, Limits as Lanes};
 use spechop_theory::TunerOptions;
-use spechop_types::{Budget, Chance};
+use spechop_types::{Budget, Chance, Tenant};
 
 use spechop_verifier::Mode;
 
@@ -28,6 +29,7 @@ pub use keys::{Mistake, Source};
 pub use read::{Written, default_index_dir};
 pub(crate) use schedule::lanes_of;
 pub use spechop_sim::InjectedLatency;
+pub use target::{Provider, SearchEngine, Target, Web};
 
 /// What the program runs on. Its `Debug` shows no secret.
 #[derive(Clone, Debug)]
@@ -48,6 +50,8 @@ pub struct Config {
     pub reader: Reader,
     /// Who guesses.
     pub speculator: Speculator,
+    /// Where look-ups go.
+    pub target: Target,
     /// Latency added to every look-up on purpose.
     pub injected_latency: Option<InjectedLatency>,
     /// How calls get their turns.
@@ -65,6 +69,10 @@ pub struct Scheduler {
     pub reader: Lanes,
     /// The limits of the index, its encoder included.
     pub retriever: Lanes,
+    /// The limits of look-ups on the web, from the search to the last page.
+    pub web: Lanes,
+    /// The limits of somebody else's retriever.
+    pub http: Lanes,
     /// The limits of a separate model for guessing.
     pub speculator: Lanes,
     /// Which tools may be called ahead of need, and how far.
@@ -120,7 +128,9 @@ pub struct Questions {
     /// How long a look-up that nobody needs is kept.
     pub salvage_time: Duration,
     /// Whether planning continues without a guess, if the question says nothing.
-    pub plan_ahead: bool,
+    pub plan_ahead: PlanAhead,
+    /// Tenants of whom no provider may learn ahead of need what may be asked; `*` for all of them.
+    pub quiet: Vec<String>,
     /// Guesses of one hop that branches are built upon, if the question says nothing.
     pub guesses: NonZeroUsize,
     /// Most guesses of a hop that may be asked for.
@@ -135,6 +145,36 @@ pub struct Questions {
     pub prices: Prices,
     /// Limits of single stages.
     pub limits: StageLimits,
+}
+
+impl Questions {
+    /// Whether nothing may be looked up elsewhere ahead of need on behalf of this tenant.
+    pub(crate) fn is_quiet(&self, tenant: &Tenant) -> bool {
+        let mut quiet = self.quiet.iter();
+        quiet.any(|name| name == "*" || name == tenant.as_str())
+    }
+
+    /// The window's policy as the simulator plays it, without planning ahead.
+    pub(crate) fn policy(&self, salvage: bool) -> Policy {
+        Policy {
+            orphans_max: if salvage { self.salvage_max.get() } else { 0 },
+            // What else a speculator would have guessed is not recorded.
+            guesses_max: NonZeroUsize::MIN,
+            chance_min: self.chance_min,
+            ..Policy::PAPER
+        }
+    }
+}
+
+/// Whether planning continues without a guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanAhead {
+    /// Always.
+    On,
+    /// Never.
+    Off,
+    /// If it would have paid for the last questions.
+    Auto,
 }
 
 /// The text encoder.

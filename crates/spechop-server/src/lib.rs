@@ -33,6 +33,7 @@ mod transport;
 mod tuning;
 mod unread;
 mod vitals;
+mod web;
 
 pub use app::{App, Gauges, ServeError};
 pub use env::Env;

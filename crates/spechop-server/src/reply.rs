@@ -13,7 +13,9 @@ use spechop_agent::{
 use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
 use spechop_theory::Reason;
-use spechop_types::{Chance, CommitKind, Hop, Observation, Passage, Refusal, Refusals, Stage};
+use spechop_types::{
+    Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Refusal, Refusals, Stage,
+};
 use spechop_verifier::{Mode, Rule, Verdict};
 
 use crate::config::{InjectedLatency, SpeculatorKind};
@@ -24,6 +26,8 @@ pub(crate) const EVIDENCE_MAX: usize = 10_000;
 const TEXT_BYTES_MAX: usize = 8 << 10;
 /// The most bytes of a passage's identifier, and of its title.
 const NAME_BYTES_MAX: usize = 512;
+/// The most bytes of a passage's address.
+const URL_BYTES_MAX: usize = 2 << 10;
 /// The most bytes of a question, an answer or a guess: as much as a client may ask.
 const WORDS_BYTES_MAX: usize = 4 << 10;
 /// At the end of a text that was cut.
@@ -63,6 +67,8 @@ pub(crate) fn answer(
             guesses: u32::try_from(settings.policy.guesses_max.get()).unwrap_or(u32::MAX),
             tuned,
             chance_min: settings.policy.chance_min.share(),
+            fresh: settings.wishes.fresh,
+            quiet: settings.wishes.quiet,
         }),
         injected_latency: injected.map(|latency| wire::InjectedLatency {
             mean_ms: latency.mean_ms,
@@ -70,6 +76,16 @@ pub(crate) fn answer(
             seed: latency.seed,
         }),
         refused: refused(&report.usage),
+        first_answer: Some(wire::FirstAnswer {
+            at_ms: ms(report.first_answer.at),
+            chance: report.first_answer.chance.share(),
+            confirmed_ms: ms(report.elapsed),
+        }),
+        provider_changes: report
+            .provider_changes
+            .iter()
+            .map(|(change, times)| provider_change(change, *times))
+            .collect(),
     }
 }
 
@@ -126,8 +142,13 @@ fn kind(kind: &TraceKind) -> Event {
             sub_question: words(sub_question.as_str()),
             took_ms: ms(*took),
         }),
-        TraceKind::Drafted { answer, took } => Event::Drafted(wire::Drafted {
+        TraceKind::Drafted {
+            answer,
+            chance,
+            took,
+        } => Event::Drafted(wire::Drafted {
             answer: words(answer),
+            chance: chance.share(),
             took_ms: ms(*took),
         }),
         TraceKind::Guessed { guesses, took } => Event::Guessed(wire::Guessed {
@@ -162,6 +183,7 @@ fn kind(kind: &TraceKind) -> Event {
             hop: Some(hop(done)),
             usage: Some(usage(so_far)),
         }),
+        TraceKind::ProviderChanged { change } => Event::ProviderChanged(provider_change(change, 0)),
         TraceKind::Promoted => Event::Promoted(wire::Promoted {}),
         TraceKind::RolledBack => Event::RolledBack(wire::RolledBack {}),
         TraceKind::NotSpeculated { stage: at, why } => Event::NotSpeculated(wire::NotSpeculated {
@@ -172,6 +194,15 @@ fn kind(kind: &TraceKind) -> Event {
             stage: stage(*at).into(),
             reason: reason.clone(),
         }),
+    }
+}
+
+fn provider_change(change: &ProviderChange, times: u32) -> wire::ProviderChange {
+    wire::ProviderChange {
+        from: cut(&change.from, NAME_BYTES_MAX),
+        to: cut(&change.to, NAME_BYTES_MAX),
+        why: cut(&change.why, NAME_BYTES_MAX),
+        times,
     }
 }
 
@@ -217,6 +248,12 @@ fn passage(passage: &Passage) -> wire::Passage {
         text: cut(&passage.text, TEXT_BYTES_MAX),
         score: passage.score,
         cut: passage.text.len() > TEXT_BYTES_MAX,
+        // A part of an address is none.
+        url: passage
+            .url
+            .as_deref()
+            .filter(|url| url.len() <= URL_BYTES_MAX)
+            .map(str::to_owned),
     }
 }
 
@@ -371,6 +408,7 @@ mod tests {
             id: Arc::clone(&text),
             title: Arc::clone(&text),
             text: Arc::clone(&text),
+            url: Some(text[..URL_BYTES_MAX].into()),
             score: 0.1,
         };
         let observation = Observation {

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use spechop_agent::{Policy, Settings, Width};
+use spechop_ports::Wishes;
 use spechop_proto::{AskRequest, FinishNowRequest, VerifierMode};
 use spechop_types::{Budget, Chance, Money, Owned, Question, Tenant};
 use spechop_verifier::Mode;
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 use tonic_types::FieldViolation;
 
-use crate::config::{Questions, SpeculatorKind};
+use crate::config::{PlanAhead, Questions, SpeculatorKind};
 use crate::status::AskError;
 
 /// A request that can be answered.
@@ -24,6 +25,8 @@ pub(crate) struct Asked {
     pub(crate) id: Option<QuestionId>,
     /// k is to be chosen; until then the settings hold the default.
     pub(crate) auto: bool,
+    /// Planning ahead is to be done if it pays.
+    pub(crate) ahead_if_it_pays: bool,
 }
 
 /// What a request is checked against.
@@ -61,6 +64,7 @@ impl Asked {
         );
         let width = width(request, hops_max, server, &mut wrong);
         let policy = policy(request, server, &mut wrong);
+        let salvages = policy.orphans_max > 0;
         let verifier = match VerifierMode::try_from(request.verifier) {
             Ok(VerifierMode::Unspecified) => server.verifier,
             Ok(VerifierMode::Exact) => Mode::Exact,
@@ -83,6 +87,7 @@ impl Asked {
             request.deadline_ms.map(Duration::from_millis),
             timeout,
         ];
+        let quiet = request.quiet || server.is_quiet(&tenant);
         let settings = Settings {
             width,
             policy,
@@ -100,6 +105,10 @@ impl Asked {
                 .min()
                 .map(|limit| Instant::now() + limit),
             limits: server.limits,
+            wishes: Wishes {
+                fresh: request.fresh,
+                quiet,
+            },
             ..Settings::default()
         };
         let named = request.k.is_some() || request.unbounded;
@@ -110,6 +119,9 @@ impl Asked {
                 speculator,
                 id,
                 auto: request.auto || (server.auto && !named),
+                ahead_if_it_pays: request.plan_ahead.is_none()
+                    && server.plan_ahead == PlanAhead::Auto
+                    && salvages,
             }),
             _ => Err(AskError::Invalid(wrong.0)),
         }
@@ -148,7 +160,9 @@ fn policy(request: &AskRequest, server: &Questions, wrong: &mut Wrong) -> Policy
     }
     Policy {
         orphans_max: if salvage { server.salvage_max.get() } else { 0 },
-        plan_ahead: request.plan_ahead.unwrap_or(server.plan_ahead),
+        plan_ahead: request
+            .plan_ahead
+            .unwrap_or(server.plan_ahead == PlanAhead::On),
         guesses_max: wrong.count(
             "guesses",
             request.guesses,

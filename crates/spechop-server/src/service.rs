@@ -15,20 +15,20 @@ use spechop_proto::{
 };
 use spechop_types::Owned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 use tonic_types::FieldViolation;
 
 use crate::accounts::{Accounts, Hold};
-use crate::config::{Config, SpeculatorKind};
+use crate::config::{Config, PlanAhead, SpeculatorKind};
 use crate::metrics::Metrics;
 use crate::reply;
 use crate::request::{Asked, QuestionId, Rules, finish_now};
 use crate::sparingly::Sparingly;
 use crate::status::{AskError, chain};
 use crate::toolbox::Toolbox;
-use crate::tuning::Tunings;
+use crate::tuning::{TuningOf, Tunings};
 use crate::unread::{Reader, queue};
 
 /// The service behind `spechop.v1.SpecHop`. Clones share everything.
@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     places: Arc<Semaphore>,
     phases: Phases,
     warnings: Sparingly,
+    /// Whose turn it is to weigh what planning ahead brings.
+    weighing: Arc<Semaphore>,
 }
 
 /// The two phases of a shutdown.
@@ -81,6 +83,7 @@ impl Service {
                 places,
                 phases,
                 warnings: Sparingly::default(),
+                weighing: Arc::new(Semaphore::new(1)),
             }),
         }
     }
@@ -140,6 +143,9 @@ impl Service {
             let k = choice.k.min(shared.config.questions.k_max);
             settings.width = Width::bounded(k);
             tuned = Some(reply::tuned(k, &choice.reason));
+        }
+        if asked.ahead_if_it_pays {
+            asked.settings.policy.plan_ahead = tunings.ahead(&tuning).pays;
         }
         asked.settings.finish = named.as_ref().map(|named| named.finish.clone());
         let bill = Bill::default();
@@ -241,6 +247,27 @@ impl Shared {
         error.into()
     }
 
+    /// Every few questions it is asked anew whether planning ahead pays, beside the answers. One at a time,
+    /// since it computes; if it is left out, the next question asks again.
+    fn weigh_ahead(self: &Arc<Self>, tuning: TuningOf) {
+        let auto = self.config.questions.plan_ahead == PlanAhead::Auto;
+        if !auto || !self.tunings.is_ahead_due(&tuning) {
+            return;
+        }
+        let Ok(turn) = Arc::clone(&self.weighing).try_acquire_owned() else {
+            return;
+        };
+        let shared = Arc::clone(self);
+        // It ends by itself, after milliseconds.
+        drop(spawn_blocking(move || {
+            let _turn = turn;
+            let questions = &shared.config.questions;
+            let orphan_ms = questions.salvage_time.as_secs_f64() * 1000.0;
+            let policy = questions.policy(true);
+            shared.tunings.weigh_ahead(&tuning, policy, orphan_ms);
+        }));
+    }
+
     fn unread(&self) -> AskError {
         AskError::Unread {
             limit: self.config.server.unread,
@@ -319,7 +346,10 @@ impl Work {
         self.tally.answered(*speculator, &report);
         let shared = &self.shared;
         let tuning = Owned::new(&settings.tenant, *speculator);
-        shared.tunings.record(tuning, settings.width, &report);
+        shared
+            .tunings
+            .record(tuning.clone(), settings.width, &report);
+        shared.weigh_ahead(tuning);
         let injected = shared.config.injected_latency;
         tracing::info!(
             k = %settings.width,

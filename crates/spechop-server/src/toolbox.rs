@@ -24,6 +24,7 @@ use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
 use crate::inject::SlowRetriever;
 use crate::intact;
 use crate::model_note;
+use crate::web;
 
 /// What a guess may say: a name or a date, and its tags.
 const HASTY_ANSWER_TOKENS: u32 = 32;
@@ -83,8 +84,21 @@ impl Toolbox {
             encoder = Arc::new(RecentQueries::new(encoder, most));
         }
         let target = backends.target();
-        let near = index("index", &encoder, &config.index_dir, &vitals)?;
-        let retriever = backends.retrieves(slowed(Arc::clone(&near), config), &target);
+        let far = web::target(&config.target, &encoder, &mut backends, &target)?;
+        // Where look-ups go elsewhere, the index only guesses, if it is there.
+        let near = match far {
+            Some(_) if !config.index_dir.exists() => None,
+            _ => Some(index("index", &encoder, &config.index_dir, &vitals)?),
+        };
+        let shares_index = far.is_none() && config.injected_latency.is_none();
+        let retriever = match (far, &near) {
+            (Some(far), _) => {
+                let (name, lanes) = config.target.lanes(&config.scheduler);
+                backends.retrieves_at(name, lanes, slowed(far, config), &target)
+            }
+            (None, Some(near)) => backends.retrieves(slowed(Arc::clone(near), config), &target),
+            (None, None) => return Err(OpenError::of("index")("there is none")),
+        };
         let generator = Voice::open(
             "generator",
             &config.generator,
@@ -139,14 +153,16 @@ impl Toolbox {
             let hot = guess_over(&backends, subset, config.speculator.hot_passages, &guess);
             speculators.insert(SpeculatorKind::Hot, hot);
         }
-        let guess = backends.guess();
-        // A target that is slowed on purpose stands for one that is elsewhere. The index itself is near.
-        let look_up = match config.injected_latency {
-            Some(_) => backends.retrieves(near, &guess),
-            None => backends.shares(&retriever, &guess),
-        };
-        let whole = guess_over(&backends, look_up, config.questions.passages, &guess);
-        speculators.insert(SpeculatorKind::Index, whole);
+        if let Some(near) = near {
+            let guess = backends.guess();
+            // A target that is slowed on purpose stands for one that is elsewhere. The index itself is near.
+            let look_up = match shares_index {
+                true => backends.shares(&retriever, &guess),
+                false => backends.retrieves(near, &guess),
+            };
+            let whole = guess_over(&backends, look_up, config.questions.passages, &guess);
+            speculators.insert(SpeculatorKind::Index, whole);
+        }
         Ok(Self {
             planner,
             reader,

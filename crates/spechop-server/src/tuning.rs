@@ -4,6 +4,7 @@
 //! has taught the server must not show in the answers to another. A tenant that is not known yet
 //! finds what it would find at a new server.
 
+mod ahead;
 mod identity;
 mod keeper;
 mod kept;
@@ -21,6 +22,7 @@ use spechop_theory::{Choice, Stages, Tuner, TunerOptions};
 use spechop_types::{Chance, Owned, OwnedCache, Tenant};
 
 use crate::config::SpeculatorKind;
+pub(crate) use ahead::Ahead;
 pub(crate) use keeper::Keeper;
 use kept::{HOPS_KEPT, KeptSpeculator, last_questions};
 
@@ -57,6 +59,9 @@ struct Seen {
     last: History,
     /// As the tuner said it last.
     guess_chance: Chance,
+    /// Whether planning ahead pays, and after how many hops that was found.
+    ahead: Ahead,
+    ahead_at: u64,
 }
 
 impl Seen {
@@ -94,6 +99,7 @@ impl Bounded {
 pub(crate) struct Known {
     pub(crate) speculator: SpeculatorKind,
     pub(crate) choice: Choice,
+    pub(crate) ahead: Ahead,
     pub(crate) hops: u64,
 }
 
@@ -113,6 +119,12 @@ impl Tunings {
     /// The k of a question, and why.
     pub(crate) fn choose(&self, of: &TuningOf) -> Choice {
         let known = self.lock().seen.get(of).map(|seen| seen.tuner.choose());
+        known.unwrap_or_else(|| Tuner::new(self.options).choose())
+    }
+
+    /// The same, for somebody who only looks.
+    fn choice(&self, of: &TuningOf) -> Choice {
+        let known = self.lock().seen.peek(of).map(|seen| seen.tuner.look());
         known.unwrap_or_else(|| Tuner::new(self.options).choose())
     }
 
@@ -136,6 +148,8 @@ impl Tunings {
             hops: 0,
             last: History::new(self.history.get()),
             guess_chance: Chance::EVEN,
+            ahead: Ahead::default(),
+            ahead_at: 0,
         });
         seen.tuner.record(k, stages);
         seen.hops = seen.hops.saturating_add(stages.len() as u64);
@@ -158,6 +172,8 @@ impl Tunings {
             hops: kept.hops,
             last,
             guess_chance: Chance::EVEN,
+            ahead: Ahead::default(),
+            ahead_at: 0,
         };
         seen.weigh();
         self.lock().keep(of, seen);
@@ -195,6 +211,7 @@ impl Tunings {
             Some(Known {
                 speculator,
                 choice: seen.tuner.look(),
+                ahead: seen.ahead,
                 hops: seen.hops,
             })
         });

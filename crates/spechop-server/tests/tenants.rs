@@ -7,6 +7,7 @@
 //! | look-ups under way | `look_ups_under_way` below, `spechop-sched/tests/backend/flights.rs` |
 //! | names of open questions | `names_of_open_questions` below |
 //! | estimates, history of `WhatIf`, k of `auto` | `what_was_learnt` below, also over a restart |
+//! | results of searches, pages | `spechop-web/src/cache.rs` |
 //! | KV of prompts | `spechop-llm/src/local/tests/tenants.rs`, with the real engine |
 //! | budgets | `a_tenant_spends_no_more_than_it_may` in `tuning.rs` |
 //!
@@ -237,9 +238,18 @@ const LOCKS: &[(&str, &str)] = &[
     ),
     ("store/src/rows.rs", "what is wrong with the files"),
     ("store/src/search.rs", "calls that wait"),
+    (
+        "web/src/cache.rs",
+        "results of searches and pages: OwnedCache",
+    ),
+    (
+        "web/src/http.rs",
+        "when a provider's connection was used last",
+    ),
     ("web/src/page/fetch.rs", "open connections: OwnedCache"),
     ("web/src/page/pool.rs", "calls that wait"),
     ("web/src/page/robots.rs", "wishes of sites: OwnedCache"),
+    ("web/src/search/breaker.rs", "how a provider has fared"),
 ];
 
 #[test]

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use spechop_types::{BranchId, LookupId, Observation, Step};
+use spechop_types::{BranchId, Chance, LookupId, Observation, Step};
 use spechop_window::{Effect, Event, Guess, Limits, Window};
 
 use crate::{CallCounts, Outcome};
@@ -54,6 +54,8 @@ pub trait Stages {
 pub struct Clock {
     due: BinaryHeap<Due>,
     lookups: Vec<Marks>,
+    /// Answers that were written: by which branch, when, and how likely each was to stand.
+    drafts: Vec<(BranchId, f64, Chance)>,
 }
 
 /// Which of a look-up's stages count, by [`Due::launched`]: earlier ones were dropped.
@@ -100,6 +102,7 @@ impl Clock {
     ) -> Result<Outcome, S::Missing> {
         self.due.clear();
         self.lookups.clear();
+        self.drafts.clear();
         let (window, effects) = Window::open(limits);
         let play = Play {
             stages,
@@ -109,6 +112,7 @@ impl Clock {
             now: 0.0,
             calls: CallCounts::default(),
             salvaged: 0,
+            first_answer: None,
             launched: 0,
         };
         play.play_out(effects)
@@ -123,6 +127,7 @@ struct Play<'a, S> {
     now: f64,
     calls: CallCounts,
     salvaged: u64,
+    first_answer: Option<(f64, Chance)>,
     launched: u32,
 }
 
@@ -148,8 +153,12 @@ impl<S: Stages> Play<'_, S> {
                 effects = self.window.apply(event);
             }
         }
+        let (first_answer_ms, first_answer_chance) =
+            self.first_answer.unwrap_or((self.now, Chance::CERTAIN));
         Ok(Outcome {
             latency_ms: self.now,
+            first_answer_ms,
+            first_answer_chance,
             calls: self.calls,
             salvaged: self.salvaged,
         })
@@ -192,6 +201,8 @@ impl<S: Stages> Play<'_, S> {
                 self.stages.committed(&self.window, *branch, *lookup, *at);
             }
             Effect::Answer { branch, answer } => {
+                let draft = self.clock.drafts.iter().find(|draft| draft.0 == *branch);
+                self.first_answer = draft.map(|(_, at, chance)| (*at, *chance));
                 self.stages.answered(&self.window, *branch, answer);
             }
             // The end of a call that was stopped is no news.
@@ -229,6 +240,10 @@ impl<S: Stages> Play<'_, S> {
             What::Segment(branch) => {
                 self.window.depth(branch)?;
                 let step = self.stages.wrote(&self.window, branch);
+                if matches!(step, Step::Answer(_)) {
+                    let chance = self.window.answer_chance(branch);
+                    self.clock.drafts.push((branch, due.at, chance));
+                }
                 Event::Wrote { branch, step }
             }
             What::Target(lookup) => {

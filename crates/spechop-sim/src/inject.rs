@@ -1,6 +1,6 @@
 //! Latency that is added to every look-up on purpose.
 
-use std::f64::consts::TAU;
+use std::f64::consts::{SQRT_2, TAU};
 
 use serde::{Deserialize, Serialize};
 use spechop_types::canonical;
@@ -21,10 +21,20 @@ pub struct InjectedLatency {
 impl InjectedLatency {
     /// How long the look-up of `query` waits, in milliseconds.
     pub fn of(self, query: &str) -> f64 {
-        // Of a log-normal with this mean and deviation: the variance and the mean of its logarithm.
+        let (centre, spread) = self.logarithm();
+        (centre + spread * normal(self.seed, &canonical(query))).exp()
+    }
+
+    /// The chance that a look-up waits at most this long.
+    pub fn chance_within(self, ms: f64) -> f64 {
+        let (centre, spread) = self.logarithm();
+        0.5 * libm::erfc((centre - ms.ln()) / (spread * SQRT_2))
+    }
+
+    /// Mean and standard deviation of the logarithm of a log-normal with this mean and deviation.
+    fn logarithm(self) -> (f64, f64) {
         let variance = (self.sigma_ms / self.mean_ms).powi(2).ln_1p();
-        let centre = self.mean_ms.ln() - variance / 2.0;
-        (centre + variance.sqrt() * normal(self.seed, &canonical(query))).exp()
+        (self.mean_ms.ln() - variance / 2.0, variance.sqrt())
     }
 
     /// Every draw by this factor.
@@ -85,6 +95,14 @@ mod tests {
             (waits.iter().map(|wait| (wait - mean).powi(2)).sum::<f64>() / f64::from(n)).sqrt();
         assert!((mean / WEB.mean_ms - 1.0).abs() < 0.02, "mean {mean}");
         assert!((sigma / WEB.sigma_ms - 1.0).abs() < 0.05, "sigma {sigma}");
+        for limit in [2000.0, 4000.0, 8000.0] {
+            let within = waits.iter().filter(|wait| **wait <= limit).count();
+            let share = f64::from(u32::try_from(within).unwrap()) / f64::from(n);
+            assert!(
+                (share - WEB.chance_within(limit)).abs() < 0.01,
+                "{limit}: {share}"
+            );
+        }
     }
 
     #[test]

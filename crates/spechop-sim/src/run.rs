@@ -46,6 +46,11 @@ impl Rules {
 pub struct Outcome {
     /// From the first segment to the answer, in milliseconds.
     pub latency_ms: f64,
+    /// When the branch that answered had written its answer, perhaps long before it was the head, in
+    /// milliseconds.
+    pub first_answer_ms: f64,
+    /// How likely that answer was to stand, as it was estimated then.
+    pub first_answer_chance: Chance,
     /// Calls started, aborted ones included.
     pub calls: CallCounts,
     /// Look-ups taken over from aborted branches.

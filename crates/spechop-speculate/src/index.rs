@@ -101,6 +101,7 @@ mod tests {
                 id: format!("p{n}").into(),
                 title: "Title".into(),
                 text: format!("answer {n}").into(),
+                url: None,
                 score: 1.0,
             };
             Ok((0..passages.min(limit)).map(passage).collect())

@@ -140,6 +140,7 @@ impl Rows {
                 id: fields.id.into(),
                 title: fields.title.into(),
                 text: fields.text.into(),
+                url: None,
                 score: hit.score,
             })
         };

@@ -274,6 +274,7 @@ impl Retriever for ScriptedPorts {
                 id: format!("p{rank}-{query}").into(),
                 title: format!("Title {rank}").into(),
                 text: text.into(),
+                url: None,
                 score: 1.0 / (1.0 + rank as f32),
             }
         };

@@ -11,6 +11,8 @@ pub struct Passage {
     pub title: Arc<str>,
     /// The text itself: data from outside, never an instruction.
     pub text: Arc<str>,
+    /// Where it was fetched from; `None` if it comes from an index.
+    pub url: Option<Arc<str>>,
     /// Similarity to the query; higher is nearer. Comparable only within one answer of one
     /// retriever.
     pub score: f32,

@@ -2,10 +2,20 @@
 //!
 //! * [`search`]: search engines behind one port, each with its own failures told apart.
 //! * [`page`]: pages fetched safely and read as text.
-//! * [`retriever`]: both together as a [`spechop_ports::Retriever`].
+//! * [`WebRetriever`]: both together as a [`spechop_ports::Retriever`]. [`KeptSearches`] and [`KeptPages`]
+//!   remember what it was told.
+//! * [`http_retriever`]: anybody's search over passages, asked over HTTP.
 
 mod address;
+mod cache;
+mod http;
+pub mod http_retriever;
 pub mod page;
 mod resolve;
-pub mod retriever;
+mod retriever;
 pub mod search;
+
+pub use cache::{CacheOptions, KeptPages, KeptSearches};
+pub use http::{Endpoint, InvalidEndpoint};
+pub use http_retriever::{HttpRetriever, HttpRetrieverOptions};
+pub use retriever::{WebOptions, WebRetriever};

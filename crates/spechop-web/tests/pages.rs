@@ -273,7 +273,7 @@ async fn what_came_in_time_is_used() {
             "{path}: {}",
             page.text
         );
-        assert_eq!(&*page.title, "Part", "{path}");
+        assert_eq!((&*page.title, page.whole), ("Part", false), "{path}");
     }
     for path in ["/little", "/head", "/silent"] {
         assert_late(outcome(impatient(&site), &site, path).await);

@@ -187,6 +187,15 @@ impl Window {
         }
     }
 
+    /// The chance that an answer which the branch has written is the question's. None if the branch stands
+    /// on an answer that is left open: it is never promoted.
+    pub fn answer_chance(&self, branch: BranchId) -> Chance {
+        match self.position(branch) {
+            Some(at) if !self.is_open(at) => self.chance(branch),
+            _ => Chance::NONE,
+        }
+    }
+
     /// The chance that a branch which stands on `base` would become head.
     pub(crate) fn chance_of(&self, base: &Base) -> Chance {
         self.chance_upon(base.parent, base.granted.chance())

@@ -1,4 +1,4 @@
-//! Why there are no questions.
+//! Why there are no questions, or no passages.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why there are no questions. Nothing is ever loaded in part.
+/// Why there are no questions, or no passages. Nothing is ever loaded in part.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// No file was given.
@@ -68,6 +68,9 @@ pub enum LoadError {
     /// The file is empty, or its array is.
     #[error("{} holds no questions: give another file", .0.display())]
     NoQuestions(PathBuf),
+    /// The file is empty.
+    #[error("{} holds no passages: give another file", .0.display())]
+    NoPassages(PathBuf),
     /// A record of another data set.
     #[error("{place} looks like {looks}; {} was asked for: name the right data set, or give another file", wanted.title())]
     OtherDataset {

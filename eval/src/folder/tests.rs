@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tempfile::tempdir;
 
 use super::*;
-use crate::{Calls, Dataset, HopKind, Injected, Machine, RowHop, Source, Variant};
+use crate::{Calls, Dataset, HopKind, Injected, K, Machine, RowHop, Source, Variant};
 
 fn info(questions: usize) -> RunInfo {
     RunInfo {
@@ -52,6 +52,8 @@ fn row(id: &str, variant: &str, concurrency: u32, answer: &str) -> Row {
         concurrency,
         answer: answer.into(),
         latency_ms: 12.345_678_901_234_5,
+        first_answer_ms: (concurrency == 1).then_some(1.1),
+        first_answer_chance: None,
         hops: vec![RowHop {
             sub_question: "Who?".into(),
             answer: "Ana".into(),
@@ -338,5 +340,5 @@ fn more_may_be_wanted_later_and_is_missing_until_it_is_there() {
         .into_iter()
         .map(|m| (m.way.variant.k, m.ids.len()))
         .collect();
-    assert_eq!(missing, [(Some(1), 1), (Some(3), 2)]);
+    assert_eq!(missing, [(K::Bounded(1), 1), (K::Bounded(3), 2)]);
 }

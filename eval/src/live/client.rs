@@ -18,7 +18,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use super::LiveError;
-use crate::{Question, Variant, Verifier};
+use crate::{K, Question, Variant, Verifier};
 
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// The server ends first and says why; this is for a server that is silent.
@@ -153,8 +153,12 @@ impl Asker {
 fn request(question: &Question, variant: &Variant, deadline: Duration) -> AskRequest {
     AskRequest {
         question: question.text.clone(),
-        k: variant.k,
-        unbounded: variant.k.is_none(),
+        k: match variant.k {
+            K::Bounded(k) => Some(k),
+            K::Unbounded | K::Auto => None,
+        },
+        unbounded: variant.k == K::Unbounded,
+        auto: variant.k == K::Auto,
         hop_budget: Some(question.hop_budget),
         not_found_max: Some(question.dataset.not_found_max()),
         verifier: match variant.verifier {

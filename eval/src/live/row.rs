@@ -5,7 +5,7 @@ use spechop_proto::{AskResponse, CommitKind, VerifierMode};
 
 use super::LiveError;
 use super::client::Asking;
-use crate::{Calls, HopKind, Injected, Row, RowHop, Variant, Verifier};
+use crate::{Calls, HopKind, Injected, K, Row, RowHop, Variant, Verifier};
 
 /// The latency that the server adds on purpose.
 pub(super) fn injected(answer: &AskResponse) -> Option<Injected> {
@@ -39,6 +39,8 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
         concurrency: asking.concurrency,
         answer: answer.answer,
         latency_ms: answer.elapsed_ms * speed,
+        first_answer_ms: answer.first_answer.map(|first| first.at_ms * speed),
+        first_answer_chance: answer.first_answer.map(|first| first.chance),
         hops: hops.collect::<Result<_, _>>()?,
         final_ms: answer.final_segment_ms * speed,
         segments: calls(usage.segments),
@@ -65,7 +67,14 @@ fn check_applied(asking: &Asking, applied: &wire::Applied) -> Result<(), String>
         Verifier::Rule | Verifier::None => VerifierMode::Rule,
     };
     for (same, what) in [
-        (applied.k == *k, "k"),
+        (
+            match k {
+                K::Bounded(k) => applied.k == Some(*k),
+                K::Unbounded => applied.k.is_none(),
+                K::Auto => applied.tuned.is_some(),
+            },
+            "k",
+        ),
         (
             applied.speculator == *speculator || asking.variant.is_standard(),
             "speculator",

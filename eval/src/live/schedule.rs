@@ -84,7 +84,7 @@ mod tests {
             .into_iter()
             .map(|turns| {
                 let turns = turns.iter().map(|turn| {
-                    let k = options.variants[turn.variant].k.unwrap();
+                    let k = options.variants[turn.variant].k;
                     format!("{}:{k}", turn.question)
                 });
                 turns.collect::<Vec<_>>().join(" ")
@@ -105,6 +105,8 @@ mod tests {
             concurrency,
             answer: String::new(),
             latency_ms: 0.0,
+            first_answer_ms: None,
+            first_answer_chance: None,
             hops: Vec::new(),
             final_ms: 0.0,
             segments: Calls::default(),

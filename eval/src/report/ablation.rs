@@ -2,7 +2,7 @@
 
 use crate::score::exact_match;
 use crate::stats::{mcnemar, mean, ratio, sign_flip};
-use crate::{Row, Variant, Verifier};
+use crate::{K, Row, Variant, Verifier};
 
 use super::groups::{Case, Compared, Group, Pair, View, common, name, rel_lat};
 use super::quality::{flag, same_answer};
@@ -141,7 +141,7 @@ fn ablations<'b, 'a>(view: &'b View<'a>) -> Vec<Ablation<'b, 'a>> {
                 });
             }
         }
-        if changed.is_usual() && changed.variant.k == Some(2) {
+        if changed.is_usual() && changed.variant.k == K::Bounded(2) {
             let best = view.best(&changed.variant.speculator);
             let best = best.filter(|best| {
                 best.variant != changed.variant && best.concurrency == changed.concurrency

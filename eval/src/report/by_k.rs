@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::score::exact_match;
-use crate::{Source, Variant, stats};
+use crate::{K, Source, Variant, stats};
 
 use super::estimate::Estimates;
 use super::groups::{Case, Group, Pair, View, rel_lat};
@@ -52,10 +52,10 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
             .iter()
             .map(|view| at(view, speculator, k))
             .collect();
-        let mut row = vec![Cell::text(width(k))];
+        let mut row = vec![Cell::text(k.to_string())];
         for (view, cases) in group.views.iter().zip(&found) {
             row.push(Cell::interval(rel_lat(cases), 3));
-            row.push(match cases.is_empty() || k == Some(1) {
+            row.push(match cases.is_empty() || k == K::Bounded(1) {
                 true => Cell::none(),
                 false => Cell::p(stats::sign_flip(&gaps(cases))),
             });
@@ -110,8 +110,8 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
 }
 
 /// The questions that were answered with this k and else as usual, beside k = 1.
-pub(super) fn at<'a>(view: &View<'a>, speculator: &str, k: Option<u32>) -> Vec<Case<'a>> {
-    if k == Some(1) {
+pub(super) fn at<'a>(view: &View<'a>, speculator: &str, k: K) -> Vec<Case<'a>> {
+    if k == K::Bounded(1) {
         let pairs = view.standard.values().next().into_iter().flatten();
         return pairs.map(Pair::beside_itself).collect();
     }
@@ -125,22 +125,15 @@ pub(super) fn at<'a>(view: &View<'a>, speculator: &str, k: Option<u32>) -> Vec<C
         .unwrap_or_default()
 }
 
-/// Every k that some run has as usual, 1 first and unbounded last; none where there is only k = 1.
-pub(super) fn widths(group: &Group<'_>, speculator: &str) -> Vec<Option<u32>> {
+/// Every k that some run has as usual, 1 first, then unbounded, then chosen by the server; none where there is only k = 1.
+pub(super) fn widths(group: &Group<'_>, speculator: &str) -> Vec<K> {
     let all = group.views.iter().flat_map(|view| view.main());
     let usual = all.filter(|c| c.is_usual() && c.variant.speculator == speculator);
-    let mut widths: BTreeSet<u32> = usual.map(|c| c.variant.k.unwrap_or(u32::MAX)).collect();
+    let mut widths: BTreeSet<K> = usual.map(|c| c.variant.k).collect();
     if !widths.is_empty() {
-        widths.insert(1);
+        widths.insert(K::Bounded(1));
     }
-    widths
-        .into_iter()
-        .map(|k| (k != u32::MAX).then_some(k))
-        .collect()
-}
-
-pub(super) fn width(k: Option<u32>) -> String {
-    k.map_or_else(|| "inf".to_owned(), |k| k.to_string())
+    widths.into_iter().collect()
 }
 
 /// By how much each question took longer than at k = 1.

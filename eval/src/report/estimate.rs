@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use spechop_theory::Setting;
 
 use crate::stats::{self, Interval};
-use crate::{HopKind, Row};
+use crate::{HopKind, K, Row};
 
 /// Columns: what each question adds to the sums.
 const ACCEPTED: usize = 0;
@@ -107,16 +107,17 @@ impl Estimates {
         self.interval(at_length)
     }
 
-    /// What the theory says of a window of k branches, over many hops; `None` is unbounded.
-    pub(super) fn rel_lat(&self, k: Option<u32>) -> Option<f64> {
+    /// What the theory says of a window of k branches, over many hops; nothing of one that changes.
+    pub(super) fn rel_lat(&self, k: K) -> Option<f64> {
         let mut sums = Sums::default();
         for question in &self.questions {
             sums.iter_mut().zip(question).for_each(|(sum, x)| *sum += x);
         }
         let setting = setting(sums, self.nu)?;
         match k {
-            None => Some(setting.rel_lat_oracle()),
-            Some(k) => Some(setting.rel_lat_k(NonZeroUsize::new(k as usize)?)),
+            K::Auto => None,
+            K::Unbounded => Some(setting.rel_lat_oracle()),
+            K::Bounded(k) => Some(setting.rel_lat_k(NonZeroUsize::new(k as usize)?)),
         }
     }
 

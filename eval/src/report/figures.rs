@@ -1,9 +1,9 @@
 //! The figures of a group of runs.
 
 use crate::stats::{Interval, quantile};
-use crate::{Source, Variant};
+use crate::{K, Source, Variant};
 
-use super::by_k::{at, width, widths};
+use super::by_k::{at, widths};
 use super::cost::targets;
 use super::estimate::Estimates;
 use super::groups::{Group, View, rel_lat};
@@ -50,7 +50,7 @@ fn by_k(group: &Group<'_>, speculator: &str, id: &str) -> Option<Figure> {
     let ks = widths(group, speculator);
     let mut lines = Vec::new();
     for view in &group.views {
-        let rel_lat = |k: &Option<u32>| rel_lat(&at(view, speculator, *k));
+        let rel_lat = |k: &K| rel_lat(&at(view, speculator, *k));
         let points = ks.iter().map(rel_lat).enumerate();
         let points: Vec<_> = points
             .filter_map(|(place, rel_lat)| Some((place, rel_lat?)))
@@ -80,7 +80,7 @@ fn by_k(group: &Group<'_>, speculator: &str, id: &str) -> Option<Figure> {
             "tick",
             Anchor::Middle,
             (x(place), bottom + 18.0),
-            &width(*k),
+            &k.to_string(),
         );
     }
     canvas.text(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::stats::{self, Interval};
-use crate::{Question, Row, Run, RunInfo, Source, Variant, Verifier};
+use crate::{K, Question, Row, Run, RunInfo, Source, Variant, Verifier};
 
 use super::{ReportError, unlike};
 
@@ -123,7 +123,7 @@ impl<'a> Group<'a> {
         let all = self.views.iter().flat_map(|view| view.compared.iter());
         let names: BTreeSet<&str> = all.map(|c| c.variant.speculator.as_str()).collect();
         let mut names: Vec<&str> = names.into_iter().collect();
-        let usual = Variant::at(None).speculator;
+        let usual = Variant::standard().speculator;
         names.sort_by_key(|name| *name != usual);
         names
     }
@@ -144,7 +144,7 @@ impl<'a> View<'a> {
                 questions.len()
             ));
         }
-        let mut by_way: BTreeMap<(u32, u32, String), BTreeMap<&str, &Row>> = BTreeMap::new();
+        let mut by_way: BTreeMap<(u32, K, String), BTreeMap<&str, &Row>> = BTreeMap::new();
         let (mut strangers, mut twice) = (0, 0);
         for row in &run.rows {
             if !questions.contains_key(row.id.as_str()) {
@@ -264,10 +264,10 @@ impl<'a> View<'a> {
 
     /// This speculator's widest window: there every hop has its guess, so there p is measured.
     pub(super) fn widest(&self, speculator: &str) -> Option<&Compared<'a>> {
-        // Of equals the last is taken: an unbounded window is the widest.
+        // A server may choose a narrow one.
         self.usual(speculator)
             .into_iter()
-            .max_by_key(|c| c.variant.k.unwrap_or(u32::MAX))
+            .max_by_key(|c| (c.variant.k != K::Auto, c.variant.k))
     }
 
     /// This speculator's window that was fastest.
@@ -382,9 +382,8 @@ pub(super) fn name(variant: &Variant, concurrency: u32) -> String {
     }
 }
 
-fn order(row: &Row) -> (u32, u32, String) {
-    let k = row.variant.k.unwrap_or(u32::MAX);
-    (row.concurrency, k, row.variant.to_string())
+fn order(row: &Row) -> (u32, K, String) {
+    (row.concurrency, row.variant.k, row.variant.to_string())
 }
 
 fn not_whole(

@@ -115,8 +115,8 @@ pub async fn live(
     });
     let settings = Settings {
         width: match variant.k {
-            Some(k) => Width::bounded(NonZeroUsize::new(k as usize).unwrap()),
-            None => Width::UNBOUNDED,
+            spechop_eval::K::Bounded(k) => Width::bounded(NonZeroUsize::new(k as usize).unwrap()),
+            _ => Width::UNBOUNDED,
         },
         policy: Policy {
             orphans_max: match variant.salvage {

@@ -86,6 +86,8 @@ fn row(i: usize, variant: &str, rel_lat: f64) -> Row {
         } else {
             format!("The answer {i}.")
         },
+        first_answer_ms: None,
+        first_answer_chance: None,
         latency_ms: rel_lat * stretch * (3.0 * (SEGMENT_MS + TARGET_MS) + FINAL_MS),
         hops: (0..3).map(hop).collect(),
         final_ms: FINAL_MS * stretch,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use spechop_ports::PortError;
-use spechop_types::{BranchId, Stage};
+use spechop_types::{BranchId, Chance, Stage};
 
 use super::Run;
 use crate::ledger::Open;
-use crate::{AgentError, Due, Report, Stopped};
+use crate::{AgentError, Due, FirstAnswer, Report, Stopped};
 
 impl Run<'_> {
     /// The report of an answered question.
@@ -16,6 +16,8 @@ impl Run<'_> {
         self.ledger.use_up(Stage::Segment, &notes.paid);
         self.stop_all();
         self.is_answered = true;
+        let elapsed = self.started.elapsed();
+        let (drafted, chance) = notes.draft.unwrap_or((self.running.now(), Chance::CERTAIN));
         Report {
             answer,
             hops: std::mem::take(&mut self.hops),
@@ -24,14 +26,19 @@ impl Run<'_> {
                 .stopped()
                 .map_or(Stopped::Answered, Stopped::from),
             final_segment: notes.segment,
-            elapsed: self.started.elapsed(),
+            first_answer: FirstAnswer {
+                at: drafted.duration_since(self.started).min(elapsed),
+                chance,
+            },
+            elapsed,
             usage: self.ledger.usage(Open::default()),
+            provider_changes: std::mem::take(&mut self.provider_changes),
         }
     }
 
     fn stop_all(&mut self) {
         for dropped in self.running.stop_all() {
-            self.note_dropped(&dropped);
+            self.note_dropped(dropped);
         }
     }
 

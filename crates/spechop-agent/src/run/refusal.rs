@@ -32,7 +32,7 @@ impl Run<'_> {
     }
 
     /// Work was dropped, for it is of no use any more.
-    pub(super) fn note_dropped(&mut self, dropped: &Dropped) {
+    pub(super) fn note_dropped(&mut self, dropped: Dropped) {
         let stage = dropped.work.stage();
         if dropped.never_began {
             self.ledger.withdraw(stage, dropped.spent);
@@ -42,6 +42,7 @@ impl Run<'_> {
         if dropped.waited_in_vain {
             self.note_refusal(dropped.work, Refusal::NoPlace);
         }
+        self.tell_changes(dropped.work, dropped.changes);
     }
 
     /// The gate keeps branches from being built upon some of these guesses.

@@ -73,6 +73,7 @@ pub(crate) fn line(event: &TraceEvent) -> String {
         TraceKind::Observed { observation, .. } => format!("observed {}", observation.answer),
         TraceKind::Verified { verdict } => format!("verified: {}", verdict.accepted),
         TraceKind::Committed { hop, .. } => format!("committed {}", hop.answer),
+        TraceKind::ProviderChanged { change } => format!("provider {}", change.to),
         TraceKind::Promoted => "promoted".into(),
         TraceKind::RolledBack => "rolled back".into(),
         TraceKind::NotSpeculated { stage, why } => format!("no {stage} ahead: {why}"),

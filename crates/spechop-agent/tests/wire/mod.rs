@@ -295,6 +295,8 @@ impl From<Passage> for Found {
             title,
             text,
             score,
+            // The scripted ones come from nowhere.
+            url: _,
         } = passage;
         Self(id.to_string(), title.to_string(), text.to_string(), score)
     }
@@ -306,6 +308,7 @@ impl From<Found> for Passage {
             id: id.into(),
             title: title.into(),
             text: text.into(),
+            url: None,
             score,
         }
     }

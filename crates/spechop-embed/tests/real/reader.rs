@@ -26,6 +26,7 @@ fn request(question: &str, texts: &[&str]) -> ReadRequest {
         id: "p".into(),
         title: "Title".into(),
         text: (*text).into(),
+        url: None,
         score: 1.0,
     };
     ReadRequest {

@@ -37,6 +37,7 @@ impl Case {
             id: text.title.as_str().into(),
             title: text.title.as_str().into(),
             text: text.text.as_str().into(),
+            url: None,
             score: 1.0,
         };
         ReadRequest {

@@ -6,8 +6,7 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest::header::{HeaderValue, InvalidHeaderValue};
 use secrecy::{ExposeSecret, SecretString};
-
-use super::retry::Retries;
+use spechop_ports::retry::Retries;
 
 /// An OpenAI-compatible endpoint, as the operator describes it.
 #[derive(Clone, Debug)]

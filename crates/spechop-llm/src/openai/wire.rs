@@ -121,64 +121,9 @@ pub(super) fn is_too_long(body: &[u8]) -> bool {
     code == Some("context_length_exceeded")
 }
 
-/// The reason in an error body: its `error.message`, `error`, `message` or `detail`, else the
-/// body's beginning. Short, on one line, and without `secret`.
-pub(super) fn reason(body: &[u8], secret: Option<&str>) -> String {
-    const CHARS_MAX: usize = 200;
-    let text = String::from_utf8_lossy(body);
-    let value = serde_json::from_str::<Value>(&text).unwrap_or_default();
-    let said = [
-        "/error/message",
-        "/error/error/message",
-        "/message",
-        "/detail",
-        "/error",
-    ]
-    .into_iter()
-    .find_map(|path| value.pointer(path)?.as_str())
-    .unwrap_or(&text);
-    let said = match secret {
-        Some(secret) if !secret.is_empty() => said.replace(secret, "[key]"),
-        _ => said.to_owned(),
-    };
-    let words: Vec<_> = said.split_whitespace().collect();
-    let mut said: String = words.join(" ").chars().take(CHARS_MAX + 1).collect();
-    if said.chars().count() > CHARS_MAX {
-        said.pop();
-        said.push('…');
-    }
-    if said.is_empty() {
-        "no reason given".to_owned()
-    } else {
-        said
-    }
-}
-
 /// Tokens of a prompt that no server has counted: a quarter of its bytes and four a message, which
 /// is near the truth for English and too low for other scripts.
 pub(super) fn prompt_tokens_guess(generation: &Generation) -> u64 {
     let tokens = |text: &str| 4 + text.len().div_ceil(4) as u64;
     generation.prompt.texts().map(tokens).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn finds_the_reason_and_hides_the_key() {
-        for (body, said) in [
-            (
-                r#"{"error":{"message":"no key sk-1"}}"#,
-                "no key [key]".to_owned(),
-            ),
-            (r#"{"error":"model not found"}"#, "model not found".into()),
-            (r#"{"detail":"Not Found"}"#, "Not Found".into()),
-            ("<h1>Bad\n gateway</h1>", "<h1>Bad gateway</h1>".into()),
-            ("", "no reason given".into()),
-            (&"é".repeat(500), "é".repeat(200) + "…"),
-        ] {
-            assert_eq!(reason(body.as_bytes(), Some("sk-1")), said);
-        }
-    }
 }

@@ -211,6 +211,7 @@ async fn keeps_the_contracts() {
                 id: "p1".into(),
                 title: "Blue Kite".into(),
                 text: "Blue Kite is a 1948 film directed by Amy Dunne.".into(),
+                url: None,
                 score: 1.0,
             }],
         };

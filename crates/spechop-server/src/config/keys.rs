@@ -130,6 +130,30 @@ impl<'a> Keys<'a> {
         })
     }
 
+    /// Texts: a list, or one text with commas between them. Blank ones are left out.
+    pub(super) fn list(&mut self, key: &str) -> Option<Vec<String>> {
+        let parts = |text: &str| -> Vec<String> {
+            let parts = text.split(',').map(str::trim);
+            parts
+                .filter(|part| !part.is_empty())
+                .map(str::to_owned)
+                .collect()
+        };
+        self.read(key, "a list of texts", |value| match value {
+            Value::String(text) => Some(parts(text)),
+            Value::Array(items) => items
+                .iter()
+                .map(|item| match item {
+                    Value::String(text) => Some(parts(text)),
+                    Value::Integer(number) => Some(vec![number.to_string()]),
+                    _ => None,
+                })
+                .collect::<Option<Vec<_>>>()
+                .map(|items| items.concat()),
+            _ => None,
+        })
+    }
+
     /// A path; a leading `~/` means the home folder.
     pub(super) fn path(&mut self, key: &str) -> Option<PathBuf> {
         let env = self.env;

@@ -8,7 +8,7 @@ use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
 
 use super::keys::{Keys, Source};
 use super::read::{count, must_be_pulled, must_exist, small};
-use super::{Engine, Model, Reader, Speculator, SpeculatorKind, Style};
+use super::{Engine, Model, Reader, Speculator, SpeculatorKind, Style, Target};
 use crate::Env;
 
 /// The model that plans in the default configuration, and what it was taught.
@@ -209,7 +209,7 @@ fn name_of<'a>(file: &'a Path, data: &Path) -> Cow<'a, str> {
 }
 
 /// The key itself never stands in the configuration; a key that was pasted there is not repeated.
-fn api_key(
+pub(super) fn api_key(
     keys: &mut Keys<'_>,
     key: &str,
     variable: &str,
@@ -237,6 +237,7 @@ fn api_key(
 pub(super) fn speculator(
     keys: &mut Keys<'_>,
     (generator, reader): (&Model, &Reader),
+    target: &Target,
     index_dir: &Path,
     data: &Path,
     env: &Env,
@@ -270,7 +271,9 @@ pub(super) fn speculator(
         );
     }
     let fallback = match hot_dir {
-        _ if reads_faster => SpeculatorKind::Index,
+        // The whole index, if the target is elsewhere: it is near.
+        _ if target.is_elsewhere() && index_dir.exists() => SpeculatorKind::Index,
+        _ if reads_faster && !target.is_elsewhere() => SpeculatorKind::Index,
         Some(_) => SpeculatorKind::Hot,
         None if knows_things => SpeculatorKind::Llm,
         None => SpeculatorKind::None,

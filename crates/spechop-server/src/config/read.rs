@@ -13,9 +13,10 @@ use toml::Table;
 
 use super::keys::{Keys, Mistake, Source};
 use super::models::{local, model, reader, speculator};
+use super::target::target;
 use super::{
-    Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, Questions, Server, Style,
-    Transport, schedule,
+    Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, PlanAhead, Questions, Server,
+    SpeculatorKind, Style, Transport, schedule,
 };
 use crate::Env;
 use crate::reply::EVIDENCE_MAX;
@@ -93,9 +94,10 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
             }
         }
     };
+    let target = target(keys, env);
     let injected_latency = injected_latency(keys);
     let reader = reader(keys, &generator, &data, env);
-    let speculator = speculator(keys, (&generator, &reader), &index_dir, &data, env);
+    let speculator = speculator(keys, (&generator, &reader), &target, &index_dir, &data, env);
     let scheduler = schedule::scheduler(
         keys,
         &generator,
@@ -115,6 +117,7 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         scheduler,
         allowance: schedule::allowance(keys),
         injected_latency,
+        target,
         index_dir,
     };
     let build = match keys.source("index.dir") {
@@ -124,7 +127,11 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
             config.index_dir.display()
         ),
     };
-    must_exist(keys, "index.dir", &config.index_dir, build);
+    let guesses = matches!(config.speculator.default, SpeculatorKind::Index);
+    let named = keys.source("index.dir") != Source::Default;
+    if !config.target.is_elsewhere() || guesses || named {
+        must_exist(keys, "index.dir", &config.index_dir, build);
+    }
     config
 }
 
@@ -238,7 +245,15 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
         salvage: keys.flag("question.salvage").unwrap_or(true),
         salvage_max: count(keys, "question.salvage_max", 1024, paper.policy.orphans_max),
         salvage_time: millis(keys, "question.salvage_ms", 1, 10_000),
-        plan_ahead: keys.flag("question.plan_ahead").unwrap_or(false),
+        plan_ahead: match keys.is("question.plan_ahead", "auto") {
+            true => PlanAhead::Auto,
+            false => match keys.flag("question.plan_ahead") {
+                Some(true) => PlanAhead::On,
+                Some(false) => PlanAhead::Off,
+                None => PlanAhead::Auto,
+            },
+        },
+        quiet: keys.list("tenant.quiet").unwrap_or_default(),
         guesses: count(keys, "question.guesses", 16, 1),
         guesses_max: count(keys, "question.guesses_max", 16, 4),
         chance_min: keys
@@ -392,6 +407,6 @@ pub(super) fn count(keys: &mut Keys<'_>, key: &str, max: u64, default: usize) ->
     NonZeroUsize::new(size(keys, key, 1..=max, default)).unwrap_or(NonZeroUsize::MIN)
 }
 
-fn millis(keys: &mut Keys<'_>, key: &str, min: u64, default: u64) -> Duration {
+pub(super) fn millis(keys: &mut Keys<'_>, key: &str, min: u64, default: u64) -> Duration {
     Duration::from_millis(keys.integer(key, min..=MS_MAX).unwrap_or(default))
 }

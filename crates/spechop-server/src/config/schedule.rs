@@ -35,6 +35,8 @@ pub(super) fn scheduler(
         generator: model_lanes(keys, "generator", Some(generator)),
         reader: model_lanes(keys, "reader", reader),
         retriever: lanes(keys, "retriever", index),
+        web: lanes(keys, "web", SLOW_INDEX),
+        http: lanes(keys, "http", INDEX),
         speculator: model_lanes(keys, "speculator", guesser),
         eligibility: eligibility(keys),
         tuner: tuner(keys),
@@ -85,7 +87,17 @@ fn model_lanes(keys: &mut Keys<'_>, name: &str, model: Option<&Model>) -> Limits
     lanes
 }
 
-fn lanes(keys: &mut Keys<'_>, name: &str, at_once: usize) -> Limits {
+pub(super) fn lanes(keys: &mut Keys<'_>, name: &str, at_once: usize) -> Limits {
+    lanes_at(keys, name, at_once, None)
+}
+
+/// Lanes for something that wants to be asked slowly.
+pub(super) fn lanes_at(
+    keys: &mut Keys<'_>,
+    name: &str,
+    at_once: usize,
+    usual: Option<Rate>,
+) -> Limits {
     let key = |what: &str| format!("scheduler.{name}.{what}");
     let capacity = count(keys, &key("capacity"), 65_536, at_once);
     let per_second = keys.number(&key("per_second"), 0.001..=1_000_000.0);
@@ -96,11 +108,14 @@ fn lanes(keys: &mut Keys<'_>, name: &str, at_once: usize) -> Limits {
     let speculative = keys.integer(&key("speculative_max"), 0..=65_536);
     Limits {
         capacity,
-        rate: per_second.and_then(|per_second| {
-            let burst = burst.and_then(|burst| u32::try_from(burst).ok());
-            let burst = burst.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
-            Rate::per_second(per_second, burst).ok()
-        }),
+        rate: match per_second {
+            Some(per_second) => {
+                let burst = burst.and_then(|burst| u32::try_from(burst).ok());
+                let burst = burst.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+                Rate::per_second(per_second, burst).ok()
+            }
+            None => usual,
+        },
         speculative_max: speculative
             .and_then(|most| usize::try_from(most).ok())
             .unwrap_or(capacity.get()),

@@ -228,6 +228,19 @@ fn the_example_names_every_key_and_holds_the_defaults() {
         "scheduler.reader.",
         "scheduler.retriever.",
         "scheduler.speculator.",
+        "scheduler.web.",
+        "scheduler.http.",
+        "scheduler.searxng.",
+        "scheduler.duckduckgo.",
+        "scheduler.brave.",
+        "scheduler.tavily.",
+        "scheduler.serper.",
+        "scheduler.mediawiki.",
+        "web.duckduckgo.",
+        "web.brave.",
+        "web.tavily.",
+        "web.serper.",
+        "web.mediawiki.",
         "prices.target.",
         "prices.speculation.",
     ];
@@ -236,7 +249,7 @@ fn the_example_names_every_key_and_holds_the_defaults() {
         .filter(|key| {
             !models.iter().any(|model| key.starts_with(model))
                 || key.ends_with("kind")
-                || key == "reader.dir"
+                || ["reader.dir", "web.duckduckgo.region"].contains(&key.as_str())
         })
         .collect();
     assert_eq!(named, keys);

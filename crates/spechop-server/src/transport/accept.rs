@@ -193,10 +193,12 @@ impl Lines {
         }
         let most = {
             let book = self.lock();
-            let holding = book.handles.values().filter(|line| line.unfinished() > 0);
-            let (leaving, staying): (Vec<_>, Vec<_>) = holding.partition(|line| line.is_hung_up());
-            // What the last one held is about to come back.
-            if !leaving.is_empty() {
+            // What those hold who have been hung up on is about to come back, whether or not they are
+            // still in the book: it is nobody else's fault.
+            let staying = book.handles.values().filter(|line| !line.is_hung_up());
+            let staying: Vec<_> = staying.collect();
+            let held: usize = staying.iter().map(|line| line.unfinished()).sum();
+            if held <= shared.limits.unfinished_total_max {
                 return;
             }
             staying
@@ -299,6 +301,10 @@ mod tests {
         assert!(!much.is_hung_up() && !little.is_hung_up());
         let _more = little.hold(1).unwrap();
         assert!(much.is_hung_up() && !little.is_hung_up());
+        // Its connection is gone, its requests not yet: nobody else makes room for them.
+        drop(open.remove(0));
+        let _even_more = little.hold(1).unwrap();
+        assert!(!little.is_hung_up());
     }
 
     #[tokio::test]

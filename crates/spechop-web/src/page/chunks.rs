@@ -24,6 +24,7 @@ pub fn chunks(page: &Page) -> Vec<Passage> {
         id: format!("{}#{n}", page.url).into(),
         title: Arc::clone(&page.title),
         text: text.into(),
+        url: Some(page.url.as_str().into()),
         score: 0.0,
     };
     (1..).zip(passages::cut(&blocks)).map(passage).collect()
@@ -32,6 +33,7 @@ pub fn chunks(page: &Page) -> Vec<Passage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::Version;
 
     #[test]
     fn a_page_becomes_passages_with_stable_ids() {
@@ -45,6 +47,8 @@ mod tests {
                 sentence.repeat(7).trim()
             )
             .into(),
+            whole: true,
+            version: Version::default(),
         };
         let passages = chunks(&page);
         let ids: Vec<&str> = passages.iter().map(|passage| &*passage.id).collect();

@@ -19,7 +19,7 @@ use url::Url;
 use super::extract::Kind;
 use super::options::{PageOptions, PageSetupError};
 use super::robots::Robots;
-use super::{PageFailure, shown};
+use super::{PageFailure, Version, shown};
 use crate::address::{Gate, Policy};
 use crate::resolve::{Guarded, forbidden};
 
@@ -29,6 +29,9 @@ const CLIENTS_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// Idle connections that a client keeps to a host, and for how long.
 const IDLE_MAX: usize = 4;
 const IDLE: Duration = Duration::from_secs(60);
+
+/// A longer mark of a version is not kept.
+const MARK_BYTES_MAX: usize = 256;
 
 /// The web, as far as it may be fetched.
 pub(super) struct Web {
@@ -49,6 +52,7 @@ pub(super) struct Fetched {
     /// What the header says of its characters.
     pub(super) charset: Option<String>,
     pub(super) body: Vec<u8>,
+    pub(super) version: Version,
     /// Why the body ended early, if it did. What came may be enough.
     pub(super) cut: Option<PageFailure>,
 }
@@ -79,31 +83,37 @@ impl Web {
         Ok(web)
     }
 
-    /// The page behind the address, as much of it as comes until then.
+    /// The page behind the address, as much of it as comes until then; `None` if it is still the known
+    /// version.
     pub(super) async fn fetch(
         &self,
         call: &Call,
         url: &Url,
+        known: &Version,
         robots: Option<&Robots>,
         body_bytes_max: usize,
         until: Instant,
-    ) -> Result<Fetched, PageFailure> {
+    ) -> Result<Option<Fetched>, PageFailure> {
         let late = |url| PageFailure::Timeout {
             url: shown(url),
             limit_ms: self.limit_ms,
         };
-        let followed = timeout_at(until, self.follow(call, url, robots)).await;
+        let followed = timeout_at(until, self.follow(call, url, known, robots)).await;
         let (url, mut response) = followed.map_err(|_| late(url))??;
         let unreadable = |detail| PageFailure::Unreadable {
             url: shown(&url),
             detail,
         };
+        if response.status() == 304 {
+            return Ok(None);
+        }
         if response.status() != 200 {
             return Err(unreachable(
                 &url,
                 format!("status {}", response.status().as_u16()),
             ));
         }
+        let version = version(response.headers());
         let (kind, charset) = kind(response.headers()).map_err(unreadable)?;
         if let Some(encoding) = response.headers().get(header::CONTENT_ENCODING)
             && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
@@ -129,13 +139,14 @@ impl Web {
                 Err(_) => break Some(late(&url)),
             }
         };
-        Ok(Fetched {
+        Ok(Some(Fetched {
             kind: kind.unwrap_or_else(|| sniff(&body)),
             charset,
             body,
             cut,
+            version,
             url,
-        })
+        }))
     }
 
     /// Goes where the redirects lead. `robots` is asked before every request.
@@ -143,6 +154,7 @@ impl Web {
         &self,
         call: &Call,
         url: &Url,
+        known: &Version,
         robots: Option<&Robots>,
     ) -> Result<(Url, Response), PageFailure> {
         let mut url = url.clone();
@@ -154,7 +166,7 @@ impl Web {
                 self.gate(&url)?;
                 robots.ask(self, call, &url).await?;
             }
-            let response = self.send(call, &url).await?;
+            let response = self.send(call, &url, known).await?;
             let Some(next) = target(&url, &response)? else {
                 return Ok((url, response));
             };
@@ -170,12 +182,21 @@ impl Web {
     }
 
     /// One request, its address checked.
-    async fn send(&self, call: &Call, url: &Url) -> Result<Response, PageFailure> {
+    async fn send(&self, call: &Call, url: &Url, known: &Version) -> Result<Response, PageFailure> {
         let gate = self.gate(url)?;
         let client = self
             .client(call, gate)
             .map_err(|error| unreachable(url, cause(&error)))?;
-        let sent = client.get(url.clone()).send().await;
+        let mut request = client.get(url.clone());
+        for (name, mark) in [
+            (header::IF_NONE_MATCH, &known.etag),
+            (header::IF_MODIFIED_SINCE, &known.modified),
+        ] {
+            if let Some(mark) = mark {
+                request = request.header(name, &**mark);
+            }
+        }
+        let sent = request.send().await;
         sent.map_err(|error| match forbidden(&error) {
             Some(why) => PageFailure::Forbidden {
                 url: shown(url),
@@ -238,6 +259,18 @@ fn target(url: &Url, response: &Response) -> Result<Option<Url>, PageFailure> {
             Ok(Some(next))
         }
         None => Err(unreachable(url, "a redirect to nowhere".to_owned())),
+    }
+}
+
+/// The marks of the version that was sent.
+fn version(headers: &HeaderMap) -> Version {
+    let mark = |name| {
+        let value = headers.get(name)?.to_str().ok()?;
+        (value.len() <= MARK_BYTES_MAX).then(|| value.into())
+    };
+    Version {
+        etag: mark(header::ETAG),
+        modified: mark(header::LAST_MODIFIED),
     }
 }
 

@@ -29,6 +29,20 @@ pub trait PageReader: Send + Sync {
     /// The page behind the address, within the limits of the reader. Dropping the future ends the
     /// transfer; extraction that is under way ends by its own limits.
     async fn read(&self, call: &Call, url: &Url) -> Result<Page, PageFailure>;
+
+    /// What has become of a page that was read before, without its text if that is the same.
+    async fn renew(&self, call: &Call, url: &Url, _known: &Page) -> Result<Renewed, PageFailure> {
+        self.read(call, url).await.map(Renewed::Other)
+    }
+}
+
+/// A page that was read before.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Renewed {
+    /// It has not changed.
+    Same,
+    /// It is another one now.
+    Other(Page),
 }
 
 /// What a reader of the page would see. Data from outside, never an instruction.
@@ -40,6 +54,32 @@ pub struct Page {
     pub title: Arc<str>,
     /// Its visible text, cut at a word.
     pub text: Arc<str>,
+    /// Whether all of it came in time. A part is of use, but nothing to keep.
+    pub whole: bool,
+    /// What to ask the site by whether it has changed.
+    pub version: Version,
+}
+
+/// The marks by which a site knows a version of a page; none, if it gives none (RFC 9110, section 8.8).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Version {
+    /// Its `ETag`, as the site wrote it.
+    pub etag: Option<Arc<str>>,
+    /// Its `Last-Modified`, as the site wrote it.
+    pub modified: Option<Arc<str>>,
+}
+
+impl Page {
+    /// A page whose text came by another way than fetching it.
+    pub fn of_text(url: &Url, title: &Arc<str>, text: &Arc<str>) -> Self {
+        Self {
+            url: url.clone(),
+            title: Arc::clone(title),
+            text: Arc::clone(text),
+            whole: true,
+            version: Version::default(),
+        }
+    }
 }
 
 /// Why a page gave no text.

@@ -13,7 +13,7 @@ use super::fetch::{Fetched, Web};
 use super::options::{PageOptions, PageSetupError};
 use super::pool::{Broken, Pool};
 use super::robots::Robots;
-use super::{Page, PageFailure, PageReader, shown};
+use super::{Page, PageFailure, PageReader, Renewed, Version, shown};
 use crate::resolve::System;
 
 /// The last part of a page's time is kept for its text: one in so many.
@@ -63,6 +63,7 @@ impl HttpPageReader {
             charset,
             body,
             cut,
+            version,
         } = fetched;
         let (whole, chars_max) = (cut.is_none(), self.options.text_chars_max);
         let work = move || extract(&body, kind, charset.as_deref(), whole, chars_max);
@@ -75,6 +76,8 @@ impl HttpPageReader {
                 url,
                 title: title.into(),
                 text: text.into(),
+                whole,
+                version,
             }),
             (Err(detail), _) => Err(PageFailure::Unreadable {
                 url: shown(&url),
@@ -87,14 +90,41 @@ impl HttpPageReader {
 #[async_trait]
 impl PageReader for HttpPageReader {
     async fn read(&self, call: &Call, url: &Url) -> Result<Page, PageFailure> {
+        match self.fetch(call, url, &Version::default()).await? {
+            Renewed::Other(page) => Ok(page),
+            // Nobody asked for that.
+            Renewed::Same => Err(PageFailure::Unreachable {
+                url: shown(url),
+                detail: "status 304".to_owned(),
+            }),
+        }
+    }
+
+    async fn renew(&self, call: &Call, url: &Url, known: &Page) -> Result<Renewed, PageFailure> {
+        self.fetch(call, url, &known.version).await
+    }
+}
+
+impl HttpPageReader {
+    async fn fetch(&self, call: &Call, url: &Url, known: &Version) -> Result<Renewed, PageFailure> {
         let limit = self.options.limit();
         let end = Instant::now() + limit;
         let until = end - limit / SHARE_OF_TEXT;
         let body_bytes_max = self.options.body_bytes_max;
         let fetched = self
             .web
-            .fetch(call, url, self.robots.as_ref(), body_bytes_max, until)
+            .fetch(
+                call,
+                url,
+                known,
+                self.robots.as_ref(),
+                body_bytes_max,
+                until,
+            )
             .await?;
+        let Some(fetched) = fetched else {
+            return Ok(Renewed::Same);
+        };
         let late = PageFailure::Timeout {
             url: shown(url),
             limit_ms: self.options.limit_ms,
@@ -102,5 +132,6 @@ impl PageReader for HttpPageReader {
         timeout_at(end, self.text_of(call, fetched))
             .await
             .unwrap_or(Err(late))
+            .map(Renewed::Other)
     }
 }

@@ -53,6 +53,12 @@ pub(crate) struct Args {
     /// Build no branch that is less likely than this to be needed (0 to 1).
     #[arg(long, value_name = "X")]
     chance_min: Option<f64>,
+    /// Use no kept result of an earlier look-up.
+    #[arg(long)]
+    fresh: bool,
+    /// Make no look-up ahead of need, so that no search provider learns what may be asked next.
+    #[arg(long)]
+    quiet: bool,
     /// Give up after this many seconds.
     #[arg(long, value_name = "S", value_parser = seconds)]
     deadline: Option<Duration>,
@@ -167,6 +173,8 @@ fn request(args: &Args) -> Request<AskRequest> {
         plan_ahead: args.plan_ahead.then_some(true),
         guesses: args.guesses,
         chance_min: args.chance_min,
+        fresh: args.fresh,
+        quiet: args.quiet,
     });
     if let Some(limit) = args.deadline {
         // The server ends first and says why; this is for a server that is silent.

@@ -5,10 +5,8 @@ use std::time::Duration;
 use spechop_proto::{AskRequest, Budget, GetTuningRequest};
 use tonic::{Code, Request};
 
-use crate::victim::{Victim, question};
+use crate::victim::{FILES, Victim, question};
 use crate::{Row, Size};
-
-const FILES: u32 = 1024;
 
 fn of<T>(tenant: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);

@@ -13,9 +13,12 @@
 )]
 
 mod accounts;
+mod real;
 mod requests;
 mod transport;
 mod victim;
+
+use victim::{FILES, HASTE, Victim};
 
 /// How much of an attack.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,16 +56,16 @@ async fn attack_everything() {
     raise_own_limit();
     let size = Size::Full;
     let rows = [
-        transport::resets(size).await,
-        transport::rapid_resets(size).await,
-        transport::silence(size).await,
-        transport::halves(size).await,
-        transport::garbage(size).await,
+        transport::resets(&Victim::plain(), size).await,
+        transport::rapid_resets(&Victim::plain(), size).await,
+        transport::silence(&Victim::plain(), size).await,
+        transport::halves(&Victim::plain(), size).await,
+        transport::garbage(&Victim::plain(), size).await,
         transport::unread(size).await,
         transport::end(size).await,
         accounts::charges().await,
         accounts::names(size).await,
-        requests::cancels(size).await,
+        requests::cancels(&Victim::start(FILES, &[HASTE]), size).await,
         requests::refusals(size).await,
         requests::what_ifs(size).await,
         requests::small_calls(size).await,
@@ -71,6 +74,18 @@ async fn attack_everything() {
         requests::hasty(size).await,
         requests::protobuf(size).await,
     ];
+    print(&rows);
+}
+
+/// What only a server with real models can show.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "minutes, a machine to itself, and the default models: make attack"]
+async fn attack_real_models() {
+    raise_own_limit();
+    print(&[real::memory().await, real::tenants_by_time().await]);
+}
+
+fn print(rows: &[Row]) {
     // The harness has begun a line.
     println!();
     for Row {
@@ -104,16 +119,16 @@ macro_rules! in_short {
 }
 
 in_short! {
-    resets_do_not_fill_the_memory: transport::resets(Size::Short);
-    rapid_resets_end_the_connection: transport::rapid_resets(Size::Short);
-    silent_connections_keep_nobody_out: transport::silence(Size::Short);
-    halves_of_messages_hold_little: transport::halves(Size::Short);
-    garbage_leaves_it_alive: transport::garbage(Size::Short);
+    resets_do_not_fill_the_memory: transport::resets(&Victim::plain(), Size::Short);
+    rapid_resets_end_the_connection: transport::rapid_resets(&Victim::plain(), Size::Short);
+    silent_connections_keep_nobody_out: transport::silence(&Victim::plain(), Size::Short);
+    halves_of_messages_hold_little: transport::halves(&Victim::plain(), Size::Short);
+    garbage_leaves_it_alive: transport::garbage(&Victim::plain(), Size::Short);
     unread_answers_give_their_places_back: transport::unread(Size::Short);
     silent_connections_do_not_hold_up_the_end: transport::end(Size::Short);
     a_tenant_pays_for_what_was_started: accounts::charges();
     names_of_tenants_cost_nothing: accounts::names(Size::Short);
-    cancelled_questions_leave_nothing: requests::cancels(Size::Short);
+    cancelled_questions_leave_nothing: requests::cancels(&Victim::start(FILES, &[HASTE]), Size::Short);
     refusals_do_not_fill_the_log: requests::refusals(Size::Short);
     what_ifs_do_not_pile_up: requests::what_ifs(Size::Short);
     small_calls_are_answered_at_once: requests::small_calls(Size::Short);

@@ -15,14 +15,11 @@ use tokio::time::{Instant, timeout};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Request, Status};
 
-use crate::victim::{Victim, question};
+use crate::victim::{FILES, HASTE, Victim, question};
 use crate::{Row, Size};
 
-const FILES: u32 = 1024;
-
 /// Questions whose clients go away.
-pub(crate) async fn cancels(size: Size) -> Row {
-    let victim = Victim::start(FILES, &["server.requests_per_second=100000"]);
+pub(crate) async fn cancels(victim: &Victim, size: Size) -> Row {
     victim.ask().await.unwrap();
     let before = victim.megabytes();
     let count = size.of(300u64, 10_000);
@@ -65,7 +62,7 @@ pub(crate) async fn cancels(size: Size) -> Row {
 
 /// L5: refusals in the log.
 pub(crate) async fn refusals(size: Size) -> Row {
-    let victim = Victim::start(FILES, &["server.requests_per_second=100000"]);
+    let victim = Victim::start(FILES, &[HASTE]);
     let count = size.of(300, 5_000);
     let mut client = victim.client().await;
     for _ in 0..count {
@@ -86,7 +83,7 @@ pub(crate) async fn refusals(size: Size) -> Row {
 
 /// L3: simulations on request.
 pub(crate) async fn what_ifs(size: Size) -> Row {
-    let victim = Victim::start(FILES, &["server.requests_per_second=100000"]);
+    let victim = Victim::start(FILES, &[HASTE]);
     for _ in 0..4 {
         victim.ask().await.unwrap();
     }
@@ -120,7 +117,7 @@ pub(crate) async fn what_ifs(size: Size) -> Row {
 
 /// L4: small calls, one after the other.
 pub(crate) async fn small_calls(size: Size) -> Row {
-    let victim = Victim::start(FILES, &[]);
+    let victim = Victim::plain();
     let mut admin = victim.admin().await;
     let count = size.of(20, 200);
     let began = Instant::now();
@@ -143,7 +140,7 @@ pub(crate) async fn small_calls(size: Size) -> Row {
 
 /// M1: what a web page may send without asking first, and what it reads if its name points here.
 pub(crate) async fn web_pages() -> Row {
-    let victim = Victim::start(FILES, &[]);
+    let victim = Victim::plain();
     let mut statuses = Vec::new();
     for head in [
         "POST /spechop.v1.SpecHop/Ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n",
@@ -197,7 +194,7 @@ pub(crate) async fn crowd(size: Size) -> Row {
 
 /// L11: questions without any time, as fast as one connection can send them.
 pub(crate) async fn hasty(size: Size) -> Row {
-    let victim = Victim::start(FILES, &[]);
+    let victim = Victim::plain();
     let questions = size.of(3, 21);
     let usual = victim.usual_ms(questions).await;
     let (client, cpu, began) = (victim.client().await, victim.cpu_seconds(), Instant::now());
@@ -243,7 +240,7 @@ pub(crate) async fn hasty(size: Size) -> Row {
 
 /// Bytes that are no message of ours, in frames that are right.
 pub(crate) async fn protobuf(size: Size) -> Row {
-    let victim = Victim::start(FILES, &["server.requests_per_second=100000"]);
+    let victim = Victim::start(FILES, &[HASTE]);
     victim.ask().await.unwrap();
     let (before, count) = (victim.megabytes(), size.of(200u64, 3_000));
     let right = prost::Message::encode_to_vec(&question());

@@ -9,14 +9,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::victim::{Victim, question};
+use crate::victim::{FILES, Victim, question};
 use crate::{Row, Size};
 
 const ASK: &str = "/spechop.v1.SpecHop/Ask";
 const ASK_STREAM: &str = "/spechop.v1.SpecHop/AskStream";
-
-/// The usual soft limit of open files.
-const FILES: u32 = 1024;
 
 /// Memory of a client's making, whatever it does.
 const GROWTH_MB_MAX: f64 = 150.0;
@@ -34,8 +31,7 @@ async fn hung_up(stream: &mut TcpStream) -> bool {
 }
 
 /// H1: heads that the server itself must reset, and a client that never reads.
-pub(crate) async fn resets(size: Size) -> Row {
-    let victim = Victim::start(FILES, &[]);
+pub(crate) async fn resets(victim: &Victim, size: Size) -> Row {
     victim.ask().await.unwrap();
     let before = victim.megabytes();
     let most = size.of(50_000, 1_500_000);
@@ -55,7 +51,7 @@ pub(crate) async fn resets(size: Size) -> Row {
         }
     }
     assert!(sent < most, "all {sent} were taken");
-    let grown = grew(&victim, before);
+    let grown = grew(victim, before);
     victim.ask().await.unwrap();
     Row {
         finding: "H1",
@@ -65,8 +61,7 @@ pub(crate) async fn resets(size: Size) -> Row {
 }
 
 /// CVE-2023-44487: streams opened and reset at once.
-pub(crate) async fn rapid_resets(size: Size) -> Row {
-    let victim = Victim::start(FILES, &[]);
+pub(crate) async fn rapid_resets(victim: &Victim, size: Size) -> Row {
     victim.ask().await.unwrap();
     let before = victim.megabytes();
     let connections = size.of(4, 40);
@@ -82,7 +77,7 @@ pub(crate) async fn rapid_resets(size: Size) -> Row {
         let _ = stream.write_all(&bytes).await;
         assert!(hung_up(&mut stream).await, "rapid reset is not punished");
     }
-    let grown = grew(&victim, before);
+    let grown = grew(victim, before);
     victim.ask().await.unwrap();
     Row {
         finding: "–",
@@ -92,8 +87,7 @@ pub(crate) async fn rapid_resets(size: Size) -> Row {
 }
 
 /// H2: connections of seven slow kinds, far more than there may be files.
-pub(crate) async fn silence(size: Size) -> Row {
-    let victim = Victim::start(FILES, &[]);
+pub(crate) async fn silence(victim: &Victim, size: Size) -> Row {
     let questions = size.of(3, 21);
     let usual = victim.usual_ms(questions).await;
     let before = victim.megabytes();
@@ -121,7 +115,7 @@ pub(crate) async fn silence(size: Size) -> Row {
     }
     let files = victim.files();
     assert!(files < FILES as usize, "{files} open files");
-    let grown = grew(&victim, before);
+    let grown = grew(victim, before);
     let during = victim.usual_ms(questions).await;
     let mut observed = format!("{files} files, {grown:+.0} MB, all others served");
     if size.tells_times() {
@@ -145,8 +139,7 @@ pub(crate) async fn silence(size: Size) -> Row {
 }
 
 /// H3: streams whose messages never end.
-pub(crate) async fn halves(size: Size) -> Row {
-    let victim = Victim::start(FILES, &[]);
+pub(crate) async fn halves(victim: &Victim, size: Size) -> Row {
     victim.ask().await.unwrap();
     let before = victim.megabytes();
     let connections = size.of(30, 500);
@@ -190,8 +183,7 @@ pub(crate) async fn halves(size: Size) -> Row {
 }
 
 /// Bytes that are no protocol at all.
-pub(crate) async fn garbage(size: Size) -> Row {
-    let victim = Victim::start(FILES, &[]);
+pub(crate) async fn garbage(victim: &Victim, size: Size) -> Row {
     victim.ask().await.unwrap();
     let before = victim.megabytes();
     let count = size.of(200u32, 2_000);
@@ -212,7 +204,7 @@ pub(crate) async fn garbage(size: Size) -> Row {
         let mut stream = victim.connect().await.unwrap();
         let _ = stream.write_all(&bytes).await;
     }
-    let grown = grew(&victim, before);
+    let grown = grew(victim, before);
     victim.ask().await.unwrap();
     Row {
         finding: "–",

@@ -10,6 +10,7 @@ use std::time::Duration;
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskRequest, AskResponse};
+use spechop_testkit::assets;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tonic::Status;
@@ -18,34 +19,65 @@ use tonic::transport::{Channel, Endpoint};
 /// The user's clock ticks in a second, as Linux reports CPU time to programs.
 const TICKS: f64 = 100.0;
 
+/// The usual soft limit of open files.
+pub(crate) const FILES: u32 = 1024;
+
+/// No limit of requests, for attacks that count them.
+pub(crate) const HASTE: &str = "server.requests_per_second=100000";
+
 /// Killed when the test ends.
 pub(crate) struct Victim {
     process: Child,
     pub(crate) address: String,
     log: tempfile::NamedTempFile,
+    /// What a server with real models reads.
+    _files: Option<tempfile::TempDir>,
 }
 
 impl Victim {
-    /// With these configuration keys, and so many files it may open.
+    /// With the usual limit of files, and no configuration.
+    pub(crate) fn plain() -> Self {
+        Self::start(FILES, &[])
+    }
+
+    /// Over recorded stages, with these configuration keys, and so many files it may open.
     pub(crate) fn start(files: u32, set: &[&str]) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let log = tempfile::NamedTempFile::new().unwrap();
-        // The shell lowers its own limit, and then becomes the server.
-        let script = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
-        let mut command = Command::new("/bin/sh");
+        let mut command = limited(files);
         command
-            .args(["-c", &script, env!("CARGO_BIN_EXE_spechop")])
-            .args([
-                "eval",
-                "replay",
-                "--listen",
-                "127.0.0.1:0",
-                "--speed",
-                "100",
-            ])
+            .args(["eval", "replay", "--listen", "127.0.0.1:0"])
+            .args(["--speed", "100"])
             .arg("--bundle")
-            .arg(root.join("eval/runs/2wiki-gold/bundle"))
+            .arg(root.join("eval/runs/2wiki-gold/bundle"));
+        Self::ready(command, set, None)
+    }
+
+    /// With the default models, which must have been pulled, over an index of two passages.
+    pub(crate) fn real(set: &[&str]) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let path = |name: &str| files.path().join(name);
+        fs::write(path("corpus.jsonl"), CORPUS).unwrap();
+        let mut build = Command::new(env!("CARGO_BIN_EXE_spechop"));
+        build
+            .args(["index", "build", "--corpus"])
+            .arg(path("corpus.jsonl"))
+            .arg("--out")
+            .arg(path("index"))
             .env_clear()
+            .env("SPECHOP_DATA_DIR", assets::data_dir());
+        assert!(build.status().unwrap().success());
+        let mut command = limited(FILES);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .env("SPECHOP_DATA_DIR", assets::data_dir())
+            .env("SPECHOP_INDEX_DIR", path("index"))
+            .env("SPECHOP_TUNING_STATE", path("tuning.json"));
+        Self::ready(command, set, Some(files))
+    }
+
+    fn ready(mut command: Command, set: &[&str], files: Option<tempfile::TempDir>) -> Self {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log.reopen().unwrap());
@@ -57,11 +89,13 @@ impl Victim {
         let stdout = process.stdout.as_mut().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("ready on ");
-        let address = address.unwrap_or_else(|| panic!("it is ready: {line:?}"));
+        let said = || fs::read_to_string(log.path()).unwrap();
+        let address = address.unwrap_or_else(|| panic!("it is not ready: {}", said()));
         Self {
             address: address.to_owned(),
             process,
             log,
+            _files: files,
         }
     }
 
@@ -111,6 +145,11 @@ impl Victim {
         self.status("VmRSS:") / 1024.0
     }
 
+    /// The most that was ever resident.
+    pub(crate) fn most_megabytes(&self) -> f64 {
+        self.status("VmHWM:") / 1024.0
+    }
+
     pub(crate) fn threads(&self) -> f64 {
         self.status("Threads:")
     }
@@ -158,11 +197,30 @@ impl Victim {
 
 impl Drop for Victim {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.log.path()).unwrap_or_default();
+            let ended = self.process.try_wait();
+            println!("the server ({ended:?}) said:\n{log}");
+        }
         // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
+
+/// The binary in an empty environment. The shell lowers its own limit of files, and then becomes it.
+fn limited(files: u32) -> Command {
+    let script = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", &script, env!("CARGO_BIN_EXE_spechop")])
+        .env_clear();
+    command
+}
+
+const CORPUS: &str = r#"{"id":"p1","title":"Halcón","text":"Halcón is a film directed by Ana Ruiz."}
+{"id":"p2","title":"Ana Ruiz","text":"Ana Ruiz is a director who was born in Cádiz."}
+"#;
 
 /// A question that was recorded.
 pub(crate) fn question() -> AskRequest {

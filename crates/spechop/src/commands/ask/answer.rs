@@ -3,7 +3,8 @@
 use std::fmt::{self, Write};
 
 use spechop_proto::{
-    AskResponse, Calls, CommitKind, Hop, Passage, StageTimes, StopReason, VerifierMode,
+    AskResponse, Calls, CommitKind, Hop, Passage, ProviderChange, StageTimes, StopReason,
+    VerifierMode,
 };
 
 use super::clean::clean;
@@ -121,12 +122,25 @@ impl fmt::Display for Citation<'_> {
         let (id, title) = (clean(&self.passage.passage_id), clean(&self.passage.title));
         let hops: Vec<_> = self.hops.iter().map(usize::to_string).collect();
         let noun = if hops.len() == 1 { "hop" } else { "hops" };
-        write!(f, "[{id}] {title} ({noun} {})", hops.join(", "))
+        write!(f, "[{id}] {title} ({noun} {})", hops.join(", "))?;
+        match &self.passage.url {
+            Some(url) => write!(f, " {}", clean(url)),
+            None => Ok(()),
+        }
     }
 }
 
 fn write_cost(out: &mut String, answer: &AskResponse) -> fmt::Result {
     writeln!(out, "{}", summary(answer))?;
+    if let Some(first) = answer.first_answer.filter(|first| first.chance < 1.0) {
+        writeln!(
+            out,
+            "first seen after {} with chance {:.2}, confirmed after {}",
+            seconds(first.at_ms),
+            first.chance,
+            seconds(first.confirmed_ms)
+        )?;
+    }
     if let Some(usage) = &answer.usage {
         let calls = |calls: Option<Calls>, one: &str, many: &str| {
             let calls = calls.unwrap_or_default();
@@ -146,6 +160,9 @@ fn write_cost(out: &mut String, answer: &AskResponse) -> fmt::Result {
             calls(usage.speculations, "guess", "guesses")
         )?;
     }
+    for change in &answer.provider_changes {
+        writeln!(out, "provider: {}", changed(change))?;
+    }
     if let Some(tuned) = answer.applied.as_ref().and_then(|a| a.tuned.as_ref()) {
         writeln!(out, "k = {}: {}", tuned.k, clean(&tuned.reason))?;
     }
@@ -159,6 +176,15 @@ fn write_cost(out: &mut String, answer: &AskResponse) -> fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// A change of provider, and how many calls made it.
+pub(super) fn changed(change: &ProviderChange) -> String {
+    let (from, to, why) = (clean(&change.from), clean(&change.to), clean(&change.why));
+    match change.times {
+        0 | 1 => format!("{from} → {to}: {why}"),
+        times => format!("{from} → {to}: {why} ({times} times)"),
+    }
 }
 
 fn summary(answer: &AskResponse) -> String {
@@ -197,7 +223,7 @@ fn seconds(ms: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use spechop_proto::{Applied, InjectedLatency, Observation, Usage, Verdict};
+    use spechop_proto::{Applied, FirstAnswer, InjectedLatency, Observation, Usage, Verdict};
 
     use super::*;
 
@@ -209,6 +235,7 @@ mod tests {
             text: text.into(),
             score: 0.8,
             cut: false,
+            url: (id == "2w-00018").then(|| "https://pl.example/Żuławski\u{7}".into()),
         };
         let hop =
             |sub_question: &str, sub_answer: &str, kind: CommitKind, guess: Option<&str>| Hop {
@@ -297,6 +324,17 @@ mod tests {
                 ..Applied::default()
             }),
             refused: Vec::new(),
+            first_answer: Some(FirstAnswer {
+                at_ms: 3_100.0,
+                chance: 0.62,
+                confirmed_ms: 5_021.0,
+            }),
+            provider_changes: vec![ProviderChange {
+                from: "duckduckgo".into(),
+                to: "brave".into(),
+                why: "a challenge\npage".into(),
+                times: 2,
+            }],
             injected_latency: Some(InjectedLatency {
                 mean_ms: 4150.0,
                 sigma_ms: 1680.0,
@@ -321,8 +359,9 @@ mod tests {
 
     #[test]
     fn adds_a_line_for_each_thing_asked_for() {
-        // The answer, three hops, two citations, the summary, the calls, the injected latency.
-        let plain = 1 + 3 + 2 + 1 + 1 + 1;
+        // The answer, three hops, two citations, the summary, when it was first seen, the calls, the
+        // provider, the injected latency.
+        let plain = 1 + 3 + 2 + 1 + 1 + 1 + 1 + 1;
         for (evidence, times, lines) in [
             (false, false, plain),
             (true, false, plain + 2),

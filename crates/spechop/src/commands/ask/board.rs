@@ -6,6 +6,7 @@ use std::fmt::Write;
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, CommitKind, Hop, Refusal, Stage};
 
+use super::answer::changed;
 use super::clean::clean;
 
 /// One line per branch and hop, in the order in which they began.
@@ -103,6 +104,7 @@ impl Board {
             | Event::Failed(_)
             | Event::Verified(_)
             | Event::Promoted(_)
+            | Event::ProviderChanged(_)
             | Event::Answer(_)
             | Event::Tuned(_) => {}
         }
@@ -210,8 +212,13 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
             )
         }
         Event::Drafted(drafted) => {
+            let chance = if event.provisional {
+                format!(", chance {:.2}", drafted.chance)
+            } else {
+                String::new()
+            };
             format!(
-                "= answer: {}{}",
+                "= answer: {}{chance}{}",
                 clean(&drafted.answer),
                 took(drafted.took_ms)
             )
@@ -268,6 +275,7 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
             format!("– not {work} ahead of need: {}", why(refused.reason()))
         }
         Event::Failed(failed) => format!("! failed: {}", clean(&failed.reason)),
+        Event::ProviderChanged(change) => format!("⇄ provider: {}", changed(change)),
         Event::Answer(_) => return None,
     };
     let provisional = if event.provisional { '?' } else { ' ' };
@@ -422,6 +430,7 @@ mod tests {
                 false,
                 Event::Drafted(Drafted {
                     answer: "Małgorzata Braunek".into(),
+                    chance: 1.0,
                     took_ms: 300.0,
                 }),
             ),
@@ -450,7 +459,13 @@ mod tests {
             if let Some(answer) = drafted {
                 let answer = answer.into();
                 let took_ms = 9.0;
-                let drafted = Event::Drafted(Drafted { answer, took_ms });
+                let drafted = Event::Drafted(Drafted {
+                    answer,
+                    took_ms,
+                    chance: 0.5,
+                });
+                let line = event_line(&at(9.0, 2, 2, true, drafted.clone()));
+                assert!(line.is_some_and(|line| line.contains("Rome, chance 0.50")));
                 board.apply(&at(9.0, 2, 2, true, drafted));
             }
             board.apply(&at(10.0, 2, 2, true, Event::RolledBack(RolledBack {})));

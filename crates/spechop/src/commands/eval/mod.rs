@@ -8,6 +8,7 @@ mod replay;
 mod report;
 mod simulate;
 mod variants;
+mod web;
 
 use spechop_server::Env;
 
@@ -30,6 +31,8 @@ enum Command {
     Replay(replay::Args),
     /// Make a page with tables and figures of runs.
     Report(report::Args),
+    /// Serve a local web: a search engine and pages made of a corpus, as slow as the real one.
+    Web(web::Args),
 }
 
 impl Args {
@@ -47,6 +50,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         Command::Live(args) => live::run(args, env).await,
         Command::Replay(args) => replay::run(args).await,
         Command::Report(args) => report::run(&args, std::io::stdout().lock()),
+        Command::Web(args) => web::run(args).await,
     }
 }
 

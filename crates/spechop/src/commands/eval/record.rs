@@ -79,7 +79,7 @@ pub(crate) fn latency(text: &str) -> Result<Latency, String> {
 
 /// Records until every variant can be played.
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
-    let variants = args.variants.variants()?;
+    let variants = args.variants.played()?;
     let questions = args.questions.select()?;
     let mut written = args.config.written(env)?;
     // No query cache: a guess must not reuse the vector that its own look-up just computed.

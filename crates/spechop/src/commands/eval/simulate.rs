@@ -65,7 +65,7 @@ struct Means {
 
 /// Plays, keeps the rows, prints the means.
 pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Result<()> {
-    let variants = args.variants.variants()?;
+    let variants = args.variants.played()?;
     let bundle = Bundle::read(&args.bundle)?;
     let injected = args.inject.0;
     let (questions, rows) = play_all(&bundle, &variants, injected, args.whole_only)?;

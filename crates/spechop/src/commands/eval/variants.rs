@@ -1,12 +1,12 @@
 //! Which variants, and which latency, on the command line.
 
 use anyhow::ensure;
-use spechop_eval::{Injected, Variant};
+use spechop_eval::{Injected, K, Variant};
 
 /// Flags that select variants.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VariantArgs {
-    /// The values of k, separated by commas: numbers, or `inf`.
+    /// The values of k, separated by commas: numbers, `inf`, or `auto`.
     #[arg(long, value_name = "K,…", value_delimiter = ',', value_parser = at_k)]
     k: Vec<Variant>,
     /// One way to answer, e.g. `k=3,salvage=off`. May be repeated. Its keys are k, speculator,
@@ -38,11 +38,21 @@ impl VariantArgs {
         );
         Ok(variants)
     }
+
+    /// The variants, if all of them can be played without a server.
+    pub(crate) fn played(&self) -> anyhow::Result<Vec<Variant>> {
+        let variants = self.variants()?;
+        ensure!(
+            variants.iter().all(|variant| variant.k != K::Auto),
+            "k=auto is chosen by a server: ask one with `spechop eval live`"
+        );
+        Ok(variants)
+    }
 }
 
 fn at_k(text: &str) -> Result<Variant, String> {
     let variant = format!("k={}", text.trim()).parse();
-    variant.map_err(|_| "expected numbers from 1 to 64, or inf".to_owned())
+    variant.map_err(|_| "expected numbers from 1 to 64, inf, or auto".to_owned())
 }
 
 /// `MEAN:SIGMA:SEED`, in milliseconds.
@@ -53,12 +63,7 @@ pub(crate) fn injected(text: &str) -> Result<Injected, String> {
     let [mean, sigma, seed] = parts.as_slice() else {
         return Err(wrong());
     };
-    let ms = |text: &str| {
-        text.parse()
-            .ok()
-            .filter(|ms: &f64| (0.0..=600_000.0).contains(ms))
-    };
-    match (ms(mean), ms(sigma), seed.parse().ok()) {
+    match (milliseconds(mean), milliseconds(sigma), seed.parse().ok()) {
         (Some(mean_ms), Some(sigma_ms), Some(seed)) if mean_ms > 0.0 => Ok(Injected {
             mean_ms,
             sigma_ms,
@@ -68,17 +73,26 @@ pub(crate) fn injected(text: &str) -> Result<Injected, String> {
     }
 }
 
+/// A time of at most ten minutes.
+pub(super) fn milliseconds(text: &str) -> Option<f64> {
+    let ms = text.parse().ok();
+    ms.filter(|ms| (0.0..=600_000.0).contains(ms))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(k: &[&str], variant: &[&str], suite: bool) -> String {
-        let args = VariantArgs {
+    fn args(k: &[&str], variant: &[&str], suite: bool) -> VariantArgs {
+        VariantArgs {
             k: k.iter().map(|k| at_k(k).unwrap()).collect(),
             variant: variant.iter().map(|v| v.parse().unwrap()).collect(),
             suite,
-        };
-        match args.variants() {
+        }
+    }
+
+    fn names(k: &[&str], variant: &[&str], suite: bool) -> String {
+        match args(k, variant, suite).variants() {
             Ok(variants) => {
                 let names: Vec<_> = variants.iter().map(ToString::to_string).collect();
                 names.join(" ")
@@ -101,6 +115,15 @@ mod tests {
         );
         assert!(names(&[], &[], false).contains("--suite"));
         assert!(at_k("0").is_err() && at_k("3,salvage=off,k=65").is_err());
+    }
+
+    #[test]
+    fn only_a_server_chooses_k() {
+        let auto = args(&["1", "auto"], &[], false);
+        assert_eq!(auto.variants().unwrap().len(), 2);
+        let refused = auto.played().unwrap_err().to_string();
+        assert!(refused.contains("`spechop eval live`"), "{refused}");
+        assert!(args(&["1", "inf"], &[], true).played().is_ok());
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! When a failed request is sent again, and how long after.
+//! When a failed request to a server is sent again, and how long after.
 
-use std::future::Future;
 use std::time::{Duration, SystemTime};
 
-use spechop_ports::{Call, Lane, PortError};
 use tokio::time::{Instant, sleep};
+
+use crate::{Call, Lane, PortError};
 
 /// How often and how fast to try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +29,16 @@ impl Default for Retries {
 
 /// A failed attempt.
 #[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) error: PortError,
-    pub(super) again: Again,
+pub struct Failure {
+    /// Why it failed.
+    pub error: PortError,
+    /// Whether to try again.
+    pub again: Again,
 }
 
 /// What another attempt could bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Again {
+pub enum Again {
     /// Nothing.
     Never,
     /// Perhaps an answer.
@@ -49,7 +51,7 @@ pub(super) enum Again {
 ///
 /// A speculative call does not insist where the server pushes back: its failure is not yet an
 /// error, and the room belongs to calls that an answer needs.
-pub(super) async fn retry<T, F>(
+pub async fn retry<T, F>(
     retries: &Retries,
     call: &Call,
     deadline: Instant,
@@ -85,7 +87,7 @@ where
 }
 
 /// The wait that a `Retry-After` header asks for: seconds, or an HTTP date.
-pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
@@ -108,10 +110,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::sync::{Arc, Weak};
 
-    use spechop_ports::Seat;
     use spechop_types::Chance;
 
     use super::*;
+    use crate::Seat;
 
     const RETRIES: Retries = Retries {
         max: 3,

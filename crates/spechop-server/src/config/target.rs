@@ -1,0 +1,295 @@
+//! Where look-ups go: the index, the web, or somebody else's retriever.
+
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use spechop_sched::{Limits, Rate};
+use spechop_web::page::PageOptions;
+use spechop_web::search::{
+    BreakerOptions, brave::BraveOptions, duckduckgo::DuckDuckGoOptions,
+    mediawiki::MediaWikiOptions, searxng::SearxngOptions, serper::SerperOptions,
+    tavily::TavilyOptions,
+};
+use spechop_web::{CacheOptions, Endpoint, HttpRetrieverOptions, WebOptions};
+
+use super::Scheduler;
+use super::keys::Keys;
+use super::models::api_key;
+use super::read::{count, millis};
+use super::schedule::lanes_at;
+use crate::Env;
+
+/// The target tool.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// The passage index.
+    Index,
+    /// Web search, and the pages it finds.
+    Web(Box<Web>),
+    /// A retriever behind HTTP, in Search-R1's form.
+    Http(Box<HttpRetrieverOptions>),
+}
+
+impl Target {
+    /// Whether look-ups leave this machine's index alone.
+    pub fn is_elsewhere(&self) -> bool {
+        !matches!(self, Self::Index)
+    }
+
+    /// The name and the limits of the backend of its look-ups.
+    pub(crate) fn lanes(&self, scheduler: &Scheduler) -> (&'static str, Limits) {
+        match self {
+            Self::Index => ("retriever", scheduler.retriever),
+            Self::Web(_) => ("web", scheduler.web),
+            Self::Http(_) => ("http", scheduler.http),
+        }
+    }
+}
+
+/// How the web is searched and read.
+#[derive(Clone, Debug)]
+pub struct Web {
+    /// The first that answers is used. Never empty.
+    pub providers: Vec<Provider>,
+    /// When a provider is left alone.
+    pub breaker: BreakerOptions,
+    /// How results become passages.
+    pub options: WebOptions,
+    /// How pages are fetched.
+    pub pages: PageOptions,
+    /// How long results and pages are kept.
+    pub kept: CacheOptions,
+}
+
+/// A search provider, and how it may be asked.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    /// Which one, and where.
+    pub engine: SearchEngine,
+    /// The limits of its searches.
+    pub lanes: Limits,
+}
+
+/// The search providers that there are.
+#[derive(Clone, Debug)]
+pub enum SearchEngine {
+    /// An operator's own metasearch.
+    Searxng(SearxngOptions),
+    /// DuckDuckGo's page for browsers without scripts: the paper's.
+    DuckDuckGo(DuckDuckGoOptions),
+    /// Brave's API.
+    Brave(BraveOptions),
+    /// Tavily's API.
+    Tavily(TavilyOptions),
+    /// Serper's API.
+    Serper(SerperOptions),
+    /// Wikipedia, or another wiki.
+    MediaWiki(MediaWikiOptions),
+}
+
+/// Searches at once; what a provider allows is its own business.
+const SEARCHES: usize = 16;
+/// DuckDuckGo blocks an address after five or six quick requests.
+const DUCKDUCKGO_PER_SECOND: f64 = 0.5;
+/// Neither needs a key, and each finds what the other does not.
+const PROVIDERS: &str = "duckduckgo,mediawiki";
+/// An hour.
+const KEPT_S: u64 = 3600;
+
+pub(super) fn target(keys: &mut Keys<'_>, env: &Env) -> Target {
+    #[derive(Clone, Copy)]
+    enum Kind {
+        Index,
+        Web,
+        Http,
+    }
+    let kinds = [
+        ("index", Kind::Index),
+        ("web", Kind::Web),
+        ("http", Kind::Http),
+    ];
+    let kind = keys.one_of("target.kind", &kinds).unwrap_or(Kind::Index);
+    // Every key is read whatever the kind, so that a variable can switch between them.
+    let web = web(keys, env, matches!(kind, Kind::Web));
+    let http = http(keys, env, matches!(kind, Kind::Http));
+    match kind {
+        Kind::Index => Target::Index,
+        Kind::Web => Target::Web(Box::new(web)),
+        Kind::Http => Target::Http(Box::new(http)),
+    }
+}
+
+fn http(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> HttpRetrieverOptions {
+    let url = keys.text("target.url");
+    if is_used && url.is_none() {
+        keys.mistake("target.url", "kind = \"http\" needs it");
+    }
+    let mut options = HttpRetrieverOptions::new(url.unwrap_or_default());
+    let variable = keys.text("target.api_key_env");
+    if is_used {
+        options.endpoint.key =
+            variable.and_then(|name| api_key(keys, "target.api_key_env", &name, env));
+    }
+    options.endpoint.time_limit = millis(keys, "target.http_ms_max", 1, 10_000);
+    options.with_tenant = keys.flag("target.with_tenant").unwrap_or(false);
+    options
+}
+
+fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
+    let contact = keys.text("web.contact");
+    let names = keys.list("web.providers");
+    let names = names.unwrap_or_else(|| PROVIDERS.split(',').map(str::to_owned).collect());
+    let mut known = providers(keys, env, contact.as_deref(), is_used.then_some(&names[..]));
+    let mut providers = Vec::new();
+    for name in &names {
+        match known.iter().position(|(known, _)| known == name) {
+            Some(at) => providers.push(known.swap_remove(at).1),
+            None => {
+                let problem = format!("{name:?} is no search provider, or is there twice");
+                keys.mistake("web.providers", problem);
+            }
+        }
+    }
+    if names.is_empty() {
+        keys.mistake("web.providers", "somebody has to search");
+    }
+    let usual = WebOptions::default();
+    let pages = pages(keys, contact);
+    Web {
+        providers,
+        breaker: BreakerOptions::default(),
+        options: WebOptions {
+            results: count(keys, "web.results", 20, usual.results.get()),
+            ranked: count(keys, "web.ranked", 1000, usual.ranked.get()),
+            // Reading the last page takes a moment.
+            pages_time: Duration::from_millis(pages.limit_ms + 100),
+        },
+        pages,
+        kept: CacheOptions {
+            time: Duration::from_secs(keys.integer("web.keep_s", 0..=2_592_000).unwrap_or(KEPT_S)),
+            most: count(keys, "web.keep_max", 1_000_000, 512),
+        },
+    }
+}
+
+/// Every provider under its name. What it lacks is a mistake only if it is used.
+fn providers(
+    keys: &mut Keys<'_>,
+    env: &Env,
+    contact: Option<&str>,
+    used: Option<&[String]>,
+) -> Vec<(&'static str, Provider)> {
+    let endpoint = |keys: &mut Keys<'_>, usual: &Endpoint, wants_key: bool| {
+        let name: &str = &usual.name;
+        let key = |what: &str| format!("web.{name}.{what}");
+        let is_used = used.is_some_and(|used| used.iter().any(|other| other == name));
+        let mut endpoint = usual.clone();
+        if let Some(url) = keys.text(&key("url")) {
+            endpoint.base_url = url;
+        }
+        let variable = keys.text(&key("api_key_env"));
+        if is_used {
+            if wants_key && variable.is_none() {
+                keys.mistake(&key("api_key_env"), format!("{name} wants a key"));
+            }
+            endpoint.key =
+                variable.and_then(|variable| api_key(keys, &key("api_key_env"), &variable, env));
+        }
+        let limit = usual.time_limit.as_millis();
+        let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+        endpoint.time_limit = millis(keys, &key("ms_max"), 1, limit);
+        endpoint.contact = contact.map(str::to_owned);
+        endpoint
+    };
+    let searxng = SearxngOptions::default();
+    let searxng = SearxngOptions {
+        endpoint: endpoint(keys, &searxng.endpoint, false),
+        engines: keys.text("web.searxng.engines"),
+        language: keys.text("web.searxng.language"),
+    };
+    let duckduckgo = DuckDuckGoOptions::default();
+    let duckduckgo = DuckDuckGoOptions {
+        endpoint: endpoint(keys, &duckduckgo.endpoint, false),
+        region: keys
+            .text("web.duckduckgo.region")
+            .unwrap_or(duckduckgo.region),
+    };
+    let brave = BraveOptions::default();
+    let brave = BraveOptions {
+        endpoint: endpoint(keys, &brave.endpoint, true),
+    };
+    let tavily = TavilyOptions::default();
+    let tavily = TavilyOptions {
+        endpoint: endpoint(keys, &tavily.endpoint, true),
+        ..tavily
+    };
+    let serper = SerperOptions::default();
+    let serper = SerperOptions {
+        endpoint: endpoint(keys, &serper.endpoint, true),
+    };
+    let mediawiki = MediaWikiOptions::default();
+    let mediawiki = MediaWikiOptions {
+        endpoint: endpoint(keys, &mediawiki.endpoint, false),
+        ..mediawiki
+    };
+    let slow = Rate::per_second(DUCKDUCKGO_PER_SECOND, std::num::NonZeroU32::MIN).ok();
+    [
+        ("searxng", SearchEngine::Searxng(searxng), SEARCHES, None),
+        ("duckduckgo", SearchEngine::DuckDuckGo(duckduckgo), 1, slow),
+        ("brave", SearchEngine::Brave(brave), SEARCHES, None),
+        ("tavily", SearchEngine::Tavily(tavily), SEARCHES, None),
+        ("serper", SearchEngine::Serper(serper), SEARCHES, None),
+        // It asks for one request after the other.
+        ("mediawiki", SearchEngine::MediaWiki(mediawiki), 1, None),
+    ]
+    .into_iter()
+    .map(|(name, engine, at_once, rate)| {
+        let lanes = lanes_at(keys, name, at_once, rate);
+        (name, Provider { engine, lanes })
+    })
+    .collect()
+}
+
+fn pages(keys: &mut Keys<'_>, contact: Option<String>) -> PageOptions {
+    let usual = PageOptions::default();
+    let size = |keys: &mut Keys<'_>, key: &str, most: u64, usual: usize| {
+        count(keys, key, most, usual).get()
+    };
+    let ports = keys.list("web.ports").map(|ports| {
+        let port = |text: &String| match text.parse::<u16>() {
+            Ok(port) => Some(port),
+            Err(_) => {
+                keys.mistake("web.ports", format!("{text:?} is no port"));
+                None
+            }
+        };
+        ports.iter().filter_map(port).collect()
+    });
+    PageOptions {
+        limit_ms: keys
+            .integer("web.page_ms_max", 1..=600_000)
+            .unwrap_or(usual.limit_ms),
+        body_bytes_max: size(keys, "web.page_bytes_max", 64 << 20, usual.body_bytes_max),
+        text_chars_max: size(keys, "web.page_chars_max", 1 << 20, usual.text_chars_max),
+        robots: keys.flag("web.robots").unwrap_or(usual.robots),
+        user_agent: keys.text("web.user_agent").unwrap_or(usual.user_agent),
+        ports: ports.unwrap_or(usual.ports),
+        allow: parsed(keys, "web.allow"),
+        deny: parsed(keys, "web.deny"),
+        contact,
+        ..PageOptions::default()
+    }
+}
+
+/// A list of things that their type parses.
+fn parsed<T: FromStr<Err: Display>>(keys: &mut Keys<'_>, key: &str) -> Vec<T> {
+    let mut parsed = Vec::new();
+    for text in keys.list(key).unwrap_or_default() {
+        match text.parse::<T>() {
+            Ok(value) => parsed.push(value),
+            Err(error) => keys.mistake(key, format!("{error}")),
+        }
+    }
+    parsed
+}

@@ -1,0 +1,71 @@
+//! Opens the targets that are elsewhere: the web, and somebody else's retriever.
+
+use std::sync::Arc;
+
+use spechop_ports::{Encoder, Retriever, SearchProvider};
+use spechop_web::page::{HttpPageReader, PageReader};
+use spechop_web::search::{Brave, Breaker, Chain, DuckDuckGo, MediaWiki, Searxng, Serper, Tavily};
+use spechop_web::{HttpRetriever, InvalidEndpoint, KeptPages, KeptSearches, WebRetriever};
+
+use crate::backends::{Backends, LookUp};
+use crate::config::{SearchEngine, Target, Web};
+use crate::toolbox::OpenError;
+
+/// Who looks up; `None` if the index does.
+pub(crate) fn target(
+    target: &Target,
+    encoder: &Arc<dyn Encoder>,
+    backends: &mut Backends,
+    look_up: &LookUp,
+) -> Result<Option<Arc<dyn Retriever>>, OpenError> {
+    Ok(match target {
+        Target::Index => None,
+        Target::Web(web) => Some(the_web(web, encoder, backends, look_up)?),
+        Target::Http(options) => {
+            let retriever = HttpRetriever::new(options).map_err(OpenError::of("target"))?;
+            Some(Arc::new(retriever))
+        }
+    })
+}
+
+/// cache ─▶ chain ─▶ (turn ─▶ circuit breaker ─▶ provider), for each provider.
+fn the_web(
+    web: &Web,
+    encoder: &Arc<dyn Encoder>,
+    backends: &mut Backends,
+    look_up: &LookUp,
+) -> Result<Arc<dyn Retriever>, OpenError> {
+    let mut providers = Vec::new();
+    for provider in &web.providers {
+        let engine = engine(&provider.engine).map_err(OpenError::of("search provider"))?;
+        let guarded = Arc::new(Breaker::new(engine, web.breaker));
+        providers.push(backends.searches(guarded, provider.lanes, look_up));
+    }
+    let mut providers = providers.into_iter();
+    let Some(first) = providers.next() else {
+        let problem = "web.providers names none";
+        return Err(OpenError::of("search provider")(problem));
+    };
+    let chain = Arc::new(Chain::new(first, providers.collect()));
+    let pages = HttpPageReader::new(web.pages.clone()).map_err(OpenError::of("page reader"))?;
+    let search: Arc<dyn SearchProvider> = Arc::new(KeptSearches::new(chain, web.kept));
+    let pages: Arc<dyn PageReader> = Arc::new(KeptPages::new(Arc::new(pages), web.kept));
+    let encoder = Arc::clone(encoder);
+    Ok(Arc::new(WebRetriever::new(
+        search,
+        pages,
+        encoder,
+        web.options,
+    )))
+}
+
+fn engine(engine: &SearchEngine) -> Result<Arc<dyn SearchProvider>, InvalidEndpoint> {
+    Ok(match engine {
+        SearchEngine::Searxng(options) => Arc::new(Searxng::new(options)?),
+        SearchEngine::DuckDuckGo(options) => Arc::new(DuckDuckGo::new(options)?),
+        SearchEngine::Brave(options) => Arc::new(Brave::new(options)?),
+        SearchEngine::Tavily(options) => Arc::new(Tavily::new(options)?),
+        SearchEngine::Serper(options) => Arc::new(Serper::new(options)?),
+        SearchEngine::MediaWiki(options) => Arc::new(MediaWiki::new(options)?),
+    })
+}

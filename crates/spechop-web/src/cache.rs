@@ -1,0 +1,304 @@
+//! What the web has said lately: results of searches, and pages. Needed and speculative calls are served
+//! alike (PASTE, section 6), each tenant from what it has asked itself.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult};
+use spechop_types::OwnedCache;
+use tokio::time::Instant;
+use url::Url;
+
+use crate::page::{Page, PageFailure, PageReader, Renewed};
+
+/// How much is kept, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// Older results are searched anew, and of an older page it is asked whether it has changed. Zero keeps
+    /// nothing.
+    pub time: Duration,
+    /// Searches that are kept, and pages: the most of each. A page is 10 KB, a search about 2.
+    pub most: NonZeroUsize,
+}
+
+/// Something, and when it was told.
+type Told<T> = (Instant, T);
+
+/// A search of a tenant: its words and how many results.
+type Search = (Arc<str>, usize);
+
+/// A provider whose results are kept.
+pub struct KeptSearches {
+    inner: Arc<dyn SearchProvider>,
+    time: Duration,
+    kept: Mutex<OwnedCache<Search, Told<Vec<SearchResult>>>>,
+}
+
+impl KeptSearches {
+    /// `inner`, asked what is not known.
+    pub fn new(inner: Arc<dyn SearchProvider>, options: CacheOptions) -> Self {
+        Self {
+            inner,
+            time: options.time,
+            kept: Mutex::new(OwnedCache::new(options.most)),
+        }
+    }
+}
+
+#[async_trait]
+impl SearchProvider for KeptSearches {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    async fn search(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<SearchResult>, SearchFailure> {
+        let key = call.owned((Arc::from(query), limit));
+        if !call.is_fresh()
+            && let Some((told, results)) = lock(&self.kept).get(&key)
+            && told.elapsed() < self.time
+        {
+            return Ok(results.clone());
+        }
+        let results = self.inner.search(call, query, limit).await?;
+        // That nothing was found may be a passing whim of the provider.
+        if !results.is_empty() {
+            let told = (Instant::now(), results.clone());
+            lock(&self.kept).insert(key, told);
+        }
+        Ok(results)
+    }
+
+    async fn refusal(&self, call: &Call) -> SearchFailure {
+        self.inner.refusal(call).await
+    }
+
+    async fn warm(&self, call: &Call) {
+        self.inner.warm(call).await;
+    }
+}
+
+/// A reader whose pages are kept.
+pub struct KeptPages {
+    inner: Arc<dyn PageReader>,
+    time: Duration,
+    kept: Mutex<OwnedCache<Url, Told<Page>>>,
+}
+
+impl KeptPages {
+    /// `inner`, asked for what is not known.
+    pub fn new(inner: Arc<dyn PageReader>, options: CacheOptions) -> Self {
+        Self {
+            inner,
+            time: options.time,
+            kept: Mutex::new(OwnedCache::new(options.most)),
+        }
+    }
+}
+
+#[async_trait]
+impl PageReader for KeptPages {
+    async fn read(&self, call: &Call, url: &Url) -> Result<Page, PageFailure> {
+        let key = call.owned(url.clone());
+        let known = match call.is_fresh() {
+            true => None,
+            false => lock(&self.kept).get(&key).cloned(),
+        };
+        let page = match known {
+            Some((told, page)) if told.elapsed() < self.time => return Ok(page),
+            Some((_, page)) => match self.inner.renew(call, url, &page).await? {
+                Renewed::Same => page,
+                Renewed::Other(page) => page,
+            },
+            None => self.inner.read(call, url).await?,
+        };
+        if page.whole && !self.time.is_zero() {
+            let told = (Instant::now(), page.clone());
+            lock(&self.kept).insert(key, told);
+        }
+        Ok(page)
+    }
+}
+
+fn lock<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is held.
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+    use spechop_ports::{Lane, Wishes, contract};
+    use spechop_types::{Chance, Tenant};
+
+    use super::*;
+    use crate::page::Version;
+
+    const OPTIONS: CacheOptions = CacheOptions {
+        time: Duration::from_secs(60),
+        most: NonZeroUsize::new(8).unwrap(),
+    };
+
+    /// A web of one page, which counts what it is asked and may change.
+    #[derive(Default)]
+    struct Site {
+        searches: AtomicU64,
+        reads: AtomicU64,
+        renewals: AtomicU64,
+        version: AtomicU64,
+        /// It finds nothing.
+        is_empty: bool,
+        /// Its page breaks off.
+        is_torn: bool,
+    }
+
+    impl Site {
+        fn page(&self, url: &Url) -> Page {
+            let version = self.version.load(SeqCst).to_string();
+            Page {
+                version: Version {
+                    etag: Some(version.as_str().into()),
+                    modified: None,
+                },
+                whole: !self.is_torn,
+                ..Page::of_text(url, &"".into(), &version.into())
+            }
+        }
+    }
+
+    #[async_trait]
+    impl SearchProvider for Site {
+        fn name(&self) -> &str {
+            "site"
+        }
+
+        async fn search(
+            &self,
+            _: &Call,
+            query: &str,
+            _: usize,
+        ) -> Result<Vec<SearchResult>, SearchFailure> {
+            self.searches.fetch_add(1, SeqCst);
+            let result = SearchResult {
+                url: "http://site.example/".parse().unwrap(),
+                title: query.into(),
+                snippet: "".into(),
+                text: None,
+            };
+            Ok(if self.is_empty { vec![] } else { vec![result] })
+        }
+    }
+
+    #[async_trait]
+    impl PageReader for Site {
+        async fn read(&self, _: &Call, url: &Url) -> Result<Page, PageFailure> {
+            self.reads.fetch_add(1, SeqCst);
+            Ok(self.page(url))
+        }
+
+        async fn renew(&self, _: &Call, url: &Url, known: &Page) -> Result<Renewed, PageFailure> {
+            self.renewals.fetch_add(1, SeqCst);
+            let now = self.page(url);
+            Ok(if now.version == known.version {
+                Renewed::Same
+            } else {
+                Renewed::Other(now)
+            })
+        }
+    }
+
+    fn of(tenant: Tenant) -> Call {
+        Call::of(tenant, Lane::Speculative, Chance::EVEN)
+    }
+
+    #[tokio::test]
+    async fn tenants_see_nothing_of_each_others_searches_and_pages() {
+        let site = Arc::new(Site::default());
+        let (searches, pages) = (
+            KeptSearches::new(site.clone(), OPTIONS),
+            KeptPages::new(site.clone(), OPTIONS),
+        );
+        contract::cache(async |tenant| {
+            let before = site.searches.load(SeqCst);
+            searches.search(&of(tenant), "q", 5).await.unwrap();
+            site.searches.load(SeqCst) - before
+        })
+        .await;
+        let url = "http://site.example/".parse().unwrap();
+        contract::cache(async |tenant| {
+            let before = site.reads.load(SeqCst);
+            pages.read(&of(tenant), &url).await.unwrap();
+            site.reads.load(SeqCst) - before
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_old_page_is_asked_for_by_its_version() {
+        let site = Arc::new(Site::default());
+        let pages = KeptPages::new(site.clone(), OPTIONS);
+        let url: Url = "http://site.example/".parse().unwrap();
+        let call = Call::authoritative();
+        let read = async || pages.read(&call, &url).await.unwrap().text;
+        let counts = || (site.reads.load(SeqCst), site.renewals.load(SeqCst));
+        assert_eq!(
+            (&*read().await, &*read().await, counts()),
+            ("0", "0", (1, 0))
+        );
+        tokio::time::advance(OPTIONS.time).await;
+        assert_eq!((&*read().await, counts()), ("0", (1, 1)));
+        // That it has not changed is as good as new.
+        assert_eq!((&*read().await, counts()), ("0", (1, 1)));
+        tokio::time::advance(OPTIONS.time).await;
+        site.version.store(1, SeqCst);
+        assert_eq!((&*read().await, counts()), ("1", (1, 2)));
+        let fresh = call.clone().with(Wishes {
+            fresh: true,
+            ..Wishes::default()
+        });
+        site.version.store(2, SeqCst);
+        assert_eq!(&*pages.read(&fresh, &url).await.unwrap().text, "2");
+        // What was read anew serves the others.
+        assert_eq!((&*read().await, counts()), ("2", (2, 2)));
+    }
+
+    #[tokio::test]
+    async fn a_part_of_a_page_is_not_kept() {
+        let site = Arc::new(Site {
+            is_torn: true,
+            ..Site::default()
+        });
+        let pages = KeptPages::new(site.clone(), OPTIONS);
+        let url: Url = "http://site.example/".parse().unwrap();
+        for reads in [1, 2] {
+            pages.read(&Call::authoritative(), &url).await.unwrap();
+            assert_eq!(site.reads.load(SeqCst), reads);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn results_grow_old_and_nothing_found_is_not_kept() {
+        for (is_empty, expected) in [(false, [1, 1, 2]), (true, [1, 2, 3])] {
+            let site = Arc::new(Site {
+                is_empty,
+                ..Site::default()
+            });
+            let searches = KeptSearches::new(site.clone(), OPTIONS);
+            let call = Call::authoritative();
+            let mut seen = Vec::new();
+            for wait in [Duration::ZERO, Duration::ZERO, OPTIONS.time] {
+                tokio::time::advance(wait).await;
+                searches.search(&call, "q", 5).await.unwrap();
+                seen.push(site.searches.load(SeqCst));
+            }
+            assert_eq!(seen, expected);
+        }
+    }
+}

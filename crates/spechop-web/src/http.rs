@@ -1,0 +1,323 @@
+//! How a server of the operator's choice is asked: within a time limit and a size. Redirects are not
+//! followed, and proxies of the environment not used.
+
+use std::error::Error;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
+use reqwest::{Client, RequestBuilder, StatusCode, redirect};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::time::{Instant, timeout};
+use url::Url;
+
+/// Used less long ago, a connection is still open.
+const OPEN_FOR: Duration = Duration::from_secs(60);
+
+/// A server's address, as the operator describes it, and what an answer may take.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// What it is called in messages, metrics and changes of provider.
+    pub name: Arc<str>,
+    /// Where it is. The operator's own choice, so that it may well be on this machine.
+    pub base_url: String,
+    /// Sent along if it has keys; never shown.
+    pub key: Option<SecretString>,
+    /// For one request, from the first byte sent to the last one read.
+    pub time_limit: Duration,
+    /// Longest answer, in bytes.
+    pub body_bytes_max: usize,
+    /// How its operator can reach this server's, e.g. a URL or an e-mail address. Part of the
+    /// User-Agent; Wikipedia insists on one.
+    pub contact: Option<String>,
+}
+
+impl Endpoint {
+    /// An endpoint without a key: 10 s and 2 MiB a request.
+    pub fn new(name: impl Into<Arc<str>>, base_url: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            base_url: base_url.into(),
+            key: None,
+            time_limit: Duration::from_secs(10),
+            body_bytes_max: 2 * 1024 * 1024,
+            contact: None,
+        }
+    }
+}
+
+/// Why an endpoint cannot be used as it is described.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidEndpoint {
+    /// The base URL is none, or not one that we speak to.
+    #[error("the base URL of {name} is unusable: {reason}")]
+    Url {
+        /// Which endpoint.
+        name: Arc<str>,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It wants a key, and none is given.
+    #[error("{name} needs a key")]
+    NoKey {
+        /// Which endpoint.
+        name: Arc<str>,
+    },
+    /// The key or the contact cannot be sent in a header.
+    #[error("the key or the contact of {name} holds characters that a header cannot carry")]
+    Header {
+        /// Which endpoint.
+        name: Arc<str>,
+        /// What the header said. It does not quote the value.
+        source: InvalidHeaderValue,
+    },
+    /// The HTTP client could not be made, e.g. because there are no root certificates.
+    #[error("no HTTP client could be made")]
+    Client(#[source] reqwest::Error),
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Broken {
+    /// No connection, or a broken one.
+    #[error("{0}")]
+    Line(String),
+    #[error("no answer within {} ms", .limit.as_millis())]
+    Late { limit: Duration },
+    #[error("more than {most} bytes")]
+    TooLong { most: usize },
+}
+
+/// A client for one server.
+#[derive(Debug)]
+pub(crate) struct Http {
+    client: Client,
+    base: Url,
+    name: Arc<str>,
+    time_limit: Duration,
+    body_bytes_max: usize,
+    used: Mutex<Option<Instant>>,
+}
+
+/// Whatever a server answered.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Http {
+    pub(crate) fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
+        let name = &endpoint.name;
+        let base = base(endpoint)?;
+        let mut agent = format!("spechop/{}", env!("CARGO_PKG_VERSION"));
+        if let Some(contact) = &endpoint.contact {
+            agent = format!("{agent} ({contact})");
+        }
+        let agent = HeaderValue::try_from(agent).map_err(|source| InvalidEndpoint::Header {
+            name: Arc::clone(name),
+            source,
+        })?;
+        // The program's one source of cryptography. Whoever was first has chosen it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut client = Client::builder()
+            .user_agent(agent)
+            .connect_timeout(endpoint.time_limit)
+            // Nothing that the environment says may send a question elsewhere.
+            .no_proxy()
+            // A redirect could carry a key to a host that nobody chose.
+            .redirect(redirect::Policy::none())
+            .tcp_nodelay(true);
+        if base.scheme() == "http" {
+            // No root certificates need be there if none is used.
+            client = client.tls_certs_only([]);
+            let host = base.host_str().unwrap_or_default();
+            if endpoint.key.is_some() && !is_loopback(host) {
+                tracing::warn!(host, "the key of this endpoint travels unencrypted");
+            }
+        }
+        Ok(Self {
+            client: client.build().map_err(InvalidEndpoint::Client)?,
+            base,
+            name: Arc::clone(name),
+            time_limit: endpoint.time_limit,
+            body_bytes_max: endpoint.body_bytes_max,
+            used: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The base URL as it is.
+    pub(crate) fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// The base URL with `path` behind it.
+    pub(crate) fn url(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        // `http` and `https` URLs always have a path.
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments
+                .pop_if_empty()
+                .extend(path.split('/').filter(|segment| !segment.is_empty()));
+        }
+        url
+    }
+
+    pub(crate) fn get(&self, url: Url) -> RequestBuilder {
+        self.client.get(url)
+    }
+
+    pub(crate) fn post(&self, url: Url) -> RequestBuilder {
+        self.client.post(url)
+    }
+
+    /// Opens a connection, unless one is open. It is asked for nothing of interest.
+    pub(crate) async fn warm(&self) {
+        if self.is_open() {
+            return;
+        }
+        let mut root = self.base.clone();
+        root.set_path("/");
+        root.set_query(None);
+        let asked = self.client.head(root).send();
+        // Whatever it says to that, or if it says nothing: the next request will tell.
+        let _ = timeout(self.time_limit, asked).await;
+        self.touch();
+    }
+
+    /// Sends the request and reads whatever comes.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Answer, Broken> {
+        let work = async {
+            let mut response = request.send().await.map_err(broken)?;
+            self.touch();
+            let (status, headers) = (response.status(), response.headers().clone());
+            let mut body = Vec::new();
+            while let Some(piece) = response.chunk().await.map_err(broken)? {
+                if body.len() + piece.len() > self.body_bytes_max {
+                    return Err(Broken::TooLong {
+                        most: self.body_bytes_max,
+                    });
+                }
+                body.extend_from_slice(&piece);
+            }
+            Ok(Answer {
+                status,
+                headers,
+                body,
+            })
+        };
+        timeout(self.time_limit, work).await.unwrap_or_else(|_| {
+            let limit = self.time_limit;
+            Err(Broken::Late { limit })
+        })
+    }
+
+    fn is_open(&self) -> bool {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.is_some_and(|at| at.elapsed() < OPEN_FOR)
+    }
+
+    fn touch(&self) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+}
+
+/// The key as a header's value after `scheme`, marked as sensitive.
+pub(crate) fn key(endpoint: &Endpoint, scheme: &str) -> Result<HeaderValue, InvalidEndpoint> {
+    let name = || Arc::clone(&endpoint.name);
+    let key = endpoint.key.as_ref().map(|key| key.expose_secret().trim());
+    let Some(key) = key.filter(|key| !key.is_empty()) else {
+        return Err(InvalidEndpoint::NoKey { name: name() });
+    };
+    let value = HeaderValue::try_from(format!("{scheme}{key}"));
+    let mut value = value.map_err(|source| InvalidEndpoint::Header {
+        name: name(),
+        source,
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn base(endpoint: &Endpoint) -> Result<Url, InvalidEndpoint> {
+    let invalid = |reason: &str| InvalidEndpoint::Url {
+        name: Arc::clone(&endpoint.name),
+        reason: reason.to_owned(),
+    };
+    let url = Url::parse(&endpoint.base_url).map_err(|error| invalid(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(invalid("only http:// and https:// are spoken"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(invalid(
+            "it holds a user name or password; a key has its own setting",
+        ));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(invalid("it holds a query or a fragment"));
+    }
+    Ok(url)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "a function for map_err")]
+fn broken(error: reqwest::Error) -> Broken {
+    // The last cause says the most, and none of them holds what was asked.
+    let error = error.without_url();
+    let mut cause: &dyn Error = &error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    Broken::Line(cause.to_string())
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_url_is_used_or_what_is_wrong_is_said() {
+        for (base, url) in [
+            ("http://h:1", "http://h:1/web/search"),
+            ("http://h:1/v1/", "http://h:1/v1/web/search"),
+            ("https://h/v1", "https://h/v1/web/search"),
+        ] {
+            let http = Http::new(&Endpoint::new("a", base)).unwrap();
+            assert_eq!(http.url("/web/search").as_str(), url);
+        }
+        for base in ["", "h:80", "ftp://h/", "http://u:p@h/", "http://h/?q=1"] {
+            let error = Http::new(&Endpoint::new("a", base)).unwrap_err();
+            assert!(
+                error
+                    .to_string()
+                    .starts_with("the base URL of a is unusable"),
+                "{base:?}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_key_is_needed_and_never_shown() {
+        let mut endpoint = Endpoint::new("a", "http://h/");
+        for none in [None, Some(""), Some(" ")] {
+            endpoint.key = none.map(SecretString::from);
+            let error = key(&endpoint, "Bearer ").unwrap_err();
+            assert_eq!(error.to_string(), "a needs a key");
+        }
+        endpoint.key = Some("sk-secret".into());
+        let value = key(&endpoint, "Bearer ").unwrap();
+        assert_eq!(value, "Bearer sk-secret");
+        assert!(!format!("{endpoint:?} {value:?}").contains("secret"));
+        endpoint.key = Some("secret\n".repeat(2).into());
+        let error = key(&endpoint, "").unwrap_err();
+        assert!(!format!("{error:?} {error}").contains("secret"));
+    }
+}

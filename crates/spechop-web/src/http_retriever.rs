@@ -1,0 +1,364 @@
+//! Anybody's search over passages, asked over HTTP in the form that Search-R1 and many trainers use:
+//! `POST {"queries":[…],"topk":5,"return_scores":true}` → `{"result":[[{"document":{…},"score":…}]]}`.
+//!
+//! A SpecHop server answers so itself (`server.retrieve`), so one can hold the index for many.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use reqwest::StatusCode;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+use spechop_ports::retry::{Again, Failure, Retries, retry, retry_after};
+use spechop_ports::{Call, PortError, Retriever, reason};
+use spechop_types::Passage;
+use tokio::time::{Instant, timeout_at};
+
+use crate::http::{Answer, Broken, Endpoint, Http, InvalidEndpoint, key};
+
+/// The header by which a SpecHop server knows its tenants.
+const TENANT: &str = "spechop-tenant";
+
+/// How to ask a retriever over HTTP.
+#[derive(Clone, Debug)]
+pub struct HttpRetrieverOptions {
+    /// Its whole address, e.g. `http://10.0.0.7:8000/retrieve`; a key is sent as a bearer token.
+    pub endpoint: Endpoint,
+    /// For the whole call: waiting, retries and their pauses included.
+    pub total: Duration,
+    /// What to do about failures that may pass.
+    pub retries: Retries,
+    /// Whether it is told the tenant, in the header that a SpecHop server reads. Nobody else's business,
+    /// so by default it is not.
+    pub with_tenant: bool,
+}
+
+impl HttpRetrieverOptions {
+    /// Without a key: 10 s an attempt, 30 s in all, 4 MiB an answer.
+    pub fn new(url: impl Into<String>) -> Self {
+        let mut endpoint = Endpoint::new("retriever", url);
+        endpoint.body_bytes_max = 4 * 1024 * 1024;
+        Self {
+            endpoint,
+            total: Duration::from_secs(30),
+            retries: Retries::default(),
+            with_tenant: false,
+        }
+    }
+}
+
+/// A retriever over HTTP.
+#[derive(Debug)]
+pub struct HttpRetriever {
+    http: Http,
+    /// The header, and the key itself, to be cut from what the server says.
+    key: Option<(HeaderValue, SecretString)>,
+    total: Duration,
+    retries: Retries,
+    with_tenant: bool,
+}
+
+impl HttpRetriever {
+    /// Checks the options; connects to nothing yet.
+    pub fn new(options: &HttpRetrieverOptions) -> Result<Self, InvalidEndpoint> {
+        let secret = options.endpoint.key.clone();
+        let key = secret.map(|secret| Ok((key(&options.endpoint, "Bearer ")?, secret)));
+        Ok(Self {
+            http: Http::new(&options.endpoint)?,
+            key: key.transpose()?,
+            total: options.total,
+            retries: options.retries,
+            with_tenant: options.with_tenant,
+        })
+    }
+
+    async fn attempt(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<Passage>, Failure> {
+        let body = json!({ "queries": [query], "topk": limit, "return_scores": true });
+        let mut request = self
+            .http
+            .post(self.http.base().clone())
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.to_string());
+        if let Some((authorization, _)) = &self.key {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        if self.with_tenant && !call.tenant().as_str().is_empty() {
+            request = request.header(TENANT, call.tenant().as_str());
+        }
+        let answer = self.http.send(request).await;
+        let answer = answer.map_err(|broken| self.broken(broken))?;
+        if answer.status != StatusCode::OK {
+            return Err(self.refused(&answer));
+        }
+        let parsed = parse(&answer.body, limit);
+        parsed.map_err(|detail| Failure {
+            error: PortError::Malformed {
+                what: self.what(),
+                detail,
+            },
+            again: Again::Never,
+        })
+    }
+
+    fn broken(&self, broken: Broken) -> Failure {
+        let what = self.what();
+        let (error, again) = match broken {
+            Broken::Line(detail) => (PortError::unavailable(what, detail), Again::Soon),
+            // Another request would only add to what the server does not keep up with.
+            Broken::Late { limit } => (timed_out(what, limit), Again::Never),
+            Broken::TooLong { .. } => {
+                let detail = broken.to_string();
+                (PortError::Malformed { what, detail }, Again::Never)
+            }
+        };
+        Failure { error, again }
+    }
+
+    /// Sorts an answer that is none by its status.
+    fn refused(&self, answer: &Answer) -> Failure {
+        let (what, status) = (self.what(), answer.status);
+        let secret = self.key.as_ref().map(|(_, secret)| secret.expose_secret());
+        let detail = format!("{status}: {}", reason(&answer.body, secret.map(str::trim)));
+        let after = answer
+            .headers
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| retry_after(value, SystemTime::now()));
+        let again = match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                Again::PushedBack(after)
+            }
+            StatusCode::REQUEST_TIMEOUT => Again::Soon,
+            status if status.is_server_error() => Again::Soon,
+            _ => Again::Never,
+        };
+        let error = match again {
+            Again::Never if status == StatusCode::PAYLOAD_TOO_LARGE => {
+                PortError::TooLong { what, detail }
+            }
+            Again::Never => PortError::Refused { what, detail },
+            Again::Soon | Again::PushedBack(_) => PortError::unavailable(what, detail),
+        };
+        Failure { error, again }
+    }
+
+    /// Its name and address, for messages.
+    fn what(&self) -> String {
+        let base = self.http.base();
+        let host = base.host_str().unwrap_or_default();
+        match base.port() {
+            Some(port) => format!("{} at {host}:{port}", self.http.name()),
+            None => format!("{} at {host}", self.http.name()),
+        }
+    }
+}
+
+#[async_trait]
+impl Retriever for HttpRetriever {
+    async fn retrieve(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<Passage>, PortError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let deadline = Instant::now() + self.total;
+        let attempts = retry(&self.retries, call, deadline, || {
+            self.attempt(call, query, limit)
+        });
+        let late = |_| timed_out(self.what(), self.total);
+        timeout_at(deadline, attempts).await.map_err(late)?
+    }
+
+    /// The connection is open then. No query is sent.
+    async fn warm(&self, _call: &Call, _query: &str) -> Result<(), PortError> {
+        self.http.warm().await;
+        Ok(())
+    }
+}
+
+fn timed_out(what: String, limit: Duration) -> PortError {
+    PortError::Timeout {
+        what,
+        limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// Reads the answer to one query: at most `limit` passages, best first, no id twice. If a score is
+/// missing, all are made up from the order.
+pub fn parse(body: &[u8], limit: usize) -> Result<Vec<Passage>, String> {
+    let answer: Value =
+        serde_json::from_slice(body).map_err(|error| format!("no JSON: {error}"))?;
+    let found = match answer.get("result") {
+        Some(Value::Array(lists)) => match &lists[..] {
+            [Value::Array(found)] => found,
+            [_] => return Err("`result` holds no list".to_owned()),
+            lists => return Err(format!("{} results for one query", lists.len())),
+        },
+        _ => return Err("no list `result` in it".to_owned()),
+    };
+    let mut passages = Vec::new();
+    let mut ids = HashSet::new();
+    let mut has_scores = true;
+    for (rank, item) in found.iter().enumerate() {
+        let mut passage = passage(item.get("document").unwrap_or(item))
+            .map_err(|what| format!("document {} has {what}", rank + 1))?;
+        let score = item.get("score").and_then(Value::as_f64);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "what becomes infinite is left out below"
+        )]
+        let score = score.map(|score| score as f32).filter(|s| s.is_finite());
+        has_scores &= score.is_some();
+        passage.score = score.unwrap_or_default();
+        if ids.insert(Arc::clone(&passage.id)) {
+            passages.push(passage);
+        }
+    }
+    if has_scores {
+        passages.sort_by(|a, b| b.score.total_cmp(&a.score));
+    } else {
+        let mut rank = 0.0;
+        for passage in &mut passages {
+            rank += 1.0;
+            passage.score = 1.0 / rank;
+        }
+    }
+    passages.truncate(limit);
+    Ok(passages)
+}
+
+/// A document as Search-R1 has it (`contents` is the title in quotation marks, then the text) or with
+/// fields of their own. Without an id it is known by its address, or by what it says.
+fn passage(document: &Value) -> Result<Passage, &'static str> {
+    let field = |name: &str| document.get(name).and_then(Value::as_str);
+    let contents = field("contents");
+    let (title, text) = match (field("text"), contents, document.as_str()) {
+        (Some(text), ..) => ("", text),
+        (None, Some(contents), _) | (None, None, Some(contents)) => split(contents),
+        (None, None, None) => return Err("neither `text` nor `contents`"),
+    };
+    let title = field("title").unwrap_or(title);
+    let url = field("url").filter(|url| !url.is_empty());
+    let id = match document.get("id") {
+        Some(Value::String(id)) if !id.is_empty() => id.clone(),
+        Some(Value::Number(id)) => id.to_string(),
+        _ => url.map_or_else(|| digest(title, text), str::to_owned),
+    };
+    Ok(Passage {
+        id: id.into(),
+        title: title.into(),
+        text: text.into(),
+        url: url.map(Arc::from),
+        score: 0.0,
+    })
+}
+
+/// Title and text.
+fn split(contents: &str) -> (&str, &str) {
+    let Some((title, text)) = contents.split_once('\n') else {
+        return ("", contents);
+    };
+    let quoted = title.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
+    (quoted.unwrap_or(title), text)
+}
+
+/// The same for the same text, also after a restart.
+fn digest(title: &str, text: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    (title, text).hash(&mut hasher);
+    format!("text-{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each passage as `id|title|text|url|score`.
+    fn lines(answer: &Value, limit: usize) -> Result<Vec<String>, String> {
+        let found = parse(answer.to_string().as_bytes(), limit)?;
+        let line = |p: &Passage| {
+            let url = p.url.as_deref().unwrap_or("-");
+            format!("{}|{}|{}|{url}|{}", p.id, p.title, p.text, p.score)
+        };
+        Ok(found.iter().map(line).collect())
+    }
+
+    #[test]
+    fn both_kinds_of_documents_are_read() {
+        let answer = json!({ "result": [[
+            { "document": { "id": "7", "contents": "\"The \"Best\"\"\nOne\nTwo" }, "score": 0.5 },
+            { "document": { "id": 8, "title": "T", "text": "x", "url": "https://h/" }, "score": 0.75 },
+            { "document": { "id": "7", "contents": "the same id again" }, "score": 0.25 },
+            { "document": { "id": "9", "contents": "no title" }, "score": -1 },
+            { "document": { "id": "10", "title": "Own", "contents": "\"First\"\nrest" }, "score": -2 },
+        ]] });
+        let all = [
+            "8|T|x|https://h/|0.75",
+            "7|The \"Best\"|One\nTwo|-|0.5",
+            "9||no title|-|-1",
+            "10|Own|rest|-|-2",
+        ];
+        assert_eq!(lines(&answer, 9).unwrap(), all);
+        assert_eq!(lines(&answer, 1).unwrap(), &all[..1]);
+    }
+
+    #[test]
+    fn without_scores_the_order_counts() {
+        let bare = json!({ "result": [[
+            { "id": "1", "contents": "\"A\"\na" },
+            { "url": "https://h/", "text": "b" },
+        ]] });
+        assert_eq!(
+            lines(&bare, 9).unwrap(),
+            ["1|A|a|-|1", "https://h/||b|https://h/|0.5"]
+        );
+        let one_is_missing = json!({ "result": [[
+            { "document": { "id": "1", "text": "a" }, "score": 0.1 },
+            { "document": { "id": "2", "text": "b" }, "score": null },
+            { "document": { "id": "3", "text": "c" }, "score": 1e300 },
+        ]] });
+        let order: Vec<_> = lines(&one_is_missing, 2).unwrap();
+        assert_eq!(order, ["1||a|-|1", "2||b|-|0.5"]);
+    }
+
+    #[test]
+    fn a_text_without_a_name_is_known_by_what_it_says() {
+        let answer = |text: &str| json!({ "result": [[text, text, "other"]] });
+        let found = parse(answer("x").to_string().as_bytes(), 9).unwrap();
+        assert_eq!(found.len(), 2, "the same text once");
+        assert!(found[0].id.starts_with("text-"));
+        let again = parse(answer("x").to_string().as_bytes(), 9).unwrap();
+        assert_eq!(found, again);
+    }
+
+    #[test]
+    fn what_is_no_answer_to_one_query_is_said() {
+        for (answer, said) in [
+            (json!({}), "no list `result` in it"),
+            (json!({ "result": {} }), "no list `result` in it"),
+            (json!({ "result": [] }), "0 results for one query"),
+            (json!({ "result": [[], []] }), "2 results for one query"),
+            (json!({ "result": [{}] }), "`result` holds no list"),
+            (
+                json!({ "result": [["x", { "id": "1" }]] }),
+                "document 2 has neither `text` nor `contents`",
+            ),
+        ] {
+            assert_eq!(lines(&answer, 5).unwrap_err(), said);
+        }
+        assert!(parse(b"<html>", 5).unwrap_err().starts_with("no JSON"));
+        assert_eq!(lines(&json!({ "result": [[]] }), 5), Ok(Vec::new()));
+    }
+}

@@ -1,0 +1,205 @@
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use spechop_ports::{SearchFailure, SearchTrouble, contract};
+use tokio::time::sleep;
+use url::Url;
+
+use super::*;
+use crate::page::PageFailure;
+
+/// A web of pages: how long each takes, and what is on it; `None` cannot be read.
+#[derive(Default)]
+struct Web {
+    pages: HashMap<&'static str, (u64, Option<&'static str>)>,
+    results: Vec<SearchResult>,
+    read: Mutex<Vec<String>>,
+}
+
+impl Web {
+    fn page(mut self, name: &'static str, ms: u64, text: Option<&'static str>) -> Self {
+        self.pages.insert(name, (ms, text));
+        self.results.push(SearchResult {
+            url: format!("http://web.example/{name}").parse().unwrap(),
+            title: name.into(),
+            snippet: format!("{name} in short").into(),
+            text: None,
+        });
+        self
+    }
+
+    fn retriever(self) -> (Arc<Self>, WebRetriever) {
+        let web = Arc::new(self);
+        let (search, pages) = (Arc::clone(&web), Arc::clone(&web));
+        let retriever = WebRetriever::new(search, pages, Arc::new(Letters), WebOptions::default());
+        (web, retriever)
+    }
+}
+
+#[async_trait]
+impl SearchProvider for Web {
+    fn name(&self) -> &str {
+        "web"
+    }
+
+    async fn search(
+        &self,
+        _: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<SearchResult>, SearchFailure> {
+        if query == "down" {
+            let detail = "no answer".to_owned();
+            return Err(SearchTrouble::Unreachable { detail }.of(&"web".into()));
+        }
+        Ok(self.results.iter().take(limit).cloned().collect())
+    }
+}
+
+#[async_trait]
+impl PageReader for Web {
+    async fn read(&self, _: &Call, url: &Url) -> Result<Page, PageFailure> {
+        let name = url.path().trim_start_matches('/');
+        self.read.lock().unwrap().push(name.to_owned());
+        let (ms, text) = self.pages[name];
+        sleep(Duration::from_millis(ms)).await;
+        let unreadable = || PageFailure::Unreadable {
+            url: url.to_string(),
+            detail: "no text".to_owned(),
+        };
+        let text = text.ok_or_else(unreadable)?;
+        Ok(Page::of_text(url, &name.into(), &text.into()))
+    }
+}
+
+/// A text's vector counts its letters.
+struct Letters;
+
+impl Letters {
+    fn vector(text: &str) -> Vec<f32> {
+        let mut counts = vec![0.0_f32; 26];
+        for letter in canonical(text).bytes().filter(u8::is_ascii_lowercase) {
+            counts[usize::from(letter - b'a')] += 1.0;
+        }
+        let length = counts.iter().map(|n| n * n).sum::<f32>().sqrt().max(1.0);
+        counts.into_iter().map(|n| n / length).collect()
+    }
+}
+
+#[async_trait]
+impl Encoder for Letters {
+    fn fingerprint(&self) -> &str {
+        "letters"
+    }
+
+    fn width(&self) -> usize {
+        26
+    }
+
+    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        Ok(Self::vector(text))
+    }
+
+    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        Ok(texts.iter().map(|text| Self::vector(text)).collect())
+    }
+}
+
+fn ids(passages: &[Passage]) -> Vec<&str> {
+    let id = |passage: &'_ Passage| passage.id.rsplit('/').next().unwrap().len();
+    passages
+        .iter()
+        .map(|passage| &passage.id[passage.id.len() - id(passage)..])
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_in_time_is_ranked_and_the_rest_is_shown_in_short() {
+    let (web, retriever) = Web::default()
+        .page("slow", 60_000, Some("never in time"))
+        .page("wrong", 20, None)
+        .page(
+            "far",
+            40,
+            Some("Quite another matter: jazz, quizzes and xylophones."),
+        )
+        .page("near", 2_900, Some("The director of Halcón is Ana Ruiz."))
+        .retriever();
+    let began = Instant::now();
+    let call = Call::authoritative();
+    let found = retriever
+        .retrieve(&call, "director of Halcón", 10)
+        .await
+        .unwrap();
+    assert_eq!(began.elapsed(), WebOptions::default().pages_time);
+    assert_eq!(web.read.lock().unwrap().len(), 4);
+    let mut all = ids(&found);
+    assert_eq!(all[0], "near#1");
+    all.sort_unstable();
+    assert_eq!(all, ["far#1", "near#1", "slow#snippet", "wrong#snippet"]);
+    assert_eq!(found[0].url.as_deref(), Some("http://web.example/near"));
+    assert!(found.is_sorted_by(|a, b| a.score >= b.score));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_up_ends_with_its_last_page() {
+    let (_, retriever) = Web::default()
+        .page("a", 700, Some("the one"))
+        .page("b", 300, Some("the other"))
+        .retriever();
+    let began = Instant::now();
+    let call = Call::authoritative();
+    let found = retriever.retrieve(&call, "one", 1).await.unwrap();
+    assert_eq!(began.elapsed(), Duration::from_millis(700));
+    assert_eq!(ids(&found), ["a#1"]);
+}
+
+#[tokio::test]
+async fn nothing_found_is_no_failure_and_a_failure_is_not_nothing_found() {
+    let call = Call::authoritative();
+    let (_, retriever) = Web::default().retriever();
+    assert_eq!(retriever.retrieve(&call, "x", 5).await.unwrap(), []);
+    let failed = retriever.retrieve(&call, "down", 5).await;
+    assert!(matches!(failed, Err(PortError::Unavailable { .. })));
+    let mut web = Web::default().page("wrong", 0, None);
+    web.results[0].snippet = "".into();
+    let (_, retriever) = web.retriever();
+    let failed = retriever.retrieve(&call, "x", 5).await;
+    assert!(matches!(failed, Err(PortError::Unavailable { .. })));
+}
+
+#[tokio::test]
+async fn a_text_that_comes_with_the_result_is_not_fetched() {
+    let mut web = Web::default().page("here", 0, None);
+    web.results[0].text = Some("The text itself.".into());
+    let (web, retriever) = web.retriever();
+    let call = Call::authoritative();
+    let found = retriever.retrieve(&call, "text", 5).await.unwrap();
+    assert_eq!(&*found[0].text, "The text itself.");
+    assert!(web.read.lock().unwrap().is_empty());
+}
+
+#[test]
+fn the_words_of_the_query_choose_what_is_ranked() {
+    let passage = |id: &str, text: &str| Passage {
+        id: id.into(),
+        title: "".into(),
+        text: text.into(),
+        url: None,
+        score: 0.0,
+    };
+    let found = vec![
+        passage("none", "nothing of it"),
+        passage("two", "Łódź, the town"),
+        passage("again", "Łódź, the town"),
+        passage("one", "a town"),
+    ];
+    let chosen = most_in_common("Which town is Lodz?", found, 2);
+    assert_eq!(ids(&chosen), ["two", "one"]);
+}
+
+#[tokio::test]
+async fn keeps_the_contract() {
+    let (_, retriever) = Web::default().page("a", 0, Some("text")).retriever();
+    contract::retriever(&retriever).await;
+}

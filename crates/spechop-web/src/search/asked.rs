@@ -1,0 +1,150 @@
+//! How every provider is asked, and what the status of an answer means.
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::{LOCATION, RETRY_AFTER};
+use reqwest::{RequestBuilder, StatusCode};
+use spechop_ports::retry::retry_after;
+use spechop_ports::{Call, SearchFailure, SearchResult, SearchTrouble};
+use url::Url;
+
+use super::listing::{challenge, malformed};
+use crate::http::{Answer, Broken, Http};
+
+impl Http {
+    /// Sends the request and reads the answer with `read`. A provider that asks for less is told of.
+    pub(crate) async fn search(
+        &self,
+        call: &Call,
+        limit: usize,
+        request: RequestBuilder,
+        read: impl FnOnce(&Answer) -> Result<Vec<SearchResult>, SearchTrouble>,
+    ) -> Result<Vec<SearchResult>, SearchFailure> {
+        let answer = self.send(request).await.map_err(SearchTrouble::from);
+        match answer.and_then(|answer| read(&answer)) {
+            Ok(mut results) => {
+                results.truncate(limit);
+                Ok(results)
+            }
+            Err(trouble) => {
+                if trouble.pushes_back() {
+                    call.push_back();
+                }
+                Err(trouble.of(self.name()))
+            }
+        }
+    }
+}
+
+impl Answer {
+    /// The body of an answer with status 200; all others are trouble, whatever the provider.
+    pub(crate) fn body(&self) -> Result<&[u8], SearchTrouble> {
+        let status = self.status;
+        let said = format!("status {}", status.as_u16());
+        if status == StatusCode::OK {
+            return Ok(&self.body);
+        }
+        if let Some(word) = self.challenge() {
+            let how = format!("{said} and a {word}");
+            return Err(SearchTrouble::Blocked { how });
+        }
+        Err(match status.as_u16() {
+            301..=308 => SearchTrouble::Misconfigured {
+                remedy: format!(
+                    "{said}: it has moved{}; set its base URL to where it is now",
+                    self.moved_to()
+                ),
+            },
+            401 | 402 | 403 => SearchTrouble::BadKey { detail: said },
+            404 | 405 | 410 => SearchTrouble::Misconfigured {
+                remedy: format!("{said}: no search is there; check its base URL"),
+            },
+            429 => self.rate_limited(),
+            503 if self.headers.contains_key(RETRY_AFTER) => self.rate_limited(),
+            500.. => SearchTrouble::Unreachable { detail: said },
+            _ => malformed(said),
+        })
+    }
+
+    /// Too many requests, until the time that the headers say.
+    pub(crate) fn rate_limited(&self) -> SearchTrouble {
+        let header = |name| self.headers.get(name)?.to_str().ok();
+        let retry_after =
+            header(RETRY_AFTER.as_str()).and_then(|value| retry_after(value, SystemTime::now()));
+        let reset = || {
+            let resets = header("x-ratelimit-reset")?;
+            reset(resets, header("x-ratelimit-remaining").unwrap_or_default())
+        };
+        SearchTrouble::RateLimited {
+            retry_after: retry_after.or_else(reset),
+        }
+    }
+
+    /// Two well-known services say so in a header, others in the page.
+    fn challenge(&self) -> Option<&'static str> {
+        let is_told = |name| self.headers.get(name).is_some_and(|v| v == "challenge");
+        if ["cf-mitigated", "x-amzn-waf-action"]
+            .into_iter()
+            .any(is_told)
+        {
+            return Some("challenge");
+        }
+        challenge(&self.body)
+    }
+
+    /// Only the host: the rest may be anything.
+    fn moved_to(&self) -> String {
+        let location = self.headers.get(LOCATION).and_then(|v| v.to_str().ok());
+        let url = location.and_then(|location| Url::parse(location).ok());
+        match url.as_ref().and_then(Url::host_str) {
+            Some(host) => format!(" to {host}"),
+            None => String::new(),
+        }
+    }
+}
+
+impl From<Broken> for SearchTrouble {
+    fn from(broken: Broken) -> Self {
+        let detail = broken.to_string();
+        match broken {
+            Broken::Line(_) | Broken::Late { .. } => Self::Unreachable { detail },
+            Broken::TooLong { .. } => Self::Malformed { detail },
+        }
+    }
+}
+
+/// When a window of several is open again whose requests are used up, in seconds (`1, 1419704`).
+fn reset(resets: &str, remaining: &str) -> Option<Duration> {
+    let numbers = |list: &str| -> Vec<Option<u64>> {
+        list.split(',').map(|n| n.trim().parse().ok()).collect()
+    };
+    let (resets, remaining) = (numbers(resets), numbers(remaining));
+    let used_up = resets
+        .iter()
+        .zip(&remaining)
+        .filter(|(_, n)| **n == Some(0));
+    let seconds = used_up.filter_map(|(reset, _)| *reset).max();
+    let seconds = seconds.or_else(|| resets.iter().flatten().min().copied())?;
+    Some(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_the_window_that_is_used_up_is_taken() {
+        for (resets, remaining, seconds) in [
+            ("1, 1419704", "0, 1000", Some(1)),
+            ("1, 1419704", "1, 0", Some(1_419_704)),
+            ("1, 1419704", "0, 0", Some(1_419_704)),
+            ("1, 1419704", "", Some(1)),
+            ("30", "0", Some(30)),
+            ("soon", "0", None),
+            ("", "", None),
+        ] {
+            let expected = seconds.map(Duration::from_secs);
+            assert_eq!(reset(resets, remaining), expected, "{resets} {remaining}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! DuckDuckGo's page for browsers without scripts: the paper's engine. It has no interface for
+//! programs, and shuts out whoever asks often; so it wants a slow pace.
+
+use std::sync::LazyLock;
+
+use async_trait::async_trait;
+use html5ever::driver::{ParseOpts, parse_document};
+use html5ever::tendril::{StrTendril, TendrilSink};
+use reqwest::header::CONTENT_TYPE;
+use scraper::{ElementRef, Html, HtmlTreeSink, Selector};
+use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
+use url::{Url, form_urlencoded};
+
+use super::listing::{Listing, cut, malformed};
+use crate::http::{Answer, Endpoint, Http, InvalidEndpoint};
+
+/// What it takes.
+const QUERY_CHARS_MAX: usize = 499;
+
+/// Most tags of a page, and most nodes of the tree that they make. Its own pages have about 1,200 tags;
+/// more would only cost time and memory. Some orders of tags make a tree of the square of their number.
+const TAGS_MAX: usize = 3000;
+const NODES_MAX: usize = 20_000;
+
+/// How much of a page is parsed before the tree is looked at, in bytes: little, since each tag of it may
+/// copy thousands that are open.
+const STEP_BYTES: usize = 64;
+
+/// How to ask DuckDuckGo.
+#[derive(Clone, Debug)]
+pub struct DuckDuckGoOptions {
+    /// Where its html page is.
+    pub endpoint: Endpoint,
+    /// Region and language of the results, e.g. `us-en`; by default none in particular.
+    pub region: String,
+}
+
+impl Default for DuckDuckGoOptions {
+    fn default() -> Self {
+        Self {
+            endpoint: Endpoint::new("duckduckgo", "https://html.duckduckgo.com/html/"),
+            region: "wt-wt".to_owned(),
+        }
+    }
+}
+
+/// DuckDuckGo.
+#[derive(Debug)]
+pub struct DuckDuckGo {
+    http: Http,
+    region: String,
+}
+
+impl DuckDuckGo {
+    /// Checks the options; connects to nothing yet.
+    pub fn new(options: &DuckDuckGoOptions) -> Result<Self, InvalidEndpoint> {
+        Ok(Self {
+            http: Http::new(&options.endpoint)?,
+            region: options.region.clone(),
+        })
+    }
+}
+
+#[async_trait]
+impl SearchProvider for DuckDuckGo {
+    fn name(&self) -> &str {
+        self.http.name()
+    }
+
+    async fn search(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<SearchResult>, SearchFailure> {
+        if limit == 0 || query.trim().is_empty() {
+            return Ok(Vec::new());
+        }
+        let form = form_urlencoded::Serializer::new(String::new())
+            .append_pair("q", cut(query.trim(), QUERY_CHARS_MAX))
+            .append_pair("b", "")
+            .append_pair("kl", &self.region)
+            .finish();
+        let request = self
+            .http
+            .post(self.http.base().clone())
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(form);
+        self.http.search(call, limit, request, read).await
+    }
+
+    async fn warm(&self, _call: &Call) {
+        self.http.warm().await;
+    }
+}
+
+fn read(answer: &Answer) -> Result<Vec<SearchResult>, SearchTrouble> {
+    match answer.status.as_u16() {
+        // To what it has no page for.
+        303 => Ok(Vec::new()),
+        status @ (202 | 403) => Err(SearchTrouble::Blocked {
+            how: format!("status {status}"),
+        }),
+        _ => parse(answer.body()?),
+    }
+}
+
+/// What is looked for in a page.
+struct Selectors {
+    challenge: Selector,
+    list: Selector,
+    result: Selector,
+    title: Selector,
+    snippet: Selector,
+}
+
+/// Reads a page.
+pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
+    let Some(selectors) = selectors() else {
+        return Err(malformed("our own selectors do not parse"));
+    };
+    let page = tree(body)?;
+    if page.select(&selectors.challenge).next().is_some() {
+        let how = "a challenge in place of results".to_owned();
+        return Err(SearchTrouble::Blocked { how });
+    }
+    if page.select(&selectors.list).next().is_none() {
+        return Err(malformed("no list of results in the page"));
+    }
+    let mut listing = Listing::default();
+    for result in page.select(&selectors.result) {
+        let Some(title) = result.select(&selectors.title).next() else {
+            continue;
+        };
+        let Some(url) = title.attr("href").and_then(target) else {
+            continue;
+        };
+        let snippet = result.select(&selectors.snippet).next();
+        let snippet = snippet.map(text).unwrap_or_default();
+        listing.push(url.as_str(), &text(title), &snippet, None);
+    }
+    Ok(listing.results())
+}
+
+/// The page as a tree, within bounds.
+fn tree(body: &[u8]) -> Result<Html, SearchTrouble> {
+    let tags = body.iter().filter(|&&byte| byte == b'<').count();
+    if tags > TAGS_MAX {
+        return Err(malformed(format!("a page of {tags} tags")));
+    }
+    let sink = HtmlTreeSink::new(Html::new_document());
+    let mut parser = parse_document(sink, ParseOpts::default());
+    let text = String::from_utf8_lossy(body);
+    let mut rest = &*text;
+    while !rest.is_empty() {
+        let (step, behind) = rest.split_at(rest.ceil_char_boundary(STEP_BYTES));
+        parser.process(StrTendril::from(step));
+        rest = behind;
+        let grown = parser.tokenizer.sink.sink.0.borrow().tree.values().len();
+        if grown > NODES_MAX {
+            return Err(malformed(format!("a page of more than {NODES_MAX} nodes")));
+        }
+    }
+    Ok(parser.finish())
+}
+
+fn selectors() -> Option<&'static Selectors> {
+    static SELECTORS: LazyLock<Option<Selectors>> = LazyLock::new(|| {
+        let parse = |selector| Selector::parse(selector).ok();
+        Some(Selectors {
+            challenge: parse(
+                "form#challenge-form, form[action*='anomaly.js'], script[src*='anomaly.js']",
+            )?,
+            list: parse("#links")?,
+            result: parse("#links > div.web-result:not(.result--ad)")?,
+            title: parse("h2 a[href]")?,
+            snippet: parse("a.result__snippet")?,
+        })
+    });
+    SELECTORS.as_ref()
+}
+
+/// Where a link of its own leads to: it redirects, and the target is a parameter.
+fn target(href: &str) -> Option<Url> {
+    let own = Url::parse("https://duckduckgo.com/").ok()?;
+    let url = own.join(href).ok()?;
+    let host = url.host_str()?;
+    if host != "duckduckgo.com" && !host.ends_with(".duckduckgo.com") {
+        return Some(url);
+    }
+    let target = url.query_pairs().find(|(name, _)| name == "uddg");
+    // Without a target it is a page of its own: an advertisement, or help.
+    Url::parse(&target?.1).ok()
+}
+
+fn text(element: ElementRef<'_>) -> String {
+    element.text().collect()
+}

@@ -1,0 +1,261 @@
+//! What a provider lists, made into results.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+use spechop_ports::{SearchResult, SearchTrouble};
+use url::Url;
+
+/// Most results that are taken from one answer.
+const RESULTS_MAX: usize = 100;
+
+/// Longest URL that is taken, in bytes. Browsers and servers stop at about twice as much.
+const URL_BYTES_MAX: usize = 4096;
+
+/// Longest title and snippet, in characters.
+const TITLE_CHARS_MAX: usize = 300;
+const SNIPPET_CHARS_MAX: usize = 2000;
+
+/// How much of an answer is searched for the words of a challenge, in bytes.
+const CHALLENGE_BYTES: usize = 64 * 1024;
+
+/// Results so far. What has no usable URL is left out, and no URL is taken twice.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    results: Vec<SearchResult>,
+    seen: HashSet<Url>,
+}
+
+impl Listing {
+    pub(super) fn push(&mut self, url: &str, title: &str, snippet: &str, text: Option<&str>) {
+        if self.results.len() == RESULTS_MAX || url.len() > URL_BYTES_MAX {
+            return;
+        }
+        let Ok(mut url) = Url::parse(url.trim()) else {
+            return;
+        };
+        if !matches!(url.scheme(), "http" | "https") {
+            return;
+        }
+        // Places in a page are one page.
+        url.set_fragment(None);
+        if !self.seen.insert(url.clone()) {
+            return;
+        }
+        let text = text.map(str::trim).filter(|text| !text.is_empty());
+        self.results.push(SearchResult {
+            url,
+            title: folded(title, TITLE_CHARS_MAX),
+            snippet: folded(snippet, SNIPPET_CHARS_MAX),
+            text: text.map(Arc::from),
+        });
+    }
+
+    pub(super) fn results(self) -> Vec<SearchResult> {
+        self.results
+    }
+}
+
+/// Where a JSON answer has what.
+pub(super) struct Shape {
+    /// The list of results, as a JSON pointer.
+    pub(super) list: &'static str,
+    /// What an answer has that may be without a list: then nothing was found.
+    pub(super) proof: Option<&'static str>,
+    /// Fields of a result.
+    pub(super) url: &'static str,
+    pub(super) title: &'static str,
+    pub(super) snippet: &'static str,
+    pub(super) text: Option<&'static str>,
+}
+
+impl Shape {
+    /// A result that is not as it should be is left out; a list that is not, is trouble.
+    pub(super) fn read(&self, answer: &Value) -> Result<Vec<SearchResult>, SearchTrouble> {
+        let mut listing = Listing::default();
+        match answer.pointer(self.list) {
+            Some(Value::Array(list)) => {
+                for item in list {
+                    let field = |name: &str| item.get(name).and_then(Value::as_str);
+                    let or_empty = |name| field(name).unwrap_or_default();
+                    let text = self.text.and_then(field);
+                    let (url, title) = (or_empty(self.url), or_empty(self.title));
+                    listing.push(url, title, or_empty(self.snippet), text);
+                }
+            }
+            None | Some(Value::Null) if self.is_proven(answer) => {}
+            _ => {
+                let list = self.list.trim_start_matches('/').replace('/', ".");
+                return Err(malformed(format!("no list `{list}` in it")));
+            }
+        }
+        Ok(listing.results())
+    }
+
+    fn is_proven(&self, answer: &Value) -> bool {
+        self.proof
+            .is_some_and(|proof| answer.pointer(proof).is_some())
+    }
+}
+
+/// The answer as JSON. A challenge in its place is a block.
+pub(super) fn json(body: &[u8]) -> Result<Value, SearchTrouble> {
+    serde_json::from_slice(body).map_err(|error| match challenge(body) {
+        Some(word) => SearchTrouble::Blocked {
+            how: format!("a page with a {word} in place of an answer"),
+        },
+        None if is_html(body) => malformed("a web page in place of JSON"),
+        None => malformed(format!("no JSON: {error}")),
+    })
+}
+
+pub(super) fn malformed(detail: impl Into<String>) -> SearchTrouble {
+    SearchTrouble::Malformed {
+        detail: detail.into(),
+    }
+}
+
+/// The word that gives a web page away as a challenge for robots.
+pub(super) fn challenge(body: &[u8]) -> Option<&'static str> {
+    if !is_html(body) {
+        return None;
+    }
+    let head = &body[..body.len().min(CHALLENGE_BYTES)];
+    let head = head.to_ascii_lowercase();
+    ["captcha", "challenge"]
+        .into_iter()
+        .find(|word| head.windows(word.len()).any(|at| at == word.as_bytes()))
+}
+
+fn is_html(body: &[u8]) -> bool {
+    body.trim_ascii_start().starts_with(b"<")
+}
+
+/// On one line, and not too long.
+fn folded(text: &str, chars_max: usize) -> Arc<str> {
+    let words: Vec<_> = text.split_whitespace().collect();
+    cut(&words.join(" "), chars_max).into()
+}
+
+/// The beginning of a text, up to a word's end if there is one.
+pub(super) fn cut(text: &str, chars_max: usize) -> &str {
+    let Some((end, _)) = text.char_indices().nth(chars_max) else {
+        return text;
+    };
+    let head = &text[..end];
+    let is_whole = text[end..].starts_with(char::is_whitespace);
+    match head.rfind(char::is_whitespace) {
+        Some(space) if !is_whole => head[..space].trim_end(),
+        _ => head.trim_end(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const SHAPE: Shape = Shape {
+        list: "/web/results",
+        proof: Some("/query"),
+        url: "url",
+        title: "title",
+        snippet: "text",
+        text: Some("raw"),
+    };
+
+    #[test]
+    fn what_has_no_url_to_fetch_is_left_out_and_no_page_is_listed_twice() {
+        let long = format!("https://a.example/{}", "x".repeat(URL_BYTES_MAX));
+        let results = json!([
+            { "url": " https://a.example/1#top ", "title": " A\n  title ", "text": "s", "raw": " r " },
+            { "url": "https://a.example/1", "title": "again" },
+            { "url": "HTTPS://A.example:443/1", "title": "and again" },
+            { "title": "none" },
+            { "url": null },
+            { "url": 7 },
+            { "url": "/relative" },
+            { "url": "javascript:alert(1)" },
+            { "url": "ftp://a.example/" },
+            { "url": "file:///etc/passwd" },
+            { "url": long },
+            "no object",
+            { "url": "http://b.example/", "title": ["odd"], "raw": " " },
+        ]);
+        let found = SHAPE
+            .read(&json!({ "web": { "results": results } }))
+            .unwrap();
+        let [first, second] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(first.url.as_str(), "https://a.example/1");
+        assert_eq!(&*first.title, "A title");
+        assert_eq!(first.text.as_deref(), Some("r"));
+        assert_eq!(second.url.as_str(), "http://b.example/");
+        assert_eq!((&*second.title, &second.text), ("", &None));
+    }
+
+    #[test]
+    fn no_list_is_no_result_only_if_the_rest_proves_it() {
+        for (answer, is_none) in [
+            (json!({ "query": {} }), true),
+            (json!({ "query": {}, "web": null }), true),
+            (json!({ "query": {}, "web": { "results": [] } }), true),
+            (json!({ "web": { "results": [] } }), true),
+            (json!({}), false),
+            (json!([]), false),
+            (json!({ "query": {}, "web": { "results": {} } }), false),
+            (json!({ "error": "no" }), false),
+        ] {
+            match SHAPE.read(&answer) {
+                Ok(found) => assert!(is_none && found.is_empty(), "{answer}"),
+                Err(trouble) => {
+                    assert!(!is_none, "{answer}");
+                    let said = trouble.to_string();
+                    assert!(said.ends_with("no list `web.results` in it"), "{said}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_challenge_is_told_from_other_pages() {
+        let page = |body: &str| json(body.as_bytes()).unwrap_err().to_string();
+        assert_eq!(
+            page("\n<html><form id=CAPTCHA>"),
+            "blocks this server: a page with a captcha in place of an answer"
+        );
+        assert_eq!(
+            page("<h1>Welcome</h1>"),
+            "gave an unusable answer: a web page in place of JSON"
+        );
+        assert!(page("challenge").starts_with("gave an unusable answer: no JSON"));
+        // It may be the answer to a question about them.
+        assert!(json(br#"{"results":["captcha"]}"#).is_ok());
+    }
+
+    #[test]
+    fn a_cut_ends_with_a_word() {
+        for (text, chars_max, end) in [
+            ("who is it", 9, "who is it"),
+            ("who is it", 8, "who is"),
+            ("who is it", 6, "who is"),
+            ("who is it", 4, "who"),
+            ("éééé", 2, "éé"),
+            ("a", 0, ""),
+        ] {
+            assert_eq!(cut(text, chars_max), end, "{text:?} {chars_max}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_is_a_short_beginning(text: String, chars_max in 0..40_usize) {
+            let cut = cut(&text, chars_max);
+            prop_assert!(text.starts_with(cut) && cut.chars().count() <= chars_max);
+        }
+    }
+}

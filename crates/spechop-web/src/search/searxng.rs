@@ -1,0 +1,145 @@
+//! SearXNG: a metasearch engine that the operator runs.
+
+use async_trait::async_trait;
+use serde_json::Value;
+use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
+
+use super::listing::{Shape, json};
+use crate::http::{Answer, Endpoint, Http, InvalidEndpoint};
+
+const SHAPE: Shape = Shape {
+    list: "/results",
+    proof: None,
+    url: "url",
+    title: "title",
+    snippet: "content",
+    text: None,
+};
+
+/// Most engines that a failure names.
+const ENGINES_NAMED_MAX: usize = 5;
+
+/// What SearXNG says of an engine that takes it for a robot, or asks it for less.
+const BLOCKS: [&str; 3] = ["captcha", "too many requests", "access denied"];
+
+/// How to ask a SearXNG.
+#[derive(Clone, Debug)]
+pub struct SearxngOptions {
+    /// Where it is; by default on this machine, at the port of its own container.
+    pub endpoint: Endpoint,
+    /// Its engines to ask, separated by commas; by default those of its own settings.
+    pub engines: Option<String>,
+    /// Language of the results, e.g. `en`; by default that of its own settings.
+    pub language: Option<String>,
+}
+
+impl Default for SearxngOptions {
+    fn default() -> Self {
+        Self {
+            endpoint: Endpoint::new("searxng", "http://127.0.0.1:8080"),
+            engines: None,
+            language: None,
+        }
+    }
+}
+
+/// A SearXNG.
+#[derive(Debug)]
+pub struct Searxng {
+    http: Http,
+    /// What every request says.
+    query: Vec<(&'static str, String)>,
+}
+
+impl Searxng {
+    /// Checks the options; connects to nothing yet.
+    pub fn new(options: &SearxngOptions) -> Result<Self, InvalidEndpoint> {
+        let mut query = vec![("format", "json".to_owned())];
+        let engines = options.engines.clone().map(|list| ("engines", list));
+        let language = options.language.clone().map(|code| ("language", code));
+        query.extend(engines.into_iter().chain(language));
+        Ok(Self {
+            http: Http::new(&options.endpoint)?,
+            query,
+        })
+    }
+}
+
+#[async_trait]
+impl SearchProvider for Searxng {
+    fn name(&self) -> &str {
+        self.http.name()
+    }
+
+    async fn search(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<SearchResult>, SearchFailure> {
+        if limit == 0 || query.trim().is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut url = self.http.url("search");
+        url.query_pairs_mut()
+            .append_pair("q", query)
+            .extend_pairs(&self.query);
+        let request = self.http.get(url);
+        let read = |answer: &Answer| match answer.body() {
+            // It refuses a format that is not switched on.
+            Err(SearchTrouble::BadKey { detail }) => Err(SearchTrouble::Misconfigured {
+                remedy: format!("{detail}: add `json` to `search.formats` in its settings.yml"),
+            }),
+            body => parse(body?),
+        };
+        self.http.search(call, limit, request, read).await
+    }
+
+    async fn warm(&self, _call: &Call) {
+        self.http.warm().await;
+    }
+}
+
+/// Reads an answer. No results while engines did not answer is no "nothing found": nobody knows. Its
+/// `number_of_results` may be 0 beside results.
+pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
+    let answer = json(body)?;
+    let results = SHAPE.read(&answer)?;
+    if !results.is_empty() {
+        return Ok(results);
+    }
+    let silent = answer.get("unresponsive_engines").and_then(Value::as_array);
+    let silent: Vec<_> = silent.into_iter().flatten().map(engine).collect();
+    if silent.is_empty() {
+        return Ok(results);
+    }
+    let is_block = |why: &str| {
+        let why = why.to_lowercase();
+        BLOCKS.iter().any(|block| why.contains(block))
+    };
+    let are_blocks = silent.iter().all(|(_, why)| is_block(why));
+    let named: Vec<_> = silent
+        .iter()
+        .take(ENGINES_NAMED_MAX)
+        .map(|(name, why)| format!("{name} ({why})"))
+        .collect();
+    let more = silent.len().saturating_sub(ENGINES_NAMED_MAX);
+    let more = (more > 0).then(|| format!(" and {more} more"));
+    let said = format!("{}{}", named.join(", "), more.unwrap_or_default());
+    Err(if are_blocks {
+        let how = format!("its engines are blocked: {said}");
+        SearchTrouble::Blocked { how }
+    } else {
+        let detail = format!("its engines do not answer: {said}");
+        SearchTrouble::Unreachable { detail }
+    })
+}
+
+/// Name and reason, short.
+fn engine(entry: &Value) -> (String, String) {
+    let part = |at: usize| {
+        let said = entry.get(at).and_then(Value::as_str).unwrap_or("unknown");
+        said.chars().take(40).collect()
+    };
+    (part(0), part(1))
+}

@@ -1,0 +1,192 @@
+//! Anybody's search over HTTP, played by a local server.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use spechop_ports::{Call, Lane, PortError, Retriever, Seat, contract};
+use spechop_types::{Chance, Tenant};
+use spechop_web::{HttpRetriever, HttpRetrieverOptions};
+use wiremock::matchers::{any, body_json, header, method, path};
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
+
+const KEY: &str = "sk-very-secret";
+
+/// A shelf of ten documents in the form of Search-R1, as many as are asked for.
+struct Shelf;
+
+impl Respond for Shelf {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let asked: Value = request.body_json().expect("JSON");
+        let most = asked["topk"].as_u64().expect("a number").min(10);
+        let document = |n: u64| {
+            let contents = format!("\"Title {n}\"\ntext {n}");
+            let document = json!({ "id": n.to_string(), "contents": contents });
+            json!({ "document": document, "score": 1.0 - n as f64 / 100.0 })
+        };
+        let found: Vec<_> = (0..most).map(document).collect();
+        ResponseTemplate::new(200).set_body_json(json!({ "result": [found] }))
+    }
+}
+
+fn options(server: &MockServer) -> HttpRetrieverOptions {
+    let mut options = HttpRetrieverOptions::new(format!("{}/retrieve", server.uri()));
+    options.endpoint.key = Some(KEY.into());
+    options.retries.pause = Duration::from_millis(1);
+    options
+}
+
+/// Answers with each of these once, then as the shelf.
+async fn server(first: &[ResponseTemplate]) -> MockServer {
+    let server = MockServer::start().await;
+    for answer in first {
+        let once = Mock::given(any()).respond_with(answer.clone());
+        once.up_to_n_times(1).mount(&server).await;
+    }
+    let shelf = Mock::given(method("POST")).and(path("/retrieve"));
+    shelf.respond_with(Shelf).mount(&server).await;
+    server
+}
+
+/// Counts how often it hears that the server asks for less.
+#[derive(Default)]
+struct Heard(AtomicUsize);
+
+impl Seat for Heard {
+    fn promoted(&self) {}
+
+    fn pushed_back(&self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// What comes of it if the server says this first; how often it was asked, and how often it asked for less.
+async fn ask(lane: Lane, first: &[ResponseTemplate]) -> (Result<usize, PortError>, usize, usize) {
+    let server = server(first).await;
+    let (heard, call) = (Arc::new(Heard::default()), Call::new(lane, Chance::EVEN));
+    let seat: Weak<Heard> = Arc::downgrade(&heard);
+    call.sit(seat);
+    let retriever = HttpRetriever::new(&options(&server)).expect("a retriever");
+    let outcome = retriever.retrieve(&call, "q", 5).await;
+    if let Err(error) = &outcome {
+        let source = std::error::Error::source(error).map(ToString::to_string);
+        let said = format!("{error} {error:?} {source:?}");
+        assert!(!said.contains(KEY), "{said}");
+        assert!(said.contains("retriever at 127.0.0.1:"), "{said}");
+    }
+    let asked = server.received_requests().await.expect("recording is on");
+    let heard = heard.0.load(SeqCst);
+    (outcome.map(|found| found.len()), asked.len(), heard)
+}
+
+#[tokio::test]
+async fn it_keeps_the_contract() {
+    let server = server(&[]).await;
+    let retriever = HttpRetriever::new(&options(&server)).expect("a retriever");
+    contract::retriever(&retriever).await;
+    let found = retriever.retrieve(&Call::authoritative(), "q", 1).await;
+    let found = found.expect("passages");
+    assert_eq!((&*found[0].title, &*found[0].text), ("Title 0", "text 0"));
+}
+
+#[tokio::test]
+async fn it_asks_in_the_common_form() {
+    let server = MockServer::start().await;
+    let expected = json!({ "queries": ["Żuławski?"], "topk": 5, "return_scores": true });
+    let asked = Mock::given(body_json(expected))
+        .and(header("authorization", format!("Bearer {KEY}")))
+        .and(header("content-type", "application/json"));
+    asked.respond_with(Shelf).mount(&server).await;
+    let tenant = Tenant::new("acme").expect("a name");
+    let call = Call::of(tenant, Lane::Authoritative, Chance::CERTAIN);
+    for with_tenant in [false, true] {
+        let mut options = options(&server);
+        options.with_tenant = with_tenant;
+        let retriever = HttpRetriever::new(&options).expect("a retriever");
+        let found = retriever.retrieve(&call, "Żuławski?", 5).await;
+        assert_eq!(found.expect("passages").len(), 5);
+        let requests = server.received_requests().await.expect("requests");
+        let last = requests.last().expect("one");
+        let told = last.headers.get("spechop-tenant");
+        let told = told.map(|name| name.to_str().expect("a name"));
+        assert_eq!(told, with_tenant.then_some("acme"));
+    }
+}
+
+#[tokio::test]
+async fn what_may_pass_is_tried_again() {
+    let busy = ResponseTemplate::new(503).insert_header("retry-after", "0");
+    let broken = ResponseTemplate::new(502);
+    for lane in [Lane::Authoritative, Lane::Speculative] {
+        let (outcome, asked, heard) = ask(lane, &[broken.clone(), broken.clone()]).await;
+        assert_eq!((outcome.ok(), asked, heard), (Some(5), 3, 0));
+    }
+    let (outcome, asked, heard) = ask(Lane::Authoritative, std::slice::from_ref(&busy)).await;
+    assert_eq!((outcome.ok(), asked, heard), (Some(5), 2, 1));
+    // What is not needed gives way at once.
+    let (outcome, asked, heard) = ask(Lane::Speculative, &[busy]).await;
+    assert!(matches!(outcome, Err(PortError::Unavailable { .. })));
+    assert_eq!((asked, heard), (1, 1));
+    let (outcome, asked, _) = ask(Lane::Authoritative, &vec![broken; 9]).await;
+    assert!(matches!(outcome, Err(PortError::Unavailable { .. })));
+    assert_eq!(asked, 4);
+}
+
+#[tokio::test]
+async fn what_does_not_pass_is_told_at_once() {
+    let said = |status: u16, body: &str| ResponseTemplate::new(status).set_body_string(body);
+    let moved = ResponseTemplate::new(308).insert_header("location", "http://elsewhere.example/");
+    let huge = said(200, &" ".repeat(5 * 1024 * 1024));
+    for (answer, expected) in [
+        (
+            said(400, r#"{"error":"topk is 5, at most 3"}"#),
+            "refused the request: 400 Bad Request: topk is 5, at most 3",
+        ),
+        (
+            said(401, &format!("{{\"detail\":\"no such key {KEY}\"}}")),
+            "refused the request: 401 Unauthorized: no such key [key]",
+        ),
+        (
+            said(413, "too long"),
+            "cannot take so much: 413 Payload Too Large: too long",
+        ),
+        (
+            said(404, ""),
+            "refused the request: 404 Not Found: no reason given",
+        ),
+        (
+            moved,
+            "refused the request: 308 Permanent Redirect: no reason given",
+        ),
+        (
+            said(200, "<html>"),
+            "gave an unusable answer: no JSON: expected value at line 1 column 1",
+        ),
+        (
+            said(200, "{}"),
+            "gave an unusable answer: no list `result` in it",
+        ),
+        (huge, "gave an unusable answer: more than 4194304 bytes"),
+    ] {
+        let (outcome, asked, _) = ask(Lane::Authoritative, &[answer]).await;
+        let error = outcome.expect_err("a failure").to_string();
+        assert!(error.ends_with(expected), "{error}");
+        assert_eq!(asked, 1, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn it_waits_so_long_and_no_longer() {
+    let slow = ResponseTemplate::new(200).set_delay(Duration::from_secs(3600));
+    let server = server(&[slow]).await;
+    let mut options = options(&server);
+    options.endpoint.time_limit = Duration::from_millis(200);
+    let retriever = HttpRetriever::new(&options).expect("a retriever");
+    let outcome = retriever.retrieve(&Call::authoritative(), "q", 5).await;
+    assert!(matches!(
+        outcome,
+        Err(PortError::Timeout { limit_ms: 200, .. })
+    ));
+    assert!(HttpRetriever::new(&HttpRetrieverOptions::new("localhost:80/x")).is_err());
+}

@@ -1,0 +1,281 @@
+//! What becomes of an answer that is none.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use spechop_ports::{Call, Seat};
+use spechop_web::InvalidEndpoint;
+use spechop_web::search::{SearchFailure, SearchTrouble};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use wiremock::ResponseTemplate;
+
+use crate::{KEY, Kind, recorded, saying};
+
+/// Counts how often it hears that a provider asks for less.
+#[derive(Default)]
+struct Heard(AtomicUsize);
+
+impl Seat for Heard {
+    fn promoted(&self) {}
+
+    fn pushed_back(&self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// The failure that this answer is, and whether whoever gives the turns heard of it.
+async fn ask(kind: Kind, answer: ResponseTemplate) -> (SearchTrouble, bool) {
+    let server = saying(answer).await;
+    let (heard, call) = (Arc::new(Heard::default()), Call::authoritative());
+    let seat: Weak<Heard> = Arc::downgrade(&heard);
+    call.sit(seat);
+    let outcome = kind.at(&server.uri()).search(&call, "q", 5).await;
+    let failure: SearchFailure = outcome.expect_err("a failure");
+    let said = format!("{failure} {failure:?}");
+    assert!(!said.contains(KEY), "{said}");
+    let requests = server.received_requests().await.expect("recording is on");
+    assert_eq!(requests.len(), 1, "once, and no redirect is followed");
+    (failure.trouble, heard.0.load(SeqCst) > 0)
+}
+
+fn page(status: u16, body: &[u8]) -> ResponseTemplate {
+    ResponseTemplate::new(status).set_body_bytes(body)
+}
+
+/// The kind of trouble, for tables.
+fn name(trouble: &SearchTrouble) -> &'static str {
+    match trouble {
+        SearchTrouble::Blocked { .. } => "blocked",
+        SearchTrouble::RateLimited { .. } => "rate limited",
+        SearchTrouble::BadKey { .. } => "bad key",
+        SearchTrouble::Misconfigured { .. } => "misconfigured",
+        SearchTrouble::Unreachable { .. } => "unreachable",
+        SearchTrouble::Malformed { .. } => "malformed",
+        SearchTrouble::NotSpeculated { .. } => "not speculated",
+        SearchTrouble::All(_) => "all",
+    }
+}
+
+#[tokio::test]
+async fn every_status_has_its_meaning() {
+    use Kind::{Brave, DuckDuckGo, MediaWiki, Searxng, Serper, Tavily};
+    let credits = br#"{"message":"Not enough credits","statusCode":400}"#;
+    let bad_request = br#"{"message":"Missing query parameter","statusCode":400}"#;
+    for (kind, answer, expected) in [
+        (Searxng, page(403, b"<h1>Forbidden</h1>"), "misconfigured"),
+        (Searxng, page(429, b"Too Many Requests"), "rate limited"),
+        (Searxng, page(404, b""), "misconfigured"),
+        (Searxng, page(500, b""), "unreachable"),
+        (
+            Searxng,
+            page(200, recorded!("searxng-blocked.json")),
+            "blocked",
+        ),
+        (
+            Searxng,
+            page(200, recorded!("searxng-unresponsive.json")),
+            "unreachable",
+        ),
+        (DuckDuckGo, page(202, b""), "blocked"),
+        (DuckDuckGo, page(403, b""), "blocked"),
+        (DuckDuckGo, page(429, b""), "rate limited"),
+        (
+            DuckDuckGo,
+            page(200, recorded!("duckduckgo-challenge.html")),
+            "blocked",
+        ),
+        (
+            DuckDuckGo,
+            page(200, b"<html><body>Welcome</body></html>"),
+            "malformed",
+        ),
+        (DuckDuckGo, page(200, b""), "malformed"),
+        (Brave, page(401, b""), "bad key"),
+        (Brave, page(403, b""), "bad key"),
+        (Brave, page(422, recorded!("brave-bad-key.json")), "bad key"),
+        (
+            Brave,
+            page(422, br#"{"error":{"code":"VALIDATION"}}"#),
+            "malformed",
+        ),
+        (
+            Brave,
+            page(429, recorded!("brave-rate-limited.json")),
+            "rate limited",
+        ),
+        (
+            Tavily,
+            page(401, recorded!("tavily-bad-key.json")),
+            "bad key",
+        ),
+        (Tavily, page(432, b"{}"), "bad key"),
+        (Tavily, page(433, b"{}"), "bad key"),
+        (Tavily, page(429, b"{}"), "rate limited"),
+        (
+            Serper,
+            page(403, br#"{"message":"Unauthorized.","statusCode":403}"#),
+            "bad key",
+        ),
+        (Serper, page(400, credits), "bad key"),
+        (Serper, page(400, bad_request), "malformed"),
+        (
+            MediaWiki,
+            page(403, b"Please set a user-agent"),
+            "misconfigured",
+        ),
+        (
+            MediaWiki,
+            page(200, recorded!("mediawiki-maxlag.json")),
+            "rate limited",
+        ),
+        (
+            MediaWiki,
+            page(200, br#"{"error":{"code":"badvalue"}}"#),
+            "malformed",
+        ),
+    ] {
+        let told = format!("{kind:?} {answer:?}");
+        let (trouble, heard) = ask(kind, answer).await;
+        assert_eq!(name(&trouble), expected, "{told}: {trouble}");
+        let pushes_back = ["blocked", "rate limited"].contains(&expected);
+        assert_eq!(heard, pushes_back, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn what_any_of_them_may_say_means_the_same_for_all() {
+    for kind in Kind::ALL {
+        let moved = ResponseTemplate::new(301);
+        let moved = moved.insert_header("location", "https://elsewhere.example/secret?q=1");
+        let busy = page(503, b"").insert_header("retry-after", "7");
+        let mitigated = page(403, b"").insert_header("cf-mitigated", "challenge");
+        let mut table = vec![
+            (page(200, recorded!("challenge.html")), "blocked"),
+            (page(403, recorded!("challenge.html")), "blocked"),
+            (mitigated, "blocked"),
+            (moved, "misconfigured"),
+            (busy, "rate limited"),
+            (page(502, b"<h1>Bad gateway</h1>"), "unreachable"),
+            (page(418, b""), "malformed"),
+            (page(204, b""), "malformed"),
+            (page(200, b"\xff\xfe\x00"), "malformed"),
+            (page(200, &[b'['; 100_000]), "malformed"),
+            (page(200, &vec![b' '; 9 * 1024 * 1024]), "malformed"),
+        ];
+        if kind == Kind::DuckDuckGo {
+            // Its own challenge is recognised by its parts, since results may speak of one.
+            table.remove(0);
+        }
+        for (answer, expected) in table {
+            let (trouble, _) = ask(kind, answer).await;
+            assert_eq!(name(&trouble), expected, "{kind:?}: {trouble}");
+            assert!(!trouble.to_string().contains("secret"), "{trouble}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_operator_is_told_what_to_change() {
+    let (trouble, _) = ask(Kind::Searxng, page(403, b"")).await;
+    assert_eq!(
+        trouble.to_string(),
+        "is not set up for this: status 403: add `json` to `search.formats` in its settings.yml"
+    );
+    let moved = ResponseTemplate::new(301).insert_header("location", "https://new.example/x");
+    let (trouble, _) = ask(Kind::Brave, moved).await;
+    assert_eq!(
+        trouble.to_string(),
+        "is not set up for this: status 301: it has moved to new.example; set its base URL to \
+         where it is now"
+    );
+    for kind in [Kind::Brave, Kind::Tavily, Kind::Serper] {
+        let error = kind.open(|_| {}).err().expect("no key");
+        assert!(matches!(error, InvalidEndpoint::NoKey { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn it_is_said_until_when_no_more_is_taken() {
+    let limited = |header: &str, value: &str| page(429, b"").insert_header(header, value);
+    let both = limited("x-ratelimit-reset", "2, 86400");
+    for (kind, answer, seconds) in [
+        (Kind::Tavily, limited("retry-after", "60"), Some(60)),
+        (Kind::Brave, both.clone(), Some(2)),
+        (
+            Kind::Brave,
+            both.insert_header("x-ratelimit-remaining", "1, 0"),
+            Some(86_400),
+        ),
+        (Kind::Serper, page(429, b""), None),
+        (Kind::Serper, limited("retry-after", "soon"), None),
+        (
+            Kind::MediaWiki,
+            page(200, recorded!("mediawiki-maxlag.json")).insert_header("retry-after", "9"),
+            Some(9),
+        ),
+        (
+            Kind::MediaWiki,
+            page(200, recorded!("mediawiki-maxlag.json")),
+            Some(5),
+        ),
+    ] {
+        let (trouble, _) = ask(kind, answer).await;
+        let retry_after = seconds.map(Duration::from_secs);
+        assert_eq!(trouble, SearchTrouble::RateLimited { retry_after });
+    }
+}
+
+#[tokio::test]
+async fn duckduckgo_answers_with_303_if_there_is_nothing() {
+    let server = saying(ResponseTemplate::new(303)).await;
+    let provider = Kind::DuckDuckGo.at(&server.uri());
+    let found = provider.search(&Call::authoritative(), "q", 5).await;
+    assert_eq!(found, Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn who_is_not_there_or_never_ends_cannot_be_reached() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let slow = format!("http://{}", listener.local_addr().unwrap());
+    // Promises a body and drips it.
+    let drip = async {
+        loop {
+            let (mut line, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let _ = line.read(&mut request).await;
+            let head = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";
+            let _ = line.write_all(head).await;
+            while line.write_all(b" ").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    let nobody = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    };
+    let ask = async {
+        for kind in Kind::ALL {
+            for (url, said) in [
+                (&slow, "cannot be reached: no answer within 300 ms"),
+                (&nobody, "cannot be reached: "),
+            ] {
+                let provider = kind.open(|endpoint| {
+                    endpoint.base_url = url.clone();
+                    endpoint.key = Some(KEY.into());
+                    endpoint.time_limit = Duration::from_millis(300);
+                });
+                let call = Call::authoritative();
+                let failure = provider.unwrap().search(&call, "q", 5).await.unwrap_err();
+                let trouble = failure.trouble.to_string();
+                assert!(trouble.starts_with(said), "{trouble}");
+            }
+        }
+    };
+    tokio::select! {
+        () = ask => {}
+        () = drip => {}
+    }
+}

@@ -1,0 +1,175 @@
+//! What is sent.
+
+use spechop_ports::{Call, contract};
+use spechop_web::search::searxng::SearxngOptions;
+use spechop_web::search::tavily::TavilyOptions;
+use spechop_web::search::{SearchProvider, Searxng, Tavily};
+use wiremock::{Request, ResponseTemplate};
+
+use crate::{KEY, Kind, saying};
+
+/// Asks with this query; returns what the provider got.
+async fn ask(kind: Kind, query: &str) -> Request {
+    let server = saying(ResponseTemplate::new(200).set_body_bytes(kind.found())).await;
+    let provider = kind.at(&server.uri());
+    let found = provider.search(&Call::authoritative(), query, 1).await;
+    assert_eq!(found.map(|found| found.len()), Ok(1), "{kind:?}");
+    let mut requests = server.received_requests().await.expect("recording is on");
+    assert_eq!(requests.len(), 1, "{kind:?}");
+    requests.remove(0)
+}
+
+fn body(request: &Request) -> String {
+    String::from_utf8_lossy(&request.body).into_owned()
+}
+
+#[tokio::test]
+async fn each_is_asked_as_it_wants_to_be() {
+    let query = "Żuławski & son?";
+    let request = ask(Kind::Searxng, query).await;
+    assert_eq!(
+        request
+            .url
+            .to_string()
+            .split_once("/search")
+            .map(|(_, q)| q),
+        Some("?q=%C5%BBu%C5%82awski+%26+son%3F&format=json")
+    );
+
+    let request = ask(Kind::DuckDuckGo, query).await;
+    assert_eq!(request.method, "POST");
+    assert_eq!(
+        body(&request),
+        "q=%C5%BBu%C5%82awski+%26+son%3F&b=&kl=wt-wt"
+    );
+
+    let request = ask(Kind::Brave, query).await;
+    assert_eq!(request.url.path(), "/web/search");
+    assert!(request.url.query().is_some_and(|q| q.contains("count=1&")));
+    assert_eq!(request.headers["x-subscription-token"], KEY);
+
+    let request = ask(Kind::Tavily, query).await;
+    assert_eq!(request.url.path(), "/search");
+    assert_eq!(request.headers["authorization"], format!("Bearer {KEY}"));
+    assert_eq!(
+        body(&request),
+        r#"{"include_raw_content":"text","max_results":1,"query":"Żuławski & son?"}"#
+    );
+
+    let request = ask(Kind::Serper, query).await;
+    assert_eq!(request.headers["x-api-key"], KEY);
+    assert_eq!(body(&request), r#"{"num":1,"q":"Żuławski & son?"}"#);
+
+    let request = ask(Kind::MediaWiki, query).await;
+    assert!(request.url.query().is_some_and(|query| {
+        query.contains("generator=search")
+            && query.contains("prop=info%7Cextracts")
+            && query.contains("exintro=1&explaintext=1")
+    }));
+}
+
+#[tokio::test]
+async fn a_query_is_cut_to_what_the_engine_takes() {
+    let long = "wörd ".repeat(1000);
+    for (kind, chars) in [
+        (Kind::DuckDuckGo, 499),
+        (Kind::Brave, 50 * 5 - 1),
+        (Kind::Tavily, 399),
+        (Kind::Serper, 2044),
+        (Kind::MediaWiki, 299),
+    ] {
+        let request = ask(kind, &long).await;
+        let (in_url, in_body) = (request.url.query().unwrap_or_default(), body(&request));
+        let words = [in_url, &in_body]
+            .map(|text| text.matches("w%C3%B6rd").count() + text.matches("wörd").count());
+        let sent = words.iter().sum::<usize>() * 5 - 1;
+        assert_eq!(sent, chars, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn each_says_who_asks_and_whom_to_contact() {
+    for kind in Kind::ALL {
+        let server = saying(ResponseTemplate::new(200).set_body_bytes(kind.found())).await;
+        let provider = kind.open(|endpoint| {
+            endpoint.base_url = server.uri();
+            endpoint.key = Some(KEY.into());
+            endpoint.contact = Some("+https://example.org/bot".to_owned());
+        });
+        let call = Call::authoritative();
+        let _ = provider.unwrap().search(&call, "q", 1).await;
+        let requests = server.received_requests().await.unwrap();
+        let agent = requests[0].headers["user-agent"].to_str().unwrap();
+        assert_eq!(
+            agent,
+            concat!(
+                "spechop/",
+                env!("CARGO_PKG_VERSION"),
+                " (+https://example.org/bot)"
+            )
+        );
+    }
+}
+
+#[tokio::test]
+async fn options_are_sent() {
+    let server = saying(ResponseTemplate::new(200).set_body_bytes(Kind::Searxng.found())).await;
+    let mut options = SearxngOptions {
+        engines: Some("wikipedia,brave".to_owned()),
+        language: Some("en".to_owned()),
+        ..SearxngOptions::default()
+    };
+    // It may live under a path.
+    options.endpoint.base_url = format!("{}/searx/", server.uri());
+    let provider = Searxng::new(&options).unwrap();
+    let call = Call::authoritative();
+    provider.search(&call, "q", 1).await.unwrap();
+    let requests = server.received_requests().await.unwrap();
+    let sent = requests[0].url.to_string();
+    assert!(
+        sent.ends_with("/searx/search?q=q&format=json&engines=wikipedia%2Cbrave&language=en"),
+        "{sent}"
+    );
+
+    let server = saying(ResponseTemplate::new(200).set_body_bytes(Kind::Tavily.found())).await;
+    let mut options = TavilyOptions {
+        with_text: false,
+        ..TavilyOptions::default()
+    };
+    options.endpoint.base_url = server.uri();
+    options.endpoint.key = Some(KEY.into());
+    let provider = Tavily::new(&options).unwrap();
+    provider.search(&call, "q", 1).await.unwrap();
+    let requests = server.received_requests().await.unwrap();
+    assert!(body(&requests[0]).contains(r#""include_raw_content":false"#));
+}
+
+#[tokio::test]
+async fn every_provider_keeps_the_contract() {
+    for kind in Kind::ALL {
+        let server = saying(ResponseTemplate::new(200).set_body_bytes(kind.found())).await;
+        contract::search_provider(&*kind.at(&server.uri())).await;
+        let provider = kind.at(&server.uri());
+        let before = server.received_requests().await.unwrap().len();
+        let blank = provider.search(&Call::authoritative(), " \n", 5).await;
+        assert_eq!(blank, Ok(Vec::new()));
+        let after = server.received_requests().await.unwrap().len();
+        assert_eq!(before, after, "nobody is asked nothing");
+    }
+}
+
+#[tokio::test]
+async fn warming_up_asks_nothing_and_only_once() {
+    let server = saying(ResponseTemplate::new(405)).await;
+    let provider = Kind::DuckDuckGo.at(&format!("{}/html/", server.uri()));
+    let call = Call::authoritative();
+    provider.warm(&call).await;
+    provider.warm(&call).await;
+    let requests = server.received_requests().await.unwrap();
+    let [request] = &requests[..] else {
+        panic!("{requests:?}");
+    };
+    assert_eq!(request.method, "HEAD");
+    assert_eq!((request.url.path(), request.url.query()), ("/", None));
+    assert!(request.body.is_empty());
+}
