@@ -2,6 +2,7 @@
 //!
 //! A trap listens on every loopback address and counts connections. Its port is open to the public
 //! internet, so nothing but the check of the address keeps a request from it.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;
 
@@ -16,7 +17,7 @@ use url::Url;
 /// A listener on all addresses of this machine.
 fn trap() -> Site {
     Site::at((Ipv4Addr::UNSPECIFIED, 0).into(), |_, answer| {
-        answer.page(article("Trap"))
+        answer.page(article("Trap"));
     })
     .unwrap()
 }
