@@ -82,6 +82,10 @@ impl OpenAiModel {
             .connect_timeout(endpoint.limits.connect)
             // A redirect could carry a prompt to a host that nobody chose.
             .redirect(redirect::Policy::none())
+            // A packer could hold tokens back that were written one by one.
+            .no_gzip()
+            .no_brotli()
+            .no_zstd()
             .tcp_nodelay(true);
         let host = url.host_str().unwrap_or_default();
         if url.scheme() == "http" {

@@ -105,11 +105,22 @@ impl Backend {
     ///
     /// Those of `work`, and [`PortError::NotSpeculated`] if a speculative call lost its turn: then
     /// `work` has been dropped, or never begun.
-    pub async fn run<T, E, F>(&self, call: &Call, cost: f32, work: F) -> Result<T, E>
-    where
-        E: From<PortError>,
-        F: Future<Output = Result<T, E>>,
-    {
+    pub async fn run<T>(
+        &self,
+        call: &Call,
+        cost: f32,
+        work: impl Future<Output = Result<T, PortError>>,
+    ) -> Result<T, PortError> {
+        self.run_any(call, cost, work).await
+    }
+
+    /// [`Backend::run`], for a port with errors of its own.
+    pub(crate) async fn run_any<T, E: From<PortError>>(
+        &self,
+        call: &Call,
+        cost: f32,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         let mut turn = Turn::take(&self.shared, call, || self.kind.utility(call, cost));
         // Declared behind the turn, so dropped before it: the place is free when the call is gone.
         let mut work = pin!(work);

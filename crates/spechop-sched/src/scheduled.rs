@@ -59,7 +59,7 @@ impl<P: ?Sized> Scheduled<P> {
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         self.admit(call)?;
-        self.backend.run(call, self.rule.cost, work).await
+        self.backend.run_any(call, self.rule.cost, work).await
     }
 }
 

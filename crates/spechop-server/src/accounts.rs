@@ -116,6 +116,11 @@ impl Hold {
             cost.money.plus(due.money_lost).0,
         ]);
     }
+
+    /// So many look-ups were begun that belong to no question.
+    pub(crate) fn looked_up(&mut self, look_ups: u64) {
+        self.spent = Amounts([0, look_ups, 0, 0]);
+    }
 }
 
 impl Drop for Hold {

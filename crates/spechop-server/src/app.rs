@@ -18,9 +18,10 @@ use tonic_health::server::HealthReporter;
 
 use crate::admin::Admin;
 use crate::config::Config;
+use crate::retrieve::{self, Retrievals};
 use crate::service::{Phases, Service};
 use crate::toolbox::{OpenError, Toolbox};
-use crate::transport::{Lines, Transport};
+use crate::transport::{Doors, Lines, Transport};
 use crate::tuning::Keeper;
 use crate::vitals;
 
@@ -30,8 +31,15 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// What the metrics are written in.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What any HTTP client may get.
-const PAGES: &[&str] = &["/metrics"];
+/// What is not gRPC, and what is not either if retrieval is served.
+const DOORS: Doors = Doors {
+    pages: &["/metrics"],
+    json: &[],
+};
+const DOORS_AND_RETRIEVAL: Doors = Doors {
+    json: &[retrieve::PATH],
+    ..DOORS
+};
 
 /// Everything that is needed to serve.
 pub struct App {
@@ -171,7 +179,13 @@ impl App {
                     .build_v1alpha()
                     .map_err(ServeError::Reflection)?,
             );
-        let pages = routes.routes().into_axum_router().route(
+        let (mut pages, mut doors) = (routes.routes().into_axum_router(), DOORS);
+        if shared.config.server.retrieve {
+            doors = DOORS_AND_RETRIEVAL;
+            let retrievals = Retrievals::new(Arc::clone(&shared), self.phases.clone());
+            pages = pages.route(retrieve::PATH, retrievals.route());
+        }
+        let pages = pages.route(
             "/metrics",
             get(move || async move { ([(CONTENT_TYPE, METRICS_TYPE)], shared.metrics.text()) }),
         );
@@ -185,7 +199,7 @@ impl App {
                 tracing::info!("shutting down: open questions may end, new ones are refused");
             }
         };
-        let serving = self.transport.serve(listener, address, pages, PAGES, stop);
+        let serving = self.transport.serve(listener, address, pages, doors, stop);
         tokio::pin!(serving);
         tracing::info!(%address, "ready");
 

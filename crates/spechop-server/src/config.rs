@@ -96,6 +96,8 @@ pub struct Server {
     pub transport: Transport,
     /// How long a client may take nothing of a stream in which something waits.
     pub unread: Duration,
+    /// Whether `POST /retrieve` answers with the passages that the target tool finds.
+    pub retrieve: bool,
     /// How long open questions may continue after a shutdown was requested.
     pub shutdown_grace: Duration,
 }

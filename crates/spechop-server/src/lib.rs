@@ -24,6 +24,7 @@ mod metrics;
 pub mod model_note;
 mod reply;
 mod request;
+mod retrieve;
 mod service;
 mod simulations;
 mod sparingly;

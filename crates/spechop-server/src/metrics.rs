@@ -28,6 +28,7 @@ const BUCKETS: [f64; 12] = [
 pub(crate) struct Metrics {
     registry: Registry,
     questions: Family<Outcome, Counter>,
+    retrievals: Family<Outcome, Counter>,
     seconds: Family<Who, Histogram, fn() -> Histogram>,
     hops: Family<HopKind, Counter>,
     calls: Family<Fate, Counter>,
@@ -40,7 +41,7 @@ pub(crate) struct Metrics {
     pub(crate) transport: Counts,
 }
 
-/// How a question ended.
+/// How a question or a retrieval ended.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Outcome {
     outcome: &'static str,
@@ -88,6 +89,12 @@ impl Metrics {
             "questions",
             "Questions by how they ended",
             questions.clone(),
+        );
+        let retrievals = Family::default();
+        registry.register(
+            "retrievals",
+            "Requests for passages by how they ended",
+            retrievals.clone(),
         );
         let seconds: Family<Who, Histogram, fn() -> Histogram> =
             Family::new_with_constructor(|| Histogram::new(BUCKETS));
@@ -137,6 +144,7 @@ impl Metrics {
         Self {
             registry,
             questions,
+            retrievals,
             seconds,
             hops,
             calls,
@@ -185,6 +193,11 @@ impl Metrics {
     /// A question ended so.
     pub(crate) fn ended(&self, outcome: &'static str) {
         self.questions.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    /// A request for passages ended so.
+    pub(crate) fn retrieved(&self, outcome: &'static str) {
+        self.retrievals.get_or_create(&Outcome { outcome }).inc();
     }
 
     fn refused(&self, stage: &'static str, refusals: &Refusals) {

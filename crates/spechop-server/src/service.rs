@@ -6,6 +6,7 @@ use std::future::pending;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::Stream;
 use spechop_agent::{Agent, Bill, Finish, Ports, Report, Settings, TraceEvent, Width};
@@ -13,7 +14,7 @@ use spechop_proto::spec_hop_server::SpecHop;
 use spechop_proto::{
     AskEvent, AskRequest, AskResponse, FinishNowRequest, FinishNowResponse, Tuned,
 };
-use spechop_types::Owned;
+use spechop_types::{Budget, Money, Owned, Tenant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
@@ -225,6 +226,30 @@ impl Shared {
         })?;
         settings.budget = budget;
         Ok(Some(hold))
+    }
+
+    /// Sets aside look-ups that belong to no question, if tenants have accounts. Says how many
+    /// of them it has left.
+    pub(crate) fn hold_look_ups(
+        &self,
+        tenant: &Tenant,
+        look_ups: u32,
+    ) -> Result<Option<(Hold, u32)>, AskError> {
+        let Some(accounts) = &self.accounts else {
+            return Ok(None);
+        };
+        let overdrawn = |shortage| AskError::Overdrawn {
+            tenant: tenant.clone(),
+            shortage,
+        };
+        let only_calls = Budget {
+            time: Some(Duration::ZERO),
+            target_calls: Some(look_ups),
+            tokens: Some(0),
+            money: Some(Money(0)),
+        };
+        let (hold, granted) = accounts.hold(tenant, only_calls).map_err(overdrawn)?;
+        Ok(Some((hold, granted.target_calls.unwrap_or(look_ups))))
     }
 
     /// For `map_err`: errors are logged where they leave. A client can cause most of them at will, so

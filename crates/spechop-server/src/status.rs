@@ -95,11 +95,17 @@ pub(crate) enum TransportError {
     #[error("requests of web pages (with an Origin) are not served")]
     FromAPage,
     /// HTTP/1 where HTTP/2 is spoken.
-    #[error("this path needs HTTP/2; over HTTP/1.1 there is only GET /metrics")]
+    #[error(
+        "this path needs HTTP/2; over HTTP/1.1 there are only GET /metrics and, if server.retrieve is \
+         on, POST /retrieve"
+    )]
     OldHttp,
     /// Neither a page nor gRPC.
     #[error("this path speaks gRPC (content-type application/grpc, not {kind})")]
     NotGrpc { kind: String },
+    /// Anything else where JSON is taken. A web page may send that unasked, and JSON it may not.
+    #[error("this path takes JSON (content-type application/json, not {kind})")]
+    NotJson { kind: String },
     /// The message did not arrive in time.
     #[error("the request did not arrive within {} s", limit.as_secs_f64())]
     Late { limit: Duration },
@@ -122,6 +128,7 @@ impl TransportError {
             Self::FromAPage => "origin",
             Self::OldHttp => "http1",
             Self::NotGrpc { .. } => "not_grpc",
+            Self::NotJson { .. } => "not_json",
             Self::Late { .. } => "late",
             Self::TooLong { .. } => "too_long",
             Self::TooMuchAtOnce => "too_much_at_once",
@@ -138,7 +145,7 @@ impl TransportError {
             Self::OtherHost { .. } => StatusCode::MISDIRECTED_REQUEST,
             Self::FromAPage => StatusCode::FORBIDDEN,
             Self::OldHttp => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-            Self::NotGrpc { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::NotGrpc { .. } | Self::NotJson { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Late { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooMuchAtOnce => StatusCode::TOO_MANY_REQUESTS,
@@ -153,7 +160,9 @@ impl From<TransportError> for Status {
     fn from(error: TransportError) -> Self {
         let code = match error {
             TransportError::OtherHost { .. } | TransportError::FromAPage => Code::PermissionDenied,
-            TransportError::OldHttp | TransportError::NotGrpc { .. } => Code::Unimplemented,
+            TransportError::OldHttp
+            | TransportError::NotGrpc { .. }
+            | TransportError::NotJson { .. } => Code::Unimplemented,
             TransportError::Late { .. } => Code::DeadlineExceeded,
             TransportError::TooLong { .. } => Code::OutOfRange,
             TransportError::TooMuchAtOnce => Code::ResourceExhausted,

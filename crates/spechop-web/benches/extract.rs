@@ -46,7 +46,7 @@ fn page(passages: &[(String, String)], links: usize, script_bytes: usize) -> Str
         ".item { color: #333; margin: 0 auto }\n".repeat(100),
         "for (let i = 0; i < n; i++) { f('<p>', i && j); }\n".repeat(script_bytes / 50),
     );
-    let mut link = |page: &mut String, n: usize| {
+    let link = |page: &mut String, n: usize| {
         let class = ["menu-item", "menu-item active", "sub"][n % 3];
         write!(page, "<li class='{class}'><a href='/section/{n}?ref=menu' title='Section {n}'>Section {n}</a></li>")
             .expect("memory");

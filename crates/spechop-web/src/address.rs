@@ -241,6 +241,11 @@ impl Gate {
         }
     }
 
+    /// Whether it leads to the public internet.
+    pub(crate) fn is_public(&self) -> bool {
+        self.public
+    }
+
     fn is_shut(&self) -> bool {
         !self.public && self.open.is_empty()
     }

@@ -118,7 +118,7 @@ impl PageReader for KeptPages {
             },
             None => self.inner.read(call, url).await?,
         };
-        if !self.time.is_zero() {
+        if page.whole && !self.time.is_zero() {
             let told = (Instant::now(), page.clone());
             lock(&self.kept).insert(key, told);
         }
@@ -155,6 +155,8 @@ mod tests {
         version: AtomicU64,
         /// It finds nothing.
         is_empty: bool,
+        /// Its page breaks off.
+        is_torn: bool,
     }
 
     impl Site {
@@ -165,6 +167,7 @@ mod tests {
                     etag: Some(version.as_str().into()),
                     modified: None,
                 },
+                whole: !self.is_torn,
                 ..Page::of_text(url, &"".into(), &version.into())
             }
         }
@@ -264,6 +267,20 @@ mod tests {
         assert_eq!(&*pages.read(&fresh, &url).await.unwrap().text, "2");
         // What was read anew serves the others.
         assert_eq!((&*read().await, counts()), ("2", (2, 2)));
+    }
+
+    #[tokio::test]
+    async fn a_part_of_a_page_is_not_kept() {
+        let site = Arc::new(Site {
+            is_torn: true,
+            ..Site::default()
+        });
+        let pages = KeptPages::new(site.clone(), OPTIONS);
+        let url: Url = "http://site.example/".parse().unwrap();
+        for reads in [1, 2] {
+            pages.read(&Call::authoritative(), &url).await.unwrap();
+            assert_eq!(site.reads.load(SeqCst), reads);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -263,7 +263,6 @@ fn base(endpoint: &Endpoint) -> Result<Url, InvalidEndpoint> {
     Ok(url)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "a function for map_err")]
 fn broken(error: reqwest::Error) -> Broken {
     // The last cause says the most, and none of them holds what was asked.
     let error = error.without_url();

@@ -1,4 +1,5 @@
 //! Pages as the web has them: each is read, or fails in time and says why.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod support;
 
@@ -273,7 +274,7 @@ async fn what_came_in_time_is_used() {
             "{path}: {}",
             page.text
         );
-        assert_eq!(&*page.title, "Part", "{path}");
+        assert_eq!((&*page.title, page.whole), ("Part", false), "{path}");
     }
     for path in ["/little", "/head", "/silent"] {
         assert_late(outcome(impatient(&site), &site, path).await);
@@ -365,7 +366,7 @@ async fn what_is_no_page_is_said_to_be_none() {
         answer.ok(
             "text/plain",
             "Ana Ruiz\n\nShe <b>films</b>\nin Cádiz.\n\nA lot.",
-        )
+        );
     });
     let plain = plain.await.unwrap();
     assert_eq!(

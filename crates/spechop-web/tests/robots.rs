@@ -1,4 +1,5 @@
 //! What sites want robots to leave alone.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod support;
 

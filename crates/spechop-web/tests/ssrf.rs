@@ -2,6 +2,7 @@
 //!
 //! A trap listens on every loopback address and counts connections. Its port is open to the public
 //! internet, so nothing but the check of the address keeps a request from it.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;
 
@@ -16,7 +17,7 @@ use url::Url;
 /// A listener on all addresses of this machine.
 fn trap() -> Site {
     Site::at((Ipv4Addr::UNSPECIFIED, 0).into(), |_, answer| {
-        answer.page(article("Trap"))
+        answer.page(article("Trap"));
     })
     .unwrap()
 }
@@ -384,50 +385,76 @@ async fn a_page_sends_nobody_anywhere_by_its_text() {
     assert_eq!((site.requests().len(), trap.connections()), (1, 0));
 }
 
-/// The environment's proxies would connect for us, and check nothing. Runs itself in a process that has
-/// them.
-#[tokio::test]
-async fn proxies_of_the_environment_are_ignored() {
-    const SITE: &str = "SPECHOP_TEST_SITE";
+/// Tells a test that runs in a process of its own which site to read.
+const SITE: &str = "SPECHOP_TEST_SITE";
+
+/// In the process of its own: reads the site. `None` outside of it.
+async fn told_to_read() -> Option<()> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is how the process below knows its task"
+        reason = "the environment is what is tested"
     )]
-    if let Ok(site) = std::env::var(SITE) {
-        let allow = vec![site.parse().unwrap()];
-        let reader = HttpPageReader::new(PageOptions {
-            allow,
-            ..options(&[])
-        })
-        .unwrap();
-        assert_eq!(
-            &*read(&reader, &format!("http://{site}/"))
-                .await
-                .unwrap()
-                .title,
-            "Site"
-        );
-        return;
-    }
-    let site = Site::start(|_, answer| answer.page(article("Site")));
-    let proxy = trap();
-    let url = format!("http://127.0.0.1:{}", proxy.port());
+    let site = std::env::var(SITE).ok()?;
+    let allow = vec![site.parse().unwrap()];
+    let reader = HttpPageReader::new(PageOptions {
+        allow,
+        ..options(&[])
+    })
+    .unwrap();
+    let page = read(&reader, &format!("http://{site}/")).await.unwrap();
+    assert_eq!(&*page.title, "Site");
+    Some(())
+}
+
+/// Runs a test of this file again, with this environment.
+fn run_with(test: &str, site: &Site, environment: &[(&str, &str)]) {
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "proxies_of_the_environment_are_ignored"]);
-    for name in [
-        "http_proxy",
-        "HTTP_PROXY",
-        "https_proxy",
-        "HTTPS_PROXY",
-        "all_proxy",
-        "ALL_PROXY",
-    ] {
-        child.env(name, &url);
-    }
-    let ended = child
+    child
+        .args(["--exact", test])
         .env_remove("no_proxy")
-        .env_remove("NO_PROXY")
+        .env_remove("NO_PROXY");
+    child
+        .envs(environment.iter().copied())
         .env(SITE, site.address.to_string());
-    assert!(ended.output().unwrap().status.success());
-    assert_eq!((site.connections(), proxy.connections()), (1, 0));
+    assert!(child.output().unwrap().status.success(), "{test}");
+    assert_eq!(site.connections(), 1, "{test}");
+}
+
+/// They would connect for us, and check nothing.
+#[tokio::test]
+async fn proxies_of_the_environment_are_ignored() {
+    if told_to_read().await.is_none() {
+        let (site, proxy) = (
+            Site::start(|_, answer| answer.page(article("Site"))),
+            trap(),
+        );
+        let url = format!("http://127.0.0.1:{}", proxy.port());
+        let names = [
+            "http_proxy",
+            "HTTP_PROXY",
+            "https_proxy",
+            "HTTPS_PROXY",
+            "all_proxy",
+            "ALL_PROXY",
+        ];
+        let environment = names.map(|name| (name, &*url));
+        run_with(
+            "proxies_of_the_environment_are_ignored",
+            &site,
+            &environment,
+        );
+        assert_eq!(proxy.connections(), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_intranet_needs_no_root_certificates() {
+    if told_to_read().await.is_none() {
+        let site = Site::start(|_, answer| answer.page(article("Site")));
+        let none = [
+            ("SSL_CERT_FILE", "/dev/null"),
+            ("SSL_CERT_DIR", "/nonexistent"),
+        ];
+        run_with("an_intranet_needs_no_root_certificates", &site, &none);
+    }
 }

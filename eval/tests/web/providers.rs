@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use spechop_eval::web::WebOptions;
 use spechop_ports::Call;
+use spechop_web::Endpoint;
 use spechop_web::search::duckduckgo::DuckDuckGoOptions;
 use spechop_web::search::mediawiki::MediaWikiOptions;
 use spechop_web::search::searxng::SearxngOptions;
 use spechop_web::search::{
-    DuckDuckGo, Endpoint, MediaWiki, SearchProvider, SearchResult, SearchTrouble, Searxng,
+    DuckDuckGo, MediaWiki, SearchProvider, SearchResult, SearchTrouble, Searxng,
 };
 
 use crate::served::Served;

@@ -346,6 +346,8 @@ async fn warming_up_connects_and_says_nothing() {
     };
     assert_eq!(request.method.as_str(), "HEAD");
     assert!(request.body.is_empty());
+    // Built with the whole workspace, the client could unpack; it does not ask for it.
+    assert!(!request.headers.contains_key("accept-encoding"));
     // Nobody is there: the call itself will say so.
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", closed.local_addr().unwrap());

@@ -171,6 +171,7 @@ fn server(keys: &mut Keys<'_>) -> Server {
         questions_max: size(keys, "server.questions_max", 1..=65_536, 32),
         transport: transport(keys, unread),
         unread,
+        retrieve: keys.flag("server.retrieve").unwrap_or(false),
         shutdown_grace: millis(keys, "server.shutdown_grace_ms", 0, 10_000),
     }
 }

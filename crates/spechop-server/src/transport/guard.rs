@@ -6,11 +6,12 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::request::Parts;
-use axum::http::{Method, Version};
+use axum::http::{HeaderMap, Method, Version};
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio::time::{Instant, sleep_until};
 
+use super::Doors;
 use super::accept::Lines;
 use super::body::{Answer, Talk, receive};
 use super::hosts::Hosts;
@@ -26,8 +27,7 @@ const WATCH: &str = "/grpc.health.v1.Health/Watch";
 /// What is looked at, and what is known of it.
 pub(crate) struct Guard {
     pub(super) hosts: Hosts,
-    /// Paths that any HTTP client may get.
-    pub(super) pages: &'static [&'static str],
+    pub(super) doors: Doors,
     pub(super) lines: Lines,
 }
 
@@ -84,7 +84,7 @@ impl Guard {
             .map(|host| host.to_str().unwrap_or_default());
         for name in named.into_iter().chain(host) {
             if !self.hosts.accept(name) {
-                let host = name.chars().take(64).collect();
+                let host = short(name);
                 return Err(TransportError::OtherHost { host });
             }
         }
@@ -93,18 +93,39 @@ impl Guard {
             return Err(TransportError::FromAPage);
         }
         let reads = [Method::GET, Method::HEAD].contains(&parts.method);
-        if reads && self.pages.contains(&parts.uri.path()) {
+        if reads && self.doors.pages.contains(&parts.uri.path()) {
             return Ok(());
+        }
+        if parts.method == Method::POST && self.doors.json.contains(&parts.uri.path()) {
+            // Browsers ask first before they send JSON to another origin, and nobody says yes.
+            return match kind(&parts.headers) {
+                kind if is_json(kind) => Ok(()),
+                kind => Err(TransportError::NotJson { kind: short(kind) }),
+            };
         }
         if parts.version < Version::HTTP_2 {
             return Err(TransportError::OldHttp);
         }
         if !is_grpc(&parts.headers) {
-            let kind = parts.headers.get(CONTENT_TYPE);
-            let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("none");
-            let kind = kind.chars().take(64).collect();
+            let kind = short(kind(&parts.headers));
             return Err(TransportError::NotGrpc { kind });
         }
         Ok(())
     }
+}
+
+/// What the body is said to be.
+fn kind(headers: &HeaderMap) -> &str {
+    let kind = headers.get(CONTENT_TYPE);
+    kind.and_then(|kind| kind.to_str().ok()).unwrap_or("none")
+}
+
+fn is_json(kind: &str) -> bool {
+    let kind = kind.split_once(';').map_or(kind, |(kind, _)| kind);
+    kind.trim().eq_ignore_ascii_case("application/json")
+}
+
+/// Of what strangers write, as much as belongs into an error.
+fn short(text: &str) -> String {
+    text.chars().take(64).collect()
 }

@@ -82,6 +82,15 @@ impl Default for Limits {
     }
 }
 
+/// The paths that are not gRPC.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Doors {
+    /// Any HTTP client may get them.
+    pub(crate) pages: &'static [&'static str],
+    /// Any HTTP client may post JSON to them.
+    pub(crate) json: &'static [&'static str],
+}
+
 /// Open streams of one connection.
 const STREAMS_MAX: u32 = 100;
 
@@ -128,24 +137,25 @@ impl Transport {
         self.lines.clone()
     }
 
-    /// Serves these routes until `stop` is done and every connection has ended. Of the `pages`, any HTTP
-    /// client may get one; everything else is gRPC.
+    /// Serves these routes until `stop` is done and every connection has ended. What is none of the
+    /// `doors` is gRPC.
     pub(crate) async fn serve(
         &self,
         listener: TcpListener,
         address: SocketAddr,
         routes: Router,
-        pages: &'static [&'static str],
+        doors: Doors,
         stop: impl Future<Output = ()>,
     ) -> Result<(), tonic::transport::Error> {
         let guard = Guard {
             hosts: Hosts::of(address, &self.lines.limits().hosts),
-            pages,
+            doors,
             lines: self.lines(),
         };
         let routes = routes.layer(from_fn_with_state(Arc::new(guard), guard::attend));
         let router = Server::builder()
-            // Scrapers speak the older protocol; the guard lets them have pages and nothing else.
+            // Scrapers and scripts speak the older protocol; the guard lets them have the doors and
+            // nothing else.
             .accept_http1(true)
             .max_concurrent_streams(STREAMS_MAX)
             .http2_max_pending_accept_reset_streams(Some(RESET_PENDING_MAX))

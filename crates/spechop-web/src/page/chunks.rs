@@ -47,6 +47,7 @@ mod tests {
                 sentence.repeat(7).trim()
             )
             .into(),
+            whole: true,
             version: Version::default(),
         };
         let passages = chunks(&page);

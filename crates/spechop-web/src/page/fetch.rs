@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use reqwest::dns::Resolve;
 use reqwest::header::{self, HeaderMap, HeaderValue};
-use reqwest::{Client, Response, redirect};
+use reqwest::{Client, ClientBuilder, Response, redirect};
 use spechop_ports::Call;
 use spechop_types::OwnedCache;
 use tokio::time::{Instant, timeout_at};
@@ -228,6 +228,15 @@ impl Web {
     }
 
     fn build(&self, gate: &Gate) -> Result<Client, reqwest::Error> {
+        let client = || self.describe(gate);
+        match client().build() {
+            // Without root certificates there is no public internet, but an intranet there may be.
+            Err(_) if !gate.is_public() => client().tls_certs_only([]).build(),
+            built => built,
+        }
+    }
+
+    fn describe(&self, gate: &Gate) -> ClientBuilder {
         Client::builder()
             .user_agent(&self.agent)
             .default_headers(self.headers.clone())
@@ -242,7 +251,6 @@ impl Web {
             .pool_max_idle_per_host(IDLE_MAX)
             .pool_idle_timeout(IDLE)
             .tcp_nodelay(true)
-            .build()
     }
 }
 

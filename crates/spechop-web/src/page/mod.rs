@@ -54,6 +54,8 @@ pub struct Page {
     pub title: Arc<str>,
     /// Its visible text, cut at a word.
     pub text: Arc<str>,
+    /// Whether all of it came in time. A part is of use, but nothing to keep.
+    pub whole: bool,
     /// What to ask the site by whether it has changed.
     pub version: Version,
 }
@@ -74,6 +76,7 @@ impl Page {
             url: url.clone(),
             title: Arc::clone(title),
             text: Arc::clone(text),
+            whole: true,
             version: Version::default(),
         }
     }

@@ -76,6 +76,7 @@ impl HttpPageReader {
                 url,
                 title: title.into(),
                 text: text.into(),
+                whole,
                 version,
             }),
             (Err(detail), _) => Err(PageFailure::Unreadable {

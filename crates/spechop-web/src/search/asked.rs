@@ -55,7 +55,7 @@ impl Answer {
                     self.moved_to()
                 ),
             },
-            401 | 402 | 403 => SearchTrouble::BadKey { detail: said },
+            401..=403 => SearchTrouble::BadKey { detail: said },
             404 | 405 | 410 => SearchTrouble::Misconfigured {
                 remedy: format!("{said}: no search is there; check its base URL"),
             },

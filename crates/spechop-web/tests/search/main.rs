@@ -1,5 +1,11 @@
 //! Every provider against the shapes that it answers with, failures included. The provider is a local
 //! server that says what it is told to.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests"
+)]
 
 mod failures;
 mod requests;

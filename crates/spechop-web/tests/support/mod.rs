@@ -198,6 +198,7 @@ pub(crate) fn options(sites: &[&Site]) -> PageOptions {
     PageOptions {
         limit_ms: 60_000,
         robots: false,
+        ports: Vec::new(),
         allow: sites.iter().map(|site| site.opening()).collect(),
         ..PageOptions::default()
     }
