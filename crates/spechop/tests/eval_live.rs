@@ -34,8 +34,14 @@ const WHOLE: [&str; 8] = [
 #[test]
 fn what_is_written_wrong_is_told_by_the_parser() {
     for (more, words) in [
-        (&["--k", "0"][..], "expected numbers from 1 to 64, inf, or auto"),
-        (&["--k", "1,auto"], "expected numbers from 1 to 64, inf, or auto"),
+        (
+            &["--k", "0"][..],
+            "expected numbers from 1 to 64, inf, or auto",
+        ),
+        (
+            &["--k", "1,auto"],
+            "expected numbers from 1 to 64, inf, or auto",
+        ),
         (
             &["--variant", "k=3,salvage=maybe"],
             "is nothing that a variant can say",
