@@ -14,8 +14,9 @@ use std::time::Duration;
 use served::Served;
 use spechop_eval::web::WebOptions;
 use spechop_ports::Call;
+use spechop_web::Endpoint;
 use spechop_web::search::searxng::SearxngOptions;
-use spechop_web::search::{Endpoint, SearchProvider, SearchTrouble, Searxng};
+use spechop_web::search::{SearchProvider, SearchTrouble, Searxng};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 

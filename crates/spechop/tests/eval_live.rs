@@ -39,7 +39,7 @@ fn what_is_written_wrong_is_told_by_the_parser() {
             "expected numbers from 1 to 64, inf, or auto",
         ),
         (
-            &["--k", "1,auto"],
+            &["--k", "1,some"],
             "expected numbers from 1 to 64, inf, or auto",
         ),
         (

@@ -129,7 +129,7 @@ async fn every_way_to_be_down_is_told_apart() {
             let asked = tokio::time::timeout(seconds(20), search(&*provider, "Oder"))
                 .await
                 .unwrap();
-            let trouble = asked.unwrap_err();
+            let trouble = asked.expect_err(&format!("{way}: {name}"));
             assert!(is_expected(name, &trouble), "{way}: {name} {trouble}");
         }
     }

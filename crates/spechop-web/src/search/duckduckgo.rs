@@ -114,6 +114,9 @@ struct Selectors {
     snippet: Selector,
 }
 
+/// What a whole page ends with.
+const END: &[u8] = b"</html>";
+
 /// Reads a page.
 pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
     let Some(selectors) = selectors() else {
@@ -129,17 +132,24 @@ pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
     }
     let mut listing = Listing::default();
     for result in page.select(&selectors.result) {
-        let Some(title) = result.select(&selectors.title).next() else {
-            continue;
-        };
-        let Some(url) = title.attr("href").and_then(target) else {
-            continue;
-        };
+        let title = result.select(&selectors.title).next();
+        let url = title.and_then(|title| title.attr("href")).and_then(target);
+        let url = url.as_ref().map_or("", Url::as_str);
         let snippet = result.select(&selectors.snippet).next();
         let snippet = snippet.map(text).unwrap_or_default();
-        listing.push(url.as_str(), &text(title), &snippet, None);
+        let title = title.map(text).unwrap_or_default();
+        listing.push(url, &title, &snippet, None);
     }
-    Ok(listing.results())
+    let results = listing.results()?;
+    // Half a page without results is not a page without results.
+    if results.is_empty()
+        && !body
+            .windows(END.len())
+            .any(|end| end.eq_ignore_ascii_case(END))
+    {
+        return Err(malformed("the page ends before its end"));
+    }
+    Ok(results)
 }
 
 /// The page as a tree, within bounds.

@@ -25,10 +25,13 @@ const CHALLENGE_BYTES: usize = 64 * 1024;
 pub(super) struct Listing {
     results: Vec<SearchResult>,
     seen: HashSet<Url>,
+    offered: usize,
 }
 
 impl Listing {
+    /// A result. Without a URL it is none.
     pub(super) fn push(&mut self, url: &str, title: &str, snippet: &str, text: Option<&str>) {
+        self.offered += 1;
         if self.results.len() == RESULTS_MAX || url.len() > URL_BYTES_MAX {
             return;
         }
@@ -52,8 +55,17 @@ impl Listing {
         });
     }
 
-    pub(super) fn results(self) -> Vec<SearchResult> {
-        self.results
+    /// Those that can be fetched. If none of many can, something else than results was sent.
+    pub(super) fn results(self) -> Result<Vec<SearchResult>, SearchTrouble> {
+        match (self.results.len(), self.offered) {
+            (0, 1..) => {
+                let offered = self.offered;
+                Err(malformed(format!(
+                    "none of {offered} results says where it is"
+                )))
+            }
+            _ => Ok(self.results),
+        }
     }
 }
 
@@ -90,7 +102,7 @@ impl Shape {
                 return Err(malformed(format!("no list `{list}` in it")));
             }
         }
-        Ok(listing.results())
+        listing.results()
     }
 
     fn is_proven(&self, answer: &Value) -> bool {
