@@ -130,6 +130,16 @@ impl<'a> Keys<'a> {
         })
     }
 
+    /// A list of words; a variable or a flag parts them by commas.
+    pub(super) fn words(&mut self, key: &str) -> Option<Vec<String>> {
+        let word = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        self.read(key, "a list of words", |value| match value {
+            Value::Array(items) => items.iter().map(|item| word(item.as_str()?)).collect(),
+            Value::String(text) => text.split(',').map(word).collect(),
+            _ => None,
+        })
+    }
+
     /// A path; a leading `~/` means the home folder.
     pub(super) fn path(&mut self, key: &str) -> Option<PathBuf> {
         let env = self.env;
