@@ -186,6 +186,7 @@ impl Speculator for Replay {
         let guess = |guess: &crate::stage::Guessed| Guess {
             text: Arc::clone(&guess.text),
             confidence: guess.confidence.map(|share| Chance::of(f64::from(share))),
+            by: None,
         };
         Ok(Guessed {
             guesses: guesses.iter().map(guess).collect(),

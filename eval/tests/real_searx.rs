@@ -1,6 +1,6 @@
 //! A real searx, the engine that SearXNG grew out of, with the local web as its only engine: what our provider
 //! makes of its answers. SearXNG itself is in no registry; searx is a Debian package, and has the same interface.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 #[path = "web/served.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]

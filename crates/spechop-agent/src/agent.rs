@@ -86,6 +86,11 @@ impl Agent {
                     run.tell_changes(work, changes);
                     run.take(work, took, outcome, spent)
                 }
+                News::Early {
+                    work,
+                    took,
+                    guesses,
+                } => run.take_early(work, took, guesses),
                 News::Expired(lookup) => Some(Event::Expired { lookup }),
                 News::BudgetEnd => Some(Event::FinishNow),
                 News::Deadline => {

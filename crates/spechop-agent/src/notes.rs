@@ -31,8 +31,8 @@ pub(crate) struct LookupNotes {
     pub(crate) read: Duration,
     pub(crate) speculation: Option<Duration>,
     pub(crate) salvaged: bool,
-    /// The best guess; `None` if there was none.
-    pub(crate) best: Option<Guess>,
+    /// The guesses so far, in the order of their coming: the first is the one that counts.
+    pub(crate) guesses: Vec<Guess>,
     /// The observation, if it arrived while nobody needed the look-up.
     pub(crate) unseen: Option<Arc<Observation>>,
     pub(crate) paid: Paid,
@@ -47,7 +47,7 @@ impl LookupNotes {
             read: Duration::ZERO,
             speculation: None,
             salvaged: false,
-            best: None,
+            guesses: Vec::new(),
             unseen: None,
             paid: Paid::default(),
         }

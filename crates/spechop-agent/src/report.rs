@@ -62,6 +62,9 @@ pub struct HopReport {
     pub silent: bool,
     /// The best guess's own estimate of being right; `None` if it gave none.
     pub confidence: Option<Chance>,
+    /// Whose guess it was that was right, else the best one, if the speculator had asked others
+    /// ([`spechop_ports::Guess::by`]).
+    pub guess_by: Option<&'static str>,
 }
 
 /// How long the stages of a hop took, each from launch to result.

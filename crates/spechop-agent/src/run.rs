@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_ports::{Call, Guess, KnownHop, Lane, PlanRequest, PortError, Speculator};
+use spechop_ports::{Call, Guess, KnownHop, Lane, PlanRequest, PortError};
 use spechop_types::{
     BranchId, Chance, LookupId, ProviderChange, Question, Refusal, Stage, Step, SubQuestion, Tokens,
 };
@@ -17,10 +17,12 @@ use crate::ledger::Ledger;
 use crate::notes::{BranchNotes, LookupNotes};
 use crate::running::Running;
 use crate::stages::{self, Outcome, Output, Work};
-use crate::{HopReport, PROVIDER_CHANGES_MAX, Ports, Settings, StageTimes, TraceEvent, TraceKind};
+use crate::{HopReport, Ports, Settings, StageTimes, TraceEvent, TraceKind};
 
 mod chance;
 mod ending;
+mod guesses;
+mod providers;
 mod refusal;
 
 /// A question under way. Dropping it drops every stage.
@@ -121,7 +123,8 @@ impl<'a> Run<'a> {
                 if let PortError::NotSpeculated { why, .. } = error {
                     self.take_refusal(work, took, spent, why);
                 } else {
-                    self.ledger.settle(work.stage(), spent, took);
+                    let cost = self.ledger.settle(work.stage(), spent, took);
+                    self.pay_for_early(work, cost);
                     self.tell_failure(work, &error);
                 }
                 return Some(self.failed(work, error));
@@ -172,45 +175,14 @@ impl<'a> Run<'a> {
                 })
             }
             (Work::Speculation(lookup), Output::Guesses(guesses)) => {
-                let notes = self.lookups.get_mut(lookup)?;
-                notes.paid.add(Stage::Speculation, cost);
-                notes.speculation = Some(took);
-                notes.best = guesses.first().cloned();
-                let likely: Vec<_> = guesses.iter().map(|guess| self.guess_of(guess)).collect();
-                if let Some(branch) = self.window.asker(lookup) {
-                    self.tell(branch, TraceKind::Guessed { guesses, took });
-                    self.tell_unlikely(branch, &likely);
-                }
-                Some(Event::Guessed {
-                    lookup,
-                    guesses: likely,
-                })
+                self.lookups
+                    .get_mut(lookup)?
+                    .paid
+                    .add(Stage::Speculation, cost);
+                self.take_guesses(lookup, took, guesses, false)
             }
             // A stage brings what its kind of work brings.
             (_, _) => None,
-        }
-    }
-
-    /// A call has ended, in whatever way, and says where it went.
-    pub(crate) fn tell_changes(&mut self, work: Work, changes: Vec<ProviderChange>) {
-        for change in changes {
-            let told = &mut self.provider_changes;
-            if let Some((_, times)) = told.iter_mut().find(|(known, _)| *known == change) {
-                *times += 1;
-            } else if told.len() < PROVIDER_CHANGES_MAX {
-                told.push((change.clone(), 1));
-            }
-            let kind = TraceKind::ProviderChanged { change };
-            match self.branch_of(work) {
-                Some(branch) => self.tell(branch, kind),
-                None => {
-                    if let Work::Target(lookup) | Work::Speculation(lookup) = work
-                        && let Some((branch, hop)) = self.lookups.get(lookup).map(|l| l.asker)
-                    {
-                        self.tell_as(branch, hop, true, kind);
-                    }
-                }
-            }
         }
     }
 
@@ -242,6 +214,7 @@ impl<'a> Run<'a> {
             Work::Speculation(lookup) => Event::Guessed {
                 lookup,
                 guesses: Vec::new(),
+                more: false,
             },
         }
     }
@@ -282,38 +255,6 @@ impl<'a> Run<'a> {
         self.note(lookup, branch).launched = self.running.now();
         self.launch(branch, depth, Work::Target(lookup), |call| {
             stages::target(ports, call, sub_question, limit)
-        });
-        Vec::new()
-    }
-
-    fn guess(&mut self, lookup: LookupId) -> Vec<Effect> {
-        let ports = self.ports;
-        let asked = self.window.asked(lookup).cloned();
-        let (Some(sub_question), Some((branch, depth))) = (asked, self.asker(lookup)) else {
-            return Vec::new();
-        };
-        let nothing = Event::Guessed {
-            lookup,
-            guesses: Vec::new(),
-        };
-        let Some(speculator) = ports.speculator.as_ref() else {
-            return self.apply(nothing);
-        };
-        if !self.may_speculate() {
-            self.refuse(branch, Stage::Speculation, Refusal::Budget);
-            return self.apply(nothing);
-        }
-        let request = stages::guess_request(
-            self.question,
-            self.known(branch),
-            sub_question,
-            self.settings.policy.guesses_max,
-        );
-        let speculator: &dyn Speculator = speculator.as_ref();
-        self.note(lookup, branch);
-        // A guess is never needed: it stands one step further out than its branch.
-        self.launch(branch, depth + 1, Work::Speculation(lookup), |call| {
-            stages::speculation(speculator, call, request)
         });
         Vec::new()
     }
@@ -376,8 +317,12 @@ impl<'a> Run<'a> {
         };
         let guess_held = match &notes.verdict {
             Some(verdict) => Some(verdict.accepted),
-            None => found.best.as_ref().map(compare),
+            None => found.guesses.first().map(compare),
         };
+        // The guess that was right, else the best.
+        let judged = |guess: &&Guess| hop.guess.as_ref() == Some(&guess.text);
+        let guess_by = found.guesses.iter().find(judged).or(found.guesses.first());
+        let guess_by = guess_by.and_then(|guess| guess.by);
         self.hops.push(HopReport {
             guess_held,
             hop: hop.clone(),
@@ -389,8 +334,9 @@ impl<'a> Run<'a> {
                 speculation: found.speculation,
             },
             salvaged: found.salvaged,
-            silent: found.speculation.is_some() && found.best.is_none(),
-            confidence: found.best.and_then(|best| best.confidence),
+            silent: found.speculation.is_some() && found.guesses.is_empty(),
+            confidence: found.guesses.first().and_then(|best| best.confidence),
+            guess_by,
         });
         let usage = Box::new(self.ledger.usage(self.running.in_line()));
         self.tell_as(

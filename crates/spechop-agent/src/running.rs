@@ -9,8 +9,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use spechop_ports::{Call, Lane, PortError, Progress};
+use spechop_ports::{Call, Guess, Lane, PortError, Progress};
 use spechop_types::{LookupId, ProviderChange, Refusal, Tokens};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::ledger::Open;
@@ -44,6 +45,8 @@ struct Launched<'a> {
     at: Instant,
     limit: Duration,
     stage: StageFuture<'a>,
+    /// Guesses that it tells before its end.
+    early: Option<UnboundedReceiver<Guess>>,
 }
 
 /// A stage that was dropped before its end.
@@ -71,6 +74,14 @@ pub(crate) enum News {
         /// Tokens that were told of while it ran: of one that failed, all that is known.
         spent: Tokens,
         changes: Vec<ProviderChange>,
+    },
+    /// A stage that still runs has guesses already.
+    Early {
+        work: Work,
+        /// From launch to now.
+        took: Duration,
+        /// Never empty.
+        guesses: Vec<Guess>,
     },
     /// An orphan's time is over.
     Expired(LookupId),
@@ -121,7 +132,15 @@ impl<'a> Running<'a> {
             at: self.now,
             limit,
             stage,
+            early: None,
         });
+    }
+
+    /// Listens for guesses that a stage tells before its end.
+    pub(crate) fn listen(&mut self, work: Work, early: UnboundedReceiver<Guess>) {
+        if let Some(launched) = self.stages.iter_mut().find(|l| l.work == work) {
+            launched.early = Some(early);
+        }
     }
 
     /// Keeps an orphan for so long.
@@ -203,6 +222,18 @@ impl<'a> Running<'a> {
                     return Poll::Ready(launched.finished(self.now, outcome));
                 }
                 self.polled += 1;
+                // It tells while it is polled, and at no other time.
+                let guesses = launched.told();
+                if !guesses.is_empty() {
+                    let (work, at) = (launched.work, launched.at);
+                    self.now = Instant::now();
+                    let took = self.now - at;
+                    return Poll::Ready(News::Early {
+                        work,
+                        took,
+                        guesses,
+                    });
+                }
             }
             if self.stages.is_empty() && self.orphans.is_empty() {
                 return Poll::Ready(News::Idle);
@@ -292,6 +323,14 @@ fn waits_for_first_turn(call: &Call) -> bool {
 }
 
 impl Launched<'_> {
+    /// What it has told since the last time.
+    fn told(&mut self) -> Vec<Guess> {
+        let early = self.early.as_mut();
+        early.map_or_else(Vec::new, |early| {
+            std::iter::from_fn(|| early.try_recv().ok()).collect()
+        })
+    }
+
     fn stop(self, now: Instant) -> Dropped {
         let Self {
             work,

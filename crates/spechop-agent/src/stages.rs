@@ -10,6 +10,7 @@ use spechop_ports::{
     Call, Guess, GuessRequest, KnownHop, PlanRequest, PortError, ReadRequest, Speculator,
 };
 use spechop_types::{BranchId, LookupId, Observation, Question, Stage, Step, SubQuestion, Tokens};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use crate::Ports;
@@ -108,13 +109,18 @@ pub(crate) fn guess_request(
     }
 }
 
-/// S guesses.
+/// S guesses. What it has before its end goes into `early`.
 pub(crate) async fn speculation(
     speculator: &dyn Speculator,
     call: Call,
     request: GuessRequest,
+    early: UnboundedSender<Guess>,
 ) -> Result<Outcome, PortError> {
-    let guessed = speculator.guess(&call, request).await?;
+    // Whoever launched it listens for as long as it runs.
+    let mut tell = |guess| drop(early.send(guess));
+    let guessed = speculator
+        .guess_as_they_come(&call, request, &mut tell)
+        .await?;
     Ok(Outcome {
         output: Output::Guesses(guessed.guesses),
         tokens: guessed.tokens,

@@ -235,6 +235,7 @@ impl Reader for SpanReader {
                 .map(|answer| Guess {
                     text: answer.answer,
                     confidence: Some(Chance::of(answer.confidence)),
+                    by: None,
                 })
                 .collect(),
             tokens: Tokens::default(),

@@ -69,6 +69,24 @@ struct Shared {
     seat: Mutex<Option<Weak<dyn Seat>>>,
     meter: Meter,
     changes: Mutex<Vec<ProviderChange>>,
+    /// The call that it is a part of.
+    whole: Option<Call>,
+    parts: Mutex<Vec<Weak<Shared>>>,
+}
+
+impl Shared {
+    fn new(tenant: Tenant, lane: Lane, whole: Option<Call>) -> Self {
+        Self {
+            authoritative: AtomicBool::new(lane == Lane::Authoritative),
+            progress: AtomicU8::new(Progress::New as u8),
+            tenant,
+            seat: Mutex::new(None),
+            meter: Meter::default(),
+            changes: Mutex::default(),
+            whole,
+            parts: Mutex::default(),
+        }
+    }
 }
 
 impl Call {
@@ -80,14 +98,7 @@ impl Call {
     /// A call for a tenant. `chance` is how likely its result is to be used.
     pub fn of(tenant: Tenant, lane: Lane, chance: Chance) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                authoritative: AtomicBool::new(lane == Lane::Authoritative),
-                progress: AtomicU8::new(Progress::New as u8),
-                tenant,
-                seat: Mutex::new(None),
-                meter: Meter::default(),
-                changes: Mutex::default(),
-            }),
+            shared: Arc::new(Shared::new(tenant, lane, None)),
             chance,
             wishes: Wishes::default(),
         }
@@ -104,6 +115,28 @@ impl Call {
     #[must_use]
     pub fn apart(&self) -> Self {
         Self::of(self.tenant().clone(), self.lane(), self.chance).with(self.wishes)
+    }
+
+    /// A part of this call, for who makes several at the same time: each part takes seats of its own. It is
+    /// promoted with the whole. The whole is as far as its furthest part, and takes what they take.
+    #[must_use]
+    pub fn part(&self) -> Self {
+        let whole = Some(self.clone());
+        let shared = Shared::new(self.tenant().clone(), self.lane(), whole);
+        let part = Self {
+            shared: Arc::new(shared),
+            chance: self.chance,
+            wishes: self.wishes,
+        };
+        let mut parts = lock(&self.shared.parts);
+        parts.retain(|part| part.strong_count() > 0);
+        parts.push(Arc::downgrade(&part.shared));
+        drop(parts);
+        // A promotion before it was on the list was told to nobody.
+        if self.lane() == Lane::Authoritative {
+            part.promote();
+        }
+        part
     }
 
     /// A call that the answer needs.
@@ -153,7 +186,10 @@ impl Call {
 
     /// A search of it went to another provider.
     pub fn changed_provider(&self, change: ProviderChange) {
-        let mut changes = self.lock_changes();
+        if let Some(whole) = &self.shared.whole {
+            return whole.changed_provider(change);
+        }
+        let mut changes = lock(&self.shared.changes);
         if changes.len() < CHANGES_MAX && !changes.contains(&change) {
             changes.push(change);
         }
@@ -161,7 +197,10 @@ impl Call {
 
     /// The changes of provider so far, each once.
     pub fn provider_changes(&self) -> Vec<ProviderChange> {
-        self.lock_changes().clone()
+        match &self.shared.whole {
+            Some(whole) => whole.provider_changes(),
+            None => lock(&self.shared.changes).clone(),
+        }
     }
 
     /// What the call leaves behind, or looks for, belongs to its tenant.
@@ -173,11 +212,15 @@ impl Call {
     /// is dropped or fails, all that is known. Attempts that failed are in it; what an engine tells only
     /// with its result is not.
     pub fn spent(&self) -> Tokens {
-        self.shared.meter.read()
+        self.meter().read()
     }
 
+    /// A part has its whole's.
     pub(crate) fn meter(&self) -> &Meter {
-        &self.shared.meter
+        match &self.shared.whole {
+            Some(whole) => whole.meter(),
+            None => &self.shared.meter,
+        }
     }
 
     /// How far it has come.
@@ -192,14 +235,28 @@ impl Call {
     /// Whoever gives the turns says how far it has come. It never goes back.
     pub fn advance(&self, to: Progress) {
         self.shared.progress.fetch_max(to as u8, Relaxed);
+        if let Some(whole) = &self.shared.whole {
+            whole.advance(to);
+        }
     }
 
     /// What it stands on has been verified. There is no way back.
     pub fn promote(&self) {
-        if !self.shared.authoritative.swap(true, Relaxed)
-            && let Some(seat) = self.seat()
-        {
+        if self.shared.authoritative.swap(true, Relaxed) {
+            return;
+        }
+        if let Some(seat) = self.seat() {
             seat.promoted();
+        }
+        let parts = std::mem::take(&mut *lock(&self.shared.parts));
+        for shared in parts.iter().filter_map(Weak::upgrade) {
+            let (chance, wishes) = (self.chance, self.wishes);
+            Self {
+                shared,
+                chance,
+                wishes,
+            }
+            .promote();
         }
     }
 
@@ -213,29 +270,18 @@ impl Call {
     /// From now on `seat` hears of it, and nobody else. What happened before is not told again: ask
     /// for the lane behind this.
     pub fn sit(&self, seat: Weak<dyn Seat>) {
-        *self.lock() = Some(seat);
+        *lock(&self.shared.seat) = Some(seat);
     }
 
     fn seat(&self) -> Option<Arc<dyn Seat>> {
         // Told outside the lock: it may well look at the call.
-        self.lock().as_ref().and_then(Weak::upgrade)
+        lock(&self.shared.seat).as_ref().and_then(Weak::upgrade)
     }
+}
 
-    fn lock_changes(&self) -> MutexGuard<'_, Vec<ProviderChange>> {
-        // Nothing panics while it is held.
-        self.shared
-            .changes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Weak<dyn Seat>>> {
-        // Nothing panics while it is held.
-        self.shared
-            .seat
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is held.
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Call {
@@ -319,5 +365,35 @@ mod tests {
         assert_eq!(apart.wishes(), wishes);
         assert_eq!(apart.lane(), Lane::Authoritative);
         assert_eq!(apart.provider_changes(), []);
+    }
+
+    #[test]
+    fn parts_are_promoted_with_the_whole_and_add_up() {
+        let whole = Call::new(Lane::Speculative, Chance::of(0.25));
+        let (first, second) = (whole.part(), whole.part());
+        let heard = [Arc::new(Heard::default()), Arc::new(Heard::default())];
+        for (part, heard) in [&first, &second].into_iter().zip(&heard) {
+            part.sit(Arc::downgrade(heard) as Weak<dyn Seat>);
+        }
+        first.push_back();
+        first.advance(Progress::Queued);
+        assert_eq!(whole.progress(), Progress::Queued);
+        assert_eq!(second.progress(), Progress::New);
+        let tokens = |completion| Tokens {
+            prompt: 1,
+            completion,
+        };
+        crate::Metered::new(&first).tell(tokens(2));
+        crate::Metered::new(&second).tell(tokens(3));
+        assert_eq!(whole.spent().total(), 7);
+        whole.promote();
+        whole.promote();
+        for (part, heard) in [&first, &second].into_iter().zip(&heard) {
+            assert_eq!(part.lane(), Lane::Authoritative);
+            assert_eq!(heard.promoted.load(Relaxed), 1);
+        }
+        let pushed_back = heard.map(|heard| heard.pushed_back.load(Relaxed));
+        assert_eq!(pushed_back, [1, 0]);
+        assert_eq!(whole.part().lane(), Lane::Authoritative);
     }
 }

@@ -76,6 +76,8 @@ pub struct Guess {
     pub text: Arc<str>,
     /// How likely it is to be right, if whoever guesses can tell.
     pub confidence: Option<Chance>,
+    /// Whose guess it is, if whoever was asked has asked others: a name from the configuration.
+    pub by: Option<&'static str>,
 }
 
 impl<T: Into<Arc<str>>> From<T> for Guess {
@@ -84,6 +86,7 @@ impl<T: Into<Arc<str>>> From<T> for Guess {
         Self {
             text: text.into(),
             confidence: None,
+            by: None,
         }
     }
 }
@@ -153,4 +156,16 @@ pub struct Guessed {
 pub trait Speculator: Send + Sync {
     /// Guesses, or none. A wrong guess costs time and money, never the answer.
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError>;
+
+    /// As [`Speculator::guess`], for who can begin with some guesses while better ones are looked for:
+    /// what there is before the end is given to `early`, none of them twice. What is returned begins with
+    /// them, in that order.
+    async fn guess_as_they_come(
+        &self,
+        call: &Call,
+        request: GuessRequest,
+        _early: &mut (dyn FnMut(Guess) + Send),
+    ) -> Result<Guessed, PortError> {
+        self.guess(call, request).await
+    }
 }

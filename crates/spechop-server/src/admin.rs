@@ -17,7 +17,7 @@ use crate::request::caller;
 use crate::service::Shared;
 use crate::simulations::Simulations;
 use crate::status::AdminError;
-use crate::tuning::Known;
+use crate::tuning::{Known, Members};
 
 /// The values of k that `WhatIf` tries if the request names none.
 const KS: [u32; 6] = [1, 2, 3, 4, 6, 8];
@@ -178,7 +178,17 @@ fn tuning(known: &Known) -> wire::Tuning {
                 extra_targets: point.extra_targets,
             })
             .collect(),
+        members: members(&known.members),
     }
+}
+
+fn members(of: &Members) -> Vec<wire::Member> {
+    let member = |(speculator, (guesses, accepted)): (&String, &(u64, u64))| wire::Member {
+        speculator: speculator.clone(),
+        guesses: *guesses,
+        accepted: *accepted,
+    };
+    of.iter().map(member).collect()
 }
 
 fn outcome(what_if: &WhatIf) -> wire::Outcome {

@@ -18,6 +18,7 @@ use tonic_health::server::HealthReporter;
 
 use crate::admin::Admin;
 use crate::config::Config;
+use crate::memory::MemoryKeeper;
 use crate::retrieve::{self, Retrievals};
 use crate::service::{Phases, Service};
 use crate::toolbox::{OpenError, Toolbox};
@@ -137,11 +138,16 @@ impl App {
     ) -> Result<(), ServeError> {
         let shared = self.service.shared();
         let keeper = Keeper::open(&shared.config, &shared.tunings).await;
+        let memory = shared.toolbox.memory.as_ref();
+        let file = shared.config.speculator.memory.file.as_deref();
+        let memory = MemoryKeeper::open(memory, file).await;
         let served = tokio::select! {
             served = self.answer_until(listener, shutdown) => served,
             never = keeper.keep() => match never {},
+            never = memory.keep() => match never {},
         };
         keeper.save().await;
+        memory.save().await;
         served
     }
 

@@ -4,6 +4,7 @@
 mod keys;
 mod models;
 mod read;
+mod remembering;
 mod schedule;
 mod target;
 #[cfg(test)]
@@ -257,6 +258,30 @@ pub struct Speculator {
     /// Who reads for a guess; a language model also guesses from memory. [`Reader::Generator`] is nobody
     /// else: then the reader reads, and the generator guesses from memory if it can.
     pub model: Reader,
+    /// What is remembered of verified look-ups.
+    pub memory: Memory,
+    /// Several speculators asked together.
+    pub cascade: Cascade,
+}
+
+/// The memory of verified look-ups.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// Most entries, those of all tenants together.
+    pub most: NonZeroUsize,
+    /// The least cosine at which another sub-question counts as nearly the same.
+    pub similarity: f32,
+    /// The file in which it survives a restart; `None` for nowhere.
+    pub file: Option<PathBuf>,
+}
+
+/// Speculators that are asked together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cascade {
+    /// Which ones.
+    pub members: Vec<SpeculatorKind>,
+    /// A guess of at least this chance goes ahead at once.
+    pub confident: Chance,
 }
 
 /// The kinds of speculators.
@@ -270,11 +295,22 @@ pub enum SpeculatorKind {
     Hot,
     /// The whole index, read.
     Index,
+    /// What was looked up and verified before.
+    Memory,
+    /// Several of the others, asked together.
+    Cascade,
 }
 
 impl SpeculatorKind {
     /// Every kind, for tables.
-    pub const ALL: [Self; 4] = [Self::None, Self::Llm, Self::Hot, Self::Index];
+    pub const ALL: [Self; 6] = [
+        Self::None,
+        Self::Llm,
+        Self::Hot,
+        Self::Index,
+        Self::Memory,
+        Self::Cascade,
+    ];
 
     /// The name in the configuration and on the wire.
     pub fn as_str(self) -> &'static str {
@@ -283,6 +319,8 @@ impl SpeculatorKind {
             Self::Llm => "llm",
             Self::Hot => "hot",
             Self::Index => "index",
+            Self::Memory => "memory",
+            Self::Cascade => "cascade",
         }
     }
 }

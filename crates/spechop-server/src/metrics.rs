@@ -12,7 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use spechop_agent::{Calls, Report, Usage};
+use spechop_agent::{Calls, HopReport, Report, Usage};
 use spechop_sched::Backend;
 use spechop_types::{Refusals, Stage};
 
@@ -31,6 +31,7 @@ pub(crate) struct Metrics {
     retrievals: Family<Outcome, Counter>,
     seconds: Family<Who, Histogram, fn() -> Histogram>,
     hops: Family<HopKind, Counter>,
+    guesses: Family<Judged, Counter>,
     calls: Family<Fate, Counter>,
     tokens: Family<Fate, Counter>,
     call_seconds: Family<Fate, Counter<f64, AtomicU64>>,
@@ -55,6 +56,13 @@ struct Who {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct HopKind {
     kind: &'static str,
+}
+
+/// Whose guess, by its name in the configuration, and what became of it.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Judged {
+    speculator: &'static str,
+    verdict: &'static str,
 }
 
 /// Whether the answer's trajectory holds the results of these calls.
@@ -110,6 +118,12 @@ impl Metrics {
             "Committed hops by how they came about",
             hops.clone(),
         );
+        let guesses = Family::default();
+        registry.register(
+            "guesses",
+            "Committed hops by who guessed them best, and whether that was right",
+            guesses.clone(),
+        );
         let calls = Family::default();
         registry.register("calls", "Calls by stage, used or wasted", calls.clone());
         let tokens = Family::default();
@@ -147,6 +161,7 @@ impl Metrics {
             retrievals,
             seconds,
             hops,
+            guesses,
             calls,
             tokens,
             call_seconds,
@@ -173,6 +188,14 @@ impl Metrics {
                 spechop_types::CommitKind::Rejected => "rejected",
             };
             self.hops.get_or_create(&HopKind { kind }).inc();
+            if let Some(verdict) = verdict(hop) {
+                let speculator = hop.guess_by.unwrap_or(speculator.as_str());
+                let judged = Judged {
+                    speculator,
+                    verdict,
+                };
+                self.guesses.get_or_create(&judged).inc();
+            }
         }
         self.used(&report.usage);
     }
@@ -239,6 +262,15 @@ impl Metrics {
         // Writing to a string does not fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
         text
+    }
+}
+
+/// What became of a hop's best guess; `None` if nobody was asked, or nobody in time.
+fn verdict(hop: &HopReport) -> Option<&'static str> {
+    match hop.guess_held {
+        Some(true) => Some("right"),
+        Some(false) => Some("wrong"),
+        None => hop.silent.then_some("none"),
     }
 }
 

@@ -162,6 +162,9 @@ fn kind(kind: &TraceKind) -> Event {
             confidence: guesses
                 .first()
                 .and_then(|guess| guess.confidence.map(Chance::share_f32)),
+            by: guesses
+                .first()
+                .and_then(|guess| guess.by.map(str::to_owned)),
         }),
         TraceKind::Salvaged { saved } => Event::Salvaged(wire::Salvaged {
             saved_ms: ms(*saved),
@@ -211,6 +214,7 @@ fn hop_report(report: &HopReport) -> wire::Hop {
         verdict: report.verdict.as_ref().map(verdict),
         times: Some(times(&report.times)),
         salvaged: report.salvaged,
+        guess_by: report.guess_by.map(str::to_owned),
         ..hop(&report.hop)
     }
 }
@@ -230,6 +234,7 @@ fn hop(hop: &Hop) -> wire::Hop {
         observation: Some(observation(&hop.observation)),
         times: None,
         salvaged: false,
+        guess_by: None,
     }
 }
 

@@ -9,12 +9,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
-use spechop_agent::{Agent, Bill, Finish, Ports, Report, Settings, TraceEvent, Width};
+use spechop_agent::{Agent, Bill, Finish, Ports, Report, Settings, TraceEvent, TraceKind, Width};
 use spechop_proto::spec_hop_server::SpecHop;
 use spechop_proto::{
     AskEvent, AskRequest, AskResponse, FinishNowRequest, FinishNowResponse, Tuned,
 };
 use spechop_types::{Budget, Money, Owned, Tenant};
+use spechop_verifier::verify;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
@@ -361,6 +362,15 @@ impl Work {
             ..
         } = &self.asked;
         let agent = Agent::new(self.ports);
+        let memory = self.shared.toolbox.memory.clone();
+        let trace = &mut |event: TraceEvent| {
+            if let (Some(memory), TraceKind::Committed { hop, .. }) = (&memory, &event.kind) {
+                memory.committed(&settings.tenant, hop, |guess, observed| {
+                    verify(settings.verifier, observed, guess).accepted
+                });
+            }
+            trace(event);
+        };
         let report = tokio::select! {
             biased;
             () = self.shared.phases.closed.cancelled() => Err(AskError::ShuttingDown),

@@ -16,7 +16,7 @@ use spechop_ports::{
     Encoder, Fallback, Planner, Reader, RecentQueries, Retriever, Speculator, Vitals,
 };
 use spechop_sched::Backend;
-use spechop_speculate::IndexGuesser;
+use spechop_speculate::{IndexGuesser, Memory};
 use spechop_store::{IndexRetriever, PassageIndex};
 
 use crate::backends::{Backends, LookUp};
@@ -25,6 +25,8 @@ use crate::inject::SlowRetriever;
 use crate::intact;
 use crate::model_note;
 use crate::web;
+
+mod remembering;
 
 /// What a guess may say: a name or a date, and its tags.
 const HASTY_ANSWER_TOKENS: u32 = 32;
@@ -40,6 +42,8 @@ pub struct Toolbox {
     pub retriever: Arc<dyn Retriever>,
     /// Guess; [`SpeculatorKind::None`] needs no entry.
     pub speculators: BTreeMap<SpeculatorKind, Arc<dyn Speculator>>,
+    /// What was verified before; it is among the speculators, too.
+    pub memory: Option<Arc<Memory>>,
     /// Where the turns are given.
     pub backends: Vec<Backend>,
     /// Where a part says that it is broken for good.
@@ -163,14 +167,16 @@ impl Toolbox {
             let whole = guess_over(&backends, look_up, config.questions.passages, &guess);
             speculators.insert(SpeculatorKind::Index, whole);
         }
-        Ok(Self {
+        let toolbox = Self {
             planner,
             reader,
             retriever,
             speculators,
+            memory: None,
             backends: backends.opened(),
             vitals,
-        })
+        };
+        Ok(toolbox.remembering(encoder, config))
     }
 
     /// With these ports, whatever the configuration says about models and indexes; their calls take
@@ -193,6 +199,7 @@ impl Toolbox {
             reader: backends.reads(bare.reader, &reader, &target),
             retriever: backends.retrieves(slowed(bare.retriever, config), &target),
             speculators,
+            memory: None,
             backends: backends.opened(),
             vitals: Vitals::default(),
         }

@@ -11,6 +11,7 @@ mod kept;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -62,7 +63,12 @@ struct Seen {
     /// Whether planning ahead pays, and after how many hops that was found.
     ahead: Ahead,
     ahead_at: u64,
+    members: Members,
 }
+
+/// Of the speculators that another one asks, by their names in the configuration: how many guesses of
+/// committed hops were theirs, and how many of these were right.
+pub(crate) type Members = BTreeMap<String, (u64, u64)>;
 
 impl Seen {
     /// Notes what the tuner says of the guesses by now.
@@ -101,6 +107,7 @@ pub(crate) struct Known {
     pub(crate) choice: Choice,
     pub(crate) ahead: Ahead,
     pub(crate) hops: u64,
+    pub(crate) members: Members,
 }
 
 impl Tunings {
@@ -138,10 +145,21 @@ impl Tunings {
     pub(crate) fn record(&self, of: TuningOf, width: Width, report: &Report) {
         let k = width.get().unwrap_or(NonZeroUsize::MAX);
         let stages: Vec<Stages> = report.hops.iter().map(stages).collect();
-        self.learn(of, k, &stages, past(report, k));
+        let judged = report
+            .hops
+            .iter()
+            .filter_map(|hop| Some((hop.guess_by?, hop.guess_held?)));
+        self.learn(of, k, &stages, past(report, k), judged);
     }
 
-    fn learn(&self, of: TuningOf, k: NonZeroUsize, stages: &[Stages], past: Past) {
+    fn learn(
+        &self,
+        of: TuningOf,
+        k: NonZeroUsize,
+        stages: &[Stages],
+        past: Past,
+        judged: impl IntoIterator<Item = (&'static str, bool)>,
+    ) {
         let mut tunings = self.lock();
         let mut seen = tunings.take(&of).unwrap_or_else(|| Seen {
             tuner: Tuner::new(self.options),
@@ -150,7 +168,13 @@ impl Tunings {
             guess_chance: Chance::EVEN,
             ahead: Ahead::default(),
             ahead_at: 0,
+            members: Members::new(),
         });
+        for (member, is_right) in judged {
+            let (guesses, right) = seen.members.entry(member.to_owned()).or_default();
+            *guesses += 1;
+            *right += u64::from(is_right);
+        }
         seen.tuner.record(k, stages);
         seen.hops = seen.hops.saturating_add(stages.len() as u64);
         seen.last.push(past);
@@ -174,6 +198,7 @@ impl Tunings {
             guess_chance: Chance::EVEN,
             ahead: Ahead::default(),
             ahead_at: 0,
+            members: kept.members,
         };
         seen.weigh();
         self.lock().keep(of, seen);
@@ -195,6 +220,7 @@ impl Tunings {
             speculator: of.item.as_str().to_owned(),
             hops: seen.hops,
             learnt: seen.tuner.learnt(),
+            members: seen.members.clone(),
             questions: last_questions(&seen.last, &mut room),
         });
         let mut kept: Vec<_> = kept.collect();
@@ -213,6 +239,7 @@ impl Tunings {
                 choice: seen.tuner.look(),
                 ahead: seen.ahead,
                 hops: seen.hops,
+                members: seen.members.clone(),
             })
         });
         known.collect()

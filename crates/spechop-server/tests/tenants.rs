@@ -8,6 +8,7 @@
 //! | names of open questions | `names_of_open_questions` below |
 //! | estimates, history of `WhatIf`, k of `auto` | `what_was_learnt` below, also over a restart |
 //! | results of searches, pages | `spechop-web/src/cache.rs` |
+//! | verified look-ups | `remembered_look_ups` below, `spechop-speculate/src/memory/tests.rs`, `memory.rs` |
 //! | KV of prompts | `spechop-llm/src/local/tests/tenants.rs`, with the real engine |
 //! | budgets | `a_tenant_spends_no_more_than_it_may` in `tuning.rs` |
 //!
@@ -23,16 +24,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use futures::future::join_all;
-use spechop_ports::{Call, Encoder, Lane, PortError, RecentQueries, contract};
+use spechop_ports::{
+    Call, Encoder, GuessRequest, Lane, PortError, RecentQueries, Speculator, contract,
+};
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{AskRequest, FinishNowRequest, GetTuningRequest, WhatIfRequest};
+use spechop_speculate::{Memory, MemoryOptions};
 use spechop_testkit::Script;
-use spechop_types::{Chance, Tenant};
+use spechop_types::{Chance, CommitKind, Hop, Observation, Question, SubQuestion, Tenant};
 use tonic::{Code, Request};
 use tonic_types::StatusExt;
 
 mod support;
-use support::{Server, config, endless, eventually, question};
+use support::{Apart, Server, config, endless, eventually, question};
 
 /// A message on behalf of a tenant.
 fn of<T>(tenant: &str, message: T) -> Request<T> {
@@ -74,6 +78,36 @@ async fn query_vectors() {
         let call = Call::of(tenant, Lane::Authoritative, Chance::CERTAIN);
         recent.encode_query(&call, "who directed it").await.unwrap();
         inner.0.load(SeqCst) - before
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn remembered_look_ups() {
+    let options = MemoryOptions {
+        most: NonZeroUsize::new(8).unwrap(),
+        similarity: 0.95,
+    };
+    let memory = Memory::new(Arc::new(Apart), options);
+    contract::cache(async |tenant: Tenant| {
+        let call = Call::of(tenant.clone(), Lane::Speculative, Chance::EVEN);
+        let request = GuessRequest {
+            question: Question::new("Who?").unwrap(),
+            hops: Vec::new(),
+            sub_question: SubQuestion::new("Who directed it?"),
+            limit: NonZeroUsize::MIN,
+        };
+        let guessed = memory.guess(&call, request).await.unwrap();
+        let hop = Hop {
+            sub_question: SubQuestion::new("Who directed it?"),
+            answer: "Wajda".into(),
+            kind: CommitKind::Observed,
+            guess: None,
+            observation: Arc::new(Observation::read(Some("Wajda".into()), Vec::new())),
+        };
+        memory.committed(&tenant, &hop, |a, b| a == b);
+        // What is not guessed is waited for.
+        u64::from(guessed.guesses.is_empty())
     })
     .await;
 }
@@ -225,6 +259,7 @@ const LOCKS: &[(&str, &str)] = &[
     ("server/src/accounts.rs", "budgets: by tenant"),
     ("server/src/service.rs", "names of open questions: Owned"),
     ("server/src/sparingly.rs", "how often a warning was written"),
+    ("server/src/state.rs", "whether a file was written"),
     ("server/src/unread.rs", "one stream's events"),
     ("server/src/transport/accept.rs", "who is connected"),
     (
@@ -232,10 +267,7 @@ const LOCKS: &[(&str, &str)] = &[
         "one connection's rate and unread answers",
     ),
     ("server/src/tuning.rs", "what was learnt: OwnedCache"),
-    (
-        "server/src/tuning/keeper.rs",
-        "whether the file was written",
-    ),
+    ("speculate/src/memory.rs", "verified look-ups: OwnedCache"),
     ("store/src/rows.rs", "what is wrong with the files"),
     ("store/src/search.rs", "calls that wait"),
     (

@@ -260,7 +260,11 @@ impl<S: Stages> Play<'_, S> {
                 }
                 self.window.asked(lookup)?;
                 let guesses = self.stages.guessed(&self.window, lookup)?;
-                Event::Guessed { lookup, guesses }
+                Event::Guessed {
+                    lookup,
+                    guesses,
+                    more: false,
+                }
             }
             What::Expiry(lookup) => {
                 // Taken and left again, it has a later one.

@@ -3,6 +3,10 @@
 //! The closed-book one, a language model asked from memory, is `spechop-llm`'s: it needs a model
 //! and nothing else.
 
+mod cascade;
 mod index;
+mod memory;
 
+pub use cascade::Cascade;
 pub use index::IndexGuesser;
+pub use memory::{Memory, MemoryOptions, Record, Remembered};

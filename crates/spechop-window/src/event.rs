@@ -31,12 +31,16 @@ pub enum Event {
         /// Which look-up.
         lookup: LookupId,
     },
-    /// The speculator answered [`Effect::Guess`], failed or ran out of time.
+    /// The speculator answered [`Effect::Guess`], failed or ran out of time. Or it has guesses, and looks
+    /// for better ones.
     Guessed {
         /// Which look-up.
         lookup: LookupId,
-        /// The guesses, best first. A failed guess is no guess (law 6).
+        /// The guesses, best first, as far as they were not told before: those that were may be repeated
+        /// or left out. A failed guess is no guess (law 6).
         guesses: Vec<Guess>,
+        /// The speculator is still at it: another such event follows.
+        more: bool,
     },
     /// The verifier answered [`Effect::Verify`].
     Verified {

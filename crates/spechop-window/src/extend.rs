@@ -1,7 +1,6 @@
 //! Offers: the guesses and observations that a branch could be built upon, and which of them gets a
 //! free place of the window.
 
-use smallvec::SmallVec;
 use spechop_types::{BranchId, LookupId, SubQuestion};
 
 use crate::branch::{Base, Granted};
@@ -72,27 +71,32 @@ impl Window {
     pub(crate) fn guessed(
         &mut self,
         id: LookupId,
-        mut guesses: Vec<Guess>,
+        guesses: Vec<Guess>,
+        more: bool,
         effects: &mut Vec<Effect>,
     ) {
         let most = self.limits().policy.guesses_max.get();
         let Some(lookup) = self.find_mut(id) else {
             return;
         };
-        if lookup.guessing != Guessing::Running {
+        let Guessing::Running(told) = &mut lookup.guessing else {
             return;
-        }
-        let mut distinct = SmallVec::<[Guess; 1]>::new();
-        guesses.retain(|guess| !guess.text.trim().is_empty());
+        };
+        let mut all = std::mem::take(told);
+        let known = all.len();
         for guess in guesses {
-            let is_new = distinct.iter().all(|other| other.text != guess.text);
-            if distinct.len() < most && is_new {
-                distinct.push(guess);
+            let is_new = all.iter().all(|other| other.text != guess.text);
+            if all.len() < most && is_new && !guess.text.trim().is_empty() {
+                all.push(guess);
             }
         }
-        lookup.guessing = Guessing::Over(distinct);
+        lookup.guessing = if more {
+            Guessing::Running(all)
+        } else {
+            Guessing::Over(all)
+        };
         for user in lookup.users.clone() {
-            self.offer_guesses(user);
+            self.offer_guesses(user, known);
         }
         self.extend(effects);
     }
@@ -107,22 +111,20 @@ impl Window {
         if self.observation(lookup).is_some() {
             self.offer_observation(user, effects);
         } else {
-            self.offer_guesses(user);
+            self.offer_guesses(user, 0);
         }
     }
 
-    /// Offers the guesses of the branch's look-up. If there are none, it offers to leave the answer
-    /// open, provided that the policy plans ahead.
-    pub(crate) fn offer_guesses(&mut self, user: BranchId) {
+    /// Offers the guesses of the branch's look-up, the first ones aside, which it has been offered. If there
+    /// are none, and none will come, it offers to leave the answer open, provided that the policy plans
+    /// ahead.
+    pub(crate) fn offer_guesses(&mut self, user: BranchId, known: usize) {
         let Some(at) = self.position(user) else {
             return;
         };
-        let guesses = match self.branches[at].lookup().and_then(|id| self.find(id)) {
-            Some(lookup) => match &lookup.guessing {
-                Guessing::Over(guesses) => guesses.clone(),
-                Guessing::Idle | Guessing::Running => return,
-            },
-            None => return,
+        let lookup = self.branches[at].lookup().and_then(|id| self.find(id));
+        let Some(guesses) = lookup.and_then(|lookup| lookup.guessing.known()).cloned() else {
+            return;
         };
         if guesses.is_empty() {
             if self.limits().policy.plans_ahead() {
@@ -130,7 +132,7 @@ impl Window {
             }
             return;
         }
-        for (rank, guess) in guesses.into_iter().enumerate() {
+        for (rank, guess) in guesses.into_iter().enumerate().skip(known) {
             self.offer(at, Granted::Guess(guess.text, guess.chance), rank);
         }
     }

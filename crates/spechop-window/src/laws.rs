@@ -39,11 +39,11 @@ pub fn nothing_waits_without_need(window: &Window) -> bool {
     let is_served = |b: &Branch| match b.lookup().and_then(|id| window.find(id)) {
         // The head's observation is committed, or a verdict is due.
         Some(lookup) if lookup.observation().is_some() => b.base.is_none() || is_built_upon(b),
-        Some(lookup) => match &lookup.guessing {
-            Guessing::Over(guesses) => guesses.is_empty() || is_built_upon(b),
-            Guessing::Idle => window.is_standard(),
-            Guessing::Running => true,
-        },
+        Some(lookup) if lookup.guessing == Guessing::Idle => window.is_standard(),
+        Some(lookup) => {
+            let guesses = lookup.guessing.known();
+            guesses.is_none_or(|known| known.is_empty()) || is_built_upon(b)
+        }
         None => !matches!(b.segment, Segment::Asked { .. }) || stands_open(window, b),
     };
     // A verdict comes at once, and may abort the very branch that would be built upon.
@@ -88,7 +88,7 @@ pub fn is_a_tree(window: &Window) -> bool {
 
 /// SPEC-5: no speculator is asked, and no answer left open, where the target tool has answered.
 pub fn no_guess_after_observation(window: &Window) -> bool {
-    let idle = |l: &Lookup| l.guessing != Guessing::Running || l.observation().is_none();
+    let idle = |l: &Lookup| !l.guessing.is_running() || l.observation().is_none();
     let open_in_vain = |b: &Branch| {
         b.base.as_ref().is_some_and(|base| {
             let lookup = window.lookup(base.parent);
@@ -137,7 +137,7 @@ pub fn lookups_are_shared(window: &Window) -> bool {
     let orphans = window.lookups.iter().filter(|l| l.is_orphan());
     orphans
         .clone()
-        .all(|l| l.guessing != Guessing::Running && !matches!(l.target, Target::Failed))
+        .all(|l| !l.guessing.is_running() && !matches!(l.target, Target::Failed))
         && orphans.count() <= window.limits().policy.orphans_max
         && window.lookups.iter().all(|l| belongs(l) && same(l) == 1)
 }

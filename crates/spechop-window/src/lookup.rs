@@ -25,10 +25,28 @@ pub(crate) enum Target {
 pub(crate) enum Guessing {
     /// Not asked: k = 1, an orphan, or observed.
     Idle,
-    /// Running.
-    Running,
-    /// Over: the guesses, best first. Empty if the speculator had none.
-    Over(SmallVec<[Guess; 1]>),
+    /// Running: the guesses that it has told so far, in the order of their coming.
+    Running(Guesses),
+    /// Over: the guesses, in the order of their coming. Empty if the speculator had none.
+    Over(Guesses),
+}
+
+/// Guesses of one look-up: none empty, none twice, at most as many as the policy builds upon.
+pub(crate) type Guesses = SmallVec<[Guess; 1]>;
+
+impl Guessing {
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self, Self::Running(_))
+    }
+
+    /// What can be built upon. `None` as long as that is not known: it was not asked, or has told nothing.
+    pub(crate) fn known(&self) -> Option<&Guesses> {
+        match self {
+            Self::Idle => None,
+            Self::Running(guesses) => Some(guesses).filter(|guesses| !guesses.is_empty()),
+            Self::Over(guesses) => Some(guesses),
+        }
+    }
 }
 
 /// A look-up. Without users it is an orphan.

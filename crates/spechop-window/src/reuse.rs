@@ -41,7 +41,7 @@ impl Window {
             }
             same.users.push(branch);
             if same.guessing == Guessing::Idle && same.observation().is_none() && !is_standard {
-                same.guessing = Guessing::Running;
+                same.guessing = Guessing::Running(SmallVec::new());
                 effects.push(Effect::Guess { lookup });
             }
             return lookup;
@@ -59,7 +59,7 @@ impl Window {
             guessing: if is_standard {
                 Guessing::Idle
             } else {
-                Guessing::Running
+                Guessing::Running(SmallVec::new())
             },
             users: smallvec![branch],
             orphaned: 0,
@@ -81,7 +81,7 @@ impl Window {
         }
         lookup.target = Target::Observed(observation);
         // The guess, running or waiting for room, is not needed any more (law 5).
-        if std::mem::replace(&mut lookup.guessing, Guessing::Idle) == Guessing::Running {
+        if std::mem::replace(&mut lookup.guessing, Guessing::Idle).is_running() {
             effects.push(Effect::DropGuess { lookup: id });
         }
         for user in lookup.users.clone() {
@@ -190,7 +190,7 @@ impl Window {
         if most == 0 || matches!(lookup.target, Target::Failed) {
             return self.drop_lookup(id, effects);
         }
-        if lookup.guessing == Guessing::Running {
+        if lookup.guessing.is_running() {
             lookup.guessing = Guessing::Idle;
             effects.push(Effect::DropGuess { lookup: id });
         }

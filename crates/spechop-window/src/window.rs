@@ -75,7 +75,11 @@ impl Window {
                 observation,
             } => self.observed(lookup, observation, &mut effects),
             Event::CallFailed { lookup } => self.call_failed(lookup, &mut effects),
-            Event::Guessed { lookup, guesses } => self.guessed(lookup, guesses, &mut effects),
+            Event::Guessed {
+                lookup,
+                guesses,
+                more,
+            } => self.guessed(lookup, guesses, more, &mut effects),
             Event::Verified { branch, accepted } => self.verified(branch, accepted, &mut effects),
             Event::Expired { lookup } => self.expired(lookup, &mut effects),
             Event::FinishNow => self.finish_now(&mut effects),

@@ -137,6 +137,7 @@ fn every_kind_of_thing_happens() {
         seen.expired,
         seen.left_open,
         seen.second_guesses,
+        seen.told_early,
         seen.gated,
         seen.failures,
     ];

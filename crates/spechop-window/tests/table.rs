@@ -3,9 +3,11 @@
 
 mod story;
 
+use std::num::NonZeroUsize;
+
 use spechop_types::BranchId;
-use spechop_window::{Limits, Stop};
-use story::{check, limits};
+use spechop_window::{Limits, Policy, Stop};
+use story::{check, limits, with};
 
 #[test]
 fn standard_agent_never_speculates() {
@@ -279,4 +281,48 @@ fn news_out_of_turn_changes_nothing() {
     ] {
         check(limits(3), story, "");
     }
+}
+
+/// A speculator may begin with a guess and go on looking for a better one.
+#[test]
+fn a_guess_that_comes_early_is_built_upon_at_once() {
+    let two = |k| {
+        with(
+            k,
+            Policy {
+                guesses_max: NonZeroUsize::new(2).unwrap(),
+                ..Policy::PAPER
+            },
+        )
+    };
+    check(two(3), "w0 A; h0 x", "write 1");
+    // The better one becomes a sibling while there is room, and is told once.
+    check(two(3), "w0 A; h0 x; g0 x|y", "write 2");
+    check(two(3), "w0 A; h0 x; h0 y; g0 -", "");
+    check(two(2), "w0 A; h0 x; g0 x|y", "");
+    // Not more than the policy builds upon.
+    check(two(4), "w0 A; h0 x; h0 y; g0 z", "");
+    check(limits(3), "w0 A; h0 x; g0 y", "");
+    // Nothing is known yet, so nothing is left open, either.
+    let ahead = with(
+        3,
+        Policy {
+            orphans_max: 4,
+            plan_ahead: true,
+            ..Policy::PAPER
+        },
+    );
+    check(ahead, "w0 A; h0 -", "");
+    check(ahead, "w0 A; h0 -; g0 -", "write 1");
+    check(ahead, "w0 A; h0 x; g0 -", "");
+    // The observation ends the search, and what was built stands or falls by it.
+    check(two(3), "w0 A; h0 x; w1 B; o0 x", "drop-guess 0; verify 1");
+    check(
+        two(3),
+        "w0 A; h0 x; w1 B; o0 x; v1 +",
+        "commit 0; promote 1",
+    );
+    check(two(3), "w0 A; h0 x; w1 B; o0 y; g0 y", "");
+    // A sibling that asks the same finds what has been told.
+    check(two(5), "w0 A; g0 x|y; w1 B; h1 z; w2 B", "write 4");
 }

@@ -36,6 +36,9 @@ impl Run<'_> {
         let stage = dropped.work.stage();
         if dropped.never_began {
             self.ledger.withdraw(stage, dropped.spent);
+        } else if self.has_told_early(dropped.work) {
+            let cost = self.ledger.settle(stage, dropped.spent, dropped.took);
+            self.pay_for_early(dropped.work, cost);
         } else {
             self.ledger.abort(stage, dropped.took, dropped.spent);
         }

@@ -8,7 +8,7 @@ use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
 
 use super::keys::{Keys, Source};
 use super::read::{count, must_be_pulled, must_exist, small};
-use super::{Engine, Model, Reader, Speculator, SpeculatorKind, Style, Target};
+use super::{Engine, Model, Reader, Speculator, SpeculatorKind, Style, Target, remembering};
 use crate::Env;
 
 /// The model that plans in the default configuration, and what it was taught.
@@ -278,8 +278,18 @@ pub(super) fn speculator(
         None if knows_things => SpeculatorKind::Llm,
         None => SpeculatorKind::None,
     };
+    let default = kind.unwrap_or(fallback);
+    let can = |member| match member {
+        SpeculatorKind::Llm => knows_things,
+        SpeculatorKind::Hot => hot_dir.is_some(),
+        SpeculatorKind::Index | SpeculatorKind::Memory => true,
+        SpeculatorKind::None | SpeculatorKind::Cascade => false,
+    };
+    let cascade = remembering::cascade(keys, can);
     Speculator {
-        default: kind.unwrap_or(fallback),
+        memory: remembering::memory(keys, default, &cascade, data),
+        cascade,
+        default,
         hot_dir,
         hot_passages: count(keys, "speculator.passages", 100, 2),
         model,

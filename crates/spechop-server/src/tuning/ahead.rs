@@ -132,7 +132,7 @@ mod tests {
                 hops: vec![hop(&[]), hop(if depends { &[1] } else { &[] })],
                 final_ms: 200.0,
             };
-            tunings.learn(of.clone(), most, &[stages, stages], past);
+            tunings.learn(of.clone(), most, &[stages, stages], past, []);
         }
         (tunings, of)
     }

@@ -88,6 +88,13 @@ fn guesser(speculator: SpeculatorKind, config: &Config) -> String {
         }
         // The index itself is the retriever's.
         SpeculatorKind::Index => format!("{own:?} {}", config.questions.passages),
+        SpeculatorKind::Memory => speculators.memory.similarity.to_string(),
+        SpeculatorKind::Cascade => {
+            let members = speculators.cascade.members.iter();
+            let members = members.map(|member| (*member, guesser(*member, config)));
+            let members: Vec<_> = members.collect();
+            format!("{members:?} {}", speculators.cascade.confident)
+        }
     }
 }
 

@@ -2,14 +2,12 @@
 //!
 //! Nothing here is waited for by a question: files are read before the first one, and written on a
 //! thread that may block, every minute if anything was learnt, and once more when the last question has
-//! ended. If two servers share a file, each replaces the other's: the last one's learning stays.
+//! ended.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::error::Error;
 use std::future::pending;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_types::Owned;
@@ -18,8 +16,9 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::Tunings;
 use super::identity::Identity;
-use super::kept::{Kept, Useless, put_aside};
+use super::kept::{Kept, PURPOSE};
 use crate::config::{Config, SpeculatorKind};
+use crate::state::Writer;
 
 /// How often what was learnt is written; a server that is killed loses so much of it at most.
 const EVERY: Duration = Duration::from_secs(60);
@@ -29,19 +28,9 @@ const EVERY: Duration = Duration::from_secs(60);
 pub(crate) struct Keeper(Option<Arc<Inner>>);
 
 struct Inner {
-    path: PathBuf,
+    writer: Writer,
     identities: BTreeMap<SpeculatorKind, Identity>,
     tunings: Arc<Tunings>,
-    written: Mutex<Written>,
-}
-
-/// What the latest writing came to.
-#[derive(Default)]
-struct Written {
-    /// Questions learnt from, by then.
-    records: u64,
-    /// Why it failed, if it did: said once, not every minute.
-    failed: Option<String>,
 }
 
 impl Keeper {
@@ -55,10 +44,9 @@ impl Keeper {
         let opened = spawn_blocking(move || {
             let identities = SpeculatorKind::ALL.map(|kind| (kind, Identity::of(kind, &config)));
             let inner = Inner {
-                path,
+                writer: Writer::new(PURPOSE, path),
                 identities: identities.into(),
                 tunings,
-                written: Mutex::default(),
             };
             inner.take_up().then(|| Arc::new(inner))
         });
@@ -97,9 +85,10 @@ impl Keeper {
 impl Inner {
     /// Reads the file. False if it must not be written.
     fn take_up(&self) -> bool {
-        let kept = match Kept::read(&self.path) {
+        let path = self.writer.path();
+        let kept = match Kept::read(path) {
             Ok(kept) => kept,
-            Err(useless) => return replaceable(&self.path, &useless),
+            Err(useless) => return PURPOSE.make_room(path, &useless),
         };
         let mut same = BTreeMap::new();
         for (speculator, identity) in &self.identities {
@@ -112,7 +101,7 @@ impl Inner {
                 same.insert(name, *speculator);
             } else if kept.tunings.iter().any(|kept| kept.speculator == name) {
                 tracing::warn!(
-                    path = %self.path.display(),
+                    path = %path.display(),
                     speculator = name,
                     differences = differences.join(", "),
                     "what was learnt before was learnt with others: learning begins anew"
@@ -138,7 +127,7 @@ impl Inner {
         }
         if contradictions > 0 {
             tracing::warn!(
-                path = %self.path.display(),
+                path = %path.display(),
                 tunings = contradictions,
                 "what was learnt before contradicts itself: learning begins anew"
             );
@@ -147,66 +136,14 @@ impl Inner {
     }
 
     fn write(&self) {
-        // Held while writing: an older state must not replace a newer one.
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let records = self.tunings.records();
-        if records == written.records {
-            return;
-        }
-        let identities = self.identities.iter();
-        let identities = identities.map(|(speculator, identity)| {
-            let name = speculator.as_str();
-            (name.to_owned(), identity.clone())
-        });
-        let kept = Kept::new(identities.collect(), self.tunings.kept());
-        let path = self.path.display();
-        match kept.write(&self.path) {
-            Ok(()) => {
-                written.records = records;
-                if written.failed.take().is_some() {
-                    tracing::info!(%path, "what was learnt can be written again");
-                }
-            }
-            Err(error) => {
-                let reason = error.to_string();
-                if written.failed.as_ref() != Some(&reason) {
-                    tracing::warn!(
-                        %path,
-                        reason,
-                        "what was learnt cannot be written: without it the next start begins anew"
-                    );
-                }
-                written.failed = Some(reason);
-            }
-        }
+        let kept = || {
+            let identities = self.identities.iter();
+            let identities = identities.map(|(speculator, identity)| {
+                let name = speculator.as_str();
+                (name.to_owned(), identity.clone())
+            });
+            Kept::new(identities.collect(), self.tunings.kept())
+        };
+        self.writer.write(|| self.tunings.records(), kept);
     }
-}
-
-/// Says in one line which file is of no use, why, and what becomes of it. False if it must not be
-/// written.
-fn replaceable(path: &Path, useless: &Useless) -> bool {
-    let mut reason = useless.to_string();
-    if let Some(source) = useless.source() {
-        reason = format!("{reason}: {source}");
-    }
-    if !useless.may_be_ours() {
-        tracing::warn!(
-            path = %path.display(),
-            reason,
-            "what was learnt before cannot be taken up, and this server keeps nothing: name another \
-             file in tuning.state"
-        );
-        return false;
-    }
-    let kept_as = put_aside(path).map_or_else(
-        |error| format!("nowhere ({error})"),
-        |aside| aside.display().to_string(),
-    );
-    tracing::warn!(
-        path = %path.display(),
-        reason,
-        kept_as,
-        "what was learnt before cannot be taken up: learning begins anew"
-    );
-    true
 }

@@ -10,10 +10,11 @@ use spechop_sim::PastGuess;
 use spechop_testkit::damage::{Damage, Trace};
 use tempfile::TempDir;
 
-use super::kept::{Kept, Useless};
+use super::kept::Kept;
 use super::*;
 use crate::Env;
 use crate::config::{Config, Written};
+use crate::state::Useless;
 
 /// A data folder, and servers that have it one after the other.
 struct Home(TempDir);
@@ -101,7 +102,13 @@ fn teach_of(tunings: &Tunings, of: &TuningOf, count: u32) {
             hops: hops.iter().map(hop).collect(),
             final_ms: 1.0 / 3.0,
         };
-        tunings.learn(of.clone(), NonZeroUsize::MAX, &hops, past);
+        tunings.learn(
+            of.clone(),
+            NonZeroUsize::MAX,
+            &hops,
+            past,
+            [("index", true)],
+        );
     }
 }
 
@@ -111,7 +118,13 @@ fn known(tunings: &Tunings) -> String {
 }
 
 fn known_to(tunings: &Tunings, of: &TuningOf) -> String {
-    let say = |known: &Known| format!("{:?} {:?} {}", known.speculator, known.choice, known.hops);
+    let say = |known: &Known| {
+        let (choice, members) = (&known.choice, &known.members);
+        format!(
+            "{:?} {choice:?} {} {members:?}",
+            known.speculator, known.hops
+        )
+    };
     let known: Vec<String> = tunings.known(&of.tenant).iter().map(say).collect();
     let chance = tunings.guess_chance(of);
     format!("{known:?} {chance} {:?}", tunings.history(of))
@@ -443,6 +456,7 @@ fn of_too_many_questions_the_last_tunings_used_keep_theirs() {
             guess_chance: Chance::EVEN,
             ahead: Ahead::default(),
             ahead_at: 0,
+            members: Members::new(),
         }
     };
     let mut keep = |tenant: &str, count| {

@@ -66,6 +66,7 @@ pub(crate) fn question(
                 Event::Wrote { branch, step }
             }
             Some(Effect::Guess { lookup }) => Event::Guessed {
+                more: false,
                 lookup,
                 guesses: vec![Guess {
                     text: if lookup.0 % 3 == 2 {

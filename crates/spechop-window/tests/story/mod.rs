@@ -3,7 +3,7 @@
 //! Events about branches: `w0 Q` branch 0 wrote sub-question Q, `a0 X` wrote the answer X, `f0 seg` its
 //! segment failed, `v1 +` / `v1 -` what branch 1 stands on is right / wrong. Events about look-ups:
 //! `o0 X` look-up 0 observed X, `o0 -` observed nothing relevant, `g0 X|Y` guessed X, or else Y, surely
-//! unless it says how likely they are (`g0 X 40%|Y 5%`), `g0 -` had no idea, `f0 tgt` failed, `x0` is expired. And `finish`. Effects print the same way.
+//! unless it says how likely they are (`g0 X 40%|Y 5%`), `g0 -` had no idea, `h0 X` guessed X and goes on, `f0 tgt` failed, `x0` is expired. And `finish`. Effects print the same way.
 
 #![allow(
     dead_code,
@@ -73,9 +73,10 @@ fn event(text: &str) -> Event {
             }
             .into(),
         },
-        ("g", _) => Event::Guessed {
+        ("g" | "h", _) => Event::Guessed {
             lookup,
             guesses: rest.split('|').filter(|g| *g != "-").map(guess).collect(),
+            more: head.starts_with('h'),
         },
         ("v", _) => Event::Verified {
             branch,

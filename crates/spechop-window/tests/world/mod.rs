@@ -170,6 +170,8 @@ pub(crate) enum Work {
 struct Launch {
     must_answer: bool,
     authoritative: bool,
+    /// How many guesses it has told, at least.
+    told: usize,
 }
 
 /// How often things happened: a test that never sees a salvage proves nothing about it.
@@ -181,6 +183,7 @@ pub(crate) struct Seen {
     pub(crate) expired: u64,
     pub(crate) left_open: u64,
     pub(crate) second_guesses: u64,
+    pub(crate) told_early: u64,
     pub(crate) gated: u64,
     pub(crate) let_through: u64,
     pub(crate) failures: u64,
@@ -195,6 +198,7 @@ impl Seen {
             expired,
             left_open,
             second_guesses,
+            told_early,
             gated,
             let_through,
             failures,
@@ -205,6 +209,7 @@ impl Seen {
         self.expired += expired;
         self.left_open += left_open;
         self.second_guesses += second_guesses;
+        self.told_early += told_early;
         self.gated += gated;
         self.let_through += let_through;
         self.failures += failures;
@@ -294,10 +299,25 @@ impl Schedule {
                 lookup,
                 observation: self.world.observation(asked(lookup)).into(),
             },
-            Work::Speculation(lookup) => Event::Guessed {
-                lookup,
-                guesses: self.world.guesses(asked(lookup)),
-            },
+            Work::Speculation(lookup) => {
+                let mut guesses = self.world.guesses(asked(lookup));
+                // Half of the time what it has is told, and it goes on.
+                let more = self
+                    .world
+                    .draw(&("more", work_id(work), attempt))
+                    .is_multiple_of(2);
+                if more {
+                    guesses.truncate(launch.told + 1);
+                    self.seen.told_early += u64::from(!guesses.is_empty());
+                    let told = launch.told + 1;
+                    self.running.insert(work, Launch { told, ..launch });
+                }
+                Event::Guessed {
+                    lookup,
+                    guesses,
+                    more,
+                }
+            }
             Work::Expiry(lookup) => Event::Expired { lookup },
         }
     }
@@ -306,6 +326,7 @@ impl Schedule {
         let launch = Launch {
             must_answer,
             authoritative,
+            told: 0,
         };
         assert!(
             self.running.insert(work, launch).is_none(),

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// When a guess counts as right.
     #[arg(long, value_enum)]
     verifier: Option<Verifier>,
-    /// Who guesses: hot, index, llm or none.
+    /// Who guesses: hot, index, llm, memory, cascade or none.
     #[arg(long, value_name = "NAME")]
     speculator: Option<String>,
     /// Keep no look-ups of rolled-back branches for reuse.

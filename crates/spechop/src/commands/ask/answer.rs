@@ -71,11 +71,16 @@ fn how(hop: &Hop) -> String {
         .as_ref()
         .map(|verdict| clean(&verdict.rule))
         .unwrap_or_default();
+    let by = hop
+        .guess_by
+        .as_deref()
+        .map(|by| format!(" of {}", clean(by)));
+    let by = by.unwrap_or_default();
     let mut how = match hop.kind() {
-        CommitKind::Accepted => format!("guess accepted: {rule}"),
+        CommitKind::Accepted => format!("guess{by} accepted: {rule}"),
         CommitKind::Rejected => {
             let guess = clean(hop.guess.as_deref().unwrap_or_default());
-            format!("guess \"{guess}\" rejected: {rule}")
+            format!("guess \"{guess}\"{by} rejected: {rule}")
         }
         CommitKind::Observed | CommitKind::Unspecified => "waited for".to_owned(),
     };
@@ -244,6 +249,9 @@ mod tests {
                 kind: kind.into(),
                 guess: guess.map(Into::into),
                 salvaged: false,
+                guess_by: guess
+                    .filter(|_| kind == CommitKind::Rejected)
+                    .map(|_| "llm".into()),
                 verdict: guess.map(|_| Verdict {
                     accepted: kind == CommitKind::Accepted,
                     rule: if kind == CommitKind::Accepted {

@@ -372,6 +372,7 @@ mod tests {
                 1,
                 false,
                 Event::Guessed(Guessed {
+                    by: None,
                     confidence: None,
                     guess: Some("Andrzej\n\u{1b}[2JWajda".into()),
                     took_ms: 180.0,

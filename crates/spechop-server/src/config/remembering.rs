@@ -1,0 +1,101 @@
+//! The memory and the cascade.
+
+use std::path::Path;
+
+use spechop_types::Chance;
+
+use super::keys::Keys;
+use super::read::count;
+use super::{Cascade, Memory, SpeculatorKind};
+
+/// Entries of a memory: 8 MB.
+const MEMORY_MAX: usize = 4096;
+/// Of so many, the nearest is found in a millisecond or two.
+const MEMORY_MOST: u64 = 20_000;
+/// The E5 models find all texts alike: questions about different things lie at 0.8 to 0.9.
+const SIMILARITY: f64 = 0.95;
+
+/// Which speculators are asked together; `can` tells of those that there are.
+pub(super) fn cascade(keys: &mut Keys<'_>, can: impl Fn(SpeculatorKind) -> bool) -> Cascade {
+    let key = "speculator.cascade";
+    let usual = [SpeculatorKind::Memory, SpeculatorKind::Index];
+    let members = match keys.list(key) {
+        None => usual.to_vec(),
+        Some(names) => named(keys, key, &names, can),
+    };
+    let confident = keys.number("speculator.cascade_confidence", 0.0..=1.0);
+    Cascade {
+        members,
+        confident: confident.map_or(Chance::EVEN, Chance::of),
+    }
+}
+
+fn named(
+    keys: &mut Keys<'_>,
+    key: &str,
+    names: &[String],
+    can: impl Fn(SpeculatorKind) -> bool,
+) -> Vec<SpeculatorKind> {
+    let mut members = Vec::new();
+    for name in names {
+        let kind = SpeculatorKind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == name);
+        match kind {
+            Some(kind) if members.contains(&kind) => {
+                keys.mistake(key, format!("\"{name}\" is named twice"));
+            }
+            Some(kind) if can(kind) => members.push(kind),
+            Some(SpeculatorKind::Hot) => {
+                keys.mistake(
+                    key,
+                    "there is no hot subset for \"hot\": see speculator.hot_dir",
+                );
+            }
+            Some(SpeculatorKind::Llm) => keys.mistake(
+                key,
+                "no model guesses from memory for \"llm\": describe one in [speculator.model]",
+            ),
+            _ => {
+                let kinds = SpeculatorKind::ALL.into_iter();
+                let kinds: Vec<_> = kinds
+                    .filter(|kind| can(*kind))
+                    .map(SpeculatorKind::as_str)
+                    .collect();
+                keys.mistake(key, format!("\"{name}\" is none of {}", kinds.join(", ")));
+            }
+        }
+    }
+    if names.is_empty() {
+        keys.mistake(key, "it names nobody: leave it out for the default");
+    }
+    members
+}
+
+/// What is remembered, and where. It is written down only if it is used, or if the file is named: it
+/// holds words of questions.
+pub(super) fn memory(
+    keys: &mut Keys<'_>,
+    default: SpeculatorKind,
+    cascade: &Cascade,
+    data: &Path,
+) -> Memory {
+    let is_used = match default {
+        SpeculatorKind::Memory => true,
+        SpeculatorKind::Cascade => cascade.members.contains(&SpeculatorKind::Memory),
+        _ => false,
+    };
+    let key = "speculator.memory_file";
+    let file = if keys.is(key, "none") {
+        None
+    } else {
+        let usual = is_used.then(|| data.join("memory.json"));
+        keys.path(key).or(usual)
+    };
+    let similarity = keys.number("speculator.memory_similarity", 0.5..=1.0);
+    Memory {
+        most: count(keys, "speculator.memory_max", MEMORY_MOST, MEMORY_MAX),
+        similarity: similarity.unwrap_or(SIMILARITY) as f32,
+        file,
+    }
+}

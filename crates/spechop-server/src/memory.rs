@@ -1,0 +1,189 @@
+//! What is remembered of verified look-ups survives a restart in a small file.
+//!
+//! It holds words of sub-questions and of their answers, unlike the tuner's: whoever may read it reads what
+//! tenants have asked. Its owner alone may.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+use spechop_speculate::{Memory, Record, Remembered};
+use spechop_types::Tenant;
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::state::{Purpose, Writer};
+
+/// How often what is new is written; a server that is killed loses so much of it at most.
+const EVERY: Duration = Duration::from_secs(60);
+
+const PURPOSE: Purpose = Purpose {
+    content: "what was remembered",
+    key: "speculator.memory_file",
+    format: 1,
+    bytes_max: 64 << 20,
+};
+/// What an entry takes beside its texts and its vector: names of fields, numbers, a tenant.
+const ENTRY_BYTES: usize = 512;
+/// What a byte of a text takes at most.
+const ESCAPED: usize = 6;
+
+/// Everything in the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    format: u64,
+    /// The encoder that made the vectors.
+    encoder: String,
+    /// The least recently used first.
+    entries: Vec<KeptEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptEntry {
+    tenant: Tenant,
+    asked: Arc<str>,
+    answer: Arc<str>,
+    /// Right, and wrong.
+    own: (u32, u32),
+    neighbour: (u32, u32),
+    /// A byte for each component, in base64.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    vector: Option<String>,
+}
+
+/// Keeps a memory at work and in a file. Without a memory it does nothing.
+#[derive(Clone, Default)]
+pub(crate) struct MemoryKeeper(Option<Arc<Inner>>);
+
+struct Inner {
+    memory: Arc<Memory>,
+    writer: Option<Writer>,
+}
+
+impl MemoryKeeper {
+    /// Gives to the memory what the file holds. If the file is of no use, the log says so. One that could
+    /// be ours is put aside; any other is left alone, and nothing is kept.
+    pub(crate) async fn open(memory: Option<&Arc<Memory>>, file: Option<&Path>) -> Self {
+        let Some(memory) = memory.cloned() else {
+            return Self(None);
+        };
+        let Some(path) = file.map(Path::to_owned) else {
+            let writer = None;
+            return Self(Some(Arc::new(Inner { memory, writer })));
+        };
+        let opened = spawn_blocking(move || {
+            let writer = take_up(&memory, &path).then(|| Writer::new(PURPOSE, path));
+            Arc::new(Inner { memory, writer })
+        });
+        match opened.await {
+            Ok(inner) => Self(Some(inner)),
+            Err(error) => {
+                tracing::warn!(%error, "what was remembered is not kept by this server");
+                Self(None)
+            }
+        }
+    }
+
+    /// Gives vectors to new entries, and writes whenever it is time, for as long as it is polled.
+    pub(crate) async fn keep(&self) -> Infallible {
+        let Some(inner) = &self.0 else {
+            return pending().await;
+        };
+        let writing = async {
+            let mut ticks = interval(EVERY);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                self.save().await;
+            }
+        };
+        tokio::select! {
+            never = inner.memory.keep_up() => never,
+            never = writing => never,
+        }
+    }
+
+    /// Writes what is new since the last time, if anything is.
+    pub(crate) async fn save(&self) {
+        let Some(inner) = self.0.clone() else { return };
+        let write = move || {
+            if let Some(writer) = &inner.writer {
+                writer.write(|| inner.memory.changes(), || kept(&inner.memory));
+            }
+        };
+        // It ends by itself: a writing that is not waited for any more goes before the next.
+        if let Err(error) = spawn_blocking(write).await {
+            tracing::warn!(%error, "what was remembered could not be written");
+        }
+    }
+}
+
+/// Reads the file. False if it must not be written.
+fn take_up(memory: &Memory, path: &Path) -> bool {
+    let kept: Kept = match PURPOSE.read(path) {
+        Ok(Some(kept)) => kept,
+        Ok(None) => return true,
+        Err(useless) => return PURPOSE.make_room(path, &useless),
+    };
+    let entries = kept.entries.len();
+    let is_same_encoder = kept.encoder == memory.encoder();
+    for entry in kept.entries {
+        let vector = entry.vector.filter(|_| is_same_encoder);
+        let vector = vector.and_then(|text| BASE64.decode(text).ok());
+        memory.resume(Remembered {
+            tenant: entry.tenant,
+            asked: entry.asked,
+            answer: entry.answer,
+            own: record(entry.own),
+            neighbour: record(entry.neighbour),
+            vector: vector.map(|bytes| bytes.into_iter().map(u8::cast_signed).collect()),
+        });
+    }
+    tracing::info!(entries, is_same_encoder, "resumed what was remembered");
+    true
+}
+
+fn record((right, wrong): (u32, u32)) -> Record {
+    Record { right, wrong }
+}
+
+/// The last used entries, as many as the file has room for.
+fn kept(memory: &Memory) -> Kept {
+    let mut room = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
+    let fits = |entry: &Remembered| {
+        let texts = ESCAPED * (entry.asked.len() + entry.answer.len());
+        let vector = entry.vector.as_ref().map_or(0, |vector| 2 * vector.len());
+        let left = room.checked_sub(texts + vector + ENTRY_BYTES);
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    let entries = memory.entries().into_iter().rev().take_while(fits);
+    let entry = |entry: Remembered| KeptEntry {
+        tenant: entry.tenant,
+        asked: entry.asked,
+        answer: entry.answer,
+        own: (entry.own.right, entry.own.wrong),
+        neighbour: (entry.neighbour.right, entry.neighbour.wrong),
+        vector: entry.vector.map(|vector| {
+            let bytes: Vec<u8> = vector.into_iter().map(i8::cast_unsigned).collect();
+            BASE64.encode(bytes)
+        }),
+    };
+    let mut entries: Vec<_> = entries.map(entry).collect();
+    entries.reverse();
+    Kept {
+        format: PURPOSE.format,
+        encoder: memory.encoder().to_owned(),
+        entries,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,391 @@
+//! Guessing what was looked up and verified before.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use spechop_ports::{Call, Encoder, Guess, GuessRequest, Guessed, Lane, PortError, Speculator};
+use spechop_types::{Chance, Hop, Owned, OwnedCache, SubQuestion, Tenant, Tokens, canonical};
+use tokio::sync::Notify;
+
+use nearest::{Vector, Vectors, names};
+
+mod nearest;
+
+/// Longer texts are not remembered: a sub-answer is a name or a date.
+const TEXT_BYTES_MAX: usize = 512;
+/// Guesses whose outcome is awaited. A branch that was rolled back never tells.
+const GIVEN_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4095);
+
+/// How a [`Memory`] remembers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemoryOptions {
+    /// Most entries, those of all tenants together. The least recently used one is forgotten.
+    pub most: NonZeroUsize,
+    /// The least cosine, 0 to 1, at which another sub-question counts as nearly the same.
+    pub similarity: f32,
+}
+
+/// Remembers the sub-questions of committed hops with what the target tool found for them, and guesses
+/// that again. The guess is verified like any other: the memory can be out of date, and never makes an
+/// answer wrong.
+///
+/// A sub-question is found by its own words ([`SubQuestion::key`]), which takes no model. Otherwise the
+/// nearest ones are taken, if they are near enough and name the same things: sub-questions about different
+/// films differ in one word, and their vectors hardly at all.
+///
+/// **Records.** An entry counts how often it was right and wrong: for its own words whenever a hop with
+/// them is committed, whoever guessed it, and as a neighbour whenever it was guessed as one. An entry that
+/// was wrong more often than right is not guessed, until its own words have been right again. So an answer
+/// that changes all the time falls silent. The confidence of a guess is that of its record, by Laplace's
+/// rule of succession, times the similarity.
+///
+/// **Whose.** Entries belong to tenants ([`spechop_types::Owned`]). Only committed hops are remembered, and
+/// of these only what was observed, never what was guessed.
+///
+/// **Cost.** An entry takes up to 2 KiB. The nearest ones are found by looking at each of the tenant's
+/// vectors (384 bytes each, of which a core compares some ten million in a second), under a lock.
+pub struct Memory {
+    encoder: Arc<dyn Encoder>,
+    options: MemoryOptions,
+    kept: Mutex<Kept>,
+    /// Told if an entry waits for its vector.
+    unencoded: Notify,
+    changes: AtomicU64,
+}
+
+struct Kept {
+    /// By [`SubQuestion::key`].
+    entries: OwnedCache<Arc<str>, Entry>,
+    vectors: HashMap<Tenant, Vectors>,
+    /// Keys of entries without vectors.
+    unencoded: OwnedCache<Arc<str>, ()>,
+    /// By the key of what was asked: the neighbour's key, and its answer at that time.
+    given: OwnedCache<Arc<str>, (Arc<str>, Arc<str>)>,
+}
+
+struct Entry {
+    asked: Arc<str>,
+    answer: Arc<str>,
+    own: Record,
+    neighbour: Record,
+}
+
+/// How often an entry was right and wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Right.
+    pub right: u32,
+    /// Wrong.
+    pub wrong: u32,
+}
+
+/// An entry as it is kept elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remembered {
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// The sub-question, as it was last asked.
+    pub asked: Arc<str>,
+    /// What was last observed.
+    pub answer: Arc<str>,
+    /// For its own words.
+    pub own: Record,
+    /// As a neighbour of other sub-questions.
+    pub neighbour: Record,
+    /// The vector in whole numbers, if there is one: of the encoder that made it, and of no other.
+    pub vector: Option<Vec<i8>>,
+}
+
+impl Record {
+    fn note(&mut self, is_right: bool) {
+        let count = if is_right {
+            &mut self.right
+        } else {
+            &mut self.wrong
+        };
+        *count = count.saturating_add(1);
+    }
+
+    fn is_silenced(self) -> bool {
+        self.wrong > self.right
+    }
+
+    /// Laplace's rule of succession.
+    fn chance(self, similarity: f32) -> Chance {
+        let (right, wrong) = (f64::from(self.right), f64::from(self.wrong));
+        Chance::of((right + 1.0) / (right + wrong + 2.0) * f64::from(similarity))
+    }
+}
+
+impl Memory {
+    /// Remembers nothing yet.
+    pub fn new(encoder: Arc<dyn Encoder>, options: MemoryOptions) -> Self {
+        Self {
+            encoder,
+            options,
+            kept: Mutex::new(Kept {
+                entries: OwnedCache::new(options.most),
+                vectors: HashMap::new(),
+                unencoded: OwnedCache::new(options.most),
+                given: OwnedCache::new(GIVEN_MAX),
+            }),
+            unencoded: Notify::new(),
+            changes: AtomicU64::new(0),
+        }
+    }
+
+    /// A hop of the tenant was committed. `agrees` says whether a guess says what was observed.
+    pub fn committed(&self, tenant: &Tenant, hop: &Hop, agrees: impl Fn(&str, &str) -> bool) {
+        let asked = &hop.sub_question;
+        let observed = hop.observation.found.then_some(&*hop.observation.answer);
+        let is_right = |answer: &str| observed.is_some_and(|observed| agrees(answer, observed));
+        let key = Owned::new(tenant, Arc::<str>::from(asked.key()));
+        let mut kept = self.lock();
+        if let Some((neighbour, answer)) = kept.given.remove(&key) {
+            let neighbour = Owned::new(tenant, neighbour);
+            if let Some(entry) = kept.entries.get(&neighbour) {
+                entry.neighbour.note(is_right(&answer));
+            }
+        }
+        match (kept.entries.get(&key), observed) {
+            (Some(entry), observed) => {
+                let holds = is_right(&entry.answer);
+                entry.own.note(holds);
+                if let Some(observed) = observed {
+                    entry.asked = Arc::clone(asked.text());
+                    entry.answer = observed.into();
+                }
+                if !holds {
+                    // What it was worth to others was the old answer's worth.
+                    entry.neighbour = Record::default();
+                }
+            }
+            (None, Some(observed)) if is_short(asked) && fits(observed) => {
+                let entry = Entry {
+                    asked: Arc::clone(asked.text()),
+                    answer: observed.into(),
+                    own: Record::default(),
+                    neighbour: Record::default(),
+                };
+                kept.insert(key, entry, None);
+                self.unencoded.notify_one();
+            }
+            (None, _) => return,
+        }
+        drop(kept);
+        self.changes.fetch_add(1, Relaxed);
+    }
+
+    /// Gives vectors to new entries for as long as it is polled. Until an entry has one, it is found by its
+    /// own words only.
+    pub async fn keep_up(&self) -> Infallible {
+        loop {
+            self.encode().await;
+            self.unencoded.notified().await;
+        }
+    }
+
+    /// Gives vectors to the entries that have none by now.
+    pub async fn encode(&self) {
+        while let Some((key, asked)) = self.next_unencoded() {
+            // Behind everything that anybody waits for.
+            let call = Call::of(key.tenant.clone(), Lane::Speculative, Chance::NONE);
+            // An encoder that fails has said so elsewhere; without a vector it has its own words.
+            if let Ok(vector) = self.encoder.encode_query(&call, &asked).await {
+                self.lock().give(key, Vector::of(&vector));
+                self.changes.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    fn next_unencoded(&self) -> Option<(Owned<Arc<str>>, Arc<str>)> {
+        let mut kept = self.lock();
+        loop {
+            let (key, ()) = kept.unencoded.pop_oldest()?;
+            if let Some(entry) = kept.entries.peek(&key) {
+                let asked = Arc::clone(&entry.asked);
+                return Some((key, asked));
+            }
+        }
+    }
+
+    /// How often anything has changed: a hint that it is time to write.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
+    }
+
+    /// The encoder that the vectors are made with.
+    pub fn encoder(&self) -> &str {
+        self.encoder.fingerprint()
+    }
+
+    /// All entries, the least recently used first.
+    pub fn entries(&self) -> Vec<Remembered> {
+        let kept = self.lock();
+        let remembered = |(key, entry): (&Owned<Arc<str>>, &Entry)| Remembered {
+            tenant: key.tenant.clone(),
+            asked: Arc::clone(&entry.asked),
+            answer: Arc::clone(&entry.answer),
+            own: entry.own,
+            neighbour: entry.neighbour,
+            vector: kept
+                .vectors
+                .get(&key.tenant)
+                .and_then(|vectors| vectors.get(&key.item))
+                .map(|vector| vector.values().to_vec()),
+        };
+        kept.entries.iter().map(remembered).collect()
+    }
+
+    /// Takes up an entry that was kept elsewhere; it is the last one used. One that this memory would not
+    /// have kept is passed over, and a vector of another width is made anew.
+    pub fn resume(&self, remembered: Remembered) {
+        let asked = SubQuestion::new(&remembered.asked);
+        if !is_short(&asked) || !fits(&remembered.answer) {
+            return;
+        }
+        let width = self.encoder.width();
+        let vector = remembered.vector.filter(|values| values.len() == width);
+        let entry = Entry {
+            asked: remembered.asked,
+            answer: remembered.answer,
+            own: remembered.own,
+            neighbour: remembered.neighbour,
+        };
+        let key = Owned::new(&remembered.tenant, asked.key().into());
+        self.lock().insert(key, entry, vector.map(Vector::new));
+        self.unencoded.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        // Nothing panics while it is held.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn insert(&mut self, key: Owned<Arc<str>>, entry: Entry, vector: Option<Vector>) {
+        if let Some((left, _)) = self.entries.insert(key.clone(), entry)
+            && let Some(vectors) = self.vectors.get_mut(&left.tenant)
+        {
+            vectors.remove(&left.item);
+            if vectors.is_empty() {
+                self.vectors.remove(&left.tenant);
+            }
+        }
+        match vector {
+            Some(vector) => self.give(key, vector),
+            None => {
+                self.unencoded.insert(key, ());
+            }
+        }
+    }
+
+    /// Gives a vector to an entry, if it is still there.
+    fn give(&mut self, key: Owned<Arc<str>>, vector: Vector) {
+        if self.entries.peek(&key).is_some() {
+            let vectors = self.vectors.entry(key.tenant).or_default();
+            vectors.insert(key.item, vector);
+        }
+    }
+
+    /// The nearest entries that may be guessed, the nearest first, no answer twice.
+    fn near(
+        &self,
+        of: &Owned<Arc<str>>,
+        asked: &str,
+        vector: &Vector,
+        (least, most): (f32, usize),
+    ) -> Vec<(Arc<str>, Guess)> {
+        let Some(vectors) = self.vectors.get(&of.tenant) else {
+            return Vec::new();
+        };
+        let mut near = vectors.near(vector, least);
+        near.sort_by_key(|(similarity, _)| Reverse(Chance::of(f64::from(*similarity))));
+        let named = names(asked);
+        let mut guesses: Vec<(Arc<str>, Guess)> = Vec::new();
+        for (similarity, key) in near {
+            let key = Owned::new(&of.tenant, key);
+            let Some(entry) = self.entries.peek(&key) else {
+                continue;
+            };
+            let is_new =
+                |(_, other): &(_, Guess)| canonical(&other.text) != canonical(&entry.answer);
+            if entry.own.is_silenced()
+                || entry.neighbour.is_silenced()
+                || names(&entry.asked) != named
+                || !guesses.iter().all(is_new)
+            {
+                continue;
+            }
+            let guess = Guess {
+                confidence: Some(entry.neighbour.chance(similarity)),
+                ..Guess::from(Arc::clone(&entry.answer))
+            };
+            guesses.push((key.item, guess));
+            if guesses.len() >= most {
+                break;
+            }
+        }
+        guesses
+    }
+}
+
+fn is_short(asked: &SubQuestion) -> bool {
+    fits(asked.as_str()) && !asked.key().is_empty()
+}
+
+fn fits(text: &str) -> bool {
+    !text.trim().is_empty() && text.len() <= TEXT_BYTES_MAX
+}
+
+#[async_trait]
+impl Speculator for Memory {
+    async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
+        let asked = request.sub_question;
+        let key = call.owned(Arc::<str>::from(asked.key()));
+        let has_vectors = {
+            let mut kept = self.lock();
+            if let Some(entry) = kept.entries.get(&key) {
+                let guess = Guess {
+                    confidence: Some(entry.own.chance(1.0)),
+                    ..Guess::from(Arc::clone(&entry.answer))
+                };
+                // If its own words are silenced, its neighbours would say the same.
+                let guess = Some(guess).filter(|_| !entry.own.is_silenced());
+                return Ok(guessed(guess));
+            }
+            kept.vectors.contains_key(&key.tenant)
+        };
+        if !has_vectors {
+            return Ok(guessed(None));
+        }
+        let vector = self.encoder.encode_query(call, asked.as_str()).await?;
+        let vector = Vector::of(&vector);
+        let within = (self.options.similarity, request.limit.get());
+        let mut kept = self.lock();
+        let near = kept.near(&key, asked.as_str(), &vector, within);
+        if let Some((neighbour, best)) = near.first() {
+            let used = Owned::new(&key.tenant, Arc::clone(neighbour));
+            kept.entries.get(&used);
+            let given = (Arc::clone(neighbour), Arc::clone(&best.text));
+            kept.given.insert(key, given);
+        }
+        Ok(guessed(near.into_iter().map(|(_, guess)| guess)))
+    }
+}
+
+fn guessed(guesses: impl IntoIterator<Item = Guess>) -> Guessed {
+    Guessed {
+        guesses: guesses.into_iter().collect(),
+        tokens: Tokens::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
