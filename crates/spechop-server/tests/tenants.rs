@@ -278,7 +278,7 @@ const LOCKS: &[(&str, &str)] = &[
         "web/src/http.rs",
         "when a provider's connection was used last",
     ),
-    ("web/src/page/fetch.rs", "open connections: OwnedCache"),
+    ("web/src/page/clients.rs", "open connections: OwnedCache"),
     ("web/src/page/pool.rs", "calls that wait"),
     ("web/src/page/robots.rs", "wishes of sites: OwnedCache"),
     ("web/src/search/breaker.rs", "how a provider has fared"),

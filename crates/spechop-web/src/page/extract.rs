@@ -3,7 +3,8 @@
 use dom_smoothie::{Config, Readability, TextMode};
 use spechop_text::{Document, folded, html, plain};
 
-use super::{charset, tree};
+use super::charset;
+use super::tree::{self, TooMuch};
 
 /// An article of fewer characters may not be all that there is to read.
 const LITTLE_CHARS: usize = 500;
@@ -62,7 +63,7 @@ fn of_html(page: &str) -> Result<Extract, String> {
     if enough && !article.title.is_empty() {
         return Ok(article);
     }
-    // The tree was built, so this is not hostile either.
+    // The same attributes were counted for the tree.
     let visible = of_document(html::parse(page).unwrap_or_default());
     let title = if article.title.is_empty() {
         visible.title
@@ -74,9 +75,14 @@ fn of_html(page: &str) -> Result<Extract, String> {
     Ok(Extract { title, text })
 }
 
-/// What stands out on a page as its main text. Empty if nothing does.
+/// What stands out on a page as its main text. Empty if nothing does, or if it takes too much to find
+/// out.
 fn article(page: &str) -> Result<Extract, String> {
-    let document = tree::build(page).map_err(tree::TooMuch::why)?;
+    let document = match tree::build(page) {
+        Ok(document) => document,
+        Err(TooMuch::Attributes) => return Err("a tag with too many attributes".to_owned()),
+        Err(TooMuch::Depth | TooMuch::Elements) => return Ok(Extract::default()),
+    };
     let config = Config {
         // Its text is marked-up data for machines, and parsing it is not bounded.
         disable_json_ld: true,

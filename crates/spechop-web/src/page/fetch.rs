@@ -4,31 +4,22 @@
 //! checks the address, and its clients connect to checked addresses alone. Redirects are followed by
 //! hand, since each of them is such an address, too.
 
-use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
+use reqwest::Response;
 use reqwest::dns::Resolve;
-use reqwest::header::{self, HeaderMap, HeaderValue};
-use reqwest::{Client, ClientBuilder, Response, redirect};
+use reqwest::header::{self, HeaderMap};
 use spechop_ports::Call;
-use spechop_types::OwnedCache;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
+use super::clients::{Clients, Recipe};
 use super::extract::Kind;
 use super::options::{PageOptions, PageSetupError};
 use super::robots::Robots;
 use super::{PageFailure, Version, shown};
 use crate::address::{Gate, Policy};
-use crate::resolve::{Guarded, forbidden};
-
-/// Clients of all tenants and gates together. Each keeps connections open, so that a second page of a
-/// site comes faster; a tenant must not notice where others have been, so they are its own.
-const CLIENTS_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
-/// Idle connections that a client keeps to a host, and for how long.
-const IDLE_MAX: usize = 4;
-const IDLE: Duration = Duration::from_secs(60);
+use crate::resolve::forbidden;
 
 /// A longer mark of a version is not kept.
 const MARK_BYTES_MAX: usize = 256;
@@ -36,10 +27,7 @@ const MARK_BYTES_MAX: usize = 256;
 /// The web, as far as it may be fetched.
 pub(super) struct Web {
     policy: Policy,
-    names: Arc<dyn Resolve>,
-    headers: HeaderMap,
-    agent: String,
-    clients: Mutex<OwnedCache<Gate, Client>>,
+    clients: Clients,
     limit_ms: u64,
     redirects_max: usize,
 }
@@ -62,25 +50,18 @@ impl Web {
         options: &PageOptions,
         names: Arc<dyn Resolve>,
     ) -> Result<Self, PageSetupError> {
-        // The program's one source of cryptography. Whoever was first has chosen it already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut headers = HeaderMap::new();
-        let accept = "text/html,application/xhtml+xml,text/plain;q=0.8";
-        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-        let web = Self {
-            policy: options.policy(),
+        let policy = options.policy();
+        let recipe = Recipe {
             names,
-            headers,
             agent: options.agent(),
-            clients: Mutex::new(OwnedCache::new(CLIENTS_MAX)),
+        };
+        let clients = Clients::new(recipe, policy.gates()).map_err(PageSetupError::Client)?;
+        Ok(Self {
+            policy,
+            clients,
             limit_ms: options.limit_ms,
             redirects_max: options.redirects_max,
-        };
-        // What cannot be built is said at the start, not with the first page.
-        for gate in web.policy.gates() {
-            web.build(&gate).map_err(PageSetupError::Client)?;
-        }
-        Ok(web)
+        })
     }
 
     /// The page behind the address, as much of it as comes until then; `None` if it is still the known
@@ -184,9 +165,8 @@ impl Web {
     /// One request, its address checked.
     async fn send(&self, call: &Call, url: &Url, known: &Version) -> Result<Response, PageFailure> {
         let gate = self.gate(url)?;
-        let client = self
-            .client(call, gate)
-            .map_err(|error| unreachable(url, cause(&error)))?;
+        let client = self.clients.of(call, gate).await;
+        let client = client.map_err(|detail| unreachable(url, detail))?;
         let mut request = client.get(url.clone());
         for (name, mark) in [
             (header::IF_NONE_MATCH, &known.etag),
@@ -212,45 +192,6 @@ impl Web {
             url: shown(url),
             why: why.0,
         })
-    }
-
-    /// The tenant's client that connects through that gate.
-    fn client(&self, call: &Call, gate: Gate) -> Result<Client, reqwest::Error> {
-        let key = call.owned(gate);
-        // Nothing panics while it is held.
-        let lock = || self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = lock().get(&key) {
-            return Ok(client.clone());
-        }
-        let client = self.build(&key.item)?;
-        lock().insert(key, client.clone());
-        Ok(client)
-    }
-
-    fn build(&self, gate: &Gate) -> Result<Client, reqwest::Error> {
-        let client = || self.describe(gate);
-        match client().build() {
-            // Without root certificates there is no public internet, but an intranet there may be.
-            Err(_) if !gate.is_public() => client().tls_certs_only([]).build(),
-            built => built,
-        }
-    }
-
-    fn describe(&self, gate: &Gate) -> ClientBuilder {
-        Client::builder()
-            .user_agent(&self.agent)
-            .default_headers(self.headers.clone())
-            .dns_resolver(Guarded {
-                gate: Arc::new(gate.clone()),
-                names: Arc::clone(&self.names),
-            })
-            // A proxy would connect for us, unchecked; the environment does not decide on one.
-            .no_proxy()
-            .redirect(redirect::Policy::none())
-            .referer(false)
-            .pool_max_idle_per_host(IDLE_MAX)
-            .pool_idle_timeout(IDLE)
-            .tcp_nodelay(true)
     }
 }
 

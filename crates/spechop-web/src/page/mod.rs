@@ -2,6 +2,7 @@
 
 pub mod charset;
 mod chunks;
+mod clients;
 pub mod extract;
 mod fetch;
 mod options;

@@ -10,9 +10,10 @@
 //! attributes counted ─▶ tokeniser of html5ever ─▶ Filter ─▶ tree builder of html5ever ─▶ Counted
 //! ```
 //!
-//! [`Filter`] also keeps from the tree what no reader sees: scripts, styles, frames, comments. And it
-//! alone tells the tokeniser where raw text begins, for the count of attributes stands on that
-//! ([`html::check`]).
+//! [`Filter`] also keeps from the tree what no reader sees: scripts, styles, frames, comments, and the
+//! rest of texts and attributes that are longer than anybody reads (a serialiser behind the tree takes
+//! the square of their length). And it alone tells the tokeniser where raw text begins, for the count
+//! of attributes stands on that ([`html::check`]).
 
 use std::borrow::Cow;
 use std::cell::{Cell, Ref};
@@ -35,6 +36,11 @@ const LIMITS: Limits = Limits {
     elements: 20_000,
 };
 
+/// No more of one text is kept: four times what a page gives in all, so that none of it is missed.
+const TEXT_BYTES_MAX: usize = 40_000;
+/// A longer attribute is a picture or a program.
+const ATTRIBUTE_BYTES_MAX: usize = 4_096;
+
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Elements inside each other.
@@ -45,19 +51,12 @@ struct Limits {
 /// Why a page becomes no tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TooMuch {
+    /// In one tag. Nothing else can be made of the page either.
     Attributes,
-    Depth(usize),
-    Elements(usize),
-}
-
-impl TooMuch {
-    pub(super) fn why(self) -> String {
-        match self {
-            Self::Attributes => "a tag with too many attributes".to_owned(),
-            Self::Depth(most) => format!("elements nested deeper than {most}"),
-            Self::Elements(most) => format!("more than {most} elements"),
-        }
-    }
+    /// Elements inside each other.
+    Depth,
+    /// In all.
+    Elements,
 }
 
 /// The tree of a page, or why there is none. Its time is linear in the size of the page.
@@ -94,12 +93,12 @@ struct Filter {
 impl TokenSink for Filter {
     type Handle = ();
 
-    fn process_token(&self, token: Token, line: u64) -> TokenSinkResult<()> {
+    fn process_token(&self, mut token: Token, line: u64) -> TokenSinkResult<()> {
         if self.builder.sink.excess.get().is_some() {
             return raw_text(&token);
         }
         let answer = raw_text(&token);
-        let pass = match &token {
+        let pass = match &mut token {
             // Behind raw text stands its end tag, or nothing.
             Token::TagToken(tag) if tag.kind == TagKind::EndTag => !self.in_raw.take(),
             Token::TagToken(tag) if html::is_raw(&tag.name) => {
@@ -108,7 +107,11 @@ impl TokenSink for Filter {
                 self.in_raw.set(!title && !tag.self_closing);
                 title
             }
-            Token::TagToken(_) => true,
+            Token::TagToken(tag) => {
+                let short = |attribute: &Attribute| attribute.value.len() <= ATTRIBUTE_BYTES_MAX;
+                tag.attrs.retain(short);
+                true
+            }
             Token::CharacterTokens(_) => !self.in_raw.get(),
             Token::DoctypeToken(_) | Token::EOFToken => true,
             Token::CommentToken(_) | Token::NullCharacterToken | Token::ParseError(_) => false,
@@ -144,6 +147,8 @@ struct Counted {
     document: Document,
     limits: Limits,
     elements: Cell<usize>,
+    /// Bytes of text since the last element was added: no text is longer.
+    text_bytes: Cell<usize>,
     excess: Cell<Option<TooMuch>>,
 }
 
@@ -153,24 +158,35 @@ impl Counted {
             document: Document::default(),
             limits,
             elements: Cell::default(),
+            text_bytes: Cell::default(),
             excess: Cell::default(),
         }
     }
 
-    /// Looks at how deep a node stands that was just added.
-    fn measure(&self, id: &NodeId) {
-        let depth = self.limits.depth;
-        let above = self.document.tree.ancestor_ids_of_it(id, Some(depth + 1));
-        // The document itself is no element.
-        if above.count() > depth {
-            self.excess.set(Some(TooMuch::Depth(depth)));
-        }
-    }
-
-    fn adding(child: &NodeOrText<NodeId>) -> Option<NodeId> {
-        match child {
-            NodeOrText::AppendNode(id) => Some(*id),
-            NodeOrText::AppendText(_) => None,
+    /// Adds a child by `add`, and looks at how deep it stands then. Of a text that is too long, nothing
+    /// more is added.
+    fn add(&self, child: NodeOrText<NodeId>, add: impl FnOnce(NodeOrText<NodeId>)) {
+        match &child {
+            NodeOrText::AppendText(text) => {
+                let room = TEXT_BYTES_MAX - self.text_bytes.get();
+                let kept = text.floor_char_boundary(room);
+                self.text_bytes.set(self.text_bytes.get() + kept);
+                if kept > 0 {
+                    let kept = text.subtendril(0, kept as u32);
+                    add(NodeOrText::AppendText(kept));
+                }
+            }
+            NodeOrText::AppendNode(id) => {
+                let id = *id;
+                self.text_bytes.set(0);
+                add(child);
+                let most = self.limits.depth;
+                let above = self.document.tree.ancestor_ids_of_it(&id, Some(most + 1));
+                // The document itself is no element.
+                if above.count() > most {
+                    self.excess.set(Some(TooMuch::Depth));
+                }
+            }
         }
     }
 }
@@ -190,22 +206,18 @@ impl TreeSink for Counted {
     fn create_element(&self, name: QualName, attrs: Vec<Attribute>, flags: ElementFlags) -> NodeId {
         self.elements.set(self.elements.get() + 1);
         if self.elements.get() > self.limits.elements {
-            self.excess
-                .set(Some(TooMuch::Elements(self.limits.elements)));
+            self.excess.set(Some(TooMuch::Elements));
         }
         self.document.create_element(name, attrs, flags)
     }
 
     fn append(&self, parent: &NodeId, child: NodeOrText<NodeId>) {
-        let added = Self::adding(&child);
-        self.document.append(parent, child);
-        added.iter().for_each(|id| self.measure(id));
+        self.add(child, |child| self.document.append(parent, child));
     }
 
     fn append_before_sibling(&self, sibling: &NodeId, child: NodeOrText<NodeId>) {
-        let added = Self::adding(&child);
-        self.document.append_before_sibling(sibling, child);
-        added.iter().for_each(|id| self.measure(id));
+        let add = |child| self.document.append_before_sibling(sibling, child);
+        self.add(child, add);
     }
 
     fn append_based_on_parent_node(
@@ -214,10 +226,11 @@ impl TreeSink for Counted {
         previous: &NodeId,
         child: NodeOrText<NodeId>,
     ) {
-        let added = Self::adding(&child);
-        self.document
-            .append_based_on_parent_node(element, previous, child);
-        added.iter().for_each(|id| self.measure(id));
+        let add = |child| {
+            self.document
+                .append_based_on_parent_node(element, previous, child);
+        };
+        self.add(child, add);
     }
 
     // Every page has errors, and nobody reads them.

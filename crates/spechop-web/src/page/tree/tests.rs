@@ -30,22 +30,19 @@ fn limits_hold_to_the_element() {
     let nested = |n: usize| "<div>".repeat(n);
     // `html` and `body` stand around them, and `head` beside.
     assert_eq!(measured(&within(&nested(6)).unwrap()), (8, 9));
-    assert_eq!(within(&nested(7)).err().unwrap(), TooMuch::Depth(8));
+    assert_eq!(within(&nested(7)).err().unwrap(), TooMuch::Depth);
     assert_eq!(measured(&within(&"<br>".repeat(37)).unwrap()), (3, 40));
-    assert_eq!(
-        within(&"<br>".repeat(38)).err().unwrap(),
-        TooMuch::Elements(40)
-    );
+    assert_eq!(within(&"<br>".repeat(38)).err().unwrap(), TooMuch::Elements);
     let attributes = |n: usize| format!("<p{}>", " a".repeat(n));
     assert!(within(&attributes(256)).is_ok());
     assert_eq!(within(&attributes(257)).err().unwrap(), TooMuch::Attributes);
 
     assert!(build(&nested(254)).is_ok());
-    assert_eq!(build(&nested(255)).err().unwrap(), TooMuch::Depth(256));
+    assert_eq!(build(&nested(255)).err().unwrap(), TooMuch::Depth);
     assert!(build(&"<br>".repeat(19_997)).is_ok());
     assert_eq!(
         build(&"<br>".repeat(19_998)).err().unwrap(),
-        TooMuch::Elements(20_000)
+        TooMuch::Elements
     );
 }
 
@@ -96,6 +93,17 @@ fn what_no_reader_sees_is_not_in_the_tree() {
             .length(),
         0
     );
+}
+
+#[test]
+fn nothing_is_kept_that_nobody_reads() {
+    let long = "x".repeat(TEXT_BYTES_MAX);
+    let page = format!("<p>{long}y<p>{long}<i>z</i>{long}<a title='{long}' href=b>");
+    let document = build(&page).unwrap();
+    assert_eq!(document.select("body").text().len(), 3 * TEXT_BYTES_MAX);
+    let link = document.select("a");
+    assert!(link.attr("title").is_none());
+    assert_eq!(link.attr("href").as_deref(), Some("b"));
 }
 
 /// Pieces that change how everything behind them is read.
