@@ -135,7 +135,7 @@ async fn what_is_no_request_is_told_what_is_wrong() {
         ),
         (&many, "there are 65 queries; 1 to 64 are taken"),
         (r#"{"queries":["a"," "]}"#, "query 2 must have some text"),
-        (&long, "query 2 must have some text, and 8192 bytes at most"),
+        (&long, "query 2 must have some text, and 4096 bytes at most"),
         (
             r#"{"queries":["a"],"topk":0}"#,
             "topk is 0; 1 to 7 are found",
