@@ -23,6 +23,7 @@ trap 'exit 130' INT TERM
 background() {
   local log=$1 deadline=$((SECONDS + start_seconds_max))
   shift
+  : >"$log"
   "$@" >"$log" 2>"$log.err" &
   started+=($!)
   until address=$(sed -n 's/^ready on //p' "$log") && [ -n "$address" ]; do
