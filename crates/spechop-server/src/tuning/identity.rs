@@ -72,8 +72,9 @@ fn reader(reader: &Reader) -> String {
 
 fn retriever(config: &Config) -> String {
     let latency = config.injected_latency;
+    let (target, _) = config.target.lanes(&config.scheduler);
     let (index, encoder) = (stamp(&config.index_dir), stamp(&config.encoder.dir));
-    format!("{index} {encoder} {latency:?}")
+    format!("{target} {index} {encoder} {latency:?}")
 }
 
 fn guesser(speculator: SpeculatorKind, config: &Config) -> String {
