@@ -6,7 +6,7 @@
 
 mod attributes;
 
-pub use attributes::is_raw;
+pub use attributes::{ATTRIBUTES_MAX, is_raw};
 
 use std::cell::RefCell;
 

@@ -6,8 +6,8 @@
 
 use super::RAW;
 
-/// Tags of real pages have a few dozen at most.
-const ATTRIBUTES_MAX: usize = 256;
+/// Most attributes of a tag. Those of real pages have a few dozen.
+pub const ATTRIBUTES_MAX: usize = 256;
 
 /// Whether no tag of the page has too many attributes. Linear in the size of the page.
 pub(super) fn fit(text: &str) -> bool {

@@ -108,6 +108,7 @@ impl TokenSink for Filter {
                 title
             }
             Token::TagToken(tag) => {
+                debug_assert!(tag.attrs.len() <= html::ATTRIBUTES_MAX, "they were counted");
                 let short = |attribute: &Attribute| attribute.value.len() <= ATTRIBUTE_BYTES_MAX;
                 tag.attrs.retain(short);
                 true

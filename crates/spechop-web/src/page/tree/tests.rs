@@ -214,13 +214,21 @@ const PIECES: &[&str] = &[
     "'",
 ];
 
+/// One more attribute than a tag may have.
+fn too_many() -> String {
+    let attributes = (0..=html::ATTRIBUTES_MAX).map(|n| format!(" a{n}"));
+    format!("<p{}>", attributes.collect::<String>())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     /// No soup breaks the builder, and a tree that comes out is within the limits.
     #[test]
     fn no_soup_is_too_much(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..120)) {
-        let page = pieces.concat();
+        // A tag that is too much, or is none, as all that stands before it will have it. If the count
+        // and the tokeniser differ on that, the filter notices.
+        let page = pieces.concat().replace("<isindex>", &too_many());
         if let Ok(document) = within(&page) {
             let (depth, elements) = measured(&document);
             prop_assert!(depth <= SMALL.depth + 1 && elements <= SMALL.elements, "{depth} {elements}: {page}");

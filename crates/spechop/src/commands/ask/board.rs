@@ -230,6 +230,10 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
                     guesses.push_str(", or ");
                     guesses.push_str(&clean(other));
                 }
+                if let Some(by) = &guessed.by {
+                    guesses.push_str(", by ");
+                    guesses.push_str(&clean(by));
+                }
                 format!("~ guess: {guesses}{}", took(guessed.took_ms))
             }
             None => format!("~ no idea{}", took(guessed.took_ms)),
@@ -372,7 +376,7 @@ mod tests {
                 1,
                 false,
                 Event::Guessed(Guessed {
-                    by: None,
+                    by: Some("memory".into()),
                     confidence: None,
                     guess: Some("Andrzej\n\u{1b}[2JWajda".into()),
                     took_ms: 180.0,
