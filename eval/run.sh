@@ -2,7 +2,7 @@
 # Records, simulates, replays and asks live everything that the tables of docs/MEASURED.md come from.
 #
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
-#   eval/run.sh DATA prepare web web_report     over a local web: not among the usual parts
+#   eval/run.sh DATA prepare web web_guesses web_report     over a local web: not among the usual parts
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
 # else should run beside it. SPECHOP, OUT and GOLD_PORT may be set;
@@ -214,22 +214,55 @@ live() {
 # The embedded default over a local web, which holds the whole corpus: nothing is injected into the server. The local
 # index guesses. Questions in the data sets' own mix of kinds.
 web() {
-  local set corpus web result=0
+  local set
   for set in "${SETS[@]}"; do
-    echo "== web $set" >&2
-    corpus=$DATA/${FOLDER[$set]}/corpus_extended.jsonl
-    started eval web --corpus "$corpus" --latency "${WEB%:*}" --seed $SEED --listen 127.0.0.1:0
-    web=$PID
-    # shellcheck disable=SC2046
-    asked serve $(index_of "$set") --set target.kind=web --set web.providers=searxng --set "web.searxng.url=http://$ADDRESS" \
-      --set "web.allow=$ADDRESS" --set speculator.kind=index --set question.verifier=rule --set tuning.state=none -- \
-      $(questions "$set" 100 eval/datasets/own_mix.json) --concurrency "${CONCURRENCY:-1}" --k 1 \
-      --variant k=auto,speculator=index --variant k=auto,speculator=index,plan-ahead=on \
-      --system "embedded default, web" --part "web=$(basename "$corpus") $(sha256sum "$corpus" | cut -c 1-16), ${WEB%:*} ms" \
-      --of "$OUT/$set-own/bundle" --out "$OUT/web/$set" || result=$?
-    ended $web
-    [ $result = 0 ] || return $result
+    over_web "$set" -- "$OUT/web/$set" 100 --k 1 --variant k=auto,speculator=index --variant k=auto,speculator=index,plan-ahead=on
   done
+}
+
+# Who guesses how much, in time and rightly. The memory has seen half of the questions; each of those who use it begins
+# with the same memory.
+web_guesses() {
+  local set memory guesser
+  memory=$(mktemp -d)
+  for set in "${SETS[@]}"; do
+    over_web "$set" -- "$OUT/web/$set-guesses" 100 --variant k=3,speculator=hot --variant k=3,speculator=index
+    over_web "$set" --set "speculator.memory_file=$memory/$set.json" -- "$OUT/web/$set-half" 50 --k 1
+    for guesser in memory cascade; do
+      cp "$memory/$set.json" "$memory/$set-$guesser.json"
+      over_web "$set" --set "speculator.memory_file=$memory/$set-$guesser.json" -- "$OUT/web/$set-$guesser" 100 \
+        --variant "k=3,speculator=$guesser"
+    done
+  done
+}
+
+hash_of() { sha256sum "$1" | cut -c 1-16; }
+
+# A model by its folder, file and hash.
+model_part() { echo "$1 $(hash_of "$SPECHOP_DATA_DIR/models/$1")"; }
+
+# Asks a server over a local web with the whole corpus of a data set. What was kept of earlier look-ups would make later
+# variants fast, so nothing is.
+over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
+  local set=$1 server=() out count corpus web result=0
+  shift
+  while [ "$1" != -- ]; do server+=("$1"); shift; done
+  out=$2 count=$3
+  shift 3
+  echo "== web $out" >&2
+  corpus=$DATA/${FOLDER[$set]}/corpus_extended.jsonl
+  started eval web --corpus "$corpus" --latency "${WEB%:*}" --seed $SEED --listen 127.0.0.1:0
+  web=$PID
+  # shellcheck disable=SC2046
+  asked serve $(index_of "$set") --set target.kind=web --set web.providers=searxng --set "web.searxng.url=http://$ADDRESS" \
+    --set "web.allow=$ADDRESS" --set web.keep_s=0 --set speculator.kind=index --set question.verifier=rule \
+    --set tuning.state=none "${server[@]}" -- \
+    $(questions "$set" "$count" eval/datasets/own_mix.json) --concurrency "${CONCURRENCY:-1}" \
+    --system "embedded default, web" --part "web=$(basename "$corpus") $(hash_of "$corpus"), ${WEB%:*} ms" \
+    --part "planner=$(model_part spechop-planner/adapter.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
+    --part "encoder=$(model_part e5-small-v2/model.onnx)" --out "$out" "$@" || result=$?
+  ended $web
+  return $result
 }
 
 web_report() {

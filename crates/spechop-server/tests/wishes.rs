@@ -1,0 +1,151 @@
+//! What a question wishes of its look-ups, and what it hears of their providers.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use spechop_ports::{Call, Lane, PortError, Retriever};
+use spechop_proto::ask_event::Event;
+use spechop_proto::{AskRequest, AskResponse, ProviderChange};
+use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::Passage;
+use support::{Server, bare, config, question};
+use tonic::Request;
+
+/// Plays the scripted look-ups, and notes what each was told. The provider that comes first is always down.
+struct Overheard {
+    ports: ScriptedPorts,
+    calls: Mutex<Vec<(Lane, bool)>>,
+}
+
+#[tonic::async_trait]
+impl Retriever for Overheard {
+    async fn retrieve(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<Passage>, PortError> {
+        // At the beginning: a call may be promoted later.
+        let heard = (call.lane(), call.is_fresh());
+        self.calls.lock().unwrap().push(heard);
+        call.changed_provider(spechop_types::ProviderChange {
+            from: "first".into(),
+            to: "second".into(),
+            why: "it is down".into(),
+        });
+        self.ports.retrieve(call, query, limit).await
+    }
+}
+
+/// A server whose guesses are right and come long before the look-ups end.
+async fn overheard(toml: &str) -> (Server, Arc<Overheard>) {
+    let ports = ScriptedPorts::new(Script::steady(&[true, true, true], 2, 120, 4));
+    let retriever = Arc::new(Overheard {
+        ports: ports.clone(),
+        calls: Mutex::default(),
+    });
+    let mut parts = bare(&ports);
+    parts.retriever = retriever.clone();
+    (Server::with(ports, parts, config(toml)).await, retriever)
+}
+
+impl Overheard {
+    /// What was heard since it was asked last.
+    fn take(&self) -> Vec<(Lane, bool)> {
+        std::mem::take(&mut *self.calls.lock().unwrap())
+    }
+}
+
+fn wishing(quiet: bool, fresh: bool) -> AskRequest {
+    AskRequest {
+        k: Some(4),
+        quiet,
+        fresh,
+        ..question()
+    }
+}
+
+async fn ask_as(tenant: &'static str, server: &Server, request: AskRequest) -> AskResponse {
+    let mut request = Request::new(request);
+    let metadata = request.metadata_mut();
+    metadata.insert("spechop-tenant", tenant.parse().unwrap());
+    server
+        .client()
+        .await
+        .ask(request)
+        .await
+        .unwrap()
+        .into_inner()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_question_looks_nothing_up_ahead_of_need() {
+    let (server, heard) = overheard("[tenant]\nquiet = [\"monks\"]").await;
+    let loud = ask_as("others", &server, wishing(false, false)).await;
+    let ahead = heard
+        .take()
+        .iter()
+        .filter(|(lane, _)| *lane == Lane::Speculative)
+        .count();
+    assert!(ahead > 0, "otherwise there is nothing to forbid");
+    assert!(!loud.applied.as_ref().unwrap().quiet);
+
+    // By its own wish, or because the operator has said so of its tenant.
+    for (tenant, quiet) in [("others", true), ("monks", false)] {
+        let answer = ask_as(tenant, &server, wishing(quiet, false)).await;
+        let lanes: Vec<Lane> = heard.take().into_iter().map(|(lane, _)| lane).collect();
+        assert_eq!(lanes, [Lane::Authoritative; 3], "{tenant}");
+        assert!(answer.applied.as_ref().unwrap().quiet, "{tenant}");
+        assert_eq!(answer.answer, loud.answer, "{tenant}");
+        assert!(
+            !answer.refused.is_empty(),
+            "{tenant}: it is told why nothing ran ahead"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_wish_for_fresh_results_reaches_every_look_up() {
+    let (server, heard) = overheard("").await;
+    for fresh in [false, true] {
+        let answer = server.ask(wishing(false, fresh)).await.unwrap();
+        let calls = heard.take();
+        assert!(calls.len() >= 3);
+        assert!(calls.iter().all(|call| call.1 == fresh), "{calls:?}");
+        assert_eq!(answer.applied.unwrap().fresh, fresh);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_provider_is_told_in_the_stream_and_counted_in_the_answer() {
+    let (server, heard) = overheard("").await;
+    let mut stream = server
+        .client()
+        .await
+        .ask_stream(wishing(false, false))
+        .await
+        .unwrap()
+        .into_inner();
+    let (mut told, mut answer) = (Vec::new(), None);
+    while let Some(event) = stream.message().await.unwrap() {
+        match event.event {
+            Some(Event::ProviderChanged(change)) => told.push(change),
+            Some(Event::Answer(last)) => answer = Some(last),
+            _ => {}
+        }
+    }
+    let change = |times| ProviderChange {
+        from: "first".to_owned(),
+        to: "second".to_owned(),
+        why: "it is down".to_owned(),
+        times,
+    };
+    let calls = heard.take().len();
+    assert_eq!(told, vec![change(0); calls]);
+    assert_eq!(
+        answer.unwrap().provider_changes,
+        [change(u32::try_from(calls).unwrap())]
+    );
+}
