@@ -1,6 +1,7 @@
 //! Where look-ups go: the index, the web, or somebody else's retriever.
 
 use std::fmt::Display;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -45,6 +46,23 @@ impl Target {
             Self::Http(_) => ("http", scheduler.http),
         }
     }
+
+    /// Who answers, in words that differ if another does. No secrets.
+    pub(crate) fn who(&self) -> String {
+        match self {
+            Self::Index => "index".to_owned(),
+            Self::Web(web) => {
+                let engines = web
+                    .providers
+                    .iter()
+                    .map(|provider| provider.engine.endpoint());
+                let engines =
+                    engines.map(|endpoint| format!("{} {}", endpoint.name, endpoint.base_url));
+                format!("web {}", engines.collect::<Vec<_>>().join(", "))
+            }
+            Self::Http(options) => format!("http {}", options.endpoint.base_url),
+        }
+    }
 }
 
 /// How the web is searched and read.
@@ -86,6 +104,19 @@ pub enum SearchEngine {
     Serper(SerperOptions),
     /// Wikipedia, or another wiki.
     MediaWiki(MediaWikiOptions),
+}
+
+impl SearchEngine {
+    fn endpoint(&self) -> &Endpoint {
+        match self {
+            Self::Searxng(options) => &options.endpoint,
+            Self::DuckDuckGo(options) => &options.endpoint,
+            Self::Brave(options) => &options.endpoint,
+            Self::Tavily(options) => &options.endpoint,
+            Self::Serper(options) => &options.endpoint,
+            Self::MediaWiki(options) => &options.endpoint,
+        }
+    }
 }
 
 /// Searches at once; what a provider allows is its own business.
@@ -158,7 +189,7 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
     let pages = pages(keys, contact);
     Web {
         providers,
-        breaker: BreakerOptions::default(),
+        breaker: breaker(keys),
         options: WebOptions {
             results: count(keys, "web.results", 20, usual.results.get()),
             ranked: count(keys, "web.ranked", 1000, usual.ranked.get()),
@@ -170,6 +201,29 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
             time: Duration::from_secs(keys.integer("web.keep_s", 0..=2_592_000).unwrap_or(KEPT_S)),
             most: count(keys, "web.keep_max", 1_000_000, 512),
         },
+    }
+}
+
+fn breaker(keys: &mut Keys<'_>) -> BreakerOptions {
+    let usual = BreakerOptions::default();
+    let mut pause = |key: &str, usual: Duration| {
+        let s = keys.integer(key, 1..=86_400);
+        s.map_or(usual, Duration::from_secs)
+    };
+    let cool_down = pause("web.pause_s", usual.cool_down);
+    let cool_down_max = pause("web.pause_s_max", usual.cool_down_max.max(cool_down));
+    if cool_down_max < cool_down {
+        keys.mistake("web.pause_s_max", "must be at least web.pause_s");
+    }
+    let failures = keys.integer("web.failures_max", 1..=1000);
+    let failures = failures.and_then(|most| u32::try_from(most).ok());
+    BreakerOptions {
+        failures_max: failures
+            .and_then(NonZeroU32::new)
+            .unwrap_or(usual.failures_max),
+        cool_down,
+        cool_down_max,
+        ..usual
     }
 }
 
@@ -233,7 +287,7 @@ fn providers(
         endpoint: endpoint(keys, &mediawiki.endpoint, false),
         ..mediawiki
     };
-    let slow = Rate::per_second(DUCKDUCKGO_PER_SECOND, std::num::NonZeroU32::MIN).ok();
+    let slow = Rate::per_second(DUCKDUCKGO_PER_SECOND, NonZeroU32::MIN).ok();
     [
         ("searxng", SearchEngine::Searxng(searxng), SEARCHES, None),
         ("duckduckgo", SearchEngine::DuckDuckGo(duckduckgo), 1, slow),

@@ -72,7 +72,7 @@ fn reader(reader: &Reader) -> String {
 
 fn retriever(config: &Config) -> String {
     let latency = config.injected_latency;
-    let (target, _) = config.target.lanes(&config.scheduler);
+    let target = config.target.who();
     let (index, encoder) = (stamp(&config.index_dir), stamp(&config.encoder.dir));
     format!("{target} {index} {encoder} {latency:?}")
 }

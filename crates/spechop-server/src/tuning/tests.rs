@@ -183,6 +183,8 @@ async fn what_others_have_taught_is_not_taken_over() {
         format!("[encoder]\ndir = {other:?}"),
         format!("[speculator.model]\n{openai}"),
         "[target.injected_latency]\nmean_ms = 5".to_owned(),
+        "[target]\nkind = \"web\"".to_owned(),
+        "[target]\nkind = \"http\"\nurl = \"http://h/retrieve\"".to_owned(),
     ] {
         assert!(hops(&home.start(&toml).await.0).is_empty(), "{toml}");
     }
@@ -192,6 +194,18 @@ async fn what_others_have_taught_is_not_taken_over() {
     // The same name, another model.
     fs::write(home.path("models/m.gguf"), "another one").unwrap();
     assert!(hops(&home.start("").await.0).is_empty());
+}
+
+#[tokio::test]
+async fn the_web_is_another_one_if_others_search_it() {
+    let home = Home::new();
+    let web =
+        |provider: &str| format!("[target]\nkind = \"web\"\n[web]\nproviders = [{provider:?}]");
+    let (wiki, keeper) = home.start(&web("mediawiki")).await;
+    teach(&wiki, 1);
+    keeper.save().await;
+    assert!(!hops(&home.start(&web("mediawiki")).await.0).is_empty());
+    assert!(hops(&home.start(&web("duckduckgo")).await.0).is_empty());
 }
 
 #[tokio::test]
