@@ -1,6 +1,7 @@
 //! The configuration. It is read twice: `keys` collects what the operator wrote, then `read` says what
 //! it means. Whoever holds a [`Config`] holds a valid one.
 
+mod encoder;
 mod keys;
 mod models;
 mod read;
@@ -13,7 +14,7 @@ mod tests;
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use spechop_agent::{Policy, Prices, StageLimits, Width};
@@ -21,8 +22,8 @@ use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
 use spechop_sched::{Eligibility, Limits as Lanes};
 use spechop_theory::TunerOptions;
 use spechop_types::{Budget, Chance, Tenant};
-
 use spechop_verifier::Mode;
+use spechop_web::HttpEncoderOptions;
 
 pub use crate::accounts::Allowance;
 pub use crate::transport::Limits as Transport;
@@ -180,17 +181,47 @@ pub enum PlanAhead {
     Auto,
 }
 
+impl Config {
+    /// Whether anything runs on ONNX Runtime.
+    pub(crate) fn needs_runtime(&self) -> bool {
+        let readers = [&self.reader, &self.speculator.model];
+        self.encoder.dir().is_some() || readers.iter().any(|reader| reader.is_spans())
+    }
+}
+
 /// The text encoder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Encoder {
-    /// The model folder.
-    pub dir: PathBuf,
-    /// Threads; `None` means one for each core.
-    pub threads: Option<NonZeroUsize>,
+    /// Where it runs.
+    pub kind: EncoderKind,
     /// Queries whose vectors are remembered.
     pub queries_kept: usize,
-    /// The ONNX Runtime library.
+    /// The ONNX Runtime library, which our small reader needs, too.
     pub runtime_library: PathBuf,
+}
+
+/// Where the text encoder runs.
+#[derive(Clone, Debug)]
+pub enum EncoderKind {
+    /// In this process.
+    Onnx {
+        /// The model folder.
+        dir: PathBuf,
+        /// Threads; `None` means one for each core.
+        threads: Option<NonZeroUsize>,
+    },
+    /// Behind HTTP.
+    Http(Box<HttpEncoderOptions>),
+}
+
+impl Encoder {
+    /// The model folder, if it runs in this process.
+    pub fn dir(&self) -> Option<&Path> {
+        match &self.kind {
+            EncoderKind::Onnx { dir, .. } => Some(dir),
+            EncoderKind::Http(_) => None,
+        }
+    }
 }
 
 /// A language model and how to talk to it.
@@ -237,6 +268,11 @@ pub enum Engine {
 }
 
 impl Reader {
+    /// Whether our small reader reads.
+    pub(crate) fn is_spans(&self) -> bool {
+        matches!(self, Self::Spans { .. })
+    }
+
     /// The language model that reads, if it is one of its own.
     pub(crate) fn model(&self) -> Option<&Model> {
         match self {

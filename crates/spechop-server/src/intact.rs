@@ -54,9 +54,14 @@ pub(crate) fn compare(config: &Config) -> Result<(), OpenError> {
 
 fn parts(config: &Config) -> Vec<Part> {
     let encoder = &config.encoder;
-    let mut parts = vec![("ONNX Runtime library", encoder.runtime_library.clone())];
-    let tokenizer = Recipe::read(&encoder.dir).map(|recipe| recipe.tokenizer);
-    add_folder(&mut parts, "encoder", &encoder.dir, tokenizer.ok());
+    let mut parts = Vec::new();
+    if config.needs_runtime() {
+        parts.push(("ONNX Runtime library", encoder.runtime_library.clone()));
+    }
+    if let Some(dir) = encoder.dir() {
+        let tokenizer = Recipe::read(dir).map(|recipe| recipe.tokenizer);
+        add_folder(&mut parts, "encoder", dir, tokenizer.ok());
+    }
     add(&mut parts, "generator", &config.generator);
     for (part, reader) in [
         ("reader", &config.reader),

@@ -18,9 +18,10 @@ use spechop_ports::{
 use spechop_sched::Backend;
 use spechop_speculate::{IndexGuesser, Memory};
 use spechop_store::{IndexRetriever, PassageIndex};
+use spechop_web::{HttpEncoder, HttpEncoderOptions};
 
 use crate::backends::{Backends, LookUp};
-use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
+use crate::config::{self, Config, EncoderKind, Engine, Model, SpeculatorKind, Style};
 use crate::inject::SlowRetriever;
 use crate::intact;
 use crate::model_note;
@@ -83,7 +84,7 @@ impl Toolbox {
         intact::compare(config)?;
         let vitals = Vitals::default();
         let mut backends = Backends::new(config);
-        let mut encoder: Arc<dyn Encoder> = Arc::new(encoder(config, &vitals)?);
+        let mut encoder = encoder(config, &vitals)?;
         if let Some(most) = NonZeroUsize::new(config.encoder.queries_kept) {
             encoder = Arc::new(RecentQueries::new(encoder, most));
         }
@@ -359,15 +360,24 @@ fn span_reader(
     Ok(reader)
 }
 
-fn encoder(config: &Config, vitals: &Vitals) -> Result<OnnxEncoder, OpenError> {
+fn encoder(config: &Config, vitals: &Vitals) -> Result<Arc<dyn Encoder>, OpenError> {
+    let failed = "encoder";
+    let (dir, threads) = match &config.encoder.kind {
+        EncoderKind::Onnx { dir, threads } => (dir, threads),
+        EncoderKind::Http(options) => {
+            let encoder = HttpEncoder::new(HttpEncoderOptions::clone(options));
+            return Ok(Arc::new(encoder.map_err(OpenError::of(failed))?));
+        }
+    };
     let mut options = EncoderOptions::new(&config.encoder.runtime_library);
-    if let Some(threads) = config.encoder.threads {
-        options.threads = threads;
+    if let Some(threads) = threads {
+        options.threads = *threads;
     }
     options.vitals = vitals.clone();
     // They have just been compared with what is noted.
-    options.proven_sha256 = model_note::sha256s(&config.encoder.dir);
-    OnnxEncoder::open(&config.encoder.dir, &options).map_err(OpenError::of("encoder"))
+    options.proven_sha256 = model_note::sha256s(dir);
+    let encoder = OnnxEncoder::open(dir, &options).map_err(OpenError::of(failed))?;
+    Ok(Arc::new(encoder))
 }
 
 fn index(

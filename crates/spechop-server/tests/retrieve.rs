@@ -51,7 +51,7 @@ async fn retrieve(server: &Server, headers: &str, body: &str) -> (u16, Value) {
 fn client(server: &Server) -> HttpRetriever {
     let mut options = HttpRetrieverOptions::new(format!("http://{}/retrieve", server.address));
     options.with_tenant = true;
-    options.retries.max = 0;
+    options.service.retries.max = 0;
     HttpRetriever::new(&options).unwrap()
 }
 

@@ -5,6 +5,7 @@ pub mod assets;
 pub mod damage;
 pub mod frames;
 pub mod gguf;
+pub mod llama_server;
 mod script;
 
 pub use script::{Script, ScriptedHop, ScriptedPorts};

@@ -6,19 +6,14 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use reqwest::StatusCode;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
-use spechop_ports::retry::{Again, Failure, Retries, retry, retry_after};
-use spechop_ports::{Call, PortError, Retriever, reason};
+use spechop_ports::{Call, PortError, Retriever};
 use spechop_types::Passage;
-use tokio::time::{Instant, timeout_at};
 
-use crate::http::{Answer, Broken, Endpoint, Http, InvalidEndpoint, key};
+use crate::http::InvalidEndpoint;
+use crate::service::{Service, ServiceOptions};
 
 /// The header by which a SpecHop server knows its tenants.
 const TENANT: &str = "spechop-tenant";
@@ -26,12 +21,8 @@ const TENANT: &str = "spechop-tenant";
 /// How to ask a retriever over HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpRetrieverOptions {
-    /// Its whole address, e.g. `http://10.0.0.7:8000/retrieve`; a key is sent as a bearer token.
-    pub endpoint: Endpoint,
-    /// For the whole call: waiting, retries and their pauses included.
-    pub total: Duration,
-    /// What to do about failures that may pass.
-    pub retries: Retries,
+    /// Where it is, e.g. `http://10.0.0.7:8000/retrieve`.
+    pub service: ServiceOptions,
     /// Whether it is told the tenant, in the header that a SpecHop server reads. Nobody else's business,
     /// so by default it is not.
     pub with_tenant: bool,
@@ -40,12 +31,8 @@ pub struct HttpRetrieverOptions {
 impl HttpRetrieverOptions {
     /// Without a key: 10 s an attempt, 30 s in all, 4 MiB an answer.
     pub fn new(url: impl Into<String>) -> Self {
-        let mut endpoint = Endpoint::new("retriever", url);
-        endpoint.body_bytes_max = 4 * 1024 * 1024;
         Self {
-            endpoint,
-            total: Duration::from_secs(30),
-            retries: Retries::default(),
+            service: ServiceOptions::new("retriever", url),
             with_tenant: false,
         }
     }
@@ -54,111 +41,17 @@ impl HttpRetrieverOptions {
 /// A retriever over HTTP.
 #[derive(Debug)]
 pub struct HttpRetriever {
-    http: Http,
-    /// The header, and the key itself, to be cut from what the server says.
-    key: Option<(HeaderValue, SecretString)>,
-    total: Duration,
-    retries: Retries,
+    service: Service,
     with_tenant: bool,
 }
 
 impl HttpRetriever {
     /// Checks the options; connects to nothing yet.
     pub fn new(options: &HttpRetrieverOptions) -> Result<Self, InvalidEndpoint> {
-        let secret = options.endpoint.key.clone();
-        let key = secret.map(|secret| Ok((key(&options.endpoint, "Bearer ")?, secret)));
         Ok(Self {
-            http: Http::new(&options.endpoint)?,
-            key: key.transpose()?,
-            total: options.total,
-            retries: options.retries,
+            service: Service::new(&options.service)?,
             with_tenant: options.with_tenant,
         })
-    }
-
-    async fn attempt(
-        &self,
-        call: &Call,
-        query: &str,
-        limit: usize,
-    ) -> Result<Vec<Passage>, Failure> {
-        let body = json!({ "queries": [query], "topk": limit, "return_scores": true });
-        let mut request = self
-            .http
-            .post(self.http.base().clone())
-            .header(CONTENT_TYPE, "application/json")
-            .body(body.to_string());
-        if let Some((authorization, _)) = &self.key {
-            request = request.header(AUTHORIZATION, authorization);
-        }
-        if self.with_tenant && !call.tenant().as_str().is_empty() {
-            request = request.header(TENANT, call.tenant().as_str());
-        }
-        let answer = self.http.send(request).await;
-        let answer = answer.map_err(|broken| self.broken(broken))?;
-        if answer.status != StatusCode::OK {
-            return Err(self.refused(&answer));
-        }
-        let parsed = parse(&answer.body, limit);
-        parsed.map_err(|detail| Failure {
-            error: PortError::Malformed {
-                what: self.what(),
-                detail,
-            },
-            again: Again::Never,
-        })
-    }
-
-    fn broken(&self, broken: Broken) -> Failure {
-        let what = self.what();
-        let (error, again) = match broken {
-            Broken::Line(detail) => (PortError::unavailable(what, detail), Again::Soon),
-            // Another request would only add to what the server does not keep up with.
-            Broken::Late { limit } => (timed_out(what, limit), Again::Never),
-            Broken::TooLong { .. } => {
-                let detail = broken.to_string();
-                (PortError::Malformed { what, detail }, Again::Never)
-            }
-        };
-        Failure { error, again }
-    }
-
-    /// Sorts an answer that is none by its status.
-    fn refused(&self, answer: &Answer) -> Failure {
-        let (what, status) = (self.what(), answer.status);
-        let secret = self.key.as_ref().map(|(_, secret)| secret.expose_secret());
-        let detail = format!("{status}: {}", reason(&answer.body, secret.map(str::trim)));
-        let after = answer
-            .headers
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| retry_after(value, SystemTime::now()));
-        let again = match status {
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                Again::PushedBack(after)
-            }
-            StatusCode::REQUEST_TIMEOUT => Again::Soon,
-            status if status.is_server_error() => Again::Soon,
-            _ => Again::Never,
-        };
-        let error = match again {
-            Again::Never if status == StatusCode::PAYLOAD_TOO_LARGE => {
-                PortError::TooLong { what, detail }
-            }
-            Again::Never => PortError::Refused { what, detail },
-            Again::Soon | Again::PushedBack(_) => PortError::unavailable(what, detail),
-        };
-        Failure { error, again }
-    }
-
-    /// Its name and address, for messages.
-    fn what(&self) -> String {
-        let base = self.http.base();
-        let host = base.host_str().unwrap_or_default();
-        match base.port() {
-            Some(port) => format!("{} at {host}:{port}", self.http.name()),
-            None => format!("{} at {host}", self.http.name()),
-        }
     }
 }
 
@@ -173,25 +66,22 @@ impl Retriever for HttpRetriever {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let deadline = Instant::now() + self.total;
-        let attempts = retry(&self.retries, call, deadline, || {
-            self.attempt(call, query, limit)
-        });
-        let late = |_| timed_out(self.what(), self.total);
-        timeout_at(deadline, attempts).await.map_err(late)?
+        let body = json!({ "queries": [query], "topk": limit, "return_scores": true });
+        let tenant = call.tenant().as_str();
+        let told = [(TENANT, tenant)];
+        let headers = if self.with_tenant && !tenant.is_empty() {
+            &told[..]
+        } else {
+            &[]
+        };
+        let parse = |body: &[u8]| parse(body, limit);
+        self.service.post(call, headers, &body, parse).await
     }
 
     /// The connection is open then. No query is sent.
     async fn warm(&self, _call: &Call, _query: &str) -> Result<(), PortError> {
-        self.http.warm().await;
+        self.service.warm().await;
         Ok(())
-    }
-}
-
-fn timed_out(what: String, limit: Duration) -> PortError {
-    PortError::Timeout {
-        what,
-        limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
     }
 }
 

@@ -38,8 +38,8 @@ impl Respond for Shelf {
 
 fn options(server: &MockServer) -> HttpRetrieverOptions {
     let mut options = HttpRetrieverOptions::new(format!("{}/retrieve", server.uri()));
-    options.endpoint.key = Some(KEY.into());
-    options.retries.pause = Duration::from_millis(1);
+    options.service.endpoint.key = Some(KEY.into());
+    options.service.retries.pause = Duration::from_millis(1);
     options
 }
 
@@ -187,7 +187,7 @@ async fn it_waits_so_long_and_no_longer() {
     let slow = ResponseTemplate::new(200).set_delay(Duration::from_secs(3600));
     let server = server(&[slow]).await;
     let mut options = options(&server);
-    options.endpoint.time_limit = Duration::from_millis(200);
+    options.service.endpoint.time_limit = Duration::from_millis(200);
     let retriever = HttpRetriever::new(&options).expect("a retriever");
     let outcome = retriever.retrieve(&Call::authoritative(), "q", 5).await;
     assert!(matches!(

@@ -1,8 +1,6 @@
 //! The OpenAI-compatible client, and what is built on it, against llama.cpp's own server with a
 //! real model: SmolLM2-135M, one thread, a port of the server's choice.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,64 +11,19 @@ use spechop_llm::{
     Prompt, PromptStyle, ReadLimits, Role, TextModel,
 };
 use spechop_ports::{Call, PortError, ReadRequest, Reader, contract};
-use spechop_testkit::assets;
+use spechop_testkit::llama_server::{KEY, LlamaServer};
 use spechop_types::{Passage, SubQuestion};
 
-/// Serves the model given until its standard input closes, which it does when the test dies.
-const SERVE: &str = r"
-import os, sys
-import xllamacpp
-params = xllamacpp.CommonParams()
-params.model.path = sys.argv[1]
-params.n_parallel = int(sys.argv[2])
-params.n_ctx = 2048 * params.n_parallel
-params.cpuparams.n_threads = 1
-params.cpuparams_batch.n_threads = 1
-params.hostnames = ['127.0.0.1']
-params.port = 0
-params.api_keys = ['sk-test']
-params.warmup = False
-server = xllamacpp.Server(params)
-print(server.listening_address, flush=True)
-sys.stdin.read()
-os._exit(0)
-";
-
-struct Server {
-    child: Child,
-    url: String,
-}
+struct Server(LlamaServer);
 
 impl Server {
     fn start(parallel: usize) -> Self {
-        let python = assets::data_dir().join("venv/bin/python");
-        let model = assets::model_dir("smollm2-135m-instruct").join("model.gguf");
-        let mut child = Command::new(&python)
-            .args(["-c", SERVE])
-            .arg(model)
-            .arg(parallel.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| {
-                panic!(
-                    "{}: {error}; `make test` sets it up from deploy/requirements-test.txt",
-                    python.display()
-                )
-            });
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut url)
-            .unwrap();
-        let url = url.trim().to_owned();
-        assert!(url.starts_with("http://127.0.0.1:"), "no server: {url:?}");
-        Self { child, url }
+        Self(LlamaServer::texts(parallel))
     }
 
     fn endpoint(&self) -> Endpoint {
-        let mut endpoint = Endpoint::new(format!("{}/v1", self.url), "smollm2");
-        endpoint.key = Some("sk-test".into());
+        let mut endpoint = Endpoint::new(format!("{}/v1", self.0.url()), "smollm2");
+        endpoint.key = Some(KEY.into());
         endpoint
     }
 
@@ -81,8 +34,8 @@ impl Server {
     /// Number of generations under way.
     async fn busy(&self) -> usize {
         let slots = reqwest::Client::new()
-            .get(format!("{}/slots", self.url))
-            .bearer_auth("sk-test")
+            .get(format!("{}/slots", self.0.url()))
+            .bearer_auth(KEY)
             .send()
             .await
             .unwrap()
@@ -105,14 +58,6 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("never {slots} generations under way");
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may be gone already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

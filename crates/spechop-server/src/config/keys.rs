@@ -130,6 +130,11 @@ impl<'a> Keys<'a> {
         })
     }
 
+    /// A text with all its spaces, which may be empty.
+    pub(super) fn verbatim(&mut self, key: &str) -> Option<String> {
+        self.read(key, "a text", |value| value.as_str().map(str::to_owned))
+    }
+
     /// Texts: a list, or one text with commas between them. Blank ones are left out.
     pub(super) fn list(&mut self, key: &str) -> Option<Vec<String>> {
         let parts = |text: &str| -> Vec<String> {

@@ -11,11 +11,12 @@ use spechop_types::{Budget, Chance, Money};
 use spechop_verifier::Mode;
 use toml::Table;
 
+use super::encoder::encoder;
 use super::keys::{Keys, Mistake, Source};
 use super::models::{local, model, reader, speculator};
 use super::target::target;
 use super::{
-    Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, PlanAhead, Questions, Server,
+    Config, Engine, InjectedLatency, InvalidConfig, Model, PlanAhead, Questions, Server,
     SpeculatorKind, Style, Transport, schedule,
 };
 use crate::Env;
@@ -23,8 +24,6 @@ use crate::reply::EVIDENCE_MAX;
 
 /// The encoder of a data folder in which none was chosen.
 const ENCODER: &str = "e5-small-v2";
-/// Queries whose vectors are remembered, 1.5 KB each: what is asked twice is asked soon.
-const QUERIES_KEPT: usize = 256;
 /// A day: longer than any time limit that makes sense.
 const MS_MAX: u64 = 86_400_000;
 
@@ -98,6 +97,11 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
     let injected_latency = injected_latency(keys);
     let reader = reader(keys, &generator, &data, env);
     let speculator = speculator(keys, (&generator, &reader), &target, &index_dir, &data, env);
+    let encoder = encoder(keys, &data, env);
+    if encoder.dir().is_some() || reader.is_spans() || speculator.model.is_spans() {
+        let library = &encoder.runtime_library;
+        must_be_pulled(keys, "runtime.onnxruntime", library, "onnxruntime");
+    }
     let scheduler = schedule::scheduler(
         keys,
         &generator,
@@ -109,7 +113,7 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
     let config = Config {
         server: server(keys),
         questions: questions(keys),
-        encoder: encoder(keys, &data),
+        encoder,
         fallback: model(keys, "fallback", &data, env),
         reader,
         speculator,
@@ -321,31 +325,8 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
     questions
 }
 
-fn encoder(keys: &mut Keys<'_>, data: &Path) -> Encoder {
-    let models = data.join("models");
-    let encoder = Encoder {
-        dir: keys
-            .path("encoder.dir")
-            .unwrap_or_else(|| models.join(chosen_encoder(&models))),
-        threads: keys
-            .integer("encoder.threads", 1..=1024)
-            .and_then(|threads| NonZeroUsize::new(usize::try_from(threads).ok()?)),
-        queries_kept: keys
-            .integer("encoder.queries_kept", 0..=1_000_000)
-            .and_then(|count| usize::try_from(count).ok())
-            .unwrap_or(QUERIES_KEPT),
-        runtime_library: keys
-            .path("runtime.onnxruntime")
-            .unwrap_or_else(|| models.join("onnxruntime/libonnxruntime.so")),
-    };
-    must_be_pulled(keys, "encoder.dir", &encoder.dir, "encoder");
-    let library = &encoder.runtime_library;
-    must_be_pulled(keys, "runtime.onnxruntime", library, "onnxruntime");
-    encoder
-}
-
 /// `spechop models pull encoder` notes in a small file which encoder it came to.
-fn chosen_encoder(models: &Path) -> String {
+pub(super) fn chosen_encoder(models: &Path) -> String {
     std::fs::read_to_string(models.join("default-encoder"))
         .ok()
         .map(|name| name.trim().to_owned())

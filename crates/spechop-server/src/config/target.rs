@@ -60,7 +60,7 @@ impl Target {
                     engines.map(|endpoint| format!("{} {}", endpoint.name, endpoint.base_url));
                 format!("web {}", engines.collect::<Vec<_>>().join(", "))
             }
-            Self::Http(options) => format!("http {}", options.endpoint.base_url),
+            Self::Http(options) => format!("http {}", options.service.endpoint.base_url),
         }
     }
 }
@@ -159,10 +159,10 @@ fn http(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> HttpRetrieverOptions {
     let mut options = HttpRetrieverOptions::new(url.unwrap_or_default());
     let variable = keys.text("target.api_key_env");
     if is_used {
-        options.endpoint.key =
+        options.service.endpoint.key =
             variable.and_then(|name| api_key(keys, "target.api_key_env", &name, env));
     }
-    options.endpoint.time_limit = millis(keys, "target.http_ms_max", 1, 10_000);
+    options.service.endpoint.time_limit = millis(keys, "target.http_ms_max", 1, 10_000);
     options.with_tenant = keys.flag("target.with_tenant").unwrap_or(false);
     options
 }

@@ -77,7 +77,10 @@ fn an_empty_configuration_has_every_default() {
     assert_eq!(config.server.listen, "127.0.0.1:50051".parse().unwrap());
     assert_eq!(config.server.unread, Duration::from_secs(60));
     assert_eq!(config.questions.width.to_string(), "3");
-    assert_eq!(config.encoder.dir, home.path("models/e5-small-v2"));
+    assert_eq!(
+        config.encoder.dir(),
+        Some(&*home.path("models/e5-small-v2"))
+    );
     assert_eq!(config.index_dir, home.path("indexes/default"));
     assert_eq!(config.generator.style, Style::Steps);
     let Engine::Local(planner) = &config.generator.engine else {
@@ -507,7 +510,7 @@ fn the_data_folder_decides_what_the_defaults_are() {
     fs::write(home.path("models/default-encoder"), "gte-small\n").unwrap();
     fs::create_dir_all(home.path("indexes/default/hot")).unwrap();
     let config = home.read("", &[], &[]).unwrap();
-    assert_eq!(config.encoder.dir, home.path("models/gte-small"));
+    assert_eq!(config.encoder.dir(), Some(&*home.path("models/gte-small")));
     assert_eq!(config.speculator.default, SpeculatorKind::Hot);
     assert_eq!(
         config.speculator.hot_dir.as_deref(),
@@ -563,4 +566,27 @@ fn a_home_may_be_elsewhere() {
         Path::new("/nowhere").exists()
             || !home.mistakes("[index]\ndir = \"/nowhere\"", &[]).is_empty()
     );
+}
+
+#[test]
+fn an_encoder_behind_http_needs_no_model_here() {
+    let home = Home::new();
+    fs::remove_dir_all(home.path("models/e5-small-v2")).unwrap();
+    let toml = "[encoder]\nkind = \"openai\"\nurl = \"http://h/v1/embeddings\"\nmodel = \"gte\"\nwidth = 768\n\
+        query_prefix = \"\"\npassage_prefix = \"text: \"\napi_key_env = \"EMBED_KEY\"";
+    let config = home.read(toml, &[("EMBED_KEY", "sk-secret")], &[]).unwrap();
+    assert!(!format!("{config:?}").contains("sk-secret"));
+    let EncoderKind::Http(options) = &config.encoder.kind else {
+        panic!("{:?}", config.encoder.kind);
+    };
+    assert_eq!((&*options.model, options.width.get()), ("gte", 768));
+    assert_eq!(options.query_prefix, "");
+    assert_eq!(options.passage_prefix, "text: ");
+    let error = home
+        .read("[encoder]\nkind = \"tei\"", &[], &[])
+        .unwrap_err()
+        .to_string();
+    for key in ["encoder.url", "encoder.model"] {
+        assert!(error.contains(key), "{error}");
+    }
 }

@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, Engine, Model, Reader, SpeculatorKind};
+use crate::config::{Config, EncoderKind, Engine, Model, Reader, SpeculatorKind};
 
 /// A checksum for each part that a speculator's estimates depend on.
 ///
@@ -73,7 +73,13 @@ fn reader(reader: &Reader) -> String {
 fn retriever(config: &Config) -> String {
     let latency = config.injected_latency;
     let target = config.target.who();
-    let (index, encoder) = (stamp(&config.index_dir), stamp(&config.encoder.dir));
+    let index = stamp(&config.index_dir);
+    let encoder = match &config.encoder.kind {
+        EncoderKind::Onnx { dir, .. } => stamp(dir),
+        EncoderKind::Http(options) => {
+            format!("{} {}", options.model, options.service.endpoint.base_url)
+        }
+    };
     format!("{target} {index} {encoder} {latency:?}")
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
-use spechop_server::config::{Config, Engine, Model, Reader};
+use spechop_server::config::{Config, EncoderKind, Engine, Model, Reader};
 
 use crate::models::of_file;
 
@@ -16,10 +16,11 @@ pub(crate) fn of(config: &Config) -> anyhow::Result<BTreeMap<String, String>> {
     if let Some(reader) = reader(&config.reader)? {
         add("reader", reader);
     }
-    add(
-        "encoder",
-        hashed(&[&config.encoder.dir.join("model.onnx")])?,
-    );
+    let encoder = match &config.encoder.kind {
+        EncoderKind::Onnx { dir, .. } => hashed(&[&dir.join("model.onnx")])?,
+        EncoderKind::Http(options) => format!("{} over HTTP", options.model),
+    };
+    add("encoder", encoder);
     add("index", hashed(&[&config.index_dir.join("manifest.json")])?);
     Ok(parts)
 }

@@ -1,0 +1,288 @@
+//! A text encoder behind HTTP: OpenAI's `/v1/embeddings`, which many servers speak, or
+//! text-embeddings-inference's own `/embed`.
+
+use std::num::NonZeroUsize;
+
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream};
+use serde::Deserialize;
+use serde_json::json;
+use spechop_ports::{Call, Encoder, PortError};
+
+use crate::http::InvalidEndpoint;
+use crate::service::{Service, ServiceOptions};
+
+/// What such a server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EmbeddingForm {
+    /// `{"model":…,"input":[…]}` → `{"data":[{"index":0,"embedding":[…]}…]}`.
+    OpenAi,
+    /// text-embeddings-inference: `{"inputs":[…],"truncate":true}` → `[[…]…]`. It serves one model.
+    Tei,
+}
+
+/// How to ask an encoder over HTTP.
+#[derive(Clone, Debug)]
+pub struct HttpEncoderOptions {
+    /// Its whole address, e.g. `http://10.0.0.7:8080/v1/embeddings`.
+    pub service: ServiceOptions,
+    /// What it speaks.
+    pub form: EmbeddingForm,
+    /// The model's name. An index built with one name is refused under another, wherever the server is.
+    pub model: String,
+    /// Number of components of every vector.
+    pub width: NonZeroUsize,
+    /// Put before every query.
+    pub query_prefix: String,
+    /// Put before every passage.
+    pub passage_prefix: String,
+    /// Most texts of a request.
+    pub batch: NonZeroUsize,
+    /// Most requests at once for a list of passages. A server that asks for less is heard besides.
+    pub at_once: NonZeroUsize,
+}
+
+impl HttpEncoderOptions {
+    /// As E5 wants its texts; 32 texts a request, four requests at once.
+    pub fn new(
+        url: impl Into<String>,
+        form: EmbeddingForm,
+        model: impl Into<String>,
+        width: NonZeroUsize,
+    ) -> Self {
+        const BATCH: NonZeroUsize = NonZeroUsize::new(32).unwrap();
+        const AT_ONCE: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+        Self {
+            service: ServiceOptions::new("encoder", url),
+            form,
+            model: model.into(),
+            width,
+            query_prefix: "query: ".to_owned(),
+            passage_prefix: "passage: ".to_owned(),
+            batch: BATCH,
+            at_once: AT_ONCE,
+        }
+    }
+
+    /// Names the model and its treatment of texts. Everything that changes vectors is in it; where the
+    /// server is, is not.
+    fn fingerprint(&self) -> String {
+        format!(
+            "{} over HTTP ({:?}), {} wide, {:?}, {:?}",
+            self.model, self.form, self.width, self.query_prefix, self.passage_prefix
+        )
+    }
+}
+
+/// An encoder over HTTP.
+#[derive(Debug)]
+pub struct HttpEncoder {
+    service: Service,
+    options: HttpEncoderOptions,
+    fingerprint: String,
+}
+
+impl HttpEncoder {
+    /// Checks the options; connects to nothing yet.
+    pub fn new(options: HttpEncoderOptions) -> Result<Self, InvalidEndpoint> {
+        Ok(Self {
+            service: Service::new(&options.service)?,
+            fingerprint: options.fingerprint(),
+            options,
+        })
+    }
+
+    async fn encode(&self, call: &Call, texts: &[String]) -> Result<Vec<Vec<f32>>, PortError> {
+        let HttpEncoderOptions { form, model, .. } = &self.options;
+        let body = match form {
+            EmbeddingForm::OpenAi => {
+                json!({ "model": model, "input": texts, "encoding_format": "float" })
+            }
+            EmbeddingForm::Tei => json!({ "inputs": texts, "normalize": true, "truncate": true }),
+        };
+        let (width, count) = (self.options.width.get(), texts.len());
+        let parse = |body: &[u8]| unit_vectors(vectors(*form, body)?, count, width);
+        self.service.post(call, &[], &body, parse).await
+    }
+}
+
+#[async_trait]
+impl Encoder for HttpEncoder {
+    fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    fn width(&self) -> usize {
+        self.options.width.get()
+    }
+
+    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        let text = format!("{}{text}", self.options.query_prefix);
+        let vectors = self.encode(call, &[text]).await?;
+        vectors
+            .into_iter()
+            .next()
+            .ok_or_else(|| PortError::Malformed {
+                what: self.service.what(),
+                detail: "no vector".to_owned(),
+            })
+    }
+
+    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        let prefix = &self.options.passage_prefix;
+        let texts: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
+        let call = &Call::authoritative();
+        let batches: Vec<_> = texts
+            .chunks(self.options.batch.get())
+            .map(|batch| self.encode(call, batch))
+            .collect();
+        stream::iter(batches)
+            .buffered(self.options.at_once.get())
+            .try_concat()
+            .await
+    }
+}
+
+/// The vectors of an answer, in the order of the texts.
+fn vectors(form: EmbeddingForm, body: &[u8]) -> Result<Vec<Vec<f32>>, String> {
+    #[derive(Deserialize)]
+    struct Answer {
+        data: Vec<One>,
+    }
+    #[derive(Deserialize)]
+    struct One {
+        index: Option<usize>,
+        embedding: Vec<f32>,
+    }
+    let wrong = |error: serde_json::Error| format!("no vectors: {error}");
+    match form {
+        EmbeddingForm::Tei => serde_json::from_slice(body).map_err(wrong),
+        EmbeddingForm::OpenAi => {
+            let answer: Answer = serde_json::from_slice(body).map_err(wrong)?;
+            let mut data = answer.data;
+            // Servers may answer in any order, and say which is which.
+            let numbered = data.iter().enumerate();
+            let mut order: Vec<usize> = numbered.map(|(at, one)| one.index.unwrap_or(at)).collect();
+            order.sort_unstable();
+            if order.iter().enumerate().any(|(at, index)| at != *index) {
+                return Err("its vectors are numbered wrongly".to_owned());
+            }
+            data.sort_by_key(|one| one.index);
+            Ok(data.into_iter().map(|one| one.embedding).collect())
+        }
+    }
+}
+
+/// As many as there were texts, each of this width and of length 1.
+fn unit_vectors(
+    mut vectors: Vec<Vec<f32>>,
+    count: usize,
+    width: usize,
+) -> Result<Vec<Vec<f32>>, String> {
+    if vectors.len() != count {
+        return Err(format!("{} vectors for {count} texts", vectors.len()));
+    }
+    for vector in &mut vectors {
+        if vector.len() != width {
+            let wide = vector.len();
+            return Err(format!(
+                "a vector of {wide} components instead of {width}: set encoder.width, or another model answers"
+            ));
+        }
+        let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+        if !length.is_normal() {
+            return Err("a vector without direction".to_owned());
+        }
+        vector.iter_mut().for_each(|x| *x /= length);
+    }
+    Ok(vectors)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use EmbeddingForm::{OpenAi, Tei};
+
+    fn read(form: EmbeddingForm, answer: &Value, count: usize) -> Result<Vec<Vec<f32>>, String> {
+        unit_vectors(vectors(form, answer.to_string().as_bytes())?, count, 2)
+    }
+
+    #[test]
+    fn vectors_come_in_the_order_of_the_texts_and_have_length_one() {
+        let one =
+            |index: usize, embedding: [f32; 2]| json!({ "index": index, "embedding": embedding });
+        let (ahead, behind) = (one(0, [3.0, 4.0]), one(1, [0.0, -2.0]));
+        let expected = vec![vec![0.6, 0.8], vec![0.0, -1.0]];
+        for data in [json!([ahead, behind]), json!([behind, ahead])] {
+            assert_eq!(
+                read(OpenAi, &json!({ "data": data }), 2),
+                Ok(expected.clone())
+            );
+        }
+        let unnumbered = json!({ "data": [{ "embedding": [3, 4] }, { "embedding": [0, -2] }] });
+        assert_eq!(read(OpenAi, &unnumbered, 2), Ok(expected.clone()));
+        let tei = json!([[3.0, 4.0], [0.0, -2.0]]);
+        assert_eq!(read(Tei, &tei, 2), Ok(expected));
+    }
+
+    #[test]
+    fn what_are_no_such_vectors_is_said() {
+        for (form, answer, said) in [
+            (OpenAi, json!([]), "no vectors: "),
+            (OpenAi, json!({ "data": [] }), "0 vectors for 1 texts"),
+            (
+                OpenAi,
+                json!({ "data": [{ "index": 1, "embedding": [1, 0] }] }),
+                "its vectors are numbered wrongly",
+            ),
+            (Tei, json!({ "error": "overloaded" }), "no vectors: "),
+            (Tei, json!([[1, 0], [1, 0]]), "2 vectors for 1 texts"),
+            (
+                Tei,
+                json!([[1, 0, 0]]),
+                "a vector of 3 components instead of 2",
+            ),
+            (Tei, json!([[0, 0]]), "a vector without direction"),
+            (Tei, json!([[1e38, 1e38]]), "a vector without direction"),
+            (Tei, json!([[null, 1]]), "no vectors: "),
+        ] {
+            let error = read(form, &answer, 1).unwrap_err();
+            assert!(error.starts_with(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn whatever_changes_vectors_is_in_the_fingerprint_and_the_address_is_not() {
+        let width = NonZeroUsize::new(384).unwrap();
+        let usual = HttpEncoderOptions::new("http://h/embed", Tei, "e5", width);
+        let moved = HttpEncoderOptions::new("http://i/embed", Tei, "e5", width);
+        assert_eq!(usual.fingerprint(), moved.fingerprint());
+        let others = [
+            HttpEncoderOptions {
+                model: "gte".to_owned(),
+                ..usual.clone()
+            },
+            HttpEncoderOptions {
+                form: OpenAi,
+                ..usual.clone()
+            },
+            HttpEncoderOptions {
+                width: NonZeroUsize::MIN,
+                ..usual.clone()
+            },
+            HttpEncoderOptions {
+                query_prefix: String::new(),
+                ..usual.clone()
+            },
+            HttpEncoderOptions {
+                passage_prefix: String::new(),
+                ..usual.clone()
+            },
+        ];
+        for other in others {
+            assert_ne!(usual.fingerprint(), other.fingerprint());
+        }
+    }
+}
