@@ -3,31 +3,76 @@
 use std::sync::Arc;
 
 use spechop_text::{Block, passages};
-use spechop_types::Passage;
+use spechop_types::{Passage, canonical};
 
 use super::Page;
 
-/// The page in passages of about a hundred words, in order, each with the page's title and without a
-/// score yet. Their ids, `https://example.org/page#1` and so on, stay the same as long as the page does.
+/// The page in passages of about a hundred words, in order, without a score yet. No passage is of two
+/// sections: what stands under a heading is often about something else. So its title is that of the page
+/// and the heading. Their ids, `https://example.org/page#1` and so on, stay the same as long as the page does.
 pub fn chunks(page: &Page) -> Vec<Passage> {
-    let block = |text: &str| Block {
-        text: text.to_owned(),
-        heading: false,
-    };
-    let blocks: Vec<Block> = page
-        .text
-        .lines()
-        .map(block)
-        .filter(|block| !block.text.is_empty())
-        .collect();
-    let passage = |(n, text): (usize, String)| Passage {
+    let sections = sections(page).into_iter();
+    let titled = sections.flat_map(|section| {
+        let title = title(&page.title, section.heading);
+        let texts = passages::cut(&section.blocks).into_iter();
+        texts.map(move |text| (Arc::clone(&title), text))
+    });
+    let passage = |(n, (title, text)): (usize, (Arc<str>, String))| Passage {
         id: format!("{}#{n}", page.url).into(),
-        title: Arc::clone(&page.title),
+        title,
         text: text.into(),
         url: Some(page.url.as_str().into()),
         score: 0.0,
     };
-    (1..).zip(passages::cut(&blocks)).map(passage).collect()
+    (1..).zip(titled).map(passage).collect()
+}
+
+#[derive(Default)]
+struct Section<'a> {
+    heading: &'a str,
+    blocks: Vec<Block>,
+}
+
+fn sections(page: &Page) -> Vec<Section<'_>> {
+    let block = |text: &str| Block {
+        text: text.to_owned(),
+        heading: false,
+    };
+    let mut sections = vec![Section::default()];
+    let mut headings = page.headings.iter().peekable();
+    for (number, line) in page.text.lines().enumerate() {
+        let is_heading = headings.next_if_eq(&&number).is_some();
+        match sections.last_mut() {
+            Some(open) if !is_heading => open.blocks.push(block(line)),
+            // A heading with nothing below it is a line like others, so that nothing is lost.
+            Some(open) if open.blocks.is_empty() && !open.heading.is_empty() => {
+                open.blocks.push(block(open.heading));
+                open.heading = line;
+            }
+            _ => sections.push(Section {
+                heading: line,
+                blocks: Vec::new(),
+            }),
+        }
+    }
+    if let Some(last) = sections.last_mut()
+        && last.blocks.is_empty()
+        && !last.heading.is_empty()
+    {
+        last.blocks.push(block(last.heading));
+    }
+    sections
+}
+
+/// The heading first, which says more of the passage.
+fn title(page: &Arc<str>, heading: &str) -> Arc<str> {
+    if heading.is_empty() || canonical(page).starts_with(&canonical(heading)) {
+        return Arc::clone(page);
+    }
+    match page.is_empty() {
+        true => heading.into(),
+        false => format!("{heading} ({page})").into(),
+    }
 }
 
 #[cfg(test)]
@@ -47,6 +92,7 @@ mod tests {
                 sentence.repeat(7).trim()
             )
             .into(),
+            headings: Arc::default(),
             whole: true,
             version: Version::default(),
         };
@@ -70,5 +116,47 @@ mod tests {
             }),
             []
         );
+    }
+
+    #[test]
+    fn no_passage_is_of_two_sections_and_nothing_is_lost() {
+        let page = |text: &str, headings: &[usize]| Page {
+            headings: headings.into(),
+            ..Page::of_text(
+                &"https://h/".parse().unwrap(),
+                &"Ana Ruiz - Films".into(),
+                &text.into(),
+            )
+        };
+        let read = |text: &str, headings: &[usize]| -> Vec<String> {
+            let passages = chunks(&page(text, headings)).into_iter();
+            passages
+                .map(|p| format!("{}|{}", p.title, p.text))
+                .collect()
+        };
+        for (text, headings, expected) in [
+            (
+                "Ana Ruiz\nShe films.\nEva Ruiz\nShe paints.\nAlways.",
+                &[0, 2][..],
+                &[
+                    "Ana Ruiz - Films|She films.",
+                    "Eva Ruiz (Ana Ruiz - Films)|She paints.\nAlways.",
+                ][..],
+            ),
+            (
+                "Begin.\nLife\nEarly life\nBorn.\nNotes",
+                &[1, 2, 4],
+                &[
+                    "Ana Ruiz - Films|Begin.",
+                    "Early life (Ana Ruiz - Films)|Life\nBorn.",
+                    "Notes (Ana Ruiz - Films)|Notes",
+                ],
+            ),
+            ("One.\nTwo.", &[], &["Ana Ruiz - Films|One.\nTwo."]),
+            ("Only", &[0], &["Only (Ana Ruiz - Films)|Only"]),
+            ("", &[], &[]),
+        ] {
+            assert_eq!(read(text, headings), expected, "{text}");
+        }
     }
 }

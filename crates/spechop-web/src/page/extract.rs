@@ -29,6 +29,8 @@ pub struct Extract {
     pub title: String,
     /// Blocks of text, parted by newlines.
     pub text: String,
+    /// Which lines of it are headings, by number, in order.
+    pub headings: Vec<usize>,
 }
 
 /// Reads a page, or says why it cannot be read. `charset` is what its header says, `whole` whether all
@@ -42,17 +44,21 @@ pub fn extract(
 ) -> Result<Extract, String> {
     let page = charset::decode(body, charset, kind == Kind::Html, whole);
     let page = page.ok_or("its bytes are no text")?;
-    let Extract { title, text } = match kind {
+    let mut extract = match kind {
         Kind::Html => of_html(&page)?,
         Kind::Text => of_document(plain::parse(&page)),
     };
-    let text = cut(&text, text_chars_max);
-    match text.is_empty() {
-        true => Err("it has no text".to_owned()),
-        false => Ok(Extract {
-            title: cut(&title, TITLE_CHARS_MAX).to_owned(),
-            text: text.to_owned(),
-        }),
+    extract
+        .title
+        .truncate(cut(&extract.title, TITLE_CHARS_MAX).len());
+    extract
+        .text
+        .truncate(cut(&extract.text, text_chars_max).len());
+    let lines = extract.text.lines().count();
+    extract.headings.retain(|line| *line < lines);
+    match lines {
+        0 => Err("it has no text".to_owned()),
+        _ => Ok(extract),
     }
 }
 
@@ -66,13 +72,13 @@ fn of_html(page: &str) -> Result<Extract, String> {
     // The same attributes were counted for the tree.
     let visible = of_document(html::parse(page).unwrap_or_default());
     let title = if article.title.is_empty() {
-        visible.title
+        visible.title.clone()
     } else {
-        article.title
+        article.title.clone()
     };
     let more = !enough && visible.text.len() > article.text.len();
-    let text = if more { visible.text } else { article.text };
-    Ok(Extract { title, text })
+    let seen = if more { visible } else { article };
+    Ok(Extract { title, ..seen })
 }
 
 /// What stands out on a page as its main text. Empty if nothing does, or if it takes too much to find
@@ -94,26 +100,37 @@ fn article(page: &str) -> Result<Extract, String> {
     };
     let title = folded(&readability.get_article_title());
     match readability.parse() {
-        Ok(article) => Ok(Extract {
-            title: folded(&article.title),
-            text: lines(&article.text_content),
-        }),
+        Ok(article) => {
+            // Its text does not say what is a heading; its HTML does.
+            let structured = of_document(html::parse(&article.content).unwrap_or_default());
+            let plain = lines(&article.text_content);
+            // Much of it may stand where `html` sees nothing.
+            let seen = match structured.text.len() * 2 < plain.len() {
+                true => Extract {
+                    text: plain,
+                    ..Extract::default()
+                },
+                false => structured,
+            };
+            let title = folded(&article.title);
+            Ok(Extract { title, ..seen })
+        }
         Err(_) => Ok(Extract {
             title,
-            text: String::new(),
+            ..Extract::default()
         }),
     }
 }
 
 fn of_document(document: Document) -> Extract {
-    let texts: Vec<String> = document
-        .blocks
-        .into_iter()
-        .map(|block| block.text)
-        .collect();
+    let blocks = document.blocks.iter().enumerate();
+    let headings = blocks.filter(|(_, block)| block.heading);
+    let headings = headings.map(|(line, _)| line).collect();
+    let texts: Vec<&str> = document.blocks.iter().map(|block| &*block.text).collect();
     Extract {
-        title: document.title.unwrap_or_default(),
         text: texts.join("\n"),
+        title: document.title.unwrap_or_default(),
+        headings,
     }
 }
 

@@ -53,8 +53,10 @@ pub struct Page {
     pub url: Url,
     /// Its title; may be empty.
     pub title: Arc<str>,
-    /// Its visible text, cut at a word.
+    /// Its visible text, a block a line, cut at a word.
     pub text: Arc<str>,
+    /// Which lines of the text are headings, by number, in order.
+    pub headings: Arc<[usize]>,
     /// Whether all of it came in time. A part is of use, but nothing to keep.
     pub whole: bool,
     /// What to ask the site by whether it has changed.
@@ -77,6 +79,7 @@ impl Page {
             url: url.clone(),
             title: Arc::clone(title),
             text: Arc::clone(text),
+            headings: Arc::default(),
             whole: true,
             version: Version::default(),
         }

@@ -72,10 +72,11 @@ impl HttpPageReader {
         let enough = |extract: &Extract| extract.text.chars().nth(PART_CHARS_MIN - 1).is_some();
         match (extract, cut) {
             (extract, Some(cut)) if !extract.as_ref().is_ok_and(enough) => Err(cut),
-            (Ok(Extract { title, text }), _) => Ok(Page {
+            (Ok(extract), _) => Ok(Page {
                 url,
-                title: title.into(),
-                text: text.into(),
+                title: extract.title.into(),
+                text: extract.text.into(),
+                headings: extract.headings.into(),
                 whole,
                 version,
             }),

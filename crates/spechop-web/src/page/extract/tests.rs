@@ -34,6 +34,27 @@ fn the_article_is_taken_and_not_what_stands_around_it() {
 }
 
 #[test]
+fn headings_are_known_as_such() {
+    let page = format!(
+        "<title>Rivers</title><article><p>{0}</p><h2>The Ouse <small>[1]</small></h2><p>{0}</p><h3>Bridges</h3><p>{0}</p></article>",
+        prose(80)
+    );
+    let found = read(&page).unwrap();
+    let lines: Vec<&str> = found.text.lines().collect();
+    let headings: Vec<&str> = found.headings.iter().map(|line| lines[*line]).collect();
+    assert_eq!(headings, ["The Ouse [1]", "Bridges"]);
+    // Those that are cut off are none.
+    let short = extract(page.as_bytes(), Kind::Html, None, true, 700).unwrap();
+    assert!(
+        short.headings.len() < 2
+            && short
+                .headings
+                .iter()
+                .all(|line| *line < short.text.lines().count())
+    );
+}
+
+#[test]
 fn a_page_without_an_article_is_all_that_can_be_seen() {
     let page = "<title>Ana Ruiz</title><table><tr><th>Born<td>5 May 1990<tr><th>Died<td>never</table>\
         <div>Films: two</div>";
