@@ -28,6 +28,9 @@ impl fmt::Display for Block {
     }
 }
 
+/// A block of more words is no heading, whatever it is called.
+const HEADING_WORDS_MAX: usize = 30;
+
 /// Puts a [`Document`] together from what a parser meets.
 #[derive(Debug, Default)]
 pub struct Builder {
@@ -46,7 +49,8 @@ impl Builder {
     pub fn end_block(&mut self) {
         let text = folded(&self.open);
         self.open.clear();
-        let heading = std::mem::take(&mut self.heading);
+        let heading =
+            std::mem::take(&mut self.heading) && text.split(' ').nth(HEADING_WORDS_MAX).is_none();
         if !text.is_empty() {
             self.document.blocks.push(Block { text, heading });
         }
@@ -56,6 +60,12 @@ impl Builder {
     pub fn begin_heading(&mut self) {
         self.end_block();
         self.heading = true;
+    }
+
+    /// Ends the block that is open, which was a heading.
+    pub fn end_heading(&mut self) {
+        self.heading = true;
+        self.end_block();
     }
 
     /// What the document says its title is. The first one holds.
@@ -79,9 +89,9 @@ impl Builder {
         let first = blocks.iter().find(|block| block.heading);
         let first = first.map(|block| block.text.clone());
         *title = title.take().or(first);
-        // It is encoded with every passage already.
+        // It is encoded with every passage already, if there is one.
         let repeats = |block: &Block| block.heading && Some(&block.text) == title.as_ref();
-        if blocks.first().is_some_and(repeats) {
+        if blocks.len() > 1 && blocks.first().is_some_and(repeats) {
             blocks.remove(0);
         }
         self.document

@@ -41,6 +41,10 @@ const INLINE: &[&str] = &[
 ];
 /// Elements that part words and nothing more.
 const GAPS: &[&str] = &["br", "td", "th", "wbr"];
+/// Elements that make text bold: a line that is bold from end to end is a heading.
+const BOLD: &[&str] = &["b", "strong"];
+/// How the classes of headings end that are none by their elements, as many sites have them.
+const HEADING_CLASSES: &[&str] = &["title", "heading", "headline"];
 /// Elements whose end is the end of every unseen element inside, even of one that was never closed.
 const CONTAINERS: &[&str] = &[
     "article", "aside", "body", "div", "header", "html", "main", "section", "table", "ul",
@@ -73,7 +77,9 @@ pub fn parse(text: &str) -> Result<Document, Hostile> {
     // It stops for scripts alone, and the page asks for no stop.
     let _ = tokenizer.feed(&input);
     tokenizer.end();
-    Ok(tokenizer.sink.0.into_inner().builder.finish())
+    let mut state = tokenizer.sink.0.into_inner();
+    state.end_block();
+    Ok(state.builder.finish())
 }
 
 #[derive(Default)]
@@ -86,6 +92,18 @@ struct State {
     title: Option<String>,
     /// Open elements from the unseen one on; empty outside of one.
     unseen: Vec<String>,
+    /// Open bold elements of this line.
+    bold: usize,
+    line: Line,
+}
+
+/// What the line so far is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Line {
+    #[default]
+    Empty,
+    Bold,
+    Mixed,
 }
 
 impl TokenSink for Page {
@@ -124,10 +142,12 @@ impl State {
             self.part(name);
         } else if !seen || UNSEEN.contains(&name) || is_hidden(tag) {
             self.enter_unseen(name);
-        } else if matches!(name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6") {
+        } else if is_heading(tag) {
+            self.part(name);
             self.builder.begin_heading();
         } else {
             self.part(name);
+            self.bold += usize::from(BOLD.contains(&name));
         }
         match attributes::is_raw(name) && !tag.self_closing {
             true if name == "title" || name == "textarea" => {
@@ -142,6 +162,9 @@ impl State {
     fn end(&mut self, name: &str) {
         if self.unseen.is_empty() {
             self.part(name);
+            if BOLD.contains(&name) {
+                self.bold = self.bold.saturating_sub(1);
+            }
             return;
         }
         if let Some(title) = self.title.take() {
@@ -158,13 +181,29 @@ impl State {
         if let Some(title) = &mut self.title {
             title.push_str(text);
         } else if self.unseen.is_empty() {
+            if !text.trim().is_empty() {
+                self.line = match (self.line, self.bold) {
+                    (Line::Mixed, _) | (_, 0) => Line::Mixed,
+                    (Line::Empty | Line::Bold, _) => Line::Bold,
+                };
+            }
             self.builder.push(text);
         }
     }
 
+    /// Ends the block that is open, if there is one.
+    fn end_block(&mut self) {
+        match std::mem::take(&mut self.line) {
+            Line::Bold => self.builder.end_heading(),
+            Line::Empty | Line::Mixed => self.builder.end_block(),
+        }
+        // Nobody who forgets to close it means the whole page.
+        self.bold = 0;
+    }
+
     fn enter_unseen(&mut self, name: &str) {
         if self.unseen.is_empty() && !INLINE.contains(&name) {
-            self.builder.end_block();
+            self.end_block();
         }
         if self.unseen.len() < UNSEEN_DEPTH_MAX {
             self.unseen.push(name.to_owned());
@@ -176,12 +215,30 @@ impl State {
         if !self.unseen.is_empty() || INLINE.contains(&name) {
             return;
         }
-        if GAPS.contains(&name) {
+        if GAPS.contains(&name) && (name != "br" || self.line != Line::Bold) {
             self.builder.push(" ");
         } else {
-            self.builder.end_block();
+            self.end_block();
         }
     }
+}
+
+/// Whether the element is a heading, by its name or by its class.
+fn is_heading(tag: &Tag) -> bool {
+    if matches!(&*tag.name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6") {
+        return true;
+    }
+    let class = |name: &str| {
+        let ending = name.rsplit(['-', '_']).next().unwrap_or(name);
+        HEADING_CLASSES
+            .iter()
+            .any(|heading| ending.eq_ignore_ascii_case(heading))
+    };
+    let attributes = tag.attrs.iter();
+    let mut classes = attributes.filter(|attribute| &*attribute.name.local == "class");
+    !INLINE.contains(&&*tag.name)
+        && !GAPS.contains(&&*tag.name)
+        && classes.any(|attribute| attribute.value.split_ascii_whitespace().any(class))
 }
 
 /// Whether the page itself keeps the element from its readers.

@@ -37,6 +37,49 @@ fn a_page_is_its_title_and_its_visible_text() {
 }
 
 #[test]
+fn headings_are_known_by_element_class_or_boldness() {
+    for (page, blocks) in [
+        ("<p>a<h4>Life</h4>b", &["a", "# Life", "b"][..]),
+        (
+            "<p>a<div class='post-title x'><a href=/>Life</a></div>b",
+            &["a", "# Life", "b"],
+        ),
+        (
+            "<p>a<div class=Headline>Life</div><p>b",
+            &["a", "# Life", "b"],
+        ),
+        ("<p>a<p><b>Life</b></p><p>b", &["a", "# Life", "b"]),
+        (
+            "<p>a<p><a href=/><strong>Life</strong></a><br>b c",
+            &["a", "# Life", "b c"],
+        ),
+        // A bold word, a bold beginning, a bold end.
+        ("<p>a<p>b <b>bold</b> c", &["a", "b bold c"]),
+        ("<p>a<p><b>Life</b> b<br>c", &["a", "Life b c"]),
+        ("<p>a<p>b <b>Life</b><br>c", &["a", "b Life c"]),
+        // Words of a row, a name of no heading, an inline element.
+        (
+            "<p>a<table><tr><th><b>Born</b><td>5 May</table>",
+            &["a", "Born 5 May"],
+        ),
+        ("<p>a<div class='untitled subtitles'>b</div>", &["a", "b"]),
+        ("<p>a <span class=title>b</span> c", &["a b c"]),
+        // One that was never closed.
+        ("<p>a<p><b>Life<p>b c", &["a", "# Life", "b c"]),
+    ] {
+        check(page, first(blocks), blocks);
+    }
+    let long = "word ".repeat(31);
+    let page = format!("<p>a<div class=title>{long}</div>");
+    check(&page, None, &["a", long.trim()]);
+}
+
+/// Without a title, a page has that of its first heading.
+fn first<'a>(blocks: &[&'a str]) -> Option<&'a str> {
+    blocks.iter().find_map(|block| block.strip_prefix("# "))
+}
+
+#[test]
 fn what_no_reader_sees_is_left_out() {
     for unseen in [
         "<template><p>no<div>no</div></template>",

@@ -93,6 +93,8 @@ fn article(page: &str) -> Result<Extract, String> {
         // Its text is marked-up data for machines, and parsing it is not bounded.
         disable_json_ld: true,
         text_mode: TextMode::Formatted,
+        // They tell headings.
+        keep_classes: true,
         ..Config::default()
     };
     let Ok(mut readability) = Readability::with_document(document, None, Some(config)) else {
