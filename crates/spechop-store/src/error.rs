@@ -115,7 +115,7 @@ impl fmt::Display for IndexError {
             Fault::Io { .. } | Fault::Vector { .. } => Ok(()),
             Fault::Changed(_) => write!(
                 f,
-                "; look at it with `spechop index check {dir}`, and start this program again"
+                "; look at it with `spechop index verify {dir}`, and start this program again"
             ),
             Fault::Version { .. }
             | Fault::Unfinished

@@ -300,7 +300,7 @@ async fn a_large_index_survives_that_its_files_are_cut() {
             let error = searched(&index, &vectors[3]).await.unwrap_err();
             let reason = format!("{name} was changed while it was in use");
             assert!(error.contains(&reason), "{error}");
-            assert!(error.contains("spechop index check"), "{error}");
+            assert!(error.contains("spechop index verify"), "{error}");
             let failures = vitals.failures();
             assert!(failures[0].reason.contains(&reason), "{failures:?}");
             // Also where no thread stands between.

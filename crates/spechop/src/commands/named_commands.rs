@@ -50,7 +50,7 @@ fn wrong(command: &str) -> Option<String> {
         let filled = word.contains('{') && word.contains('}');
         words.push(if filled { "filled-in" } else { word });
     }
-    // Several commands, written as one: `spechop index build|check`.
+    // Several commands, written as one: `spechop index build|verify`.
     if let Some(at) = words.iter().position(|word| word.contains('|')) {
         let choices: Vec<&str> = words[at].split('|').collect();
         return choices.iter().find_map(|choice| {
@@ -130,7 +130,7 @@ fn a_command_that_is_none_is_noticed() {
         "spechop models pull default spechop-reader",
         "spechop models pull {model}",
         "spechop index build --corpus FOLDER --out {out}{hot}",
-        "spechop index build|check",
+        "spechop index build|verify",
         "spechop index",
         "spechop COMMAND --help",
         "spechop simulate … | head -1",

@@ -1,0 +1,58 @@
+//! `spechop index`: passage indexes. A file for each of its commands.
+
+mod build;
+mod display;
+mod encoder;
+mod verify;
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Serialize;
+
+/// The arguments of `spechop index`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Build an index from a corpus, or resume a build that was interrupted.
+    Build(build::Args),
+    /// Read every byte of an index and check that it is complete and undamaged.
+    #[command(alias = "check")]
+    Verify(verify::Args),
+}
+
+/// Runs the command; models are looked for under `data_dir`.
+pub(crate) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
+    match args.command {
+        Command::Build(args) => build::run(args, data_dir),
+        Command::Verify(args) => verify::run(&args),
+    }
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the async runtime")
+}
+
+fn hot(rows: Option<usize>) -> String {
+    rows.map_or_else(String::new, |rows| format!(" ({rows} hot)"))
+}
+
+/// The JSON for programs, or the sentence for people, as one line on stdout.
+fn say(json: bool, value: &impl Serialize, sentence: &str) -> anyhow::Result<()> {
+    let line = if json {
+        serde_json::to_string(value)?
+    } else {
+        sentence.to_owned()
+    };
+    writeln!(std::io::stdout().lock(), "{line}")?;
+    Ok(())
+}
