@@ -1,27 +1,36 @@
 //! From a corpus to an index.
 
-use std::path::PathBuf;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
-use spechop_ports::{Encoder, PortError};
-use spechop_store::{IndexWriter, Inputs, PassageIndex, PassageRef};
+use spechop_ports::Encoder;
+use spechop_store::{IndexWriter, Inputs, Part};
 
-use crate::corpus::{Corpus, Identity, Record, Survey, identify, survey};
-use crate::documents::Files;
+use crate::corpus::{Corpus, Reading, Record, Survey};
+use crate::encode::Encoding;
 use crate::error::BuildError;
 use crate::folder::{Folder, finished};
 use crate::hot::Hot;
+use crate::input::Spooled;
+use crate::intake::Intake;
 
 /// What to build, and where.
 #[derive(Clone, Debug)]
 pub struct Build {
-    /// The corpus: a file of lines `{"id","title","text"}`, plain or gzipped; or a folder of .txt,
-    /// .md and .html files, or one such file, which are cut into passages.
+    /// The corpus: a file in one of the formats, plain or packed; or a folder of .txt, .md and .html
+    /// files; or `-`, which is standard input.
     pub corpus: PathBuf,
+    /// How the corpus is read.
+    pub reading: Reading,
     /// The folder of the index. An index that is there already is replaced once the new one is
     /// whole; anything else is left alone.
     pub out: PathBuf,
     /// A hot subset beside the whole.
     pub hot: Option<Hot>,
+    /// Build only this part of the index; [`crate::merge`] joins the parts. The whole corpus is read
+    /// for each of them, but only the part is encoded.
+    pub part: Option<Part>,
     /// Passages given to the encoder at once, and what a kill costs at most.
     pub batch_rows: usize,
     /// Most rows of a shard.
@@ -48,8 +57,8 @@ pub struct Built {
     pub encoded: usize,
     /// Passages in the hot subset, where one was asked for.
     pub hot_rows: Option<usize>,
-    /// What became of the documents, if the corpus is made of documents.
-    pub files: Option<Files>,
+    /// What became of the entries of the corpus.
+    pub intake: Intake,
 }
 
 impl Build {
@@ -58,7 +67,9 @@ impl Build {
         Self {
             corpus: corpus.into(),
             out: out.into(),
+            reading: Reading::default(),
             hot: None,
+            part: None,
             batch_rows: 256,
             shard_rows: 1 << 16,
         }
@@ -73,9 +84,20 @@ impl Build {
         self.check()?;
         let folder = Folder::new(&self.out)?;
         let _lock = folder.lock()?;
-        let (index, encoded, files) = match self.existing(&folder, encoder)? {
-            Some((index, files)) => (index, 0, files),
-            None => self.make(&folder, encoder, progress).await?,
+        let spooled = match self.corpus.as_os_str() == "-" {
+            true => Some(Spooled::fill(folder.spool(), &mut io::stdin().lock())?),
+            false => None,
+        };
+        let corpus = spooled.as_ref().map_or(&self.corpus, |copy| &copy.path);
+        let survey = Survey::of(corpus, &self.reading)?;
+        let inputs = self.inputs(&survey, encoder);
+        let (index, encoded) = match finished(&folder.out, &inputs) {
+            Some(index) => (index, 0),
+            None => {
+                let encoded = self.grow(&folder, corpus, &survey, inputs, encoder, progress);
+                let encoded = encoded.await?;
+                (folder.publish(self.hot.as_ref())?, encoded)
+            }
         };
         let hot = self.hot.as_ref();
         let hot_rows = hot.map(|hot| hot.build(&index, &folder.out)).transpose()?;
@@ -84,136 +106,96 @@ impl Build {
             bytes: index.bytes(),
             encoded,
             hot_rows,
-            files,
+            intake: survey.intake,
         })
     }
 
     fn check(&self) -> Result<(), BuildError> {
+        let wrong = |reason: &str| Err(BuildError::Setting(reason.into()));
         if self.batch_rows == 0 || self.shard_rows == 0 {
-            let reason = "a batch and a shard must hold at least one passage";
-            return Err(BuildError::Setting(reason.into()));
+            return wrong("a batch and a shard must hold at least one passage");
         }
-        self.hot.as_ref().map_or(Ok(()), Hot::check)
+        match (self.part, &self.hot) {
+            (Some(part), _) if part.number >= part.of => Err(BuildError::Setting(format!(
+                "there is no part {} of {}: parts are numbered from 0",
+                part.number, part.of
+            ))),
+            (Some(_), Some(_)) => {
+                wrong("a part has no hot subset: choose it when the parts are merged")
+            }
+            (_, Some(hot)) => hot.check(),
+            (_, None) => Ok(()),
+        }
     }
 
-    fn inputs(&self, corpus_sha256: &str, encoder: &dyn Encoder) -> Inputs {
+    fn inputs(&self, survey: &Survey, encoder: &dyn Encoder) -> Inputs {
         Inputs {
-            corpus_sha256: corpus_sha256.to_owned(),
+            corpus_sha256: survey.sha256.clone(),
             encoder: encoder.fingerprint().to_owned(),
             width: encoder.width(),
             text: Record::ENCODED.to_owned(),
             batch_rows: self.batch_rows,
             shard_rows: self.shard_rows,
             subset: None,
+            extended: survey.extended,
+            part: self.part,
         }
     }
 
-    /// The index as it is, if there is nothing to do. Reading the corpus is enough to know.
-    fn existing(
-        &self,
-        folder: &Folder,
-        encoder: &dyn Encoder,
-    ) -> Result<Option<(PassageIndex, Option<Files>)>, BuildError> {
-        if !folder.out.exists() {
-            return Ok(None);
-        }
-        let Identity { sha256, files } = identify(&self.corpus)?;
-        let index = finished(&folder.out, &self.inputs(&sha256, encoder));
-        Ok(index.map(|index| (index, files)))
-    }
-
-    /// Builds the index and puts it in its place. Returns it with the number of passages encoded,
-    /// and what became of the documents.
-    async fn make(
-        &self,
-        folder: &Folder,
-        encoder: &dyn Encoder,
-        progress: &mut (dyn FnMut(Progress) + Send),
-    ) -> Result<(PassageIndex, usize, Option<Files>), BuildError> {
-        let survey = survey(&self.corpus)?;
-        let inputs = self.inputs(&survey.identity.sha256, encoder);
-        let mut encoded = 0;
-        // A build may have been killed between its last two steps.
-        if finished(&folder.partial, &inputs).is_none() {
-            let mut writer = IndexWriter::open(&folder.partial, inputs)?;
-            let before = writer.rows();
-            self.encode(&mut writer, &survey, encoder, progress).await?;
-            encoded = writer.rows() - before;
-            writer.finish()?;
-            // What is published has been read back.
-            PassageIndex::open_verified(&folder.partial)?;
-        }
-        folder.publish()?;
-        let index = PassageIndex::open(&folder.out)?;
-        Ok((index, encoded, survey.identity.files))
-    }
-
-    async fn encode(
-        &self,
-        writer: &mut IndexWriter,
-        survey: &Survey,
-        encoder: &dyn Encoder,
-        progress: &mut (dyn FnMut(Progress) + Send),
-    ) -> Result<(), BuildError> {
-        let mut corpus = Corpus::open(&self.corpus)?;
-        for _ in 0..writer.rows() {
-            corpus.next()?;
-        }
-        let total = survey.rows;
-        let done = writer.rows();
-        progress(Progress { done, total });
-        loop {
-            let mut batch = Vec::with_capacity(self.batch_rows);
-            // Batches end at fixed rows, wherever this run began: company in a batch may touch the
-            // last bits of a vector.
-            let room = self.batch_rows - writer.rows() % self.batch_rows;
-            while batch.len() < room
-                && let Some(record) = corpus.next()?
-            {
-                batch.push(record);
-            }
-            if batch.is_empty() {
-                break;
-            }
-            encode_batch(writer, &batch, encoder).await?;
-            // Milliseconds, where a batch takes seconds.
-            writer.checkpoint()?;
-            let done = writer.rows();
-            progress(Progress { done, total });
-        }
-        if corpus.identity().sha256 != survey.identity.sha256 {
-            return Err(BuildError::Changed(self.corpus.clone()));
-        }
-        Ok(())
-    }
-}
-
-async fn encode_batch(
-    writer: &mut IndexWriter,
-    batch: &[Record],
-    encoder: &dyn Encoder,
-) -> Result<(), BuildError> {
-    let texts: Vec<String> = batch.iter().map(Record::encoded).collect();
-    let vectors = match encoder.encode_passages(texts).await {
-        Ok(vectors) if vectors.len() == batch.len() => Ok(vectors),
-        Ok(vectors) => Err(PortError::Malformed {
-            what: "the encoder".into(),
-            detail: format!("{} vectors for {} passages", vectors.len(), batch.len()),
-        }),
-        Err(error) => Err(error),
-    };
-    let vectors = vectors.map_err(|source| BuildError::Encoder {
-        first: writer.rows(),
-        count: batch.len(),
-        source,
-    })?;
-    for (record, vector) in batch.iter().zip(&vectors) {
-        let passage = PassageRef {
-            id: &record.id,
-            title: &record.title,
-            text: &record.text,
+    /// The passages that are built here: whole batches, so that merged parts equal one build.
+    fn rows(&self, survey: &Survey) -> Result<Range<usize>, BuildError> {
+        let part = self.part.unwrap_or(Part { number: 0, of: 1 });
+        let batches = survey.rows.div_ceil(self.batch_rows);
+        let begin = |number: usize| {
+            // Two factors of a corpus and a cluster do not come near the largest number.
+            let batch = batches.saturating_mul(number) / part.of;
+            (batch * self.batch_rows).min(survey.rows)
         };
-        writer.push(passage, vector)?;
+        let rows = begin(part.number)..begin(part.number + 1);
+        if rows.is_empty() {
+            return Err(BuildError::Setting(format!(
+                "part {} of {} would be empty: the corpus fills {batches} batches of {}, so choose \
+                 {batches} parts at most",
+                part.number, part.of, self.batch_rows
+            )));
+        }
+        Ok(rows)
     }
-    Ok(())
+
+    /// Builds the index where it grows. Returns the number of passages encoded.
+    async fn grow(
+        &self,
+        folder: &Folder,
+        corpus: &Path,
+        survey: &Survey,
+        inputs: Inputs,
+        encoder: &dyn Encoder,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<usize, BuildError> {
+        let rows = self.rows(survey)?;
+        // A build may have been killed between its last two steps.
+        if finished(&folder.partial, &inputs).is_some() {
+            return Ok(0);
+        }
+        let mut writer = IndexWriter::open(&folder.partial, inputs)?;
+        let before = writer.rows();
+        let mut passages = Corpus::open(corpus, &self.reading)?;
+        for _ in 0..rows.start {
+            passages.next()?;
+        }
+        let encoding = Encoding {
+            encoder,
+            base: 0,
+            total: rows.len(),
+            batch_rows: self.batch_rows,
+        };
+        encoding.run(&mut writer, &mut passages, progress).await?;
+        while passages.next()?.is_some() {}
+        if !survey.is_of(&passages) {
+            return Err(BuildError::Changed(corpus.to_owned()));
+        }
+        let encoded = writer.rows() - before;
+        writer.finish()?;
+        Ok(encoded)
+    }
 }

@@ -1,21 +1,38 @@
-//! The corpus, whatever it is written in: passage after passage, checked and hashed.
+//! The corpus, whatever it is written in: passage after passage, checked, counted and hashed.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use spechop_text::{Block, passages, plain};
 
-use crate::documents::{Documents, Files};
 use crate::error::BuildError;
-use crate::lines::Lines;
+use crate::formats::Format;
+use crate::intake::{Intake, Reason};
+use crate::lines::hex;
+
+/// How a corpus is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The format; if nobody says it, it is recognised.
+    pub format: Option<Format>,
+    /// Cut long texts into passages of about 100 words also in formats that hold passages already.
+    pub cut_long: bool,
+    /// Take what there is of a file that ends in the middle of an entry; otherwise it is refused.
+    pub accept_cut_off: bool,
+}
 
 /// A passage of the corpus.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Record {
     pub(crate) id: String,
     pub(crate) title: String,
     pub(crate) text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) in_degree: Option<u32>,
 }
 
 impl Record {
@@ -30,109 +47,225 @@ impl Record {
             title => format!("{title}\n{}", self.text),
         }
     }
+
+    /// A passage of a corpus that has no ids.
+    pub(crate) fn named_after_itself(title: String, text: String) -> Self {
+        let digest = digest(&format!("{title}\n{text}"));
+        Self {
+            // Eighty bits: passages would have to be made for it to share an id.
+            id: format!("{:020x}", digest >> 48),
+            title,
+            text,
+            ..Self::default()
+        }
+    }
 }
 
-/// An open corpus.
-pub(crate) enum Corpus {
-    /// One passage a line.
-    Lines(Lines),
-    /// A folder of documents, or one document.
-    Documents(Documents),
+/// An entry of a corpus.
+pub(crate) enum Entry {
+    /// A passage, which is left in one piece unless somebody wishes otherwise.
+    Passage(Record),
+    /// A page, which is cut into passages. The record has no text; passage n of page `id` is `id#n`.
+    Page(Record, Vec<Block>),
+    /// It cannot be used: why, and which it is.
+    LeftOut(Reason, String),
 }
 
-/// What a reading to the end tells.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    /// Stands for the passages, in hexadecimal: of a file of lines its bytes, uncompressed; of
-    /// documents the passages that were cut from them.
-    pub(crate) sha256: String,
-    /// What became of the documents, if the corpus is made of documents.
-    pub(crate) files: Option<Files>,
+/// Reads one format: entry after entry, always in the same order.
+pub(crate) trait Reader: Send {
+    /// The next entry.
+    fn next(&mut self) -> Result<Option<Entry>, BuildError>;
+
+    /// Where the entry stands that was read last: the line, or the file.
+    fn place(&self) -> String;
+
+    /// The hash of the file as far as it was read, if that stands for the passages.
+    fn sha256(&self) -> Option<String> {
+        None
+    }
+}
+
+/// An open corpus. It gives out good passages, and keeps count of the others.
+pub(crate) struct Corpus {
+    reader: Box<dyn Reader>,
+    reading: Reading,
+    intake: Intake,
+    ids: HashSet<u128>,
+    /// Passages of the entry that was read last.
+    pieces: std::vec::IntoIter<Record>,
+    sha256: Sha256,
+    /// Whether texts were cut that would otherwise be passages.
+    cut: bool,
 }
 
 impl Corpus {
-    pub(crate) fn open(path: &Path) -> Result<Self, BuildError> {
-        Ok(match Documents::open(path)? {
-            Some(documents) => Self::Documents(documents),
-            None => Self::Lines(Lines::open(path)?),
+    pub(crate) fn open(path: &Path, reading: &Reading) -> Result<Self, BuildError> {
+        let format = match reading.format {
+            Some(format) => format,
+            None => Format::recognise(path)?,
+        };
+        Ok(Self {
+            reader: format.open(path)?,
+            reading: reading.clone(),
+            intake: Intake::new(format),
+            ids: HashSet::new(),
+            pieces: Vec::new().into_iter(),
+            sha256: Sha256::new(),
+            cut: false,
         })
     }
 
-    /// The next passage. It is not checked yet.
+    /// The same corpus, for a place that has entries of these ids already.
+    pub(crate) fn knowing(self, ids: HashSet<u128>) -> Self {
+        Self { ids, ..self }
+    }
+
+    /// Whether an entry that was read, or was there before, has an id with this digest.
+    pub(crate) fn knows(&self, id: u128) -> bool {
+        self.ids.contains(&id)
+    }
+
+    /// The next passage.
     pub(crate) fn next(&mut self) -> Result<Option<Record>, BuildError> {
-        match self {
-            Self::Lines(lines) => lines.next(),
-            Self::Documents(documents) => documents.next(),
+        loop {
+            if let Some(record) = self.pieces.next() {
+                // A struct of strings and numbers always serialises.
+                let line = serde_json::to_vec(&record).unwrap_or_default();
+                self.sha256.update(line);
+                self.sha256.update(b"\n");
+                return Ok(Some(record));
+            }
+            match self.reader.next()? {
+                None => return Ok(None),
+                Some(Entry::Passage(record)) => self.take_passage(record),
+                Some(Entry::Page(head, blocks)) => self.take_pieces(head, &blocks),
+                Some(Entry::LeftOut(Reason::Cut, place)) if !self.reading.accept_cut_off => {
+                    return Err(BuildError::CutOff(place));
+                }
+                Some(Entry::LeftOut(reason, name)) => self.intake.leave_out(reason, name),
+            }
         }
     }
 
-    /// An error about the passage that was read last.
-    fn bad(&self, reason: String) -> BuildError {
-        match self {
-            Self::Lines(lines) => lines.bad(reason),
-            Self::Documents(documents) => documents.bad(reason),
+    /// What became of the entries read so far.
+    #[cfg(test)]
+    pub(crate) fn intake(&self) -> &Intake {
+        &self.intake
+    }
+
+    /// Stands for the passages given out so far, in hexadecimal.
+    fn sha256(&self) -> String {
+        // Of passages as they stand in a file its hash is enough, as it always was.
+        let of_the_file = self.reader.sha256().filter(|_| !self.cut);
+        of_the_file.unwrap_or_else(|| hex(self.sha256.clone()))
+    }
+
+    fn take_passage(&mut self, mut record: Record) {
+        let words = record.text.split_whitespace().count();
+        if self.reading.cut_long && words > passages::WORDS_MAX {
+            self.cut = true;
+            let blocks = plain::paragraphs(&record.text);
+            record.text.clear();
+            return self.take_pieces(record, &blocks);
+        }
+        if self.is_good(&mut record, words > 0) {
+            self.intake.long += usize::from(words > Intake::LONG_WORDS);
+            self.pieces = vec![record].into_iter();
         }
     }
 
-    /// What everything read so far comes to.
-    pub(crate) fn identity(self) -> Identity {
-        match self {
-            Self::Lines(lines) => Identity {
-                sha256: lines.sha256(),
-                files: None,
-            },
-            Self::Documents(documents) => documents.identity(),
+    fn take_pieces(&mut self, mut head: Record, blocks: &[Block]) {
+        let texts = passages::cut(blocks);
+        if !self.is_good(&mut head, !texts.is_empty()) {
+            return;
         }
+        let pieces = (1..).zip(texts).map(|(n, text)| Record {
+            id: format!("{}#{n}", head.id),
+            text,
+            ..head.clone()
+        });
+        let pieces: Vec<Record> = pieces.collect();
+        for piece in &pieces {
+            self.ids.insert(digest(&piece.id));
+        }
+        self.pieces = pieces.into_iter();
+    }
+
+    /// Whether an entry can be used; if not, it is counted.
+    fn is_good(&mut self, record: &mut Record, has_text: bool) -> bool {
+        let named = |corpus: &Self| match &*record.id {
+            "" => corpus.reader.place(),
+            id => format!("{}: id {id:?}", corpus.reader.place()),
+        };
+        let reason = if record.id.trim().is_empty() {
+            Reason::NoId
+        } else if !has_text {
+            Reason::NoText
+        } else if self.ids.insert(digest(&record.id)) {
+            self.intake.read += 1;
+            if record.url.as_deref().is_some_and(|url| !is_of_the_web(url)) {
+                record.url = None;
+                self.intake.without_url += 1;
+            }
+            return true;
+        } else if self.intake.format.ids_say_all() {
+            self.intake.merged += 1;
+            return false;
+        } else {
+            Reason::Duplicate
+        };
+        let name = match self.intake.format {
+            Format::Documents => self.reader.place(),
+            _ => named(self),
+        };
+        self.intake.leave_out(reason, name);
+        false
     }
 }
 
 /// What one reading of the whole corpus tells.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Survey {
-    pub(crate) identity: Identity,
+    /// Stands for the passages, in hexadecimal: of a file of passages its bytes, unpacked; else the
+    /// passages that were read.
+    pub(crate) sha256: String,
     pub(crate) rows: usize,
+    /// Whether a passage has a URL or an in-degree.
+    pub(crate) extended: bool,
+    pub(crate) intake: Intake,
 }
 
-/// Reads a corpus and checks every passage, before anything is spent on encoding.
-pub(crate) fn survey(path: &Path) -> Result<Survey, BuildError> {
-    let mut corpus = Corpus::open(path)?;
-    let mut ids = HashSet::new();
-    let mut rows = 0;
-    while let Some(record) = corpus.next()? {
-        let blank = |text: &str| text.trim().is_empty();
-        if blank(&record.id) {
-            return Err(corpus.bad("the id is empty".into()));
+impl Survey {
+    /// Reads a corpus to its end, before anything is spent on encoding.
+    pub(crate) fn of(path: &Path, reading: &Reading) -> Result<Self, BuildError> {
+        let survey = Self::read(&mut Corpus::open(path, reading)?)?;
+        match survey.rows {
+            0 => Err(BuildError::Empty {
+                path: path.to_owned(),
+                intake: Some(survey.intake),
+            }),
+            _ => Ok(survey),
         }
-        if blank(&record.text) {
-            return Err(corpus.bad("the text is empty".into()));
-        }
-        if !ids.insert(digest(&record.id)) {
-            let reason = format!("the id {:?} occurs a second time", record.id);
-            return Err(corpus.bad(reason));
-        }
-        rows += 1;
     }
-    let identity = corpus.identity();
-    if rows == 0 {
-        return Err(BuildError::Empty {
-            path: path.to_owned(),
-            files: identity.files,
-        });
-    }
-    Ok(Survey { identity, rows })
-}
 
-/// Reads a corpus only to know which it is, and whether an index of it is there already.
-pub(crate) fn identify(path: &Path) -> Result<Identity, BuildError> {
-    match Corpus::open(path)? {
-        Corpus::Lines(lines) => Ok(Identity {
-            sha256: lines.sha256_of_all()?,
-            files: None,
-        }),
-        Corpus::Documents(mut documents) => {
-            while documents.next()?.is_some() {}
-            Ok(documents.identity())
+    /// The same of an open corpus, which may hold nothing.
+    pub(crate) fn read(corpus: &mut Corpus) -> Result<Self, BuildError> {
+        let (mut rows, mut extended) = (0, false);
+        while let Some(record) = corpus.next()? {
+            rows += 1;
+            extended |= record.url.is_some() || record.in_degree.is_some();
         }
+        Ok(Self {
+            sha256: corpus.sha256(),
+            rows,
+            extended,
+            intake: corpus.intake.clone(),
+        })
+    }
+
+    /// Whether a corpus that was read to its end is the one that was surveyed.
+    pub(crate) fn is_of(&self, corpus: &Corpus) -> bool {
+        corpus.sha256() == self.sha256
     }
 }
 
@@ -145,105 +278,11 @@ pub(crate) fn digest(text: &str) -> u128 {
     u128::from_le_bytes(half)
 }
 
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-
-    use super::*;
-
-    fn surveyed(bytes: &[u8]) -> Result<Survey, String> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("corpus.jsonl");
-        std::fs::write(&path, bytes).unwrap();
-        survey(&path).map_err(|error| {
-            let mut text = error.to_string();
-            if let Some(source) = std::error::Error::source(&error) {
-                text = format!("{text}: {source}");
-            }
-            text.replace(&dir.path().display().to_string(), "DIR")
-        })
-    }
-
-    #[test]
-    fn bad_lines_are_named_with_the_reason() {
-        let good = r#"{"id":"a","title":"T","text":"x"}"#;
-        let after_good = |line: &[u8]| [good.as_bytes(), b"\n\n", line].concat();
-        for (line, reason) in [
-            (&b"{"[..], "EOF while parsing an object (column 1)"),
-            (b"nonsense", "expected ident (column 2)"),
-            (
-                b"[1]",
-                "invalid type: integer `1`, expected a string (column 2)",
-            ),
-            (
-                br#"{"id":"b","title":"T"}"#,
-                "missing field `text` (column 22)",
-            ),
-            (
-                br#"{"id":"b","text":"T"}"#,
-                "missing field `title` (column 21)",
-            ),
-            (
-                br#"{"title":"b","text":"T"}"#,
-                "missing field `id` (column 24)",
-            ),
-            (
-                br#"{"id":7,"title":"T","text":"x"}"#,
-                "invalid type: integer `7`, expected a string (column 7)",
-            ),
-            (br#"{"id":"b","title":"T","text":" "}"#, "the text is empty"),
-            (br#"{"id":"","title":"T","text":"x"}"#, "the id is empty"),
-            (
-                br#"{"id":"a","title":"U","text":"y"}"#,
-                "the id \"a\" occurs a second time",
-            ),
-            (
-                b"{\"id\":\"\xff\"}",
-                "no UTF-8 (invalid utf-8 sequence of 1 bytes from index 7)",
-            ),
-        ] {
-            let expected = format!("DIR/corpus.jsonl, line 3: {reason}");
-            assert_eq!(surveyed(&after_good(line)), Err(expected));
-        }
-        assert_eq!(
-            surveyed(b"\n \n"),
-            Err("DIR/corpus.jsonl holds no passage".into())
-        );
-        let mut endless = vec![b' '; (16 << 20) + 1];
-        endless.extend(good.as_bytes());
-        assert_eq!(
-            surveyed(&endless),
-            Err("DIR/corpus.jsonl, line 1: longer than 16 MiB".into())
-        );
-        let missing = survey(Path::new("/nowhere/corpus.jsonl")).unwrap_err();
-        assert_eq!(missing.to_string(), "reading /nowhere/corpus.jsonl failed");
-    }
-
-    #[test]
-    fn gzipped_or_not_is_the_same_corpus() {
-        let plain = "{\"id\":\"a\",\"title\":\"\",\"text\":\"x\",\"url\":\"ignored\"}\r\n{\"id\":\"b\",\"title\":\"T\",\"text\":\"x\"}";
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-        gzip.write_all(plain.as_bytes()).unwrap();
-        let gzip = gzip.finish().unwrap();
-        let survey = surveyed(plain.as_bytes()).unwrap();
-        assert_eq!(survey.rows, 2);
-        assert_eq!(surveyed(&gzip).unwrap(), survey);
-        let cut = surveyed(&gzip[..gzip.len() - 6]).unwrap_err();
-        assert!(cut.starts_with("reading DIR/corpus.jsonl failed"), "{cut}");
-    }
-
-    #[test]
-    fn a_passage_without_a_title_is_its_text() {
-        for (title, encoded) in [("T", "T\nx"), (" ", "x")] {
-            let record = Record {
-                id: "a".into(),
-                title: title.into(),
-                text: "x".into(),
-            };
-            assert_eq!(record.encoded(), encoded);
-        }
-    }
+/// Whether a URL can be shown as one: citations become links.
+fn is_of_the_web(url: &str) -> bool {
+    let known = url.starts_with("https://") || url.starts_with("http://");
+    known && !url.contains(|c: char| c.is_control() || c.is_whitespace())
 }
+
+#[cfg(test)]
+mod tests;

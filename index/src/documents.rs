@@ -6,106 +6,67 @@
 //!
 //! One file is in memory at a time. The same files yield the same passages with the same ids,
 //! `folder/file.txt#1` and so on, in the same order. A file that cannot be used stops nothing: it is
-//! counted and named in [`Files`].
+//! counted and named in [`crate::Intake`].
 
-mod files;
 mod markdown;
 mod walk;
 
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use sha2::{Digest, Sha256};
-use spechop_text::{Document, folded, html, passages, plain};
+use spechop_text::{Document, folded, html, plain};
 
-use crate::corpus::{Identity, Record};
+use crate::corpus::{Entry, Reader, Record};
 use crate::error::BuildError;
-use crate::lines::hex;
+use crate::intake::Reason;
 use walk::{Found, Kind, Walk};
-
-pub use files::{Files, LeftOut, Reason};
 
 /// A larger file is left out, so that no single file fills the memory.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Open documents, and the hash of the passages read so far.
+/// Open documents.
 pub(crate) struct Documents {
     walk: Walk,
-    files: Files,
-    sha256: Sha256,
-    /// The file that was read last, and its passages that nobody has taken yet.
-    path: PathBuf,
-    passages: std::vec::IntoIter<Record>,
+    /// Name of the file that was read last.
+    name: String,
 }
 
 impl Documents {
-    /// Opens a folder or a document. `None` if `path` is neither, and so may be a file of lines.
-    pub(crate) fn open(path: &Path) -> Result<Option<Self>, BuildError> {
-        let walk = if path.is_dir() {
-            Walk::folder(path)?
-        } else if path.is_file() && Kind::of(path).is_some() {
-            Walk::file(path)
-        } else {
-            return Ok(None);
+    /// Whether `path` is a folder or a document, and no file of lines.
+    pub(crate) fn is_one(path: &Path) -> bool {
+        path.is_dir() || (path.is_file() && Kind::of(path).is_some())
+    }
+
+    /// Opens a folder or a document.
+    pub(crate) fn open(path: &Path) -> Result<Self, BuildError> {
+        let walk = match path.is_dir() {
+            true => Walk::folder(path)?,
+            false => Walk::file(path),
         };
-        Ok(Some(Self {
-            walk,
-            files: Files::default(),
-            sha256: Sha256::new(),
-            path: path.to_owned(),
-            passages: Vec::new().into_iter(),
+        let name = String::new();
+        Ok(Self { walk, name })
+    }
+}
+
+impl Reader for Documents {
+    fn next(&mut self) -> Result<Option<Entry>, BuildError> {
+        let (path, name, kind) = match self.walk.next() {
+            None => return Ok(None),
+            Some(Found::LeftOut { name, reason }) => {
+                return Ok(Some(Entry::LeftOut(reason, name)));
+            }
+            Some(Found::Document { path, name, kind }) => (path, name, kind),
+        };
+        self.name.clone_from(&name);
+        Ok(Some(match read(&path, kind) {
+            Ok(document) => Entry::Page(head(&document, name), document.blocks),
+            Err(reason) => Entry::LeftOut(reason, name),
         }))
     }
 
-    /// The next passage.
-    pub(crate) fn next(&mut self) -> Result<Option<Record>, BuildError> {
-        loop {
-            if let Some(record) = self.passages.next() {
-                self.count(&record)?;
-                return Ok(Some(record));
-            }
-            match self.walk.next() {
-                None => return Ok(None),
-                Some(Found::LeftOut { name, reason }) => self.files.leave_out(reason, name),
-                Some(Found::Document { path, name, kind }) => self.take_in(path, name, kind),
-            }
-        }
-    }
-
-    /// An error about the passage that was read last.
-    pub(crate) fn bad(&self, reason: String) -> BuildError {
-        BuildError::Document {
-            path: self.path.clone(),
-            reason,
-        }
-    }
-
-    /// What everything read so far comes to.
-    pub(crate) fn identity(self) -> Identity {
-        Identity {
-            sha256: hex(self.sha256),
-            files: Some(self.files),
-        }
-    }
-
-    fn take_in(&mut self, path: PathBuf, name: String, kind: Kind) {
-        match read(&path, kind) {
-            Ok(document) => {
-                self.files.read += 1;
-                self.passages = records(document, &name).into_iter();
-            }
-            Err(reason) => self.files.leave_out(reason, name),
-        }
-        self.path = path;
-    }
-
-    /// Hashes the passage as the line that it would be.
-    fn count(&mut self, record: &Record) -> Result<(), BuildError> {
-        let line = serde_json::to_vec(record).map_err(|error| self.bad(error.to_string()))?;
-        self.sha256.update(line);
-        self.sha256.update(b"\n");
-        Ok(())
+    fn place(&self) -> String {
+        self.name.clone()
     }
 }
 
@@ -135,18 +96,15 @@ fn read(path: &Path, kind: Kind) -> Result<Document, Reason> {
     }
 }
 
-/// The passages of a document, whose ids and title, if it has none of its own, come from its name.
-fn records(document: Document, name: &str) -> Vec<Record> {
-    let title = document.title.unwrap_or_else(|| title_of(name));
-    let record = |(n, text)| Record {
-        id: format!("{name}#{n}"),
-        title: title.clone(),
-        text,
-    };
-    (1..)
-        .zip(passages::cut(&document.blocks))
-        .map(record)
-        .collect()
+/// What the passages of a document share: its name, and its title, which comes from the name if the
+/// document has none of its own.
+fn head(document: &Document, name: String) -> Record {
+    let title = document.title.clone();
+    Record {
+        title: title.unwrap_or_else(|| title_of(&name)),
+        id: name,
+        ..Record::default()
+    }
 }
 
 /// `films/Ana_Ruiz.txt` → `Ana Ruiz`

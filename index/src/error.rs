@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use spechop_ports::PortError;
 use spechop_store::IndexError;
 
-use crate::documents::Files;
+use crate::formats::Format;
+use crate::intake::Intake;
 
 /// Why an index was not built. What had been encoded is kept, and the next build goes on from
 /// there.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// A line of the corpus, or of the in-degree file, that cannot be used.
+    /// A line of the in-degree file that cannot be used.
     #[error("{}, line {line}: {reason}", path.display())]
     Line {
         /// The file.
@@ -23,21 +24,24 @@ pub enum BuildError {
         reason: String,
     },
     /// A corpus without a passage, or an in-degree file without a title.
-    #[error("{}", nothing_in(path, files.as_ref()))]
+    #[error("{}", nothing_in(path, intake.as_ref()))]
     Empty {
         /// The file or folder.
         path: PathBuf,
-        /// What became of its documents, if it is made of documents.
-        files: Option<Files>,
+        /// What became of its entries, if it is a corpus.
+        intake: Option<Intake>,
     },
-    /// A passage of a document that cannot be used.
-    #[error("{}: {reason}", path.display())]
-    Document {
-        /// The document.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// Nobody said how the corpus is written, and it does not show.
+    #[error(
+        "{} is written in no format that is recognised: name its format with --format",
+        .0.display()
+    )]
+    Unrecognised(PathBuf),
+    /// The corpus ends in the middle of an entry: a download that was not complete.
+    #[error(
+        "the corpus is cut off at {0}: fetch it again, or take what there is of it with --accept-cut-off"
+    )]
+    CutOff(String),
     /// The corpus was written to while it was being encoded.
     #[error("{} changed while it was being read", .0.display())]
     Changed(PathBuf),
@@ -76,12 +80,15 @@ pub enum BuildError {
 }
 
 /// Says that there is no passage, and why, as far as that is known.
-fn nothing_in(path: &Path, files: Option<&Files>) -> String {
+fn nothing_in(path: &Path, intake: Option<&Intake>) -> String {
     let mut text = format!("{} holds no passage", path.display());
-    if let Some(files) = files {
-        text += ": no .txt, .md or .html file with text in it";
-        if files.left_out() > 0 {
-            text += &format!(" (left out: {files})");
+    if let Some(intake) = intake {
+        match intake.format {
+            Format::Documents => text += ": no .txt, .md or .html file with text in it",
+            format => text += &format!(" in the format {format}"),
+        }
+        if intake.left_out() > 0 {
+            text += &format!(" (left out: {intake})");
         }
     }
     text

@@ -5,9 +5,12 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use spechop_store::{Inputs, PassageIndex, is_index_entry};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+use spechop_store::{HOT, Inputs, PassageIndex, is_index_entry};
 
 use crate::error::BuildError;
+use crate::hot::Hot;
 
 /// The folder of an index: where it goes, and where it grows.
 pub(crate) struct Folder {
@@ -60,21 +63,58 @@ impl Folder {
         }
     }
 
-    /// Moves the finished index from `partial` to `out`. Whoever has the old one open keeps it.
-    pub(crate) fn publish(&self) -> Result<(), BuildError> {
+    /// Reads back the index that was finished in `partial`, gives it its hot subset and moves it to
+    /// `out`. Whoever has the old one open keeps it.
+    pub(crate) fn publish(&self, hot: Option<&Hot>) -> Result<PassageIndex, BuildError> {
+        let index = self.read_back()?;
+        if let Some(hot) = hot {
+            hot.build(&index, &self.partial)?;
+        }
+        drop(index);
+        self.swap()?;
+        Ok(PassageIndex::open(&self.out)?)
+    }
+
+    /// What is published has been read back, and has no hot subset yet.
+    pub(crate) fn read_back(&self) -> Result<PassageIndex, BuildError> {
+        // A build that was killed may have left a subset of other passages.
+        for name in [
+            HOT.to_owned(),
+            format!("{HOT}.partial"),
+            format!("{HOT}.old"),
+        ] {
+            remove(&self.partial.join(name))?;
+        }
+        Ok(PassageIndex::open_verified(&self.partial)?)
+    }
+
+    /// Moves `partial` to `out`. There is an index at `out` at every moment, if there was one before.
+    pub(crate) fn swap(&self) -> Result<(), BuildError> {
         let failed = |action| BuildError::io(action, &self.out);
         remove(&self.old)?;
-        match fs::rename(&self.out, &self.old) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("replacing")(error));
+        let exchanged = renameat_with(CWD, &self.partial, CWD, &self.out, RenameFlags::EXCHANGE);
+        match exchanged {
+            // The old index is now where the new one grew.
+            Ok(()) => fs::rename(&self.partial, &self.old).map_err(failed("removing the old"))?,
+            Err(Errno::NOENT) => {
+                fs::rename(&self.partial, &self.out).map_err(failed("publishing"))?;
             }
-            Ok(()) | Err(_) => {}
+            // A file system that cannot do it in one step.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                fs::rename(&self.out, &self.old).map_err(failed("replacing"))?;
+                fs::rename(&self.partial, &self.out).map_err(failed("publishing"))?;
+            }
+            Err(error) => return Err(failed("replacing")(error.into())),
         }
-        fs::rename(&self.partial, &self.out).map_err(failed("publishing"))?;
         File::open(parent(&self.out))
             .and_then(|dir| dir.sync_all())
             .map_err(failed("publishing"))?;
         remove(&self.old)
+    }
+
+    /// Where a copy of standard input lies while it is read.
+    pub(crate) fn spool(&self) -> PathBuf {
+        sibling(&self.out, ".", ".corpus")
     }
 }
 

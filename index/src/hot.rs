@@ -7,6 +7,7 @@ use serde::Deserialize;
 use spechop_store::{HOT, IndexWriter, Inputs, PassageIndex, Subset};
 
 use crate::corpus::digest;
+use crate::encode::copy_rows;
 use crate::error::BuildError;
 use crate::folder::{Folder, finished};
 use crate::lines::Lines;
@@ -16,9 +17,10 @@ use crate::lines::Lines;
 pub struct Hot {
     /// Share of all passages, in (0, 1]; at least one passage.
     pub fraction: f64,
-    /// A file of lines `{"title","mention_indegree"}`, plain or gzipped. A title that is not in it
-    /// counts 0, one that occurs twice counts its larger number.
-    pub in_degree: PathBuf,
+    /// A file of lines `{"title","mention_indegree"}`, plain or packed. A title that is not in it
+    /// counts 0, one that occurs twice counts its larger number. Without a file, the in-degrees that
+    /// came with the passages decide.
+    pub in_degree: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -44,7 +46,10 @@ impl Hot {
         let inputs = Inputs {
             subset: Some(Subset {
                 fraction: self.fraction,
-                in_degree_sha256: Lines::open(&self.in_degree)?.sha256_of_all()?,
+                in_degree_sha256: match &self.in_degree {
+                    Some(path) => Lines::open(path)?.sha256_of_all()?,
+                    None => index.inputs().corpus_sha256.clone(),
+                },
             }),
             ..index.inputs().clone()
         };
@@ -54,24 +59,35 @@ impl Hot {
         }
         let rows = self.choose(index)?;
         let mut writer = IndexWriter::open(&folder.partial, inputs)?;
-        for &row in &rows[writer.rows()..] {
-            let (vector, scale) = index.vector(row)?;
-            writer.push_quantised(index.passage(row)?.fields(), vector, scale)?;
-        }
+        let missing = rows.iter().copied().skip(writer.rows());
+        copy_rows(&mut writer, index, missing)?;
         writer.finish()?;
         PassageIndex::open_verified(&folder.partial)?;
-        folder.publish()?;
+        folder.swap()?;
         Ok(rows.len())
     }
 
     /// The rows of highest in-degree, in the order of the corpus. Of equal in-degrees the earlier
     /// row is in.
     fn choose(&self, index: &PassageIndex) -> Result<Vec<usize>, BuildError> {
-        let in_degrees = self.in_degrees()?;
+        let in_degrees = self.in_degree.as_deref().map(in_degrees).transpose()?;
         let mut ranked = Vec::with_capacity(index.rows());
+        let mut known = in_degrees.is_some();
         for row in 0..index.rows() {
-            let title = digest(index.passage(row)?.fields().title);
-            ranked.push((in_degrees.get(&title).copied().unwrap_or(0), row));
+            let passage = index.passage(row)?;
+            let passage = passage.fields();
+            let in_degree = match &in_degrees {
+                Some(in_degrees) => in_degrees.get(&digest(passage.title)).copied(),
+                None => passage.in_degree.map(u64::from),
+            };
+            known |= in_degree.is_some();
+            ranked.push((in_degree.unwrap_or(0), row));
+        }
+        if !known {
+            return Err(BuildError::Setting(
+                "the passages of this corpus come without in-degrees: name a file with --in-degree"
+                    .into(),
+            ));
         }
         ranked.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
         let wanted = (index.rows() as f64 * self.fraction).ceil() as usize;
@@ -80,22 +96,22 @@ impl Hot {
         rows.sort_unstable();
         Ok(rows)
     }
+}
 
-    fn in_degrees(&self) -> Result<HashMap<u128, u64>, BuildError> {
-        let mut lines = Lines::open(&self.in_degree)?;
-        let mut in_degrees = HashMap::new();
-        while let Some(ranked) = lines.next::<Ranked>()? {
-            let known = in_degrees.entry(digest(&ranked.title)).or_insert(0);
-            *known = ranked.mention_indegree.max(*known);
-        }
-        if in_degrees.is_empty() {
-            return Err(BuildError::Empty {
-                path: self.in_degree.clone(),
-                files: None,
-            });
-        }
-        Ok(in_degrees)
+fn in_degrees(path: &Path) -> Result<HashMap<u128, u64>, BuildError> {
+    let mut lines = Lines::open(path)?;
+    let mut in_degrees = HashMap::new();
+    while let Some(ranked) = lines.next::<Ranked>()? {
+        let known = in_degrees.entry(digest(&ranked.title)).or_insert(0);
+        *known = ranked.mention_indegree.max(*known);
     }
+    if in_degrees.is_empty() {
+        return Err(BuildError::Empty {
+            path: path.to_owned(),
+            intake: None,
+        });
+    }
+    Ok(in_degrees)
 }
 
 #[cfg(test)]
@@ -112,7 +128,7 @@ mod tests {
             (1.5, false),
             (f64::NAN, false),
         ] {
-            let in_degree = PathBuf::new();
+            let in_degree = None;
             let hot = Hot {
                 fraction,
                 in_degree,

@@ -1,33 +1,50 @@
-//! Builds passage indexes from a corpus, offline.
+//! Builds passage indexes from a corpus, offline; adds to them, removes from them, joins and looks at
+//! them.
 //!
-//! A corpus is one JSON object a line, `{"id","title","text"}`, plain or gzipped; or a folder of .txt,
-//! .md and .html files, which are cut into passages of about a hundred words. What is encoded is the
-//! title, a newline, and the text.
+//! A corpus is a folder of documents or a file in one of several formats, [`Format`]. What is encoded is
+//! the title, a newline, and the text.
 //!
 //! ```text
+//! file, standard input ─ unpack ─▶ reader of the format ─▶ entries ─ check, cut ─▶ passages
+//!
 //! corpus ── survey: every passage checked, counted, hashed
-//!    └───── encode ─▶ OUT.partial/ ── read back ─▶ OUT/ ── highest in-degree ─▶ OUT/hot/
+//!    └───── encode ─▶ OUT.partial/ ── read back, OUT.partial/hot/ ── swap ─▶ OUT/
 //! ```
 //!
-//! A build that was killed goes on where it was: `OUT.partial` holds a journal that is bound to the
-//! corpus, the encoder and the settings. It yields the same bytes as a build that was never
-//! stopped. Memory: one batch, one document with its passages, 16 bytes a passage to find ids that occur twice, and 16 more per
-//! passage and per ranked title where a hot subset is chosen.
+//! Entries that cannot be used are counted and named in [`Intake`], and the others are taken.
+//!
+//! A build that was killed is resumed where it was: `OUT.partial` holds a journal that is bound to the
+//! corpus, the encoder and the settings. It yields the same bytes as a build that was never stopped,
+//! and so do parts that were built one by one and merged. Memory: one batch, one entry with its
+//! passages, 16 bytes for each id to find those that occur twice, and 16 more per passage and per ranked
+//! title if a hot subset is chosen. An addition holds 32 bytes more for each id of the index.
 //!
 //! Reads and writes block, so a build belongs on a runtime that serves nobody else.
 
 mod build;
+mod change;
 mod check;
 mod corpus;
 mod documents;
+mod encode;
 mod error;
 mod folder;
+mod formats;
 mod hot;
+mod input;
+mod intake;
 mod lines;
+mod merge;
+mod search;
 
 pub use build::{Build, Built, Progress};
-pub use check::{Checked, check};
-pub use documents::{Files, LeftOut, Reason};
+pub use change::{Addition, Changed, remove};
+pub use check::{Checked, check, look};
+pub use corpus::Reading;
 pub use error::BuildError;
+pub use formats::Format;
 pub use hot::Hot;
-pub use spechop_store::Inputs;
+pub use intake::{Intake, LeftOut, Reason};
+pub use merge::{Merged, merge};
+pub use search::{Found, SearchError, search};
+pub use spechop_store::{Inputs, Part};

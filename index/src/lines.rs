@@ -1,17 +1,17 @@
-//! Reading files of one JSON object a line, plain or gzipped.
+//! A file line by line.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::error::BuildError;
+use crate::input;
+use crate::intake::Reason;
 
-/// A longer line is refused: one bad file must not fill the memory.
-const LINE_BYTES_MAX: u64 = 16 << 20;
+/// Nothing that is longer is taken in, so that one bad file does not fill the memory.
+pub(crate) const ENTRY_BYTES_MAX: usize = 16 << 20;
 
 /// A file, line by line, and the hash of what was read so far.
 pub(crate) struct Lines {
@@ -20,85 +20,143 @@ pub(crate) struct Lines {
     sha256: Sha256,
     number: u64,
     line: Vec<u8>,
+    ended: bool,
+}
+
+/// A line that is not blank.
+pub(crate) enum Line<'a> {
+    /// What it says, without white space around it.
+    Text {
+        text: &'a str,
+        /// Whether its end was there; only the last line of a file may lack it.
+        ended: bool,
+    },
+    /// It cannot be used: why, and where it stands.
+    Bad(Reason, String),
+}
+
+/// What [`Lines::advance`] came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Line,
+    TooLong,
+    Cut,
+    End,
 }
 
 impl Lines {
     pub(crate) fn open(path: &Path) -> Result<Self, BuildError> {
-        let failed = || BuildError::io("reading", path);
-        let file = File::open(path).map_err(failed())?;
-        let mut file = BufReader::with_capacity(1 << 16, file);
-        // What a file is shows in its first bytes, whatever it is called.
-        let gzipped = file
-            .fill_buf()
-            .map_err(failed())?
-            .starts_with(&[0x1f, 0x8b]);
-        let file: Box<dyn BufRead + Send> = if gzipped {
-            Box::new(BufReader::new(MultiGzDecoder::new(file)))
-        } else {
-            Box::new(file)
-        };
         Ok(Self {
             path: path.to_owned(),
-            file,
+            file: input::open(path)?,
             sha256: Sha256::new(),
             number: 0,
             line: Vec::new(),
+            ended: false,
         })
     }
 
-    /// The value of the next line that is not blank.
-    pub(crate) fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, BuildError> {
-        while self.advance()? {
-            let line = match str::from_utf8(&self.line) {
-                Ok(line) => line.trim(),
-                Err(error) => return Err(self.bad(format!("no UTF-8 ({error})"))),
-            };
-            if line.is_empty() {
-                continue;
+    /// The next line that is not blank.
+    pub(crate) fn line(&mut self) -> Result<Option<Line<'_>>, BuildError> {
+        let step = loop {
+            let step = self.advance()?;
+            if step != Step::Line || !self.line.trim_ascii().is_empty() {
+                break step;
             }
-            return match serde_json::from_str(line) {
-                Ok(value) => Ok(Some(value)),
-                Err(error) => Err(self.bad(describe(&error))),
-            };
-        }
-        Ok(None)
+        };
+        let place = self.place();
+        let ended = self.line.last() == Some(&b'\n');
+        Ok(match step {
+            Step::End => None,
+            Step::TooLong => Some(Line::Bad(Reason::TooLarge, place)),
+            Step::Cut => Some(Line::Bad(Reason::Cut, place)),
+            Step::Line => Some(match str::from_utf8(&self.line) {
+                Ok(text) => Line::Text {
+                    text: text.trim_start_matches('\u{feff}').trim(),
+                    ended,
+                },
+                Err(error) => Line::Bad(Reason::NotUtf8, format!("{place}: {error}")),
+            }),
+        })
     }
 
-    /// An error about the line that was read last.
-    pub(crate) fn bad(&self, reason: impl Into<String>) -> BuildError {
-        BuildError::Line {
+    /// The value of the next line that is not blank; a line that has none is an error.
+    pub(crate) fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, BuildError> {
+        let reason = match self.line()? {
+            None => return Ok(None),
+            Some(Line::Text { text, .. }) => match serde_json::from_str(text) {
+                Ok(value) => return Ok(Some(value)),
+                Err(error) => describe(&error),
+            },
+            Some(Line::Bad(reason, _)) => reason.to_string(),
+        };
+        Err(BuildError::Line {
             path: self.path.clone(),
             line: self.number,
-            reason: reason.into(),
-        }
+            reason,
+        })
+    }
+
+    /// Where the line stands that was read last.
+    pub(crate) fn place(&self) -> String {
+        format!("line {}", self.number)
     }
 
     /// Of everything read so far, in hexadecimal.
-    pub(crate) fn sha256(self) -> String {
-        hex(self.sha256)
+    pub(crate) fn sha256(&self) -> String {
+        hex(self.sha256.clone())
     }
 
     /// Of the whole file, in hexadecimal; what is left of it is read for that.
     pub(crate) fn sha256_of_all(mut self) -> Result<String, BuildError> {
-        while self.advance()? {}
+        while self.advance()? != Step::End {}
         Ok(self.sha256())
     }
 
-    /// Reads one line; false at the end of the file.
-    fn advance(&mut self) -> Result<bool, BuildError> {
+    fn advance(&mut self) -> Result<Step, BuildError> {
         self.line.clear();
-        let mut rest = Read::by_ref(&mut self.file).take(LINE_BYTES_MAX);
-        let read = rest.read_until(b'\n', &mut self.line);
-        let bytes = read.map_err(BuildError::io("reading", &self.path))?;
-        if bytes == 0 {
-            return Ok(false);
+        if self.ended {
+            return Ok(Step::End);
         }
         self.number += 1;
-        self.sha256.update(&self.line);
-        if bytes as u64 == LINE_BYTES_MAX && self.line.last() != Some(&b'\n') {
-            return Err(self.bad(format!("longer than {} MiB", LINE_BYTES_MAX >> 20)));
+        let read = self.read();
+        match read {
+            Ok(Step::End) => {
+                self.number -= 1;
+                self.ended = true;
+                Ok(Step::End)
+            }
+            Ok(step) => Ok(step),
+            // What is packed ends before its end.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.ended = true;
+                Ok(Step::Cut)
+            }
+            Err(error) => Err(BuildError::io("reading", &self.path)(error)),
         }
-        Ok(true)
+    }
+
+    fn read(&mut self) -> io::Result<Step> {
+        let mut rest = Read::by_ref(&mut self.file).take(ENTRY_BYTES_MAX as u64);
+        let bytes = rest.read_until(b'\n', &mut self.line)?;
+        self.sha256.update(&self.line);
+        if bytes == 0 {
+            return Ok(Step::End);
+        }
+        if bytes < ENTRY_BYTES_MAX || self.line.last() == Some(&b'\n') {
+            return Ok(Step::Line);
+        }
+        // The rest of the line is nobody's.
+        loop {
+            let more = self.file.fill_buf()?;
+            let end = more.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(more.len(), |end| end + 1);
+            self.sha256.update(&more[..taken]);
+            self.file.consume(taken);
+            if end.is_some() || taken == 0 {
+                return Ok(Step::TooLong);
+            }
+        }
     }
 }
 
@@ -109,7 +167,7 @@ pub(crate) fn hex(sha256: Sha256) -> String {
 }
 
 /// What serde_json says, less its own count of lines, which is always 1.
-fn describe(error: &serde_json::Error) -> String {
+pub(crate) fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let reason = text.split(" at line ").next().unwrap_or(&text);
     format!("{reason} (column {})", error.column())

@@ -1,155 +1,17 @@
 //! Whole builds, over a corpus on disk and an encoder that can be told to fail.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::collections::BTreeMap;
+mod site;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use async_trait::async_trait;
-use spechop_index::{Build, BuildError, Built, Hot, Progress, check};
+use site::{Site, Triples, files};
+use spechop_index::{BuildError, Built, Progress, check};
 use spechop_ports::{Call, Encoder, PortError, Retriever};
 use spechop_store::{IndexRetriever, PassageIndex};
-
-/// Bags of letter triples to vectors, without a model. Fails from a given passage on, and, as real
-/// ones do in the last bits, lets the size of a batch touch the vectors.
-struct Triples {
-    fingerprint: &'static str,
-    good_until: usize,
-    encoded: AtomicUsize,
-}
-
-impl Triples {
-    fn new(fingerprint: &'static str) -> Self {
-        Self::failing_after(fingerprint, usize::MAX)
-    }
-
-    fn failing_after(fingerprint: &'static str, good_until: usize) -> Self {
-        Self {
-            fingerprint,
-            good_until,
-            encoded: AtomicUsize::new(0),
-        }
-    }
-
-    fn vector(text: &str, company: usize) -> Vec<f32> {
-        let mut sum = [0.0; 48];
-        sum[47] = 0.1 + company as f32 * 1e-3;
-        for triple in text.to_lowercase().as_bytes().windows(3) {
-            let hash = triple
-                .iter()
-                .fold(7usize, |hash, byte| hash * 31 + usize::from(*byte));
-            sum[hash % 47] += 1.0;
-        }
-        let norm = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
-        sum.map(|x| x / norm).to_vec()
-    }
-}
-
-#[async_trait]
-impl Encoder for Triples {
-    fn fingerprint(&self) -> &str {
-        self.fingerprint
-    }
-
-    fn width(&self) -> usize {
-        48
-    }
-
-    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        Ok(Self::vector(text, 0))
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        let encoded = self.encoded.fetch_add(texts.len(), Relaxed);
-        if encoded + texts.len() > self.good_until {
-            return Err(PortError::unavailable("the encoder", "told to fail"));
-        }
-        let company = texts.len();
-        Ok(texts
-            .iter()
-            .map(|text| Self::vector(text, company))
-            .collect())
-    }
-}
-
-/// A folder with a corpus of 100 passages, in-degrees, and the build of an index over it.
-struct Site {
-    dir: tempfile::TempDir,
-    build: Build,
-}
-
-impl Site {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let line = |n: usize| {
-            let text = format!(
-                "passage {n} is about the number {} and its square {}",
-                n * 7,
-                n * n
-            );
-            format!("{{\"id\":\"p{n}\",\"title\":\"Number {n}\",\"text\":\"{text}\"}}\n")
-        };
-        let corpus = dir.path().join("corpus.jsonl");
-        fs::write(&corpus, (0..100).map(line).collect::<String>()).unwrap();
-        // Ties at 5, a title that is not in the corpus, one that occurs twice.
-        let in_degree = (0..60)
-            .map(|n| (format!("Number {n}"), if n % 10 == 3 { 9 } else { 5 }))
-            .chain([
-                ("Elsewhere".into(), 99),
-                ("Number 99".into(), 1),
-                ("Number 99".into(), 10),
-            ])
-            .map(|(title, n)| {
-                format!("{{\"title\":\"{title}\",\"mention_indegree\":{n},\"x\":0}}\n")
-            });
-        fs::write(
-            dir.path().join("in_degree.jsonl"),
-            in_degree.collect::<String>(),
-        )
-        .unwrap();
-        let build = Build {
-            batch_rows: 8,
-            shard_rows: 36,
-            ..Build::new(corpus, dir.path().join("index"))
-        };
-        Self { dir, build }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn hot(mut self, fraction: f64) -> Self {
-        let in_degree = self.path("in_degree.jsonl");
-        self.build.hot = Some(Hot {
-            fraction,
-            in_degree,
-        });
-        self
-    }
-
-    async fn run(&self, encoder: &Triples) -> Result<Built, BuildError> {
-        self.build.run(encoder, &mut |_| {}).await
-    }
-}
-
-/// Every file below a folder, by name.
-fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        let name = PathBuf::from(path.file_name().unwrap());
-        if path.is_dir() {
-            let inner = files(&path).into_iter();
-            found.extend(inner.map(|(inner, bytes)| (name.join(inner), bytes)));
-        } else {
-            found.insert(name, fs::read(&path).unwrap());
-        }
-    }
-    found
-}
 
 #[tokio::test]
 async fn builds_once_and_then_knows_it() {
@@ -407,9 +269,9 @@ async fn what_cannot_be_built_is_refused_with_the_reason() {
     assert_eq!(refusal(&site).await, "reading DIR/nowhere.jsonl failed");
     fs::write(site.path("nowhere.jsonl"), "{\"id\":1}\n").unwrap();
     assert!(
-        refusal(&site)
-            .await
-            .starts_with("DIR/nowhere.jsonl, line 1: ")
+        refusal(&site).await.starts_with(
+            "DIR/nowhere.jsonl holds no passage in the format jsonl (left out: 1 broken"
+        )
     );
     assert!(!site.build.out.exists());
 
@@ -473,7 +335,7 @@ async fn a_folder_of_documents_is_a_corpus() {
     let encoder = Triples::new("triples");
     let built = site.run(&encoder).await.unwrap();
     assert_eq!((built.rows, built.encoded), (2, 2));
-    let files = built.files.unwrap();
+    let files = built.intake;
     assert_eq!((files.read, files.left_out()), (2, 1));
     let index = PassageIndex::open(&site.build.out).unwrap();
     let stored = index.passage(1).unwrap();
@@ -484,7 +346,7 @@ async fn a_folder_of_documents_is_a_corpus() {
     );
     // Nothing has changed, then one text has.
     let again = site.run(&encoder).await.unwrap();
-    assert_eq!((again.encoded, again.files), (0, Some(files)));
+    assert_eq!((again.encoded, again.intake), (0, files));
     fs::write(folder.join("b.txt"), "Another text.").unwrap();
     assert_eq!(site.run(&encoder).await.unwrap().encoded, 2);
 }

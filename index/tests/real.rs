@@ -66,7 +66,7 @@ async fn finds_real_passages_as_exact_vectors_would() {
     build.shard_rows = 128;
     build.hot = Some(Hot {
         fraction: 0.25,
-        in_degree: datasets.join("in_degree.jsonl.gz"),
+        in_degree: Some(datasets.join("in_degree.jsonl.gz")),
     });
     let built = build.run(&*encoder, &mut |_| {}).await.unwrap();
     assert_eq!((built.rows, built.hot_rows), (PASSAGES, Some(75)));

@@ -123,6 +123,8 @@ fn large_index(dir: &Path) {
         batch_rows: 1,
         shard_rows: 10_000,
         subset: None,
+        extended: false,
+        part: None,
     };
     let mut writer = IndexWriter::open(dir, inputs).unwrap();
     let long = "x".repeat(33 << 20);
@@ -133,6 +135,7 @@ fn large_index(dir: &Path) {
             id: &id,
             title: "A title",
             text,
+            ..PassageRef::default()
         };
         writer
             .push(passage, &[if far { -0.5 } else { 0.5 }; 4])

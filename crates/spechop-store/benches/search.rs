@@ -32,6 +32,8 @@ fn write(dir: &Path, rows: usize) {
         batch_rows: 256,
         shard_rows: 1 << 16,
         subset: None,
+        extended: false,
+        part: None,
     };
     let mut writer = IndexWriter::open(dir, inputs).expect("a folder");
     let mut random = StdRng::seed_from_u64(1);
@@ -42,6 +44,7 @@ fn write(dir: &Path, rows: usize) {
             id: &id,
             title: "A title",
             text: &text,
+            ..PassageRef::default()
         };
         writer.push(passage, &vector(&mut random)).expect("room");
     }

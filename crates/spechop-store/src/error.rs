@@ -26,12 +26,12 @@ pub enum Fault {
     #[error("its manifest.json is damaged ({0})")]
     Manifest(String),
     /// Written by another version of this program.
-    #[error("it is of format {found}, this program reads format {expected}")]
+    #[error("it is of format {found}, this program reads formats up to {newest}")]
     Version {
         /// The format found.
         found: u64,
-        /// The format this program reads.
-        expected: u64,
+        /// The newest format that this program reads.
+        newest: u64,
     },
     /// A file that the manifest names is not there.
     #[error("{0} is missing")]

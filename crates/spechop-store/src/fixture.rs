@@ -18,6 +18,8 @@ pub(crate) fn inputs(width: usize, shard_rows: usize) -> Inputs {
         batch_rows: 1,
         shard_rows,
         subset: None,
+        extended: false,
+        part: None,
     }
 }
 
@@ -44,6 +46,7 @@ pub(crate) fn push(writer: &mut IndexWriter, row: usize, vector: &[f32]) {
         id: &id,
         title: &title,
         text: &text,
+        ..PassageRef::default()
     };
     writer.push(passage, vector).unwrap();
 }

@@ -1,7 +1,16 @@
 //! How the files of an index are named and headed.
 
-/// Changes whenever older programs would misread a new index, or the other way round.
-pub(crate) const FORMAT: u64 = 1;
+/// The formats that are read. A new one comes whenever older programs would misread a new index.
+///
+/// [`PLAIN`] is still what is written if passages have neither URL nor in-degree: so older programs
+/// read every index that does not need the newer format, and older indexes stay up to date.
+pub(crate) const FORMATS: [u64; 2] = [PLAIN, EXTENDED];
+
+/// Records of identifier, title and text.
+pub(crate) const PLAIN: u64 = 1;
+
+/// Records that also hold a URL and an in-degree; parts of an index that are still to be merged.
+pub(crate) const EXTENDED: u64 = 2;
 
 /// Name of the folder of a hot subset, within that of the index it is taken from.
 pub const HOT: &str = "hot";
@@ -14,6 +23,14 @@ const ALIGNMENT: usize = 64;
 
 /// Names the index that a file belongs to: the SHA-256 of everything it is made of.
 pub(crate) type Identity = [u8; 32];
+
+/// The index that a file belongs to, as far as the file's header and its rows depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whose {
+    pub(crate) format: u64,
+    pub(crate) width: usize,
+    pub(crate) identity: Identity,
+}
 
 /// The four files of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,14 +71,14 @@ impl Kind {
 
     /// Magic, format, kind, shard number, width, identity: enough to tell that a file of the right
     /// length lies in the wrong place, where checksumming everything would take too long.
-    pub(crate) fn header(self, shard: usize, width: usize, identity: &Identity) -> [u8; 64] {
+    pub(crate) fn header(self, shard: usize, whose: &Whose) -> [u8; 64] {
         let mut header = [0; HEADER_BYTES];
         header[..8].copy_from_slice(b"SPECHOP\0");
-        header[8] = FORMAT as u8;
+        header[8] = whose.format as u8;
         header[9] = self as u8;
         header[12..16].copy_from_slice(&(shard as u32).to_le_bytes());
-        header[16..20].copy_from_slice(&(width as u32).to_le_bytes());
-        header[32..].copy_from_slice(identity);
+        header[16..20].copy_from_slice(&(whose.width as u32).to_le_bytes());
+        header[32..].copy_from_slice(&whose.identity);
         header
     }
 }

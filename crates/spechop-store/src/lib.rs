@@ -7,7 +7,7 @@
 //! vectors-00000.bin     int8 rows, each padded with zeros to a multiple of 64 bytes
 //! scales-00000.bin      one f32 a row: component = int8 × scale
 //! offsets-00000.bin     one u64 a row: where the passage's record ends
-//! passages-00000.bin    records: id, title, text
+//! passages-00000.bin    records: id, title, text; in the extended format also URL and in-degree
 //! vectors-00001.bin …   further shards, at most `shard_rows` rows each
 //! hot/                  perhaps: the passages mentioned most, as an index of their own
 //! ```
@@ -50,7 +50,7 @@ mod write;
 pub use error::{Fault, IndexError};
 pub use index::PassageIndex;
 pub use layout::HOT;
-pub use manifest::{Inputs, MANIFEST, Subset};
+pub use manifest::{Inputs, MANIFEST, Part, Subset};
 pub use retriever::IndexRetriever;
 pub use scan::{Hit, Query};
 pub use shard::{PassageRef, StoredPassage};

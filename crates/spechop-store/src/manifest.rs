@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::Fault;
-use crate::layout::{FORMAT, Identity};
+use crate::layout::{EXTENDED, FORMATS, PLAIN, Whose};
 use crate::sealed::{self, Readers};
 
 /// Name of the manifest within the folder of an index.
@@ -34,6 +34,22 @@ pub struct Inputs {
     /// Where only part of the corpus is in: which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subset: Option<Subset>,
+    /// Whether the URL and the in-degree of passages are stored.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub extended: bool,
+    /// If the index is one part of several that are still to be merged: which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+}
+
+/// One of several parts of an index, each built on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Its number, from 0.
+    pub number: usize,
+    /// How many parts make the whole.
+    pub of: usize,
 }
 
 /// The rule by which a hot subset was chosen.
@@ -47,10 +63,23 @@ pub struct Subset {
 }
 
 impl Inputs {
-    pub(crate) fn identity(&self) -> Identity {
+    /// The format that an index of these inputs is written in.
+    pub(crate) fn format(&self) -> u64 {
+        match self.extended || self.part.is_some() {
+            true => EXTENDED,
+            false => PLAIN,
+        }
+    }
+
+    pub(crate) fn whose(&self) -> Whose {
+        let format = self.format();
         // A struct of strings and numbers always serialises.
-        let json = serde_json::to_vec(&(FORMAT, self)).unwrap_or_default();
-        Sha256::digest(json).into()
+        let json = serde_json::to_vec(&(format, self)).unwrap_or_default();
+        Whose {
+            format,
+            width: self.width,
+            identity: Sha256::digest(json).into(),
+        }
     }
 }
 
@@ -90,11 +119,11 @@ impl Manifest {
             Err(error) => return Err(Fault::io("reading", &path)(error)),
         };
         if let Some(found) = sealed::format(&json)
-            && found != FORMAT
+            && !FORMATS.contains(&found)
         {
             return Err(Fault::Version {
                 found,
-                expected: FORMAT,
+                newest: EXTENDED,
             });
         }
         let manifest: Self = sealed::open(&json)
@@ -118,7 +147,10 @@ impl Manifest {
     /// with other ideas.
     pub(crate) fn check(&self) -> Result<(), Fault> {
         let rows: usize = self.shards.iter().map(|shard| shard.rows).sum();
-        let sound = rows == self.rows && rows > 0 && self.inputs.width > 0;
+        let sound = rows == self.rows
+            && rows > 0
+            && self.inputs.width > 0
+            && self.format == self.inputs.format();
         if !sound || self.shards.iter().any(|shard| shard.rows == 0) {
             return Err(Fault::Manifest("its numbers contradict each other".into()));
         }

@@ -1,5 +1,8 @@
 //! What an index holds, and whether it can still be believed.
 
+use std::fs::{self, File, Metadata};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -28,30 +31,19 @@ impl Rows {
     /// Opens an index, and holds it in memory if it is no longer than `copied_bytes_max`. Lengths,
     /// headers, manifest, scales and offsets are right then.
     pub(crate) fn open(dir: &Path, copied_bytes_max: u64, vitals: Vitals) -> Result<Self, Fault> {
-        let manifest = Manifest::read(dir)?;
-        let identity = manifest.inputs.identity();
-        let width = manifest.inputs.width;
-        // All shards but the last are full, which makes finding a row a division.
-        let full = manifest.inputs.shard_rows;
-        let last = manifest.shards.len().saturating_sub(1);
-        let uneven = manifest.shards.iter().take(last).any(|s| s.rows != full);
-        if uneven || manifest.shards.iter().any(|s| s.rows > full) {
-            return Err(Fault::Manifest("its shards are of uneven length".into()));
-        }
-        let held = if manifest.bytes() <= copied_bytes_max {
-            Held::InMemory
-        } else {
-            Held::OnDisk
+        let opened = loop {
+            let pinned = Pinned::open(dir);
+            match Opened::at(&pinned.path, copied_bytes_max) {
+                // Another index has taken its place, and this one may have been removed meanwhile.
+                Err(_) if pinned.is_no_longer(dir) => {}
+                opened => break opened?,
+            }
         };
-        let shards = manifest.shards.iter().enumerate();
-        let shards = shards
-            .map(|(number, entry)| Shard::open(dir, number, entry.clone(), width, &identity, held))
-            .collect::<Result<_, _>>()?;
         Ok(Self {
             dir: dir.to_owned(),
-            manifest,
-            held,
-            shards,
+            manifest: opened.manifest,
+            held: opened.held,
+            shards: opened.shards,
             broken: OnceLock::new(),
             vitals,
         })
@@ -140,10 +132,81 @@ impl Rows {
                 id: fields.id.into(),
                 title: fields.title.into(),
                 text: fields.text.into(),
-                url: None,
+                url: fields.url.map(Into::into),
                 score: hit.score,
             })
         };
         hits.iter().map(passage).collect()
+    }
+}
+
+/// The files of an index.
+struct Opened {
+    manifest: Manifest,
+    held: Held,
+    shards: Vec<Shard>,
+}
+
+impl Opened {
+    fn at(dir: &Path, copied_bytes_max: u64) -> Result<Self, Fault> {
+        let manifest = Manifest::read(dir)?;
+        let whose = manifest.inputs.whose();
+        // All shards but the last are full, which makes finding a row a division.
+        let full = manifest.inputs.shard_rows;
+        let last = manifest.shards.len().saturating_sub(1);
+        let uneven = manifest.shards.iter().take(last).any(|s| s.rows != full);
+        if uneven || manifest.shards.iter().any(|s| s.rows > full) {
+            return Err(Fault::Manifest("its shards are of uneven length".into()));
+        }
+        let held = if manifest.bytes() <= copied_bytes_max {
+            Held::InMemory
+        } else {
+            Held::OnDisk
+        };
+        let shards = manifest.shards.iter().enumerate();
+        let shards = shards
+            .map(|(number, entry)| Shard::open(dir, number, entry.clone(), whose, held))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            manifest,
+            held,
+            shards,
+        })
+    }
+}
+
+/// A folder that stays the same one while its files are opened, whatever takes its place.
+struct Pinned {
+    /// Held for the sake of `path`.
+    folder: Option<File>,
+    path: PathBuf,
+}
+
+impl Pinned {
+    /// If the folder or the system does not allow it, the folder's own path has to do.
+    fn open(dir: &Path) -> Self {
+        let folder = File::open(dir).ok();
+        let path = folder.as_ref().map(|folder| {
+            let number = folder.as_raw_fd();
+            PathBuf::from(format!("/proc/self/fd/{number}"))
+        });
+        let path = path.filter(|path| path.exists());
+        Self {
+            folder,
+            path: path.unwrap_or_else(|| dir.to_owned()),
+        }
+    }
+
+    /// Whether another folder lies at `dir` by now.
+    fn is_no_longer(&self, dir: &Path) -> bool {
+        let before = self
+            .folder
+            .as_ref()
+            .and_then(|folder| folder.metadata().ok());
+        let which = |found: &Metadata| (found.dev(), found.ino());
+        match (before, fs::metadata(dir)) {
+            (Some(before), Ok(now)) => which(&before) != which(&now),
+            (None, _) | (_, Err(_)) => false,
+        }
     }
 }

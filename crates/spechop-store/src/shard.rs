@@ -12,14 +12,23 @@ use memmap2::Mmap;
 
 use crate::error::Fault;
 use crate::file::IndexFile;
-use crate::layout::{HEADER_BYTES, Identity, Kind, stride};
+use crate::layout::{EXTENDED, HEADER_BYTES, Kind, Whose, stride};
 use crate::manifest::ShardEntry;
 
-/// Bytes of the two lengths that every passage's record begins with.
-const LENGTHS_BYTES: usize = 8;
+/// Stands for an in-degree that nobody knows.
+const NO_IN_DEGREE: u32 = u32::MAX;
+
+/// Bytes of the numbers that every passage's record begins with: the lengths of identifier and title,
+/// and in the extended format the length of the URL and the in-degree.
+fn head_bytes(format: u64) -> usize {
+    match format {
+        EXTENDED => 16,
+        _ => 8,
+    }
+}
 
 /// A passage's fields, borrowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassageRef<'a> {
     /// The corpus's own identifier.
     pub id: &'a str,
@@ -27,23 +36,54 @@ pub struct PassageRef<'a> {
     pub title: &'a str,
     /// The text itself.
     pub text: &'a str,
+    /// Where it comes from, if that is known; an empty one counts as unknown. Stored only if
+    /// [`crate::Inputs::extended`] says so, as is the next.
+    pub url: Option<&'a str>,
+    /// How many pages link to its page, if that is known.
+    pub in_degree: Option<u32>,
+}
+
+impl PassageRef<'_> {
+    /// The record that stands for it in an index of this format, in pieces.
+    pub(crate) fn record(&self, format: u64) -> (Vec<u8>, [&[u8]; 4]) {
+        // The corpus reader keeps fields far below 4 GiB.
+        let length = |field: &str| field.len() as u32;
+        let mut numbers = vec![length(self.id), length(self.title)];
+        let mut url = "";
+        if format == EXTENDED {
+            url = self.url.unwrap_or_default();
+            numbers.extend([length(url), self.in_degree.unwrap_or(NO_IN_DEGREE)]);
+        }
+        let head = numbers.into_iter().flat_map(u32::to_le_bytes).collect();
+        let fields = [self.id, self.title, url, self.text].map(str::as_bytes);
+        (head, fields)
+    }
 }
 
 /// A passage as it was read from an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredPassage<'a> {
-    /// Identifier, title and text, one after the other.
+    /// Identifier, title, URL and text, one after the other.
     all: Cow<'a, str>,
     id_bytes: usize,
     title_bytes: usize,
+    url_bytes: usize,
+    in_degree: Option<u32>,
 }
 
 impl StoredPassage<'_> {
     /// What it says.
     pub fn fields(&self) -> PassageRef<'_> {
         let (id, rest) = self.all.split_at(self.id_bytes);
-        let (title, text) = rest.split_at(self.title_bytes);
-        PassageRef { id, title, text }
+        let (title, rest) = rest.split_at(self.title_bytes);
+        let (url, text) = rest.split_at(self.url_bytes);
+        PassageRef {
+            id,
+            title,
+            text,
+            url: (!url.is_empty()).then_some(url),
+            in_degree: self.in_degree,
+        }
     }
 }
 
@@ -59,7 +99,7 @@ pub(crate) enum Held {
 pub(crate) struct Shard {
     entry: ShardEntry,
     number: usize,
-    width: usize,
+    whose: Whose,
     vectors: Mmap,
     /// The file that the vectors are mapped from; `None` if they are a copy.
     mapped: Option<IndexFile>,
@@ -79,14 +119,13 @@ impl Shard {
         dir: &Path,
         number: usize,
         entry: ShardEntry,
-        width: usize,
-        identity: &Identity,
+        whose: Whose,
         held: Held,
     ) -> Result<Self, Fault> {
         let open = |kind: Kind| {
             let name = kind.file_name(number);
             let bytes = entry.files[kind as usize].bytes;
-            let derived = kind.length(entry.rows, width);
+            let derived = kind.length(entry.rows, whose.width);
             if bytes < HEADER_BYTES as u64 || derived.is_some_and(|derived| derived != bytes) {
                 return Err(Fault::Manifest(format!(
                     "it gives {name} no length that can be"
@@ -95,7 +134,7 @@ impl Shard {
             let file = IndexFile::open(dir, name.clone(), bytes)?;
             let mut header = [0; HEADER_BYTES];
             file.read(&mut header, 0)?;
-            if header != kind.header(number, width, identity) {
+            if header != kind.header(number, &whose) {
                 return Err(Fault::Foreign(name));
             }
             Ok(file)
@@ -114,7 +153,7 @@ impl Shard {
             offsets: offsets.copy()?,
             entry,
             number,
-            width,
+            whose,
             vectors,
             mapped,
             passages,
@@ -135,14 +174,15 @@ impl Shard {
         }
     }
 
-    /// Records lie one behind the other, each has room for its lengths, and the last one ends where
+    /// Records lie one behind the other, each has room for its numbers, and the last one ends where
     /// the file ends.
     fn check_offsets(&self) -> Result<(), Fault> {
+        let head = head_bytes(self.whose.format) as u64;
         let mut start = 0;
         for row in 0..self.rows() {
             let end = self.end_of_record(row);
             match end.checked_sub(start) {
-                Some(bytes) if bytes >= LENGTHS_BYTES as u64 => start = end,
+                Some(bytes) if bytes >= head => start = end,
                 Some(_) | None => return Err(self.senseless(Kind::Offsets, row)),
             }
         }
@@ -211,7 +251,7 @@ impl Shard {
         if let Some(file) = &self.mapped {
             file.unchanged()?;
         }
-        let stride = stride(self.width);
+        let stride = stride(self.whose.width);
         let body = &self.vectors[HEADER_BYTES..];
         Ok(as_i8(&body[rows.start * stride..rows.end * stride]))
     }
@@ -244,27 +284,33 @@ impl Shard {
                 Cow::Owned(record)
             }
         };
-        stored(record).ok_or_else(senseless)
+        stored(record, self.whose.format).ok_or_else(senseless)
     }
 }
 
 /// A record's fields; `None` if they do not fit into it or are not UTF-8.
-fn stored(record: Cow<'_, [u8]>) -> Option<StoredPassage<'_>> {
-    let lengths = record.get(..LENGTHS_BYTES)?;
-    let id_bytes = u32::from_le_bytes(number_at(lengths, 0)) as usize;
-    let title_bytes = u32::from_le_bytes(number_at(lengths, 1)) as usize;
+fn stored(record: Cow<'_, [u8]>, format: u64) -> Option<StoredPassage<'_>> {
+    let head_bytes = head_bytes(format);
+    let head = record.get(..head_bytes)?;
+    let number = |at: usize| u32::from_le_bytes(number_at(head, at));
+    let (id_bytes, title_bytes) = (number(0) as usize, number(1) as usize);
+    let (url_bytes, in_degree) = match format {
+        EXTENDED => (number(2) as usize, Some(number(3))),
+        _ => (0, None),
+    };
     let all: Cow<'_, str> = match record {
-        Cow::Borrowed(record) => str::from_utf8(&record[LENGTHS_BYTES..]).ok()?.into(),
-        Cow::Owned(mut record) => String::from_utf8(record.split_off(LENGTHS_BYTES))
-            .ok()?
-            .into(),
+        Cow::Borrowed(record) => str::from_utf8(&record[head_bytes..]).ok()?.into(),
+        Cow::Owned(mut record) => String::from_utf8(record.split_off(head_bytes)).ok()?.into(),
     };
     let (_, rest) = all.split_at_checked(id_bytes)?;
-    rest.split_at_checked(title_bytes)?;
+    let (_, rest) = rest.split_at_checked(title_bytes)?;
+    rest.split_at_checked(url_bytes)?;
     Some(StoredPassage {
         all,
         id_bytes,
         title_bytes,
+        url_bytes,
+        in_degree: in_degree.filter(|number| *number != NO_IN_DEGREE),
     })
 }
 

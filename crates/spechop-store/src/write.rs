@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Fault, IndexError};
-use crate::layout::{FORMAT, HEADER_BYTES, HOT, Identity, Kind, is_file_name};
+use crate::layout::{HEADER_BYTES, HOT, Kind, Whose, is_file_name};
 use crate::manifest::{FileEntry, Inputs, MANIFEST, Manifest, ShardEntry, write_sealed};
 use crate::scan::quantise;
 use crate::sealed;
@@ -34,7 +34,7 @@ fn is_part_of_index(name: &str) -> bool {
 pub struct IndexWriter {
     dir: PathBuf,
     inputs: Inputs,
-    identity: Identity,
+    whose: Whose,
     sealed: Vec<ShardEntry>,
     open: Option<OpenShard>,
     rows: usize,
@@ -53,6 +53,7 @@ struct Journal {
 
 struct OpenShard {
     rows: usize,
+    whose: Whose,
     /// In the order of [`Kind::ALL`].
     files: [Appender; 4],
 }
@@ -67,7 +68,7 @@ impl IndexWriter {
             .map_err(failed)?;
         let mut writer = Self {
             dir: dir.to_owned(),
-            identity: inputs.identity(),
+            whose: inputs.whose(),
             inputs,
             sealed: Vec::new(),
             open: None,
@@ -134,7 +135,7 @@ impl IndexWriter {
         let finished = self.seal().and_then(|()| {
             self.save()?;
             let manifest = Manifest {
-                format: FORMAT,
+                format: self.whose.format,
                 rows: self.rows,
                 inputs: self.inputs,
                 shards: self.sealed,
@@ -161,12 +162,7 @@ impl IndexWriter {
         }
         let shard = match &mut self.open {
             Some(shard) => shard,
-            none => none.insert(OpenShard::create(
-                &self.dir,
-                self.sealed.len(),
-                self.inputs.width,
-                &self.identity,
-            )?),
+            none => none.insert(OpenShard::create(&self.dir, self.sealed.len(), self.whose)?),
         };
         shard.append(passage, row, scale)?;
         self.rows += 1;
@@ -183,7 +179,7 @@ impl IndexWriter {
     fn save(&mut self) -> Result<(), Fault> {
         let open = self.open.as_mut().map(OpenShard::save).transpose()?;
         let journal = Journal {
-            format: FORMAT,
+            format: self.whose.format,
             inputs: self.inputs.clone(),
             sealed: self.sealed.clone(),
             open,
@@ -207,7 +203,7 @@ impl IndexWriter {
     /// The journal of an earlier run over the same inputs.
     fn journal(&self) -> Option<Journal> {
         let journal: Journal = sealed::open(&fs::read(self.dir.join(JOURNAL)).ok()?)?;
-        (journal.format == FORMAT && journal.inputs == self.inputs).then_some(journal)
+        (journal.format == self.whose.format && journal.inputs == self.inputs).then_some(journal)
     }
 
     /// Takes over what the journal names, up to the first file that is not as it says.
@@ -225,19 +221,19 @@ impl IndexWriter {
 
     /// The shard after the sealed ones, as an entry describes it.
     fn reopen(&self, entry: &ShardEntry) -> Option<OpenShard> {
-        let (number, width) = (self.sealed.len(), self.inputs.width);
-        OpenShard::reopen(&self.dir, number, entry, width, &self.identity)
+        OpenShard::reopen(&self.dir, self.sealed.len(), entry, self.whose)
     }
 }
 
 impl OpenShard {
-    fn create(dir: &Path, number: usize, width: usize, identity: &Identity) -> Result<Self, Fault> {
+    fn create(dir: &Path, number: usize, whose: Whose) -> Result<Self, Fault> {
         let create = |kind: Kind| {
             let path = dir.join(kind.file_name(number));
-            Appender::create(path, &kind.header(number, width, identity))
+            Appender::create(path, &kind.header(number, &whose))
         };
         Ok(Self {
             rows: 0,
+            whose,
             files: [
                 create(Kind::Vectors)?,
                 create(Kind::Scales)?,
@@ -248,20 +244,15 @@ impl OpenShard {
     }
 
     /// The shard as it was at a checkpoint; `None` where its files no longer hold that.
-    fn reopen(
-        dir: &Path,
-        number: usize,
-        entry: &ShardEntry,
-        width: usize,
-        identity: &Identity,
-    ) -> Option<Self> {
+    fn reopen(dir: &Path, number: usize, entry: &ShardEntry, whose: Whose) -> Option<Self> {
         let reopen = |kind: Kind| {
             let path = dir.join(kind.file_name(number));
-            let header = kind.header(number, width, identity);
+            let header = kind.header(number, &whose);
             Appender::reopen(path, &entry.files[kind as usize], &header)
         };
         Some(Self {
             rows: entry.rows,
+            whose,
             files: [
                 reopen(Kind::Vectors)?,
                 reopen(Kind::Scales)?,
@@ -281,11 +272,10 @@ impl OpenShard {
             vectors.append(&bytes[..component.len()])?;
         }
         scales.append(&scale.to_le_bytes())?;
-        // The corpus reader keeps fields far below 4 GiB.
-        passages.append(&(passage.id.len() as u32).to_le_bytes())?;
-        passages.append(&(passage.title.len() as u32).to_le_bytes())?;
-        for field in [passage.id, passage.title, passage.text] {
-            passages.append(field.as_bytes())?;
+        let (head, fields) = passage.record(self.whose.format);
+        passages.append(&head)?;
+        for field in fields {
+            passages.append(field)?;
         }
         let end = passages.bytes - HEADER_BYTES as u64;
         offsets.append(&end.to_le_bytes())?;

@@ -6,7 +6,7 @@ use crate::sentences;
 /// A passage is ended by the sentence that brings it here.
 const WORDS: usize = 100;
 /// No passage is longer.
-const WORDS_MAX: usize = 150;
+pub const WORDS_MAX: usize = 150;
 /// A passage of so many words is ended by the end of its paragraph, or by the next heading.
 const WORDS_OF_A_PARAGRAPH: usize = 60;
 /// What is left at the end goes with the passage before it, unless it is this long.

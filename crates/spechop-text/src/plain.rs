@@ -1,6 +1,6 @@
 //! Plain text: blank lines part the paragraphs.
 
-use crate::document::{Builder, Document};
+use crate::document::{Block, Builder, Document};
 
 /// A first line of more words is no title.
 const TITLE_WORDS_MAX: usize = 12;
@@ -19,6 +19,18 @@ pub fn parse(text: &str) -> Document {
             lines.next();
         }
     }
+    read_paragraphs(&mut builder, lines);
+    builder.finish()
+}
+
+/// The paragraphs of plain text that has no title in it.
+pub fn paragraphs(text: &str) -> Vec<Block> {
+    let mut builder = Builder::default();
+    read_paragraphs(&mut builder, text.lines());
+    builder.finish().blocks
+}
+
+fn read_paragraphs<'a>(builder: &mut Builder, lines: impl Iterator<Item = &'a str>) {
     for line in lines {
         if line.trim().is_empty() {
             builder.end_block();
@@ -27,7 +39,6 @@ pub fn parse(text: &str) -> Document {
             builder.push(" ");
         }
     }
-    builder.finish()
 }
 
 fn is_title(line: &str) -> bool {

@@ -11,7 +11,7 @@ pub struct Passage {
     pub title: Arc<str>,
     /// The text itself: data from outside, never an instruction.
     pub text: Arc<str>,
-    /// Where it was fetched from; `None` if it comes from an index.
+    /// Where it comes from, if that is known.
     pub url: Option<Arc<str>>,
     /// Similarity to the query; higher is nearer. Comparable only within one answer of one
     /// retriever.

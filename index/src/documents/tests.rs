@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::symlink;
 
 use super::*;
-use crate::corpus::survey;
+use crate::corpus::{Corpus, Reading, Survey};
 
 /// A folder with files in it, by their paths.
 fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
@@ -18,13 +18,17 @@ fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     dir
 }
 
-fn all(path: &Path) -> (Vec<Record>, Identity) {
-    let mut documents = Documents::open(path).unwrap().expect("documents");
+fn survey(path: &Path) -> Result<Survey, BuildError> {
+    Survey::of(path, &Reading::default())
+}
+
+fn all(path: &Path) -> (Vec<Record>, Survey) {
+    let mut documents = Corpus::open(path, &Reading::default()).unwrap();
     let mut records = Vec::new();
     while let Some(record) = documents.next().unwrap() {
         records.push(record);
     }
-    (records, documents.identity())
+    (records, survey(path).unwrap())
 }
 
 fn ids(records: &[Record]) -> Vec<&str> {
@@ -60,7 +64,7 @@ fn files_become_passages_with_their_titles_in_a_fixed_order() {
     let titles: Vec<&str> = records[2..].iter().map(|record| &*record.title).collect();
     assert_eq!(titles, ["Ana Ruiz-Soto", "some file", "Zed", "Page", "b"]);
     assert_eq!(records[3].text, "Text of some file.");
-    let files = identity.files.clone().unwrap();
+    let files = &identity.intake;
     assert_eq!((files.read, files.left_out()), (5, 0));
     assert_eq!(all(dir.path()), (records, identity));
     assert_eq!(survey(dir.path()).unwrap().rows, 7);
@@ -110,7 +114,7 @@ fn what_cannot_be_used_is_counted_and_named() {
 
     let (records, identity) = all(dir.path());
     assert_eq!(ids(&records), ["good.txt#1", "link.txt#1"]);
-    let files = identity.files.unwrap();
+    let files = identity.intake;
     let left_out: Vec<(Reason, Vec<&str>)> = files
         .left_out
         .iter()
@@ -165,9 +169,6 @@ fn one_document_is_a_corpus_and_lines_are_not_documents() {
     let (records, _) = all(&dir.path().join("notes.md"));
     assert_eq!(ids(&records), ["notes.md#1"]);
     for name in ["corpus.jsonl", "nowhere", "nowhere.txt"] {
-        assert!(
-            Documents::open(&dir.path().join(name)).unwrap().is_none(),
-            "{name}"
-        );
+        assert!(!Documents::is_one(&dir.path().join(name)), "{name}");
     }
 }

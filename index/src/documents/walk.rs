@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Reason;
 use crate::error::BuildError;
+use crate::intake::Reason;
 
 /// A format that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

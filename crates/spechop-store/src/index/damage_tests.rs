@@ -117,8 +117,13 @@ fn damaged_manifests_are_refused_with_the_reason() {
         "manifest.json is damaged",
     );
     check(
+        &edit("\"format\": 1", "\"format\": 3"),
+        "is of format 3, this program reads formats up to 2",
+    );
+    // One that it reads, but not what was written.
+    check(
         &edit("\"format\": 1", "\"format\": 2"),
-        "is of format 2, this program reads format 1",
+        "manifest.json is damaged",
     );
 }
 
@@ -239,6 +244,7 @@ fn what_makes_no_sense_is_refused_however_large_it_is() {
                 id: "p",
                 title: "t",
                 text: "x",
+                ..Default::default()
             };
             writer.push_quantised(passage, &[1; 64], *scale).unwrap();
         }
@@ -400,6 +406,7 @@ fn unusable_vectors_and_empty_indexes_are_refused() {
         id: "p-1",
         title: "t",
         text: "x",
+        ..Default::default()
     };
     for (vector, reason) in [
         (

@@ -254,3 +254,92 @@ async fn a_retriever_keeps_its_contract_and_knows_its_encoder() {
         "{error}"
     );
 }
+
+#[test]
+fn urls_and_in_degrees_are_kept_where_the_inputs_say_so() {
+    use crate::fixture::inputs;
+    use crate::{IndexWriter, Inputs, PassageRef};
+    let full = PassageRef {
+        id: "p",
+        title: "Löwe",
+        text: "A text.",
+        url: Some("https://h/L%C3%B6we"),
+        in_degree: Some(7),
+    };
+    let plain = PassageRef {
+        url: None,
+        in_degree: None,
+        ..full
+    };
+    for (extended, format, stored) in [(true, 2, full), (false, 1, plain)] {
+        let dir = tempfile::tempdir().unwrap();
+        let inputs = Inputs {
+            extended,
+            ..inputs(4, 10)
+        };
+        let mut writer = IndexWriter::open(dir.path(), inputs).unwrap();
+        writer.push(full, &[0.5; 4]).unwrap();
+        writer.push(plain, &[0.5; 4]).unwrap();
+        writer.finish().unwrap();
+        let manifest = std::fs::read_to_string(dir.path().join("manifest.json")).unwrap();
+        assert!(
+            manifest.contains(&format!("\"format\": {format}")),
+            "{manifest}"
+        );
+        assert_eq!(manifest.contains("extended"), extended);
+        for copied_bytes_max in [0, u64::MAX] {
+            let opened = PassageIndex::open_as(
+                dir.path(),
+                copied_bytes_max,
+                Proof::Before,
+                Vitals::default(),
+            );
+            let index = opened.unwrap();
+            assert_eq!(index.passage(0).unwrap().fields(), stored);
+            assert_eq!(index.passage(1).unwrap().fields(), plain);
+            let hits = index.scan(&[Query::new(&[0.5; 4], 1).unwrap()]).unwrap();
+            let found = index.rows.passages(&hits[0]).unwrap();
+            assert_eq!(found[0].url.as_deref(), stored.url);
+        }
+    }
+}
+
+/// Two threads put indexes in each other's place while a third opens whatever is there.
+#[test]
+fn an_index_that_is_replaced_while_it_is_opened_is_one_of_the_two() {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    let dir = tempfile::tempdir().unwrap();
+    let (place, other) = (dir.path().join("index"), dir.path().join("other"));
+    write(&place, &unit_vectors(1, 5, 16), 2);
+    write(&other, &unit_vectors(1, 9, 16), 3);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                let (a, b) = (&place, &other);
+                rustix::fs::renameat_with(
+                    rustix::fs::CWD,
+                    a,
+                    rustix::fs::CWD,
+                    b,
+                    rustix::fs::RenameFlags::EXCHANGE,
+                )
+                .unwrap();
+            }
+        });
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..2000 {
+            let opened = PassageIndex::open_verified(&place);
+            seen.insert(
+                opened
+                    .map(|index| index.rows())
+                    .map_err(|error| error.to_string()),
+            );
+        }
+        done.store(true, Relaxed);
+        assert!(
+            seen.iter().all(|rows| matches!(rows, Ok(5 | 9))),
+            "{seen:?}"
+        );
+    });
+}

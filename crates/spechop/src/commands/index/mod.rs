@@ -1,8 +1,12 @@
 //! `spechop index`: passage indexes. A file for each of its commands.
 
 mod build;
+mod change;
 mod display;
 mod encoder;
+mod info;
+mod merge;
+mod search;
 mod verify;
 
 use std::io::Write;
@@ -22,6 +26,16 @@ pub(crate) struct Args {
 enum Command {
     /// Build an index from a corpus, or resume a build that was interrupted.
     Build(build::Args),
+    /// Say what an index was made of.
+    Info(info::Args),
+    /// Show the passages that are nearest to a query.
+    Search(search::Args),
+    /// Add passages of a corpus to an index.
+    Add(change::AddArgs),
+    /// Remove passages from an index.
+    Remove(change::RemoveArgs),
+    /// Join the parts of an index that were built one by one.
+    Merge(merge::Args),
     /// Read every byte of an index and check that it is complete and undamaged.
     #[command(alias = "check")]
     Verify(verify::Args),
@@ -31,6 +45,11 @@ enum Command {
 pub(crate) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
     match args.command {
         Command::Build(args) => build::run(args, data_dir),
+        Command::Info(args) => info::run(&args),
+        Command::Search(args) => search::run(&args, data_dir),
+        Command::Add(args) => change::add(args, data_dir),
+        Command::Remove(args) => change::take(&args),
+        Command::Merge(args) => merge::run(args),
         Command::Verify(args) => verify::run(&args),
     }
 }
@@ -42,7 +61,7 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("cannot start the async runtime")
 }
 
-fn hot(rows: Option<usize>) -> String {
+fn hot_rows(rows: Option<usize>) -> String {
     rows.map_or_else(String::new, |rows| format!(" ({rows} hot)"))
 }
 

@@ -6,7 +6,7 @@ use indicatif::HumanBytes;
 use serde::Serialize;
 use spechop_index::check;
 
-use super::{hot, say};
+use super::{hot_rows, say};
 
 /// The arguments of `spechop index verify`.
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let checked = check(&args.dir)?;
-    let (rows, hot, shown) = (checked.rows, hot(checked.hot_rows), args.dir.display());
+    let (rows, hot, shown) = (checked.rows, hot_rows(checked.hot_rows), args.dir.display());
     let (encoder, width) = (&checked.inputs.encoder, checked.inputs.width);
     let bytes = HumanBytes(checked.bytes);
     let sentence = format!(

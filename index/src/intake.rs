@@ -1,34 +1,45 @@
-//! What became of the files of a corpus: no file is dropped in silence.
+//! What became of the entries of a corpus: none is dropped in silence.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
 
+use crate::formats::Format;
+
 /// Names that are kept for each reason; beyond them files are only counted.
 const NAMED_MAX: usize = 1000;
-/// Names that [`Files`] shows for each reason.
+/// Names that [`Intake`] shows for each reason.
 const SHOWN_MAX: usize = 10;
 
-/// What became of the files of a folder. Hidden files and folders do not count.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Files {
-    /// Files whose text is in the index.
+/// What became of the entries of a corpus: its files, lines, pages or paragraphs. Hidden files and
+/// folders do not count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Intake {
+    /// How the corpus was read.
+    pub format: Format,
+    /// Entries whose text is in the index.
     pub read: usize,
-    /// The others, by reason.
+    /// Entries that say the same as an earlier one, in formats where that is usual.
+    pub merged: usize,
+    /// Texts of more than [`Intake::LONG_WORDS`] words that were left in one piece.
+    pub long: usize,
+    /// Passages whose URL was left out, because it is no address of the web.
+    pub without_url: usize,
+    /// The other entries, by reason.
     pub left_out: BTreeMap<Reason, LeftOut>,
 }
 
-/// Files that were left out for the same reason.
+/// Entries that were left out for the same reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// How many there are.
     pub count: usize,
-    /// The first thousand of them, by their paths in the folder.
+    /// The first thousand of them: the path in the folder, or the place in the file.
     pub names: Vec<String>,
 }
 
-/// Why a file is not in the index.
+/// Why an entry is not in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -52,15 +63,37 @@ pub enum Reason {
     Special,
     /// Its name is not UTF-8, or holds control characters, and so cannot be an id.
     BadName,
+    /// It is not written as its format wants it.
+    Broken,
+    /// It has no id.
+    NoId,
+    /// Its id belongs to an earlier entry, or is in the index already.
+    Duplicate,
+    /// The file ends in the middle of it.
+    Cut,
 }
 
-impl Files {
-    /// How many files are not in the index.
+impl Intake {
+    /// An encoder with room for 512 tokens does not read much more than so many words.
+    pub const LONG_WORDS: usize = 300;
+
+    pub(crate) fn new(format: Format) -> Self {
+        Self {
+            format,
+            read: 0,
+            merged: 0,
+            long: 0,
+            without_url: 0,
+            left_out: BTreeMap::new(),
+        }
+    }
+
+    /// How many entries are not in the index.
     pub fn left_out(&self) -> usize {
         self.left_out.values().map(|left_out| left_out.count).sum()
     }
 
-    pub(super) fn leave_out(&mut self, reason: Reason, name: String) {
+    pub(crate) fn leave_out(&mut self, reason: Reason, name: String) {
         let left_out = self.left_out.entry(reason).or_default();
         left_out.count += 1;
         if left_out.names.len() < NAMED_MAX {
@@ -69,8 +102,8 @@ impl Files {
     }
 }
 
-/// The files that were left out, on one line: `2 empty (a.txt, b.md), 1 not UTF-8 (c.txt)`.
-impl fmt::Display for Files {
+/// The entries that were left out, on one line: `2 empty (a.txt, b.md), 1 not UTF-8 (c.txt)`.
+impl fmt::Display for Intake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, (reason, left_out)) in self.left_out.iter().enumerate() {
             let comma = if n == 0 { "" } else { ", " };
@@ -103,6 +136,10 @@ impl fmt::Display for Reason {
             Self::LinkedFolder => "links to folders",
             Self::Special => "no plain files",
             Self::BadName => "with a name that is not plain UTF-8",
+            Self::Broken => "broken",
+            Self::NoId => "without an id",
+            Self::Duplicate => "with an id that is there already",
+            Self::Cut => "cut off at the end of the file",
         })
     }
 }
@@ -113,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_line_names_the_first_and_counts_the_rest() {
-        let mut files = Files::default();
+        let mut files = Intake::new(Format::Documents);
         assert_eq!((files.left_out(), files.to_string()), (0, String::new()));
         files.leave_out(Reason::NotUtf8, "old.txt".into());
         for n in 0..NAMED_MAX + 5 {

@@ -1,0 +1,125 @@
+//! `spechop index add` and `spechop index remove`.
+
+use std::io::{Read, stdin};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use indicatif::HumanBytes;
+use spechop_index::{Addition, Changed, remove};
+use tokio::time::Instant;
+
+use super::build::{Corpus, complain, of_entries};
+use super::display::Display;
+use super::encoder::Model;
+use super::{hot_rows, runtime, say};
+
+/// The arguments of `spechop index add`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct AddArgs {
+    /// The folder of the index.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    #[command(flatten)]
+    corpus: Corpus,
+    /// Passages take the place of those of the same id. Otherwise those that are there stay.
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    model: Model,
+    /// Print one JSON object on stdout instead of a sentence.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The arguments of `spechop index remove`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct RemoveArgs {
+    /// The folder of the index.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Identifiers of passages; that of a page stands for all its passages.
+    #[arg(value_name = "ID", required_unless_present = "ids")]
+    id: Vec<String>,
+    /// A file with one identifier a line; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    ids: Option<PathBuf>,
+    /// Print one JSON object on stdout instead of a sentence.
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+The index is written anew beside the old one, without encoding what stays, and takes its place in one
+step. For that moment the disk holds it twice. Programs that have it open keep the old one: start a
+server again to let it see the new one. A hot subset loses what is removed and gains nothing; build
+the index again to choose it anew.";
+
+/// Runs `spechop index add`.
+pub(super) fn add(args: AddArgs, data_dir: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        args.corpus.corpus.as_os_str() != "-",
+        "standard input cannot be added: write it to a file first"
+    );
+    let encoder = args.model.open(data_dir)?;
+    let addition = Addition {
+        reading: args.corpus.reading(),
+        index: args.dir,
+        corpus: args.corpus.corpus,
+        replace: args.replace,
+    };
+    let mut display = Display::new(Instant::now());
+    let mut show = |progress| display.show(progress);
+    let changed = runtime()?.block_on(addition.run(&encoder, &mut show));
+    display.end();
+    report(&addition.index, &changed?, args.json)
+}
+
+/// Runs `spechop index remove`.
+pub(super) fn take(args: &RemoveArgs) -> anyhow::Result<()> {
+    let mut ids = args.id.clone();
+    if let Some(path) = &args.ids {
+        let mut text = String::new();
+        let read = match path.as_os_str() == "-" {
+            true => stdin().lock().read_to_string(&mut text),
+            false => std::fs::read_to_string(path).map(|read| {
+                text = read;
+                text.len()
+            }),
+        };
+        read.with_context(|| format!("cannot read {}", path.display()))?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        ids.extend(lines.map(str::to_owned));
+    }
+    let changed = remove(&args.dir, &ids)?;
+    if !changed.unknown.is_empty() {
+        let shown = changed.unknown.iter().take(10).cloned().collect::<Vec<_>>();
+        let count = changed.unknown.len();
+        eprintln!("no passage has these {count} ids: {}", shown.join(", "));
+    }
+    anyhow::ensure!(
+        changed.removed > 0,
+        "nothing was removed from {}: no passage has one of these ids",
+        args.dir.display()
+    );
+    report(&args.dir, &changed, args.json)
+}
+
+fn report(dir: &Path, changed: &Changed, json: bool) -> anyhow::Result<()> {
+    let mut of = String::new();
+    if let Some(intake) = &changed.intake {
+        complain(intake);
+        of = of_entries(intake);
+    }
+    let sentence = format!(
+        "index {}: {} added{of}, {} removed; {} passages{}, {}",
+        dir.display(),
+        changed.added,
+        changed.removed,
+        changed.rows,
+        hot_rows(changed.hot_rows),
+        HumanBytes(changed.bytes)
+    );
+    say(json, changed, &sentence)
+}

@@ -1,0 +1,58 @@
+//! `spechop index search`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+use spechop_index::{Found, search};
+use spechop_server::config::default_index_dir;
+
+use super::encoder::Model;
+use super::{runtime, say};
+
+/// The arguments of `spechop index search`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The query.
+    query: String,
+    /// The folder of the index [default: indexes/default in the data folder].
+    #[arg(long, value_name = "DIR")]
+    index: Option<PathBuf>,
+    /// At most so many passages.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    limit: usize,
+    #[command(flatten)]
+    model: Model,
+    /// Print one JSON object on stdout instead of the passages.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args, data_dir: &Path) -> anyhow::Result<()> {
+    let dir = args.index.clone();
+    let dir = dir.unwrap_or_else(|| default_index_dir(data_dir));
+    let encoder = Arc::new(args.model.open(data_dir)?);
+    let passages = runtime()?.block_on(search(&dir, encoder, &args.query, args.limit))?;
+    let shown: Vec<String> = passages.iter().map(shown).collect();
+    let results = Results {
+        query: &args.query,
+        passages: &passages,
+    };
+    say(args.json, &results, &shown.join("\n\n"))
+}
+
+/// What the command says on stdout, for programs.
+#[derive(Serialize)]
+struct Results<'a> {
+    query: &'a str,
+    passages: &'a [Found],
+}
+
+fn shown(found: &Found) -> String {
+    let url = found.url.as_deref().unwrap_or_default();
+    let head = format!("{:.3}  {}  {}  {url}", found.score, found.id, found.title);
+    // What was read from outside must not steer the terminal.
+    let text = format!("{}\n{}", head.trim_end(), found.text);
+    text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+}

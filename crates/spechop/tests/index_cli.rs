@@ -1,0 +1,87 @@
+//! `spechop index` as scripts see it, as far as it needs no model.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Exit code, stdout, stderr.
+fn spechop(data_dir: &Path, args: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spechop"));
+    command
+        .env_clear()
+        .env("SPECHOP_DATA_DIR", data_dir)
+        .args(args)
+        .stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code().unwrap(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[test]
+fn what_is_no_index_is_told_by_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = dir.path().join("index");
+    let index = index.to_str().unwrap();
+    for args in [
+        &["index", "info", index][..],
+        &["index", "verify", index],
+        &["index", "check", index],
+        &["index", "remove", index, "p1"],
+        &["index", "merge", index, "--out", "whole"],
+    ] {
+        let (code, stdout, stderr) = spechop(dir.path(), args);
+        assert_eq!((code, &*stdout), (1, ""), "{args:?}: {stderr}");
+        assert!(
+            stderr.contains("it has no manifest.json") && stderr.lines().count() == 1,
+            "{args:?}: {stderr}"
+        );
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    // An encoder that is missing is told before anything is read.
+    for args in [
+        &["index", "build", "--corpus", "c.jsonl"][..],
+        &["index", "add", index, "--corpus", "c.jsonl"],
+        &["index", "search", "Who?", "--index", index],
+    ] {
+        let (code, _, stderr) = spechop(dir.path(), args);
+        assert_eq!(code, 1);
+        assert!(
+            stderr.contains("`spechop models pull "),
+            "{args:?}: {stderr}"
+        );
+    }
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let build = ["index", "build", "--corpus", "c"];
+    for (more, words) in [
+        (
+            &["--format", "csv"][..],
+            "formats are documents, jsonl, 2wiki",
+        ),
+        (&["--shard", "8/8"], "write 0/8 for the first of eight"),
+        (
+            &["--shard", "0/8", "--hot-fraction", "0.1"],
+            "cannot be used with",
+        ),
+    ] {
+        let (code, _, stderr) = spechop(dir.path(), &[&build[..], more].concat());
+        assert!(code == 2 && stderr.contains(words), "{more:?}: {stderr}");
+    }
+    for args in [
+        &["index", "remove", "dir"][..],
+        &["index", "merge", "--out", "o"],
+    ] {
+        let (code, _, stderr) = spechop(dir.path(), args);
+        assert!(
+            code == 2 && stderr.contains("required"),
+            "{args:?}: {stderr}"
+        );
+    }
+}

@@ -1,0 +1,313 @@
+//! Passages are added to an index and removed from it.
+//!
+//! The new generation is written beside the old one and takes its place in one step. Rows that stay
+//! are copied and not encoded again. Whoever has the old generation open keeps it.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use spechop_ports::Encoder;
+use spechop_store::{HOT, IndexWriter, Inputs, MANIFEST, PassageIndex};
+
+use crate::build::Progress;
+use crate::corpus::{Corpus, Reading, Survey, digest};
+use crate::encode::{Encoding, copy_rows};
+use crate::error::BuildError;
+use crate::folder::{Folder, finished};
+use crate::intake::Intake;
+use crate::lines::hex;
+
+/// Ids that are kept of those that no passage has.
+const UNKNOWN_MAX: usize = 1000;
+
+/// What an index is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    /// Passages in it.
+    pub rows: usize,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Passages that are new.
+    pub added: usize,
+    /// Passages that are gone.
+    pub removed: usize,
+    /// Passages in the hot subset, if there is one. Passages that were added are not in it.
+    pub hot_rows: Option<usize>,
+    /// Ids to remove that no passage has; the first thousand of them.
+    pub unknown: Vec<String>,
+    /// What became of the entries of the corpus, if one was added.
+    pub intake: Option<Intake>,
+}
+
+/// Removes passages by their ids. The id of a page, or of a text that was cut, stands for all its
+/// passages. Nothing is changed if no passage has one of these ids.
+pub fn remove(index: &Path, ids: &[String]) -> Result<Changed, BuildError> {
+    let folder = there(index)?;
+    let _lock = folder.lock()?;
+    let old = Old::open(&folder)?;
+    let wanted: HashSet<u128> = ids.iter().map(|id| digest(id)).collect();
+    let mut met: HashSet<u128> = HashSet::new();
+    let kept = old.rows_where(|id| {
+        let named: Vec<u128> = names(id).filter(|name| wanted.contains(name)).collect();
+        met.extend(&named);
+        named.is_empty()
+    })?;
+    let unknown = ids.iter().filter(|id| !met.contains(&digest(id)));
+    let unknown: Vec<String> = unknown.take(UNKNOWN_MAX).cloned().collect();
+    if kept.len() == old.index.rows() {
+        return Ok(old.unchanged(unknown, None));
+    }
+    if kept.is_empty() {
+        return Err(BuildError::Setting(
+            "this would remove every passage, and an index is never empty: remove its folder instead"
+                .into(),
+        ));
+    }
+    let inputs = old.inputs(&kept, "", old.index.inputs().extended);
+    if finished(&folder.partial, &inputs).is_none() {
+        let mut writer = IndexWriter::open(&folder.partial, inputs.clone())?;
+        let missing = kept.iter().copied().skip(writer.rows());
+        copy_rows(&mut writer, &old.index, missing)?;
+        writer.finish()?;
+    }
+    old.replace(&folder, &kept, inputs, unknown, None)
+}
+
+/// A corpus that is to be added to an index.
+#[derive(Clone, Debug)]
+pub struct Addition {
+    /// The folder of the index.
+    pub index: PathBuf,
+    /// The corpus, as for a build, but not standard input.
+    pub corpus: PathBuf,
+    /// How it is read.
+    pub reading: Reading,
+    /// Passages take the place of passages of the same id. Otherwise those that are there stay, and
+    /// the new ones are left out and counted.
+    pub replace: bool,
+}
+
+impl Addition {
+    /// Adds what is not there yet. An addition that was killed is resumed by the same call.
+    pub async fn run(
+        &self,
+        encoder: &dyn Encoder,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<Changed, BuildError> {
+        let folder = there(&self.index)?;
+        let _lock = folder.lock()?;
+        let old = Old::open(&folder)?;
+        old.check_encoder(encoder)?;
+        let known = match self.replace {
+            true => HashSet::new(),
+            false => old.names()?,
+        };
+        let mut corpus = Corpus::open(&self.corpus, &self.reading)?.knowing(known.clone());
+        let survey = match Survey::read(&mut corpus)? {
+            survey if survey.rows == 0 && survey.intake.left_out() == 0 => {
+                return Err(BuildError::Empty {
+                    path: self.corpus.clone(),
+                    intake: Some(survey.intake),
+                });
+            }
+            survey => survey,
+        };
+        if survey.rows == 0 {
+            return Ok(old.unchanged(Vec::new(), Some(survey.intake)));
+        }
+        let kept = match self.replace {
+            true => old.rows_where(|id| !names(id).any(|name| corpus.knows(name)))?,
+            false => (0..old.index.rows()).collect(),
+        };
+        drop(corpus);
+        let extended = old.index.inputs().extended || survey.extended;
+        let inputs = old.inputs(&kept, &survey.sha256, extended);
+        if finished(&folder.partial, &inputs).is_none() {
+            let mut writer = IndexWriter::open(&folder.partial, inputs.clone())?;
+            let missing = kept.iter().copied().skip(writer.rows());
+            copy_rows(&mut writer, &old.index, missing)?;
+            writer.checkpoint()?;
+            let mut corpus = Corpus::open(&self.corpus, &self.reading)?.knowing(known);
+            let encoding = Encoding {
+                encoder,
+                base: kept.len(),
+                total: survey.rows,
+                batch_rows: inputs.batch_rows,
+            };
+            encoding.run(&mut writer, &mut corpus, progress).await?;
+            while corpus.next()?.is_some() {}
+            if !survey.is_of(&corpus) {
+                return Err(BuildError::Changed(self.corpus.clone()));
+            }
+            writer.finish()?;
+        }
+        old.replace(&folder, &kept, inputs, Vec::new(), Some(survey.intake))
+    }
+}
+
+/// The generation that is there.
+struct Old {
+    index: PassageIndex,
+    hot: Option<PassageIndex>,
+}
+
+impl Old {
+    fn open(folder: &Folder) -> Result<Self, BuildError> {
+        // What is copied is proven before.
+        let index = PassageIndex::open_verified(&folder.out)?;
+        if index.inputs().part.is_some() {
+            return Err(BuildError::Setting(format!(
+                "{} is a part of an index: merge the parts first",
+                folder.out.display()
+            )));
+        }
+        let hot = folder.out.join(HOT);
+        let hot = match hot.exists() {
+            true => Some(PassageIndex::open_verified(&hot)?),
+            false => None,
+        };
+        Ok(Self { index, hot })
+    }
+
+    fn check_encoder(&self, encoder: &dyn Encoder) -> Result<(), BuildError> {
+        let inputs = self.index.inputs();
+        if inputs.encoder == encoder.fingerprint() && inputs.width == encoder.width() {
+            return Ok(());
+        }
+        Err(BuildError::Setting(format!(
+            "the index {} was built with encoder {}, and this is {}: name its encoder with --model",
+            self.index.dir().display(),
+            inputs.encoder,
+            encoder.fingerprint()
+        )))
+    }
+
+    /// What passages of the index are called.
+    fn names(&self) -> Result<HashSet<u128>, BuildError> {
+        let mut all = HashSet::new();
+        for row in 0..self.index.rows() {
+            all.extend(names(self.index.passage(row)?.fields().id));
+        }
+        Ok(all)
+    }
+
+    /// The rows whose passages are to stay, by their ids.
+    fn rows_where(&self, mut stays: impl FnMut(&str) -> bool) -> Result<Vec<usize>, BuildError> {
+        let mut rows = Vec::new();
+        for row in 0..self.index.rows() {
+            if stays(self.index.passage(row)?.fields().id) {
+                rows.push(row);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// What the next generation is made of: this one, less what is gone, and what is added.
+    fn inputs(&self, kept: &[usize], added: &str, extended: bool) -> Inputs {
+        let inputs = self.index.inputs();
+        let mut all = Sha256::new();
+        let json = serde_json::to_vec(&(inputs, added)).unwrap_or_default();
+        all.update(json);
+        let mut kept = kept.iter().copied().peekable();
+        for row in 0..self.index.rows() {
+            if kept.next_if_eq(&row).is_none() {
+                all.update(row.to_le_bytes());
+            }
+        }
+        Inputs {
+            corpus_sha256: hex(all),
+            extended,
+            ..inputs.clone()
+        }
+    }
+
+    fn unchanged(&self, unknown: Vec<String>, intake: Option<Intake>) -> Changed {
+        Changed {
+            rows: self.index.rows(),
+            bytes: self.index.bytes(),
+            added: 0,
+            removed: 0,
+            hot_rows: self.hot.as_ref().map(PassageIndex::rows),
+            unknown,
+            intake,
+        }
+    }
+
+    /// Puts the generation that was finished in `partial` in the place of this one.
+    fn replace(
+        &self,
+        folder: &Folder,
+        kept: &[usize],
+        inputs: Inputs,
+        unknown: Vec<String>,
+        intake: Option<Intake>,
+    ) -> Result<Changed, BuildError> {
+        let fresh = folder.read_back()?;
+        let hot_rows = match &self.hot {
+            Some(hot) => self.carry_over(hot, folder, kept, inputs)?,
+            None => None,
+        };
+        let changed = Changed {
+            rows: fresh.rows(),
+            bytes: fresh.bytes(),
+            added: fresh.rows() - kept.len(),
+            removed: self.index.rows() - kept.len(),
+            hot_rows,
+            unknown,
+            intake,
+        };
+        drop(fresh);
+        folder.swap()?;
+        Ok(changed)
+    }
+
+    /// The hot subset, less what is gone.
+    fn carry_over(
+        &self,
+        hot: &PassageIndex,
+        folder: &Folder,
+        kept: &[usize],
+        inputs: Inputs,
+    ) -> Result<Option<usize>, BuildError> {
+        let mut ids = HashSet::new();
+        for &row in kept {
+            ids.insert(digest(self.index.passage(row)?.fields().id));
+        }
+        let mut rows = Vec::new();
+        for row in 0..hot.rows() {
+            if ids.contains(&digest(hot.passage(row)?.fields().id)) {
+                rows.push(row);
+            }
+        }
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let subset = hot.inputs().subset.clone();
+        let inputs = Inputs { subset, ..inputs };
+        let mut writer = IndexWriter::open(&folder.partial.join(HOT), inputs)?;
+        let missing = rows.iter().copied().skip(writer.rows());
+        copy_rows(&mut writer, hot, missing)?;
+        writer.finish()?;
+        Ok(Some(rows.len()))
+    }
+}
+
+/// The folder of an index that is there. Where there is none, not even a lock is left behind.
+fn there(index: &Path) -> Result<Folder, BuildError> {
+    if !index.join(MANIFEST).exists() {
+        // Says what is wrong.
+        PassageIndex::open(index)?;
+    }
+    Folder::new(index)
+}
+
+/// What a passage is called: `page#3` answers to `page#3` and to `page`.
+fn names(id: &str) -> impl Iterator<Item = u128> {
+    let page = id.rsplit_once('#').and_then(|(page, number)| {
+        let piece = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        piece.then(|| digest(page))
+    });
+    std::iter::once(digest(id)).chain(page)
+}

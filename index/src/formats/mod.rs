@@ -1,0 +1,191 @@
+//! The formats of a corpus: a reader for each, and how a format is recognised.
+
+mod cirrus;
+mod kilt;
+mod objects;
+mod passages;
+mod questions;
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::corpus::Reader;
+use crate::documents::Documents;
+use crate::error::BuildError;
+use crate::lines::{Line, Lines};
+use objects::Objects;
+
+/// A format is recognised by one of so many first entries: the first may be broken.
+const LOOKED_AT: usize = 10;
+
+/// How a corpus is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A folder of .txt, .md and .html files, or one of them.
+    Documents,
+    /// Passages `{"id","title","text"}`, perhaps with a `url` and an `in_degree`.
+    Jsonl,
+    /// Questions of 2WikiMultihopQA or HotpotQA, with `context`.
+    Wiki,
+    /// Questions of `MuSiQue`, with `paragraphs`.
+    Musique,
+    /// Passages `{"title","text"}` without ids, as HippoRAG's corpora are.
+    Hipporag,
+    /// Lines of id, text and title with tabs between them, as KILT's and DPR's passages are.
+    Kilt,
+    /// A CirrusSearch dump of a wiki: by turns a line with the page's id, and the page.
+    Cirrus,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; 7] = [
+        Self::Documents,
+        Self::Jsonl,
+        Self::Wiki,
+        Self::Musique,
+        Self::Hipporag,
+        Self::Kilt,
+        Self::Cirrus,
+    ];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Documents => "documents",
+            Self::Jsonl => "jsonl",
+            Self::Wiki => "2wiki",
+            Self::Musique => "musique",
+            Self::Hipporag => "hipporag",
+            Self::Kilt => "kilt",
+            Self::Cirrus => "cirrus",
+        }
+    }
+
+    /// What an entry of the corpus is called, many of them.
+    pub fn entries(self) -> &'static str {
+        match self {
+            Self::Documents => "files",
+            Self::Jsonl | Self::Kilt => "lines",
+            Self::Wiki | Self::Musique => "paragraphs",
+            Self::Hipporag => "entries",
+            Self::Cirrus => "pages",
+        }
+    }
+
+    /// Whether ids are made of the passages themselves, so that equal ids mean equal passages.
+    pub(crate) fn ids_say_all(self) -> bool {
+        matches!(self, Self::Wiki | Self::Musique | Self::Hipporag)
+    }
+
+    /// The format that the corpus at `path` is written in, as far as its beginning tells.
+    pub(crate) fn recognise(path: &Path) -> Result<Self, BuildError> {
+        if Documents::is_one(path) {
+            return Ok(Self::Documents);
+        }
+        let mut objects = Objects::open(path)?;
+        for _ in 0..LOOKED_AT {
+            match objects.next::<Value>()? {
+                Some(Ok(value)) => {
+                    if let Some(format) = of_value(&value) {
+                        return Ok(format);
+                    }
+                }
+                Some(Err(_)) => {}
+                None => break,
+            }
+        }
+        let mut lines = Lines::open(path)?;
+        let mut json = false;
+        for _ in 0..LOOKED_AT {
+            match lines.line()? {
+                Some(Line::Text { text, .. }) if kilt::fields(text).is_some() => {
+                    return Ok(Self::Kilt);
+                }
+                Some(Line::Text { text, .. }) => json |= text.starts_with(['{', '[']),
+                Some(Line::Bad(..)) => {}
+                None => break,
+            }
+        }
+        // Whoever wrote JSON is told what is wrong with it.
+        match json {
+            true => Ok(Self::Jsonl),
+            false => Err(BuildError::Unrecognised(path.to_owned())),
+        }
+    }
+
+    /// Opens the corpus at `path` as one of this format.
+    pub(crate) fn open(self, path: &Path) -> Result<Box<dyn Reader>, BuildError> {
+        if self == Self::Documents {
+            return Ok(Box::new(Documents::open(path)?));
+        }
+        if path.is_dir() {
+            return Err(BuildError::Setting(format!(
+                "{} is a folder, and the format {self} is that of a file",
+                path.display()
+            )));
+        }
+        Ok(match self {
+            Self::Documents | Self::Jsonl => Box::new(passages::WithIds::new(Objects::open(path)?)),
+            Self::Hipporag => Box::new(passages::WithoutIds::new(Objects::open(path)?)),
+            Self::Wiki => Box::new(questions::Questions::<questions::Wiki>::new(Objects::open(
+                path,
+            )?)),
+            Self::Musique => Box::new(questions::Questions::<questions::Musique>::new(
+                Objects::open(path)?,
+            )),
+            Self::Kilt => Box::new(kilt::Kilt::new(Lines::open(path)?)),
+            Self::Cirrus => Box::new(cirrus::Cirrus::new(Objects::open(path)?)),
+        })
+    }
+}
+
+/// What has these fields is of this format.
+fn of_value(value: &Value) -> Option<Format> {
+    let fields = value.as_object()?;
+    let has = |name: &str| fields.contains_key(name);
+    if has("index") && fields["index"].is_object() {
+        Some(Format::Cirrus)
+    } else if has("question") && has("context") {
+        Some(Format::Wiki)
+    } else if has("question") && has("paragraphs") {
+        Some(Format::Musique)
+    } else if has("id") && has("text") {
+        Some(Format::Jsonl)
+    } else if has("title") && has("text") {
+        Some(Format::Hipporag)
+    } else {
+        None
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        Self::ALL
+            .into_iter()
+            .find(|format| format.name() == name)
+            .ok_or_else(|| format!("there is no format {name}; formats are {}", names()))
+    }
+}
+
+impl Serialize for Format {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests;

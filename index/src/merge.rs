@@ -1,0 +1,110 @@
+//! Joining the parts of an index, each of which was built on its own.
+
+use std::path::{Path, PathBuf};
+
+use spechop_store::{IndexWriter, Inputs, Part, PassageIndex};
+
+use crate::encode::copy_rows;
+use crate::error::BuildError;
+use crate::folder::{Folder, finished};
+use crate::hot::Hot;
+
+/// An index that was joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// Passages in it.
+    pub rows: usize,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Passages in the hot subset, if one was asked for.
+    pub hot_rows: Option<usize>,
+}
+
+/// Joins parts into the index `out`, which has the same bytes as if it had been built at once. They
+/// may be given in any order.
+pub fn merge(parts: &[PathBuf], out: &Path, hot: Option<&Hot>) -> Result<Merged, BuildError> {
+    hot.map_or(Ok(()), Hot::check)?;
+    let (inputs, parts) = complete(parts)?;
+    let folder = Folder::new(out)?;
+    let _lock = folder.lock()?;
+    let index = match finished(&folder.out, &inputs) {
+        Some(index) => index,
+        None => {
+            if finished(&folder.partial, &inputs).is_none() {
+                join(&folder, inputs, &parts)?;
+            }
+            folder.publish(hot)?
+        }
+    };
+    let hot_rows = hot.map(|hot| hot.build(&index, &folder.out)).transpose()?;
+    Ok(Merged {
+        rows: index.rows(),
+        bytes: index.bytes(),
+        hot_rows,
+    })
+}
+
+fn join(folder: &Folder, inputs: Inputs, parts: &[PassageIndex]) -> Result<(), BuildError> {
+    let mut writer = IndexWriter::open(&folder.partial, inputs)?;
+    // Of what a merge that was killed had joined.
+    let mut there = writer.rows();
+    for part in parts {
+        let begin = there.min(part.rows());
+        there -= begin;
+        // Whatever is copied has been proven.
+        part.verify()?;
+        copy_rows(&mut writer, part, begin..part.rows())?;
+        writer.checkpoint()?;
+    }
+    writer.finish()?;
+    Ok(())
+}
+
+/// The parts in their order, and what the whole is made of; refused if they are not all of one index.
+fn complete(dirs: &[PathBuf]) -> Result<(Inputs, Vec<PassageIndex>), BuildError> {
+    let refused = |dir: &Path, reason: String| {
+        Err(BuildError::Setting(format!("{}: {reason}", dir.display())))
+    };
+    let whole = |inputs: &Inputs| Inputs {
+        part: None,
+        ..inputs.clone()
+    };
+    let mut found: Vec<(Part, PassageIndex)> = Vec::with_capacity(dirs.len());
+    for dir in dirs {
+        let index = PassageIndex::open(dir)?;
+        let Some(part) = index.inputs().part else {
+            return refused(dir, "this is a whole index, and no part of one".into());
+        };
+        if let Some((first, other)) = found.first()
+            && (whole(other.inputs()) != whole(index.inputs()) || first.of != part.of)
+        {
+            let other = other.dir().display();
+            let reason = format!(
+                "this part and {other} were not built from the same corpus, by the same encoder, in \
+                 the same number of parts"
+            );
+            return refused(dir, reason);
+        }
+        found.push((part, index));
+    }
+    found.sort_by_key(|(part, _)| part.number);
+    let Some((first, index)) = found.first() else {
+        return Err(BuildError::Setting("there is no part to merge".into()));
+    };
+    let (of, inputs) = (first.of, whole(index.inputs()));
+    for number in 0..of {
+        let count = found
+            .iter()
+            .filter(|(part, _)| part.number == number)
+            .count();
+        if count != 1 {
+            let what = if count == 0 {
+                "is missing"
+            } else {
+                "was given twice"
+            };
+            return Err(BuildError::Setting(format!("part {number}/{of} {what}")));
+        }
+    }
+    Ok((inputs, found.into_iter().map(|(_, index)| index).collect()))
+}
