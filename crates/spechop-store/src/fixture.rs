@@ -42,18 +42,32 @@ pub(crate) fn push(writer: &mut IndexWriter, row: usize, vector: &[f32]) {
         "Text of passage {row}, naïve and long enough: {}",
         "x".repeat(row % 97)
     );
+    let url = format!("https://example.org/{row}");
     let passage = PassageRef {
         id: &id,
         title: &title,
         text: &text,
-        ..PassageRef::default()
+        url: Some(&url),
+        in_degree: Some(row as u32),
     };
     writer.push(passage, vector).unwrap();
 }
 
-/// An index of these vectors, with passages named after their rows.
+/// An index of these vectors, with passages named after their rows, without URLs and in-degrees.
 pub(crate) fn write(dir: &Path, vectors: &[Vec<f32>], shard_rows: usize) {
-    let inputs = inputs(vectors[0].len(), shard_rows);
+    write_as(dir, vectors, inputs(vectors[0].len(), shard_rows));
+}
+
+/// The same with URLs and in-degrees.
+pub(crate) fn write_extended(dir: &Path, vectors: &[Vec<f32>], shard_rows: usize) {
+    let inputs = Inputs {
+        extended: true,
+        ..inputs(vectors[0].len(), shard_rows)
+    };
+    write_as(dir, vectors, inputs);
+}
+
+fn write_as(dir: &Path, vectors: &[Vec<f32>], inputs: Inputs) {
     let mut writer = IndexWriter::open(dir, inputs).unwrap();
     for (row, vector) in vectors.iter().enumerate() {
         push(&mut writer, row, vector);

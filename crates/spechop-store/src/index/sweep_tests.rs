@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use spechop_testkit::damage::{Damage, Trace, copy_files};
 
 use super::*;
-use crate::fixture::{unit_vectors, write};
+use crate::fixture::{unit_vectors, write_extended};
 use crate::manifest::MANIFEST;
 
 const ROWS: usize = 60;
@@ -45,7 +45,7 @@ struct Whole {
 
 static WHOLE: LazyLock<Whole> = LazyLock::new(|| {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), &unit_vectors(5, ROWS, WIDTH), 25);
+    write_extended(dir.path(), &unit_vectors(5, ROWS, WIDTH), 25);
     let answers = answers(&PassageIndex::open(dir.path()).unwrap());
     Whole { dir, answers }
 });
