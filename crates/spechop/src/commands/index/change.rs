@@ -96,7 +96,7 @@ pub(super) fn take(args: &RemoveArgs) -> anyhow::Result<()> {
     if !changed.unknown.is_empty() {
         let shown = changed.unknown.iter().take(10).cloned().collect::<Vec<_>>();
         let count = changed.unknown.len();
-        eprintln!("no passage has these {count} ids: {}", shown.join(", "));
+        eprintln!("ids that no passage has ({count}): {}", shown.join(", "));
     }
     anyhow::ensure!(
         changed.removed > 0,
