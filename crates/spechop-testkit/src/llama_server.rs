@@ -38,6 +38,11 @@ pub struct LlamaServer {
     url: String,
 }
 
+#[expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "for tests, which have no better answer"
+)]
 impl LlamaServer {
     /// One that writes texts, so many at once.
     pub fn texts(parallel: usize) -> Self {

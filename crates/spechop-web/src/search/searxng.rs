@@ -135,11 +135,11 @@ pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
     })
 }
 
-/// Name and reason, short.
+/// Name and reason, short and of one line.
 fn engine(entry: &Value) -> (String, String) {
     let part = |at: usize| {
         let said = entry.get(at).and_then(Value::as_str).unwrap_or("unknown");
-        said.chars().take(40).collect()
+        folded(said).chars().take(40).collect()
     };
     (part(0), part(1))
 }
