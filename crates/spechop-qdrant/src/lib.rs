@@ -30,3 +30,7 @@ pub use label::Label;
 pub use push::{Progress, Push, PushError, Pushed};
 pub use retriever::{Consistency, QdrantRetriever, SearchOptions};
 pub use settings::CollectionSettings;
+pub use spechop_store::PassageIndex;
+
+/// The name of a collection if nobody says another.
+pub const COLLECTION: &str = "passages";

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! no collection ─▶ create it, labelled "not complete"
-//! one of ours   ─▶ keep what is there: of each batch, only missing passages are sent
+//! one of ours   ─▶ keep its passages: of each batch, only missing ones are sent
 //!       └─▶ batches, several at once ─▶ count ─▶ label "complete"
 //! ```
 //!
@@ -57,7 +57,7 @@ pub struct Pushed {
     pub sent: usize,
 }
 
-/// Why a push has ended before its end. What is in the collection stays there.
+/// Why a push has ended before its end. The passages that it has sent stay in the collection.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
     /// The collection could not be opened or made.

@@ -22,7 +22,7 @@ use crate::point;
 /// An alias can point to another collection at any time. Its label is read again after this long.
 const LABEL_TIME: Duration = Duration::from_secs(30);
 
-/// How a collection is searched. What is `None` is left to the server.
+/// How a collection is searched. The server decides what is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SearchOptions {
     /// Compares the query with every vector as it was pushed, without graph and quantisation.

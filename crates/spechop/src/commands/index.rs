@@ -1,4 +1,6 @@
-//! `spechop index build|check`: passage indexes.
+//! `spechop index build|check|push`: passage indexes.
+
+mod push;
 
 use std::fs;
 use std::io::{IsTerminal, Write};
@@ -11,6 +13,7 @@ use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
 use serde::Serialize;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_index::{Build, Built, Files, Hot, Progress, check};
+use spechop_server::Env;
 use spechop_server::config::default_index_dir;
 use spechop_server::model_note::{compare_at, sha256s};
 use tokio::time::Instant;
@@ -33,6 +36,8 @@ enum Command {
     Build(BuildArgs),
     /// Read every byte of an index and check that it is complete and undamaged.
     Check(CheckArgs),
+    /// Fill a collection of Qdrant from an index, or resume a push that was interrupted.
+    Push(push::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -91,10 +96,11 @@ struct CheckArgs {
 }
 
 /// Runs the command; models are looked for under `data_dir`.
-pub(crate) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
+pub(crate) fn run(args: Args, data_dir: &Path, env: &Env) -> anyhow::Result<()> {
     match args.command {
         Command::Build(args) => build(args, data_dir),
         Command::Check(args) => prove(&args),
+        Command::Push(args) => push::run(&args, data_dir, env),
     }
 }
 

@@ -10,9 +10,9 @@ use qdrant_client::qdrant::{
 use spechop_ports::{Call, PortError, Retriever};
 use spechop_qdrant::{Cluster, ClusterOptions, Push};
 
-use crate::server::{Server, hasty};
-use crate::stores::{forget, fresh, some_server};
-use crate::world::{WIDTH, Words, World, searcher, searcher_with};
+use super::server::{Server, hasty};
+use super::stores::{forget, fresh, some_server};
+use super::world::{WIDTH, Words, World, searcher, searcher_with};
 
 async fn refusal(words: Words, options: &ClusterOptions, collection: &str) -> String {
     let call = Call::authoritative();

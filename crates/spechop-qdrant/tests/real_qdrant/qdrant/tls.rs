@@ -10,7 +10,7 @@ use spechop_ports::Call;
 use spechop_ports::retry::Retries;
 use spechop_qdrant::Cluster;
 
-use crate::server::{Server, hasty};
+use super::server::{Server, hasty};
 
 /// The address for the inner test, which is this program once more: only a new process reads the
 /// certificates that the environment names.
@@ -59,7 +59,7 @@ async fn is_trusted(url: &str, authority: &Path, retries: u32) -> bool {
     let status = command
         .args([
             "--exact",
-            "tls::asks_the_server_of_the_environment",
+            "qdrant::tls::asks_the_server_of_the_environment",
             "--ignored",
         ])
         .env(ADDRESS, url)

@@ -8,8 +8,8 @@ use spechop_qdrant::{
 };
 use spechop_store::IndexRetriever;
 
-use crate::server::Server;
-use crate::world::{Words, World, all_are_there, id, query, searcher};
+use super::server::Server;
+use super::world::{Words, World, all_are_there, id, query, searcher};
 
 /// The server that the environment names, or one of our own.
 pub(crate) async fn some_server() -> Option<(Option<Server>, ClusterOptions)> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use spechop_ports::{Call, PortError};
 use spechop_qdrant::{Cluster, Push, PushError};
 
-use crate::server::{Server, hasty};
-use crate::world::{World, all_are_there, first, id, searcher};
+use super::server::{Server, hasty};
+use super::world::{World, all_are_there, first, id, searcher};
 
 const PASSAGES: usize = 800;
 

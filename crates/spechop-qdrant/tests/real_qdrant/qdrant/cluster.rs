@@ -7,8 +7,8 @@ use spechop_qdrant::{Cluster, CollectionSettings, Push};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::server::{Server, hasty};
-use crate::world::{World, all_are_there, first, id, searcher};
+use super::server::{Server, hasty};
+use super::world::{World, all_are_there, first, id, searcher};
 
 const PASSAGES: usize = 300;
 const SEARCHERS: usize = 4;
