@@ -8,6 +8,7 @@ use qdrant_client::qdrant::{
     VectorsConfig, WalConfigDiff, quantization_config, vectors_config,
 };
 use serde::Deserialize;
+use serde::de::Error;
 
 /// What Qdrant is told about a new collection.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -173,9 +174,14 @@ impl CollectionSettings {
     ///
     /// # Errors
     ///
-    /// What cannot be read, with its place in the text.
+    /// What cannot be read.
     pub fn parse(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
+        let value: serde_json::Value = serde_json::from_str(json)?;
+        // A list would be taken for the fields of a section in their order.
+        if has_list(&value) {
+            return Err(serde_json::Error::custom("no setting is a list"));
+        }
+        serde_json::from_value(value)
     }
 
     /// With eight-bit scalar quantisation, unless a quantisation is given.
@@ -220,6 +226,14 @@ impl CollectionSettings {
             wal_config: self.wal_config.as_ref().map(Wal::wire),
             ..CreateCollection::default()
         }
+    }
+}
+
+fn has_list(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Array(_) => true,
+        serde_json::Value::Object(fields) => fields.values().any(has_list),
+        _ => false,
     }
 }
 
@@ -416,6 +430,7 @@ mod tests {
             r#"{"quantization_config":{"scalar":{"type":"int4"}}}"#,
             r#"{"payload":{"memory":"warm"}}"#,
             "[]",
+            r#"{"hnsw_config":[32]}"#,
             "",
         ] {
             assert!(CollectionSettings::parse(json).is_err(), "{json}");
