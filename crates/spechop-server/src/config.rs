@@ -4,6 +4,7 @@
 mod encoder;
 mod keys;
 mod models;
+mod qdrant;
 mod read;
 mod remembering;
 mod schedule;
@@ -28,6 +29,7 @@ use spechop_web::HttpEncoderOptions;
 pub use crate::accounts::Allowance;
 pub use crate::transport::Limits as Transport;
 pub use keys::{Mistake, Source};
+pub use qdrant::Qdrant;
 pub use read::{Written, default_index_dir};
 pub(crate) use schedule::lanes_of;
 pub use spechop_sim::InjectedLatency;
@@ -75,6 +77,8 @@ pub struct Scheduler {
     pub web: Lanes,
     /// The limits of somebody else's retriever.
     pub http: Lanes,
+    /// The limits of a collection of Qdrant.
+    pub qdrant: Lanes,
     /// The limits of a separate model for guessing.
     pub speculator: Lanes,
     /// Which tools may be called ahead of need, and how far.

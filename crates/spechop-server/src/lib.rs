@@ -23,6 +23,7 @@ mod intact;
 mod memory;
 mod metrics;
 pub mod model_note;
+mod qdrant;
 mod reply;
 mod request;
 mod retrieve;

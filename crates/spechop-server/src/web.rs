@@ -1,4 +1,4 @@
-//! Opens the targets that are elsewhere: the web, and somebody else's retriever.
+//! Opens the targets that are elsewhere: the web, somebody else's retriever, and Qdrant.
 
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ pub(crate) fn target(
             let retriever = HttpRetriever::new(options).map_err(OpenError::of("target"))?;
             Some(Arc::new(retriever))
         }
+        Target::Qdrant(qdrant) => Some(crate::qdrant::open(qdrant, encoder)?),
     })
 }
 

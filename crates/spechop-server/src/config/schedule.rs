@@ -10,6 +10,7 @@ use spechop_theory::TunerOptions;
 use spechop_types::{Money, Price};
 
 use super::keys::Keys;
+use super::qdrant::Qdrant;
 use super::read::count;
 use super::{Allowance, Engine, Model, Scheduler};
 
@@ -37,6 +38,7 @@ pub(super) fn scheduler(
         retriever: lanes(keys, "retriever", index),
         web: lanes(keys, "web", SLOW_INDEX),
         http: lanes(keys, "http", INDEX),
+        qdrant: lanes(keys, "qdrant", Qdrant::AT_ONCE.get()),
         speculator: model_lanes(keys, "speculator", guesser),
         eligibility: eligibility(keys),
         tuner: tuner(keys),

@@ -1,4 +1,4 @@
-//! Where look-ups go: the index, the web, or somebody else's retriever.
+//! Where look-ups go: the index, the web, somebody else's retriever, or a collection of Qdrant.
 
 use std::fmt::Display;
 use std::num::NonZeroU32;
@@ -17,6 +17,7 @@ use spechop_web::{CacheOptions, Endpoint, HttpRetrieverOptions, WebOptions};
 use super::Scheduler;
 use super::keys::Keys;
 use super::models::api_key;
+use super::qdrant::{Qdrant, qdrant};
 use super::read::{count, millis};
 use super::schedule::lanes_at;
 use crate::Env;
@@ -30,6 +31,8 @@ pub enum Target {
     Web(Box<Web>),
     /// A retriever behind HTTP, in Search-R1's form.
     Http(Box<HttpRetrieverOptions>),
+    /// A collection of Qdrant.
+    Qdrant(Box<Qdrant>),
 }
 
 impl Target {
@@ -44,6 +47,7 @@ impl Target {
             Self::Index => ("retriever", scheduler.retriever),
             Self::Web(_) => ("web", scheduler.web),
             Self::Http(_) => ("http", scheduler.http),
+            Self::Qdrant(_) => ("qdrant", scheduler.qdrant),
         }
     }
 
@@ -61,6 +65,7 @@ impl Target {
                 format!("web {}", engines.collect::<Vec<_>>().join(", "))
             }
             Self::Http(options) => format!("http {}", options.service.endpoint.base_url),
+            Self::Qdrant(qdrant) => qdrant.who(),
         }
     }
 }
@@ -134,20 +139,24 @@ pub(super) fn target(keys: &mut Keys<'_>, env: &Env) -> Target {
         Index,
         Web,
         Http,
+        Qdrant,
     }
     let kinds = [
         ("index", Kind::Index),
         ("web", Kind::Web),
         ("http", Kind::Http),
+        ("qdrant", Kind::Qdrant),
     ];
     let kind = keys.one_of("target.kind", &kinds).unwrap_or(Kind::Index);
     // Every key is read whatever the kind, so that a variable can switch between them.
     let web = web(keys, env, matches!(kind, Kind::Web));
     let http = http(keys, env, matches!(kind, Kind::Http));
+    let qdrant = qdrant(keys, env, matches!(kind, Kind::Qdrant));
     match kind {
         Kind::Index => Target::Index,
         Kind::Web => Target::Web(Box::new(web)),
         Kind::Http => Target::Http(Box::new(http)),
+        Kind::Qdrant => Target::Qdrant(Box::new(qdrant)),
     }
 }
 

@@ -233,6 +233,7 @@ fn the_example_names_every_key_and_holds_the_defaults() {
         "scheduler.speculator.",
         "scheduler.web.",
         "scheduler.http.",
+        "scheduler.qdrant.",
         "scheduler.searxng.",
         "scheduler.duckduckgo.",
         "scheduler.brave.",

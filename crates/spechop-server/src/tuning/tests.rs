@@ -185,6 +185,7 @@ async fn what_others_have_taught_is_not_taken_over() {
         "[target.injected_latency]\nmean_ms = 5".to_owned(),
         "[target]\nkind = \"web\"".to_owned(),
         "[target]\nkind = \"http\"\nurl = \"http://h/retrieve\"".to_owned(),
+        "[target]\nkind = \"qdrant\"".to_owned(),
     ] {
         assert!(hops(&home.start(&toml).await.0).is_empty(), "{toml}");
     }

@@ -145,7 +145,7 @@ fn is_html(body: &[u8]) -> bool {
 }
 
 /// On one line, and not too long.
-fn folded(text: &str, chars_max: usize) -> Arc<str> {
+pub(super) fn folded(text: &str, chars_max: usize) -> Arc<str> {
     let words: Vec<_> = text.split_whitespace().collect();
     cut(&words.join(" "), chars_max).into()
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 
-use super::listing::{Shape, json};
+use super::listing::{Shape, folded, json};
 use crate::http::{Answer, Endpoint, Http, InvalidEndpoint};
 
 const SHAPE: Shape = Shape {
@@ -139,7 +139,7 @@ pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
 fn engine(entry: &Value) -> (String, String) {
     let part = |at: usize| {
         let said = entry.get(at).and_then(Value::as_str).unwrap_or("unknown");
-        folded(said).chars().take(40).collect()
+        folded(said, 40).to_string()
     };
     (part(0), part(1))
 }

@@ -96,7 +96,7 @@ impl Cli {
                 }
                 runtime()?.block_on(eval::run(args, env))
             }
-            Command::Index(args) => index::run(args, &env.data_dir()),
+            Command::Index(args) => index::run(args, &env.data_dir(), env),
             Command::Models(args) => models::run(args, &env.data_dir()),
             Command::Simulate(args) => simulate::run(&args, std::io::stdout().lock()),
             Command::Theory(args) => theory::run(&args, std::io::stdout().lock()),

@@ -6,6 +6,7 @@ mod display;
 mod encoder;
 mod info;
 mod merge;
+mod push;
 mod search;
 mod verify;
 
@@ -14,6 +15,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde::Serialize;
+use spechop_server::Env;
 
 /// The arguments of `spechop index`.
 #[derive(Debug, clap::Args)]
@@ -36,13 +38,15 @@ enum Command {
     Remove(change::RemoveArgs),
     /// Join the parts of an index that were built one by one.
     Merge(merge::Args),
+    /// Fill a collection of Qdrant from an index, or resume a push that was interrupted.
+    Push(push::Args),
     /// Read every byte of an index and check that it is complete and undamaged.
     #[command(alias = "check")]
     Verify(verify::Args),
 }
 
 /// Runs the command; models are looked for under `data_dir`.
-pub(crate) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
+pub(crate) fn run(args: Args, data_dir: &Path, env: &Env) -> anyhow::Result<()> {
     match args.command {
         Command::Build(args) => build::run(args, data_dir),
         Command::Info(args) => info::run(&args),
@@ -50,6 +54,7 @@ pub(crate) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
         Command::Add(args) => change::add(args, data_dir),
         Command::Remove(args) => change::take(&args),
         Command::Merge(args) => merge::run(args),
+        Command::Push(args) => push::run(&args, data_dir, env),
         Command::Verify(args) => verify::run(&args),
     }
 }

@@ -1,0 +1,295 @@
+//! A collection and the encoder that it was filled with, as a [`Retriever`].
+
+use std::collections::HashSet;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use qdrant_client::qdrant::{
+    QuantizationSearchParams, Query, QueryPoints, ReadConsistency, ReadConsistencyType,
+    SearchParams, read_consistency,
+};
+use spechop_ports::{Call, Encoder, PortError, Retriever};
+use spechop_types::Passage;
+use tokio::time::Instant;
+
+use crate::cluster::Cluster;
+use crate::label::Label;
+use crate::point;
+
+/// An alias can point to another collection at any time. Its label is read again after this long.
+const LABEL_TIME: Duration = Duration::from_secs(30);
+
+/// How a collection is searched. The server decides what is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SearchOptions {
+    /// Compares the query with every vector as it was pushed, without graph and quantisation.
+    pub exact: bool,
+    /// Candidates that are kept while the graph is searched.
+    pub hnsw_ef: Option<u64>,
+    /// Whether candidates are compared again by their vectors as they were pushed.
+    pub rescore: Option<bool>,
+    /// How many times more candidates than passages are compared again.
+    pub oversampling: Option<f64>,
+    /// How many replicas must agree.
+    pub consistency: Option<Consistency>,
+}
+
+/// How many replicas must agree about a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consistency {
+    /// All of them.
+    All,
+    /// Most of all that are asked.
+    Majority,
+    /// All of the half plus one that are asked.
+    Quorum,
+    /// All of so many that are asked.
+    Replicas(NonZeroU64),
+}
+
+impl FromStr for Consistency {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "all" => Self::All,
+            "majority" => Self::Majority,
+            "quorum" => Self::Quorum,
+            number => match number.parse() {
+                Ok(replicas) => Self::Replicas(replicas),
+                Err(_) => return Err("expected \"all\", \"majority\", \"quorum\" or a number"),
+            },
+        })
+    }
+}
+
+impl Consistency {
+    fn wire(self) -> ReadConsistency {
+        let kind = |kind: ReadConsistencyType| read_consistency::Value::Type(kind.into());
+        let value = match self {
+            Self::All => kind(ReadConsistencyType::All),
+            Self::Majority => kind(ReadConsistencyType::Majority),
+            Self::Quorum => kind(ReadConsistencyType::Quorum),
+            Self::Replicas(replicas) => read_consistency::Value::Factor(replicas.get()),
+        };
+        ReadConsistency { value: Some(value) }
+    }
+}
+
+impl SearchOptions {
+    fn params(&self) -> SearchParams {
+        let quantization = QuantizationSearchParams {
+            ignore: self.exact.then_some(true),
+            rescore: self.rescore,
+            oversampling: self.oversampling,
+        };
+        let asked = quantization != QuantizationSearchParams::default();
+        SearchParams {
+            hnsw_ef: self.hnsw_ef,
+            exact: self.exact.then_some(true),
+            quantization: asked.then_some(quantization),
+            ..SearchParams::default()
+        }
+    }
+}
+
+/// Encodes a query and searches a collection for it.
+pub struct QdrantRetriever {
+    encoder: Arc<dyn Encoder>,
+    cluster: Arc<Cluster>,
+    collection: String,
+    options: SearchOptions,
+    /// When the label was found to fit.
+    fitted: Mutex<Option<Instant>>,
+}
+
+impl QdrantRetriever {
+    /// Connects to nothing yet.
+    pub fn new(
+        encoder: Arc<dyn Encoder>,
+        cluster: Arc<Cluster>,
+        collection: impl Into<String>,
+        options: SearchOptions,
+    ) -> Self {
+        Self {
+            encoder,
+            cluster,
+            collection: collection.into(),
+            options,
+            fitted: Mutex::new(None),
+        }
+    }
+
+    /// Asks the server for its version and the collection for its label. The number of passages.
+    ///
+    /// # Errors
+    ///
+    /// If no server answers; or [`PortError::Refused`] if this collection cannot be searched with
+    /// this encoder by this program, whoever answers.
+    pub async fn check(&self, call: &Call) -> Result<usize, PortError> {
+        self.cluster.health(call).await?;
+        Ok(self.fit(call).await?.passages)
+    }
+
+    async fn fit(&self, call: &Call) -> Result<Label, PortError> {
+        let refused = |detail: String| PortError::Refused {
+            what: self.what(),
+            detail,
+        };
+        let info = self.cluster.info(call, &self.collection).await?;
+        let info = info.ok_or_else(|| {
+            refused(
+                "there is no such collection: fill it with `spechop index push`, or correct the \
+                 name"
+                    .to_owned(),
+            )
+        })?;
+        let label = Label::read(&info).and_then(|label| {
+            label.fits(&info, self.encoder.fingerprint(), self.encoder.width())?;
+            Ok(label)
+        });
+        let label = label.map_err(|misfit| refused(misfit.to_string()))?;
+        *self.fitted() = Some(Instant::now());
+        Ok(label)
+    }
+
+    async fn search(
+        &self,
+        call: &Call,
+        vector: Vec<f32>,
+        limit: usize,
+    ) -> Result<Vec<Passage>, PortError> {
+        let request = QueryPoints {
+            collection_name: self.collection.clone(),
+            query: Some(Query::new_nearest(vector)),
+            params: Some(self.options.params()),
+            limit: Some(limit as u64),
+            with_payload: Some(point::FIELDS.to_vec().into()),
+            with_vectors: Some(false.into()),
+            read_consistency: self.options.consistency.map(Consistency::wire),
+            timeout: Some(self.cluster.seconds()),
+            ..QueryPoints::default()
+        };
+        let answer = self
+            .cluster
+            .ask(call, Some(&self.collection), |client| {
+                let request = request.clone();
+                async move { client.query(request).await }
+            })
+            .await?;
+        let found: Result<Vec<_>, _> = answer.result.iter().map(point::passage).collect();
+        let found = found.map_err(|detail| PortError::Malformed {
+            what: self.what(),
+            detail,
+        })?;
+        Ok(ranked(found, limit))
+    }
+
+    fn fitted(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        // Nothing panics while it is held.
+        self.fitted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For messages.
+    fn what(&self) -> String {
+        format!("collection {} of {}", self.collection, self.cluster.name())
+    }
+}
+
+#[async_trait]
+impl Retriever for QdrantRetriever {
+    async fn retrieve(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<Passage>, PortError> {
+        let vector = self.encoder.encode_query(call, query).await?;
+        if !vector.iter().all(|x| x.is_finite()) {
+            return Err(PortError::Refused {
+                what: self.what(),
+                detail: "a query with a component that is no finite number".to_owned(),
+            });
+        }
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let fits = self.fitted().is_some_and(|at| at.elapsed() < LABEL_TIME);
+        match fits {
+            true => self.search(call, vector, limit).await,
+            // Together they take no longer than the search. If both fail, the label says why.
+            false => {
+                let both = tokio::join!(self.fit(call), self.search(call, vector, limit));
+                both.0.and(both.1)
+            }
+        }
+    }
+
+    /// Encodes the query, for an encoder that remembers.
+    async fn warm(&self, call: &Call, query: &str) -> Result<(), PortError> {
+        self.encoder.encode_query(call, query).await.map(drop)
+    }
+}
+
+/// Best first, equal scores by id, no id twice.
+fn ranked(mut found: Vec<Passage>, limit: usize) -> Vec<Passage> {
+    found.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
+    let mut ids = HashSet::new();
+    found.retain(|passage| ids.insert(Arc::clone(&passage.id)));
+    found.truncate(limit);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consistency_is_a_word_or_a_number() {
+        for (text, consistency) in [
+            ("all", Some(Consistency::All)),
+            ("majority", Some(Consistency::Majority)),
+            ("quorum", Some(Consistency::Quorum)),
+            ("2", NonZeroU64::new(2).map(Consistency::Replicas)),
+            ("0", None),
+            ("most", None),
+        ] {
+            assert_eq!(text.parse().ok(), consistency, "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_asked_of_the_server_that_nobody_has_asked_for() {
+        let options = SearchOptions::default();
+        assert_eq!(options.params(), SearchParams::default());
+        let exact = SearchOptions {
+            exact: true,
+            ..options
+        };
+        assert_eq!(exact.params().exact, Some(true));
+        let ignores = exact.params().quantization.and_then(|q| q.ignore);
+        assert_eq!(ignores, Some(true));
+    }
+
+    #[test]
+    fn results_are_in_one_order_and_each_is_there_once() {
+        let passage = |id: &str, score: f32| Passage {
+            id: id.into(),
+            title: "".into(),
+            text: "".into(),
+            url: None,
+            score,
+        };
+        let found = [("c", 0.5), ("b", 0.5), ("a", 0.25), ("d", 0.75), ("b", 0.5)];
+        let found = found.map(|(id, score)| passage(id, score)).to_vec();
+        let ids = |limit| -> Vec<_> {
+            let ranked = ranked(found.clone(), limit).into_iter();
+            ranked.map(|passage| passage.id.to_string()).collect()
+        };
+        assert_eq!(ids(9), ["d", "b", "c", "a"]);
+        assert_eq!(ids(2), ["d", "b"]);
+    }
+}

@@ -1,0 +1,91 @@
+//! Opens a collection of Qdrant as the target.
+
+use std::sync::Arc;
+
+use spechop_ports::{Call, Encoder, PortError, Retriever};
+use spechop_qdrant::{Cluster, QdrantRetriever};
+use tokio::runtime::Handle;
+
+use crate::config::Qdrant;
+use crate::toolbox::OpenError;
+
+/// **Blocks** until a server has answered or none has in time.
+///
+/// A collection that can never be searched like this is an error. A server that does not answer is
+/// not: it may come back, and then it answers.
+pub(crate) fn open(
+    qdrant: &Qdrant,
+    encoder: &Arc<dyn Encoder>,
+) -> Result<Arc<dyn Retriever>, OpenError> {
+    let cluster = Cluster::new(&qdrant.cluster).map_err(OpenError::of("target"))?;
+    let (collection, search) = (&*qdrant.collection, qdrant.search);
+    let retriever =
+        QdrantRetriever::new(Arc::clone(encoder), Arc::new(cluster), collection, search);
+    // Models are opened on a thread of the runtime that may block. Without a runtime there is nobody
+    // to serve, and the first search checks the collection.
+    if let Ok(runtime) = Handle::try_current() {
+        match runtime.block_on(retriever.check(&Call::authoritative())) {
+            Ok(passages) => tracing::info!(collection, passages, "collection opened"),
+            Err(error @ PortError::Refused { .. }) => return Err(OpenError::of("target")(error)),
+            Err(error) => {
+                let source = std::error::Error::source(&error).map(ToString::to_string);
+                let why = source.unwrap_or_default();
+                tracing::warn!(%error, %why, "look-ups will fail until Qdrant answers");
+            }
+        }
+    }
+    Ok(Arc::new(retriever))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use async_trait::async_trait;
+    use spechop_qdrant::{ClusterOptions, SearchOptions};
+
+    use super::*;
+
+    struct Zeros;
+
+    #[async_trait]
+    impl Encoder for Zeros {
+        fn fingerprint(&self) -> &str {
+            "zeros"
+        }
+
+        fn width(&self) -> usize {
+            4
+        }
+
+        async fn encode_query(&self, _call: &Call, _text: &str) -> Result<Vec<f32>, PortError> {
+            Ok(vec![0.0; 4])
+        }
+
+        async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+            Ok(vec![vec![0.0; 4]; texts.len()])
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_qdrant_that_is_down_keeps_no_server_from_starting() {
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", nobody.local_addr().unwrap());
+        drop(nobody);
+        let mut cluster = ClusterOptions::new(vec![url.clone()]);
+        cluster.retries.pause = Duration::ZERO;
+        let qdrant = Qdrant {
+            cluster,
+            collection: "passages".to_owned(),
+            search: SearchOptions::default(),
+        };
+        let encoder: Arc<dyn Encoder> = Arc::new(Zeros);
+        let opening = tokio::task::spawn_blocking(move || open(&qdrant, &encoder));
+        let retriever = opening.await.unwrap().unwrap();
+        let call = Call::authoritative();
+        let error = retriever.retrieve(&call, "rivers", 3).await.unwrap_err();
+        assert!(matches!(error, PortError::Unavailable { .. }), "{error:?}");
+        assert!(error.to_string().contains(&url), "{error}");
+    }
+}
