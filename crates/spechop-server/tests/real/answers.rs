@@ -76,7 +76,7 @@ async fn prepare(dir: &Path, titles: &BTreeSet<String>) -> (String, BTreeSet<Str
         OnnxEncoder::open(&encoder_dir, &EncoderOptions::new(assets::onnxruntime())).unwrap();
     let hot = Hot {
         fraction: 0.25,
-        in_degree: dataset("in_degree.jsonl.gz"),
+        in_degree: Some(dataset("in_degree.jsonl.gz")),
     };
     let build = Build {
         hot: Some(hot),
