@@ -177,7 +177,7 @@ fn the_first_steps_work_in_an_empty_home_with_nothing_but_the_binary() {
     write_folder(&machine.path("FOLDER"));
     let (built, named) = machine.step(build, &[]);
     assert!(
-        built.contains("7 passages of 7 files, 1 left out"),
+        built.contains("7 passages of 7 files (documents), 1 left out"),
         "{built}"
     );
     assert!(named.contains("(places/photograph.jpg)"), "{named}");
