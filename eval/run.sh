@@ -266,7 +266,10 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
 }
 
 web_report() {
-  "$SPECHOP" eval report "$OUT"/web/{2wiki,musique}/ --out "$OUT/web/report"
+  local runs
+  shopt -s nullglob
+  runs=("$OUT"/web/{2wiki,musique}/)
+  "$SPECHOP" eval report "${runs[@]}" --out "$OUT/web/report"
 }
 
 report() {

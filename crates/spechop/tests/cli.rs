@@ -1,30 +1,17 @@
 //! The binary as scripts see it: stdout, stderr, exit code.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod shell;
+
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
-
-fn spechop(data_dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spechop"));
-    command
-        .env_clear()
-        .env("SPECHOP_DATA_DIR", data_dir)
-        .stdin(Stdio::null());
-    command
-}
+use shell::{in_data_dir, output, spechop};
 
 /// Exit code, stdout, stderr.
-fn run(command: &mut Command) -> (i32, String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (
-        output.status.code().unwrap(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+fn run(data_dir: &Path, args: &[&str]) -> (i32, String, String) {
+    output(&mut in_data_dir(data_dir, args))
 }
 
 #[test]
@@ -56,7 +43,7 @@ fn errors_are_one_clear_line_and_an_exit_code() {
         ),
         (&["serve", "--log", "a=b=c"], "is no log filter"),
     ] {
-        let (code, stdout, stderr) = run(spechop(empty.path()).args(args));
+        let (code, stdout, stderr) = run(empty.path(), args);
         assert_eq!((code, &*stdout), (1, ""), "{args:?}: {stderr}");
         assert!(
             stderr.starts_with("spechop: ") && stderr.contains(words),
@@ -71,12 +58,12 @@ fn errors_are_one_clear_line_and_an_exit_code() {
         &["serve", "--listen", "here"],
         &["nothing"],
     ] {
-        let (code, stdout, stderr) = run(spechop(empty.path()).args(args));
+        let (code, stdout, stderr) = run(empty.path(), args);
         assert_eq!((code, &*stdout), (2, ""), "{args:?}");
         assert!(stderr.contains("error: "), "{args:?}: {stderr}");
     }
     // Everything that is missing, at once, each with the command that fetches it.
-    let (code, _, stderr) = run(spechop(empty.path()).arg("serve"));
+    let (code, _, stderr) = run(empty.path(), &["serve"]);
     assert_eq!(code, 1);
     for words in [
         "6 mistakes",
@@ -101,7 +88,7 @@ fn help_teaches_by_example() {
         (&["ask", "--help"], "jq -r .answer"),
         (&["serve", "--help"], "--set speculator.kind=none"),
     ] {
-        let (code, stdout, _) = run(spechop(empty.path()).args(args));
+        let (code, stdout, _) = run(empty.path(), args);
         assert!(code == 0 && stdout.contains(words), "{stdout}");
     }
 }
@@ -111,7 +98,7 @@ fn our_own_models_come_out_of_the_binary() {
     let data = tempfile::tempdir().unwrap();
     // No mirror, no client of any registry: no variable says where programs are.
     let args = ["models", "pull", "spechop-planner", "spechop-reader"];
-    let (code, _, stderr) = run(spechop(data.path()).args(args));
+    let (code, _, stderr) = run(data.path(), args);
     assert_eq!(code, 0, "{stderr}");
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/models");
     for file in [
@@ -126,7 +113,7 @@ fn our_own_models_come_out_of_the_binary() {
             "{file}"
         );
     }
-    let (_, stdout, _) = run(spechop(data.path()).args(["models", "list", "--json"]));
+    let (_, stdout, _) = run(data.path(), &["models", "list", "--json"]);
     let list: Value = serde_json::from_str(&stdout).unwrap();
     let state = |name: &str| {
         let models = list["models"].as_array().unwrap();
@@ -144,11 +131,8 @@ fn the_data_folder_is_printed_by_its_rule() {
         (&[("HOME", "/h"), ("XDG_DATA_HOME", "/x")], "/x/spechop"),
         (&[("HOME", "/h"), ("SPECHOP_DATA_DIR", "~/d")], "/h/d"),
     ] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spechop"));
-        command
-            .env_clear()
-            .envs(variables.iter().copied())
-            .arg("data-dir");
-        assert_eq!(run(&mut command), (0, format!("{dir}\n"), String::new()));
+        let mut command = spechop(&["data-dir"]);
+        command.envs(variables.iter().copied());
+        assert_eq!(output(&mut command), (0, format!("{dir}\n"), String::new()));
     }
 }

@@ -1,23 +1,11 @@
 //! `spechop eval live` as scripts see it, as far as there is no server.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::process::{Command, Stdio};
+mod shell;
 
 /// Exit code, stdout, stderr.
 fn run(args: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_spechop"))
-        .args(["eval", "live"])
-        .args(args)
-        .env_clear()
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (
-        output.status.code().unwrap(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    shell::run(&[&["eval", "live"], args].concat())
 }
 
 const WHOLE: [&str; 8] = [

@@ -1,24 +1,13 @@
 //! `spechop index` as scripts see it, as far as it needs no model.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod shell;
+
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// Exit code, stdout, stderr.
 fn spechop(data_dir: &Path, args: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spechop"));
-    command
-        .env_clear()
-        .env("SPECHOP_DATA_DIR", data_dir)
-        .args(args)
-        .stdin(Stdio::null());
-    let output = command.output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (
-        output.status.code().unwrap(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    shell::output(&mut shell::in_data_dir(data_dir, args))
 }
 
 #[test]
