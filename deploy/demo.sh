@@ -13,7 +13,7 @@ k=4
 latency_mean=4150
 latency_sigma=1680
 latency_seed=1
-# If there is no guess, the server plans on with the answer left open: that is off by default, since it costs segments.
+# If there is no guess, the server plans on with the answer left open. By default it does so once it has seen that it pays.
 ahead=SPECHOP_QUESTION_PLAN_AHEAD=true
 
 # answer NAME: what that run answered: the first line of what `ask` prints.
