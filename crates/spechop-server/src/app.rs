@@ -18,6 +18,7 @@ use tonic_health::server::HealthReporter;
 
 use crate::admin::Admin;
 use crate::config::Config;
+use crate::hot::HotKeeper;
 use crate::memory::MemoryKeeper;
 use crate::retrieve::{self, Retrievals};
 use crate::service::{Phases, Service};
@@ -141,13 +142,17 @@ impl App {
         let memory = shared.toolbox.memory.as_ref();
         let file = shared.config.speculator.memory.file.as_deref();
         let memory = MemoryKeeper::open(memory, file).await;
+        let (traffic, subset) = (&shared.toolbox.traffic, &shared.toolbox.hot);
+        let hot = HotKeeper::open(&shared.config, traffic.as_ref(), subset.as_ref()).await;
         let served = tokio::select! {
             served = self.answer_until(listener, shutdown) => served,
             never = keeper.keep() => match never {},
             never = memory.keep() => match never {},
+            never = hot.keep() => match never {},
         };
         keeper.save().await;
         memory.save().await;
+        hot.save().await;
         served
     }
 
