@@ -12,10 +12,13 @@ use spechop_types::{Owned, Tenant};
 #[derive(Clone, Default)]
 pub struct SharedMap(Arc<Inner>);
 
+/// An entry under its key, and how often it was written.
+type Kept = (Owned<Arc<str>>, Remembered, u64);
+
 #[derive(Default)]
 struct Inner {
     /// The last one written is the last one.
-    entries: Mutex<Vec<(Owned<Arc<str>>, Remembered, u64)>>,
+    entries: Mutex<Vec<Kept>>,
     is_down: AtomicBool,
     asked: AtomicU64,
 }
@@ -37,7 +40,7 @@ impl SharedMap {
         entries.iter().map(|(_, entry, _)| entry.clone()).collect()
     }
 
-    fn entries(&self) -> MutexGuard<'_, Vec<(Owned<Arc<str>>, Remembered, u64)>> {
+    fn entries(&self) -> MutexGuard<'_, Vec<Kept>> {
         let entries = self.0.entries.lock();
         entries.unwrap_or_else(PoisonError::into_inner)
     }
