@@ -95,7 +95,9 @@ impl App {
         let config = Arc::new(config);
         let blocking = Arc::clone(&config);
         // Not awaited as a task: it cannot be aborted, and whoever waits may go away.
-        tokio::task::spawn_blocking(move || done.send(Toolbox::open(&blocking)));
+        tokio::task::spawn_blocking(move || {
+            let _ = done.send(Toolbox::open(&blocking));
+        });
         let toolbox = opened.await.map_err(OpenError::of("models"))??;
         Ok(Self::with_toolbox(Arc::unwrap_or_clone(config), toolbox))
     }
