@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use spechop_ports::Encoder;
-use spechop_store::{HOT, IndexWriter, Inputs, MANIFEST, PassageIndex};
+use spechop_store::{HOT, IndexWriter, Inputs, PassageIndex};
 
 use crate::build::Progress;
 use crate::corpus::{Corpus, Reading, Survey, digest};
@@ -44,7 +44,7 @@ pub struct Changed {
 /// Removes passages by their ids. The id of a page, or of a text that was cut, stands for all its
 /// passages. Nothing is changed if no passage has one of these ids.
 pub fn remove(index: &Path, ids: &[String]) -> Result<Changed, BuildError> {
-    let folder = there(index)?;
+    let folder = Folder::there(index)?;
     let _lock = folder.lock()?;
     let old = Old::open(&folder)?;
     let wanted: HashSet<u128> = ids.iter().map(|id| digest(id)).collect();
@@ -96,7 +96,7 @@ impl Addition {
         encoder: &dyn Encoder,
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<Changed, BuildError> {
-        let folder = there(&self.index)?;
+        let folder = Folder::there(&self.index)?;
         let _lock = folder.lock()?;
         let old = Old::open(&folder)?;
         old.check_encoder(encoder)?;
@@ -292,15 +292,6 @@ impl Old {
         writer.finish()?;
         Ok(Some(rows.len()))
     }
-}
-
-/// The folder of an index that is there. Where there is none, not even a lock is left behind.
-fn there(index: &Path) -> Result<Folder, BuildError> {
-    if !index.join(MANIFEST).exists() {
-        // Says what is wrong.
-        PassageIndex::open(index)?;
-    }
-    Folder::new(index)
 }
 
 /// What a passage is called: `page#3` answers to `page#3` and to `page`.

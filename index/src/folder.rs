@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
-use spechop_store::{HOT, Inputs, PassageIndex, is_index_entry};
+use spechop_store::{HOT, Inputs, MANIFEST, PassageIndex, is_index_entry};
 
 use crate::error::BuildError;
 use crate::hot::Hot;
@@ -47,6 +47,15 @@ impl Folder {
             }
         }
         Ok(folder)
+    }
+
+    /// The folder of an index that is there. If there is none, not even a lock is left behind.
+    pub(crate) fn there(index: &Path) -> Result<Self, BuildError> {
+        if !index.join(MANIFEST).exists() {
+            // Says what is wrong.
+            PassageIndex::open(index)?;
+        }
+        Self::new(index)
     }
 
     /// Keeps other builds away.
@@ -122,6 +131,12 @@ impl Folder {
 pub(crate) fn finished(dir: &Path, inputs: &Inputs) -> Option<PassageIndex> {
     let index = PassageIndex::open_verified(dir).ok()?;
     (index.inputs() == inputs).then_some(index)
+}
+
+/// Whether a path lies in a folder, however the two are written.
+pub(crate) fn is_inside(path: &Path, dir: &Path) -> bool {
+    let same = |parent: io::Result<PathBuf>| Some(parent.ok()? == fs::canonicalize(dir).ok()?);
+    same(fs::canonicalize(parent(path))).unwrap_or(false)
 }
 
 fn remove(dir: &Path) -> Result<(), BuildError> {

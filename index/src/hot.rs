@@ -1,16 +1,23 @@
-//! The hot subset: the passages that are linked to most, as a small index of their own.
+//! The hot subset: the passages that are linked to most, or that most answers came from, as a small
+//! index of their own.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 use spechop_store::{HOT, IndexWriter, Inputs, PassageIndex, Subset};
 
 use crate::corpus::digest;
 use crate::encode::copy_rows;
 use crate::error::BuildError;
-use crate::folder::{Folder, finished};
-use crate::lines::Lines;
+use crate::folder::{Folder, finished, is_inside};
+use crate::lines::{Lines, hex};
+
+/// How many answers came from passages, by the ids of the passages.
+pub type Traffic = BTreeMap<Arc<str>, u64>;
 
 /// Which passages are also written into `OUT/hot`.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +28,19 @@ pub struct Hot {
     /// counts 0, one that occurs twice counts its larger number. Without a file, the in-degrees that
     /// came with the passages decide.
     pub in_degree: Option<PathBuf>,
+}
+
+/// A hot subset that was chosen for an index that is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// Passages in it.
+    pub rows: usize,
+    /// Those of them that answers came from.
+    pub by_traffic: usize,
+    /// Passages that answers came from and that the index does not hold.
+    pub unknown: usize,
+    /// False if the subset was there already.
+    pub is_new: bool,
 }
 
 #[derive(Deserialize)]
@@ -40,39 +60,108 @@ impl Hot {
         )))
     }
 
+    /// Chooses a hot subset for the index in `dir` and puts it to `out`, which is `DIR/hot` if it is
+    /// `None`. The passages that most answers came from are in; in-degrees decide between equal counts,
+    /// and fill up if answers came from fewer passages than the fraction takes. Passages without either
+    /// are left out, so the subset may be smaller.
+    ///
+    /// The index is read whole and compared with its checksums. The subset grows beside the old one and
+    /// takes its place in one step; whoever has the old one open keeps it. **Blocks.**
+    ///
+    /// # Errors
+    ///
+    /// If the index is damaged, only a part, or being changed by another program; if nothing is known of
+    /// its passages; or if the subset cannot be written.
+    pub fn choose_for(
+        &self,
+        dir: &Path,
+        out: Option<&Path>,
+        traffic: &Traffic,
+    ) -> Result<Chosen, BuildError> {
+        self.check()?;
+        let folder = Folder::there(dir)?;
+        let _lock = folder.lock()?;
+        let index = PassageIndex::open_verified(dir)?;
+        if index.inputs().part.is_some() {
+            return Err(BuildError::Setting(format!(
+                "{} is a part of an index: merge the parts first",
+                dir.display()
+            )));
+        }
+        let hot = Folder::new(&out.map_or_else(|| dir.join(HOT), Path::to_owned))?;
+        // Within the index, its own lock keeps others away.
+        let _hot_lock = match is_inside(&hot.out, dir) {
+            true => None,
+            false => Some(hot.lock()?),
+        };
+        self.write(&index, &hot, traffic)
+    }
+
     /// Writes the subset of `index` into its folder, unless it is there. Rows are copied, not encoded
     /// again. Returns the number of passages.
     pub(crate) fn build(&self, index: &PassageIndex, out: &Path) -> Result<usize, BuildError> {
-        let inputs = Inputs {
-            subset: Some(Subset {
-                fraction: self.fraction,
-                in_degree_sha256: match &self.in_degree {
-                    Some(path) => Lines::open(path)?.sha256_of_all()?,
-                    None => index.inputs().corpus_sha256.clone(),
-                },
-            }),
-            ..index.inputs().clone()
-        };
         let folder = Folder::new(&out.join(HOT))?;
+        let ranks = self.ranks(index)?;
+        let inputs = self.inputs(index, ranks);
         if let Some(hot) = finished(&folder.out, &inputs) {
             return Ok(hot.rows());
         }
-        let rows = self.choose(index)?;
-        let mut writer = IndexWriter::open(&folder.partial, inputs)?;
-        let missing = rows.iter().copied().skip(writer.rows());
-        copy_rows(&mut writer, index, missing)?;
-        writer.finish()?;
-        PassageIndex::open_verified(&folder.partial)?;
-        folder.swap()?;
+        let rows = self.choose(index, &Traffic::new())?.rows;
+        write(index, &folder, inputs, &rows)?;
         Ok(rows.len())
     }
 
-    /// The rows of highest in-degree, in the order of the corpus. Of equal in-degrees the earlier
-    /// row is in.
-    fn choose(&self, index: &PassageIndex) -> Result<Vec<usize>, BuildError> {
+    fn write(
+        &self,
+        index: &PassageIndex,
+        folder: &Folder,
+        traffic: &Traffic,
+    ) -> Result<Chosen, BuildError> {
+        let mut ranks = self.ranks(index)?;
+        if !traffic.is_empty() {
+            let mut all = Sha256::new();
+            // Texts and numbers always serialise.
+            all.update(serde_json::to_vec(&(ranks, traffic)).unwrap_or_default());
+            ranks = hex(all);
+        }
+        let inputs = self.inputs(index, ranks);
+        let choice = self.choose(index, traffic)?;
+        let chosen = Chosen {
+            rows: choice.rows.len(),
+            by_traffic: choice.by_traffic,
+            unknown: traffic.len() - choice.known,
+            is_new: finished(&folder.out, &inputs).is_none(),
+        };
+        if chosen.is_new {
+            write(index, folder, inputs, &choice.rows)?;
+        }
+        Ok(chosen)
+    }
+
+    /// SHA-256 of what ranks the passages.
+    fn ranks(&self, index: &PassageIndex) -> Result<String, BuildError> {
+        match &self.in_degree {
+            Some(path) => Lines::open(path)?.sha256_of_all(),
+            None => Ok(index.inputs().corpus_sha256.clone()),
+        }
+    }
+
+    fn inputs(&self, index: &PassageIndex, ranks: String) -> Inputs {
+        Inputs {
+            subset: Some(Subset {
+                fraction: self.fraction,
+                in_degree_sha256: ranks,
+            }),
+            ..index.inputs().clone()
+        }
+    }
+
+    /// The rows that most answers came from, and then those of highest in-degree, in the order of the
+    /// corpus. Of equal ones the earlier row is in.
+    fn choose(&self, index: &PassageIndex, traffic: &Traffic) -> Result<Choice, BuildError> {
         let in_degrees = self.in_degree.as_deref().map(in_degrees).transpose()?;
         let mut ranked = Vec::with_capacity(index.rows());
-        let mut known = in_degrees.is_some();
+        let (mut has_in_degrees, mut known) = (in_degrees.is_some(), 0);
         for row in 0..index.rows() {
             let passage = index.passage(row)?;
             let passage = passage.fields();
@@ -80,22 +169,62 @@ impl Hot {
                 Some(in_degrees) => in_degrees.get(&digest(passage.title)).copied(),
                 None => passage.in_degree.map(u64::from),
             };
-            known |= in_degree.is_some();
-            ranked.push((in_degree.unwrap_or(0), row));
+            has_in_degrees |= in_degree.is_some();
+            let answers = traffic.get(passage.id).copied().unwrap_or(0);
+            known += usize::from(answers > 0);
+            ranked.push((answers, in_degree.unwrap_or(0), row));
         }
-        if !known {
-            return Err(BuildError::Setting(
-                "the passages of this corpus come without in-degrees: name a file with --in-degree"
+        if !traffic.is_empty() {
+            ranked.retain(|(answers, in_degree, _)| *answers > 0 || *in_degree > 0);
+        }
+        if ranked.is_empty() || (!has_in_degrees && known == 0) {
+            return Err(BuildError::Setting(match traffic.is_empty() {
+                true => "the passages of this corpus come without in-degrees: name a file with \
+                         --in-degree"
                     .into(),
-            ));
+                false => "no answer came from a passage of this index, and no in-degrees of its \
+                          passages are known: name the traffic of this index, or a file with \
+                          --in-degree"
+                    .into(),
+            }));
         }
-        ranked.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        ranked.sort_unstable_by_key(|(answers, in_degree, row)| {
+            (Reverse(*answers), Reverse(*in_degree), *row)
+        });
         let wanted = (index.rows() as f64 * self.fraction).ceil() as usize;
         ranked.truncate(wanted.max(1));
-        let mut rows: Vec<usize> = ranked.into_iter().map(|(_, row)| row).collect();
+        let by_traffic = ranked.iter().filter(|(answers, ..)| *answers > 0).count();
+        let mut rows: Vec<usize> = ranked.into_iter().map(|(.., row)| row).collect();
         rows.sort_unstable();
-        Ok(rows)
+        Ok(Choice {
+            rows,
+            by_traffic,
+            known,
+        })
     }
+}
+
+/// Which rows are in, in the order of the corpus.
+struct Choice {
+    rows: Vec<usize>,
+    /// Those that answers came from.
+    by_traffic: usize,
+    /// Rows of the whole index that answers came from.
+    known: usize,
+}
+
+fn write(
+    index: &PassageIndex,
+    folder: &Folder,
+    inputs: Inputs,
+    rows: &[usize],
+) -> Result<(), BuildError> {
+    let mut writer = IndexWriter::open(&folder.partial, inputs)?;
+    let missing = rows.iter().copied().skip(writer.rows());
+    copy_rows(&mut writer, index, missing)?;
+    writer.finish()?;
+    PassageIndex::open_verified(&folder.partial)?;
+    folder.swap()
 }
 
 fn in_degrees(path: &Path) -> Result<HashMap<u128, u64>, BuildError> {

@@ -43,7 +43,7 @@ pub use check::{Checked, check, look};
 pub use corpus::Reading;
 pub use error::BuildError;
 pub use formats::Format;
-pub use hot::Hot;
+pub use hot::{Chosen, Hot, Traffic};
 pub use intake::{Intake, LeftOut, Reason};
 pub use merge::{Merged, merge};
 pub use search::{Found, SearchError, search};

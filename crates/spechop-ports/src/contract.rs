@@ -5,12 +5,13 @@
 #![allow(clippy::panic, clippy::expect_used, reason = "assertions of tests")]
 
 use std::collections::HashSet;
+use std::num::NonZeroUsize;
 
-use spechop_types::{Chance, Question, Step, SubQuestion, Tenant};
+use spechop_types::{Chance, Owned, Question, Step, SubQuestion, Tenant};
 
 use crate::{
-    Call, Encoder, GuessRequest, Lane, PlanRequest, Planner, ReadRequest, Reader, Retriever,
-    SearchProvider, Speculator,
+    Call, Encoder, GuessRequest, Lane, PlanRequest, Planner, ReadRequest, Reader, Record,
+    Remembered, Retriever, SearchProvider, SharedEntries, Speculator, Version,
 };
 
 /// What every cache owes to tenants ([`spechop_types::Owned`]). `ask` asks the same every time, on behalf
@@ -66,6 +67,78 @@ pub async fn encoder(encoder: &dyn Encoder) {
             .expect("none")
             .is_empty()
     );
+}
+
+/// Entries are found as they were written, by their tenants alone; a write that is based on an older state
+/// is refused; those written least recently leave. There are no entries at the beginning; vectors have
+/// four components.
+pub async fn shared_entries(entries: &dyn SharedEntries) {
+    let [a, b] = ["a", "b"].map(|name| Tenant::new(name).expect("a name"));
+    let call = Call::new(Lane::Speculative, Chance::EVEN);
+    let entry = |tenant: &Tenant, answer: &str, vector: &[i8]| Remembered {
+        tenant: tenant.clone(),
+        asked: "Who directed Kanał?".into(),
+        answer: answer.into(),
+        own: Record { right: 1, wrong: 2 },
+        neighbour: Record { right: 0, wrong: 3 },
+        vector: (!vector.is_empty()).then(|| vector.to_vec()),
+    };
+    let find = async |tenant: &Tenant, key: &str| {
+        let found = entries.find(&call, &Owned::new(tenant, key.into())).await;
+        found.expect("an answer")
+    };
+    let put = async |key: &str, entry: &Remembered, before: Option<&Version>| {
+        let key = Owned::new(&entry.tenant, key.into());
+        let put = entries.replace(&call, &key, entry, before).await;
+        put.expect("a write")
+    };
+    let near = async |tenant: &Tenant, vector: &[i8], most| {
+        let most = NonZeroUsize::new(most).expect("some");
+        let near = entries.near(&call, tenant, vector, 0.5, most).await;
+        let near = near.expect("a search").into_iter();
+        let answer = |(cosine, found): (f32, Remembered)| {
+            assert_eq!(found.tenant, *tenant);
+            (format!("{cosine:.2}"), found.answer.to_string())
+        };
+        near.map(answer).collect::<Vec<_>>()
+    };
+    let said = |cosine: &str, answer: &str| (cosine.to_owned(), answer.to_owned());
+
+    assert_eq!(find(&a, "k").await, None);
+    let first = entry(&a, "Wajda", &[127, 0, 0, 0]);
+    assert!(put("k", &first, None).await);
+    assert!(
+        !put("k", &entry(&a, "Ford", &[]), None).await,
+        "it is there"
+    );
+    let (found, version) = find(&a, "k").await.expect("it was written");
+    assert_eq!(found, first);
+    assert_eq!(find(&b, "k").await, None, "b has written nothing");
+    assert!(near(&b, &[127, 0, 0, 0], 9).await.is_empty());
+
+    // Another tenant's is another entry, and a change of one does not touch the other.
+    assert!(put("k", &entry(&b, "Ford", &[0, 127, 0, 0]), None).await);
+    let second = entry(&a, "Andrzej Wajda", &[127, 0, 0, 0]);
+    assert!(put("k", &second, Some(&version)).await);
+    let late = entry(&a, "late", &[127, 0, 0, 0]);
+    assert!(!put("k", &late, Some(&version)).await, "an older state");
+    assert_eq!(find(&a, "k").await.expect("it is there").0, second);
+    assert_eq!(&*find(&b, "k").await.expect("it is there").0.answer, "Ford");
+
+    let silent = entry(&a, "no vector", &[]);
+    assert!(put("silent", &silent, None).await);
+    assert_eq!(find(&a, "silent").await.expect("it is there").0, silent);
+    assert!(put("near", &entry(&a, "near", &[100, 100, 0, 0]), None).await);
+    let both = [said("1.00", "Andrzej Wajda"), said("0.71", "near")];
+    assert_eq!(near(&a, &[50, 0, 0, 0], 9).await, both);
+    assert_eq!(near(&a, &[50, 0, 0, 0], 1).await, both[..1]);
+    assert!(near(&a, &[0, 0, 127, 0], 9).await.is_empty());
+
+    let most = |most| NonZeroUsize::new(most).expect("some");
+    assert_eq!(entries.trim(&call, most(4)).await.expect("a count"), 0);
+    assert_eq!(entries.trim(&call, most(2)).await.expect("a count"), 2);
+    assert_eq!((find(&b, "k").await, find(&a, "k").await), (None, None));
+    assert!(find(&a, "near").await.is_some() && find(&a, "silent").await.is_some());
 }
 
 /// At most `limit`, best first, no passage twice, the same again.

@@ -21,6 +21,7 @@ mod generate;
 mod meter;
 mod reason;
 mod recent;
+mod remember;
 mod retrieve;
 pub mod retry;
 mod search;
@@ -38,6 +39,7 @@ pub use generate::{
 pub use meter::Metered;
 pub use reason::reason;
 pub use recent::RecentQueries;
+pub use remember::{Record, Remembered, SharedEntries, Version};
 pub use retrieve::Retriever;
 pub use search::{SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 pub use urgency::Urgency;

@@ -153,7 +153,7 @@ impl Label {
 }
 
 /// Components of the unnamed vector of a collection; `None` if it has none.
-fn vector_width(info: &CollectionInfo) -> Option<u64> {
+pub(crate) fn vector_width(info: &CollectionInfo) -> Option<u64> {
     let vectors = info
         .config
         .as_ref()?

@@ -12,6 +12,9 @@
 //! the number of passages and whether the push has finished. A collection whose label does not fit
 //! is refused: vectors of another encoder would give wrong passages without an error.
 //!
+//! Another collection can hold a memory of verified look-ups that several servers share
+//! ([`QdrantMemory`]).
+//!
 //! Answering servers need no index of their own, because the passages lie in the payload.
 //! The crate stands beside `spechop-store`, so that the tools which need only an embedded index do
 //! not compile a gRPC client.
@@ -19,6 +22,7 @@
 mod cluster;
 mod failure;
 mod label;
+mod memory;
 mod point;
 mod push;
 mod retriever;
@@ -27,6 +31,7 @@ mod version;
 
 pub use cluster::{Cluster, ClusterOptions, InvalidOptions};
 pub use label::Label;
+pub use memory::QdrantMemory;
 pub use push::{Progress, Push, PushError, Pushed};
 pub use retriever::{Consistency, QdrantRetriever, SearchOptions};
 pub use settings::CollectionSettings;

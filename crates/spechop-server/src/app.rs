@@ -18,6 +18,7 @@ use tonic_health::server::HealthReporter;
 
 use crate::admin::Admin;
 use crate::config::Config;
+use crate::hot::HotKeeper;
 use crate::memory::MemoryKeeper;
 use crate::retrieve::{self, Retrievals};
 use crate::service::{Phases, Service};
@@ -94,7 +95,9 @@ impl App {
         let config = Arc::new(config);
         let blocking = Arc::clone(&config);
         // Not awaited as a task: it cannot be aborted, and whoever waits may go away.
-        tokio::task::spawn_blocking(move || done.send(Toolbox::open(&blocking)));
+        tokio::task::spawn_blocking(move || {
+            let _ = done.send(Toolbox::open(&blocking));
+        });
         let toolbox = opened.await.map_err(OpenError::of("models"))??;
         Ok(Self::with_toolbox(Arc::unwrap_or_clone(config), toolbox))
     }
@@ -141,13 +144,17 @@ impl App {
         let memory = shared.toolbox.memory.as_ref();
         let file = shared.config.speculator.memory.file.as_deref();
         let memory = MemoryKeeper::open(memory, file).await;
+        let (traffic, subset) = (&shared.toolbox.traffic, &shared.toolbox.hot);
+        let hot = HotKeeper::open(&shared.config, traffic.as_ref(), subset.as_ref()).await;
         let served = tokio::select! {
             served = self.answer_until(listener, shutdown) => served,
             never = keeper.keep() => match never {},
             never = memory.keep() => match never {},
+            never = hot.keep() => match never {},
         };
         keeper.save().await;
         memory.save().await;
+        hot.save().await;
         served
     }
 

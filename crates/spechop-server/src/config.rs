@@ -2,6 +2,7 @@
 //! it means. Whoever holds a [`Config`] holds a valid one.
 
 mod encoder;
+mod hot;
 mod keys;
 mod models;
 mod qdrant;
@@ -28,8 +29,9 @@ use spechop_web::HttpEncoderOptions;
 
 pub use crate::accounts::Allowance;
 pub use crate::transport::Limits as Transport;
+pub use hot::HotTraffic;
 pub use keys::{Mistake, Source};
-pub use qdrant::Qdrant;
+pub use qdrant::{Qdrant, SharedMemory};
 pub use read::{Written, default_index_dir};
 pub(crate) use schedule::lanes_of;
 pub use spechop_sim::InjectedLatency;
@@ -291,10 +293,12 @@ impl Reader {
 pub struct Speculator {
     /// The speculator of questions that name none.
     pub default: SpeculatorKind,
-    /// The index of the hot subset; `None` if there is none.
+    /// The index of the hot subset; `None` if there is none, and none is to come.
     pub hot_dir: Option<PathBuf>,
     /// Passages of the hot subset that are read for a guess.
     pub hot_passages: NonZeroUsize,
+    /// How the hot subset follows the traffic.
+    pub hot: HotTraffic,
     /// Who reads for a guess; a language model also guesses from memory. [`Reader::Generator`] is nobody
     /// else: then the reader reads, and the generator guesses from memory if it can.
     pub model: Reader,
@@ -305,7 +309,7 @@ pub struct Speculator {
 }
 
 /// The memory of verified look-ups.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Memory {
     /// Most entries, those of all tenants together.
     pub most: NonZeroUsize,
@@ -313,6 +317,8 @@ pub struct Memory {
     pub similarity: f32,
     /// The file in which it survives a restart; `None` for nowhere.
     pub file: Option<PathBuf>,
+    /// The collection of Qdrant in which it lives instead, shared by all servers that name it.
+    pub shared: Option<SharedMemory>,
 }
 
 /// Speculators that are asked together.

@@ -18,6 +18,7 @@ mod app;
 mod backends;
 pub mod config;
 mod env;
+mod hot;
 mod inject;
 mod intact;
 mod memory;
@@ -41,4 +42,5 @@ mod web;
 
 pub use app::{App, Gauges, ServeError};
 pub use env::Env;
-pub use toolbox::{Bare, OpenError, Toolbox};
+pub use hot::{Counted, HotSubset, NoTraffic, Traffic, read_traffic};
+pub use toolbox::{Bare, OpenError, Toolbox, Verified};

@@ -12,12 +12,17 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
-use spechop_speculate::{Memory, Record, Remembered};
+use spechop_speculate::{Memory, Record, Remembered, SharedMemory};
 use spechop_types::Tenant;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::state::{Purpose, Writer};
+use crate::toolbox::Verified;
+
+mod reachable;
+
+pub(crate) use reachable::Reachable;
 
 /// How often what is new is written; a server that is killed loses so much of it at most.
 const EVERY: Duration = Duration::from_secs(60);
@@ -59,8 +64,16 @@ struct KeptEntry {
 }
 
 /// Keeps a memory at work and in a file. Without a memory it does nothing.
+///
+/// A shared memory needs no file: it is kept up with what is committed.
 #[derive(Clone, Default)]
-pub(crate) struct MemoryKeeper(Option<Arc<Inner>>);
+pub(crate) struct MemoryKeeper(Option<Kind>);
+
+#[derive(Clone)]
+enum Kind {
+    Own(Arc<Inner>),
+    Shared(Arc<SharedMemory>),
+}
 
 struct Inner {
     memory: Arc<Memory>,
@@ -70,20 +83,22 @@ struct Inner {
 impl MemoryKeeper {
     /// Gives to the memory what the file holds. If the file is of no use, the log says so. One that could
     /// be ours is put aside; any other is left alone, and nothing is kept.
-    pub(crate) async fn open(memory: Option<&Arc<Memory>>, file: Option<&Path>) -> Self {
-        let Some(memory) = memory.cloned() else {
-            return Self(None);
+    pub(crate) async fn open(memory: Option<&Verified>, file: Option<&Path>) -> Self {
+        let memory = match memory.cloned() {
+            Some(Verified::Own(memory)) => memory,
+            Some(Verified::Shared(memory)) => return Self(Some(Kind::Shared(memory))),
+            None => return Self(None),
         };
         let Some(path) = file.map(Path::to_owned) else {
             let writer = None;
-            return Self(Some(Arc::new(Inner { memory, writer })));
+            return Self(Some(Kind::Own(Arc::new(Inner { memory, writer }))));
         };
         let opened = spawn_blocking(move || {
             let writer = take_up(&memory, &path).then(|| Writer::new(PURPOSE, path));
             Arc::new(Inner { memory, writer })
         });
         match opened.await {
-            Ok(inner) => Self(Some(inner)),
+            Ok(inner) => Self(Some(Kind::Own(inner))),
             Err(error) => {
                 tracing::warn!(%error, "what was remembered is not kept by this server");
                 Self(None)
@@ -93,8 +108,10 @@ impl MemoryKeeper {
 
     /// Gives vectors to new entries, and writes whenever it is time, for as long as it is polled.
     pub(crate) async fn keep(&self) -> Infallible {
-        let Some(inner) = &self.0 else {
-            return pending().await;
+        let inner = match &self.0 {
+            Some(Kind::Own(inner)) => inner,
+            Some(Kind::Shared(memory)) => return memory.keep_up().await,
+            None => return pending().await,
         };
         let writing = async {
             let mut ticks = interval(EVERY);
@@ -112,7 +129,18 @@ impl MemoryKeeper {
 
     /// Writes what is new since the last time, if anything is.
     pub(crate) async fn save(&self) {
-        let Some(inner) = self.0.clone() else { return };
+        let inner = match self.0.clone() {
+            Some(Kind::Own(inner)) => inner,
+            Some(Kind::Shared(memory)) => {
+                // Whoever wraps its entries says why.
+                if memory.write().await.is_err() {
+                    let waiting = memory.waiting();
+                    tracing::warn!(waiting, "what was verified could not all be shared");
+                }
+                return;
+            }
+            None => return,
+        };
         let write = move || {
             if let Some(writer) = &inner.writer {
                 writer.write(|| inner.memory.changes(), || kept(&inner.memory));

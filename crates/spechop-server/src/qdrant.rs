@@ -1,12 +1,13 @@
-//! Opens a collection of Qdrant as the target.
+//! Opens collections of Qdrant: the target, and a memory that servers share.
 
 use std::sync::Arc;
 
-use spechop_ports::{Call, Encoder, PortError, Retriever};
-use spechop_qdrant::{Cluster, QdrantRetriever};
+use spechop_ports::{Call, Encoder, PortError, Retriever, SharedEntries};
+use spechop_qdrant::{Cluster, QdrantMemory, QdrantRetriever};
 use tokio::runtime::Handle;
 
-use crate::config::Qdrant;
+use crate::config::{Qdrant, SharedMemory};
+use crate::status::chain;
 use crate::toolbox::OpenError;
 
 /// **Blocks** until a server has answered or none has in time.
@@ -35,6 +36,31 @@ pub(crate) fn open(
         }
     }
     Ok(Arc::new(retriever))
+}
+
+/// The entries that servers share. **Blocks** as [`open`] does, and for the same reasons.
+pub(crate) fn memory(
+    shared: &SharedMemory,
+    encoder: &Arc<dyn Encoder>,
+) -> Result<Arc<dyn SharedEntries>, OpenError> {
+    let failed = "shared memory";
+    let cluster = Cluster::new(&shared.cluster).map_err(OpenError::of(failed))?;
+    let collection = &*shared.collection;
+    let memory = QdrantMemory::new(Arc::new(cluster), collection, &**encoder);
+    if let Ok(runtime) = Handle::try_current() {
+        match runtime.block_on(memory.check(&Call::authoritative())) {
+            Ok(entries) => tracing::info!(collection, entries, "shared memory opened"),
+            Err(error @ PortError::Refused { .. }) => return Err(OpenError::of(failed)(error)),
+            Err(error) => {
+                let why = chain(&error);
+                tracing::warn!(
+                    why,
+                    "questions go without the shared memory until Qdrant answers"
+                );
+            }
+        }
+    }
+    Ok(Arc::new(memory))
 }
 
 #[cfg(test)]

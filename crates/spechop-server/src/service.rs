@@ -15,7 +15,6 @@ use spechop_proto::{
     AskEvent, AskRequest, AskResponse, FinishNowRequest, FinishNowResponse, Tuned,
 };
 use spechop_types::{Budget, Money, Owned, Tenant};
-use spechop_verifier::verify;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
@@ -362,12 +361,10 @@ impl Work {
             ..
         } = &self.asked;
         let agent = Agent::new(self.ports);
-        let memory = self.shared.toolbox.memory.clone();
+        let shared = Arc::clone(&self.shared);
         let trace = &mut |event: TraceEvent| {
-            if let (Some(memory), TraceKind::Committed { hop, .. }) = (&memory, &event.kind) {
-                memory.committed(&settings.tenant, hop, |guess, observed| {
-                    verify(settings.verifier, observed, guess).accepted
-                });
+            if let TraceKind::Committed { hop, .. } = &event.kind {
+                shared.toolbox.committed(settings, hop);
             }
             trace(event);
         };

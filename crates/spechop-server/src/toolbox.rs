@@ -16,18 +16,21 @@ use spechop_ports::{
     Encoder, Fallback, Planner, Reader, RecentQueries, Retriever, Speculator, Vitals,
 };
 use spechop_sched::Backend;
-use spechop_speculate::{IndexGuesser, Memory};
+use spechop_speculate::IndexGuesser;
 use spechop_store::{IndexRetriever, PassageIndex};
 use spechop_web::{HttpEncoder, HttpEncoderOptions};
 
 use crate::backends::{Backends, LookUp};
 use crate::config::{self, Config, EncoderKind, Engine, Model, SpeculatorKind, Style};
+use crate::hot::{HotSubset, Traffic};
 use crate::inject::SlowRetriever;
 use crate::intact;
 use crate::model_note;
 use crate::web;
 
 mod remembering;
+
+pub use remembering::Verified;
 
 /// What a guess may say: a name or a date, and its tags.
 const HASTY_ANSWER_TOKENS: u32 = 32;
@@ -44,7 +47,11 @@ pub struct Toolbox {
     /// Guess; [`SpeculatorKind::None`] needs no entry.
     pub speculators: BTreeMap<SpeculatorKind, Arc<dyn Speculator>>,
     /// What was verified before; it is among the speculators, too.
-    pub memory: Option<Arc<Memory>>,
+    pub memory: Option<Verified>,
+    /// Which passages verified answers came from, of the tenants that are counted.
+    pub traffic: Option<Arc<Traffic>>,
+    /// The hot subset, which can be exchanged; it is among the speculators, too.
+    pub hot: Option<Arc<HotSubset>>,
     /// Where the turns are given.
     pub backends: Vec<Backend>,
     /// Where a part says that it is broken for good.
@@ -151,10 +158,13 @@ impl Toolbox {
             let reader = reads.reader(backends, guess, passages, hasty);
             Arc::new(IndexGuesser::new(look_up, reader, passages))
         };
+        let mut subset = None;
         if let Some(dir) = &config.speculator.hot_dir {
             let guess = backends.guess();
-            let subset = index("hot subset", &encoder, dir, &vitals)?;
-            let subset = backends.retrieves(subset, &guess);
+            let opened = HotSubset::open(dir, &encoder, &vitals);
+            let opened = Arc::new(opened.map_err(OpenError::of("hot subset"))?);
+            subset = Some(Arc::clone(&opened));
+            let subset = backends.retrieves(opened, &guess);
             let hot = guess_over(&backends, subset, config.speculator.hot_passages, &guess);
             speculators.insert(SpeculatorKind::Hot, hot);
         }
@@ -174,10 +184,18 @@ impl Toolbox {
             retriever,
             speculators,
             memory: None,
+            traffic: traffic(config),
+            hot: subset,
             backends: backends.opened(),
             vitals,
         };
-        Ok(toolbox.remembering(encoder, config))
+        Ok(match &config.speculator.memory.shared {
+            Some(shared) => {
+                let entries = crate::qdrant::memory(shared, &encoder)?;
+                toolbox.sharing(entries, encoder, config)
+            }
+            None => toolbox.remembering(encoder, config),
+        })
     }
 
     /// With these ports, whatever the configuration says about models and indexes; their calls take
@@ -201,6 +219,8 @@ impl Toolbox {
             retriever: backends.retrieves(slowed(bare.retriever, config), &target),
             speculators,
             memory: None,
+            traffic: traffic(config),
+            hot: None,
             backends: backends.opened(),
             vitals: Vitals::default(),
         }
@@ -225,6 +245,13 @@ impl Toolbox {
             speculator: self.speculators.get(&speculator).cloned(),
         }
     }
+}
+
+/// Counts of what answers come from, if anybody's are counted. Passages of the web are in no index.
+fn traffic(config: &Config) -> Option<Arc<Traffic>> {
+    let is_web = matches!(config.target, config::Target::Web(_));
+    let traffic = Traffic::of(&config.speculator.hot.tenants);
+    traffic.filter(|_| !is_web).map(Arc::new)
 }
 
 /// With the injected latency of the configuration, if there is one.

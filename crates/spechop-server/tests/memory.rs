@@ -5,11 +5,11 @@
 
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{AskRequest, AskResponse, CommitKind, GetTuningRequest};
-use spechop_testkit::Script;
+use spechop_testkit::{Script, SharedMap};
 use tonic::{Code, Request};
 
 mod support;
-use support::{Server, config, question};
+use support::{Server, config, eventually, question};
 
 /// Two hops; a look-up takes long enough for any guess.
 fn script(right: bool) -> Script {
@@ -98,6 +98,38 @@ async fn a_cascade_tells_whose_guess_it_was() {
         .map(|m| (&*m.speculator, m.guesses, m.accepted))
         .collect();
     assert_eq!(members, [("llm", 2, 2), ("memory", 2, 2)]);
+}
+
+#[tokio::test]
+async fn servers_share_what_they_have_verified() {
+    let entries = SharedMap::default();
+    let one = Server::sharing(script(true), &entries, config("")).await;
+    let other = Server::sharing(script(true), &entries, config("")).await;
+    let first = ask(&one, "a", "memory").await;
+    assert_eq!(hops(&first), [(CommitKind::Observed, None); 2]);
+    eventually(|| entries.all().len() == 2).await;
+    let second = ask(&other, "a", "memory").await;
+    assert_eq!(hops(&second), [(CommitKind::Accepted, None); 2]);
+    let stranger = ask(&other, "b", "memory").await;
+    assert_eq!(hops(&stranger), [(CommitKind::Observed, None); 2]);
+}
+
+#[tokio::test]
+async fn a_shared_memory_that_is_out_of_reach_hurts_no_question() {
+    let entries = SharedMap::default();
+    let mut one = Server::sharing(script(true), &entries, config("")).await;
+    entries.set_down(true);
+    let first = ask(&one, "a", "memory").await;
+    let second = ask(&one, "a", "memory").await;
+    for answer in [&first, &second] {
+        assert_eq!(hops(answer), [(CommitKind::Observed, None); 2]);
+    }
+    assert_eq!(first.answer, second.answer);
+    // Not asked at every guess, and what was verified is written before the server has ended, if it can be.
+    assert!(entries.asked() < 4, "{}", entries.asked());
+    one.shut_down();
+    one.ended().await.unwrap();
+    assert_eq!(entries.all(), []);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@
 //! | names of open questions | `names_of_open_questions` below |
 //! | estimates, history of `WhatIf`, k of `auto` | `what_was_learnt` below, also over a restart |
 //! | results of searches, pages | `spechop-web/src/cache.rs` |
+//! | what answers came from | `traffic` below, `spechop-server/src/hot/tests.rs` |
 //! | verified look-ups | `remembered_look_ups` below, `spechop-speculate/src/memory/tests.rs`, `memory.rs` |
 //! | KV of prompts | `spechop-llm/src/local/tests/tenants.rs`, with the real engine |
 //! | budgets | `a_tenant_spends_no_more_than_it_may` in `tuning.rs` |
@@ -29,6 +30,7 @@ use spechop_ports::{
 };
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{AskRequest, FinishNowRequest, GetTuningRequest, WhatIfRequest};
+use spechop_server::{Counted, read_traffic};
 use spechop_speculate::{Memory, MemoryOptions};
 use spechop_testkit::Script;
 use spechop_types::{Chance, CommitKind, Hop, Observation, Question, SubQuestion, Tenant};
@@ -110,6 +112,30 @@ async fn remembered_look_ups() {
         u64::from(guessed.guesses.is_empty())
     })
     .await;
+}
+
+/// What a hot subset made of such counts holds is in `spechop-server/src/hot/tests.rs`.
+#[tokio::test]
+async fn traffic() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("traffic.json");
+    for (named, counted) in [("", None), ("hot_tenants = [\"a\"]", Some("a"))] {
+        let toml = format!("[speculator]\ntraffic_file = {file:?}\n{named}");
+        let script = Script::steady(&[true, true], 2, 40, 2);
+        let mut server = Server::of(script, config(&toml)).await;
+        for tenant in ["a", "b"] {
+            let answer = server.client().await.ask(of(tenant, question())).await;
+            assert_eq!(answer.unwrap().into_inner().hops.len(), 2);
+        }
+        server.shut_down();
+        server.ended().await.unwrap();
+        let found = read_traffic(&file).unwrap_or_default();
+        let answers: u64 = found.iter().map(|counted| counted.answers).sum();
+        assert_eq!(answers, counted.map_or(0, |_| 2), "{named}");
+        let is_named = |found: &Counted| Some(found.tenant.as_str()) == counted;
+        assert!(found.iter().all(is_named), "{found:?}");
+        assert_eq!(file.exists(), counted.is_some());
+    }
 }
 
 #[tokio::test]
@@ -257,6 +283,19 @@ const LOCKS: &[(&str, &str)] = &[
     ("ports/src/vitals.rs", "parts that are broken"),
     ("sched/src/flight.rs", "calls under way: Owned"),
     ("server/src/accounts.rs", "budgets: by tenant"),
+    (
+        "server/src/memory/reachable.rs",
+        "whether the shared memory answers",
+    ),
+    (
+        "server/src/hot.rs",
+        "whether the hot subset was chosen anew",
+    ),
+    ("server/src/hot/subset.rs", "the hot subset that is open"),
+    (
+        "server/src/hot/traffic.rs",
+        "what answers came from: OwnedCache",
+    ),
     ("server/src/service.rs", "names of open questions: Owned"),
     ("server/src/sparingly.rs", "how often a warning was written"),
     ("server/src/state.rs", "whether a file was written"),
@@ -268,6 +307,10 @@ const LOCKS: &[(&str, &str)] = &[
     ),
     ("server/src/tuning.rs", "what was learnt: OwnedCache"),
     ("speculate/src/memory.rs", "verified look-ups: OwnedCache"),
+    (
+        "speculate/src/memory/shared.rs",
+        "verified look-ups that wait to be shared, by tenant: OwnedCache",
+    ),
     ("store/src/rows.rs", "what is wrong with the files"),
     ("store/src/search.rs", "calls that wait"),
     (

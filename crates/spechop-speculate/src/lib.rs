@@ -9,4 +9,5 @@ mod memory;
 
 pub use cascade::Cascade;
 pub use index::IndexGuesser;
-pub use memory::{Memory, MemoryOptions, Record, Remembered};
+pub use memory::{Agrees, Memory, MemoryOptions, SharedMemory};
+pub use spechop_ports::{Record, Remembered};

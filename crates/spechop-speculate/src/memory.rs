@@ -8,16 +8,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use spechop_ports::{Call, Encoder, Guess, GuessRequest, Guessed, Lane, PortError, Speculator};
-use spechop_types::{Chance, Hop, Owned, OwnedCache, SubQuestion, Tenant, Tokens, canonical};
+use spechop_ports::{
+    Call, Encoder, Guess, GuessRequest, Guessed, Lane, PortError, Remembered, Speculator,
+};
+use spechop_types::{Chance, Hop, Owned, OwnedCache, SubQuestion, Tenant, Tokens};
 use tokio::sync::Notify;
 
-use nearest::{Vector, Vectors, names};
+use entry::{Entry, Heard, neighbours};
+use nearest::{Vector, Vectors};
+pub use shared::{Agrees, SharedMemory};
 
+mod entry;
 mod nearest;
+mod shared;
 
-/// Longer texts are not remembered: a sub-answer is a name or a date.
-const TEXT_BYTES_MAX: usize = 512;
 /// Guesses whose outcome is awaited. A branch that was rolled back never tells.
 const GIVEN_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4095);
 
@@ -68,60 +72,6 @@ struct Kept {
     given: OwnedCache<Arc<str>, (Arc<str>, Arc<str>)>,
 }
 
-struct Entry {
-    asked: Arc<str>,
-    answer: Arc<str>,
-    own: Record,
-    neighbour: Record,
-}
-
-/// How often an entry was right and wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Record {
-    /// Right.
-    pub right: u32,
-    /// Wrong.
-    pub wrong: u32,
-}
-
-/// An entry as it is kept elsewhere.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Remembered {
-    /// Whose it is.
-    pub tenant: Tenant,
-    /// The sub-question, as it was last asked.
-    pub asked: Arc<str>,
-    /// What was last observed.
-    pub answer: Arc<str>,
-    /// For its own words.
-    pub own: Record,
-    /// As a neighbour of other sub-questions.
-    pub neighbour: Record,
-    /// The vector in whole numbers, if there is one: of the encoder that made it, and of no other.
-    pub vector: Option<Vec<i8>>,
-}
-
-impl Record {
-    fn note(&mut self, is_right: bool) {
-        let count = if is_right {
-            &mut self.right
-        } else {
-            &mut self.wrong
-        };
-        *count = count.saturating_add(1);
-    }
-
-    fn is_silenced(self) -> bool {
-        self.wrong > self.right
-    }
-
-    /// Laplace's rule of succession.
-    fn chance(self, similarity: f32) -> Chance {
-        let (right, wrong) = (f64::from(self.right), f64::from(self.wrong));
-        Chance::of((right + 1.0) / (right + wrong + 2.0) * f64::from(similarity))
-    }
-}
-
 impl Memory {
     /// Remembers nothing yet.
     pub fn new(encoder: Arc<dyn Encoder>, options: MemoryOptions) -> Self {
@@ -141,41 +91,24 @@ impl Memory {
 
     /// A hop of the tenant was committed. `agrees` says whether a guess says what was observed.
     pub fn committed(&self, tenant: &Tenant, hop: &Hop, agrees: impl Fn(&str, &str) -> bool) {
-        let asked = &hop.sub_question;
-        let observed = hop.observation.found.then_some(&*hop.observation.answer);
-        let is_right = |answer: &str| observed.is_some_and(|observed| agrees(answer, observed));
-        let key = Owned::new(tenant, Arc::<str>::from(asked.key()));
+        let heard = Heard::of(hop);
+        let key = Owned::new(tenant, Arc::<str>::from(heard.asked.key()));
         let mut kept = self.lock();
         if let Some((neighbour, answer)) = kept.given.remove(&key) {
             let neighbour = Owned::new(tenant, neighbour);
             if let Some(entry) = kept.entries.get(&neighbour) {
-                entry.neighbour.note(is_right(&answer));
+                entry.was_neighbour(heard.is_right(&answer, &agrees));
             }
         }
-        match (kept.entries.get(&key), observed) {
-            (Some(entry), observed) => {
-                let holds = is_right(&entry.answer);
-                entry.own.note(holds);
-                if let Some(observed) = observed {
-                    entry.asked = Arc::clone(asked.text());
-                    entry.answer = observed.into();
-                }
-                if !holds {
-                    // What it was worth to others was the old answer's worth.
-                    entry.neighbour = Record::default();
-                }
-            }
-            (None, Some(observed)) if is_short(asked) && fits(observed) => {
-                let entry = Entry {
-                    asked: Arc::clone(asked.text()),
-                    answer: observed.into(),
-                    own: Record::default(),
-                    neighbour: Record::default(),
+        match kept.entries.get(&key) {
+            Some(entry) => entry.hears(&heard, agrees),
+            None => {
+                let Some(entry) = Entry::new(&heard) else {
+                    return;
                 };
                 kept.insert(key, entry, None);
                 self.unencoded.notify_one();
             }
-            (None, _) => return,
         }
         drop(kept);
         self.changes.fetch_add(1, Relaxed);
@@ -227,17 +160,10 @@ impl Memory {
     /// All entries, the least recently used first.
     pub fn entries(&self) -> Vec<Remembered> {
         let kept = self.lock();
-        let remembered = |(key, entry): (&Owned<Arc<str>>, &Entry)| Remembered {
-            tenant: key.tenant.clone(),
-            asked: Arc::clone(&entry.asked),
-            answer: Arc::clone(&entry.answer),
-            own: entry.own,
-            neighbour: entry.neighbour,
-            vector: kept
-                .vectors
-                .get(&key.tenant)
-                .and_then(|vectors| vectors.get(&key.item))
-                .map(|vector| vector.values().to_vec()),
+        let remembered = |(key, entry): (&Owned<Arc<str>>, &Entry)| {
+            let vectors = kept.vectors.get(&key.tenant);
+            let vector = vectors.and_then(|vectors| vectors.get(&key.item));
+            entry.remembered(&key.tenant, vector.map(|vector| vector.values().to_vec()))
         };
         kept.entries.iter().map(remembered).collect()
     }
@@ -245,18 +171,12 @@ impl Memory {
     /// Takes up an entry that was kept elsewhere; it is the last one used. One that this memory would not
     /// have kept is passed over, and a vector of another width is made anew.
     pub fn resume(&self, remembered: Remembered) {
-        let asked = SubQuestion::new(&remembered.asked);
-        if !is_short(&asked) || !fits(&remembered.answer) {
+        let Some(entry) = Entry::resumed(&remembered) else {
             return;
-        }
+        };
         let width = self.encoder.width();
         let vector = remembered.vector.filter(|values| values.len() == width);
-        let entry = Entry {
-            asked: remembered.asked,
-            answer: remembered.answer,
-            own: remembered.own,
-            neighbour: remembered.neighbour,
-        };
+        let asked = SubQuestion::new(&remembered.asked);
         let key = Owned::new(&remembered.tenant, asked.key().into());
         self.lock().insert(key, entry, vector.map(Vector::new));
         self.unencoded.notify_one();
@@ -307,41 +227,12 @@ impl Kept {
         };
         let mut near = vectors.near(vector, least);
         near.sort_by_key(|(similarity, _)| Reverse(Chance::of(f64::from(*similarity))));
-        let named = names(asked);
-        let mut guesses: Vec<(Arc<str>, Guess)> = Vec::new();
-        for (similarity, key) in near {
-            let key = Owned::new(&of.tenant, key);
-            let Some(entry) = self.entries.peek(&key) else {
-                continue;
-            };
-            let is_new =
-                |(_, other): &(_, Guess)| canonical(&other.text) != canonical(&entry.answer);
-            if entry.own.is_silenced()
-                || entry.neighbour.is_silenced()
-                || names(&entry.asked) != named
-                || !guesses.iter().all(is_new)
-            {
-                continue;
-            }
-            let guess = Guess {
-                confidence: Some(entry.neighbour.chance(similarity)),
-                ..Guess::from(Arc::clone(&entry.answer))
-            };
-            guesses.push((key.item, guess));
-            if guesses.len() >= most {
-                break;
-            }
-        }
-        guesses
+        let near = near.into_iter().filter_map(|(similarity, key)| {
+            let owned = Owned::new(&of.tenant, Arc::clone(&key));
+            Some((similarity, key, self.entries.peek(&owned)?))
+        });
+        neighbours(asked, near, most)
     }
-}
-
-fn is_short(asked: &SubQuestion) -> bool {
-    fits(asked.as_str()) && !asked.key().is_empty()
-}
-
-fn fits(text: &str) -> bool {
-    !text.trim().is_empty() && text.len() <= TEXT_BYTES_MAX
 }
 
 #[async_trait]
@@ -352,13 +243,7 @@ impl Speculator for Memory {
         let has_vectors = {
             let mut kept = self.lock();
             if let Some(entry) = kept.entries.get(&key) {
-                let guess = Guess {
-                    confidence: Some(entry.own.chance(1.0)),
-                    ..Guess::from(Arc::clone(&entry.answer))
-                };
-                // If its own words are silenced, its neighbours would say the same.
-                let guess = Some(guess).filter(|_| !entry.own.is_silenced());
-                return Ok(guessed(guess));
+                return Ok(guessed(entry.own_guess()));
             }
             kept.vectors.contains_key(&key.tenant)
         };

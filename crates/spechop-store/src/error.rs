@@ -127,17 +127,20 @@ impl fmt::Display for IndexError {
             | Fault::Senseless { .. }
             | Fault::Record { .. }
             | Fault::Encoder { .. } => {
-                // A hot subset is rebuilt through the index it is part of.
-                let (out, hot) = match self.dir.parent() {
-                    Some(index) if self.dir.ends_with(HOT) => {
-                        (index.display(), " --hot-fraction F --in-degree FILE.jsonl")
+                // A hot subset is chosen from the index that it is part of.
+                match self.dir.parent().filter(|_| self.dir.ends_with(HOT)) {
+                    Some(index) => {
+                        let index = index.display();
+                        write!(
+                            f,
+                            "; rebuild it with `spechop index hot {index} --fraction F`"
+                        )
                     }
-                    Some(_) | None => (dir, ""),
-                };
-                write!(
-                    f,
-                    "; rebuild it with `spechop index build --corpus CORPUS --out {out}{hot}`"
-                )
+                    None => write!(
+                        f,
+                        "; rebuild it with `spechop index build --corpus CORPUS --out {dir}`"
+                    ),
+                }
             }
         }
     }

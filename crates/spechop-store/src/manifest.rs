@@ -58,7 +58,8 @@ pub struct Part {
 pub struct Subset {
     /// Share of the passages that is in, in (0, 1].
     pub fraction: f64,
-    /// SHA-256 of the file that ranks the titles, in hexadecimal.
+    /// SHA-256 of what ranks the passages, in hexadecimal: of the file with in-degrees, of the corpus
+    /// that they came with, or of one of these and the counts of answers.
     pub in_degree_sha256: String,
 }
 

@@ -3,9 +3,11 @@
 
 pub mod assets;
 pub mod damage;
+mod entries;
 pub mod frames;
 pub mod gguf;
 pub mod llama_server;
 mod script;
 
+pub use entries::SharedMap;
 pub use script::{Script, ScriptedHop, ScriptedPorts};

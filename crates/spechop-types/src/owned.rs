@@ -11,6 +11,9 @@
 //! gave to the server (models, indexes, instructions, prices), how busy each part of it is, and how
 //! long its calls take on average. So a tenant can notice that others are at work, and no more.
 //!
+//! One thing that questions leave behind can be common, if the operator says so: a hot subset of the index
+//! that follows the traffic of tenants whom the operator has named. By default there are none.
+//!
 //! A bound holds for all tenants together. Others can make a tenant's entries leave early, which
 //! again says no more than that they are at work.
 

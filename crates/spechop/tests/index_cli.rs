@@ -20,6 +20,7 @@ fn what_is_no_index_is_told_by_every_command() {
         &["index", "verify", index],
         &["index", "check", index],
         &["index", "remove", index, "p1"],
+        &["index", "hot", index, "--fraction", "0.1"],
         &["index", "merge", index, "--out", "whole"],
     ] {
         let (code, stdout, stderr) = spechop(dir.path(), args);
@@ -66,11 +67,40 @@ fn arguments_that_make_no_sense_are_refused() {
     for args in [
         &["index", "remove", "dir"][..],
         &["index", "merge", "--out", "o"],
+        &["index", "hot", "dir"],
+        &["index", "hot", "dir", "--fraction", "0.1", "--tenant", "a"],
     ] {
         let (code, _, stderr) = spechop(dir.path(), args);
         assert!(
             code == 2 && stderr.contains("required"),
             "{args:?}: {stderr}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_holds_no_traffic_is_told_before_the_index_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("traffic.json");
+    let path = file.to_str().unwrap();
+    let args = ["index", "hot", "i", "--fraction", "0.1", "--traffic", path];
+    for (text, said) in [
+        (None, "there is no such file"),
+        (Some("{}"), "it is damaged"),
+        (
+            Some("{\"content\":{\"format\":7},\"crc32\":0}"),
+            "it is of format 7, not 1",
+        ),
+    ] {
+        if let Some(text) = text {
+            std::fs::write(&file, text).unwrap();
+        }
+        let (code, stdout, stderr) = spechop(dir.path(), &args);
+        assert_eq!((code, &*stdout), (1, ""), "{stderr}");
+        assert!(stderr.contains(said) && stderr.contains(path), "{stderr}");
+        assert!(
+            stderr.contains("speculator.traffic_file") && stderr.lines().count() == 1,
+            "{stderr}"
         );
     }
 }

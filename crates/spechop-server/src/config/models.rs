@@ -248,14 +248,16 @@ pub(super) fn speculator(
         .path("speculator.hot_dir")
         .unwrap_or_else(|| index_dir.join("hot"));
     let named = keys.source("speculator.hot_dir") != Source::Default;
-    if named || kind == Some(SpeculatorKind::Hot) {
+    let hot = super::hot::hot_traffic(keys, data);
+    let comes = hot.every.is_some();
+    if !comes && (named || kind == Some(SpeculatorKind::Hot)) {
         let rebuild = format!(
-            "spechop index build --corpus CORPUS --out {} --hot-fraction 0.25 --in-degree FILE",
+            "spechop index hot {} --fraction 0.25 --in-degree FILE",
             index_dir.display()
         );
         must_exist(keys, "speculator.hot_dir", &hot_dir, rebuild);
     }
-    let hot_dir = hot_dir.exists().then_some(hot_dir);
+    let hot_dir = (comes || hot_dir.exists()).then_some(hot_dir);
     let model = guesser(keys, reader, data, env);
     let knows_things = matches!(model, Reader::Model(_)) || generator.style != Style::Steps;
     // Then a guess over the whole index is there long before the observation.
@@ -286,12 +288,14 @@ pub(super) fn speculator(
         SpeculatorKind::None | SpeculatorKind::Cascade => false,
     };
     let cascade = remembering::cascade(keys, can);
+    let shared = super::qdrant::shared_memory(keys, env, target);
     Speculator {
-        memory: remembering::memory(keys, default, &cascade, data),
+        memory: remembering::memory(keys, default, &cascade, shared, data),
         cascade,
         default,
         hot_dir,
         hot_passages: count(keys, "speculator.passages", 100, 2),
+        hot,
         model,
     }
 }

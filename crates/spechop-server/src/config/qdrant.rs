@@ -1,12 +1,14 @@
 //! A collection of Qdrant, as the place where look-ups go.
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use spechop_qdrant::{Cluster, ClusterOptions, Consistency, InvalidOptions, SearchOptions};
 
 use super::keys::Keys;
 use super::models::api_key;
 use super::read::{count, millis};
+use super::target::Target;
 use crate::Env;
 
 /// A collection, and how it is searched.
@@ -18,6 +20,48 @@ pub struct Qdrant {
     pub collection: String,
     /// How it is searched.
     pub search: SearchOptions,
+}
+
+/// A collection in which servers share what they have verified.
+#[derive(Clone, Debug)]
+pub struct SharedMemory {
+    /// The servers of `[qdrant]`, asked with less patience: a guess that comes late is of no use.
+    pub cluster: ClusterOptions,
+    /// The name of the collection. It is made if there is none.
+    pub collection: String,
+}
+
+/// The longest that the shared memory is asked once, and in all.
+const GUESS_TIME: Duration = Duration::from_secs(1);
+const GUESS_TOTAL: Duration = Duration::from_secs(2);
+
+/// The memory that servers share, if a collection is named for it.
+pub(super) fn shared_memory(
+    keys: &mut Keys<'_>,
+    env: &Env,
+    target: &Target,
+) -> Option<SharedMemory> {
+    let collection = keys.text("speculator.memory_collection")?;
+    let cluster = match target {
+        // It has been checked.
+        Target::Qdrant(qdrant) => {
+            if qdrant.collection == collection {
+                let problem =
+                    "this collection holds passages (qdrant.collection): name another one";
+                keys.mistake("speculator.memory_collection", problem);
+            }
+            qdrant.cluster.clone()
+        }
+        Target::Index | Target::Web(_) | Target::Http(_) => qdrant(keys, env, true).cluster,
+    };
+    Some(SharedMemory {
+        cluster: ClusterOptions {
+            time_limit: cluster.time_limit.min(GUESS_TIME),
+            total: cluster.total.min(GUESS_TOTAL),
+            ..cluster
+        },
+        collection,
+    })
 }
 
 /// Where a server on this machine listens.
@@ -90,8 +134,6 @@ impl Qdrant {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// What a section means, or the mistakes in it.
@@ -131,6 +173,44 @@ mod tests {
         assert!(!format!("{written:?}").contains("hunter2"));
         assert!(!written.who().contains("hunter2"));
         assert_ne!(usual.who(), written.who());
+    }
+
+    /// The memory that a file describes.
+    fn shared(text: &str, target: &Target) -> Result<Option<SharedMemory>, Vec<String>> {
+        let env = Env::default();
+        let mut keys = Keys::new([], &env, "c.toml".into(), toml::from_str(text).unwrap());
+        qdrant(&mut keys, &env, false);
+        let read = shared_memory(&mut keys, &env, target);
+        let mistakes: Vec<_> = keys.finish().iter().map(ToString::to_string).collect();
+        match mistakes.is_empty() {
+            true => Ok(read),
+            false => Err(mistakes),
+        }
+    }
+
+    #[test]
+    fn a_shared_memory_lies_at_the_servers_of_the_section_and_is_asked_with_less_patience() {
+        assert!(shared("", &Target::Index).unwrap().is_none());
+        let text = "[speculator]\nmemory_collection = \"seen\"\n[qdrant]\nurls = \"http://a:6334\"";
+        let found = shared(text, &Target::Index).unwrap().unwrap();
+        assert_eq!(
+            (&*found.collection, &*found.cluster.urls[0]),
+            ("seen", "http://a:6334")
+        );
+        assert_eq!(found.cluster.time_limit, GUESS_TIME);
+        let quick = format!("{text}\nms_max = 7\ntotal_ms_max = 9");
+        let found = shared(&quick, &Target::Index).unwrap().unwrap();
+        assert_eq!(found.cluster.time_limit, Duration::from_millis(7));
+        assert_eq!(found.cluster.total, Duration::from_millis(9));
+
+        let mistakes = shared(&text.replace("http", "x"), &Target::Index).unwrap_err();
+        assert!(
+            mistakes.len() == 1 && mistakes[0].contains("qdrant.urls"),
+            "{mistakes:?}"
+        );
+        let passages = Target::Qdrant(Box::new(read("collection = \"seen\"", None, true).unwrap()));
+        let mistakes = shared("speculator.memory_collection = \"seen\"", &passages).unwrap_err();
+        assert!(mistakes[0].contains("holds passages"), "{mistakes:?}");
     }
 
     #[test]

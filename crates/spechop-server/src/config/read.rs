@@ -133,7 +133,9 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
     };
     let guesses = matches!(config.speculator.default, SpeculatorKind::Index);
     let named = keys.source("index.dir") != Source::Default;
-    if !config.target.is_elsewhere() || guesses || named {
+    // A hot subset is chosen from it.
+    let is_source = config.speculator.hot.every.is_some();
+    if !config.target.is_elsewhere() || guesses || named || is_source {
         must_exist(keys, "index.dir", &config.index_dir, build);
     }
     config

@@ -6,7 +6,7 @@ use spechop_types::Chance;
 
 use super::keys::Keys;
 use super::read::count;
-use super::{Cascade, Memory, SpeculatorKind};
+use super::{Cascade, Memory, SharedMemory, SpeculatorKind};
 
 /// Entries of a memory: 8 MB.
 const MEMORY_MAX: usize = 4096;
@@ -78,6 +78,7 @@ pub(super) fn memory(
     keys: &mut Keys<'_>,
     default: SpeculatorKind,
     cascade: &Cascade,
+    shared: Option<SharedMemory>,
     data: &Path,
 ) -> Memory {
     let is_used = match default {
@@ -89,13 +90,20 @@ pub(super) fn memory(
     let file = if keys.is(key, "none") {
         None
     } else {
-        let usual = is_used.then(|| data.join("memory.json"));
+        let usual = is_used && shared.is_none();
+        let usual = usual.then(|| data.join("memory.json"));
         keys.path(key).or(usual)
     };
+    if shared.is_some() && file.is_some() {
+        let problem = "the memory lies in the collection of speculator.memory_collection: leave one \
+                       of the two out";
+        keys.mistake(key, problem);
+    }
     let similarity = keys.number("speculator.memory_similarity", 0.5..=1.0);
     Memory {
         most: count(keys, "speculator.memory_max", MEMORY_MOST, MEMORY_MAX),
         similarity: similarity.unwrap_or(SIMILARITY) as f32,
         file,
+        shared,
     }
 }

@@ -591,3 +591,15 @@ fn an_encoder_behind_http_needs_no_model_here() {
         assert!(error.contains(key), "{error}");
     }
 }
+
+#[test]
+fn a_hot_subset_that_follows_the_traffic_is_still_to_come() {
+    let home = Home::new();
+    let usual = home.read("", &[], &[]).unwrap().speculator;
+    assert_eq!((usual.hot.file, usual.hot_dir), (None, None));
+    let follows = "[speculator]\nhot_tenants = [\"*\"]\nhot_every_s = 60";
+    let follows = home.read(follows, &[], &[]).unwrap().speculator;
+    assert_eq!(follows.default, SpeculatorKind::Hot);
+    assert_eq!(follows.hot.file, Some(home.path("traffic.json")));
+    assert_eq!(follows.hot_dir, Some(home.path("indexes/default/hot")));
+}

@@ -66,7 +66,7 @@ async fn taught() -> Arc<Memory> {
 }
 
 async fn keeper(memory: &Arc<Memory>, path: &Path) -> MemoryKeeper {
-    MemoryKeeper::open(Some(memory), Some(path)).await
+    MemoryKeeper::open(Some(&Verified::Own(Arc::clone(memory))), Some(path)).await
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn without_a_memory_or_a_file_nothing_is_kept() {
     learn(&memory, "a", "Who?", "Somebody");
     for kept in [
         MemoryKeeper::open(None, None).await,
-        MemoryKeeper::open(Some(&memory), None).await,
+        MemoryKeeper::open(Some(&Verified::Own(Arc::clone(&memory))), None).await,
     ] {
         kept.save().await;
         let keeps = tokio::time::timeout(Duration::from_millis(50), kept.keep());

@@ -90,12 +90,19 @@ fn guesser(speculator: SpeculatorKind, config: &Config) -> String {
         SpeculatorKind::None => String::new(),
         SpeculatorKind::Llm => format!("{own:?}"),
         SpeculatorKind::Hot => {
-            let index = speculators.hot_dir.as_deref().map(stamp);
+            // One that follows the traffic changes all the time, little by little.
+            let index = match speculators.hot.every {
+                Some(_) => Some(format!("by traffic {}", speculators.hot.fraction)),
+                None => speculators.hot_dir.as_deref().map(stamp),
+            };
             format!("{own:?} {index:?} {}", speculators.hot_passages)
         }
         // The index itself is the retriever's.
         SpeculatorKind::Index => format!("{own:?} {}", config.questions.passages),
-        SpeculatorKind::Memory => speculators.memory.similarity.to_string(),
+        SpeculatorKind::Memory => match &speculators.memory.shared {
+            Some(shared) => format!("{} {}", speculators.memory.similarity, shared.collection),
+            None => speculators.memory.similarity.to_string(),
+        },
         SpeculatorKind::Cascade => {
             let members = speculators.cascade.members.iter();
             let members = members.map(|member| (*member, guesser(*member, config)));

@@ -14,7 +14,7 @@ use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskRequest, AskResponse, Backend, GetBackendsRequest};
 use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Gauges, ServeError, Toolbox};
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::{Script, ScriptedPorts, SharedMap};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -60,6 +60,14 @@ impl Server {
         let ports = ScriptedPorts::new(script);
         let toolbox = Toolbox::of(bare(&ports), &config);
         let toolbox = toolbox.remembering(Arc::new(Apart), &config);
+        Self::over(ports, toolbox, config).await
+    }
+
+    /// The same, with a memory that it shares with others.
+    pub async fn sharing(script: Script, entries: &SharedMap, config: Config) -> Self {
+        let ports = ScriptedPorts::new(script);
+        let toolbox = Toolbox::of(bare(&ports), &config);
+        let toolbox = toolbox.sharing(Arc::new(entries.clone()), Arc::new(Apart), &config);
         Self::over(ports, toolbox, config).await
     }
 
@@ -175,6 +183,7 @@ pub fn config(toml: &str) -> Config {
     for file in [
         &mut config.scheduler.state,
         &mut config.speculator.memory.file,
+        &mut config.speculator.hot.file,
     ] {
         *file = file.take().filter(|path| !path.starts_with(home.path()));
     }

@@ -1,8 +1,9 @@
 use std::sync::atomic::AtomicUsize;
 
-use spechop_ports::contract;
+use spechop_ports::{Record, contract};
 use spechop_types::{CommitKind, Observation, Passage, Question};
 
+use super::entry::TEXT_BYTES_MAX;
 use super::*;
 
 /// Texts are as near as the letters that they have in common; each text is counted.

@@ -3,6 +3,7 @@
 mod cluster;
 mod faults;
 mod labels;
+mod memory;
 mod server;
 mod stores;
 mod tls;

@@ -28,7 +28,10 @@ pub(crate) fn of(config: &Config) -> anyhow::Result<BTreeMap<String, String>> {
 /// What the hot subset's guesses are made of, beside the encoder and the reader.
 pub(crate) fn hot(config: &Config) -> anyhow::Result<Option<String>> {
     let dir = config.speculator.hot_dir.as_ref();
-    let Some(dir) = dir else { return Ok(None) };
+    // One that follows the traffic may not be there yet.
+    let Some(dir) = dir.filter(|dir| dir.exists()) else {
+        return Ok(None);
+    };
     let subset = hashed(&[&dir.join("manifest.json")])?;
     Ok(Some(match reader(&config.speculator.model)? {
         Some(reader) => format!("{subset}, read by {reader}"),

@@ -4,6 +4,7 @@ mod build;
 mod change;
 mod display;
 mod encoder;
+mod hot;
 mod info;
 mod merge;
 mod push;
@@ -38,6 +39,8 @@ enum Command {
     Remove(change::RemoveArgs),
     /// Join the parts of an index that were built one by one.
     Merge(merge::Args),
+    /// Choose the hot subset of an index anew, by links or by what answers came from.
+    Hot(hot::Args),
     /// Fill a collection of Qdrant from an index, or resume a push that was interrupted.
     Push(push::Args),
     /// Read every byte of an index and check that it is complete and undamaged.
@@ -54,6 +57,7 @@ pub(crate) fn run(args: Args, data_dir: &Path, env: &Env) -> anyhow::Result<()> 
         Command::Add(args) => change::add(args, data_dir),
         Command::Remove(args) => change::take(&args),
         Command::Merge(args) => merge::run(args),
+        Command::Hot(args) => hot::run(args),
         Command::Push(args) => push::run(&args, data_dir, env),
         Command::Verify(args) => verify::run(&args),
     }

@@ -1,0 +1,105 @@
+//! The file in which the counts survive a restart.
+//!
+//! It holds names of tenants and ids of passages: whoever may read it can tell what tenants have asked
+//! about. Its owner alone may.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use spechop_types::Tenant;
+
+use super::traffic::Traffic;
+use crate::state::{Purpose, Useless};
+
+pub(super) const PURPOSE: Purpose = Purpose {
+    content: "what answers came from",
+    key: "speculator.traffic_file",
+    format: 1,
+    bytes_max: 64 << 20,
+};
+/// What an entry takes beside the id of its passage: names of fields, a number, a tenant.
+const ENTRY_BYTES: usize = 160;
+/// What a byte of a text takes at most.
+const ESCAPED: usize = 6;
+
+/// How many verified answers of a tenant came from a passage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counted {
+    /// Whose answers.
+    pub tenant: Tenant,
+    /// The id of the passage.
+    pub passage: Arc<str>,
+    /// How many; at least one.
+    pub answers: u64,
+}
+
+/// Everything in the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Kept {
+    format: u64,
+    /// The least recently used first.
+    counted: Vec<Counted>,
+}
+
+/// A file that holds no counts.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} cannot be used: {reason}; name the file of speculator.traffic_file, as a server of this \
+     version has written it",
+    path.display()
+)]
+pub struct NoTraffic {
+    path: PathBuf,
+    reason: String,
+}
+
+/// What a server has counted in the file of `speculator.traffic_file`. **Blocks.**
+///
+/// # Errors
+///
+/// If there is no such file, or if it is damaged or of another version.
+pub fn read_traffic(path: &Path) -> Result<Vec<Counted>, NoTraffic> {
+    let failed = |reason: String| NoTraffic {
+        path: path.to_owned(),
+        reason,
+    };
+    let read: Result<Option<Kept>, Useless> = PURPOSE.read(path);
+    let kept = read.map_err(|useless| failed(crate::status::chain(&useless)))?;
+    let kept = kept.ok_or_else(|| failed("there is no such file".to_owned()))?;
+    Ok(kept.counted)
+}
+
+/// Reads the file. False if it must not be written.
+pub(super) fn take_up(traffic: &Traffic, path: &Path) -> bool {
+    let kept: Kept = match PURPOSE.read(path) {
+        Ok(Some(kept)) => kept,
+        Ok(None) => return true,
+        Err(useless) => return PURPOSE.make_room(path, &useless),
+    };
+    let passages = kept.counted.len();
+    for counted in kept.counted {
+        traffic.resume(counted);
+    }
+    tracing::info!(passages, "resumed what answers came from");
+    true
+}
+
+/// The last used counts, as many as the file has room for.
+pub(super) fn kept(traffic: &Traffic) -> Kept {
+    let mut room = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
+    let fits = |counted: &Counted| {
+        let left = room.checked_sub(ESCAPED * counted.passage.len() + ENTRY_BYTES);
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    let counted = traffic.entries().into_iter().rev().take_while(fits);
+    let mut counted: Vec<_> = counted.collect();
+    counted.reverse();
+    Kept {
+        format: PURPOSE.format,
+        counted,
+    }
+}

@@ -1,0 +1,275 @@
+//! A memory whose entries several servers share.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use spechop_ports::{
+    Call, Encoder, GuessRequest, Guessed, Lane, PortError, SharedEntries, Speculator,
+};
+use spechop_types::{Chance, Hop, Owned, OwnedCache, SubQuestion, Tenant};
+use tokio::sync::Notify;
+
+use super::entry::{Entry, Heard, neighbours};
+use super::nearest::Vector;
+use super::{GIVEN_MAX, MemoryOptions, guessed};
+
+/// Committed hops that wait to be written. If there are more, the oldest is not learnt from: while the
+/// entries cannot be reached, the memory of this server must not grow.
+const NEWS_MAX: usize = 1024;
+/// How often a change is tried if other servers change the same entry at the same time.
+const ATTEMPTS_MAX: usize = 8;
+/// How long nothing is written after a write has failed.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Neighbours that are looked at for each guess: some of them name other things, or say the same.
+const LOOKED_AT: usize = 4;
+
+/// Whether a guess says what was observed.
+pub type Agrees = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
+
+/// A [`Memory`](super::Memory) whose entries are elsewhere, so that every server that shares them guesses
+/// what any of them has verified. The records of entries are shared as well: what was wrong for one server
+/// falls silent for all.
+///
+/// **Whose.** Entries belong to tenants, as those of a [`Memory`](super::Memory) do.
+///
+/// **Writing** is not waited for by questions: committed hops are put in line, and
+/// [`SharedMemory::keep_up`] writes them. If the entries cannot be reached, the line waits for them, and
+/// its oldest hops leave if it grows too long.
+///
+/// **Guessing** asks for the entry of the same words, and then for the nearest ones. If the entries
+/// cannot be reached, the guess fails, which is what a hop without a guess is.
+///
+/// If a write was taken and the answer to it is lost, it is made again, and counted twice.
+pub struct SharedMemory {
+    entries: Arc<dyn SharedEntries>,
+    encoder: Arc<dyn Encoder>,
+    options: MemoryOptions,
+    waiting: Mutex<Waiting>,
+    arrived: Notify,
+}
+
+struct Waiting {
+    news: VecDeque<News>,
+    /// By the key of what was asked: the neighbour's key, and its answer at that time.
+    given: OwnedCache<Arc<str>, Given>,
+}
+
+type Given = (Arc<str>, Arc<str>);
+
+/// A committed hop that is still to be written.
+struct News {
+    tenant: Tenant,
+    heard: Heard,
+    /// What was guessed for it as a neighbour; `None` once its record is written.
+    given: Option<Given>,
+    agrees: Agrees,
+}
+
+impl SharedMemory {
+    /// Over these entries; those of `options.most` that were written last stay.
+    pub fn new(
+        entries: Arc<dyn SharedEntries>,
+        encoder: Arc<dyn Encoder>,
+        options: MemoryOptions,
+    ) -> Self {
+        Self {
+            entries,
+            encoder,
+            options,
+            waiting: Mutex::new(Waiting {
+                news: VecDeque::new(),
+                given: OwnedCache::new(GIVEN_MAX),
+            }),
+            arrived: Notify::new(),
+        }
+    }
+
+    /// A hop of the tenant was committed.
+    pub fn committed(&self, tenant: &Tenant, hop: &Hop, agrees: Agrees) {
+        let heard = Heard::of(hop);
+        let key = Owned::new(tenant, Arc::<str>::from(heard.asked.key()));
+        let mut waiting = self.lock();
+        let given = waiting.given.remove(&key);
+        if waiting.news.len() >= NEWS_MAX {
+            waiting.news.pop_front();
+        }
+        waiting.news.push_back(News {
+            tenant: tenant.clone(),
+            heard,
+            given,
+            agrees,
+        });
+        drop(waiting);
+        self.arrived.notify_one();
+    }
+
+    /// Writes what was committed for as long as it is polled.
+    pub async fn keep_up(&self) -> Infallible {
+        loop {
+            match self.write().await {
+                Ok(()) => self.arrived.notified().await,
+                // Whoever wraps the entries says why.
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Writes what was committed by now.
+    ///
+    /// # Errors
+    ///
+    /// If the entries cannot be reached; what could not be written still waits.
+    pub async fn write(&self) -> Result<(), PortError> {
+        loop {
+            let next = self.lock().news.pop_front();
+            let Some(mut news) = next else { return Ok(()) };
+            match self.learn(&mut news).await {
+                Err(error @ (PortError::Unavailable { .. } | PortError::Timeout { .. })) => {
+                    let mut waiting = self.lock();
+                    if waiting.news.len() < NEWS_MAX {
+                        waiting.news.push_front(news);
+                    }
+                    return Err(error);
+                }
+                // Nobody can write this, now or later.
+                Err(error) => return Err(error),
+                Ok(()) => {}
+            }
+        }
+    }
+
+    /// How many committed hops wait to be written.
+    pub fn waiting(&self) -> usize {
+        self.lock().news.len()
+    }
+
+    async fn learn(&self, news: &mut News) -> Result<(), PortError> {
+        // Behind everything that anybody waits for.
+        let call = Call::of(news.tenant.clone(), Lane::Speculative, Chance::NONE);
+        if let Some((neighbour, answer)) = news.given.clone() {
+            let is_right = news.heard.is_right(&answer, &*news.agrees);
+            let key = call.owned(neighbour);
+            self.change(&call, &key, |before| {
+                let mut entry = before?;
+                entry.was_neighbour(is_right);
+                Some(entry)
+            })
+            .await?;
+            // If the rest fails, it is not counted again.
+            news.given = None;
+        }
+        let heard = &news.heard;
+        let key = call.owned(heard.asked.key().into());
+        let change = self.change(&call, &key, |before| match before {
+            Some(mut entry) => {
+                entry.hears(heard, &*news.agrees);
+                Some(entry)
+            }
+            None => Entry::new(heard),
+        });
+        if change.await? == Change::New {
+            self.entries.trim(&call, self.options.most).await?;
+        }
+        Ok(())
+    }
+
+    /// Changes an entry, whoever else changes it meanwhile.
+    async fn change(
+        &self,
+        call: &Call,
+        key: &Owned<Arc<str>>,
+        fold: impl Fn(Option<Entry>) -> Option<Entry>,
+    ) -> Result<Change, PortError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let found = self.entries.find(call, key).await?;
+            let (before, version) = match found {
+                Some((before, version)) => (Some(before), Some(version)),
+                None => (None, None),
+            };
+            let Some(after) = fold(before.as_ref().and_then(Entry::resumed)) else {
+                return Ok(Change::None);
+            };
+            let width = self.encoder.width();
+            let known = before.and_then(|before| before.vector);
+            let known = known.filter(|vector| vector.len() == width);
+            let vector = match known {
+                Some(vector) => Some(vector),
+                None => self.vector(call, &after.asked).await,
+            };
+            let after = after.remembered(&key.tenant, vector);
+            if self
+                .entries
+                .replace(call, key, &after, version.as_ref())
+                .await?
+            {
+                return Ok(match version {
+                    Some(_) => Change::Changed,
+                    None => Change::New,
+                });
+            }
+        }
+        // So many others write the same entry that this hop is not missed.
+        Ok(Change::None)
+    }
+
+    /// An encoder that fails has said so elsewhere; without a vector an entry has its own words.
+    async fn vector(&self, call: &Call, asked: &str) -> Option<Vec<i8>> {
+        let vector = self.encoder.encode_query(call, asked).await.ok()?;
+        Some(Vector::of(&vector).values().to_vec())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // Nothing panics while it is held.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What has become of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    None,
+    Changed,
+    New,
+}
+
+#[async_trait]
+impl Speculator for SharedMemory {
+    async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
+        let asked = request.sub_question;
+        let key = call.owned(Arc::<str>::from(asked.key()));
+        if let Some((found, _)) = self.entries.find(call, &key).await? {
+            let entry = Entry::resumed(&found);
+            return Ok(guessed(entry.and_then(|entry| entry.own_guess())));
+        }
+        let vector = self.encoder.encode_query(call, asked.as_str()).await?;
+        let vector = Vector::of(&vector);
+        let limit = request.limit.get();
+        let looked_at = NonZeroUsize::MIN.saturating_add(LOOKED_AT * limit);
+        let (tenant, least) = (&key.tenant, self.options.similarity);
+        let near = self
+            .entries
+            .near(call, tenant, vector.values(), least, looked_at);
+        let near = near.await?;
+        let near: Vec<_> = near
+            .iter()
+            .filter_map(|(cosine, found)| Some((*cosine, Entry::resumed(found)?)))
+            .collect();
+        let keyed = near.iter().map(|(cosine, entry)| {
+            let key: Arc<str> = SubQuestion::new(&entry.asked).key().into();
+            (*cosine, key, entry)
+        });
+        let guesses = neighbours(asked.as_str(), keyed, limit);
+        if let Some((neighbour, best)) = guesses.first() {
+            let given = (Arc::clone(neighbour), Arc::clone(&best.text));
+            self.lock().given.insert(key, given);
+        }
+        Ok(guessed(guesses.into_iter().map(|(_, guess)| guess)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

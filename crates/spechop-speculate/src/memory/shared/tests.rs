@@ -1,0 +1,274 @@
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use spechop_ports::{Guess, Record, Remembered, Version, contract};
+use spechop_testkit::SharedMap;
+use spechop_types::{CommitKind, Observation, Question};
+
+use super::*;
+
+/// Texts are as near as the letters that they have in common.
+struct Letters;
+
+#[async_trait]
+impl Encoder for Letters {
+    fn fingerprint(&self) -> &'static str {
+        "letters"
+    }
+
+    fn width(&self) -> usize {
+        26
+    }
+
+    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        let mut counts = vec![0.0_f32; 26];
+        for letter in text.to_lowercase().bytes().filter(u8::is_ascii_lowercase) {
+            counts[usize::from(letter - b'a')] += 1.0;
+        }
+        Ok(counts)
+    }
+
+    async fn encode_passages(&self, _: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        Ok(Vec::new())
+    }
+}
+
+fn server(entries: &SharedMap) -> SharedMemory {
+    server_of(Arc::new(entries.clone()), 8)
+}
+
+fn server_of(entries: Arc<dyn SharedEntries>, most: usize) -> SharedMemory {
+    let options = MemoryOptions {
+        most: NonZeroUsize::new(most).unwrap(),
+        similarity: 0.95,
+    };
+    SharedMemory::new(entries, Arc::new(Letters), options)
+}
+
+impl SharedMemory {
+    fn hears(&self, of: &str, asked: &str, observed: &str) {
+        let hop = Hop {
+            sub_question: SubQuestion::new(asked),
+            answer: "a mere guess".into(),
+            kind: CommitKind::Accepted,
+            guess: None,
+            observation: Arc::new(Observation::read(Some(observed.into()), Vec::new())),
+        };
+        self.committed(&Tenant::new(of).unwrap(), &hop, Arc::new(|a, b| a == b));
+    }
+
+    async fn learns(&self, of: &str, asked: &str, observed: &str) {
+        self.hears(of, asked, observed);
+        self.write().await.unwrap();
+    }
+
+    async fn best(&self, of: &str, asked: &str) -> Option<String> {
+        let guessed = self.guess(&call(of), request(asked)).await.unwrap();
+        let text = |guess: Guess| guess.text.to_string();
+        guessed.guesses.into_iter().next().map(text)
+    }
+}
+
+fn call(of: &str) -> Call {
+    Call::of(Tenant::new(of).unwrap(), Lane::Speculative, Chance::EVEN)
+}
+
+fn request(asked: &str) -> GuessRequest {
+    GuessRequest {
+        question: Question::new("Whose mother?").unwrap(),
+        hops: Vec::new(),
+        sub_question: SubQuestion::new(asked),
+        limit: NonZeroUsize::MIN,
+    }
+}
+
+const ASKED: &str = "Who directed the film Kanał?";
+const NEARLY: &str = "Who has directed the film Kanał?";
+
+#[tokio::test]
+async fn one_server_guesses_what_another_has_verified() {
+    let entries = SharedMap::default();
+    let (one, other) = (server(&entries), server(&entries));
+    one.learns("a", ASKED, "Wajda").await;
+    for server in [&one, &other] {
+        for asked in [ASKED, "who directed the film “Kanal”", NEARLY] {
+            assert_eq!(server.best("a", asked).await.as_deref(), Some("Wajda"));
+            assert_eq!(server.best("b", asked).await, None, "b has asked nothing");
+        }
+        let another = server.best("a", "Who directed the film Kanar?").await;
+        assert_eq!(another, None);
+    }
+}
+
+#[tokio::test]
+async fn what_was_wrong_for_one_server_falls_silent_for_all() {
+    let entries = SharedMap::default();
+    let (one, other) = (server(&entries), server(&entries));
+    one.learns("a", ASKED, "Wajda").await;
+    // As a neighbour: the record of the guess is kept by the server that gave it, and written for all.
+    assert_eq!(one.best("a", NEARLY).await.as_deref(), Some("Wajda"));
+    one.learns("a", NEARLY, "Ford").await;
+    let third = "Who has directed that film Kanał?";
+    assert_eq!(other.best("a", third).await.as_deref(), Some("Ford"));
+    // For its own words: the answer changes all the time.
+    other.learns("a", ASKED, "Ford").await;
+    other.learns("a", ASKED, "Munk").await;
+    assert_eq!(one.best("a", ASKED).await, None);
+    let wrong = |entry: &Remembered| (entry.own, entry.neighbour);
+    let all = entries.all();
+    let entry = all.iter().find(|entry| &*entry.asked == ASKED).unwrap();
+    assert_eq!(
+        wrong(entry),
+        (Record { right: 0, wrong: 2 }, Record::default())
+    );
+}
+
+#[tokio::test]
+async fn servers_that_write_the_same_entry_lose_no_count() {
+    /// Another server writes between each look and each write, a few times.
+    struct Meanwhile {
+        entries: SharedMap,
+        left: AtomicU64,
+    }
+
+    #[async_trait]
+    impl SharedEntries for Meanwhile {
+        async fn find(
+            &self,
+            call: &Call,
+            key: &Owned<Arc<str>>,
+        ) -> Result<Option<(Remembered, Version)>, PortError> {
+            let found = self.entries.find(call, key).await;
+            let left = self.left.load(SeqCst);
+            if left > 0 {
+                self.left.store(left - 1, SeqCst);
+                server(&self.entries).learns("a", ASKED, "Wajda").await;
+            }
+            found
+        }
+
+        async fn near(
+            &self,
+            call: &Call,
+            tenant: &Tenant,
+            vector: &[i8],
+            least: f32,
+            most: NonZeroUsize,
+        ) -> Result<Vec<(f32, Remembered)>, PortError> {
+            self.entries.near(call, tenant, vector, least, most).await
+        }
+
+        async fn replace(
+            &self,
+            call: &Call,
+            key: &Owned<Arc<str>>,
+            entry: &Remembered,
+            before: Option<&Version>,
+        ) -> Result<bool, PortError> {
+            self.entries.replace(call, key, entry, before).await
+        }
+
+        async fn trim(&self, call: &Call, most: NonZeroUsize) -> Result<u64, PortError> {
+            self.entries.trim(call, most).await
+        }
+    }
+
+    let entries = SharedMap::default();
+    let raced = Meanwhile {
+        entries: entries.clone(),
+        left: AtomicU64::new(3),
+    };
+    let raced = server_of(Arc::new(raced), 8);
+    raced.learns("a", ASKED, "Wajda").await;
+    // The first to hear it makes the entry; the other three confirm it.
+    let own = entries.all()[0].own;
+    assert_eq!(own, Record { right: 3, wrong: 0 });
+}
+
+#[tokio::test]
+async fn while_it_is_out_of_reach_guesses_fail_and_news_wait() {
+    let entries = SharedMap::default();
+    let (one, other) = (server(&entries), server(&entries));
+    one.learns("a", ASKED, "Wajda").await;
+    entries.set_down(true);
+    let failed = other.guess(&call("a"), request(ASKED)).await;
+    assert!(matches!(failed, Err(PortError::Unavailable { .. })));
+    one.hears("a", "Who was Ford?", "a director");
+    one.hears("a", "Who was Munk?", "another");
+    assert!(one.write().await.is_err());
+    assert_eq!(one.waiting(), 2);
+    // However long it takes, the line does not grow without end.
+    for number in 0..2 * NEWS_MAX {
+        other.hears("b", &format!("Who is number {number}?"), "somebody");
+        assert!(number % 500 > 0 || other.write().await.is_err());
+    }
+    assert_eq!(other.waiting(), NEWS_MAX);
+    entries.set_down(false);
+    one.write().await.unwrap();
+    assert_eq!(one.waiting(), 0);
+    let known = other.best("a", "Who was Munk?").await;
+    assert_eq!(known.as_deref(), Some("another"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_keeps_up_by_itself_and_again_after_an_outage() {
+    let entries = SharedMap::default();
+    let one = server(&entries);
+    entries.set_down(true);
+    let written = async {
+        one.hears("a", ASKED, "Wajda");
+        tokio::time::sleep(3 * PAUSE).await;
+        let asked = entries.asked();
+        assert!((2..=4).contains(&asked), "not at every moment: {asked}");
+        entries.set_down(false);
+        tokio::time::sleep(2 * PAUSE).await;
+        one.hears("a", "Who was Munk?", "another");
+        while entries.all().len() < 2 {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::select! {
+        never = one.keep_up() => match never {},
+        () = written => {}
+    }
+}
+
+#[tokio::test]
+async fn entries_are_bounded_for_all_servers_together() {
+    let entries = SharedMap::default();
+    let shared: Arc<dyn SharedEntries> = Arc::new(entries.clone());
+    let (one, other) = (server_of(Arc::clone(&shared), 3), server_of(shared, 3));
+    for number in 0..4 {
+        let asked = format!("Who is number {number}?");
+        one.learns("a", &asked, "somebody").await;
+        other.learns("b", &asked, "somebody else").await;
+    }
+    let asked: Vec<_> = entries.all().iter().map(|e| e.asked.to_string()).collect();
+    assert_eq!(
+        asked,
+        ["Who is number 2?", "Who is number 3?", "Who is number 3?"]
+    );
+}
+
+#[tokio::test]
+async fn what_is_too_long_is_not_shared() {
+    let entries = SharedMap::default();
+    let one = server(&entries);
+    one.learns("a", &"x".repeat(600), "short").await;
+    one.learns("a", "What is long?", &"x".repeat(600)).await;
+    assert_eq!(entries.all(), []);
+}
+
+#[tokio::test]
+async fn keeps_the_contracts() {
+    let entries = SharedMap::default();
+    let memory = server(&entries);
+    contract::speculator(&memory).await;
+    contract::cache(async |tenant: Tenant| {
+        let name = tenant.to_string();
+        let guess = memory.best(&name, ASKED).await;
+        memory.learns(&name, ASKED, "Wajda").await;
+        // What is not guessed is waited for.
+        u64::from(guess.is_none())
+    })
+    .await;
+}
