@@ -1,15 +1,20 @@
-//! A GGUF model in this process: llama.cpp on a thread of its own.
+//! A GGUF model in this process: llama.cpp on threads of its own.
 //!
-//! One thread owns the model and its KV cache and serves all calls, always the most urgent one
-//! ([`engine`]). The same generation gives the same text, alone or in company, from a cold cache
-//! or a warm one ([`compute`]), and what earlier prompts share with a new one is not computed
-//! again ([`slots`]).
+//! One or more workers serve all calls, always the most urgent ones ([`queue`]). Each is a thread with
+//! a context of its own ([`engine`]); the weights are shared. The same generation gives the same
+//! text, alone or in company, from a cold cache or a warm one, whichever worker moves it
+//! ([`compute`]). What earlier prompts share with a new one is not computed again, whether the same
+//! worker has read it ([`slots`]) or another one ([`kept`]).
 
 mod adapter;
 mod compute;
 mod engine;
 mod error;
+mod job;
+mod kept;
 mod output;
+mod queue;
+mod shares;
 mod slots;
 mod stats;
 mod template;
@@ -22,7 +27,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle};
 
@@ -38,7 +43,11 @@ pub use self::error::OpenError;
 pub use self::stats::LocalStats;
 
 use self::compute::Compute;
-use self::engine::{Engine, Job, Parts};
+use self::engine::{Engine, Parts};
+use self::job::Job;
+use self::kept::Kept;
+use self::queue::Queue;
+use self::shares::Shares;
 use self::stats::Counters;
 use self::template::ChatTemplate;
 use crate::{Generated, Generation, TextModel};
@@ -58,7 +67,11 @@ pub struct LocalModelOptions {
     /// A LoRA adapter for it, a GGUF file too, put on at full strength for every generation. One of
     /// rank 32 on all matrices makes a small model about an eighth slower.
     pub adapter: Option<PathBuf>,
-    /// Threads that compute. `None`: one for each physical core. They wait for each other after
+    /// Workers: how many generations move at once, each with [`threads`](Self::threads) of its own. More
+    /// workers than cores gain nothing. They share the weights; each has a context of about 20 MiB
+    /// beside the memory of its slots.
+    pub workers: NonZeroU32,
+    /// Threads that compute for each worker. `None`: the physical cores divided among the workers. They wait for each other after
     /// every operation, spinning unless `OMP_WAIT_POLICY=passive` was set before the process
     /// started, as `spechop serve` sees to. Spinning while other work keeps the cores busy, two
     /// threads are several times slower than one.
@@ -66,25 +79,26 @@ pub struct LocalModelOptions {
     /// Most tokens of one prompt and its continuation, and no more than the model was trained
     /// for. Memory for the KV cache is taken at once, for every slot.
     pub context_tokens_per_sequence: u32,
-    /// Generations that may have begun at once, one moving and the others paused; further ones
-    /// wait.
+    /// Generations that may have begun at once, as many moving as there are workers and the others
+    /// paused; further ones wait. With several workers, as many again may wait with their KV.
     pub sequences: u32,
-    /// Further slots of the KV cache, for the prompts of generations that have ended. Each kind
-    /// of prompt (instructions and examples of a planner, a reader, …) keeps one busy.
+    /// Further room for KV, in prompts of full length, for the prompts of generations that have ended. Each
+    /// kind of prompt (instructions and examples of a planner, a reader, …) keeps one busy.
     pub kept_prompts: u32,
     /// Generations that may wait; the least urgent one beyond is turned away.
     pub waiting_max: usize,
-    /// Hears of it if the model's thread ends for good.
+    /// Hears of it if a thread of the model ends for good.
     pub vitals: Vitals,
 }
 
 impl LocalModelOptions {
-    /// The defaults for a model file: 4096 tokens, which hold a reader's prompt at its default
+    /// The defaults for a model file: one worker, 4096 tokens, which hold a reader's prompt at its default
     /// limits, 3 sequences, 3 kept prompts (planner, reader, speculator), 256 waiting.
     pub fn new(model_path: impl Into<PathBuf>) -> Self {
         Self {
             model_path: model_path.into(),
             adapter: None,
+            workers: NonZeroU32::MIN,
             threads: None,
             context_tokens_per_sequence: 4096,
             sequences: 3,
@@ -97,18 +111,17 @@ impl LocalModelOptions {
 
 /// A GGUF model, decoding greedily.
 ///
-/// Dropping it ends its thread, which takes up to one chunk of a prompt.
+/// Dropping it ends its threads, which takes up to one chunk of a prompt.
 #[derive(Debug)]
 pub struct LocalModel {
     name: Arc<str>,
     counters: Arc<Counters>,
-    /// `None` only while it is dropped.
-    jobs: Option<Sender<Job>>,
+    queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl LocalModel {
-    /// Loads a model and starts its thread. **Blocks** for as long as that takes: seconds for a
+    /// Loads a model and starts its threads. **Blocks** for as long as that takes: seconds for a
     /// large file.
     pub fn open(options: LocalModelOptions) -> Result<Self, OpenError> {
         check_magic(&options.model_path)?;
@@ -117,20 +130,29 @@ impl LocalModel {
         }
         let name: Arc<str> = name(&options).into();
         let counters = Arc::new(Counters::default());
-        let (jobs, received) = mpsc::channel();
+        let queue = Arc::new(Queue::new(
+            options.workers.get() as usize,
+            options.waiting_max,
+            options.sequences as usize,
+            Arc::clone(&counters),
+        ));
         let (opened, open) = mpsc::channel();
         let thread = {
-            let (name, counters) = (Arc::clone(&name), Arc::clone(&counters));
+            let shared = Shared {
+                name: Arc::clone(&name),
+                counters: Arc::clone(&counters),
+                queue: Arc::clone(&queue),
+            };
             thread::Builder::new()
                 .name("local-model".to_owned())
-                .spawn(move || own(&options, &name, &counters, &received, &opened))
+                .spawn(move || own(&options, &shared, &opened))
                 .map_err(OpenError::Thread)?
         };
         open.recv().unwrap_or(Err(OpenError::Backend))?;
         Ok(Self {
             name,
             counters,
-            jobs: Some(jobs),
+            queue,
             thread: Some(thread),
         })
     }
@@ -147,8 +169,7 @@ impl LocalModel {
 
 impl Drop for LocalModel {
     fn drop(&mut self) {
-        // Without a sender the thread ends.
-        self.jobs = None;
+        self.queue.close();
         if let Some(thread) = self.thread.take() {
             // A panic in there has been told to every caller and by the vital signs.
             let _ = thread.join();
@@ -169,8 +190,9 @@ impl TextModel for LocalModel {
             generation,
             reply,
         };
-        let jobs = self.jobs.as_ref().ok_or_else(|| self.is_gone())?;
-        jobs.send(job).map_err(|_| self.is_gone())?;
+        if !self.queue.submit(job) {
+            return Err(self.is_gone());
+        }
         answer.await.map_err(|_| self.is_gone())?
     }
 
@@ -184,18 +206,16 @@ impl TextModel for LocalModel {
     }
 }
 
-/// The thread: loads the model, says how that went, works until nobody sends any more.
-fn own(
-    options: &LocalModelOptions,
-    name: &Arc<str>,
-    counters: &Arc<Counters>,
-    jobs: &Receiver<Job>,
-    opened: &Sender<Result<(), OpenError>>,
-) {
-    let _last_words = LastWords {
-        vitals: &options.vitals,
-        name,
-    };
+/// What the workers share with the model's handle.
+struct Shared {
+    name: Arc<str>,
+    counters: Arc<Counters>,
+    queue: Arc<Queue>,
+}
+
+/// The first thread: loads the model, says how that went, and works beside the others until the queue
+/// is closed. It owns the weights.
+fn own(options: &LocalModelOptions, shared: &Shared, opened: &Sender<Result<(), OpenError>>) {
     let (backend, model, adapter) = match load(options) {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -203,28 +223,60 @@ fn own(
             return;
         }
     };
-    match prepare(options, backend, &model, adapter, name, counters) {
-        Ok(parts) => {
-            let _ = opened.send(Ok(()));
-            Engine::new(parts).run(jobs);
-        }
+    let mut engines = match prepare(options, backend, &model, adapter, shared) {
+        Ok(parts) => parts.into_iter().map(Engine::new),
         Err(error) => {
             let _ = opened.send(Err(error));
+            return;
         }
+    };
+    let vitals = &options.vitals;
+    thread::scope(|scope| {
+        let first = engines.next();
+        for (number, engine) in (1..).zip(engines) {
+            let spawned = thread::Builder::new()
+                .name(format!("local-model-{number}"))
+                .spawn_scoped(scope, move || shared.work(number, engine, vitals));
+            if let Err(error) = spawned {
+                // Those that have started end, too.
+                shared.queue.close();
+                let _ = opened.send(Err(OpenError::Thread(error)));
+                return;
+            }
+        }
+        let _ = opened.send(Ok(()));
+        if let Some(engine) = first {
+            shared.work(0, engine, vitals);
+        }
+    });
+}
+
+impl Shared {
+    fn work(&self, worker: usize, engine: Engine<'_>, vitals: &Vitals) {
+        let _last_words = LastWords {
+            vitals,
+            name: &self.name,
+            queue: &self.queue,
+            worker,
+        };
+        engine.run();
     }
 }
 
 /// Why a call gets nothing once the thread has ended.
 const ENDED: &str = "its thread has ended";
 
-/// Tells if the thread ends by a panic: no later call will find it mended.
+/// Tells that a worker's thread ends, and if it ends by a panic: no later call will find it mended.
 struct LastWords<'a> {
     vitals: &'a Vitals,
     name: &'a str,
+    queue: &'a Queue,
+    worker: usize,
 }
 
 impl Drop for LastWords<'_> {
     fn drop(&mut self) {
+        self.queue.leave(self.worker);
         if thread::panicking() {
             self.vitals.fail(self.name, ENDED);
         }
@@ -251,14 +303,14 @@ fn load(options: &LocalModelOptions) -> Result<Loaded, OpenError> {
     Ok((backend, model, adapter))
 }
 
+/// What each worker is made of.
 fn prepare<'model>(
     options: &LocalModelOptions,
     backend: &LlamaBackend,
     model: &'model LlamaModel,
-    adapter: Option<LlamaLoraAdapter>,
-    name: &Arc<str>,
-    counters: &Arc<Counters>,
-) -> Result<Parts<'model>, OpenError> {
+    mut adapter: Option<LlamaLoraAdapter>,
+    shared: &Shared,
+) -> Result<Vec<Parts<'model>>, OpenError> {
     let path = || options.model_path.clone();
     let unsupported = |reason| OpenError::Unsupported {
         path: path(),
@@ -269,39 +321,80 @@ fn prepare<'model>(
     }
     let template =
         ChatTemplate::of(model).ok_or_else(|| unsupported("no chat template works with it"))?;
-    let sequences = options.sequences.max(1);
-    let slots = sequences
-        .saturating_add(options.kept_prompts)
-        .min(SLOTS_MAX);
-    let sequences = sequences.min(slots);
+    let template = Arc::new(template);
+    let cores = physical_cores();
+    let workers = options.workers.get();
+    let Shares {
+        sequences,
+        slots,
+        kept_prompts,
+        threads,
+    } = Shares::of(options, cores);
     let tokens = options
         .context_tokens_per_sequence
         .clamp(1, model.n_ctx_train().max(1));
-    let threads = options.threads.map_or_else(physical_cores, NonZeroU32::get);
-    let threads = i32::try_from(threads).unwrap_or(i32::MAX);
+    let kept = Arc::new(Kept::new(kept_prompts as usize * tokens as usize));
     let context = |_| OpenError::Context {
         path: path(),
+        workers,
         slots,
         tokens,
     };
-    let mut compute = Compute::new(backend, model, slots, tokens, threads).map_err(context)?;
-    if let (Some(mut adapter), Some(path)) = (adapter, &options.adapter) {
-        compute
-            .adapt(&mut adapter)
-            .map_err(|_| adapter::misfit(&options.model_path, path))?;
+    let all = (0..workers as usize).map(|worker| {
+        let threads = i32::try_from(threads).unwrap_or(i32::MAX);
+        let mut compute = Compute::new(backend, model, slots, tokens, threads).map_err(context)?;
+        if let (Some(adapter), Some(path)) = (&mut adapter, &options.adapter) {
+            compute
+                .adapt(adapter)
+                .map_err(|_| adapter::misfit(&options.model_path, path))?;
+        }
+        Ok(Parts {
+            name: Arc::clone(&shared.name),
+            worker,
+            model,
+            compute,
+            template: Arc::clone(&template),
+            context_tokens: tokens as usize,
+            sequences: sequences as usize,
+            slots: slots as usize,
+            queue: Arc::clone(&shared.queue),
+            kept: Arc::clone(&kept),
+            counters: Arc::clone(&shared.counters),
+        })
+    });
+    let all = all.collect::<Result<_, OpenError>>()?;
+    let name = &*shared.name;
+    if threads.saturating_mul(workers) > cores {
+        tracing::warn!(
+            model = name,
+            workers,
+            threads,
+            cores,
+            "the workers have more threads than there are cores: they slow each other down"
+        );
     }
-    tracing::info!(model = &**name, threads, slots, tokens, "model opened");
-    Ok(Parts {
-        name: Arc::clone(name),
-        model,
-        compute,
-        template,
-        context_tokens: tokens as usize,
-        sequences: sequences as usize,
-        slots: slots as usize,
-        waiting_max: options.waiting_max,
-        counters: Arc::clone(counters),
-    })
+    let slot_bytes = kv_bytes(model) * u64::from(tokens);
+    tracing::info!(
+        model = name,
+        workers,
+        threads,
+        slots,
+        tokens,
+        context_mib = (slot_bytes * u64::from(slots)) >> 20,
+        kept_mib_max = (slot_bytes * u64::from(kept_prompts)) >> 20,
+        "model opened"
+    );
+    Ok(all)
+}
+
+/// Bytes of KV for each token: a key and a value of 16-bit numbers for every layer.
+fn kv_bytes(model: &LlamaModel) -> u64 {
+    const KEY_AND_VALUE: u64 = 2;
+    const NUMBER_BYTES: u64 = 2;
+    let width = u64::try_from(model.n_embd()).unwrap_or(0);
+    let head = width / u64::from(model.n_head()).max(1);
+    let layer = head * u64::from(model.n_head_kv()) * KEY_AND_VALUE * NUMBER_BYTES;
+    layer * u64::from(model.n_layer())
 }
 
 /// What the model is called: its file, and its adapter's.
@@ -321,9 +414,6 @@ fn name(options: &LocalModelOptions) -> String {
     }
 }
 
-/// llama.cpp's own limit.
-const SLOTS_MAX: u32 = 256;
-
 /// The first bytes of every GGUF file.
 const MAGIC: &[u8; 4] = b"GGUF";
 
@@ -342,8 +432,9 @@ fn check_magic(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Hyper-threads share the units that multiply: more threads than cores are slower.
-fn physical_cores() -> u32 {
+/// The cores that this process may use: those of the machine, or fewer if its affinity or the quota of
+/// its cgroup says so. Hyper-threads share the units that multiply, so two of them count as one core.
+pub fn physical_cores() -> u32 {
     let threads = thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let two_a_core = std::fs::read_to_string("/sys/devices/system/cpu/smt/active")
         .is_ok_and(|active| active.trim() == "1");

@@ -5,17 +5,20 @@
 //!   fork and a fresh run agree (measured).
 //! * Every call of the model is for one sequence: matrix kernels sum in another order when there
 //!   are more rows. How a prompt is cut into calls never depends on the cache (`slots`).
+//! * A sequence that is taken out of one context and put into another is the same bytes, in the same
+//!   order.
 
 use std::num::NonZeroU32;
 
-use llama_cpp_2::DecodeError;
 use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::context::kv_cache::KvCacheConversionError;
 use llama_cpp_2::context::params::LlamaContextParams;
+use llama_cpp_2::context::session::{LlamaStateSeqFlags, SeqState};
 use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::llama_batch::{BatchAddError, LlamaBatch};
 use llama_cpp_2::model::{LlamaLoraAdapter, LlamaModel};
 use llama_cpp_2::token::LlamaToken;
+use llama_cpp_2::{DecodeError, StateSeqError};
 
 use super::slots::{CHUNK_TOKENS, Placement};
 
@@ -31,6 +34,8 @@ pub(super) enum ComputeError {
     Decode(#[from] DecodeError),
     #[error("the KV cache could not be changed")]
     Cache(#[from] KvCacheConversionError),
+    #[error("the KV of a sequence could not be copied")]
+    State(#[from] StateSeqError),
     #[error("a position or sequence number is too large")]
     Range(#[from] std::num::TryFromIntError),
 }
@@ -103,6 +108,25 @@ impl<'model> Compute<'model> {
         Ok(())
     }
 
+    /// A copy of a slot's KV, for any context of the same model and adapter.
+    pub(super) fn save(&self, slot: usize) -> Result<SeqState, ComputeError> {
+        let seq = i32::try_from(slot)?;
+        Ok(self
+            .context
+            .state_seq_get(seq, LlamaStateSeqFlags::empty())?)
+    }
+
+    /// Puts a copy into a slot, and cuts it to `keep` tokens. What the slot held is gone.
+    pub(super) fn restore(
+        &mut self,
+        slot: usize,
+        state: &SeqState,
+        keep: usize,
+    ) -> Result<(), ComputeError> {
+        self.context.state_seq_set(state, i32::try_from(slot)?)?;
+        self.cut(slot, keep)
+    }
+
     /// Processes tokens of one sequence, at most a chunk. Returns the token that follows, if it
     /// is `wanted`.
     pub(super) fn step(
@@ -154,15 +178,20 @@ mod tests {
                 next = self.step(slot, at, &prompt.tokens[at..end], last).unwrap();
                 at = end;
             }
-            let row = self.batch.n_tokens() - 1;
-            let bits = |logits: &[f32]| logits.iter().map(|x| x.to_bits()).collect();
-            let mut all = vec![bits(self.context.get_logits_ith(row))];
+            let mut all = vec![self.logits()];
             for at in at..at + 3 {
                 let token = next.unwrap();
                 next = self.step(slot, at, &[token], true).unwrap();
-                all.push(bits(self.context.get_logits_ith(0)));
+                all.push(self.logits());
             }
             all
+        }
+
+        /// The bits of the latest ones.
+        fn logits(&self) -> Vec<u32> {
+            let row = self.batch.n_tokens() - 1;
+            let logits = self.context.get_logits_ith(row);
+            logits.iter().map(|logit| logit.to_bits()).collect()
         }
     }
 
@@ -245,6 +274,32 @@ mod tests {
             at = end;
         }
         assert!(compute.continued(3, 72, &second) == fresh, "interrupted");
+        // In another context, over what is there, which is in use.
+        let mut elsewhere = open();
+        elsewhere.continued(0, 0, &other);
+        elsewhere.continued(2, 0, &first);
+        compute.cut(0, 0).unwrap();
+        compute.continued(0, 0, &first);
+        let state = compute.save(0).unwrap();
+        for slot in [1, 0, 0] {
+            elsewhere.restore(slot, &state, 104).unwrap();
+            assert!(
+                elsewhere.continued(slot, 104, &second) == fresh,
+                "in another context"
+            );
+        }
+        // And in mid-sentence.
+        compute.cut(0, 0).unwrap();
+        let at = second.tokens.len() + compute.continued(0, 0, &second).len() - 1;
+        let state = compute.save(0).unwrap();
+        let next = LlamaToken::new(7);
+        compute.step(0, at, &[next], true).unwrap();
+        elsewhere.restore(3, &state, at).unwrap();
+        elsewhere.step(3, at, &[next], true).unwrap();
+        assert!(
+            elsewhere.logits() == compute.logits(),
+            "handed over in mid-sentence"
+        );
         fresh
     }
 

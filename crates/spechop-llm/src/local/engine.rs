@@ -1,8 +1,11 @@
-//! The thread that owns the model, and who gets its next moment.
+//! A worker: a thread with a context of its own, and what it does next.
 //!
-//! Every turn the jobs are ranked anew by their [`Urgency`]. The best one moves by a chunk of its prompt or by one token; all others
-//! stand still, those that have begun with their KV. So a promotion takes effect at the next
-//! turn, and a dropped call is gone by then.
+//! Every turn it asks the [queue](super::queue), and the best of the jobs that have begun here moves by a
+//! chunk of its prompt or by one token; all others stand still, with their KV. So a promotion takes
+//! effect at the next turn, and a dropped call is gone by then.
+//!
+//! Several workers compute at once on one set of weights, each on cores of its own. A job can go on at
+//! another worker: its KV is copied.
 //!
 //! Sequences never share a call of the model. Tried on the processor, it gained nothing: two and
 //! three sequences took 2.03 and 3.01 times as long as one. And in calls of four the matrix
@@ -11,16 +14,17 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, TryRecvError};
 
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
-use spechop_ports::{Call, Lane, Metered, PortError, Urgency, panic_text};
-use spechop_types::{Owned, Tokens};
-use tokio::sync::oneshot;
+use spechop_ports::{Metered, PortError, panic_text};
+use spechop_types::Tokens;
 
 use super::compute::{Compute, ComputeError};
+use super::job::{Begun, Job, Progress, Waiting, best};
+use super::kept::Kept;
 use super::output::Output;
+use super::queue::{Queue, Turn};
 use super::slots::{PromptTokens, Slots};
 use super::stats::Counters;
 use super::template::{ChatTemplate, text_tokens};
@@ -30,57 +34,22 @@ use crate::{End, Generated, Generation, Prompt};
 /// unread, so that they cost the others nothing.
 const TOKEN_BYTES_MAX: usize = 64;
 
-/// A call, as it is handed to the thread.
-pub(super) struct Job {
-    pub(super) call: Call,
-    pub(super) generation: Generation,
-    pub(super) reply: oneshot::Sender<Result<Generated, PortError>>,
-}
-
-/// A job and its place in line.
-struct Waiting {
-    job: Job,
-    prompt: Owned<PromptTokens>,
-    arrival: u64,
-    /// Hears of every token, so that a call that is dropped does not take its count along.
-    metered: Metered,
-}
-
 /// A job with a slot.
 struct Running {
     waiting: Waiting,
     slot: usize,
-    /// Tokens in the slot's KV.
-    at: usize,
-    /// The latest token, not in the KV yet; `None` until the whole prompt is.
-    next: Option<LlamaToken>,
-    output: Output,
-    generated: u32,
+    progress: Progress,
 }
 
 impl Running {
     /// Tells what it has taken: of the prompt what it has read or found cached, and what it has written.
     fn meter(&mut self) {
-        let prompt = self.waiting.prompt.item.tokens.len().min(self.at);
+        let progress = &self.progress;
+        let prompt = self.waiting.prompt.item.tokens.len().min(progress.at);
         self.waiting.metered.tell_at_least(Tokens {
             prompt: prompt as u64,
-            completion: u64::from(self.generated),
+            completion: u64::from(progress.generated),
         });
-    }
-}
-
-impl Waiting {
-    /// Asked anew every time, since a call can be promoted.
-    fn urgency(&self) -> Urgency {
-        self.job.call.urgency(self.arrival)
-    }
-
-    fn is_speculative(&self) -> bool {
-        self.job.call.lane() == Lane::Speculative
-    }
-
-    fn is_dropped(&self) -> bool {
-        self.job.reply.is_closed()
     }
 }
 
@@ -88,27 +57,29 @@ impl Waiting {
 pub(super) struct Parts<'model> {
     /// The model's name, for errors.
     pub(super) name: Arc<str>,
+    /// Which worker it is, from 0 on.
+    pub(super) worker: usize,
     pub(super) model: &'model LlamaModel,
     pub(super) compute: Compute<'model>,
-    pub(super) template: ChatTemplate,
+    pub(super) template: Arc<ChatTemplate>,
     /// Tokens that a sequence can hold.
     pub(super) context_tokens: usize,
-    /// Sequences that may have begun at once.
+    /// Sequences that may have begun here at once.
     pub(super) sequences: usize,
-    /// Slots in all: those beyond the sequences keep prefixes.
+    /// Slots here in all: those beyond the sequences keep prefixes.
     pub(super) slots: usize,
-    /// Jobs that may wait.
-    pub(super) waiting_max: usize,
+    /// Where jobs come from.
+    pub(super) queue: Arc<Queue>,
+    /// What all workers have read before.
+    pub(super) kept: Arc<Kept>,
     pub(super) counters: Arc<Counters>,
 }
 
-/// Everything the thread owns.
+/// Everything a worker owns.
 pub(super) struct Engine<'model> {
     parts: Parts<'model>,
     slots: Slots,
-    waiting: Vec<Waiting>,
     running: Vec<Running>,
-    arrivals: u64,
 }
 
 impl<'model> Engine<'model> {
@@ -116,29 +87,40 @@ impl<'model> Engine<'model> {
         Self {
             slots: Slots::new(parts.slots),
             parts,
-            waiting: Vec::new(),
             running: Vec::new(),
-            arrivals: 0,
         }
     }
 
-    /// Works until every sender is gone. If a turn panics, those that have begun fail, and the work
-    /// goes on with those that wait.
-    pub(super) fn run(mut self, jobs: &Receiver<Job>) {
-        keep_on(&mut self, |engine| engine.turn(jobs), Self::start_over);
+    /// Works until the queue is closed. If a turn panics, those that have begun here fail, and the
+    /// work goes on with those that wait.
+    pub(super) fn run(mut self) {
+        keep_on(&mut self, Self::turn, Self::start_over);
     }
 
     /// False once there is nothing left to do, and never will be.
-    fn turn(&mut self, jobs: &Receiver<Job>) -> bool {
-        if !self.receive(jobs) {
-            return false;
-        }
+    fn turn(&mut self) -> bool {
         self.sweep();
-        self.start_best();
+        let own = self.running.iter().map(|running| &running.waiting);
+        let has_room = self.running.len() < self.parts.sequences;
+        let can_start = has_room || own.clone().any(Waiting::is_speculative);
+        match self.parts.queue.next(self.parts.worker, own, can_start) {
+            Turn::End => return false,
+            Turn::Enter(arrival, job) => {
+                self.enter(arrival, job);
+                return true;
+            }
+            Turn::Start(waiting) => {
+                self.make_room();
+                self.start(*waiting);
+            }
+            Turn::HandOver => {
+                if let Some(at) = self.best_that_stands_still() {
+                    self.give_up(at);
+                }
+            }
+            Turn::Step => {}
+        }
         self.step_best();
-        let counters = &self.parts.counters;
-        counters.waiting.store(self.waiting.len() as u64, Relaxed);
-        counters.running.store(self.running.len() as u64, Relaxed);
         true
     }
 
@@ -148,32 +130,17 @@ impl<'model> Engine<'model> {
         let panicked = format!("a generation panicked: {panic}");
         tracing::error!(model = &*self.parts.name, "{panicked}");
         self.slots = Slots::new(self.parts.slots);
-        for running in self.running.drain(..) {
+        let running = std::mem::take(&mut self.running);
+        let count = running.len() as u64;
+        self.parts.counters.running.fetch_sub(count, Relaxed);
+        for running in running {
             let error = PortError::unavailable(&*self.parts.name, panicked.clone());
             let _ = running.waiting.job.reply.send(Err(error));
         }
     }
 
-    /// Takes all jobs that have arrived, and sleeps while there is nothing to do. False once
-    /// nobody can send any more: then nobody is left to answer, either.
-    fn receive(&mut self, jobs: &Receiver<Job>) -> bool {
-        if self.waiting.is_empty() && self.running.is_empty() {
-            match jobs.recv() {
-                Ok(job) => self.enter(job),
-                Err(_) => return false,
-            }
-        }
-        loop {
-            match jobs.try_recv() {
-                Ok(job) => self.enter(job),
-                Err(TryRecvError::Empty) => return true,
-                Err(TryRecvError::Disconnected) => return false,
-            }
-        }
-    }
-
     /// Lets a job wait, or answers at once why it cannot run.
-    fn enter(&mut self, job: Job) {
+    fn enter(&self, arrival: u64, job: Job) {
         if job.reply.is_closed() {
             self.parts.counters.dropped.fetch_add(1, Relaxed);
             return;
@@ -194,21 +161,16 @@ impl<'model> Engine<'model> {
             let _ = job.reply.send(Ok(nothing));
             return;
         }
-        self.arrivals += 1;
-        self.waiting.push(Waiting {
+        let unlucky = self.parts.queue.wait(Waiting {
             metered: Metered::new(&job.call),
             prompt: job.call.owned(prompt),
             job,
-            arrival: self.arrivals,
+            arrival,
+            begun: None,
         });
-        if self.waiting.len() > self.parts.waiting_max {
-            self.sweep();
-        }
-        if self.waiting.len() > self.parts.waiting_max
-            && let Some(last) = (0..self.waiting.len()).min_by_key(|at| self.waiting[*at].urgency())
-        {
-            let unlucky = self.waiting.swap_remove(last);
-            let full = format!("{} generations wait already", self.parts.waiting_max);
+        if let Some(unlucky) = unlucky {
+            let most = self.parts.queue.waiting_max();
+            let full = format!("{most} generations wait already");
             let error = PortError::unavailable(&*self.parts.name, full);
             let _ = unlucky.job.reply.send(Err(error));
         }
@@ -257,63 +219,93 @@ impl<'model> Engine<'model> {
 
     /// Ends whatever nobody waits for any more.
     fn sweep(&mut self) {
-        let before = self.waiting.len() + self.running.len();
-        self.waiting.retain(|waiting| !waiting.is_dropped());
         for at in (0..self.running.len()).rev() {
             if self.running[at].waiting.is_dropped() {
                 self.leave(at);
+                self.parts.counters.dropped.fetch_add(1, Relaxed);
             }
         }
-        let dropped = before - self.waiting.len() - self.running.len();
-        let counted = &self.parts.counters.dropped;
-        counted.fetch_add(dropped as u64, Relaxed);
     }
 
-    /// Gives a slot to the best waiting job, if it is better than all that have begun. Where
-    /// there is none, the worst speculative one loses its own and waits again; what it has read
-    /// of its prompt stays cached.
-    fn start_best(&mut self) {
-        let Some(at) = best(self.waiting.iter()) else {
+    /// If as many have begun here as may, the worst speculative one gives up its place.
+    fn make_room(&mut self) {
+        if self.running.len() < self.parts.sequences {
             return;
-        };
+        }
         let begun = self.running.iter().map(|running| &running.waiting);
-        let urgency = self.waiting[at].urgency();
-        if begun.clone().any(|begun| begun.urgency() > urgency) {
-            return;
+        let worst = begun
+            .enumerate()
+            .filter(|(_, begun)| begun.is_speculative())
+            .min_by_key(|(_, begun)| begun.urgency())
+            .map(|(index, _)| index);
+        if let Some(worst) = worst {
+            self.give_up(worst);
         }
-        if self.running.len() >= self.parts.sequences {
-            let worst = begun
-                .enumerate()
-                .filter(|(_, begun)| begun.is_speculative())
-                .min_by_key(|(_, begun)| begun.urgency())
-                .map(|(index, _)| index);
-            let Some(worst) = worst else { return };
-            let evicted = self.leave(worst);
-            self.waiting.push(evicted);
-            self.parts.counters.evicted.fetch_add(1, Relaxed);
-        }
-        let waiting = self.waiting.swap_remove(at);
-        self.start(waiting);
+    }
+
+    /// The best job but the one that moves.
+    fn best_that_stands_still(&self) -> Option<usize> {
+        let begun = || self.running.iter().map(|running| &running.waiting);
+        let moves = best(begun())?;
+        begun()
+            .enumerate()
+            .filter(|(at, _)| *at != moves)
+            .max_by_key(|(_, begun)| begun.urgency())
+            .map(|(at, _)| at)
+    }
+
+    /// Puts a job back into the queue, for whichever worker is free first. If there are several, it
+    /// takes its KV along. Else it begins anew; what it has read of its prompt stays cached.
+    fn give_up(&mut self, at: usize) {
+        let running = &self.running[at];
+        let may_go_on = self.parts.queue.is_shared() && self.parts.queue.has_room_for_begun();
+        let state = if may_go_on {
+            self.parts.compute.save(running.slot).ok()
+        } else {
+            None
+        };
+        let counters = &self.parts.counters;
+        let count = match &state {
+            Some(_) => &counters.handed_over,
+            None => &counters.evicted,
+        };
+        count.fetch_add(1, Relaxed);
+        let (mut waiting, progress) = self.leave(at);
+        waiting.begun = state.map(|state| Begun { progress, state });
+        self.parts.queue.put_back(waiting);
     }
 
     /// Puts a job into a slot.
-    fn start(&mut self, waiting: Waiting) {
+    fn start(&mut self, mut waiting: Waiting) {
         let Some(placement) = self.slots.take(&waiting.prompt) else {
-            // There are more slots than running sequences.
-            self.waiting.push(waiting);
+            // There is room, so a slot is idle.
+            self.parts.queue.put_back(waiting);
             return;
         };
+        let slot = placement.slot;
+        let compute = &mut self.parts.compute;
         let counters = &self.parts.counters;
-        counters
-            .reused_tokens
-            .fetch_add(placement.keep as u64, Relaxed);
-        let placed = self.parts.compute.place(placement);
+        let (progress, placed) = match waiting.begun.take() {
+            Some(Begun { progress, state }) => {
+                let placed = compute.restore(slot, &state, progress.at);
+                (progress, placed)
+            }
+            None => {
+                let found = self.parts.kept.find(&waiting.prompt, placement.keep);
+                let (at, placed) = match found {
+                    Some((state, keep)) => (keep, compute.restore(slot, &state, keep)),
+                    None => (placement.keep, compute.place(placement)),
+                };
+                counters.reused_tokens.fetch_add(at as u64, Relaxed);
+                let output = Output::new(waiting.job.generation.stop);
+                (Progress::new(at, output), placed)
+            }
+        };
+        self.slots.filled(slot, &waiting.prompt.item, progress.at);
+        counters.running.fetch_add(1, Relaxed);
         self.running.push(Running {
-            slot: placement.slot,
-            at: placement.keep,
-            next: None,
-            output: Output::new(waiting.job.generation.stop),
-            generated: 0,
+            slot,
+            progress,
             waiting,
         });
         if let Err(error) = placed {
@@ -326,28 +318,36 @@ impl<'model> Engine<'model> {
         let Some(at) = best(self.running.iter().map(|running| &running.waiting)) else {
             return;
         };
-        let running = &mut self.running[at];
-        let prompt = &running.waiting.prompt.item;
-        let (tokens, last) = match &running.next {
+        let Running {
+            waiting,
+            slot,
+            progress,
+        } = &self.running[at];
+        let slot = *slot;
+        let prompt = &waiting.prompt.item;
+        let (tokens, last) = match &progress.next {
             Some(token) => (std::slice::from_ref(token), true),
             None => {
-                let end = prompt.chunk_end(running.at);
-                let tokens = &prompt.tokens[running.at..end];
+                let end = prompt.chunk_end(progress.at);
+                let tokens = &prompt.tokens[progress.at..end];
                 let counted = &self.parts.counters.prefilled_tokens;
                 counted.fetch_add(tokens.len() as u64, Relaxed);
                 (tokens, end == prompt.tokens.len())
             }
         };
-        let done = self
-            .parts
-            .compute
-            .step(running.slot, running.at, tokens, last);
+        let count = tokens.len();
+        let done = self.parts.compute.step(slot, progress.at, tokens, last);
         match done {
             Ok(next) => {
-                running.at += tokens.len();
-                if running.next.is_none() {
-                    self.slots.processed(running.slot, prompt, running.at);
+                let running = &mut self.running[at];
+                running.progress.at += count;
+                if running.progress.next.is_none() {
+                    let prompt = &running.waiting.prompt.item;
+                    self.slots.processed(slot, prompt, running.progress.at);
                     running.meter();
+                    if last {
+                        self.keep(at);
+                    }
                 }
                 if let Some(token) = next {
                     self.append(at, token);
@@ -357,48 +357,61 @@ impl<'model> Engine<'model> {
         }
     }
 
+    /// Keeps a prompt that has just been read, for the other workers, too.
+    fn keep(&self, index: usize) {
+        let Running { waiting, slot, .. } = &self.running[index];
+        let prompt = &waiting.prompt;
+        let whole = prompt.item.whole_until(prompt.item.tokens.len());
+        if !self.parts.kept.lacks(prompt, whole) {
+            return;
+        }
+        match self.parts.compute.save(*slot) {
+            Ok(state) => self.parts.kept.keep(prompt, whole, state),
+            // It will be computed again.
+            Err(error) => tracing::warn!(model = &*self.parts.name, %error, "a prompt is not kept"),
+        }
+    }
+
     /// Takes in a generated token, and answers if it was the last.
     fn append(&mut self, index: usize, token: LlamaToken) {
         let running = &mut self.running[index];
         let vocab = self.parts.model.vocab();
-        running.generated += 1;
+        running.progress.generated += 1;
         running.meter();
         self.parts.counters.generated_tokens.fetch_add(1, Relaxed);
+        let progress = &mut running.progress;
+        let piece = vocab.token_to_piece(token, false, None);
         let end = if vocab.is_eog(token) {
             Some(End::Turn)
-        } else if running
-            .output
-            .push(&vocab.token_to_piece(token, false, None))
-        {
+        } else if progress.output.push(&piece) {
             Some(End::Stop)
-        } else if running.generated >= running.waiting.job.generation.tokens_max {
+        } else if progress.generated >= running.waiting.job.generation.tokens_max {
             Some(End::Length)
         } else {
             None
         };
-        running.next = Some(token);
+        progress.next = Some(token);
         if let Some(end) = end {
-            let output = std::mem::replace(&mut running.output, Output::new(&[]));
-            let generated = running.generated;
-            let waiting = self.leave(index);
-            self.parts.reply(waiting, output, generated, end);
+            let (waiting, progress) = self.leave(index);
+            self.parts.reply(waiting, progress, end);
         }
     }
 
     /// Frees the slot of a sequence; what it holds of the prompt stays for others.
-    fn leave(&mut self, index: usize) -> Waiting {
+    fn leave(&mut self, index: usize) -> (Waiting, Progress) {
         let running = self.running.swap_remove(index);
+        self.parts.counters.running.fetch_sub(1, Relaxed);
         let keep = self.slots.release(running.slot);
         if self.parts.compute.cut(running.slot, keep).is_err() {
             self.slots.forget(running.slot);
         }
-        running.waiting
+        (running.waiting, running.progress)
     }
 
     /// Answers that a sequence failed, and trusts nothing in its slot.
     fn fail(&mut self, index: usize, error: ComputeError) {
         self.slots.forget(self.running[index].slot);
-        let waiting = self.leave(index);
+        let (waiting, _) = self.leave(index);
         let error = PortError::unavailable(&*self.parts.name, error);
         let _ = waiting.job.reply.send(Err(error));
     }
@@ -416,23 +429,16 @@ fn keep_on<S>(state: &mut S, turn: impl Fn(&mut S) -> bool, start_over: impl Fn(
     }
 }
 
-/// The index of the job that goes first.
-fn best<'a>(jobs: impl Iterator<Item = &'a Waiting>) -> Option<usize> {
-    jobs.enumerate()
-        .max_by_key(|(_, job)| job.urgency())
-        .map(|(at, _)| at)
-}
-
 impl Parts<'_> {
-    fn reply(&self, waiting: Waiting, output: Output, generated: u32, end: End) {
+    fn reply(&self, waiting: Waiting, progress: Progress, end: End) {
         // Counted first: whoever has the answer sees it counted.
         self.counters.finished.fetch_add(1, Relaxed);
         let tokens = Tokens {
             prompt: waiting.prompt.item.tokens.len() as u64,
-            completion: u64::from(generated),
+            completion: u64::from(progress.generated),
         };
         let _ = waiting.job.reply.send(Ok(Generated {
-            text: output.into_text(),
+            text: progress.output.into_text(),
             end,
             tokens,
         }));

@@ -53,10 +53,15 @@ pub enum OpenError {
         model: PathBuf,
     },
     /// There is not enough of something.
-    #[error("no context of {slots} × {tokens} tokens could be made for {path}: too little memory?")]
+    #[error(
+        "no context of {slots} × {tokens} tokens could be made for {path} and each of {workers} workers: \
+         too little memory?"
+    )]
     Context {
         /// The file.
         path: PathBuf,
+        /// Workers wanted.
+        workers: u32,
         /// Slots wanted.
         slots: u32,
         /// Tokens wanted in each.

@@ -41,6 +41,18 @@ impl PromptTokens {
         (at - self.last_cut(at)).is_multiple_of(CHUNK_TOKENS)
     }
 
+    /// The longest part in whole chunks of the first `at` tokens.
+    pub(super) fn whole_until(&self, at: usize) -> usize {
+        let (mut whole, mut done) = (0, 0);
+        while done < at.min(self.tokens.len()) {
+            done = self.chunk_end(done);
+            if done <= at && self.is_whole_at(done) {
+                whole = done;
+            }
+        }
+        whole
+    }
+
     fn last_cut(&self, at: usize) -> usize {
         let cut = self.cuts.iter().rev().find(|cut| **cut <= at);
         cut.map_or(0, |cut| *cut)
@@ -123,6 +135,13 @@ impl Slots {
         }
     }
 
+    /// Notes that the first `at` tokens of the prompt came into the slot's KV from elsewhere.
+    pub(super) fn filled(&mut self, slot: usize, prompt: &PromptTokens, at: usize) {
+        let held = &mut self.slots[slot].held.item.tokens;
+        held.clear();
+        held.extend_from_slice(&prompt.tokens[..prompt.whole_until(at)]);
+    }
+
     /// Gives a slot back. Returns how many tokens of its KV stay; the rest must be cut off.
     pub(super) fn release(&mut self, slot: usize) -> usize {
         let slot = &mut self.slots[slot];
@@ -135,63 +154,71 @@ impl Slots {
         self.slots[slot].held.item.tokens.clear();
     }
 
-    /// How many leading tokens of the prompt a slot holds in the same chunks, as far as they may be
-    /// known to the prompt's tenant. At least one token of the prompt is left to compute: the next one
-    /// is predicted from it.
     fn reusable(&self, slot: usize, prompt: &Owned<PromptTokens>) -> usize {
-        let Owned { tenant, item: held } = &self.slots[slot].held;
-        let is_own = *tenant == prompt.tenant;
-        let prompt = &prompt.item;
-        // Fixed in both: what a tenant asks may begin like instructions.
-        let known = if is_own {
-            prompt.tokens.len()
-        } else {
-            prompt.fixed.min(held.fixed)
-        };
-        let common = held
-            .tokens
-            .iter()
-            .zip(&prompt.tokens)
-            .take_while(|(a, b)| a == b)
-            .count()
-            .min(prompt.tokens.len().saturating_sub(1))
-            .min(known);
-        // Chunk by chunk, as long as both are cut alike.
-        let mut at = 0;
-        while at < common {
-            let end = prompt.chunk_end(at);
-            if end > common || held.chunk_end(at) != end {
-                break;
-            }
-            at = end;
-        }
-        at
+        reusable(&self.slots[slot].held, prompt)
     }
 
-    /// What overwriting an idle slot would cost, smallest first: nothing held; a fixed part that
-    /// other slots hold too; the only copy of a fixed part. Then the longest unused. Whose it is does not
-    /// count: a fixed part serves all, and of the rest it is all the same to whom it is lost.
+    /// What overwriting an idle slot would cost, smallest first. Of those that would cost the same, the
+    /// longest unused.
     fn loss(&self, at: usize, source: usize) -> (u8, bool, u64) {
         let slot = &self.slots[at];
-        let held = &slot.held.item;
-        let fixed = held.fixed;
         let others = (0..self.slots.len()).filter(|other| *other != at);
-        let kind = if held.tokens.is_empty() {
-            0
-        } else if others
-            .map(|other| &self.slots[other].held.item)
-            .any(|beside| {
-                beside.fixed == fixed
-                    && beside.tokens.len() >= fixed
-                    && held.tokens.len() >= fixed
-                    && beside.tokens[..fixed] == held.tokens[..fixed]
-            })
-        {
-            1
-        } else {
-            2
-        };
-        (kind, at == source, slot.used)
+        let others = others.map(|other| &self.slots[other].held.item);
+        (loss_of(&slot.held.item, others), at == source, slot.used)
+    }
+}
+
+/// How many leading tokens of the prompt are held in the same chunks, as far as they may be
+/// known to the prompt's tenant. At least one token of the prompt is left to compute: the next one
+/// is predicted from it.
+pub(super) fn reusable(held: &Owned<PromptTokens>, prompt: &Owned<PromptTokens>) -> usize {
+    let Owned { tenant, item: held } = held;
+    let is_own = *tenant == prompt.tenant;
+    let prompt = &prompt.item;
+    // Fixed in both: what a tenant asks may begin like instructions.
+    let known = if is_own {
+        prompt.tokens.len()
+    } else {
+        prompt.fixed.min(held.fixed)
+    };
+    let common = held
+        .tokens
+        .iter()
+        .zip(&prompt.tokens)
+        .take_while(|(a, b)| a == b)
+        .count()
+        .min(prompt.tokens.len().saturating_sub(1))
+        .min(known);
+    // Chunk by chunk, as long as both are cut alike.
+    let mut at = 0;
+    while at < common {
+        let end = prompt.chunk_end(at);
+        if end > common || held.chunk_end(at) != end {
+            break;
+        }
+        at = end;
+    }
+    at
+}
+
+/// What the loss of a held prompt costs, smallest first: nothing held; a fixed part that others hold
+/// too; the only copy of a fixed part. Whose it is does not count: a fixed part serves all, and of the
+/// rest it is all the same to whom it is lost.
+pub(super) fn loss_of<'a>(
+    held: &PromptTokens,
+    mut others: impl Iterator<Item = &'a PromptTokens>,
+) -> u8 {
+    let fixed = held.fixed;
+    let is_beside = others.any(|beside| {
+        beside.fixed == fixed
+            && beside.tokens.len() >= fixed
+            && held.tokens.len() >= fixed
+            && beside.tokens[..fixed] == held.tokens[..fixed]
+    });
+    match (held.tokens.is_empty(), is_beside) {
+        (true, _) => 0,
+        (false, true) => 1,
+        (false, false) => 2,
     }
 }
 

@@ -6,16 +6,18 @@ use std::sync::atomic::Ordering::Relaxed;
 /// What a [`LocalModel`](crate::LocalModel) has done since it was opened, and what it is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalStats {
-    /// Generations that wait for a slot, as of the engine's last turn.
+    /// Generations that wait for a worker, as of the last turn of any.
     pub waiting: u64,
-    /// Generations that have begun, moving or paused, as of the engine's last turn.
+    /// Generations that a worker has begun, moving or paused.
     pub running: u64,
     /// Generations answered with a text.
     pub finished: u64,
     /// Generations that ended because nobody waited for them any more.
     pub dropped: u64,
-    /// Times a speculative generation lost its slot to an authoritative one.
+    /// Times a speculative generation lost its slot to a more urgent one, and what it had written.
     pub evicted: u64,
+    /// Times a generation went on at another worker, with all that it had.
+    pub handed_over: u64,
     /// Prompt tokens computed.
     pub prefilled_tokens: u64,
     /// Prompt tokens that were found in the KV cache instead.
@@ -32,6 +34,7 @@ pub(super) struct Counters {
     pub(super) finished: AtomicU64,
     pub(super) dropped: AtomicU64,
     pub(super) evicted: AtomicU64,
+    pub(super) handed_over: AtomicU64,
     pub(super) prefilled_tokens: AtomicU64,
     pub(super) reused_tokens: AtomicU64,
     pub(super) generated_tokens: AtomicU64,
@@ -45,6 +48,7 @@ impl Counters {
             finished: self.finished.load(Relaxed),
             dropped: self.dropped.load(Relaxed),
             evicted: self.evicted.load(Relaxed),
+            handed_over: self.handed_over.load(Relaxed),
             prefilled_tokens: self.prefilled_tokens.load(Relaxed),
             reused_tokens: self.reused_tokens.load(Relaxed),
             generated_tokens: self.generated_tokens.load(Relaxed),

@@ -6,13 +6,27 @@ mod tenants;
 use super::*;
 use crate::Prompt;
 
-/// A model whose thread is somewhere else.
-fn without_thread(jobs: Sender<Job>) -> LocalModel {
+/// A model whose workers are somewhere else.
+fn without_threads(queue: &Arc<Queue>) -> LocalModel {
     LocalModel {
         name: "m".into(),
         counters: Arc::default(),
-        jobs: Some(jobs),
+        queue: Arc::clone(queue),
         thread: None,
+    }
+}
+
+/// Of two workers.
+fn queue() -> Arc<Queue> {
+    Arc::new(Queue::new(2, 8, 8, Arc::default()))
+}
+
+fn last_words<'a>(vitals: &'a Vitals, queue: &'a Queue, worker: usize) -> LastWords<'a> {
+    LastWords {
+        vitals,
+        name: "m",
+        queue,
+        worker,
     }
 }
 
@@ -26,34 +40,34 @@ async fn say(model: &LocalModel) -> Result<Generated, PortError> {
 }
 
 #[tokio::test]
-async fn a_dead_thread_is_an_error_and_no_hang() {
-    let (jobs, received) = mpsc::channel();
-    drop(received);
-    let error = say(&without_thread(jobs)).await;
-    let error = error.expect_err("nobody is there");
-    assert!(matches!(error, PortError::Unavailable { .. }));
-    // A thread that dies while it holds the job.
-    let (jobs, received) = mpsc::channel::<Job>();
-    let model = without_thread(jobs);
-    let dying = thread::spawn(move || drop(received.recv()));
-    let error = say(&model).await.expect_err("it died");
-    assert!(matches!(error, PortError::Unavailable { .. }));
-    dying.join().expect("no panic");
+async fn dead_threads_are_an_error_and_no_hang() {
+    let queue = queue();
+    let vitals = Vitals::default();
+    let model = without_threads(&queue);
+    // It may still be asked while one worker is left; with the last one, those that wait hear of it.
+    drop(last_words(&vitals, &queue, 0));
+    let waits = say(&model);
+    let dies = async {
+        tokio::task::yield_now().await;
+        drop(last_words(&vitals, &queue, 1));
+    };
+    let (waited, ()) = tokio::join!(waits, dies);
+    for error in [waited, say(&model).await] {
+        let error = error.expect_err("nobody is there");
+        assert!(matches!(error, PortError::Unavailable { .. }), "{error}");
+    }
 }
 
 #[test]
 fn a_thread_that_panics_is_a_vital_sign() {
     let vitals = Vitals::default();
-    let words = || LastWords {
-        vitals: &vitals,
-        name: "m",
-    };
+    let queue = queue();
     thread::scope(|scope| {
-        let asked = scope.spawn(|| drop(words()));
+        let asked = scope.spawn(|| drop(last_words(&vitals, &queue, 0)));
         asked.join().expect("no panic");
         assert_eq!(vitals.failures(), []);
         let panicked = scope.spawn(|| {
-            let _words = words();
+            let _words = last_words(&vitals, &queue, 1);
             panic!("a model that panics");
         });
         assert!(panicked.join().is_err());

@@ -13,3 +13,4 @@ mod metered;
 mod model;
 mod server;
 mod texts;
+mod workers;

@@ -78,7 +78,17 @@ impl<'a> Keys<'a> {
             u64::MAX => format!("a whole number, at least {low}"),
             _ => format!("a whole number from {low} to {high}"),
         };
-        self.read(key, &wanted, |value| {
+        self.integer_of(key, range, &wanted)
+    }
+
+    /// A whole number, at least 1. What else may stand there was asked for before: it is `or`.
+    pub(super) fn count_or(&mut self, key: &str, or: &str) -> Option<u64> {
+        let wanted = format!("{or} or a whole number, at least 1");
+        self.integer_of(key, 1..=u64::MAX, &wanted)
+    }
+
+    fn integer_of(&mut self, key: &str, range: RangeInclusive<u64>, wanted: &str) -> Option<u64> {
+        self.read(key, wanted, |value| {
             match value {
                 Value::Integer(number) => u64::try_from(*number).ok(),
                 Value::String(text) => text.trim().parse().ok(),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
-use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
+use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle, physical_cores};
 
 use super::keys::{Keys, Source};
 use super::read::{count, must_be_pulled, must_exist, small};
@@ -16,6 +16,11 @@ const PLANNER: &str = "smollm2-135m-instruct";
 const PLANNER_ADAPTER: &str = "spechop-planner";
 /// The model that reads in the default configuration.
 const READER: &str = "spechop-reader";
+/// The cores that one generation of a large model is worth by default.
+const LARGE_MODEL_CORES: u32 = 4;
+/// More workers than this for each core are a mistake. With more than one they only slow each other down,
+/// but a configuration may be written for a larger machine.
+const WORKERS_A_CORE_MAX: u32 = 8;
 /// The model of a section that names no other and speaks in conversations.
 const GENERATOR: &str = "qwen2.5-coder-1.5b-instruct";
 
@@ -173,6 +178,11 @@ pub(super) fn local(
         // threads spend three times as long, waiting for each other (measured on two cores).
         Style::Steps => (PLANNER, Some(NonZeroU32::MIN), 1024),
     };
+    let named_threads = keys
+        .integer(&key("threads"), 1..=1024)
+        .and_then(|threads| NonZeroU32::new(u32::try_from(threads).ok()?));
+    let threads = named_threads.or(threads);
+    let workers = workers(keys, &key("workers"), threads, physical_cores());
     // The adapter fits the default model, and no other.
     let adapter = match style {
         Style::Steps if named.is_none() => Some(models.join(PLANNER_ADAPTER).join("adapter.gguf")),
@@ -180,23 +190,48 @@ pub(super) fn local(
     };
     LocalModelOptions {
         adapter: keys.path(&key("adapter")).or(adapter),
-        threads: keys
-            .integer(&key("threads"), 1..=1024)
-            .and_then(|threads| NonZeroU32::new(u32::try_from(threads).ok()?))
-            .or(threads),
+        workers,
+        threads,
         context_tokens_per_sequence: small(
             keys,
             &key("context_tokens"),
             512..=1 << 20,
             context_tokens,
         ),
-        sequences: small(keys, &key("sequences"), 1..=64, 4),
+        // One for each worker, and a few that stand ready beside a single one.
+        sequences: small(keys, &key("sequences"), 1..=1024, workers.get().max(4)),
         // Lines share no instructions: every living branch has a prompt of its own to keep.
         kept_prompts: match style {
             Style::Chat(_) => 3,
             Style::Steps => 8,
         },
         ..LocalModelOptions::new(named.unwrap_or_else(|| models.join(default).join("model.gguf")))
+    }
+}
+
+/// How many generations move at once. By default, as many as there are cores for their threads. If the
+/// number of threads is left to the machine, too, the model is large, and a generation is worth
+/// [`LARGE_MODEL_CORES`].
+fn workers(keys: &mut Keys<'_>, key: &str, threads: Option<NonZeroU32>, cores: u32) -> NonZeroU32 {
+    let each = threads.map_or(LARGE_MODEL_CORES, NonZeroU32::get);
+    let auto = NonZeroU32::new(cores / each).unwrap_or(NonZeroU32::MIN);
+    if keys.is(key, "auto") {
+        return auto;
+    }
+    let most = cores.saturating_mul(WORKERS_A_CORE_MAX);
+    let Some(named) = keys.count_or(key, "\"auto\"") else {
+        return auto;
+    };
+    match u32::try_from(named).ok().and_then(NonZeroU32::new) {
+        Some(workers) if workers.get() <= most => workers,
+        _ => {
+            let problem = format!(
+                "{named} workers on {cores} cores: each needs cores of its own, and memory. Say \
+                 \"auto\" (here {auto}), or at most {most}"
+            );
+            keys.mistake(key, problem);
+            auto
+        }
     }
 }
 
@@ -297,5 +332,55 @@ pub(super) fn speculator(
         hot_passages: count(keys, "speculator.passages", 100, 2),
         hot,
         model,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_fit_the_machine_or_are_refused_with_the_numbers() {
+        // What is written, threads, cores: workers, or what is wrong.
+        for (written, threads, cores, expected) in [
+            ("", 1, 1, Ok(1)),
+            ("", 1, 2, Ok(2)),
+            ("workers = \"auto\"", 1, 6, Ok(6)),
+            ("", 4, 6, Ok(1)),
+            ("", 0, 2, Ok(1)),
+            ("", 0, 16, Ok(4)),
+            ("workers = 3", 1, 2, Ok(3)),
+            ("workers = 16", 0, 2, Ok(16)),
+            (
+                "workers = 100",
+                1,
+                2,
+                Err(
+                    "100 workers on 2 cores: each needs cores of its own, and memory. Say \"auto\" (here 2), or at most 16",
+                ),
+            ),
+            (
+                "workers = 0",
+                1,
+                2,
+                Err("expected \"auto\" or a whole number, at least 1, found 0"),
+            ),
+            (
+                "workers = \"many\"",
+                1,
+                2,
+                Err("expected \"auto\" or a whole number, at least 1, found \"many\""),
+            ),
+        ] {
+            let env = Env::default();
+            let table = written.parse().unwrap();
+            let mut keys = Keys::new([], &env, "c.toml".into(), table);
+            let workers = workers(&mut keys, "workers", NonZeroU32::new(threads), cores);
+            let mistakes = keys.finish();
+            match expected {
+                Ok(expected) => assert_eq!((workers.get(), mistakes.len()), (expected, 0)),
+                Err(expected) => assert_eq!(mistakes[0].problem, expected),
+            }
+        }
     }
 }

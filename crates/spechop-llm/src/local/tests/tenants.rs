@@ -40,8 +40,9 @@ fn question(number: usize) -> String {
 }
 
 /// A model that has already been asked something by somebody, as in any server.
-async fn model(folder: &Path, ask: Ask) -> LocalModel {
+async fn model(folder: &Path, workers: u32, ask: Ask) -> LocalModel {
     let model = LocalModel::open(LocalModelOptions {
+        workers: NonZeroU32::new(workers).expect("not zero"),
         threads: Some(NonZeroU32::MIN),
         context_tokens_per_sequence: 1024,
         ..LocalModelOptions::new(tiny::model(folder))
@@ -71,8 +72,8 @@ async fn computed(model: &LocalModel, tenant: &Tenant, prompt: Prompt) -> u64 {
 #[tokio::test]
 async fn a_tenant_finds_nothing_of_another() {
     let folder = tempfile::tempdir().unwrap();
-    for ask in [chat as Ask, text] {
-        let model = model(folder.path(), ask).await;
+    for (ask, workers) in [(chat as Ask, 1), (text, 1), (chat, 2), (text, 2)] {
+        let model = model(folder.path(), workers, ask).await;
         contract::cache(async |tenant| computed(&model, &tenant, ask(&question(1))).await).await;
     }
 }
@@ -97,8 +98,8 @@ async fn attack_by_comparing_costs() {
 async fn told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let [a, b] = ["a", "b"].map(tenant);
-    for ask in [chat as Ask, text] {
-        let model = model(folder.path(), ask).await;
+    for (ask, workers) in [(chat as Ask, 1), (text, 1), (chat, 2), (text, 2)] {
+        let model = model(folder.path(), workers, ask).await;
         let mut costs = [Vec::new(), Vec::new()];
         for number in 0..24 {
             let asked_before = number % 2 == 0;

@@ -1,0 +1,79 @@
+//! A call on its way through the workers: as it came, while it waits, and what it takes along.
+
+use llama_cpp_2::context::session::SeqState;
+use llama_cpp_2::token::LlamaToken;
+use spechop_ports::{Call, Lane, Metered, PortError, Urgency};
+use spechop_types::Owned;
+use tokio::sync::oneshot;
+
+use super::output::Output;
+use super::slots::PromptTokens;
+use crate::{Generated, Generation};
+
+/// A call, as it is handed to the workers.
+pub(super) struct Job {
+    pub(super) call: Call,
+    pub(super) generation: Generation,
+    pub(super) reply: oneshot::Sender<Result<Generated, PortError>>,
+}
+
+/// A job and its place in line.
+pub(super) struct Waiting {
+    pub(super) job: Job,
+    pub(super) prompt: Owned<PromptTokens>,
+    pub(super) arrival: u64,
+    /// Hears of every token, so that a call that is dropped does not take its count along.
+    pub(super) metered: Metered,
+    /// How far it has come, if it has begun and was handed over.
+    pub(super) begun: Option<Begun>,
+}
+
+/// How far a job has come: enough to go on with it anywhere.
+pub(super) struct Progress {
+    /// Tokens in the KV.
+    pub(super) at: usize,
+    /// The latest token, not in the KV yet; `None` until the whole prompt is.
+    pub(super) next: Option<LlamaToken>,
+    pub(super) output: Output,
+    pub(super) generated: u32,
+}
+
+impl Progress {
+    /// Nothing is written yet, and so many tokens of the prompt need not be read.
+    pub(super) fn new(at: usize, output: Output) -> Self {
+        Self {
+            at,
+            next: None,
+            output,
+            generated: 0,
+        }
+    }
+}
+
+/// A job that has begun, without a worker: its progress and its KV.
+pub(super) struct Begun {
+    pub(super) progress: Progress,
+    pub(super) state: SeqState,
+}
+
+impl Waiting {
+    /// Asked anew every time, since a call can be promoted.
+    pub(super) fn urgency(&self) -> Urgency {
+        self.job.call.urgency(self.arrival)
+    }
+
+    pub(super) fn is_speculative(&self) -> bool {
+        self.job.call.lane() == Lane::Speculative
+    }
+
+    pub(super) fn is_dropped(&self) -> bool {
+        self.job.reply.is_closed()
+    }
+}
+
+/// The index of the job that goes first.
+pub(super) fn best<'a>(jobs: impl Iterator<Item = &'a Waiting>) -> Option<usize> {
+    jobs.enumerate()
+        .max_by_key(|(_, job)| job.urgency())
+        .map(|(at, _)| at)
+}

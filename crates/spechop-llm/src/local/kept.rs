@@ -1,0 +1,151 @@
+//! What all workers of a model know of earlier prompts: the KV of a prompt, outside of every
+//! context, for whichever worker gets the next prompt that begins the same.
+//!
+//! To copy a prompt's KV into a context takes about a hundredth of the time in which it would be
+//! computed. The same rules as for [slots](super::slots) say what may be reused: whole chunks, and of
+//! another tenant's prompt nothing behind its fixed part.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use llama_cpp_2::context::session::SeqState;
+use spechop_types::Owned;
+
+use super::slots::{PromptTokens, loss_of, reusable};
+
+/// A prompt in whole chunks, and the KV of them and perhaps of more.
+struct Entry<S> {
+    held: Owned<PromptTokens>,
+    state: Arc<S>,
+    /// Tokens of KV, which take memory.
+    size: usize,
+    /// When it was last used, counted in uses.
+    used: u64,
+}
+
+/// Prompts that were read, with their KV. Bounded in tokens.
+pub(super) struct Kept<S = SeqState> {
+    tokens_max: usize,
+    entries: Mutex<Entries<S>>,
+}
+
+struct Entries<S> {
+    all: Vec<Entry<S>>,
+    uses: u64,
+}
+
+impl<S> Kept<S> {
+    /// Keeps at most so many tokens. With 0 nothing is kept, and nothing looked for.
+    pub(super) fn new(tokens_max: usize) -> Self {
+        Self {
+            tokens_max,
+            entries: Mutex::new(Entries {
+                all: Vec::new(),
+                uses: 0,
+            }),
+        }
+    }
+
+    /// What of a prompt can be reused, if it is more than `beyond` tokens: their KV, to be cut to
+    /// the number of tokens.
+    pub(super) fn find(
+        &self,
+        prompt: &Owned<PromptTokens>,
+        beyond: usize,
+    ) -> Option<(Arc<S>, usize)> {
+        let mut entries = self.lock();
+        entries.uses += 1;
+        let used = entries.uses;
+        let longest = |entry: &&mut Entry<S>| reusable(&entry.held, prompt);
+        let entry = entries.all.iter_mut().max_by_key(longest)?;
+        let keep = reusable(&entry.held, prompt);
+        if keep <= beyond {
+            return None;
+        }
+        entry.used = used;
+        Some((Arc::clone(&entry.state), keep))
+    }
+
+    /// Whether a prompt, of which so many leading tokens are whole chunks, is worth keeping: there is
+    /// room, and not all of it is kept already.
+    pub(super) fn lacks(&self, prompt: &Owned<PromptTokens>, whole: usize) -> bool {
+        let covers = |entry: &Entry<S>| {
+            entry.held.tenant == prompt.tenant && covers(&entry.held.item, &prompt.item, whole)
+        };
+        whole > 0
+            && prompt.item.tokens.len() <= self.tokens_max
+            && !self.lock().all.iter().any(covers)
+    }
+
+    /// Keeps the KV of a prompt, of which so many leading tokens are whole chunks. What it extends
+    /// leaves, and then what costs least until there is room.
+    pub(super) fn keep(&self, prompt: &Owned<PromptTokens>, whole: usize, state: S) {
+        let size = prompt.item.tokens.len();
+        if size > self.tokens_max {
+            return;
+        }
+        let held = PromptTokens {
+            tokens: prompt.item.tokens[..whole].to_vec(),
+            ..prompt.item.clone()
+        };
+        let mut entries = self.lock();
+        entries.uses += 1;
+        let used = entries.uses;
+        entries.all.retain(|entry| {
+            let before = &entry.held.item;
+            entry.held.tenant != prompt.tenant || !covers(&held, before, before.tokens.len())
+        });
+        while entries.size() + size > self.tokens_max {
+            let Some(least) = entries.least() else { break };
+            entries.all.swap_remove(least);
+        }
+        entries.all.push(Entry {
+            held: Owned::new(&prompt.tenant, held),
+            state: Arc::new(state),
+            size,
+            used,
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries<S>> {
+        // Nothing panics under the lock; and if it did, every entry would still be whole.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S> Entries<S> {
+    fn size(&self) -> usize {
+        self.all.iter().map(|entry| entry.size).sum()
+    }
+
+    /// The entry whose loss costs least.
+    fn least(&self) -> Option<usize> {
+        (0..self.all.len()).min_by_key(|at| {
+            let others = self.all.iter().enumerate();
+            let others = others
+                .filter(|(other, _)| other != at)
+                .map(|(_, other)| &other.held.item);
+            let entry = &self.all[*at];
+            (loss_of(&entry.held.item, others), entry.used)
+        })
+    }
+}
+
+/// Whether `held` serves wherever the first `count` tokens of a prompt would: it begins with them, in
+/// the same chunks, and shows as many of them to other tenants.
+fn covers(held: &PromptTokens, prompt: &PromptTokens, count: usize) -> bool {
+    let begins_alike = held.fixed >= prompt.fixed
+        && held.tokens.len() >= count
+        && held.tokens[..count] == prompt.tokens[..count];
+    let mut at = 0;
+    while begins_alike && at < count {
+        let end = prompt.chunk_end(at);
+        if held.chunk_end(at) != end {
+            return false;
+        }
+        at = end;
+    }
+    begins_alike
+}
+
+#[cfg(test)]
+mod tests;

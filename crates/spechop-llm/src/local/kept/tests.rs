@@ -1,0 +1,93 @@
+//! What is kept, for whom, and for how long. Whether it may be reused is told in `slots`.
+
+use llama_cpp_2::token::LlamaToken;
+use spechop_types::Tenant;
+
+use super::*;
+
+fn prompt(name: &str, ids: impl IntoIterator<Item = i32>, fixed: usize) -> Owned<PromptTokens> {
+    let prompt = PromptTokens {
+        tokens: ids.into_iter().map(LlamaToken::new).collect(),
+        fixed,
+        cuts: vec![fixed],
+    };
+    Owned::new(&Tenant::new(name).unwrap(), prompt)
+}
+
+fn keep(kept: &Kept<&'static str>, prompt: &Owned<PromptTokens>, name: &'static str) {
+    let whole = prompt.item.whole_until(prompt.item.tokens.len());
+    kept.keep(prompt, whole, name);
+}
+
+fn find(kept: &Kept<&'static str>, prompt: &Owned<PromptTokens>) -> Option<(&'static str, usize)> {
+    kept.find(prompt, 0).map(|(state, keep)| (*state, keep))
+}
+
+#[test]
+fn the_longest_prefix_is_found_if_it_is_longer_than_what_is_there() {
+    let kept = Kept::new(1000);
+    keep(&kept, &prompt("a", 0..100, 0), "short");
+    keep(&kept, &prompt("a", (0..100).chain(500..600), 0), "long");
+    let wanted = prompt("a", 0..300, 0);
+    assert_eq!(find(&kept, &wanted), Some(("long", 96)));
+    assert!(kept.find(&wanted, 96).is_none());
+    assert!(kept.find(&wanted, 95).is_some());
+    assert_eq!(find(&kept, &prompt("a", 7..300, 0)), None);
+}
+
+#[test]
+fn what_is_extended_leaves_and_what_is_covered_is_not_lacking() {
+    let kept = Kept::new(1000);
+    let [short, long] = [64, 150].map(|length| prompt("a", 0..length, 0));
+    assert!(kept.lacks(&short, 64));
+    keep(&kept, &short, "short");
+    assert!(!kept.lacks(&short, 64) && kept.lacks(&long, 128));
+    keep(&kept, &long, "long");
+    assert_eq!(kept.lock().all.len(), 1);
+    assert!(!kept.lacks(&short, 64));
+    assert_eq!(find(&kept, &prompt("a", 0..70, 0)), Some(("long", 64)));
+    // Another's, or cut otherwise, it is no cover; nor if it shows less of itself to others.
+    assert!(kept.lacks(&prompt("b", 0..64, 0), 64));
+    assert!(kept.lacks(&prompt("a", 0..64, 40), 40));
+    keep(&kept, &prompt("a", 0..200, 32), "fixed");
+    assert_eq!(kept.lock().all.len(), 1, "it shows more");
+    keep(&kept, &prompt("a", 0..232, 0), "bare");
+    assert_eq!(kept.lock().all.len(), 2, "it shows less");
+}
+
+#[test]
+fn of_another_tenant_the_fixed_part_is_found_and_no_more() {
+    let kept = Kept::new(1000);
+    keep(&kept, &prompt("a", 0..130, 64), "a");
+    assert_eq!(find(&kept, &prompt("b", 0..130, 64)), Some(("a", 64)));
+    assert_eq!(find(&kept, &prompt("a", 0..130, 64)), Some(("a", 128)));
+    assert_eq!(find(&kept, &prompt("b", 0..130, 0)), None);
+    keep(&kept, &prompt("a", 300..430, 0), "bare");
+    assert_eq!(find(&kept, &prompt("b", 300..430, 0)), None);
+}
+
+#[test]
+fn what_is_kept_is_bounded_and_the_longest_unused_leaves_first() {
+    let kept = Kept::new(300);
+    // The only copy of its instructions.
+    keep(&kept, &prompt("a", (0..64).chain([900]), 64), "fixed");
+    for (at, name) in ["first", "second", "third"].into_iter().enumerate() {
+        let start = 1000 * (at as i32 + 1);
+        let bare = prompt("a", start..start + 100, 0);
+        keep(&kept, &bare, name);
+        if at == 1 {
+            assert!(find(&kept, &prompt("a", 1000..1100, 0)).is_some(), "used");
+        }
+        assert!(kept.lock().size() <= 300);
+    }
+    let mut left: Vec<_> = kept.lock().all.iter().map(|entry| *entry.state).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["first", "fixed", "third"]);
+    let large = prompt("a", 0..301, 0);
+    assert!(!kept.lacks(&large, 288));
+    keep(&kept, &large, "large");
+    assert_eq!(kept.lock().all.len(), 3);
+    let nothing = Kept::new(0);
+    keep(&nothing, &prompt("a", 0..64, 0), "none");
+    assert!(nothing.lock().all.is_empty());
+}

@@ -1,0 +1,79 @@
+//! How the memory for KV and the cores are divided among the workers of a model.
+
+use super::LocalModelOptions;
+
+/// What each worker gets, and what they share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shares {
+    /// Generations that may have begun at each worker.
+    pub(super) sequences: u32,
+    /// Slots of each worker's context: those beyond the sequences keep prompts.
+    pub(super) slots: u32,
+    /// Prompts of full length whose KV is kept outside of the contexts, for all workers.
+    pub(super) kept_prompts: u32,
+    /// Threads of each worker.
+    pub(super) threads: u32,
+}
+
+impl Shares {
+    /// One worker keeps prompts in its own context, where nothing must be copied. Several keep most of
+    /// them where all find them.
+    pub(super) fn of(options: &LocalModelOptions, cores: u32) -> Self {
+        let workers = options.workers.get();
+        let kept = options.kept_prompts;
+        let own = match workers {
+            1 => kept,
+            _ => kept / (2 * workers),
+        };
+        let sequences = options.sequences.div_ceil(workers).max(1);
+        let slots = sequences.saturating_add(own).min(SLOTS_MAX);
+        let threads = options.threads.map(std::num::NonZeroU32::get);
+        Self {
+            sequences: sequences.min(slots),
+            slots,
+            kept_prompts: kept - own * workers,
+            threads: threads.unwrap_or((cores / workers).max(1)),
+        }
+    }
+}
+
+/// llama.cpp's own limit.
+const SLOTS_MAX: u32 = 256;
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+
+    #[test]
+    fn memory_and_cores_are_divided() {
+        // Workers, sequences, kept prompts, threads named, cores: sequences, slots, kept, threads.
+        for ((workers, sequences, kept, threads, cores), expected) in [
+            ((1, 4, 8, 0, 1), (4, 12, 0, 1)),
+            ((1, 4, 8, 0, 8), (4, 12, 0, 8)),
+            ((1, 0, 0, 0, 2), (1, 1, 0, 2)),
+            ((2, 4, 8, 1, 2), (2, 4, 4, 1)),
+            ((2, 4, 3, 0, 9), (2, 2, 3, 4)),
+            ((4, 4, 8, 0, 2), (1, 2, 4, 1)),
+            ((16, 4, 8, 1, 16), (1, 1, 8, 1)),
+            ((1, 4000, 8, 1, 1), (256, 256, 0, 1)),
+        ] {
+            let options = LocalModelOptions {
+                workers: NonZeroU32::new(workers).unwrap(),
+                sequences,
+                kept_prompts: kept,
+                threads: NonZeroU32::new(threads),
+                ..LocalModelOptions::new("")
+            };
+            let shares = Shares::of(&options, cores);
+            let found = (
+                shares.sequences,
+                shares.slots,
+                shares.kept_prompts,
+                shares.threads,
+            );
+            assert_eq!(found, expected, "{workers} workers");
+        }
+    }
+}
