@@ -3,7 +3,7 @@
 mod build;
 mod change;
 mod display;
-mod encoder;
+pub(super) mod encoder;
 mod info;
 mod merge;
 mod push;
