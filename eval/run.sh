@@ -3,6 +3,7 @@
 #
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
 #   eval/run.sh DATA prepare web web_guesses web_report     over a local web: not among the usual parts
+#   eval/run.sh DATA prepare retrieval     how well retrievers find gold passages: not among the usual parts
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
 # else should run beside it. SPECHOP, OUT and GOLD_PORT may be set;
@@ -233,6 +234,25 @@ web_guesses() {
       over_web "$set" --set "speculator.memory_file=$memory/$set-$guesser.json" -- "$OUT/web/$set-$guesser" 100 \
         --variant "k=3,speculator=$guesser"
     done
+  done
+}
+
+# Which retriever finds the gold passages. The weight of words is fitted on questions that no table is about.
+retrieval() {
+  local set on=()
+  mkdir -p "$SPECHOP_DATA_DIR/eval"
+  for set in "${SETS[@]}"; do
+    python3 eval/datasets/make_look_ups.py "$DATA" "$set" "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl"
+    on+=(--on "$set" "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" "$INDEXES/$set-extended")
+  done
+  "$SPECHOP" eval fit-words "${on[@]}" --held-out eval/datasets/untrained.json --out "$OUT/retrieval/fit.json"
+  for set in "${SETS[@]}"; do
+    echo "== retrieval $set" >&2
+    "$SPECHOP" eval retrieval --dataset "$set" --look-ups "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" \
+      --index "$INDEXES/$set-extended" --within "$DATA/${FOLDER[$set]}/corpus.jsonl" \
+      --hot "hot 5 %=$INDEXES/$set-hot-0.05" --hot "hot 10 %=$INDEXES/$set-hot-0.10" \
+      --hot "hot 25 %=$INDEXES/$set-hot-0.25" --held-out eval/datasets/untrained.json \
+      --fit "$OUT/retrieval/fit.json" --fp32 --out "$OUT/retrieval/$set" >/dev/null
   done
 }
 

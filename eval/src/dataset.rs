@@ -7,7 +7,7 @@ mod deepresearch;
 mod error;
 mod ids;
 mod musique;
-mod record;
+pub(crate) mod record;
 mod wiki;
 
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -16,6 +16,7 @@ mod question;
 mod record;
 mod replay;
 mod report;
+pub mod retrieval;
 mod row;
 pub mod score;
 mod stage;

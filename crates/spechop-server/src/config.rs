@@ -48,6 +48,9 @@ pub struct Config {
     pub encoder: Encoder,
     /// The passage index.
     pub index_dir: PathBuf,
+    /// How much the words of a query count beside its vector when the index is searched; 0 for not at
+    /// all. From 0 to 10.
+    pub lexical_weight: f32,
     /// The model that writes sub-questions. It also reads and guesses, if no other model is named.
     pub generator: Model,
     /// The model that plans and reads if the first one fails.

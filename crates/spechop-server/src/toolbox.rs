@@ -100,7 +100,10 @@ impl Toolbox {
         // Where look-ups go elsewhere, the index only guesses, if it is there.
         let near = match far {
             Some(_) if !config.index_dir.exists() => None,
-            _ => Some(index("index", &encoder, &config.index_dir, &vitals)?),
+            _ => {
+                let (dir, weight) = (&config.index_dir, config.lexical_weight);
+                Some(index("index", &encoder, dir, weight, &vitals)?)
+            }
         };
         let shares_index = far.is_none() && config.injected_latency.is_none();
         let retriever = match (far, &near) {
@@ -411,9 +414,15 @@ fn index(
     part: &'static str,
     encoder: &Arc<dyn Encoder>,
     dir: &Path,
+    lexical_weight: f32,
     vitals: &Vitals,
 ) -> Result<Arc<dyn Retriever>, OpenError> {
-    let index = PassageIndex::open_watched(dir, vitals).map_err(OpenError::of(part))?;
+    let mut index = PassageIndex::open_watched(dir, vitals).map_err(OpenError::of(part))?;
+    if lexical_weight > 0.0 {
+        let mixed = index.with_words(lexical_weight);
+        index = mixed.map_err(OpenError::of(part))?;
+        tracing::info!(part, weight = %lexical_weight, "words count beside vectors");
+    }
     tracing::info!(part, passages = index.rows(), dir = %dir.display(), "index opened");
     let retriever = IndexRetriever::new(Arc::clone(encoder), Arc::new(index));
     Ok(Arc::new(retriever.map_err(OpenError::of(part))?))

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use spechop_lexical::Bm25;
 use spechop_ports::{Call, PortError, Vitals};
 use spechop_types::Passage;
 use tokio::sync::oneshot;
@@ -10,6 +11,7 @@ use tokio::sync::oneshot;
 use crate::check::Checker;
 use crate::error::{Fault, IndexError};
 use crate::layout::stride;
+use crate::lexical::ranking;
 use crate::manifest::Inputs;
 use crate::rows::{PART, Rows};
 use crate::scan::{Hit, Query, Top, scan};
@@ -93,6 +95,28 @@ impl PassageIndex {
         })
     }
 
+    /// The same index, in which the words of a query count beside its vector: `weight` times the
+    /// passage's share of the highest BM25 score that the query could have. Only searches by
+    /// [`PassageIndex::search_text`] know words. Reads every passage.
+    ///
+    /// # Errors
+    ///
+    /// If a passage cannot be read, or makes no sense.
+    pub fn with_words(self, weight: f32) -> Result<Self, IndexError> {
+        let mixed = self.rows.mix_words(weight);
+        mixed.map_err(|fault| self.rows.error(fault))?;
+        Ok(self)
+    }
+
+    /// BM25 over the passages, numbered as their rows, for tools. Reads every passage.
+    ///
+    /// # Errors
+    ///
+    /// If a passage cannot be read, or makes no sense.
+    pub fn ranking(&self) -> Result<Bm25, IndexError> {
+        ranking(&self.rows).map_err(|fault| self.rows.error(fault))
+    }
+
     /// Reads everything that is still on disk and compares it with the checksums of the manifest.
     pub fn verify(&self) -> Result<(), IndexError> {
         let verified = self.rows.verify(&|| true);
@@ -136,6 +160,22 @@ impl PassageIndex {
         vector: &[f32],
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
+        self.search_text(call, "", vector, limit).await
+    }
+
+    /// The same, with the text that the vector stands for. Its words count if the index was opened
+    /// [`PassageIndex::with_words`]; the scores are mixed then.
+    ///
+    /// # Errors
+    ///
+    /// As [`PassageIndex::search`].
+    pub async fn search_text(
+        &self,
+        call: &Call,
+        text: &str,
+        vector: &[f32],
+        limit: usize,
+    ) -> Result<Vec<Passage>, PortError> {
         let refused = |detail: String| PortError::Refused {
             what: PART.into(),
             detail,
@@ -146,8 +186,11 @@ impl PassageIndex {
                 "a query of {found} components instead of {wanted}"
             )));
         }
-        let query = Query::new(vector, limit.min(self.rows()))
+        let mut query = Query::new(vector, limit.min(self.rows()))
             .ok_or_else(|| refused("a query with a component that is no finite number".into()))?;
+        if self.rows.lexical().is_some() {
+            query = query.of_text(text);
+        }
         self.rows.usable()?;
         if limit == 0 {
             return Ok(Vec::new());

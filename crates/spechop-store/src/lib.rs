@@ -38,6 +38,7 @@ mod file;
 mod fixture;
 mod index;
 mod layout;
+mod lexical;
 mod manifest;
 mod retriever;
 mod rows;

@@ -9,7 +9,8 @@ use spechop_types::Passage;
 use crate::error::{Fault, IndexError};
 use crate::index::PassageIndex;
 
-/// Encodes a query and searches an index for it.
+/// Encodes a query and searches an index for it. The words of the query count, too, if the index was
+/// opened so.
 pub struct IndexRetriever {
     encoder: Arc<dyn Encoder>,
     index: Arc<PassageIndex>,
@@ -40,7 +41,7 @@ impl Retriever for IndexRetriever {
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
         let vector = self.encoder.encode_query(call, query).await?;
-        self.index.search(call, &vector, limit).await
+        self.index.search_text(call, query, &vector, limit).await
     }
 
     /// Encodes the query, which is the most of it, for an encoder that remembers.

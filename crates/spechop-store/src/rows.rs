@@ -10,6 +10,7 @@ use spechop_ports::{PortError, Vitals};
 use spechop_types::Passage;
 
 use crate::error::{Fault, IndexError};
+use crate::lexical::Lexical;
 use crate::manifest::{Inputs, Manifest};
 use crate::scan::Hit;
 use crate::shard::{Held, Shard, StoredPassage};
@@ -22,6 +23,8 @@ pub(crate) struct Rows {
     manifest: Manifest,
     held: Held,
     shards: Vec<Shard>,
+    /// Set once, if the words of passages count.
+    lexical: OnceLock<Lexical>,
     /// Set once, by whoever finds it first: from then on nothing is found here.
     broken: OnceLock<Arc<str>>,
     vitals: Vitals,
@@ -44,6 +47,7 @@ impl Rows {
             manifest: opened.manifest,
             held: opened.held,
             shards: opened.shards,
+            lexical: OnceLock::new(),
             broken: OnceLock::new(),
             vitals,
         })
@@ -80,6 +84,18 @@ impl Rows {
             Some(reason) => Err(PortError::unavailable(PART, &**reason)),
             None => Ok(()),
         }
+    }
+
+    /// From now on the words of passages count so much. The first call decides.
+    pub(crate) fn mix_words(&self, weight: f32) -> Result<(), Fault> {
+        let lexical = Lexical::of(self, weight)?;
+        // A second one of the same rows would be the same.
+        let _ = self.lexical.set(lexical);
+        Ok(())
+    }
+
+    pub(crate) fn lexical(&self) -> Option<&Lexical> {
+        self.lexical.get()
     }
 
     pub(crate) fn error(&self, fault: Fault) -> IndexError {

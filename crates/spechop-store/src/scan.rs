@@ -7,6 +7,7 @@ use simsimd::SpatialSimilarity;
 
 use crate::error::Fault;
 use crate::layout::stride;
+use crate::lexical::Lexical;
 use crate::shard::Shard;
 
 /// Rows compared with all queries of a batch before the next rows are touched: 24 KiB at 384
@@ -23,6 +24,10 @@ pub struct Query {
     row: Vec<i8>,
     scale: f32,
     limit: usize,
+    /// What was asked, if its words are to count, too.
+    text: Option<Box<str>>,
+    /// What the words add to the score of each row of the index; empty if they add nothing.
+    bonus: Vec<f32>,
 }
 
 /// A row that a search found.
@@ -30,7 +35,7 @@ pub struct Query {
 pub struct Hit {
     /// Its number within the index.
     pub row: usize,
-    /// Approximate dot product with the query.
+    /// Approximate dot product with the query, and what its words add.
     pub score: f32,
 }
 
@@ -40,7 +45,28 @@ impl Query {
     pub fn new(vector: &[f32], limit: usize) -> Option<Self> {
         let mut row = Vec::new();
         let scale = quantise(vector, &mut row)?;
-        Some(Self { row, scale, limit })
+        Some(Self {
+            row,
+            scale,
+            limit,
+            text: None,
+            bonus: Vec::new(),
+        })
+    }
+
+    /// The same query, with the text that its vector stands for.
+    pub(crate) fn of_text(self, text: &str) -> Self {
+        Self {
+            text: Some(text.into()),
+            ..self
+        }
+    }
+
+    /// From now on its words count, if it has a text.
+    pub(crate) fn mix(&mut self, lexical: &Lexical) {
+        if let Some(text) = self.text.take() {
+            self.bonus = lexical.bonus(&text);
+        }
     }
 
     pub(crate) fn limit(&self) -> usize {
@@ -106,9 +132,13 @@ fn compare(
     let mut start = rows.start;
     for block in vectors.chunks(BLOCK_ROWS * stride) {
         for (query, top) in queries.iter().zip(tops.iter_mut()) {
+            let bonus = query.bonus.get(first_row + start..).unwrap_or_default();
             for (at, row) in block.chunks_exact(query.row.len()).enumerate() {
                 let row_scale = shard.scale(start + at);
-                let score = dot(row, &query.row) as f32 * row_scale * query.scale;
+                let mut score = dot(row, &query.row) as f32 * row_scale * query.scale;
+                if let Some(bonus) = bonus.get(at) {
+                    score += bonus;
+                }
                 top.offer(Hit {
                     row: first_row + start + at,
                     score,

@@ -262,6 +262,11 @@ impl Worker {
 
     /// The passages for all jobs that are still wanted at the end; the others leave `running`.
     fn find(&self, running: &mut Vec<(Job, Top)>) -> Result<Found, Fault> {
+        if let Some(lexical) = self.rows.lexical() {
+            for (job, _) in running.iter_mut() {
+                job.query.mix(lexical);
+            }
+        }
         for (shard, first_row) in self.rows.shards() {
             for start in (0..shard.rows()).step_by(SEGMENT_ROWS) {
                 self.step_aside(running);

@@ -136,6 +136,14 @@ pub enum LoadError {
         /// What there is.
         known: String,
     },
+    /// What stands there is no look-up.
+    #[error("{place} is no look-up ({why}): make the file with eval/datasets/make_look_ups.py")]
+    NotLookUps {
+        /// Where.
+        place: Place,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A list of ids has no such key.
     #[error("{} has no `{key}`; there are: {known}", file.display())]
     NoSuchPart {

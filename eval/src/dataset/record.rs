@@ -12,7 +12,7 @@ use super::error::{At, LoadError, Place};
 type Take<'a> = &'a mut dyn FnMut(&Value, &Place) -> Result<(), LoadError>;
 
 /// Gives every record of a file to `take`, until it refuses one.
-pub(super) fn read(file: &Path, take: Take<'_>) -> Result<(), LoadError> {
+pub(crate) fn read(file: &Path, take: Take<'_>) -> Result<(), LoadError> {
     let text = text(file)?;
     if text.trim_start().starts_with('[') {
         let place = |at| Place {
@@ -46,7 +46,7 @@ pub(super) fn read(file: &Path, take: Take<'_>) -> Result<(), LoadError> {
 }
 
 /// A file's text, unpacked where it is gzip: its first bytes say so, whatever it is called.
-pub(super) fn text(file: &Path) -> Result<String, LoadError> {
+pub(crate) fn text(file: &Path) -> Result<String, LoadError> {
     let unreadable = |source| LoadError::Read {
         file: file.to_owned(),
         source,
@@ -66,7 +66,7 @@ pub(super) fn text(file: &Path) -> Result<String, LoadError> {
 }
 
 /// A record, or an object inside one.
-pub(super) struct Record<'a> {
+pub(crate) struct Record<'a> {
     fields: &'a Map<String, Value>,
     place: &'a Place,
     /// The way here from the record, with a dot behind it.
@@ -74,7 +74,7 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    pub(super) fn of(value: &'a Value, place: &'a Place) -> Result<Self, LoadError> {
+    pub(crate) fn of(value: &'a Value, place: &'a Place) -> Result<Self, LoadError> {
         let fields = value
             .as_object()
             .ok_or_else(|| LoadError::NotARecord(place.clone()))?;
@@ -85,22 +85,22 @@ impl<'a> Record<'a> {
         })
     }
 
-    pub(super) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &Place {
         self.place
     }
 
     /// Whether a field is there and says something.
-    pub(super) fn has(&self, field: &str) -> bool {
+    pub(crate) fn has(&self, field: &str) -> bool {
         self.get(field).is_some()
     }
 
     /// A field, unless it is null.
-    pub(super) fn get(&self, field: &str) -> Option<&'a Value> {
+    pub(crate) fn get(&self, field: &str) -> Option<&'a Value> {
         self.fields.get(field).filter(|value| !value.is_null())
     }
 
     /// A text that may not be empty, without blanks around it.
-    pub(super) fn text(&self, field: &str) -> Result<String, LoadError> {
+    pub(crate) fn text(&self, field: &str) -> Result<String, LoadError> {
         let text = self
             .require(field)?
             .as_str()
@@ -113,7 +113,7 @@ impl<'a> Record<'a> {
     }
 
     /// A list.
-    pub(super) fn list(&self, field: &str) -> Result<&'a [Value], LoadError> {
+    pub(crate) fn list(&self, field: &str) -> Result<&'a [Value], LoadError> {
         self.require(field)?
             .as_array()
             .map(Vec::as_slice)
@@ -121,7 +121,7 @@ impl<'a> Record<'a> {
     }
 
     /// A list of objects that may not be empty.
-    pub(super) fn parts(&self, field: &str) -> Result<Vec<Self>, LoadError> {
+    pub(crate) fn parts(&self, field: &str) -> Result<Vec<Self>, LoadError> {
         let parts = self.list(field)?;
         if parts.is_empty() {
             return Err(self.empty(field));
@@ -141,7 +141,7 @@ impl<'a> Record<'a> {
     }
 
     /// The answer in `field`, then those of `answer_aliases`, each once. Records need not have any.
-    pub(super) fn answers(&self, field: &str) -> Result<Vec<String>, LoadError> {
+    pub(crate) fn answers(&self, field: &str) -> Result<Vec<String>, LoadError> {
         let mut answers = vec![self.text(field)?];
         if !self.has("answer_aliases") {
             return Ok(answers);
@@ -158,14 +158,14 @@ impl<'a> Record<'a> {
         Ok(answers)
     }
 
-    pub(super) fn missing(&self, field: &str) -> LoadError {
+    pub(crate) fn missing(&self, field: &str) -> LoadError {
         LoadError::Missing {
             place: self.place.clone(),
             field: format!("{}{field}", self.path),
         }
     }
 
-    pub(super) fn malformed(&self, field: &str, wanted: &'static str) -> LoadError {
+    pub(crate) fn malformed(&self, field: &str, wanted: &'static str) -> LoadError {
         LoadError::Malformed {
             place: self.place.clone(),
             field: format!("{}{field}", self.path),
@@ -173,7 +173,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    pub(super) fn empty(&self, field: &str) -> LoadError {
+    pub(crate) fn empty(&self, field: &str) -> LoadError {
         LoadError::Empty {
             place: self.place.clone(),
             field: format!("{}{field}", self.path),
@@ -186,13 +186,13 @@ impl<'a> Record<'a> {
 }
 
 /// Adds a title unless it is there already.
-pub(super) fn add_once(titles: &mut Vec<String>, title: &str) {
+pub(crate) fn add_once(titles: &mut Vec<String>, title: &str) {
     if !titles.iter().any(|known| known == title) {
         titles.push(title.to_owned());
     }
 }
 
 /// The most hops that the paper allows a question which needs `steps`.
-pub(super) fn hop_budget(steps: usize) -> u32 {
+pub(crate) fn hop_budget(steps: usize) -> u32 {
     u32::try_from(steps).unwrap_or(u32::MAX).saturating_add(2)
 }

@@ -41,18 +41,18 @@ pub struct Cell {
 
 impl Cell {
     /// There is nothing to show.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self::text("–")
     }
 
-    pub(super) fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             ..Self::default()
         }
     }
 
-    pub(super) fn number(value: impl Into<Option<f64>>, digits: usize) -> Self {
+    pub(crate) fn number(value: impl Into<Option<f64>>, digits: usize) -> Self {
         let Some(value) = value.into().filter(|value| value.is_finite()) else {
             return Self::none();
         };
@@ -63,7 +63,7 @@ impl Cell {
         }
     }
 
-    pub(super) fn count(count: usize) -> Self {
+    pub(crate) fn count(count: usize) -> Self {
         Self {
             value: Some(count as f64),
             ..Self::text(count.to_string())
@@ -71,7 +71,7 @@ impl Cell {
     }
 
     /// A number with its bounds.
-    pub(super) fn interval(interval: impl Into<Option<Interval>>, digits: usize) -> Self {
+    pub(crate) fn interval(interval: impl Into<Option<Interval>>, digits: usize) -> Self {
         let Some(Interval { value, low, high }) = interval.into() else {
             return Self::none();
         };
@@ -86,7 +86,7 @@ impl Cell {
     }
 
     /// How many of how many; what is not whole says so.
-    pub(super) fn share_of(has: usize, expected: usize) -> Self {
+    pub(crate) fn share_of(has: usize, expected: usize) -> Self {
         let text = match has < expected {
             true => format!("{has} of {expected}, {NOT_WHOLE}"),
             false => format!("{has} of {expected}"),
@@ -98,7 +98,7 @@ impl Cell {
     }
 
     /// The same, and over how many of how many questions it is, where that is not all of them.
-    pub(super) fn over(self, has: usize, expected: usize) -> Self {
+    pub(crate) fn over(self, has: usize, expected: usize) -> Self {
         match has < expected && self.value.is_some() {
             true => Self {
                 text: format!("{}, {has} of {expected}, {NOT_WHOLE}", self.text),
@@ -109,7 +109,7 @@ impl Cell {
     }
 
     /// How likely something is by chance.
-    pub(super) fn p(p: f64) -> Self {
+    pub(crate) fn p(p: f64) -> Self {
         Self {
             value: Some(p),
             ..Self::text(chance(p, ""))
@@ -117,7 +117,7 @@ impl Cell {
     }
 
     /// A difference, and how likely so large a one is by chance.
-    pub(super) fn difference(value: f64, p: f64, digits: usize) -> Self {
+    pub(crate) fn difference(value: f64, p: f64, digits: usize) -> Self {
         let sign = if value > 0.0 { "+" } else { "" };
         let p = chance(p, "p = ");
         let text = format!("{sign}{} ({p})", fixed(value, digits));
@@ -128,7 +128,7 @@ impl Cell {
     }
 
     /// A number, and how sure it is; nothing where it does not say.
-    pub(super) fn parts(&self) -> (&str, &str) {
+    pub(crate) fn parts(&self) -> (&str, &str) {
         let split = self.text.split_once(" [").or(self.text.split_once(" ("));
         match split.filter(|_| self.value.is_some()) {
             None => (&self.text, ""),
@@ -137,7 +137,7 @@ impl Cell {
     }
 
     /// Its class in the page's style sheet.
-    pub(super) fn class(&self) -> &'static str {
+    pub(crate) fn class(&self) -> &'static str {
         match self.value {
             Some(_) if self.text.ends_with(NOT_WHOLE) => "alarmed",
             Some(_) => "n",
@@ -150,7 +150,7 @@ impl Cell {
 
 impl Table {
     /// The table in Markdown, under a heading.
-    pub(super) fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let mut out = format!("### {}\n\n{}\n\n", escape(&self.title), escape(&self.about));
         let row = |out: &mut String, cells: &mut dyn Iterator<Item = String>| {
             let cells: Vec<String> = cells.collect();
@@ -170,7 +170,7 @@ impl Table {
 }
 
 /// Text that Markdown takes for what it is.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -195,7 +195,7 @@ fn chance(p: f64, is: &str) -> String {
 }
 
 /// With so many digits behind the point; what rounds to nothing has no sign.
-pub(super) fn fixed(value: f64, digits: usize) -> String {
+pub(crate) fn fixed(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     match text.strip_prefix('-') {
         Some(rest) if rest.chars().all(|c| matches!(c, '0' | '.')) => rest.to_owned(),

@@ -7,9 +7,9 @@ use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{Html, IntoResponse, Response};
 use serde_json::{Value, json};
+use spechop_lexical::words;
 use url::form_urlencoded::byte_serialize;
 
-use super::bm25::words;
 use super::pages::{Page, Pages};
 use super::params::Params;
 

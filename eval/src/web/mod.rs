@@ -9,7 +9,6 @@
 //! It is no part of the service: tests, the demo and the live runs search it. It listens on loopback only, for it
 //! serves pages that are meant to harm their readers.
 
-mod bm25;
 mod down;
 mod engine;
 mod html;

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::{Digest, Sha256};
+use spechop_lexical::{Bm25, words};
 
-use super::bm25::{Ranking, words};
 use crate::dataset::CorpusPassage;
 
 /// A word of the title counts as often as this many of the text.
@@ -68,7 +68,7 @@ pub(super) struct Pages {
     pages: Vec<Page>,
     /// By path, decoded.
     places: HashMap<String, usize>,
-    ranking: Ranking,
+    ranking: Bm25,
 }
 
 impl Pages {
@@ -107,7 +107,7 @@ impl Pages {
             format!("{title} {}", page.paragraphs.join(" "))
         });
         Self {
-            ranking: Ranking::new(texts),
+            ranking: Bm25::new(texts),
             pages,
             places,
         }

@@ -122,6 +122,7 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         allowance: schedule::allowance(keys),
         injected_latency,
         target,
+        lexical_weight: lexical_weight(keys),
         index_dir,
     };
     let build = match keys.source("index.dir") {
@@ -137,8 +138,21 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
     let is_source = config.speculator.hot.every.is_some();
     if !config.target.is_elsewhere() || guesses || named || is_source {
         must_exist(keys, "index.dir", &config.index_dir, build);
+    } else if config.lexical_weight > 0.0 && !config.index_dir.exists() {
+        let problem = format!(
+            "look-ups go elsewhere, and there is no index in {} whose words could count; leave it out",
+            config.index_dir.display()
+        );
+        keys.mistake(LEXICAL_WEIGHT, problem);
     }
     config
+}
+
+const LEXICAL_WEIGHT: &str = "index.lexical_weight";
+
+fn lexical_weight(keys: &mut Keys<'_>) -> f32 {
+    let weight = keys.number(LEXICAL_WEIGHT, 0.0..=10.0);
+    weight.map_or(0.0, |weight| weight as f32)
 }
 
 /// Where `spechop index build` puts an index, and the server looks for one, if nobody says where.

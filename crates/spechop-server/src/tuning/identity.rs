@@ -80,7 +80,11 @@ fn retriever(config: &Config) -> String {
             format!("{} {}", options.model, options.service.endpoint.base_url)
         }
     };
-    format!("{target} {index} {encoder} {latency:?}")
+    let mut words = format!("{target} {index} {encoder} {latency:?}");
+    if config.lexical_weight > 0.0 {
+        let _ = write!(words, " words {}", config.lexical_weight);
+    }
+    words
 }
 
 fn guesser(speculator: SpeculatorKind, config: &Config) -> String {

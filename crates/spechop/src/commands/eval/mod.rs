@@ -1,11 +1,13 @@
 //! `spechop eval`: runs over data sets, and reports of them.
 
+mod fit_words;
 mod live;
 mod parts;
 mod questions;
 mod record;
 mod replay;
 mod report;
+mod retrieval;
 mod simulate;
 mod variants;
 mod web;
@@ -31,6 +33,10 @@ enum Command {
     Replay(replay::Args),
     /// Make a page with tables and figures of runs.
     Report(report::Args),
+    /// Find how much words should count beside vectors when an index is searched.
+    FitWords(fit_words::Args),
+    /// Measure how well retrievers find the gold passages of questions and of their hops.
+    Retrieval(retrieval::Args),
     /// Serve a local web: a search engine and pages made of a corpus, as slow as the real one.
     Web(web::Args),
 }
@@ -38,7 +44,10 @@ enum Command {
 impl Args {
     /// Whether models will compute in this process.
     pub(super) fn computes(&self) -> bool {
-        matches!(self.command, Command::Record(_))
+        matches!(
+            self.command,
+            Command::Record(_) | Command::FitWords(_) | Command::Retrieval(_)
+        )
     }
 }
 
@@ -50,6 +59,8 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         Command::Live(args) => live::run(args, env).await,
         Command::Replay(args) => replay::run(args).await,
         Command::Report(args) => report::run(&args, std::io::stdout().lock()),
+        Command::FitWords(args) => fit_words::run(args, env).await,
+        Command::Retrieval(args) => retrieval::run(args, env).await,
         Command::Web(args) => web::run(args).await,
     }
 }

@@ -21,7 +21,11 @@ pub(crate) fn of(config: &Config) -> anyhow::Result<BTreeMap<String, String>> {
         EncoderKind::Http(options) => format!("{} over HTTP", options.model),
     };
     add("encoder", encoder);
-    add("index", hashed(&[&config.index_dir.join("manifest.json")])?);
+    let mut index = hashed(&[&config.index_dir.join("manifest.json")])?;
+    if config.lexical_weight > 0.0 {
+        index += &format!(", words count {}", config.lexical_weight);
+    }
+    add("index", index);
     Ok(parts)
 }
 
@@ -84,7 +88,7 @@ fn model(model: &Model) -> anyhow::Result<String> {
 
 /// `folder/file sha256`, one after the other. Of the folder the last name alone: where it lies on this
 /// machine makes no difference.
-fn hashed(files: &[&Path]) -> anyhow::Result<String> {
+pub(super) fn hashed(files: &[&Path]) -> anyhow::Result<String> {
     let named = files.iter().map(|file| {
         let print = of_file(file).with_context(|| format!("cannot read {}", file.display()))?;
         let names: Vec<_> = file.iter().rev().take(2).collect();

@@ -46,7 +46,7 @@ impl QuestionArgs {
     }
 }
 
-fn dataset(text: &str) -> Result<Dataset, String> {
+pub(super) fn dataset(text: &str) -> Result<Dataset, String> {
     let known = Dataset::ALL.into_iter().find(|set| set.as_str() == text);
     known.ok_or_else(|| format!("expected {}", Dataset::ALL.map(Dataset::as_str).join(", ")))
 }

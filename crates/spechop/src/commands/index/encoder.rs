@@ -11,7 +11,7 @@ use crate::models::DEFAULT_ENCODER;
 
 /// The arguments that say which encoder is used, and how.
 #[derive(Debug, clap::Args)]
-pub(super) struct Model {
+pub(crate) struct Model {
     /// The encoder's folder [default: the one that `spechop models pull encoder` chose].
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
@@ -24,8 +24,16 @@ pub(super) struct Model {
 }
 
 impl Model {
+    /// The encoder's model file, which says by its hash which encoder it is.
+    pub(crate) fn file(&self, data_dir: &Path) -> PathBuf {
+        let models = data_dir.join("models");
+        let dir = self.model.clone();
+        dir.unwrap_or_else(|| models.join(chosen_encoder(&models)))
+            .join("model.onnx")
+    }
+
     /// Opens the encoder; what no argument says is looked for under `data_dir`.
-    pub(super) fn open(&self, data_dir: &Path) -> anyhow::Result<OnnxEncoder> {
+    pub(crate) fn open(&self, data_dir: &Path) -> anyhow::Result<OnnxEncoder> {
         let models = data_dir.join("models");
         let library = self.runtime.clone();
         let library = library.unwrap_or_else(|| models.join("onnxruntime/libonnxruntime.so"));

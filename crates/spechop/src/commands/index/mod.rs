@@ -3,7 +3,7 @@
 mod build;
 mod change;
 mod display;
-mod encoder;
+pub(super) mod encoder;
 mod hot;
 mod info;
 mod merge;

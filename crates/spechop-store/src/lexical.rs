@@ -1,0 +1,156 @@
+//! Words beside vectors: the scores of a search are mixed with BM25.
+//!
+//! ```text
+//! score = cosine + weight × share        share = BM25 score / the bound of the query's scores
+//! ```
+//!
+//! The share is from 0 to 1 whatever the length of the query and the size of the index, so one weight
+//! serves all of them. Every row has its share before the scan begins, so a search stays exact: no
+//! row is missed because another search did not propose it.
+//!
+//! Postings are built from the passages when the index is opened, and are never stored: they cannot
+//! belong to other rows. `benches/lexical.rs` says what that takes.
+
+use spechop_lexical::{Bm25, Builder};
+
+use crate::error::Fault;
+use crate::rows::Rows;
+use crate::shard::PassageRef;
+
+/// BM25 over the passages of an index, and how much it counts.
+pub(crate) struct Lexical {
+    ranking: Bm25,
+    weight: f32,
+}
+
+impl Lexical {
+    /// Reads every passage.
+    pub(crate) fn of(rows: &Rows, weight: f32) -> Result<Self, Fault> {
+        Ok(Self {
+            ranking: ranking(rows)?,
+            weight,
+        })
+    }
+
+    /// What the words of a text add to the score of every row.
+    pub(crate) fn bonus(&self, text: &str) -> Vec<f32> {
+        let mut bonus = self.ranking.shares(text);
+        bonus.iter_mut().for_each(|share| *share *= self.weight);
+        bonus
+    }
+}
+
+/// BM25 over the passages, which are numbered as their rows.
+pub(crate) fn ranking(rows: &Rows) -> Result<Bm25, Fault> {
+    let mut builder = Builder::default();
+    for row in 0..rows.count() {
+        let passage = rows.passage(row)?;
+        let PassageRef { title, text, .. } = passage.fields();
+        builder.push(&format!("{title}\n{text}"));
+    }
+    Ok(builder.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+    use spechop_ports::{Call, Encoder, PortError, Retriever};
+
+    use crate::fixture::{inputs, unit_vectors};
+    use crate::{IndexRetriever, IndexWriter, PassageIndex, PassageRef};
+
+    const TEXTS: [(&str, &str); 4] = [
+        (
+            "Oder",
+            "A river that rises in the east and ends in a lagoon.",
+        ),
+        ("Ruhr", "A river of the west."),
+        ("Zugspitze", "A mountain of the south."),
+        ("Brocken", "A mountain of the Harz, which Goethe climbed."),
+    ];
+
+    /// Every query has the vector of row 2.
+    struct Encodes(Vec<Vec<f32>>);
+
+    #[async_trait]
+    impl Encoder for Encodes {
+        fn fingerprint(&self) -> &str {
+            "test-encoder"
+        }
+
+        fn width(&self) -> usize {
+            self.0[0].len()
+        }
+
+        async fn encode_query(&self, _call: &Call, _text: &str) -> Result<Vec<f32>, PortError> {
+            Ok(self.0[2].clone())
+        }
+
+        async fn encode_passages(&self, _texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+            Ok(self.0.clone())
+        }
+    }
+
+    fn index(dir: &std::path::Path) -> (Encodes, PassageIndex) {
+        let vectors = unit_vectors(5, TEXTS.len(), 64);
+        // Two shards: rows are numbered over all of them.
+        let mut writer = IndexWriter::open(dir, inputs(64, 3)).unwrap();
+        for ((title, text), vector) in TEXTS.iter().zip(&vectors) {
+            let passage = PassageRef {
+                id: title,
+                title,
+                text,
+                ..PassageRef::default()
+            };
+            writer.push(passage, vector).unwrap();
+        }
+        writer.finish().unwrap();
+        (Encodes(vectors), PassageIndex::open(dir).unwrap())
+    }
+
+    async fn found(weight: Option<f32>, query: &str) -> Vec<(String, f32)> {
+        let dir = tempfile::tempdir().unwrap();
+        let (encoder, mut index) = index(dir.path());
+        if let Some(weight) = weight {
+            index = index.with_words(weight).unwrap();
+        }
+        let retriever = IndexRetriever::new(Arc::new(encoder), Arc::new(index)).unwrap();
+        let call = Call::authoritative();
+        let passages = retriever.retrieve(&call, query, 9).await.unwrap();
+        let named = |passage: &spechop_types::Passage| (passage.id.to_string(), passage.score);
+        passages.iter().map(named).collect()
+    }
+
+    #[tokio::test]
+    async fn words_count_as_much_as_the_weight_says() {
+        let nearest = "Zugspitze";
+        let plain = found(None, "Goethe on the Brocken").await;
+        assert_eq!(plain[0].0, nearest);
+        // A weight of nothing changes nothing.
+        assert_eq!(found(Some(0.0), "Goethe on the Brocken").await, plain);
+        let mixed = found(Some(5.0), "Goethe on the Brocken").await;
+        assert_eq!(mixed[0].0, "Brocken");
+        assert!(mixed.is_sorted_by(|a, b| a.1 >= b.1), "{mixed:?}");
+        // The share is at most 1, and the vectors still count.
+        let score = |found: &[(String, f32)], id: &str| {
+            let (_, score) = found.iter().find(|(other, _)| other == id).unwrap();
+            *score
+        };
+        for (title, _) in TEXTS {
+            let bonus = score(&mixed, title) - score(&plain, title);
+            assert!((0.0..=5.0).contains(&bonus), "{title} {bonus}");
+        }
+        // Words that no passage holds leave the order to the vectors.
+        assert_eq!(found(Some(5.0), "volcano").await, plain);
+        assert_eq!(found(Some(5.0), "").await, plain);
+    }
+
+    #[tokio::test]
+    async fn rows_of_later_shards_have_their_own_words() {
+        for (title, _) in TEXTS {
+            assert_eq!(found(Some(50.0), title).await[0].0, title);
+        }
+    }
+}
