@@ -1,0 +1,189 @@
+//! What lies where: models, indexes, files and keys, and what is said of those that are missing.
+
+use super::*;
+
+#[test]
+fn what_is_missing_names_the_command_that_makes_it() {
+    let home = Home::new();
+    for (path, command) in [
+        ("models/e5-small-v2", "`spechop models pull encoder`"),
+        (
+            "models/onnxruntime/libonnxruntime.so",
+            "`spechop models pull onnxruntime`",
+        ),
+        (
+            "models/smollm2-135m-instruct/model.gguf",
+            "`spechop models pull smollm2-135m-instruct`",
+        ),
+        (
+            "models/spechop-planner/adapter.gguf",
+            "`spechop models pull spechop-planner`",
+        ),
+        (
+            "models/spechop-reader",
+            "`spechop models pull spechop-reader`",
+        ),
+        ("indexes/default", "`spechop index build --corpus FOLDER`"),
+    ] {
+        let (here, away) = (home.path(path), home.path("away"));
+        fs::rename(&here, &away).unwrap();
+        let mistakes = home.mistakes("", &[]);
+        assert!(
+            matches!(&mistakes[..], [one] if one.contains(command)),
+            "{path}: {mistakes:?}"
+        );
+        fs::rename(&away, &here).unwrap();
+    }
+    let mistakes = home.mistakes("[index]\ndir = \"/nowhere\"", &[]);
+    assert!(
+        mistakes[0].ends_with("missing: run `spechop index build --corpus FOLDER --out /nowhere`"),
+        "{mistakes:?}"
+    );
+    fs::remove_file(home.path("models/qwen2.5-coder-1.5b-instruct/model.gguf")).unwrap();
+    let mistakes = home.mistakes("[generator]\nstyle = \"tagged\"", &[]);
+    assert!(
+        mistakes[0].contains("`spechop models pull qwen2.5-coder-1.5b-instruct`"),
+        "{mistakes:?}"
+    );
+}
+
+#[test]
+fn where_much_is_missing_one_command_brings_all_models() {
+    let home = Home::new();
+    let error = || home.read("", &[], &[]).unwrap_err().to_string();
+    let all = "`spechop models pull default` brings all default models at once";
+    fs::remove_dir(home.path("models/spechop-reader")).unwrap();
+    assert!(!error().contains(all), "{}", error());
+    fs::remove_dir_all(home.path("models")).unwrap();
+    assert!(error().ends_with(all), "{}", error());
+}
+
+#[test]
+fn the_demos_index_is_served_until_there_is_another() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("indexes/demo")).unwrap();
+    let served = || home.read("", &[], &[]).unwrap().index_dir;
+    assert_eq!(served(), home.path("indexes/default"));
+    fs::remove_dir(home.path("indexes/default")).unwrap();
+    assert_eq!(served(), home.path("indexes/demo"));
+}
+
+#[test]
+fn the_data_folder_decides_what_the_defaults_are() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("models/gte-small")).unwrap();
+    fs::write(home.path("models/default-encoder"), "gte-small\n").unwrap();
+    fs::create_dir_all(home.path("indexes/default/hot")).unwrap();
+    let config = home.read("", &[], &[]).unwrap();
+    assert_eq!(config.encoder.dir(), Some(&*home.path("models/gte-small")));
+    assert_eq!(config.speculator.default, SpeculatorKind::Hot);
+    assert_eq!(
+        config.speculator.hot_dir.as_deref(),
+        Some(&*home.path("indexes/default/hot"))
+    );
+    let config = home
+        .read("[speculator]\nkind = \"none\"", &[], &[])
+        .unwrap();
+    assert_eq!(config.speculator.default, SpeculatorKind::None);
+}
+
+#[test]
+fn a_key_comes_from_its_variable_and_is_never_shown() {
+    let home = Home::new();
+    let file = "[generator]\nkind = \"openai\"\nbase_url = \"http://h/v1\"\nmodel = \"m\"\napi_key_env = \"MY_KEY\"";
+    let config = home.read(file, &[("MY_KEY", "sk-secret")], &[]).unwrap();
+    let Engine::OpenAi(endpoint) = &config.generator.engine else {
+        panic!("another engine")
+    };
+    assert_eq!(endpoint.key.as_ref().unwrap().expose_secret(), "sk-secret");
+    assert!(!format!("{config:?}").contains("secret"));
+
+    assert_eq!(
+        home.mistakes(file, &[]),
+        ["generator.api_key_env (c.toml): the environment variable MY_KEY is not set"]
+    );
+    let pasted = file.replace("MY_KEY", "sk-secret");
+    let mistakes = home.mistakes(&pasted, &[]);
+    assert!(mistakes[0].contains("not the key itself"), "{mistakes:?}");
+    assert!(!mistakes[0].contains("secret"), "{mistakes:?}");
+}
+
+#[test]
+fn variables_of_others_are_left_alone() {
+    let variables = [
+        ("SPECHOP_SERVICE_HOST", "10.0.0.1"),
+        ("SPECHOP_PORT_50051_TCP", "tcp://10.0.0.1:50051"),
+        ("SPECHOP_DATA_DIR", ""),
+        ("SPECHOP_LOG", "debug"),
+    ];
+    assert!(Home::new().read("", &variables, &[]).is_ok());
+}
+
+#[test]
+fn a_home_may_be_elsewhere() {
+    let home = Home::new();
+    let file = "[index]\ndir = \"~/.local/share/spechop/indexes/default\"";
+    assert_eq!(
+        home.read(file, &[], &[]).unwrap().index_dir,
+        home.path("indexes/default")
+    );
+    assert!(
+        Path::new("/nowhere").exists()
+            || !home.mistakes("[index]\ndir = \"/nowhere\"", &[]).is_empty()
+    );
+}
+
+#[test]
+fn an_encoder_behind_http_needs_no_model_here() {
+    let home = Home::new();
+    fs::remove_dir_all(home.path("models/e5-small-v2")).unwrap();
+    let toml = "[encoder]\nkind = \"openai\"\nurl = \"http://h/v1/embeddings\"\nmodel = \"gte\"\nwidth = 768\n\
+        query_prefix = \"\"\npassage_prefix = \"text: \"\napi_key_env = \"EMBED_KEY\"";
+    let config = home.read(toml, &[("EMBED_KEY", "sk-secret")], &[]).unwrap();
+    assert!(!format!("{config:?}").contains("sk-secret"));
+    let EncoderKind::Http(options) = &config.encoder.kind else {
+        panic!("{:?}", config.encoder.kind);
+    };
+    assert_eq!((&*options.model, options.width.get()), ("gte", 768));
+    assert_eq!(options.query_prefix, "");
+    assert_eq!(options.passage_prefix, "text: ");
+    let error = home
+        .read("[encoder]\nkind = \"tei\"", &[], &[])
+        .unwrap_err()
+        .to_string();
+    for key in ["encoder.url", "encoder.model"] {
+        assert!(error.contains(key), "{error}");
+    }
+}
+
+#[test]
+fn a_hot_subset_that_follows_the_traffic_is_still_to_come() {
+    let home = Home::new();
+    let usual = home.read("", &[], &[]).unwrap().speculator;
+    assert_eq!((usual.hot.file, usual.hot_dir), (None, None));
+    let follows = "[speculator]\nhot_tenants = [\"*\"]\nhot_every_s = 60";
+    let follows = home.read(follows, &[], &[]).unwrap().speculator;
+    assert_eq!(follows.default, SpeculatorKind::Hot);
+    assert_eq!(follows.hot.file, Some(home.path("traffic.json")));
+    assert_eq!(follows.hot_dir, Some(home.path("indexes/default/hot")));
+}
+
+#[test]
+fn words_count_where_there_is_an_index() {
+    let home = Home::new();
+    let weight = |file: &str| home.read(file, &[], &[]).unwrap().lexical_weight;
+    assert_eq!(weight(""), 0.0);
+    assert_eq!(weight("[index]\nlexical_weight = 0.25"), 0.25);
+    for (value, found) in [("-1", "-1"), ("11", "11"), ("\"much\"", "\"much\"")] {
+        let mistakes = home.mistakes(&format!("[index]\nlexical_weight = {value}"), &[]);
+        let wanted = "index.lexical_weight (c.toml): expected a number from 0 to 10, found";
+        assert_eq!(mistakes, [format!("{wanted} {found}")]);
+    }
+    // The web needs no index, but words would need one.
+    fs::remove_dir_all(home.path("indexes/default")).unwrap();
+    let web = "[target]\nkind = \"web\"\n[index]\nlexical_weight =";
+    assert_eq!(weight(&format!("{web} 0")), 0.0);
+    let mistakes = home.mistakes(&format!("{web} 0.25"), &[]);
+    assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+    assert!(mistakes[0].contains("there is no index in"), "{mistakes:?}");
+}
