@@ -133,7 +133,7 @@ impl fmt::Display for IndexError {
                         let index = index.display();
                         write!(
                             f,
-                            "; rebuild it with `spechop index hot {index} --fraction F`"
+                            "; rebuild it with `spechop index hot {index} --fraction 0.1`"
                         )
                     }
                     None => write!(

@@ -30,7 +30,7 @@ pub(super) struct Args {
     held_out: PathBuf,
     #[command(flatten)]
     model: Model,
-    /// The file that is written; `spechop eval retrieval --fit` reads it.
+    /// The file that is written. `spechop eval retrieval` reads it if `--fit` names it.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
