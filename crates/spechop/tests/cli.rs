@@ -98,7 +98,7 @@ fn our_own_models_come_out_of_the_binary() {
     let data = tempfile::tempdir().unwrap();
     // No mirror, no client of any registry: no variable says where programs are.
     let args = ["models", "pull", "spechop-planner", "spechop-reader"];
-    let (code, _, stderr) = run(data.path(), args);
+    let (code, _, stderr) = run(data.path(), &args);
     assert_eq!(code, 0, "{stderr}");
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/models");
     for file in [
