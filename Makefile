@@ -99,14 +99,17 @@ bench-bound: build ## compare salvage, plan-ahead and several guesses with the p
 
 BENCH_PYTHON := $(SPECHOP_DATA_DIR)/bench-venv/bin/python
 
+# MODEL: a folder of the data folder's models.
+MODEL ?= e5-small-v2
+
 bench-venv: setup
 	@$(BENCH_PYTHON) -c '' 2>/dev/null || python3 -m venv --clear "$(SPECHOP_DATA_DIR)/bench-venv"
 	@$(BENCH_PYTHON) -m pip install --quiet --disable-pip-version-check --only-binary=:all: --requirement deploy/requirements-bench.txt
 
-bench-embed: bench-venv ## compare passages a second with Python onnxruntime; the last line is the ratio
+bench-embed: bench-venv ## compare passages a second with Python onnxruntime; the last line is the ratio; MODEL=name
 	@cargo bench --locked -p spechop-embed --bench passages --no-run
-	@$(BENCH_PYTHON) eval/bench/embed_baseline.py --limit 512 --rounds 4 --against \
-	  cargo bench --locked -q -p spechop-embed --bench passages -- --json
+	@$(BENCH_PYTHON) eval/bench/embed_baseline.py --model "$(SPECHOP_DATA_DIR)/models/$(MODEL)" --limit 512 --rounds 4 --against \
+	  cargo bench --locked -q -p spechop-embed --bench passages -- --json --model $(MODEL)
 
 MILLION := $(SPECHOP_DATA_DIR)/indexes/2wiki-million
 

@@ -35,6 +35,7 @@ mod input;
 mod intake;
 mod lines;
 mod merge;
+mod sample;
 mod search;
 
 pub use build::{Build, Built, Progress};
@@ -46,5 +47,6 @@ pub use formats::Format;
 pub use hot::{Chosen, Hot, Traffic};
 pub use intake::{Intake, LeftOut, Reason};
 pub use merge::{Merged, merge};
+pub use sample::sample;
 pub use search::{Found, SearchError, search};
 pub use spechop_store::{Inputs, Part};

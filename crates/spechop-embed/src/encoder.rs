@@ -127,7 +127,7 @@ impl OnnxEncoder {
         let workers = Workers::spawn(
             models,
             &recipe.name,
-            Encoding::new(options.run_tokens_max.get()),
+            Encoding::new(run_tokens_max(&recipe, options)),
             &options.vitals,
         )?;
         tracing::debug!(
@@ -199,6 +199,14 @@ impl Encoder for OnnxEncoder {
     }
 }
 
+/// No two texts fit in a run of one token, and a longer text runs alone.
+fn run_tokens_max(recipe: &Recipe, options: &EncoderOptions) -> usize {
+    if recipe.alone {
+        return 1;
+    }
+    options.run_tokens_max.get()
+}
+
 fn passages(
     cutter: &TextCutter,
     texts: &[String],
@@ -227,11 +235,16 @@ fn fingerprint(recipe: &Recipe, files: &[Digested]) -> String {
         width,
         query_tokens_max,
         passage_tokens_max,
+        alone,
         ..
     } = recipe;
     all.update(format!(
         "{query_prefix:?} {passage_prefix:?} {pooling} {width} {query_tokens_max} {passage_tokens_max}"
     ));
+    // Only if it is set, so that indexes of older programs keep their encoder.
+    if *alone {
+        all.update(" alone");
+    }
     let digest = all.finalize();
     let digits: String = digest
         .iter()

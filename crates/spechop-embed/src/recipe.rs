@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::OpenError;
 use crate::describe::{self, Described};
@@ -12,7 +12,7 @@ use crate::describe::{self, Described};
 pub const RECIPE_FILE: &str = "encoder.toml";
 
 /// How the vectors of a text's tokens become the vector of the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pooling {
     /// The mean over the text's tokens (E5, GTE).
@@ -32,7 +32,7 @@ impl fmt::Display for Pooling {
 
 /// What `encoder.toml` says. Unknown keys are refused: a misspelt prefix would cost quality in
 /// silence.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// The model's name, for people and for the fingerprint.
@@ -53,6 +53,10 @@ pub struct Recipe {
     pub query_tokens_max: usize,
     /// Longest passage, in tokens, the special ones included; the rest is cut off.
     pub passage_tokens_max: usize,
+    /// Whether each text gets a run of its own. A model that quantises its activations while it runs
+    /// has one scale for all texts of a run, so a text's vector would depend on its company.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
 }
 
 impl Recipe {
@@ -112,6 +116,20 @@ passage_tokens_max = 512
         assert_eq!(recipe.pooling, Pooling::Mean);
         assert_eq!((recipe.width, recipe.query_tokens_max), (384, 64));
         assert_eq!(recipe.passage_prefix, "passage: ");
+        assert!(!recipe.alone);
+        let alone = format!("{GOOD}alone = true\n");
+        let alone = describe::parse::<Recipe>(&alone).expect("good");
+        assert_eq!(
+            alone,
+            Recipe {
+                alone: true,
+                ..recipe.clone()
+            }
+        );
+        for recipe in [recipe, alone] {
+            let written = toml::to_string(&recipe).expect("a description");
+            assert_eq!(describe::parse::<Recipe>(&written), Ok(recipe));
+        }
     }
 
     #[test]

@@ -157,6 +157,7 @@ mod tests {
             width: 384,
             query_tokens_max: 64,
             passage_tokens_max: 512,
+            alone: false,
         };
         let path = shipped_model("spechop-reader").join(&recipe.tokenizer);
         TextCutter::open(&path, &recipe).expect("a tokenizer")

@@ -166,7 +166,7 @@ mod tests {
             // Nothing else has looked at it: no parser would say this.
             let error = Toolbox::open(&home.config()).err().unwrap();
             let error = error.source().unwrap().to_string();
-            let words = format!("{file} is damaged: it is not what was pulled");
+            let words = format!("{file} is damaged: it is not what was noted");
             assert!(error.contains(&words), "{error}");
             assert!(error.contains(&format!("--check {model}`")), "{error}");
         }

@@ -1,4 +1,4 @@
-//! What `spechop models pull` notes beside a model once every byte of it is right, and how a server
+//! What `spechop models pull` and `spechop models quantize` note beside a model once every byte of it is right, and how a server
 //! compares the files with that before any parser meets them.
 //!
 //! The parsers are native code: a flipped bit may end the process, or change answers without a word.
@@ -32,6 +32,9 @@ pub struct ModelNote {
     format: u64,
     /// The model's name, for which `spechop models pull` brings it again.
     pub model: String,
+    /// The command that made it, if it was not pulled: the same command makes it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
     /// Its files.
     pub files: Vec<FileNote>,
 }
@@ -52,11 +55,11 @@ pub struct FileNote {
     pub crc32: u32,
 }
 
-/// A model that is not what was pulled.
+/// A model that is not what it was when it was noted.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     /// A file has another length.
-    #[error("{} has {found} bytes instead of {noted}; {}", path.display(), pull(model))]
+    #[error("{} has {found} bytes instead of {noted}; {remedy}", path.display())]
     Length {
         /// The file.
         path: PathBuf,
@@ -64,24 +67,24 @@ pub enum Damage {
         found: u64,
         /// What it should be.
         noted: u64,
-        /// The model's name.
-        model: String,
+        /// What mends it.
+        remedy: String,
     },
     /// A file has other bytes.
-    #[error("{} is damaged: it is not what was pulled; {}", path.display(), pull(model))]
+    #[error("{} is damaged: it is not what was noted; {remedy}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// The model's name.
-        model: String,
+        /// What mends it.
+        remedy: String,
     },
     /// A file cannot be read.
-    #[error("cannot read {}; {}", path.display(), pull(model))]
+    #[error("cannot read {}; {remedy}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The model's name.
-        model: String,
+        /// What mends it.
+        remedy: String,
         /// What the file system said.
         #[source]
         source: io::Error,
@@ -149,7 +152,23 @@ impl ModelNote {
         Self {
             format: FORMAT,
             model: model.into(),
+            made_by: None,
             files,
+        }
+    }
+
+    /// With the command that made the model, such as `spechop models quantize NAME`.
+    #[must_use]
+    pub fn made_by(mut self, command: impl Into<String>) -> Self {
+        self.made_by = Some(command.into());
+        self
+    }
+
+    /// What mends the model if it is damaged.
+    fn remedy(&self) -> String {
+        match &self.made_by {
+            Some(command) => format!("`{command}` makes it again"),
+            None => pull(&self.model),
         }
     }
 
@@ -205,7 +224,7 @@ impl ModelNote {
     /// If it is not what was noted.
     pub fn compare_file(&self, dir: &Path, noted: &FileNote) -> Result<(), Damage> {
         let path = dir.join(&noted.name);
-        let model = self.model.clone();
+        let remedy = self.remedy();
         let looked = fs::metadata(&path).and_then(|found| {
             // Whatever has another length need not be read.
             let crc32 = if found.len() == noted.bytes {
@@ -218,16 +237,16 @@ impl ModelNote {
         match looked {
             Err(source) => Err(Damage::Unreadable {
                 path,
-                model,
+                remedy,
                 source,
             }),
             Ok((found, _)) if found != noted.bytes => Err(Damage::Length {
                 path,
                 found,
                 noted: noted.bytes,
-                model,
+                remedy,
             }),
-            Ok((_, crc32)) if crc32 != noted.crc32 => Err(Damage::Content { path, model }),
+            Ok((_, crc32)) if crc32 != noted.crc32 => Err(Damage::Content { path, remedy }),
             Ok(_) => Ok(()),
         }
     }
@@ -309,7 +328,7 @@ mod tests {
         let cases: [(Accident<'_>, &str); 5] = [
             (
                 &flip("model.onnx", 11_914),
-                "model.onnx is damaged: it is not what was pulled; `spechop models pull --check gte-small`",
+                "model.onnx is damaged: it is not what was noted; `spechop models pull --check gte-small`",
             ),
             (
                 &|dir| fs::write(dir.join("reader.toml"), "x").unwrap(),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use spechop_agent::Ports;
-use spechop_embed::{EncoderOptions, OnnxEncoder, ReaderOptions, SpanReader};
+use spechop_embed::{ReaderOptions, SpanReader};
 use spechop_llm::{
     LlmPlanner, LlmReader, LlmSpeculator, LocalModel, OpenAiModel, PromptStyle, ReadLimits,
     StepPlanner, TextModel,
@@ -18,14 +18,13 @@ use spechop_ports::{
 use spechop_sched::Backend;
 use spechop_speculate::IndexGuesser;
 use spechop_store::{IndexRetriever, PassageIndex};
-use spechop_web::{HttpEncoder, HttpEncoderOptions};
 
 use crate::backends::{Backends, LookUp};
-use crate::config::{self, Config, EncoderKind, Engine, Model, SpeculatorKind, Style};
+use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
+use crate::encoders;
 use crate::hot::{HotSubset, Traffic};
 use crate::inject::SlowRetriever;
 use crate::intact;
-use crate::model_note;
 use crate::web;
 
 mod remembering;
@@ -91,7 +90,7 @@ impl Toolbox {
         intact::compare(config)?;
         let vitals = Vitals::default();
         let mut backends = Backends::new(config);
-        let mut encoder = encoder(config, &vitals)?;
+        let mut encoder = encoders::for_answers(&config.encoder, &vitals)?;
         if let Some(most) = NonZeroUsize::new(config.encoder.queries_kept) {
             encoder = Arc::new(RecentQueries::new(encoder, most));
         }
@@ -388,26 +387,6 @@ fn span_reader(
     let reader = SpanReader::open(dir, &options).map_err(OpenError::of(part))?;
     tracing::info!(part, model = reader.recipe().name, "model opened");
     Ok(reader)
-}
-
-fn encoder(config: &Config, vitals: &Vitals) -> Result<Arc<dyn Encoder>, OpenError> {
-    let failed = "encoder";
-    let (dir, threads) = match &config.encoder.kind {
-        EncoderKind::Onnx { dir, threads } => (dir, threads),
-        EncoderKind::Http(options) => {
-            let encoder = HttpEncoder::new(HttpEncoderOptions::clone(options));
-            return Ok(Arc::new(encoder.map_err(OpenError::of(failed))?));
-        }
-    };
-    let mut options = EncoderOptions::new(&config.encoder.runtime_library);
-    if let Some(threads) = threads {
-        options.threads = *threads;
-    }
-    options.vitals = vitals.clone();
-    // They have just been compared with what is noted.
-    options.proven_sha256 = model_note::sha256s(dir);
-    let encoder = OnnxEncoder::open(dir, &options).map_err(OpenError::of(failed))?;
-    Ok(Arc::new(encoder))
 }
 
 fn index(

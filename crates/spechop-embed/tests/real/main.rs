@@ -4,6 +4,7 @@
 
 mod damage;
 mod encoder;
+mod int8;
 mod open;
 mod open_reader;
 mod reader;

@@ -16,7 +16,7 @@ use super::keys::{Keys, Mistake, Source};
 use super::models::{local, model, reader, speculator};
 use super::target::target;
 use super::{
-    Config, Engine, InjectedLatency, InvalidConfig, Model, PlanAhead, Questions, Server,
+    Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, PlanAhead, Questions, Server,
     SpeculatorKind, Style, Transport, schedule,
 };
 use crate::Env;
@@ -44,7 +44,43 @@ impl Config {
     ///
     /// Every mistake at once.
     pub fn read(written: Written, env: &Env) -> Result<Self, InvalidConfig> {
-        let (path, text) = written.file.unwrap_or_default();
+        let mut keys = written.keys(env)?;
+        let config = config(&mut keys, env);
+        valid(config, keys.finish())
+    }
+}
+
+impl Encoder {
+    /// As [`Config::read`], for programs that need the encoder alone: only the sections `encoder` and
+    /// `runtime` are read. The rest of a file may be wrong. A flag of another section is a mistake.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake at once.
+    pub fn read(written: Written, env: &Env) -> Result<Self, InvalidConfig> {
+        let mut keys = written.keys(env)?;
+        let read = encoder(&mut keys, &env.data_dir(), env);
+        if read.dir().is_some() {
+            let library = &read.runtime_library;
+            must_be_pulled(&mut keys, "runtime.onnxruntime", library, "onnxruntime");
+        }
+        let mut mistakes = keys.finish();
+        let is_ours = |key: &str| key.starts_with("encoder.") || key.starts_with("runtime.");
+        mistakes.retain_mut(|mistake| match &mistake.source {
+            Source::File(_) => is_ours(&mistake.key),
+            Source::Flag(_) if !is_ours(&mistake.key) => {
+                mistake.problem = "this command reads encoder.* and runtime.* only".to_owned();
+                true
+            }
+            Source::Flag(_) | Source::Variable(_) | Source::Default => true,
+        });
+        valid(read, mistakes)
+    }
+}
+
+impl Written {
+    fn keys(self, env: &Env) -> Result<Keys<'_>, InvalidConfig> {
+        let (path, text) = self.file.unwrap_or_default();
         let table: Table = toml::from_str(&text).map_err(|error| {
             let line = error
                 .span()
@@ -56,12 +92,14 @@ impl Config {
                 remedy: None,
             }])
         })?;
-        let mut keys = Keys::new(written.flags, env, path, table);
-        let config = config(&mut keys, env);
-        match keys.finish() {
-            mistakes if mistakes.is_empty() => Ok(config),
-            mistakes => Err(InvalidConfig(mistakes)),
-        }
+        Ok(Keys::new(self.flags, env, path, table))
+    }
+}
+
+fn valid<T>(read: T, mistakes: Vec<Mistake>) -> Result<T, InvalidConfig> {
+    match mistakes.is_empty() {
+        true => Ok(read),
+        false => Err(InvalidConfig(mistakes)),
     }
 }
 

@@ -8,7 +8,7 @@ use spechop_server::Env;
 use spechop_server::config::Written;
 
 /// Flags that name configuration.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ConfigArgs {
     /// The configuration file, in TOML [also SPECHOP_CONFIG].
     #[arg(long, value_name = "FILE")]

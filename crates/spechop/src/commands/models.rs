@@ -1,4 +1,6 @@
-//! `spechop models pull|list`: download models, and list those on this machine.
+//! `spechop models pull|quantize|list`: download models, make smaller ones of them, and list them.
+
+mod quantize;
 
 use std::fs;
 use std::io::Write;
@@ -30,6 +32,8 @@ pub(crate) struct Args {
 enum Command {
     /// Download models and check every byte of them.
     Pull(PullArgs),
+    /// Write an encoder with weights of eight bits beside one of full precision, and compare the two.
+    Quantize(quantize::Args),
     /// List all models and say which are on this machine.
     List(ListArgs),
 }
@@ -85,7 +89,7 @@ impl Args {
     pub(super) fn names(&self) -> &[String] {
         match &self.command {
             Command::Pull(args) => &args.names,
-            Command::List(_) => &[],
+            Command::Quantize(_) | Command::List(_) => &[],
         }
     }
 }
@@ -94,6 +98,7 @@ impl Args {
 pub(crate) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
     let catalogue = Catalogue::load()?;
     match args.command {
+        Command::Quantize(args) => quantize::run(args, data_dir),
         Command::Pull(args) => pull(&catalogue, &args, data_dir, Clients::default()),
         Command::List(args) => list(&catalogue, &args, data_dir, &mut std::io::stdout().lock()),
     }

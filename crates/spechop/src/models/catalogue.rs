@@ -119,6 +119,9 @@ struct EncoderSettings {
     width: u32,
     query_tokens_max: u32,
     passage_tokens_max: u32,
+    /// For models that quantise activations while they run; see `spechop_embed::Recipe`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    alone: bool,
 }
 
 #[derive(Serialize)]
@@ -379,7 +382,10 @@ mod tests {
             .encoder_toml()
             .unwrap()
             .unwrap();
-        assert!(bge.contains("pooling = \"cls\""));
+        assert!(
+            bge.contains("pooling = \"cls\"") && bge.contains("alone = true"),
+            "{bge}"
+        );
         assert!(
             catalogue
                 .find("onnxruntime")

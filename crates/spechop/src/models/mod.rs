@@ -12,6 +12,7 @@ mod digest;
 mod parts;
 mod progress;
 mod pull;
+pub(crate) mod quantised;
 mod record;
 mod space;
 

@@ -4,6 +4,7 @@
 
 mod alone;
 mod eval_smoke;
+mod quantize;
 mod serve;
 #[path = "../shell/mod.rs"]
 mod shell;

@@ -187,3 +187,58 @@ fn words_count_where_there_is_an_index() {
     assert_eq!(mistakes.len(), 1, "{mistakes:?}");
     assert!(mistakes[0].contains("there is no index in"), "{mistakes:?}");
 }
+
+#[test]
+fn the_encoder_is_read_alone() {
+    let home = Home::new();
+    let read = |file: &str, variables: &[(&str, &str)], flags: &[(&str, &str)]| {
+        let home = [("HOME", home.0.path().to_str().unwrap())];
+        let env: Env = home.iter().chain(variables).copied().collect();
+        let flags = flags.iter();
+        let flags =
+            flags.map(|(key, value)| (key.to_string(), "--set".to_owned(), value.to_string()));
+        let written = Written {
+            file: Some(("c.toml".into(), file.to_owned())),
+            flags: flags.collect(),
+        };
+        Encoder::read(written, &env).map_err(|error| error.to_string())
+    };
+    // Nothing else needs to be right, or to be there.
+    fs::remove_dir_all(home.path("indexes")).unwrap();
+    let file = "[question]\nk = -1\n[colours]\nred = 1\n[encoder]\nthreads = 3";
+    let EncoderKind::Onnx { dir, threads } = read(file, &[], &[]).unwrap().kind else {
+        panic!("another kind")
+    };
+    assert_eq!(dir, home.path("models/e5-small-v2"));
+    assert_eq!(threads, NonZeroUsize::new(3));
+
+    let tei = [
+        ("encoder.kind", "tei"),
+        ("encoder.url", "http://h/embed"),
+        ("encoder.model", "gte"),
+    ];
+    fs::remove_file(home.path("models/onnxruntime/libonnxruntime.so")).unwrap();
+    let encoder = read(file, &[("SPECHOP_ENCODER_WIDTH", "768")], &tei).unwrap();
+    assert!(
+        matches!(&encoder.kind, EncoderKind::Http(options) if options.width.get() == 768),
+        "{encoder:?}"
+    );
+    for (file, flag, words) in [
+        ("[encoder]\nwidht = 3", None, "did you mean encoder.width?"),
+        ("[encoder", None, "not TOML"),
+        (
+            "",
+            Some(("question.k", "1")),
+            "this command reads encoder.* and runtime.* only",
+        ),
+        (
+            "",
+            Some(("encoder.threads", "none")),
+            "encoder.threads (--set)",
+        ),
+        ("", None, "run `spechop models pull onnxruntime`"),
+    ] {
+        let error = read(file, &[], flag.as_slice()).unwrap_err();
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}

@@ -54,7 +54,7 @@ struct Set<'a> {
 /// Fits, writes, and prints the curve.
 pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let sets: Vec<Set<'_>> = args.on.chunks(3).map(set).collect::<Result<_, _>>()?;
-    let encoder = args.model.open(&env.data_dir())?;
+    let encoder = args.model.clone().open(env).await?;
     let mut fitted = BTreeMap::new();
     for set in &sets {
         let held_out = read_ids(&args.held_out, set.dataset, None)?;
@@ -64,7 +64,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         let corpus = Searched::of(set.dataset.title(), &index, None)?;
         let bar = ProgressBar::new(asked.len() as u64);
         let mut progress = |done: usize| bar.set_position(done as u64);
-        let recall = fit(&encoder, &corpus, &asked, &mut progress).await?;
+        let recall = fit(&*encoder, &corpus, &asked, &mut progress).await?;
         bar.finish_and_clear();
         let on = FittedOn {
             look_ups_sha256: sha256(set.look_ups)?,
@@ -79,7 +79,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     }
     let info = FitInfo {
         held_out_sha256: sha256(&args.held_out)?,
-        encoder: hashed(&[&args.model.file(&env.data_dir())])?,
+        encoder: encoder.fingerprint().to_owned(),
         commit: commit(),
         machine: machine(),
         command: super::command(env),

@@ -84,13 +84,14 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         Some(path) => Some(read_fit(path, &sha256(&args.held_out)?)?.weight),
         None => None,
     };
-    let encoder = Arc::new(args.model.open(&env.data_dir())?);
+    let encoder = args.model.clone().open(env).await?;
     let index = Arc::new(PassageIndex::open_verified(&args.index)?);
     let mut measurement = Measurement::new(encoder, &index)?;
     if let Some(weight) = weight {
         measurement = measurement.mixing(weight);
     }
-    let mut parts = parts(&args, env)?;
+    let mut parts = parts(&args)?;
+    parts.insert("encoder".to_owned(), measurement.encoder().fingerprint().to_owned());
     for (name, dir) in &args.hot {
         let dir = Path::new(dir);
         let subset = PassageIndex::open_verified(dir)?;
@@ -145,11 +146,9 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
 }
 
 /// What the rows depend on, by hash.
-fn parts(args: &Args, env: &Env) -> anyhow::Result<BTreeMap<String, String>> {
+fn parts(args: &Args) -> anyhow::Result<BTreeMap<String, String>> {
     let manifest = args.index.join("manifest.json");
-    let encoder = args.model.file(&env.data_dir());
     let mut files = vec![
-        ("encoder", &encoder),
         ("index", &manifest),
         ("look-ups", &args.look_ups),
         ("held out", &args.held_out),

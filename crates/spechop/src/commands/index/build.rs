@@ -7,6 +7,7 @@ use std::time::Duration;
 use indicatif::{HumanBytes, HumanDuration};
 use serde::Serialize;
 use spechop_index::{Build, Built, Format, Hot, Intake, Part, Reading};
+use spechop_server::Env;
 use spechop_server::config::default_index_dir;
 use tokio::time::Instant;
 
@@ -106,17 +107,25 @@ first heading, else its name.
 A build that was interrupted is resumed by the same command. A server that has the old index open keeps
 it until it is started again. Never copy over the files of an index that is open.
 
+The encoder is the one that `spechop serve` has with the same configuration: --config, --set and
+SPECHOP_ variables say the same here. Of the configuration, only encoder.* and runtime.* are read. An
+index remembers its encoder, and a server with another one refuses it.
+
 Examples:
   spechop index build --corpus notes/
   spechop index build --corpus corpus.jsonl.gz --out indexes/mine
   spechop index build --corpus enwiki-content.json.gz --hot-fraction 0.1 --out indexes/wikipedia
   spechop index build --corpus corpus.jsonl --shard 0/8 --out parts/0
+  spechop index build --corpus notes/ --config spechop.toml
   spechop serve --set index.dir=indexes/mine";
 
 /// Runs the command.
-pub(super) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
-    let encoder = args.model.open(data_dir)?;
-    let out = args.out.unwrap_or_else(|| default_index_dir(data_dir));
+pub(super) fn run(args: Args, env: &Env) -> anyhow::Result<()> {
+    let runtime = runtime()?;
+    let encoder = runtime.block_on(args.model.open(env))?;
+    let out = args
+        .out
+        .unwrap_or_else(|| default_index_dir(&env.data_dir()));
     let build = Build {
         reading: args.corpus.reading(),
         hot: args.hot.hot(),
@@ -125,7 +134,7 @@ pub(super) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
     };
     let started = Instant::now();
     let mut display = Display::new(started);
-    let built = runtime()?.block_on(build.run(&encoder, &mut |progress| display.show(progress)));
+    let built = runtime.block_on(build.run(&*encoder, &mut |progress| display.show(progress)));
     display.end();
     report(&build.out, &built?, started.elapsed(), args.json)
 }

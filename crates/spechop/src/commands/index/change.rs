@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use indicatif::HumanBytes;
 use spechop_index::{Addition, Changed, remove};
+use spechop_server::Env;
 use tokio::time::Instant;
 
 use super::build::{Corpus, complain, of_entries};
@@ -57,12 +58,13 @@ server again to let it see the new one. A hot subset loses what is removed and g
 the index again to choose it anew.";
 
 /// Runs `spechop index add`.
-pub(super) fn add(args: AddArgs, data_dir: &Path) -> anyhow::Result<()> {
+pub(super) fn add(args: AddArgs, env: &Env) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.corpus.corpus.as_os_str() != "-",
         "standard input cannot be added: write it to a file first"
     );
-    let encoder = args.model.open(data_dir)?;
+    let runtime = runtime()?;
+    let encoder = runtime.block_on(args.model.open(env))?;
     let addition = Addition {
         reading: args.corpus.reading(),
         index: args.dir,
@@ -71,7 +73,7 @@ pub(super) fn add(args: AddArgs, data_dir: &Path) -> anyhow::Result<()> {
     };
     let mut display = Display::new(Instant::now());
     let mut show = |progress| display.show(progress);
-    let changed = runtime()?.block_on(addition.run(&encoder, &mut show));
+    let changed = runtime.block_on(addition.run(&*encoder, &mut show));
     display.end();
     report(&addition.index, &changed?, args.json)
 }

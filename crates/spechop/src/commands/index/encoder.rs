@@ -1,85 +1,102 @@
-//! The encoder of an index: which one, and where it lies.
+//! The encoder of an index: which one, and where it runs.
 
-use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use spechop_embed::{EncoderOptions, OnnxEncoder};
-use spechop_server::model_note::{compare_at, sha256s};
+use anyhow::Context;
+use spechop_server::config::{Encoder, Written};
+use spechop_server::{Env, encoders};
 
-use crate::models::DEFAULT_ENCODER;
+use crate::commands::configured::ConfigArgs;
 
-/// The arguments that say which encoder is used, and how.
-#[derive(Debug, clap::Args)]
+/// The arguments that say which encoder is used, and how: those of `spechop serve`, and short forms
+/// of a few keys.
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Model {
-    /// The encoder's folder [default: the one that `spechop models pull encoder` chose].
+    /// The encoder's folder [default: encoder.dir; else the one that `spechop models pull encoder`
+    /// chose].
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// The ONNX Runtime library [default: the one that `spechop models pull onnxruntime` fetched].
+    /// The ONNX Runtime library [default: runtime.onnxruntime; else the one that
+    /// `spechop models pull onnxruntime` fetched].
     #[arg(long, value_name = "FILE")]
     runtime: Option<PathBuf>,
-    /// Threads of the encoder [default: one for each core].
+    /// Threads of the encoder [default: encoder.threads; else one for each core].
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    config: ConfigArgs,
 }
 
 impl Model {
-    /// The encoder's model file, which says by its hash which encoder it is.
-    pub(crate) fn file(&self, data_dir: &Path) -> PathBuf {
-        let models = data_dir.join("models");
-        let dir = self.model.clone();
-        dir.unwrap_or_else(|| models.join(chosen_encoder(&models)))
-            .join("model.onnx")
+    /// Opens the encoder that `spechop serve` would have with the same configuration.
+    pub(crate) async fn open(self, env: &Env) -> anyhow::Result<Arc<dyn spechop_ports::Encoder>> {
+        let encoder = Encoder::read(self.written(env)?, env)?;
+        Ok(encoders::for_building(&encoder).await?)
     }
 
-    /// Opens the encoder; what no argument says is looked for under `data_dir`.
-    pub(crate) fn open(&self, data_dir: &Path) -> anyhow::Result<OnnxEncoder> {
-        let models = data_dir.join("models");
-        let library = self.runtime.clone();
-        let library = library.unwrap_or_else(|| models.join("onnxruntime/libonnxruntime.so"));
-        let library = existing(library, "onnxruntime")?;
-        let dir = self.model.clone();
-        let dir = existing(
-            dir.unwrap_or_else(|| models.join(chosen_encoder(&models))),
-            "encoder",
-        )?;
-        // A damaged encoder builds an index that only the damaged encoder can search.
-        for path in [&library, &dir] {
-            compare_at(path)?;
+    fn written(self, env: &Env) -> anyhow::Result<Written> {
+        let mut written = self.config.written(env)?;
+        let mut say = |key: &str, flag: &str, value: String| {
+            let flag = (key.to_owned(), flag.to_owned(), value);
+            written.flags.push(flag);
+        };
+        if let Some(dir) = &self.model {
+            say("encoder.kind", "--model", "onnx".to_owned());
+            say("encoder.dir", "--model", text(dir)?);
         }
-        let mut options = EncoderOptions::new(library);
-        options.threads = self.threads.unwrap_or(options.threads);
-        options.proven_sha256 = sha256s(&dir);
-        Ok(OnnxEncoder::open(&dir, &options.side_by_side())?)
+        if let Some(file) = &self.runtime {
+            say("runtime.onnxruntime", "--runtime", text(file)?);
+        }
+        if let Some(threads) = self.threads {
+            say("encoder.threads", "--threads", threads.to_string());
+        }
+        Ok(written)
     }
 }
 
-/// `spechop models pull encoder` notes which encoder it came to; the server goes by the same note.
-fn chosen_encoder(models: &Path) -> String {
-    match fs::read_to_string(models.join("default-encoder")) {
-        Ok(note) if !note.trim().is_empty() => note.trim().to_owned(),
-        Ok(_) | Err(_) => DEFAULT_ENCODER.to_owned(),
-    }
-}
-
-fn existing(path: PathBuf, model: &str) -> anyhow::Result<PathBuf> {
-    let shown = path.display();
-    anyhow::ensure!(
-        path.exists(),
-        "{shown} is missing: run `spechop models pull {model}`"
-    );
-    Ok(path)
+fn text(path: &Path) -> anyhow::Result<String> {
+    let text = path.to_str().map(str::to_owned);
+    text.with_context(|| format!("{} is no UTF-8: rename it", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        model: Model,
+    }
+
     #[test]
-    fn the_encoder_is_the_one_that_was_chosen() {
-        let models = tempfile::tempdir().unwrap();
-        assert_eq!(chosen_encoder(models.path()), DEFAULT_ENCODER);
-        fs::write(models.path().join("default-encoder"), "gte-small\n").unwrap();
-        assert_eq!(chosen_encoder(models.path()), "gte-small");
+    fn a_folder_on_the_command_line_goes_before_any_other_encoder() {
+        let env = Env::default();
+        let set = [
+            "index",
+            "--set",
+            "encoder.kind=tei",
+            "--set",
+            "encoder.dir=/a",
+        ];
+        let flags = |more: &[&str]| {
+            let parsed = Command::parse_from(set.iter().chain(more));
+            let written = parsed.model.written(&env).unwrap();
+            let flags = written.flags.into_iter();
+            // The last one holds.
+            flags
+                .map(|(key, _, value)| (key, value))
+                .collect::<std::collections::BTreeMap<_, _>>()
+        };
+        assert_eq!(flags(&[])["encoder.kind"], "tei");
+        let named = flags(&["--model", "/b", "--runtime", "/r.so", "--threads", "2"]);
+        assert_eq!(named["encoder.kind"], "onnx");
+        assert_eq!(named["encoder.dir"], "/b");
+        assert_eq!(named["runtime.onnxruntime"], "/r.so");
+        assert_eq!(named["encoder.threads"], "2");
     }
 }

@@ -51,10 +51,10 @@ enum Command {
 /// Runs the command; models are looked for under `data_dir`.
 pub(crate) fn run(args: Args, data_dir: &Path, env: &Env) -> anyhow::Result<()> {
     match args.command {
-        Command::Build(args) => build::run(args, data_dir),
+        Command::Build(args) => build::run(args, env),
         Command::Info(args) => info::run(&args),
-        Command::Search(args) => search::run(&args, data_dir),
-        Command::Add(args) => change::add(args, data_dir),
+        Command::Search(args) => search::run(args, env),
+        Command::Add(args) => change::add(args, env),
         Command::Remove(args) => change::take(&args),
         Command::Merge(args) => merge::run(args),
         Command::Hot(args) => hot::run(args),

@@ -1,10 +1,10 @@
 //! `spechop index search`.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use serde::Serialize;
 use spechop_index::{Found, search};
+use spechop_server::Env;
 use spechop_server::config::default_index_dir;
 
 use super::encoder::Model;
@@ -29,11 +29,12 @@ pub(super) struct Args {
 }
 
 /// Runs the command.
-pub(super) fn run(args: &Args, data_dir: &Path) -> anyhow::Result<()> {
+pub(super) fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let dir = args.index.clone();
-    let dir = dir.unwrap_or_else(|| default_index_dir(data_dir));
-    let encoder = Arc::new(args.model.open(data_dir)?);
-    let passages = runtime()?.block_on(search(&dir, encoder, &args.query, args.limit))?;
+    let dir = dir.unwrap_or_else(|| default_index_dir(&env.data_dir()));
+    let runtime = runtime()?;
+    let encoder = runtime.block_on(args.model.open(env))?;
+    let passages = runtime.block_on(search(&dir, encoder, &args.query, args.limit))?;
     let shown: Vec<String> = passages.iter().map(shown).collect();
     let results = Results {
         query: &args.query,

@@ -1,0 +1,311 @@
+//! A folder of an encoder in eight bits, made of one in full precision and compared with it.
+//!
+//! It grows in `OUT.partial` beside `OUT`, and takes its place once it has been found good.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::Serialize;
+use spechop_embed::{EncoderOptions, OnnxEncoder, RECIPE_FILE, Recipe};
+use spechop_ports::Encoder;
+use spechop_server::model_note::{FileNote, ModelNote, compare_at};
+use tokio::time::Instant;
+
+use super::digest;
+
+const MODEL: &str = "model.onnx";
+const TOKENIZER: &str = "tokenizer.json";
+/// Texts of a turn.
+const TURN: usize = 32;
+/// At least so many texts are encoded, for the sake of the times.
+const TIMED_TEXTS: usize = 64;
+
+/// A folder in the making. What is not published is removed in the end.
+pub(crate) struct Folder {
+    source: PathBuf,
+    recipe: Recipe,
+    name: String,
+    partial: PathBuf,
+    out: PathBuf,
+}
+
+/// What has been written.
+#[derive(Debug)]
+pub(crate) struct Made {
+    /// Matrices in eight bits.
+    pub(crate) matrices: usize,
+    /// Numbers in them.
+    pub(crate) parameters: usize,
+    /// Bytes of the ONNX file.
+    pub(crate) bytes: u64,
+    /// And of the one that it was made of.
+    pub(crate) bytes_before: u64,
+}
+
+/// How the two models differ, on the same texts and the same threads.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Compared {
+    /// How many texts.
+    pub(crate) texts: usize,
+    /// The lowest cosine between the two vectors of a text.
+    pub(crate) cosine_min: f32,
+    /// The mean cosine.
+    pub(crate) cosine_mean: f32,
+    /// Of the new model.
+    pub(crate) texts_per_second: f64,
+    /// Of the old one.
+    pub(crate) texts_per_second_before: f64,
+}
+
+impl Folder {
+    /// Reads what the model in `source` says about itself, and checks that `out` may be written.
+    pub(crate) fn new(source: &Path, out: &Path) -> anyhow::Result<Self> {
+        let recipe = Recipe::read(source)?;
+        compare_at(source)?;
+        let name = out.file_name().and_then(|name| name.to_str());
+        let name = name.with_context(|| format!("{} is no folder to write", out.display()))?;
+        anyhow::ensure!(
+            !out.exists() || is_ours(out),
+            "{} is there, and this command did not make it: remove it, or name another folder with --out",
+            out.display()
+        );
+        Ok(Self {
+            source: source.to_owned(),
+            name: format!("{}-int8", recipe.name),
+            recipe,
+            partial: out.with_file_name(format!("{name}.partial")),
+            out: out.to_owned(),
+        })
+    }
+
+    /// The name of the new model, for people and for the fingerprint.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Writes the files of the new model.
+    pub(crate) fn make(&self) -> anyhow::Result<Made> {
+        let path = self.source.join(&self.recipe.model);
+        let file = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let quantised = spechop_onnx::quantise(&file)
+            .with_context(|| format!("cannot quantise {}", path.display()))?;
+        let partial = &self.partial;
+        if partial.exists() {
+            fs::remove_dir_all(partial)
+                .with_context(|| format!("cannot remove {}", partial.display()))?;
+        }
+        fs::create_dir_all(partial)
+            .with_context(|| format!("cannot create {}", partial.display()))?;
+        let recipe = Recipe {
+            name: self.name.clone(),
+            model: MODEL.to_owned(),
+            tokenizer: TOKENIZER.to_owned(),
+            alone: true,
+            ..self.recipe.clone()
+        };
+        let tokenizer = self.source.join(&self.recipe.tokenizer);
+        let tokenizer =
+            fs::read(&tokenizer).with_context(|| format!("cannot read {}", tokenizer.display()))?;
+        write(partial, MODEL, &quantised.file)?;
+        write(partial, TOKENIZER, &tokenizer)?;
+        write(partial, RECIPE_FILE, toml::to_string(&recipe)?.as_bytes())?;
+        Ok(Made {
+            matrices: quantised.matrices,
+            parameters: quantised.parameters,
+            bytes: quantised.file.len() as u64,
+            bytes_before: file.len() as u64,
+        })
+    }
+
+    /// Encodes `texts` with both models. They take turns, so that whatever else the machine does is
+    /// shared by both; few texts are encoded several times.
+    pub(crate) async fn compare(
+        &self,
+        options: &EncoderOptions,
+        texts: &[String],
+    ) -> anyhow::Result<Compared> {
+        let before = OnnxEncoder::open(&self.source, options)?;
+        let after = OnnxEncoder::open(&self.partial, options)?;
+        let rounds = TIMED_TEXTS.div_ceil(texts.len().max(1));
+        let (mut lowest, mut sum) = (f32::INFINITY, 0.0);
+        let (mut seconds, mut seconds_before) = (0.0, 0.0);
+        for turn in (0..rounds).flat_map(|_| texts.chunks(TURN)) {
+            let was = encode(&before, turn, &mut seconds_before).await?;
+            let is = encode(&after, turn, &mut seconds).await?;
+            for (was, is) in was.iter().zip(&is) {
+                let cosine: f32 = was.iter().zip(is).map(|(a, b)| a * b).sum();
+                // What is not a number is no likeness.
+                lowest = if cosine >= lowest { lowest } else { cosine };
+                sum += cosine;
+            }
+        }
+        let encoded = (rounds * texts.len()) as f32;
+        let rate = |seconds: f64| f64::from(encoded) / seconds.max(1e-6);
+        Ok(Compared {
+            texts: texts.len(),
+            cosine_min: lowest,
+            cosine_mean: sum / encoded,
+            texts_per_second: rate(seconds),
+            texts_per_second_before: rate(seconds_before),
+        })
+    }
+
+    /// Puts the new folder into its place, if it was found good.
+    pub(crate) fn publish(&self, compared: &Compared, cosine_min: f32) -> anyhow::Result<()> {
+        let lowest = compared.cosine_min;
+        anyhow::ensure!(
+            lowest >= cosine_min,
+            "{} is not good enough, and was not kept: the cosine of a text to what it was before is \
+             {lowest:.4}, and {cosine_min} is wanted at least (--cosine-min)",
+            self.name
+        );
+        let files = [MODEL, TOKENIZER, RECIPE_FILE].map(|name| {
+            let sha256 = digest::of_file(&self.partial.join(name))?.sha256;
+            anyhow::Ok(FileNote::of(&self.partial, name, &sha256)?)
+        });
+        let files = files.into_iter().collect::<Result<_, _>>()?;
+        let command = format!(
+            "spechop models quantize {} --out {}",
+            self.source.display(),
+            self.out.display()
+        );
+        let note = ModelNote::new(&self.name, files).made_by(command);
+        note.write(&self.partial)?;
+        if self.out.exists() {
+            fs::remove_dir_all(&self.out)
+                .with_context(|| format!("cannot remove {}", self.out.display()))?;
+        }
+        fs::rename(&self.partial, &self.out)
+            .with_context(|| format!("cannot rename {}", self.partial.display()))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Published, never written, or of no use to anybody.
+        let _ = fs::remove_dir_all(&self.partial);
+    }
+}
+
+/// Whether this command made a folder, which it may then make again.
+fn is_ours(dir: &Path) -> bool {
+    let note = ModelNote::read(dir).ok().flatten();
+    note.is_some_and(|note| note.made_by.is_some())
+}
+
+fn write(dir: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+    let path = dir.join(name);
+    let write = || {
+        let mut file = File::create(&path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The vectors of texts. Adds the time that they took.
+async fn encode(
+    encoder: &OnnxEncoder,
+    texts: &[String],
+    seconds: &mut f64,
+) -> anyhow::Result<Vec<Vec<f32>>> {
+    let started = Instant::now();
+    let vectors = encoder.encode_passages(texts.to_vec()).await?;
+    *seconds += started.elapsed().as_secs_f64();
+    Ok(vectors)
+}
+
+/// For those who have no corpus at hand: short and long, with names, numbers and other alphabets.
+pub(crate) const SENTENCES: [&str; 16] = [
+    "Berlin",
+    "Who directed the film that won the prize in 1994?",
+    "Where was the mother of the composer born?",
+    "Which river flows through the capital of Hungary?",
+    "The Danube flows through ten countries and four capitals before it reaches the Black Sea.",
+    "Marie Curie was born in Warsaw in 1867 and was the first person to receive two Nobel Prizes.",
+    "The bridge was opened on 27 May 1937; it is 2,737 metres long and 227 metres high.",
+    "Łódź, Gdańsk und Zürich liegen nicht am selben Fluss.",
+    "Лев Толстой родился в Ясной Поляне.",
+    "東京は日本の首都です。",
+    "A lighthouse keeper wrote down the weather every evening for thirty years, and nobody read it until the \
+     house was sold.",
+    "The orchestra was founded in 1842 by musicians of the opera. It has no principal conductor: its members \
+     invite guests, and they elect their own board. Its concert on New Year's morning is broadcast to more than \
+     ninety countries.",
+    "Photosynthesis turns carbon dioxide and water into sugar and oxygen. The light is caught by chlorophyll, \
+     which absorbs red and blue and leaves green. Each year about a hundred thousand million tonnes of carbon \
+     pass through it, on land and in the sea in nearly equal parts.",
+    "The treaty was signed by both kings in the spring, after a war of eleven years. It gave the northern towns \
+     to the younger brother, on the condition that their harbours stayed open to the ships of the elder. Neither \
+     of them kept it. Within four years the younger had closed two harbours, and the elder had burnt a third.",
+    "Halcyon is a novel in three parts. In the first, a surveyor comes to an island to measure it, and falls ill. \
+     In the second, his notes are read aloud by the woman who nursed him. In the third, which is set forty years \
+     later, her grandson finds that the island on the map and the island outside the window do not agree.",
+    "To repair the clock, first let the weight down to the floor. Take the hands off, the minute hand before the \
+     hour hand, and then the dial, which is held by four pins. Clean the wheels with a soft brush and a little \
+     petrol. Put one drop of oil, never more, on each pivot, and none on the teeth. When the movement is back in \
+     its case, level it, hang the weight, and listen: an even beat means that the pendulum hangs straight.",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECIPE: &str = "name = \"e5\"\nmodel = \"model.onnx\"\ntokenizer = \"tokenizer.json\"\nquery_prefix = \"\"\n\
+        passage_prefix = \"\"\npooling = \"mean\"\nwidth = 3\nquery_tokens_max = 64\npassage_tokens_max = 64\n";
+
+    fn compared(cosine_min: f32) -> Compared {
+        Compared {
+            texts: 1,
+            cosine_min,
+            cosine_mean: 1.0,
+            texts_per_second: 1.0,
+            texts_per_second_before: 1.0,
+        }
+    }
+
+    #[test]
+    fn only_a_good_folder_takes_its_place_and_only_that_of_its_own_kind() {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, out) = (dir.path().join("e5"), dir.path().join("e5-int8"));
+        fs::create_dir(&source).unwrap();
+        fs::write(source.join(RECIPE_FILE), RECIPE).unwrap();
+        let listed = || {
+            let entries = fs::read_dir(dir.path()).unwrap();
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<String> = names.collect();
+            names.sort();
+            names
+        };
+        let written = || {
+            let folder = Folder::new(&source, &out).unwrap();
+            fs::create_dir(&folder.partial).unwrap();
+            for name in [MODEL, TOKENIZER, RECIPE_FILE] {
+                fs::write(folder.partial.join(name), name).unwrap();
+            }
+            folder
+        };
+        for bad in [0.97, f32::NAN] {
+            let error = written().publish(&compared(bad), 0.98).unwrap_err();
+            assert!(error.to_string().contains("is not good enough"), "{error}");
+            assert_eq!(listed(), ["e5"], "nothing is left behind");
+        }
+        written().publish(&compared(0.99), 0.98).unwrap();
+        assert_eq!(listed(), ["e5", "e5-int8"]);
+        assert!(compare_at(&out).unwrap());
+
+        // A damaged one says how it is made again.
+        fs::write(out.join(TOKENIZER), "tokenizer.jsoN").unwrap();
+        let damage = compare_at(&out).unwrap_err().to_string();
+        assert!(damage.contains("`spechop models quantize /"), "{damage}");
+        written().publish(&compared(0.99), 0.98).unwrap();
+        assert!(compare_at(&out).unwrap());
+
+        // Anything else in its place is left alone.
+        fs::remove_file(out.join(spechop_server::model_note::NOTE)).unwrap();
+        let error = Folder::new(&source, &out).err().unwrap().to_string();
+        assert!(error.contains("this command did not make it"), "{error}");
+    }
+}
