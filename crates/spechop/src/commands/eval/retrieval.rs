@@ -91,7 +91,10 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         measurement = measurement.mixing(weight);
     }
     let mut parts = parts(&args)?;
-    parts.insert("encoder".to_owned(), measurement.encoder().fingerprint().to_owned());
+    parts.insert(
+        "encoder".to_owned(),
+        measurement.encoder().fingerprint().to_owned(),
+    );
     for (name, dir) in &args.hot {
         let dir = Path::new(dir);
         let subset = PassageIndex::open_verified(dir)?;
