@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use indicatif::ProgressBar;
 use spechop_eval::retrieval::{
     Fit, FitInfo, FittedOn, PassageIndex, Searched, fit, look_ups, write_fit,
 };
@@ -14,6 +13,7 @@ use spechop_eval::{Dataset, commit, machine, read_ids};
 use spechop_server::Env;
 
 use super::parts::hashed;
+use super::steps::Steps;
 use crate::commands::index::encoder::Model;
 use crate::models::of_file;
 
@@ -62,10 +62,10 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         asked.retain(|look_ups| !held_out.contains(&look_ups.id));
         let index = Arc::new(PassageIndex::open_verified(set.index)?);
         let corpus = Searched::of(set.dataset.title(), &index, None)?;
-        let bar = ProgressBar::new(asked.len() as u64);
-        let mut progress = |done: usize| bar.set_position(done as u64);
+        let mut steps = Steps::new(asked.len(), "questions");
+        let mut progress = |done: usize| steps.reach(done);
         let recall = fit(&*encoder, &corpus, &asked, &mut progress).await?;
-        bar.finish_and_clear();
+        steps.end();
         let on = FittedOn {
             look_ups_sha256: sha256(set.look_ups)?,
             index: hashed(&[&set.index.join("manifest.json")])?,

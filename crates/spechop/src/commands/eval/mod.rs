@@ -9,6 +9,7 @@ mod replay;
 mod report;
 mod retrieval;
 mod simulate;
+mod steps;
 mod variants;
 mod web;
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use indicatif::ProgressBar;
 use spechop_eval::retrieval::{
     Found, LookUps, Measurement, PassageIndex, RetrievalInfo, Searched, keep, look_ups, of_sample,
     passage_ids, read_fit,
@@ -18,6 +17,7 @@ use spechop_server::Env;
 use super::fit_words::sha256;
 use super::parts::hashed;
 use super::questions::dataset;
+use super::steps::Steps;
 use crate::commands::configured::key_value;
 use crate::commands::index::encoder::Model;
 
@@ -109,10 +109,10 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         measurement.add("Qdrant".to_owned(), Arc::new(retriever));
     }
     if args.fp32 {
-        let bar = ProgressBar::new(index.rows() as u64);
-        let mut progress = |done: usize| bar.set_position(done as u64);
+        let mut steps = Steps::new(index.rows(), "passages");
+        let mut progress = |done: usize| steps.reach(done);
         measurement.encode(&index, &mut progress).await?;
-        bar.finish_and_clear();
+        steps.end();
     }
     let mut passages = BTreeMap::new();
     let mut rows: Vec<Found> = Vec::new();
@@ -127,12 +127,12 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     }
     for (corpus, questions, is_whole) in &ask {
         passages.insert(corpus.name().to_owned(), corpus.passages());
-        let bar = ProgressBar::new(questions.len() as u64);
-        let mut progress = |done: usize| bar.set_position(done as u64);
+        let mut steps = Steps::new(questions.len(), "questions");
+        let mut progress = |done: usize| steps.reach(done);
         // Hops, and indexes of their own, are for the whole index.
         let asked = measurement.ask(corpus, questions, *is_whole, *is_whole, &mut progress);
         rows.extend(asked.await?);
-        bar.finish_and_clear();
+        steps.end();
     }
     let info = RetrievalInfo {
         set: args.dataset.title().to_owned(),
