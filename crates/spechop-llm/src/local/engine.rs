@@ -103,7 +103,7 @@ impl<'model> Engine<'model> {
         let own = self.running.iter().map(|running| &running.waiting);
         let has_room = self.running.len() < self.parts.sequences;
         let can_start = has_room || own.clone().any(Waiting::is_speculative);
-        match self.parts.queue.next(self.parts.worker, own, can_start) {
+        match self.parts.queue.next(self.parts.worker, &own, can_start) {
             Turn::End => return false,
             Turn::Enter(arrival, job) => {
                 self.enter(arrival, job);

@@ -196,7 +196,7 @@ impl Queue {
     pub(super) fn next<'a>(
         &self,
         worker: usize,
-        own: impl Iterator<Item = &'a Waiting> + Clone,
+        own: &(impl Iterator<Item = &'a Waiting> + Clone),
         can_start: bool,
     ) -> Turn {
         let mut state = self.lock();

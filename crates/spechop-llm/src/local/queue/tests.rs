@@ -112,7 +112,7 @@ fn turn(queue: &Queue, worker: usize, sequences: usize, own: &mut Vec<Waiting>) 
     let has_room = own.len() < sequences;
     let can_start = has_room || own.iter().any(Waiting::is_speculative);
     let give_up = |own: &mut Vec<Waiting>, at: usize| queue.put_back(own.swap_remove(at));
-    match queue.next(worker, own.iter(), can_start) {
+    match queue.next(worker, &own.iter(), can_start) {
         Turn::Start(job) => {
             if !has_room {
                 let guesses = (0..own.len()).filter(|at| own[*at].is_speculative());
