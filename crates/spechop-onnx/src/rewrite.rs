@@ -152,7 +152,7 @@ fn rewrite(
         match products.get(&at) {
             Some(product) => {
                 let names = Names::of(graph.initializer[product.weight].name(), product.transposed);
-                integer_product(node, &names, &mut quantised, &mut nodes);
+                integer_product(&node, &names, &mut quantised, &mut nodes);
             }
             None => nodes.push(node),
         }
@@ -181,7 +181,7 @@ fn tensors(names: &Names, matrix: Int8) -> [Tensor; 3] {
 
 /// The nodes that compute with integers what `node` computed.
 fn integer_product(
-    node: Node,
+    node: &Node,
     names: &Names,
     quantised: &mut HashSet<String>,
     nodes: &mut Vec<Node>,
