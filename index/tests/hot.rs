@@ -1,4 +1,5 @@
 //! Hot subsets that are chosen for an index that is there: by what answers came from, and by links.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod site;
 

@@ -10,6 +10,7 @@
 #![expect(
     clippy::print_stdout,
     clippy::expect_used,
+    clippy::panic,
     reason = "a benchmark prints, and ends at the first mistake"
 )]
 
@@ -23,6 +24,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spechop_ports::Call;
 use spechop_store::{PassageIndex, Query};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 const LIMIT: usize = 5;
@@ -76,7 +78,7 @@ fn main() {
     let memory = memory_bytes_per_second();
     let one = median(ROUNDS, || drop(index.scan(&prepared[..1])));
     let eight = median(ROUNDS, || drop(index.scan(&prepared[..8])));
-    let (p50, p99) = at_once(Arc::new(index), &queries);
+    let (p50, p99) = at_once(&Arc::new(index), &queries);
 
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let bandwidth = row_bytes as f64 / one.as_secs_f64();
@@ -167,15 +169,16 @@ fn memory_bytes_per_second() -> f64 {
 }
 
 /// As many callers as queries, each of whom asks one after the other.
-fn at_once(index: Arc<PassageIndex>, queries: &[Vec<f32>]) -> (Duration, Duration) {
+fn at_once(index: &Arc<PassageIndex>, queries: &[Vec<f32>]) -> (Duration, Duration) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .build()
         .expect("a runtime");
     let mut times: Vec<Duration> = runtime.block_on(async {
-        let callers = queries.iter().cloned().map(|vector| {
-            let index = Arc::clone(&index);
-            tokio::spawn(async move {
+        let mut callers = JoinSet::new();
+        for vector in queries {
+            let (index, vector) = (Arc::clone(index), vector.clone());
+            callers.spawn(async move {
                 let call = Call::authoritative();
                 let mut times = Vec::new();
                 for _ in 0..ROUNDS {
@@ -184,12 +187,11 @@ fn at_once(index: Arc<PassageIndex>, queries: &[Vec<f32>]) -> (Duration, Duratio
                     times.push(start.elapsed());
                 }
                 times
-            })
-        });
-        let callers: Vec<_> = callers.collect();
+            });
+        }
         let mut times = Vec::new();
-        for caller in callers {
-            times.extend(caller.await.expect("an end"));
+        while let Some(caller) = callers.join_next().await {
+            times.extend(caller.expect("an end"));
         }
         times
     });

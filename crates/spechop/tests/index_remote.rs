@@ -28,7 +28,7 @@ struct Letters {
 impl Respond for Letters {
     fn respond(&self, request: &Request) -> ResponseTemplate {
         let bearer = request.headers.get("authorization");
-        if !bearer.is_some_and(|key| key.to_str().unwrap() == format!("Bearer {KEY}")) {
+        if bearer.is_none_or(|key| key.to_str().unwrap() != format!("Bearer {KEY}")) {
             return ResponseTemplate::new(401).set_body_json(json!({ "error": "who are you?" }));
         }
         let asked = self.asked.fetch_add(1, Relaxed);
