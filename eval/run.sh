@@ -243,13 +243,14 @@ retrieval() {
   mkdir -p "$SPECHOP_DATA_DIR/eval"
   for set in "${SETS[@]}"; do
     python3 eval/datasets/make_look_ups.py "$DATA" "$set" "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl"
+    cp "$DATA/${FOLDER[$set]}/corpus.jsonl" "$SPECHOP_DATA_DIR/eval/$set-corpus.jsonl"
     on+=(--on "$set" "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" "$INDEXES/$set-extended")
   done
   "$SPECHOP" eval fit-words "${on[@]}" --held-out eval/datasets/untrained.json --out "$OUT/retrieval/fit.json"
   for set in "${SETS[@]}"; do
     echo "== retrieval $set" >&2
     "$SPECHOP" eval retrieval --dataset "$set" --look-ups "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" \
-      --index "$INDEXES/$set-extended" --within "$DATA/${FOLDER[$set]}/corpus.jsonl" \
+      --index "$INDEXES/$set-extended" --within "$SPECHOP_DATA_DIR/eval/$set-corpus.jsonl" \
       --hot "hot 5 %=$INDEXES/$set-hot-0.05" --hot "hot 10 %=$INDEXES/$set-hot-0.10" \
       --hot "hot 25 %=$INDEXES/$set-hot-0.25" --held-out eval/datasets/untrained.json \
       --fit "$OUT/retrieval/fit.json" --fp32 --out "$OUT/retrieval/$set" >/dev/null

@@ -9,7 +9,7 @@
 //! row is missed because another search did not propose it.
 //!
 //! Postings are built from the passages when the index is opened, and are never stored: they cannot
-//! belong to other rows. `benches/lexical.rs` says what that takes.
+//! belong to other rows. `crates/spechop-lexical/benches/ranking.rs` says what that takes.
 
 use spechop_lexical::{Bm25, Builder};
 
