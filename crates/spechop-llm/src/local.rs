@@ -68,8 +68,8 @@ pub struct LocalModelOptions {
     /// rank 32 on all matrices makes a small model about an eighth slower.
     pub adapter: Option<PathBuf>,
     /// Workers: how many generations move at once, each with [`threads`](Self::threads) of its own. More
-    /// workers than cores gain nothing. They share the weights; each has a context of about 20 MiB
-    /// beside the memory of its slots.
+    /// workers than cores gain nothing. They share the weights; each has a context of its own, and
+    /// with it the memory of its slots.
     pub workers: NonZeroU32,
     /// Threads that compute for each worker. `None`: the physical cores divided among the workers. They wait for each other after
     /// every operation, spinning unless `OMP_WAIT_POLICY=passive` was set before the process

@@ -274,11 +274,8 @@ const LOCKS: &[(&str, &str)] = &[
     ("agent/src/settings.rs", "one question's bill"),
     ("embed/src/runtime.rs", "the library that is loaded"),
     ("embed/src/worker.rs", "calls that wait"),
-    ("llm/src/local/kept.rs", "the KV of prompts: Owned"),
-    (
-        "llm/src/local/queue.rs",
-        "generations that wait or have begun",
-    ),
+    ("llm/src/local/kept.rs", "KV of prompts: Owned"),
+    ("llm/src/local/queue.rs", "calls that wait: Owned"),
     ("ports/src/call.rs", "one call's seat"),
     ("ports/src/recent.rs", "vectors of queries: OwnedCache"),
     (

@@ -1,8 +1,7 @@
 //! What all workers of a model know of earlier prompts: the KV of a prompt, outside of every
 //! context, for whichever worker gets the next prompt that begins the same.
 //!
-//! To copy a prompt's KV into a context takes about a hundredth of the time in which it would be
-//! computed. The same rules as for [slots](super::slots) say what may be reused: whole chunks, and of
+//! To copy KV is to copy bytes, while to compute it is to read the prompt. The same rules as for [slots](super::slots) say what may be reused: whole chunks, and of
 //! another tenant's prompt nothing behind its fixed part.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
