@@ -296,12 +296,15 @@ mod tests {
             open.push((peer, lines.next(&listener).await));
         }
         let [much, little] = [0, 1].map(|at: usize| open[at].1.connect_info());
-        let _much = much.hold(80).unwrap();
-        let _little = little.hold(20).unwrap();
+        let _much = much.hold(60).unwrap();
+        let _little = little.hold(40).unwrap();
         assert!(!much.is_hung_up() && !little.is_hung_up());
         let _more = little.hold(1).unwrap();
         assert!(much.is_hung_up() && !little.is_hung_up());
-        // Its connection is gone, its requests not yet: nobody else makes room for them.
+        // Its requests are not gone yet, then its connection is: nobody else makes room for them, though
+        // the other one holds more now.
+        let _most = little.hold(30).unwrap();
+        assert!(!little.is_hung_up());
         drop(open.remove(0));
         let _even_more = little.hold(1).unwrap();
         assert!(!little.is_hung_up());
