@@ -5,7 +5,6 @@ questions=eval/datasets/2wikimultihopqa/demo_questions.jsonl
 start_seconds_max=120
 
 work=$(mktemp -d)
-log=$work/server.log
 started=() # process ids
 # stop: ends what was started.
 stop() {
@@ -19,16 +18,21 @@ stop() {
 trap 'stop; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-# background LOG COMMAND…: starts a command that prints `ready on ADDRESS`, waits for that, and sets `address`.
-background() {
-  local log=$1 deadline=$((SECONDS + start_seconds_max))
+# launch LOG COMMAND…: starts a command that prints `ready on ADDRESS` to LOG.
+launch() {
+  local log=$1
   shift
   : >"$log"
   "$@" >"$log" 2>"$log.err" &
   started+=($!)
+}
+
+# ready LOG PROCESS: waits until that command is ready, and sets `address`.
+ready() {
+  local log=$1 process=$2 deadline=$((SECONDS + start_seconds_max))
   until address=$(sed -n 's/^ready on //p' "$log") && [ -n "$address" ]; do
-    if ! kill -0 "${started[-1]}" 2>/dev/null || [ "$SECONDS" -ge "$deadline" ]; then
-      echo "demo: this did not start: $*" >&2
+    if ! kill -0 "$process" 2>/dev/null || [ "$SECONDS" -ge "$deadline" ]; then
+      echo "demo: this did not start; its last words:" >&2
       tail -n 20 "$log.err" >&2
       exit 1
     fi
@@ -36,13 +40,20 @@ background() {
   done
 }
 
-# start [VARIABLE=VALUE…]: a server on a free loopback port; returns when it accepts questions, has read the fixed
-# part of every prompt and has made a guess, so that no question pays for it. Its first look-up may be slow on purpose,
-# and is not waited for.
-start() {
+# serve LOG [VARIABLE=VALUE…]: begins to start a server on a free loopback port.
+serve() {
+  local log=$1
+  shift
+  launch "$log" env "$@" "$spechop" serve --config deploy/demo.toml --listen 127.0.0.1:0
+}
+
+# warm LOG PROCESS: returns when that server accepts questions, has read the fixed part of every prompt and has made a
+# guess, so that no question pays for it. Its first look-up may be slow on purpose, and is not waited for. Every `ask`
+# goes to this server from then on.
+warm() {
   local asking
-  background "$log" env "$@" "$spechop" serve --config deploy/demo.toml --listen 127.0.0.1:0
-  server=${started[-1]}
+  log=$1 server=$2
+  ready "$log" "$server"
   "$spechop" ask "Who is the mother of the director of film Polish-Russian War?" --addr "$address" \
     --k 4 --hop-budget 1 --watch=events >/dev/null 2>"$work/first" &
   asking=$!

@@ -12,12 +12,14 @@ source deploy/demo-lib.sh
 # Search and slowest page together, in milliseconds, as measured in the paper.
 latency=4150:1680
 
-background "$work/web.log" "$spechop" eval web --corpus "$corpus" --latency "$latency" --listen 127.0.0.1:0
+launch "$work/web.log" "$spechop" eval web --corpus "$corpus" --latency "$latency" --listen 127.0.0.1:0
+ready "$work/web.log" "${started[-1]}"
 web=$address
 cat "$work/web.log.err"
 # What was kept of an earlier look-up would answer at once; `--fresh` passes it by.
-start SPECHOP_TARGET_KIND=web SPECHOP_WEB_PROVIDERS=searxng SPECHOP_WEB_SEARXNG_URL="http://$web" SPECHOP_WEB_ALLOW="$web" \
+serve "$work/server.log" SPECHOP_TARGET_KIND=web SPECHOP_WEB_PROVIDERS=searxng SPECHOP_WEB_SEARXNG_URL="http://$web" SPECHOP_WEB_ALLOW="$web" \
   SPECHOP_SPECULATOR_KIND=index
+warm "$work/server.log" "${started[-1]}"
 
 # Every question at one k comes before any at the next, so that no cache of prompts helps. The last k learns from all
 # questions before it.

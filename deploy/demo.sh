@@ -32,19 +32,23 @@ briefly() {
   printf '\n'
 }
 
+# Both servers load at once. The second one is idle until the first one is done.
+serve "$work/plain.log" "$ahead"
+serve "$work/slow.log" "$ahead" SPECHOP_TARGET_INJECTED_LATENCY_MEAN_MS=$latency_mean \
+  SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS=$latency_sigma SPECHOP_TARGET_INJECTED_LATENCY_SEED=$latency_seed
+servers=("${started[@]}")
+warm "$work/plain.log" "${servers[0]}"
+
 # Every question at k = 1 comes before any at a larger k: so the model has read other things between two askings of one
 # question, and its cache of recent prompts helps neither.
 echo "=== ${#question[@]} questions as it is: a look-up takes milliseconds ==="
-start "$ahead"
 briefly plain.one 1
 briefly plain.many "$k"
 memory=$(peak_memory)
-stop
 
 injected="log-normal, mean $latency_mean ms, sigma $latency_sigma ms"
 printf '\n=== with INJECTED web latency on every look-up (%s) ===\n' "$injected"
-start "$ahead" SPECHOP_TARGET_INJECTED_LATENCY_MEAN_MS=$latency_mean SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS=$latency_sigma \
-  SPECHOP_TARGET_INJECTED_LATENCY_SEED=$latency_seed
+warm "$work/slow.log" "${servers[1]}"
 briefly slow.one 1
 for n in "${!question[@]}"; do
   printf '\n=== question %d of %d, k = %d: %s ===\n' $((n + 1)) ${#question[@]} "$k" "${question[n]}"

@@ -30,6 +30,10 @@ impl fmt::Display for Block {
 
 /// A block of more words is no heading, whatever it is called.
 const HEADING_WORDS_MAX: usize = 30;
+/// What sites write in brackets behind a heading, for those who edit or fold it.
+const CONTROLS: &[&str] = &["edit", "edit source", "hide", "link", "show"];
+/// A longer text in brackets is more than the number of a note.
+const NOTE_CHARS_MAX: usize = 20;
 
 /// Puts a [`Document`] together from what a parser meets.
 #[derive(Debug, Default)]
@@ -45,12 +49,32 @@ impl Builder {
         self.open.push_str(text);
     }
 
+    /// The end of the text so far, for [`Self::drop_note`].
+    pub fn position(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Takes back what came since that position if it refers to a note, as `[1]` does: that is no word of
+    /// the sentence before it.
+    pub fn drop_note(&mut self, since: usize) {
+        let is_note = |text: &str| {
+            let text = text.trim();
+            text.starts_with('[') && text.ends_with(']') && text.len() <= NOTE_CHARS_MAX
+        };
+        if self.open.get(since..).is_some_and(is_note) {
+            self.open.truncate(since);
+        }
+    }
+
     /// Ends the block that is open; without text in it there is none.
     pub fn end_block(&mut self) {
-        let text = folded(&self.open);
+        let mut text = folded(&self.open);
         self.open.clear();
         let heading =
             std::mem::take(&mut self.heading) && text.split(' ').nth(HEADING_WORDS_MAX).is_none();
+        if heading {
+            text.truncate(without_marks(&text).len());
+        }
         if !text.is_empty() {
             self.document.blocks.push(Block { text, heading });
         }
@@ -96,6 +120,30 @@ impl Builder {
         }
         self.document
     }
+}
+
+/// A heading without what stands behind it for editors: `[edit]`, the number of a note, a sign for its
+/// address. One that is nothing else stays.
+fn without_marks(heading: &str) -> &str {
+    let shorter = |text: &'_ str| -> Option<usize> {
+        let text = text.trim_end();
+        if let Some(rest) = text.strip_suffix(['¶', '§']) {
+            return Some(rest.len());
+        }
+        let (rest, inside) = text.strip_suffix(']')?.rsplit_once('[')?;
+        let is_number = !inside.is_empty() && inside.chars().all(|c| c.is_ascii_digit());
+        let is_control = CONTROLS
+            .iter()
+            .any(|word| inside.eq_ignore_ascii_case(word));
+        (is_number || is_control).then_some(rest.len())
+    };
+    let mut bare = heading;
+    while let Some(end) = shorter(bare)
+        && !bare[..end].trim().is_empty()
+    {
+        bare = bare[..end].trim_end();
+    }
+    bare
 }
 
 /// The text with every run of white space and control characters as one space.

@@ -94,6 +94,8 @@ struct State {
     unseen: Vec<String>,
     /// Open bold elements of this line.
     bold: usize,
+    /// Where the superscript of this line began that is open.
+    superscript: Option<usize>,
     line: Line,
 }
 
@@ -148,6 +150,9 @@ impl State {
         } else {
             self.part(name);
             self.bold += usize::from(BOLD.contains(&name));
+            if name == "sup" {
+                self.superscript = Some(self.builder.position());
+            }
         }
         match attributes::is_raw(name) && !tag.self_closing {
             true if name == "title" || name == "textarea" => {
@@ -164,6 +169,11 @@ impl State {
             self.part(name);
             if BOLD.contains(&name) {
                 self.bold = self.bold.saturating_sub(1);
+            }
+            if name == "sup"
+                && let Some(since) = self.superscript.take()
+            {
+                self.builder.drop_note(since);
             }
             return;
         }
@@ -199,6 +209,7 @@ impl State {
         }
         // Nobody who forgets to close it means the whole page.
         self.bold = 0;
+        self.superscript = None;
     }
 
     fn enter_unseen(&mut self, name: &str) {

@@ -69,6 +69,8 @@ pub(super) struct Pages {
     /// By path, decoded.
     places: HashMap<String, usize>,
     ranking: Bm25,
+    /// The page of each text that is ranked.
+    ranked: Vec<usize>,
 }
 
 impl Pages {
@@ -86,6 +88,12 @@ impl Pages {
                 articles[at].1.push(text);
             }
         }
+        let (mut texts, mut ranked) = (Vec::new(), Vec::new());
+        for (at, (title, passages)) in articles.iter().enumerate() {
+            let title = [title.as_str(); TITLE_WEIGHT].join(" ");
+            texts.extend(passages.iter().map(|text| format!("{title} {text}")));
+            ranked.extend(passages.iter().map(|_| at));
+        }
         let (mut pages, mut places) = (Vec::with_capacity(articles.len()), HashMap::new());
         for (at, (title, texts)) in articles.into_iter().enumerate() {
             let look = Look::ALL[at_random(seed, &title) as usize % Look::ALL.len()];
@@ -102,12 +110,9 @@ impl Pages {
                 look,
             });
         }
-        let texts = pages.iter().map(|page: &Page| {
-            let title = [page.title.as_str(); TITLE_WEIGHT].join(" ");
-            format!("{title} {}", page.paragraphs.join(" "))
-        });
         Self {
             ranking: Bm25::new(texts),
+            ranked,
             pages,
             places,
         }
@@ -133,11 +138,16 @@ impl Pages {
         self.places.get(&*decoded).map(|at| &self.pages[*at])
     }
 
-    /// Numbers, pages and scores, best first.
+    /// Numbers, pages and scores, best first. A page is as good as the best passage of its article, as it is
+    /// to the large engines: otherwise a long page is found by its title alone.
     pub(super) fn search(&self, query: &str, limit: usize) -> Vec<(usize, &Page, f32)> {
-        let found = self.ranking.search(query, limit);
-        let hit = |(at, score): (usize, f32)| (at, &self.pages[at], score);
-        found.into_iter().map(hit).collect()
+        let mut seen = HashSet::new();
+        let found = self.ranking.search(query, self.ranked.len());
+        let first = found.into_iter().filter_map(|(text, score)| {
+            let at = self.ranked[text];
+            seen.insert(at).then(|| (at, &self.pages[at], score))
+        });
+        first.take(limit).collect()
     }
 
     /// What is about similar things, nearest first, without the page itself.

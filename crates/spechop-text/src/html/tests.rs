@@ -74,6 +74,40 @@ fn headings_are_known_by_element_class_or_boldness() {
     check(&page, None, &["a", long.trim()]);
 }
 
+#[test]
+fn marks_of_notes_and_for_editors_are_left_out() {
+    for (page, block) in [
+        (
+            "<p>a<h2>Life<span>[<a href=/>edit</a>]</span></h2>",
+            "# Life",
+        ),
+        (
+            "<p>a<h2>Life <small>[Edit source]</small> [hide]</h2>",
+            "# Life",
+        ),
+        (
+            "<p>a<h2>Life<sup>[1]</sup><a href=#life>¶</a></h2>",
+            "# Life",
+        ),
+        // Part of a name, and all that there is.
+        ("<p>a<h2>Life [live]</h2>", "# Life [live]"),
+        ("<p>a<h2>[edit]</h2>", "# [edit]"),
+        (
+            "<p>a<p>Born in 1970.<sup>[1]</sup><sup id=x><a href=#n>[note 2]</a></sup> Died.",
+            "Born in 1970. Died.",
+        ),
+        (
+            "<p>a<p>m<sup>2</sup>, x<sup>[a long remark that is more]</sup>",
+            "m2, x[a long remark that is more]",
+        ),
+        ("<p>a<p>in [1] it says [edit]", "in [1] it says [edit]"),
+        ("<p>a<p>b<sup><p>[1]</sup>", "b"),
+    ] {
+        let document = parse(page).unwrap();
+        assert_eq!(shown(&document)[1], block, "{page}");
+    }
+}
+
 /// Without a title, a page has that of its first heading.
 fn first<'a>(blocks: &[&'a str]) -> Option<&'a str> {
     blocks.iter().find_map(|block| block.strip_prefix("# "))

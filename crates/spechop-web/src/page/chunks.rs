@@ -64,9 +64,10 @@ fn sections(page: &Page) -> Vec<Section<'_>> {
     sections
 }
 
-/// The heading first, which says more of the passage.
+/// The heading first, which says more of the passage. A page that names it already says it all.
 fn title(page: &Arc<str>, heading: &str) -> Arc<str> {
-    if heading.is_empty() || canonical(page).starts_with(&canonical(heading)) {
+    let words = |text: &str| format!(" {} ", canonical(text));
+    if heading.is_empty() || words(page).contains(&words(heading)) {
         return Arc::clone(page);
     }
     match page.is_empty() {

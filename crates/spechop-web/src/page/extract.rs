@@ -4,6 +4,7 @@ use dom_smoothie::{Config, Readability, TextMode};
 use spechop_text::{Document, folded, html, plain};
 
 use super::charset;
+use super::title::{self, Names};
 use super::tree::{self, TooMuch};
 
 /// An article of fewer characters may not be all that there is to read.
@@ -64,10 +65,10 @@ pub fn extract(
 
 /// The article of a page, or all that can be seen of it if there is hardly any article.
 fn of_html(page: &str) -> Result<Extract, String> {
-    let article = article(page)?;
+    let (article, names) = article(page)?;
     let enough = article.text.chars().nth(LITTLE_CHARS).is_some();
     if enough && !article.title.is_empty() {
-        return Ok(article);
+        return Ok(named(article, &names));
     }
     // The same attributes were counted for the tree.
     let visible = of_document(html::parse(page).unwrap_or_default());
@@ -78,17 +79,26 @@ fn of_html(page: &str) -> Result<Extract, String> {
     };
     let more = !enough && visible.text.len() > article.text.len();
     let seen = if more { visible } else { article };
-    Ok(Extract { title, ..seen })
+    Ok(named(Extract { title, ..seen }, &names))
 }
 
-/// What stands out on a page as its main text. Empty if nothing does, or if it takes too much to find
-/// out.
-fn article(page: &str) -> Result<Extract, String> {
+/// With the title of the page alone, without that of its site.
+fn named(extract: Extract, names: &Names) -> Extract {
+    let lines: Vec<&str> = extract.text.lines().collect();
+    let headings = extract.headings.iter().filter_map(|line| lines.get(*line));
+    let title = title::of_page(&extract.title, names, headings.copied()).to_owned();
+    Extract { title, ..extract }
+}
+
+/// What stands out on a page as its main text, and its names for itself. Empty if nothing does, or if it
+/// takes too much to find out.
+fn article(page: &str) -> Result<(Extract, Names), String> {
     let document = match tree::build(page) {
         Ok(document) => document,
         Err(TooMuch::Attributes) => return Err("a tag with too many attributes".to_owned()),
-        Err(TooMuch::Depth | TooMuch::Elements) => return Ok(Extract::default()),
+        Err(TooMuch::Depth | TooMuch::Elements) => return Ok(Default::default()),
     };
+    let names = Names::of(&document);
     let config = Config {
         // Its text is marked-up data for machines, and parsing it is not bounded.
         disable_json_ld: true,
@@ -98,10 +108,10 @@ fn article(page: &str) -> Result<Extract, String> {
         ..Config::default()
     };
     let Ok(mut readability) = Readability::with_document(document, None, Some(config)) else {
-        return Ok(Extract::default());
+        return Ok((Extract::default(), names));
     };
     let title = folded(&readability.get_article_title());
-    match readability.parse() {
+    let extract = match readability.parse() {
         Ok(article) => {
             // Its text does not say what is a heading; its HTML does.
             let structured = of_document(html::parse(&article.content).unwrap_or_default());
@@ -115,13 +125,14 @@ fn article(page: &str) -> Result<Extract, String> {
                 false => structured,
             };
             let title = folded(&article.title);
-            Ok(Extract { title, ..seen })
+            Extract { title, ..seen }
         }
-        Err(_) => Ok(Extract {
+        Err(_) => Extract {
             title,
             ..Extract::default()
-        }),
-    }
+        },
+    };
+    Ok((extract, names))
 }
 
 fn of_document(document: Document) -> Extract {

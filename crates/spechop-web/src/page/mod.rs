@@ -9,6 +9,7 @@ mod options;
 mod pool;
 mod reader;
 mod robots;
+mod title;
 mod tree;
 
 use std::sync::Arc;

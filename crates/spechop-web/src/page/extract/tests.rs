@@ -22,7 +22,7 @@ fn the_article_is_taken_and_not_what_stands_around_it() {
         prose(100)
     );
     let found = read(&page).unwrap();
-    assert!(found.title.starts_with("The river Ouse"), "{}", found.title);
+    assert_eq!(found.title, "The river Ouse");
     let lines: Vec<&str> = found.text.lines().collect();
     assert!(
         lines.contains(&"First bridge") && lines.contains(&"Second bridge"),
@@ -42,7 +42,7 @@ fn headings_are_known_as_such() {
     let found = read(&page).unwrap();
     let lines: Vec<&str> = found.text.lines().collect();
     let headings: Vec<&str> = found.headings.iter().map(|line| lines[*line]).collect();
-    assert_eq!(headings, ["The Ouse [1]", "Bridges"]);
+    assert_eq!(headings, ["The Ouse", "Bridges"]);
     // Those that are cut off are none.
     let short = extract(page.as_bytes(), Kind::Html, None, true, 700).unwrap();
     assert!(
