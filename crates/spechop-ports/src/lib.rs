@@ -14,6 +14,7 @@
 mod call;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
+mod draft;
 mod encode;
 mod error;
 mod fallback;
@@ -29,6 +30,7 @@ mod urgency;
 mod vitals;
 
 pub use call::{Call, Lane, Progress, Seat, Wishes};
+pub use draft::{Draft, DraftRequest, Drafter};
 pub use encode::Encoder;
 pub use error::PortError;
 pub use fallback::Fallback;

@@ -1,0 +1,40 @@
+//! What the planner is about to ask, guessed before it has written it.
+
+use spechop_types::{Chance, Hop, Question, SubQuestion, Tenant};
+
+use crate::KnownHop;
+
+/// What a drafter may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct DraftRequest<'a> {
+    /// Whose question it is.
+    pub tenant: &'a Tenant,
+    /// The question as asked.
+    pub question: &'a Question,
+    /// The trajectory so far, oldest first. Some of its answers may be guesses.
+    pub hops: &'a [KnownHop],
+    /// Most drafts that are of use.
+    pub limit: usize,
+}
+
+/// A sub-question that the planner may be about to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// The words, which must be the planner's to be of use.
+    pub sub_question: SubQuestion,
+    /// How likely the planner is to write just these.
+    pub chance: Chance,
+}
+
+/// Guesses the next sub-question, not its answer: a pattern of tool calls in PASTE's sense (arXiv
+/// 2603.18897, section 4).
+///
+/// It answers at once and never waits: a question asks it between two of its steps.
+pub trait Drafter: Send + Sync {
+    /// At most [`DraftRequest::limit`] drafts, the likeliest first, none twice, none empty. None if it
+    /// has no idea.
+    fn draft(&self, request: &DraftRequest<'_>) -> Vec<Draft>;
+
+    /// Takes note of the hops of a question that has been answered. Nothing, for one that does not learn.
+    fn learn(&self, _tenant: &Tenant, _question: &Question, _hops: &[Hop]) {}
+}
