@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use spechop_types::{BranchId, Chance, LookupId, Observation, Stage, Step};
+use spechop_types::{BranchId, Chance, LookupId, Observation, Stage, Step, SubQuestion};
 
 /// Something that happened. An event about a branch or a look-up that is gone is ignored.
 #[derive(Clone, Debug)]
@@ -49,6 +49,13 @@ pub enum Event {
         /// Whether the guess says what the head's observation says.
         accepted: bool,
     },
+    /// The drafter answered [`Effect::Draft`].
+    Drafted {
+        /// Whose next sub-question it may be.
+        branch: BranchId,
+        /// The drafts, likeliest first. None, if it has no idea.
+        drafts: Vec<Draft>,
+    },
     /// The time for which [`Effect::Orphan`] keeps a look-up is over.
     Expired {
         /// Which look-up.
@@ -67,6 +74,15 @@ pub struct Guess {
     pub chance: Chance,
 }
 
+/// A sub-question that a planner may be about to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// The words.
+    pub sub_question: SubQuestion,
+    /// The estimated chance that the planner writes just these.
+    pub chance: Chance,
+}
+
 /// Something to be done, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -78,7 +94,14 @@ pub enum Effect {
         /// The step must be the final answer.
         must_answer: bool,
     },
-    /// Launch the target call of [`crate::Window::asked`].
+    /// Ask the drafter what the branch is about to ask, and report [`Event::Drafted`] at once.
+    /// Never at k = 1.
+    Draft {
+        /// The branch, whose segment has just begun.
+        branch: BranchId,
+    },
+    /// Launch the target call of [`crate::Window::asked`]. If no branch asks it yet, it was drafted:
+    /// [`crate::Window::drafted_for`].
     Call {
         /// The look-up.
         lookup: LookupId,
@@ -128,6 +151,13 @@ pub enum Effect {
         /// The branch.
         branch: BranchId,
         /// The look-up, an orphan no more.
+        lookup: LookupId,
+    },
+    /// The branch asks what was drafted: it has that look-up now.
+    Confirm {
+        /// The branch.
+        branch: BranchId,
+        /// The look-up, a draft no more.
         lookup: LookupId,
     },
     /// The look-up is gone: stop its calls that still run.

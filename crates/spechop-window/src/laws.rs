@@ -12,9 +12,9 @@ pub fn fits(alive: usize, width: Width) -> bool {
     width.get().is_none_or(|k| alive <= k.get())
 }
 
-/// SPEC-1, second half: k = 1 never asks the speculator.
+/// SPEC-1, second half: k = 1 never asks the speculator, nor the drafter.
 pub fn standard_never_guesses(window: &Window) -> bool {
-    let idle = |l: &Lookup| l.guessing == Guessing::Idle;
+    let idle = |l: &Lookup| l.guessing == Guessing::Idle && l.draft.is_none();
     !window.is_standard() || window.lookups.iter().all(idle)
 }
 
@@ -119,7 +119,8 @@ pub fn ends_with_nothing_alive(window: &Window) -> bool {
 }
 
 /// SPEC-10: every look-up belongs to the living branches that ask it, or is one of a bounded number
-/// of orphans; nothing is looked up twice at the same time.
+/// of orphans, or one of a bounded number that were drafted for a branch which is still writing; nothing
+/// is looked up twice at the same time.
 pub fn lookups_are_shared(window: &Window) -> bool {
     let belongs = |l: &Lookup| {
         let asks = |b: &Branch| b.lookup() == Some(l.id);
@@ -134,10 +135,22 @@ pub fn lookups_are_shared(window: &Window) -> bool {
         let asks_a = |b: &&Lookup| b.asked.has_words_of(&a.asked);
         window.lookups.iter().filter(asks_a).count()
     };
+    let most = window.limits().policy.drafts_max;
+    let is_bounded = |l: &Lookup| match l.draft {
+        None => true,
+        Some((writer, _)) => {
+            let writes = |b: &Branch| matches!(b.segment, Segment::Writing(_)) && b.stop.is_none();
+            let drafts = window.lookups.iter().filter(|l| l.is_drafted_for(writer));
+            l.users.is_empty()
+                && window.branch(writer).is_some_and(writes)
+                && drafts.count() <= most
+        }
+    };
     let orphans = window.lookups.iter().filter(|l| l.is_orphan());
-    orphans
-        .clone()
-        .all(|l| !l.guessing.is_running() && !matches!(l.target, Target::Failed))
+    window.lookups.iter().all(is_bounded)
+        && orphans
+            .clone()
+            .all(|l| !l.guessing.is_running() && !matches!(l.target, Target::Failed))
         && orphans.count() <= window.limits().policy.orphans_max
         && window.lookups.iter().all(|l| belongs(l) && same(l) == 1)
 }

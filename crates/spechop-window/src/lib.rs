@@ -37,7 +37,8 @@
 //! * Every other branch stands on what it takes its parent's answer to be. That is a guess, or an
 //!   observation that arrived before its guess, or an answer that is left open.
 //! * A *look-up* is kept apart from the branch that asks it. So if the branch is aborted, another
-//!   branch that asks the same can take the look-up over.
+//!   branch that asks the same can take the look-up over. And a look-up can be *drafted*: launched
+//!   while its planner is still writing, and taken over if the planner writes just these words.
 //!
 //! [`laws`] names what always holds of this state.
 //!
@@ -60,6 +61,7 @@
 //! "does *not* contain a final answer".
 
 mod branch;
+mod draft;
 mod event;
 mod extend;
 pub mod laws;
@@ -70,7 +72,7 @@ mod settle;
 mod width;
 mod window;
 
-pub use event::{Effect, Event, Guess, Stop};
+pub use event::{Draft, Effect, Event, Guess, Stop};
 pub use extend::OPEN_ANSWER;
 pub use limits::{Limits, Policy};
 pub use width::Width;

@@ -32,6 +32,11 @@ pub struct Policy {
     /// The gate: a branch less likely than this to become head is not built. A branch becomes head if
     /// all guesses that it stands on are right. [`Chance::NONE`] leaves the gate open.
     pub chance_min: Chance,
+    /// Most look-ups that are drafted for a branch while its planner writes. 0 switches drafts off.
+    /// Source: speculative tool calls (arXiv 2512.15834, algorithm 2), which a window of k > 1 makes.
+    pub drafts_max: usize,
+    /// Whether the answers of drafted look-ups are guessed, too, before anybody has asked.
+    pub draft_guesses: bool,
     /// The paper's continuous window, which is refilled at every commit. If false, the window works in
     /// rounds, for comparison: it is k hops deep at most, and refilled when all of them are settled.
     pub continuous: bool,
@@ -44,6 +49,8 @@ impl Policy {
         plan_ahead: false,
         guesses_max: NonZeroUsize::MIN,
         chance_min: Chance::NONE,
+        drafts_max: 0,
+        draft_guesses: false,
         continuous: true,
     };
 

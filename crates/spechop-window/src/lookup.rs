@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use spechop_types::{BranchId, LookupId, Observation, SubQuestion};
+use spechop_types::{BranchId, Chance, LookupId, Observation, SubQuestion};
 
 use crate::Guess;
 use crate::branch::Launched;
@@ -49,7 +49,7 @@ impl Guessing {
     }
 }
 
-/// A look-up. Without users it is an orphan.
+/// A look-up. Without users it is an orphan, or drafted.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookup {
     pub(crate) id: LookupId,
@@ -58,6 +58,8 @@ pub(crate) struct Lookup {
     pub(crate) guessing: Guessing,
     /// The branches that ask it. More than one only if siblings ask the same.
     pub(crate) users: SmallVec<[BranchId; 2]>,
+    /// The branch that may be about to ask it, and how likely that is. `None` as soon as somebody has.
+    pub(crate) draft: Option<(BranchId, Chance)>,
     /// Orders the orphans by the moment at which they became one.
     pub(crate) orphaned: u32,
 }
@@ -71,6 +73,10 @@ impl Lookup {
     }
 
     pub(crate) fn is_orphan(&self) -> bool {
-        self.users.is_empty()
+        self.users.is_empty() && self.draft.is_none()
+    }
+
+    pub(crate) fn is_drafted_for(&self, branch: BranchId) -> bool {
+        self.draft.is_some_and(|(writer, _)| writer == branch)
     }
 }

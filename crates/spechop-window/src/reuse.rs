@@ -1,9 +1,9 @@
-//! Look-ups: launched once, shared by siblings, kept as orphans, salvaged.
+//! Look-ups: launched once, shared by siblings, kept as orphans, taken over.
 
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
-use spechop_types::{BranchId, LookupId, Observation, Stage, SubQuestion};
+use smallvec::SmallVec;
+use spechop_types::{BranchId, Chance, LookupId, Observation, Stage, SubQuestion};
 
 use crate::Effect;
 use crate::branch::{Branch, Granted, Launched};
@@ -21,7 +21,7 @@ impl Window {
         self.lookups.get_mut(at)
     }
 
-    /// The look-up of a sub-question: an orphan's or a sibling's that asks the same, or a new one.
+    /// The look-up of a sub-question: an orphan's, a draft's or a sibling's that asks the same, or a new one.
     pub(crate) fn look_up(
         &mut self,
         at: usize,
@@ -36,7 +36,9 @@ impl Window {
             .find(|l| l.asked.has_words_of(asked))
         {
             let lookup = same.id;
-            if same.is_orphan() {
+            if same.draft.take().is_some() {
+                effects.push(Effect::Confirm { branch, lookup });
+            } else if same.users.is_empty() {
                 effects.push(Effect::Salvage { branch, lookup });
             }
             same.users.push(branch);
@@ -46,22 +48,35 @@ impl Window {
             }
             return lookup;
         }
+        self.launch(asked.clone(), Some(at), None, effects)
+    }
+
+    /// A new look-up: of the branch that stands at this place, or drafted for one.
+    pub(crate) fn launch(
+        &mut self,
+        asked: SubQuestion,
+        user: Option<usize>,
+        draft: Option<(BranchId, Chance)>,
+        effects: &mut Vec<Effect>,
+    ) -> LookupId {
         let lookup = LookupId(self.next_lookup);
         self.next_lookup += 1;
         effects.push(Effect::Call { lookup });
-        if !is_standard {
+        let guesses = !self.is_standard() && (user.is_some() || self.limits().policy.draft_guesses);
+        if guesses {
             effects.push(Effect::Guess { lookup });
         }
         self.lookups.push_back(Lookup {
             id: lookup,
-            asked: asked.clone(),
-            target: Target::Running(launched(at)),
-            guessing: if is_standard {
-                Guessing::Idle
-            } else {
+            asked,
+            target: Target::Running(user.map_or(Launched::Speculative, launched)),
+            guessing: if guesses {
                 Guessing::Running(SmallVec::new())
+            } else {
+                Guessing::Idle
             },
-            users: smallvec![branch],
+            users: user.map(|at| self.branches[at].id).into_iter().collect(),
+            draft,
             orphaned: 0,
         });
         lookup
@@ -119,7 +134,7 @@ impl Window {
             Some(head) if launched == Launched::Authoritative => {
                 return self.fail(head, Stage::Target, effects);
             }
-            _ if lookup.is_orphan() => self.drop_lookup(id, effects),
+            _ if lookup.users.is_empty() => self.drop_lookup(id, effects),
             _ => lookup.target = Target::Failed,
         }
         self.settle(effects);
@@ -171,8 +186,9 @@ impl Window {
         self.offers
             .retain(|offer| !is_gone(&gone, offer.base.parent));
         for (branch, lookup) in gone {
-            if let Some(lookup) = lookup {
-                self.release(branch, lookup, effects);
+            match lookup {
+                Some(lookup) => self.release(branch, lookup, effects),
+                None => self.drop_drafts(branch, effects),
             }
         }
     }

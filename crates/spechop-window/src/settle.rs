@@ -131,13 +131,7 @@ impl Window {
             return self.drop_all(effects);
         }
         self.abort_all(effects);
-        self.push_head(effects);
-        if let (Some(head), Some(Effect::Write { must_answer, .. })) =
-            (self.branches.front_mut(), effects.last_mut())
-        {
-            head.stop = Some(Stop::Budget);
-            *must_answer = true;
-        }
+        self.push_head(Some(Stop::Budget), effects);
     }
 
     pub(crate) fn fail(&mut self, id: BranchId, stage: Stage, effects: &mut Vec<Effect>) {
@@ -192,7 +186,7 @@ impl Window {
                 next.base = None;
                 effects.push(Effect::Promote { branch: next.id });
             }
-            None => self.push_head(effects),
+            None => self.push_head(None, effects),
         }
     }
 

@@ -60,7 +60,7 @@ impl Window {
             orphaned: 0,
         };
         let mut effects = Vec::with_capacity(1);
-        window.push_head(&mut effects);
+        window.push_head(None, &mut effects);
         (window, effects)
     }
 
@@ -81,6 +81,7 @@ impl Window {
                 more,
             } => self.guessed(lookup, guesses, more, &mut effects),
             Event::Verified { branch, accepted } => self.verified(branch, accepted, &mut effects),
+            Event::Drafted { branch, drafts } => self.drafted(branch, drafts, &mut effects),
             Event::Expired { lookup } => self.expired(lookup, &mut effects),
             Event::FinishNow => self.finish_now(&mut effects),
         }
@@ -158,7 +159,7 @@ impl Window {
         Some(&self.find(lookup)?.asked)
     }
 
-    /// The branch that needs a look-up, the one nearest to the head. `None` for an orphan.
+    /// The branch that needs a look-up, the one nearest to the head. `None` for an orphan and for a draft.
     pub fn asker(&self, lookup: LookupId) -> Option<BranchId> {
         let users = &self.find(lookup)?.users;
         users.iter().copied().min_by_key(|user| self.depth(*user))
@@ -245,12 +246,14 @@ impl Window {
         }
         match step {
             Step::Answer(answer) => {
+                self.drop_drafts(id, effects);
                 self.branches[at].segment = Segment::Answered(answer);
                 self.settle(effects);
             }
             // It was told to answer. Taking the text for an answer would be a lie.
             Step::Ask(_) if branch.stop.is_some() => self.write_failed(id, effects),
             Step::Ask(again) if self.trajectory(id).any(|(asked, _)| *asked == again) => {
+                self.drop_drafts(id, effects);
                 if self.is_open(at) {
                     // No answer will come of it, and no look-up either.
                     self.branches[at].segment = Segment::Answered(again.text().clone());
@@ -267,6 +270,7 @@ impl Window {
             Step::Ask(sub_question) => {
                 let is_open = self.names_what_is_open(at, &sub_question);
                 let lookup = (!is_open).then(|| self.look_up(at, &sub_question, effects));
+                self.drop_drafts(id, effects);
                 self.branches[at].segment = Segment::Asked {
                     sub_question,
                     lookup,
@@ -287,6 +291,7 @@ impl Window {
                 self.fail(id, Stage::Segment, effects);
             }
             Segment::Writing(_) => {
+                self.drop_drafts(id, effects);
                 self.branches[at].segment = Segment::Failed;
                 self.settle(effects);
             }
@@ -294,9 +299,10 @@ impl Window {
         }
     }
 
-    /// Adds the first branch of an empty window, which stands on the committed hops.
-    pub(crate) fn push_head(&mut self, effects: &mut Vec<Effect>) {
-        let stop = self.stop_after(None);
+    /// Adds the first branch of an empty window, which stands on the committed hops. Without a reason
+    /// why it must answer, its prefix may give one.
+    pub(crate) fn push_head(&mut self, stop: Option<Stop>, effects: &mut Vec<Effect>) {
+        let stop = stop.or_else(|| self.stop_after(None));
         self.round_from = self.committed.len();
         self.push(None, self.round_from, stop, effects);
     }
@@ -335,6 +341,9 @@ impl Window {
             branch: id,
             must_answer: stop.is_some(),
         });
+        if self.asks_for_drafts(self.branches.len() - 1) {
+            effects.push(Effect::Draft { branch: id });
+        }
     }
 
     /// Why a branch that stands on this would have to answer. Depends on its prefix alone, so it is

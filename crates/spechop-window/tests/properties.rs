@@ -140,6 +140,8 @@ fn every_kind_of_thing_happens() {
         seen.told_early,
         seen.gated,
         seen.failures,
+        seen.drafts_right,
+        seen.drafts_wrong,
     ];
     assert!(counts.iter().all(|count| *count > 40), "{seen:?}");
     // Rare: two guesses are known, the first holds, and both look-ups are slow.

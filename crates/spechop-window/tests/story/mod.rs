@@ -3,7 +3,8 @@
 //! Events about branches: `w0 Q` branch 0 wrote sub-question Q, `a0 X` wrote the answer X, `f0 seg` its
 //! segment failed, `v1 +` / `v1 -` what branch 1 stands on is right / wrong. Events about look-ups:
 //! `o0 X` look-up 0 observed X, `o0 -` observed nothing relevant, `g0 X|Y` guessed X, or else Y, surely
-//! unless it says how likely they are (`g0 X 40%|Y 5%`), `g0 -` had no idea, `h0 X` guessed X and goes on, `f0 tgt` failed, `x0` is expired. And `finish`. Effects print the same way.
+//! unless it says how likely they are (`g0 X 40%|Y 5%`), `g0 -` had no idea, `h0 X` guessed X and goes on, `f0 tgt` failed, `x0` is expired. And `d0 P|Q`: for branch 0, which still
+//! writes, P and Q were drafted. And `finish`. Effects print the same way.
 
 #![allow(
     dead_code,
@@ -13,7 +14,7 @@
 )]
 
 use spechop_types::{BranchId, Chance, LookupId, Observation, Step, SubQuestion};
-use spechop_window::{Effect, Event, Guess, Limits, Policy, Width, Window};
+use spechop_window::{Draft, Effect, Event, Guess, Limits, Policy, Width, Window};
 
 pub(crate) fn width(k: usize) -> Width {
     k.try_into().map_or(Width::UNBOUNDED, Width::bounded)
@@ -44,6 +45,14 @@ fn guess(text: &str) -> Guess {
     let (text, chance) = said.unwrap_or((text, Chance::CERTAIN));
     Guess {
         text: text.into(),
+        chance,
+    }
+}
+
+fn draft(text: &str) -> Draft {
+    let Guess { text, chance } = guess(text);
+    Draft {
+        sub_question: SubQuestion::new(&text),
         chance,
     }
 }
@@ -85,6 +94,10 @@ fn event(text: &str) -> Event {
         ("f", "seg") => Event::WriteFailed { branch },
         ("f", "tgt") => Event::CallFailed { lookup },
         ("x", _) => Event::Expired { lookup },
+        ("d", _) => Event::Drafted {
+            branch,
+            drafts: rest.split('|').map(draft).collect(),
+        },
         (other, _) => panic!("no such event: {other}"),
     }
 }
@@ -108,6 +121,8 @@ fn print(effects: &[Effect]) -> String {
         Effect::Abort { branch } => format!("abort {}", branch.0),
         Effect::Orphan { lookup } => format!("orphan {}", lookup.0),
         Effect::Salvage { branch, lookup } => format!("salvage {} from {}", branch.0, lookup.0),
+        Effect::Draft { branch } => format!("draft {}", branch.0),
+        Effect::Confirm { branch, lookup } => format!("confirm {} from {}", branch.0, lookup.0),
         Effect::Drop { lookup } => format!("drop {}", lookup.0),
         Effect::Answer { branch, answer } => format!("answer {} {answer}", branch.0),
         Effect::Fail { branch, stage } => format!("fail {} {stage}", branch.0),
@@ -121,10 +136,12 @@ pub(crate) fn check(limits: Limits, story: &str, expected: &str) -> Window {
     let (mut window, mut effects) = Window::open(limits);
     assert_eq!(
         print(&effects),
-        if limits.hops_max == 0 {
-            "answer-now 0"
-        } else {
-            "write 0"
+        match limits {
+            Limits { hops_max: 0, .. } => "answer-now 0",
+            Limits { policy, width, .. } if policy.drafts_max > 0 && width != Width::STANDARD => {
+                "write 0; draft 0"
+            }
+            _ => "write 0",
         }
     );
     for text in story.split(';').map(str::trim).filter(|t| !t.is_empty()) {

@@ -8,13 +8,13 @@
     reason = "helpers of several tests"
 )]
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use spechop_types::{BranchId, Chance, LookupId, Observation, Step, SubQuestion};
-use spechop_window::{Effect, Event, Guess, Limits, Policy, Stop, Width, Window, laws};
+use spechop_window::{Draft, Effect, Event, Guess, Limits, Policy, Stop, Width, Window, laws};
 
 /// What is so, and how often things go wrong (out of 8).
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +77,25 @@ impl World {
             found: draw / 8 % 8 >= self.missing,
             evidence: Vec::new(),
         }
+    }
+
+    /// Up to three: often the next sub-question, sometimes in other words or one that was asked before.
+    pub(crate) fn drafts(&self, known: &Known) -> Vec<Draft> {
+        let draw = self.draw(&("drafts", known));
+        let mut texts: Vec<String> = (0..draw % 3)
+            .map(|rank| format!("question {}", self.draw(&("draft", known, rank)) % 23))
+            .collect();
+        if let (Step::Ask(next), 1..) = (self.step(known, false), draw / 4 % 4) {
+            texts.push(next.as_str().into());
+        }
+        if let (Some((asked, _)), 0) = (known.first(), draw / 16 % 4) {
+            texts.insert(0, asked.clone());
+        }
+        let draft = |text: String| Draft {
+            chance: Chance::of(0.2 + (self.draw(&("likely", &text)) % 8) as f64 / 10.0),
+            sub_question: SubQuestion::new(&text),
+        };
+        texts.into_iter().map(draft).collect()
     }
 
     /// Up to three, some of them the same, as likely as not even a speculator would say.
@@ -187,6 +206,8 @@ pub(crate) struct Seen {
     pub(crate) gated: u64,
     pub(crate) let_through: u64,
     pub(crate) failures: u64,
+    pub(crate) drafts_right: u64,
+    pub(crate) drafts_wrong: u64,
 }
 
 impl Seen {
@@ -202,6 +223,8 @@ impl Seen {
             gated,
             let_through,
             failures,
+            drafts_right,
+            drafts_wrong,
         } = other;
         self.events += events;
         self.rolled_back += rolled_back;
@@ -213,6 +236,8 @@ impl Seen {
         self.gated += gated;
         self.let_through += let_through;
         self.failures += failures;
+        self.drafts_right += drafts_right;
+        self.drafts_wrong += drafts_wrong;
     }
 }
 
@@ -224,6 +249,8 @@ pub(crate) struct Schedule {
     pub(crate) seen: Seen,
     window: Window,
     running: BTreeMap<Work, Launch>,
+    /// Look-ups that nobody has asked yet.
+    drafts: BTreeSet<LookupId>,
     commits: usize,
     pub(crate) outcome: Option<Outcome>,
 }
@@ -237,6 +264,7 @@ impl Schedule {
             seen: Seen::default(),
             window,
             running: BTreeMap::new(),
+            drafts: BTreeSet::new(),
             commits: 0,
             outcome: None,
         };
@@ -283,11 +311,7 @@ impl Schedule {
             Work::Segment(branch) if fails => Event::WriteFailed { branch },
             Work::Target(lookup) if fails => Event::CallFailed { lookup },
             Work::Segment(branch) => {
-                let known: Known = self
-                    .window
-                    .trajectory(branch)
-                    .map(|(asked, answer)| (asked.as_str().into(), answer.to_string()))
-                    .collect();
+                let known = self.known(branch);
                 let open = known
                     .iter()
                     .any(|(_, answer)| answer.starts_with("the answer of"));
@@ -322,6 +346,13 @@ impl Schedule {
         }
     }
 
+    fn known(&self, branch: BranchId) -> Known {
+        let hop = |(asked, answer): (&SubQuestion, &Arc<str>)| {
+            (asked.as_str().into(), answer.to_string())
+        };
+        self.window.trajectory(branch).map(hop).collect()
+    }
+
     fn start(&mut self, work: Work, must_answer: bool, authoritative: bool) {
         let launch = Launch {
             must_answer,
@@ -346,9 +377,22 @@ impl Schedule {
                     self.start(Work::Segment(branch), must_answer, head);
                 }
                 Effect::Call { lookup } => {
-                    let asker = self.window.asker(lookup).unwrap();
-                    let head = self.window.depth(asker) == Some(0);
+                    let asker = self.window.asker(lookup);
+                    if asker.is_none() {
+                        assert!(self.window.drafted_for(lookup).is_some());
+                        self.drafts.insert(lookup);
+                    }
+                    let head = asker.is_some_and(|asker| self.window.depth(asker) == Some(0));
                     self.start(Work::Target(lookup), false, head);
+                }
+                Effect::Draft { branch } => {
+                    assert!(self.limits.width != Width::STANDARD);
+                    let drafts = self.world.drafts(&self.known(branch));
+                    pending.extend(self.window.apply(Event::Drafted { branch, drafts }));
+                }
+                Effect::Confirm { lookup, .. } => {
+                    assert!(self.drafts.remove(&lookup), "it was drafted");
+                    self.seen.drafts_right += 1;
                 }
                 Effect::Guess { lookup } => {
                     assert!(self.limits.width != Width::STANDARD);
@@ -419,7 +463,9 @@ impl Schedule {
                     ];
                     let called = self.running.contains_key(&Work::Target(lookup));
                     let timed = self.running.contains_key(&Work::Expiry(lookup));
-                    self.seen.expired += u64::from(called && !timed);
+                    let drafted = self.drafts.remove(&lookup);
+                    self.seen.drafts_wrong += u64::from(drafted);
+                    self.seen.expired += u64::from(called && !timed && !drafted);
                     for work in works {
                         self.running.remove(&work);
                     }
@@ -495,6 +541,8 @@ pub(crate) fn draw(numbers: [u64; 11]) -> (World, Limits) {
             },
             // A quarter of them go in rounds.
             continuous: (policy / 6) % 4 != 0,
+            drafts_max: small(policy / 24, 3),
+            draft_guesses: (policy / 72) % 2 == 0,
         },
     };
     (world, limits)
