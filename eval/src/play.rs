@@ -100,6 +100,9 @@ fn policy(variant: &Variant) -> Policy {
         guesses_max: NonZeroUsize::new(variant.guesses as usize).unwrap_or(NonZeroUsize::MIN),
         chance_min: Chance::of(variant.chance_min),
         continuous: !variant.rounds,
+        // What a drafter would have said is not recorded.
+        drafts_max: 0,
+        draft_guesses: false,
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Variant {
     pub guesses: u32,
     /// No branch is built that is less likely than this to be needed. Usually 0: all are.
     pub chance_min: f64,
+    /// Look-ups that are begun for a hop while its sub-question is still being written. Usually none.
+    pub drafts: u32,
     /// In rounds: the window is filled again only when all of it is settled. Usually not: it slides.
     pub rounds: bool,
 }
@@ -61,6 +63,7 @@ impl Variant {
             plan_ahead: false,
             guesses: 1,
             chance_min: 0.0,
+            drafts: 0,
             rounds: false,
         }
     }
@@ -131,7 +134,7 @@ pub enum InvalidVariant {
     /// A key or its value is not known.
     #[error(
         "`{0}` is nothing that a variant can say: k=1…64, inf or auto, speculator=NAME, verifier=rule, exact or none, \
-         salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, rounds=on or off"
+         salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, drafts=0…8, rounds=on or off"
     )]
     Unknown(String),
     /// Plan-ahead without salvage: the look-ups made ahead could never be used.
@@ -199,6 +202,7 @@ impl FromStr for Variant {
                     let sensible = |share: &f64| (0.0..=1.0).contains(share);
                     variant.chance_min = share.filter(sensible).ok_or_else(unknown)?;
                 }
+                "drafts" => variant.drafts = number(value, 0, 8).ok_or_else(unknown)?,
                 "rounds" => variant.rounds = switch()?,
                 _ => return Err(unknown()),
             }
@@ -250,6 +254,9 @@ impl fmt::Display for Variant {
         if self.chance_min > 0.0 {
             write!(f, ",chance-min={}", self.chance_min)?;
         }
+        if self.drafts > 0 {
+            write!(f, ",drafts={}", self.drafts)?;
+        }
         if self.rounds {
             f.write_str(",rounds=on")?;
         }
@@ -281,7 +288,7 @@ mod tests {
             "k=1",
             "k=inf",
             "k=3,salvage=off",
-            "k=4,speculator=hot-0.05,verifier=exact,plan-ahead=on,guesses=3,chance-min=0.25,rounds=on",
+            "k=4,speculator=hot-0.05,verifier=exact,plan-ahead=on,guesses=3,chance-min=0.25,drafts=2,rounds=on",
             "k=1,verifier=none",
             "k=auto,speculator=index,plan-ahead=on",
         ] {

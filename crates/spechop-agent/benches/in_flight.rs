@@ -73,6 +73,7 @@ async fn flight(k: usize) -> Flight {
         reader: port.clone(),
         retriever: port.clone(),
         speculator: Some(port),
+        drafter: None,
     });
     let settings = Settings {
         width: k.try_into().map_or(Width::UNBOUNDED, Width::bounded),

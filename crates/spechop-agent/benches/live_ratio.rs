@@ -82,6 +82,7 @@ fn main() {
 fn question(rng: &mut StdRng) -> Vec<Drawn> {
     let hops = rng.random_range(1..=4);
     let hop = |_| Drawn {
+        draft_held: None,
         times_ms: [15..80, 90..350, 15..80].map(|ms| rng.random_range(ms)),
         right: [1, 1, 1, 1, 0, 2, 3, NO_GUESS][rng.random_range(0..8)],
         needs: rng.random(),

@@ -132,6 +132,7 @@ fn taking_turns(port: Arc<ScriptedPorts>) -> Ports {
             &speculator,
             speculates,
         ))),
+        drafter: None,
     }
 }
 
@@ -152,6 +153,7 @@ impl Engine {
             reader: port.clone(),
             retriever: port.clone(),
             speculator: Some(port.clone()),
+            drafter: None,
         };
         Self {
             agent: Agent::new(if scheduled { taking_turns(port) } else { bare }),

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use spechop_ports::{Planner, PortError, Reader, Retriever, Speculator};
+use spechop_ports::{Drafter, Planner, PortError, Reader, Retriever, Speculator};
 use spechop_types::{Question, Stage};
 use spechop_window::{Effect, Event, Limits, Window};
 
@@ -31,6 +31,9 @@ pub struct Ports {
     pub retriever: Arc<dyn Retriever>,
     /// Guesses sub-answers. Without a speculator, every question runs like the standard agent.
     pub speculator: Option<Arc<dyn Speculator>>,
+    /// Guesses sub-questions while they are being written. Without a drafter none is looked up before
+    /// it is written.
+    pub drafter: Option<Arc<dyn Drafter>>,
 }
 
 /// Answers questions. Cheap to clone; one serves any number of questions at once.

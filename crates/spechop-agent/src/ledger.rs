@@ -25,6 +25,9 @@ pub(crate) struct Ledger {
     used: PerStage<u32>,
     used_cost: PerStage<Cost>,
     salvaged: u32,
+    drafted: u32,
+    foreseen: u32,
+    hidden: Duration,
 }
 
 /// What a budget limits beside calls and time.
@@ -69,6 +72,9 @@ impl Ledger {
             used: PerStage::default(),
             used_cost: PerStage::default(),
             salvaged: 0,
+            drafted: 0,
+            foreseen: 0,
+            hidden: Duration::ZERO,
         }
     }
 
@@ -147,6 +153,17 @@ impl Ledger {
         self.salvaged += 1;
     }
 
+    /// A target call was made of what a planner may be about to ask.
+    pub(crate) fn draft(&mut self) {
+        self.drafted += 1;
+    }
+
+    /// The planner asked just that. The call had run for so long.
+    pub(crate) fn foresee(&mut self, saved: Duration) {
+        self.foreseen += 1;
+        self.hidden = self.hidden.saturating_add(saved);
+    }
+
     /// A hop is final: its segment and its target call were used, and its guess if it was right.
     pub(crate) fn commit(&mut self, kind: CommitKind, segment: &Paid, lookup: &Paid) {
         self.use_up(Stage::Segment, segment);
@@ -214,6 +231,9 @@ impl Ledger {
     pub(crate) fn usage(&self, in_line: Open) -> Usage {
         let mut usage = Usage {
             salvaged: self.salvaged,
+            drafted: self.drafted,
+            foreseen: self.foreseen,
+            hidden: self.hidden,
             ..Usage::default()
         };
         for stage in Stage::ALL {

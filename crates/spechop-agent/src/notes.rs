@@ -16,6 +16,8 @@ pub(crate) struct BranchNotes {
     /// Its hop, counted from 1.
     pub(crate) hop: u32,
     pub(crate) segment: Duration,
+    /// Whether anything was drafted for it.
+    pub(crate) drafted: bool,
     pub(crate) verdict: Option<Verdict>,
     /// When it wrote a final answer, and how likely that was to be the question's.
     pub(crate) draft: Option<(Instant, Chance)>,
@@ -31,6 +33,8 @@ pub(crate) struct LookupNotes {
     pub(crate) read: Duration,
     pub(crate) speculation: Option<Duration>,
     pub(crate) salvaged: bool,
+    /// It was drafted: how long it had run when it was asked for.
+    pub(crate) foreseen: Option<Duration>,
     /// The guesses so far, in the order of their coming: the first is the one that counts.
     pub(crate) guesses: Vec<Guess>,
     /// The observation, if it arrived while nobody needed the look-up.
@@ -47,6 +51,7 @@ impl LookupNotes {
             read: Duration::ZERO,
             speculation: None,
             salvaged: false,
+            foreseen: None,
             guesses: Vec::new(),
             unseen: None,
             paid: Paid::default(),

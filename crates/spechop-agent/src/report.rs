@@ -58,6 +58,11 @@ pub struct HopReport {
     pub times: StageTimes,
     /// Whether its look-up was begun by a branch that was rolled back.
     pub salvaged: bool,
+    /// Whether its sub-question was drafted, word for word. `None` if nothing was drafted for it.
+    pub draft_held: Option<bool>,
+    /// How long its look-up had already run when it was asked for, or how long it took. Zero if it was
+    /// not drafted.
+    pub foreseen: Duration,
     /// Whether its speculator was asked, was in time, and had no guess.
     pub silent: bool,
     /// The best guess's own estimate of being right; `None` if it gave none.
@@ -117,6 +122,12 @@ pub struct Usage {
     pub speculations: Calls,
     /// Target calls of aborted branches that another branch took over instead of calling again.
     pub salvaged: u32,
+    /// Target calls that were made ahead of their sub-question; they are among [`Self::targets`].
+    pub drafted: u32,
+    /// How many of them a planner then asked for.
+    pub foreseen: u32,
+    /// How long those had run by then, one after the other: time that no planner waited for.
+    pub hidden: Duration,
 }
 
 /// Calls of one stage.

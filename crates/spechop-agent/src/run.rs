@@ -18,7 +18,9 @@ use crate::notes::{BranchNotes, LookupNotes};
 use crate::running::Running;
 use crate::stages::{self, Outcome, Output, Work};
 use crate::{HopReport, Ports, Settings, StageTimes, TraceEvent, TraceKind};
+use ahead::AHEAD;
 
+mod ahead;
 mod chance;
 mod ending;
 mod guesses;
@@ -93,6 +95,7 @@ impl<'a> Run<'a> {
                 branch,
                 must_answer,
             } => self.write(branch, must_answer),
+            Effect::Draft { branch } => return self.draft(branch),
             Effect::Call { lookup } => return self.call(lookup),
             Effect::Guess { lookup } => return self.guess(lookup),
             Effect::DropGuess { lookup } => self.stop(Work::Speculation(lookup)),
@@ -102,6 +105,7 @@ impl<'a> Run<'a> {
             Effect::Abort { branch } => self.abort(branch),
             Effect::Orphan { lookup } => return self.orphan(lookup),
             Effect::Salvage { branch, lookup } => self.salvage(branch, lookup),
+            Effect::Confirm { branch, lookup } => self.confirm(branch, lookup),
             Effect::Drop { lookup } => self.drop_lookup(lookup),
             // The loop in `Agent::answer` ends on these.
             Effect::Answer { .. } | Effect::Fail { .. } => {}
@@ -239,9 +243,11 @@ impl<'a> Run<'a> {
 
     fn call(&mut self, lookup: LookupId) -> Vec<Effect> {
         let asked = self.window.asked(lookup).cloned();
-        let (Some(sub_question), Some((branch, depth))) = (asked, self.asker(lookup)) else {
+        let (Some(sub_question), Some((branch, depth))) = (asked, self.asker_or_writer(lookup))
+        else {
             return Vec::new();
         };
+        let draft = self.window.drafted_for(lookup);
         if depth == 0 {
             if self.ledger.is_spent(self.running.open(Lane::Authoritative)) {
                 return self.apply(Event::FinishNow);
@@ -253,6 +259,9 @@ impl<'a> Run<'a> {
         }
         let (ports, limit) = (self.ports, self.settings.passages.get());
         self.note(lookup, branch).launched = self.running.now();
+        if let Some((_, chance)) = draft {
+            self.tell_ahead(branch, sub_question.clone(), chance);
+        }
         self.launch(branch, depth, Work::Target(lookup), |call| {
             stages::target(ports, call, sub_question, limit)
         });
@@ -334,6 +343,8 @@ impl<'a> Run<'a> {
                 speculation: found.speculation,
             },
             salvaged: found.salvaged,
+            draft_held: notes.drafted.then_some(found.foreseen.is_some()),
+            foreseen: found.foreseen.unwrap_or_default(),
             silent: found.speculation.is_some() && found.guesses.is_empty(),
             confidence: found.guesses.first().and_then(|best| best.confidence),
             guess_by,
@@ -376,30 +387,6 @@ impl<'a> Run<'a> {
         Vec::new()
     }
 
-    /// An aborted branch's look-up is what this branch asks.
-    fn salvage(&mut self, branch: BranchId, lookup: LookupId) {
-        self.running.release(lookup);
-        if self.window.depth(branch) == Some(0) {
-            self.running.promote(Work::Target(lookup));
-        }
-        let Some(notes) = self.lookups.get_mut(lookup) else {
-            return;
-        };
-        notes.salvaged = true;
-        self.ledger.salvage();
-        let unseen = notes.unseen.take();
-        let took = notes.target;
-        let saved = if unseen.is_some() || !took.is_zero() {
-            took
-        } else {
-            self.running.now() - notes.launched
-        };
-        self.tell(branch, TraceKind::Salvaged { saved });
-        if let Some(observation) = unseen {
-            self.tell(branch, TraceKind::Observed { observation, took });
-        }
-    }
-
     fn drop_lookup(&mut self, lookup: LookupId) {
         self.stop(Work::Target(lookup));
         self.stop(Work::Speculation(lookup));
@@ -440,19 +427,16 @@ impl<'a> Run<'a> {
         self.ledger.start(name);
         let stage = Box::pin(stage(call.clone()));
         self.running.launch(work, call, limit, stage);
-        self.tell(branch, TraceKind::Launched { stage: name });
+        // What is drafted is told apart: the branch is not there yet.
+        if depth < AHEAD {
+            self.tell(branch, TraceKind::Launched { stage: name });
+        }
     }
 
     fn note(&mut self, lookup: LookupId, asker: BranchId) -> &mut LookupNotes {
         let (now, hop) = (self.running.now(), self.hop(asker));
         self.lookups
             .entry(lookup, || LookupNotes::new(now, (asker, hop)))
-    }
-
-    /// The branch that a look-up is for, and how many unverified branches lie before it.
-    fn asker(&self, lookup: LookupId) -> Option<(BranchId, usize)> {
-        let branch = self.window.asker(lookup)?;
-        Some((branch, self.window.depth(branch)?))
     }
 
     fn known(&self, branch: BranchId) -> Vec<KnownHop> {

@@ -80,6 +80,18 @@ pub enum TraceKind {
         /// From which to which, and why.
         change: ProviderChange,
     },
+    /// While the branch writes, a look-up begins of what it may be about to ask.
+    AskedAhead {
+        /// What was drafted.
+        sub_question: SubQuestion,
+        /// How likely the look-up is to be needed.
+        chance: Chance,
+    },
+    /// The branch asks what was drafted for it. No new call is made.
+    Foreseen {
+        /// How long the look-up had already run, or how long it took.
+        saved: Duration,
+    },
     /// The branch asks what an aborted branch has looked up or is looking up. No new call is made.
     Salvaged {
         /// How long the look-up had already run, or how long it took.

@@ -274,6 +274,7 @@ async fn no_speculator_means_the_standard_agent() {
         reader: port.clone(),
         retriever: port,
         speculator: None,
+        drafter: None,
     });
     let report = agent
         .answer(&question(), &settings(4), &mut |_| {})
@@ -331,6 +332,7 @@ proptest! {
         // Guesses that say nothing are taken to hold in one case of two.
         chance_min in prop_oneof![Just(0.0), 0.0..0.6],
         continuous: bool,
+        drafts in (0..3_usize, any::<bool>()),
     ) {
         let policy = Policy {
             orphans_max,
@@ -338,6 +340,8 @@ proptest! {
             guesses_max: guesses.try_into().unwrap(),
             chance_min: Chance::of(chance_min),
             continuous,
+            drafts_max: drafts.0,
+            draft_guesses: drafts.1,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()

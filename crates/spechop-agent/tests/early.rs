@@ -61,6 +61,7 @@ async fn ask(early: Early, settings: &Settings) -> (Report, Vec<usize>) {
         reader: port.clone(),
         retriever: port,
         speculator: Some(Arc::new(early)),
+        drafter: None,
     });
     let mut told = Vec::new();
     let report = agent

@@ -27,28 +27,47 @@ fn time(steps: u64) -> impl Strategy<Value = u64> {
 
 fn hops() -> impl Strategy<Value = Vec<Drawn>> {
     let times = (time(10), time(20), time(20));
-    let drawn = |((segment, target, speculation), right, needs, confidence)| Drawn {
+    let drawn = |((segment, target, speculation), right, needs, confidence, draft_held)| Drawn {
         times_ms: [segment, target, speculation],
         right,
         needs,
         confidence,
+        draft_held,
     };
     let confidence = proptest::option::of(0.0..=1.0_f32);
-    let hop = (times, 0..=NO_GUESS, any::<u8>(), confidence).prop_map(drawn);
+    let hop = (
+        times,
+        0..=NO_GUESS,
+        any::<u8>(),
+        confidence,
+        any::<Option<bool>>(),
+    );
+    let hop = hop.prop_map(drawn);
     proptest::collection::vec(hop, 0..6)
 }
 
 fn policies() -> impl Strategy<Value = Policy> {
     let gate = prop_oneof![Just(0.0), 0.0..=1.0];
-    (0..4_usize, any::<bool>(), 1..4_usize, gate, any::<bool>()).prop_map(
-        |(orphans_max, plan_ahead, guesses, chance_min, continuous)| Policy {
-            orphans_max,
-            plan_ahead,
-            guesses_max: guesses.try_into().unwrap(),
-            chance_min: Chance::of(chance_min),
-            continuous,
-        },
+    let drafts = (0..3_usize, any::<bool>());
+    (
+        0..4_usize,
+        any::<bool>(),
+        1..4_usize,
+        gate,
+        any::<bool>(),
+        drafts,
     )
+        .prop_map(
+            |(orphans_max, plan_ahead, guesses, chance_min, continuous, drafts)| Policy {
+                orphans_max,
+                plan_ahead,
+                guesses_max: guesses.try_into().unwrap(),
+                chance_min: Chance::of(chance_min),
+                continuous,
+                drafts_max: drafts.0,
+                draft_guesses: drafts.1,
+            },
+        )
 }
 
 fn paused() -> tokio::runtime::Runtime {
@@ -93,6 +112,7 @@ proptest! {
         prop_assert_eq!(u64::from(usage.targets.started), simulated.calls.targets);
         prop_assert_eq!(u64::from(usage.speculations.started), simulated.calls.speculations);
         prop_assert_eq!(u64::from(usage.salvaged), simulated.salvaged);
+        prop_assert_eq!(u64::from(usage.foreseen), simulated.foreseen);
         let right: Vec<_> = (0..hops.len()).map(|at| format!("fact {at}")).collect();
         let answers: Vec<_> = report.hops.iter().map(|hop| hop.hop.answer.to_string()).collect();
         prop_assert_eq!(answers, right);

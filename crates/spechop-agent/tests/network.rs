@@ -166,6 +166,7 @@ fn alone(script: &Script) -> Report {
         reader: port.clone(),
         retriever: port,
         speculator: None,
+        drafter: None,
     });
     let settings = Settings {
         width: Width::STANDARD,
@@ -314,6 +315,8 @@ fn settings(rng: &mut StdRng) -> Settings {
             chance_min: Chance::of(rng.random_range(-0.6..0.6)),
             // A fifth of them go in rounds.
             continuous: !orphan_time.as_millis().is_multiple_of(5),
+            drafts_max: 0,
+            draft_guesses: false,
         },
         orphan_time,
         verifier: Mode::Exact,

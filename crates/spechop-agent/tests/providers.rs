@@ -47,6 +47,7 @@ async fn a_change_of_provider_is_told_once_for_each_call_that_made_it() {
         reader: port.clone(),
         retriever: Arc::new(Second(script)),
         speculator: Some(port),
+        drafter: None,
     });
     let mut told = 0;
     let report = agent

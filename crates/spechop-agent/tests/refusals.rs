@@ -42,6 +42,7 @@ fn ports(script: &ScriptedPorts, index: &Backend, look_ups: Rule) -> Ports {
         reader: Arc::new(ScheduledReader::new(port.clone(), &free, full)),
         retriever: Arc::new(ScheduledRetriever::new(port.clone(), index, look_ups)),
         speculator: Some(Arc::new(ScheduledSpeculator::new(port, &free, full))),
+        drafter: None,
     }
 }
 

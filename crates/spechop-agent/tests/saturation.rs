@@ -138,6 +138,7 @@ fn script(seed: u64) -> Script {
             answer: format!("fact {i}"),
             guesses: vec![format!("fact {i}")],
             confidence: None,
+            draft_held: None,
             depends_on: None,
             segment,
             target,
@@ -205,6 +206,7 @@ fn scheduled(seed: u64, backends: &Backends) -> Ports {
         reader: Arc::new(ScheduledReader::new(port.clone(), reader, rule("reader"))),
         retriever: Arc::new(ScheduledRetriever::new(port, retriever, rule("retriever"))),
         speculator: Some(Arc::new(speculates)),
+        drafter: None,
     }
 }
 

@@ -40,6 +40,7 @@ impl Telling {
             reader: port.clone(),
             retriever: Arc::new(self.ports.clone()),
             speculator: Some(port),
+            drafter: None,
         })
     }
 

@@ -113,6 +113,9 @@ pub struct Server {
     pub shutdown_grace: Duration,
 }
 
+/// Most look-ups that may be drafted for a hop.
+pub(crate) const DRAFTS_MAX: u32 = 8;
+
 /// How questions are answered.
 #[derive(Clone, Debug)]
 pub struct Questions {
@@ -150,6 +153,10 @@ pub struct Questions {
     pub guesses_max: NonZeroUsize,
     /// Branches less likely than this to become head are not built, if the question says nothing.
     pub chance_min: Chance,
+    /// Most look-ups that are drafted for a hop, if the question says nothing.
+    pub drafts: usize,
+    /// Whether the answers of drafted look-ups are guessed before they are asked for.
+    pub draft_guesses: bool,
     /// The longest that any question may take.
     pub deadline_max: Duration,
     /// Soft limits of every question.
@@ -174,6 +181,8 @@ impl Questions {
             // What else a speculator would have guessed is not recorded.
             guesses_max: NonZeroUsize::MIN,
             chance_min: self.chance_min,
+            drafts_max: self.drafts,
+            draft_guesses: self.draft_guesses,
             ..Policy::PAPER
         }
     }

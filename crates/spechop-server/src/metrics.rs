@@ -37,6 +37,10 @@ pub(crate) struct Metrics {
     call_seconds: Family<Fate, Counter<f64, AtomicU64>>,
     money: Family<Fate, Counter>,
     salvaged: Counter,
+    drafted: Counter,
+    foreseen: Counter,
+    /// In seconds.
+    hidden: Counter<f64, AtomicU64>,
     refused: Family<Refused, Counter>,
     /// Counted by the transport.
     pub(crate) transport: Counts,
@@ -147,6 +151,25 @@ impl Metrics {
             "Look-ups of rolled-back branches that were taken over",
             salvaged.clone(),
         );
+        let drafted = Counter::default();
+        registry.register(
+            "drafted",
+            "Look-ups that were begun while their sub-question was still being written",
+            drafted.clone(),
+        );
+        let foreseen = Counter::default();
+        registry.register(
+            "foreseen",
+            "Look-ups of these that the planner then asked for",
+            foreseen.clone(),
+        );
+        let hidden = Counter::default();
+        registry.register_with_unit(
+            "hidden",
+            "Time that those had run by then",
+            Unit::Seconds,
+            hidden.clone(),
+        );
         let refused = Family::default();
         registry.register(
             "refused",
@@ -167,6 +190,9 @@ impl Metrics {
             call_seconds,
             money,
             salvaged,
+            drafted,
+            foreseen,
+            hidden,
             refused,
             transport,
         }
@@ -211,6 +237,9 @@ impl Metrics {
             self.refused(stage.as_str(), &calls.refused);
         }
         self.salvaged.inc_by(u64::from(usage.salvaged));
+        self.drafted.inc_by(u64::from(usage.drafted));
+        self.foreseen.inc_by(u64::from(usage.foreseen));
+        self.hidden.inc_by(usage.hidden.as_secs_f64());
     }
 
     /// A question ended so.

@@ -69,6 +69,7 @@ pub(crate) fn answer(
             chance_min: settings.policy.chance_min.share(),
             fresh: settings.wishes.fresh,
             quiet: settings.wishes.quiet,
+            drafts: u32::try_from(settings.policy.drafts_max).unwrap_or(u32::MAX),
         }),
         injected_latency: injected.map(|latency| wire::InjectedLatency {
             mean_ms: latency.mean_ms,
@@ -166,6 +167,16 @@ fn kind(kind: &TraceKind) -> Event {
                 .first()
                 .and_then(|guess| guess.by.map(str::to_owned)),
         }),
+        TraceKind::AskedAhead {
+            sub_question,
+            chance,
+        } => Event::AskedAhead(wire::AskedAhead {
+            sub_question: words(sub_question.as_str()),
+            chance: chance.share(),
+        }),
+        TraceKind::Foreseen { saved } => Event::Foreseen(wire::Foreseen {
+            saved_ms: ms(*saved),
+        }),
         TraceKind::Salvaged { saved } => Event::Salvaged(wire::Salvaged {
             saved_ms: ms(*saved),
         }),
@@ -214,6 +225,7 @@ fn hop_report(report: &HopReport) -> wire::Hop {
         verdict: report.verdict.as_ref().map(verdict),
         times: Some(times(&report.times)),
         salvaged: report.salvaged,
+        foreseen_ms: (report.draft_held == Some(true)).then(|| ms(report.foreseen)),
         guess_by: report.guess_by.map(str::to_owned),
         ..hop(&report.hop)
     }
@@ -234,6 +246,7 @@ fn hop(hop: &Hop) -> wire::Hop {
         observation: Some(observation(&hop.observation)),
         times: None,
         salvaged: false,
+        foreseen_ms: None,
         guess_by: None,
     }
 }
@@ -294,6 +307,9 @@ fn usage(usage: &Usage) -> wire::Usage {
         targets: Some(calls(&usage.targets)),
         speculations: Some(calls(&usage.speculations)),
         salvaged: usage.salvaged,
+        drafted: usage.drafted,
+        foreseen: usage.foreseen,
+        hidden_ms: ms(usage.hidden),
     }
 }
 
@@ -444,6 +460,7 @@ mod tests {
                 jaccard: 0.1,
             }),
             salvaged: true,
+            foreseen_ms: Some(0.1),
             ..hop
         }
     }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 use tonic_types::FieldViolation;
 
-use crate::config::{PlanAhead, Questions, SpeculatorKind};
+use crate::config::{DRAFTS_MAX, PlanAhead, Questions, SpeculatorKind};
 use crate::status::AskError;
 
 /// A request that can be answered.
@@ -173,6 +173,15 @@ fn policy(request: &AskRequest, server: &Questions, wrong: &mut Wrong) -> Policy
             Some(share) => wrong.chance("chance_min", share),
             None => server.chance_min,
         },
+        drafts_max: match request.drafts {
+            // None is as good as any number.
+            Some(0) => 0,
+            drafts => {
+                let usual = u32::try_from(server.drafts).unwrap_or(DRAFTS_MAX);
+                wrong.within("drafts", drafts, usual, DRAFTS_MAX) as usize
+            }
+        },
+        draft_guesses: server.draft_guesses,
         ..Policy::PAPER
     }
 }

@@ -245,6 +245,7 @@ impl Toolbox {
             reader: Arc::clone(&self.reader),
             retriever: Arc::clone(&self.retriever),
             speculator: self.speculators.get(&speculator).cloned(),
+            drafter: None,
         }
     }
 }

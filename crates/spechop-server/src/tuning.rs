@@ -285,6 +285,7 @@ fn past(report: &Report, k: NonZeroUsize) -> Past {
         segment_ms: ms(hop.times.segment),
         target_ms: ms(hop.times.target),
         guess: guess(hop, k),
+        draft_held: hop.draft_held,
         depends_on: Some(mentioned(hop.hop.sub_question.as_str(), &answers[..at])),
     };
     Past {

@@ -216,6 +216,7 @@ impl Draw {
             } else {
                 None
             },
+            draft_held: None,
             depends_on,
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use spechop_types::{BranchId, Chance, LookupId, Observation, Step};
-use spechop_window::{Effect, Event, Guess, Limits, Window};
+use spechop_window::{Draft, Effect, Event, Guess, Limits, Window};
 
 use crate::{CallCounts, Outcome};
 
@@ -26,6 +26,11 @@ pub trait Stages {
 
     /// It has ended. With what?
     fn wrote(&mut self, window: &Window, branch: BranchId) -> Step;
+
+    /// What the branch may be about to ask, which begins to write. Nothing, where nothing drafts.
+    fn draft(&mut self, _window: &Window, _branch: BranchId) -> Vec<Draft> {
+        Vec::new()
+    }
 
     /// The look-up's target call begins. How long will it take, in milliseconds?
     fn call(&mut self, window: &Window, lookup: LookupId) -> Result<f64, Self::Missing>;
@@ -112,6 +117,7 @@ impl Clock {
             now: 0.0,
             calls: CallCounts::default(),
             salvaged: 0,
+            foreseen: 0,
             first_answer: None,
             launched: 0,
         };
@@ -127,6 +133,7 @@ struct Play<'a, S> {
     now: f64,
     calls: CallCounts,
     salvaged: u64,
+    foreseen: u64,
     first_answer: Option<(f64, Chance)>,
     launched: u32,
 }
@@ -161,6 +168,7 @@ impl<S: Stages> Play<'_, S> {
             first_answer_chance,
             calls: self.calls,
             salvaged: self.salvaged,
+            foreseen: self.foreseen,
         })
     }
 
@@ -188,6 +196,12 @@ impl<S: Stages> Play<'_, S> {
                 self.marks(*lookup).expiry = self.launch(What::Expiry(*lookup), self.orphan_ms);
             }
             Effect::Salvage { .. } => self.salvaged += 1,
+            Effect::Confirm { .. } => self.foreseen += 1,
+            Effect::Draft { branch } => {
+                let branch = *branch;
+                let drafts = self.stages.draft(&self.window, branch);
+                return Ok(self.window.apply(Event::Drafted { branch, drafts }));
+            }
             Effect::Verify { branch } => {
                 let compared = self.window.comparison(*branch);
                 let accepted =

@@ -26,6 +26,9 @@ pub struct PastHop {
     pub target_ms: f64,
     /// What came of its guess.
     pub guess: PastGuess,
+    /// Whether its sub-question was drafted word for word, or something else was. `None`: nothing was.
+    #[serde(default)]
+    pub draft_held: Option<bool>,
     /// The earlier hops, counted from 1, whose answers the sub-question is made of. `None` where
     /// that is not known: nothing is salvaged then.
     pub depends_on: Option<Arc<[u32]>>,
@@ -221,6 +224,7 @@ impl PastHop {
             confidence,
             guessed,
             right_guess: None,
+            draft_held: self.draft_held,
             depends_on: self.depends_on.clone(),
         }
     }

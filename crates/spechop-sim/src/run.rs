@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use spechop_types::{BranchId, Chance, LookupId, Observation, Step};
-use spechop_window::{Guess, Limits, Policy, Width, Window};
+use spechop_window::{Draft, Guess, Limits, Policy, Width, Window};
 
 use crate::drive::{Clock, Stages};
 use crate::texts::{Asked, Texts};
@@ -55,6 +55,8 @@ pub struct Outcome {
     pub calls: CallCounts,
     /// Look-ups taken over from aborted branches.
     pub salvaged: u64,
+    /// Look-ups that were drafted and then asked for; those that were drafted in vain are among the calls.
+    pub foreseen: u64,
 }
 
 /// Calls started, by stage.
@@ -150,8 +152,25 @@ impl Stages for Traced<'_> {
         }
     }
 
+    fn draft(&mut self, window: &Window, branch: BranchId) -> Vec<Draft> {
+        let at = position(window, branch);
+        let Some(held) = self.trace.hops.get(at).and_then(|hop| hop.draft_held) else {
+            return Vec::new();
+        };
+        let sub_question = match held {
+            true => self.texts.ask(self.trace, at, window, branch),
+            false => self.texts.elsewhere(at),
+        };
+        let chance = self.rules.guess_chance;
+        vec![Draft {
+            sub_question,
+            chance,
+        }]
+    }
+
     fn call(&mut self, window: &Window, lookup: LookupId) -> Result<f64, Infallible> {
-        let asker = window.asker(lookup);
+        let writer = || window.drafted_for(lookup).map(|(writer, _)| writer);
+        let asker = window.asker(lookup).or_else(writer);
         let hop = asker.map_or(window.committed().len(), |branch| position(window, branch));
         // Ids are given out in order, without gaps.
         self.lookups.resize(lookup.0 as usize + 1, 0);

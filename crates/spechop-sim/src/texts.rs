@@ -134,6 +134,16 @@ impl Texts {
             .clone()
     }
 
+    /// What no branch asks at this hop.
+    pub(crate) fn elsewhere(&mut self, hop: usize) -> SubQuestion {
+        let text = format!("not hop {}", hop + 1);
+        let asked = self.astray.entry(text.as_str().into());
+        asked
+            .or_insert_with(|| Asked::new(&text))
+            .sub_question
+            .clone()
+    }
+
     /// What is known of a sub-question that [`Texts::ask`] made for this hop.
     pub(crate) fn asked(&mut self, hop: usize, sub_question: &SubQuestion) -> Option<&mut Asked> {
         let text = sub_question.text();

@@ -47,6 +47,9 @@ pub struct Hop {
     /// Which guess is right where the best one is not: 2 is the second best.
     #[serde(default)]
     pub right_guess: Option<u32>,
+    /// Whether its sub-question was drafted word for word, or something else was. `None`: nothing was.
+    #[serde(default)]
+    pub draft_held: Option<bool>,
     /// The earlier hops, counted from 1, whose answers the sub-question is made of. `None`: all of
     /// them, so that nothing of a branch that was rolled back can be salvaged.
     #[serde(default, deserialize_with = "shared")]

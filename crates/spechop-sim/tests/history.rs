@@ -13,6 +13,7 @@ fn width(k: usize) -> Width {
 /// Segment 100 ms, target 1,000 ms, final segment 100 ms.
 fn past(guesses: &[PastGuess]) -> Past {
     let hop = |guess: &PastGuess| PastHop {
+        draft_held: None,
         segment_ms: 100.0,
         target_ms: 1_000.0,
         guess: *guess,

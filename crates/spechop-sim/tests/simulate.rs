@@ -21,6 +21,7 @@ fn steady(right: &[bool]) -> Trace {
         confidence: None,
         guessed: true,
         right_guess: None,
+        draft_held: None,
         depends_on: None,
     };
     Trace {
@@ -346,4 +347,29 @@ fn drawn_confidences_are_calibrated_and_as_sharp_as_asked() {
         };
         assert!(Draw::new(chances, &[Shape::chain(2)]).is_none());
     }
+}
+
+/// Each look-up begins with its segment if it was foreseen, and no later than without a draft if not.
+#[test]
+fn a_right_draft_hides_the_segment_and_a_wrong_one_costs_a_call() {
+    let drafting = Policy {
+        drafts_max: 1,
+        ..Policy::PAPER
+    };
+    let played = |held: [Option<bool>; 2], k, policy| {
+        let mut trace = steady(&[false, false]);
+        for (hop, held) in trace.hops.iter_mut().zip(held) {
+            hop.draft_held = held;
+        }
+        let got = Simulator::new().run(&trace, Rules::new(width(k), policy));
+        (got.latency_ms, got.calls.targets, got.foreseen)
+    };
+    let both = [Some(true); 2];
+    // Twice 100 and 1,000 ms, and the last segment.
+    assert_eq!(played(both, 1, drafting), (2300.0, 2, 0));
+    assert_eq!(played(both, 2, Policy::PAPER), (2300.0, 3, 0));
+    // One of them behind the wrong guess.
+    assert_eq!(played(both, 2, drafting), (2100.0, 3, 3));
+    assert_eq!(played([Some(true), None], 2, drafting), (2200.0, 3, 1));
+    assert_eq!(played([Some(false); 2], 2, drafting), (2300.0, 6, 0));
 }

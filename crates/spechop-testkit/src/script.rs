@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spechop_ports::{
-    Call, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, ReadRequest,
-    Reader, Reading, Retriever, Speculator,
+    Call, Draft, DraftRequest, Drafter, Guess, GuessRequest, Guessed, PlanRequest, Planned,
+    Planner, PortError, ReadRequest, Reader, Reading, Retriever, Speculator,
 };
 use spechop_types::{Chance, Passage, Stage, Step, SubQuestion, Tokens};
 
@@ -26,6 +26,8 @@ pub struct ScriptedHop {
     pub guesses: Vec<String>,
     /// How sure it says it is of the best one.
     pub confidence: Option<Chance>,
+    /// Whether the drafter foresees its sub-question, or something else. `None`: it has no idea.
+    pub draft_held: Option<bool>,
     /// The earlier hops, from 0, whose answers the sub-question is made of. `None`: the one before.
     pub depends_on: Option<Vec<usize>>,
     /// Time of the segment that writes the sub-question.
@@ -41,6 +43,8 @@ pub struct ScriptedHop {
 pub struct Script {
     /// The hops in their order.
     pub hops: Vec<ScriptedHop>,
+    /// How sure the drafter says it is; else it is as likely as not.
+    pub draft_chance: Option<Chance>,
     /// Time of the segment that writes the final answer.
     pub final_segment: Duration,
     /// How often a stage of a hop (from 0) fails before it works.
@@ -93,6 +97,9 @@ impl Script {
             if rng.random_bool(0.1) {
                 hop.guesses.clear();
             }
+            if rng.random_bool(0.6) {
+                hop.draft_held = Some(rng.random_bool(0.6));
+            }
             script.hops.push(hop);
             if rng.random_bool(0.1) {
                 script.failures.insert((i, Stage::Speculation), 1);
@@ -120,6 +127,7 @@ fn hop(i: usize, right: bool, [segment, target, speculation]: [Duration; 3]) -> 
             format!("fiction {i}")
         }],
         confidence: None,
+        draft_held: None,
         depends_on: None,
         segment,
         target,
@@ -250,6 +258,27 @@ impl Planner for ScriptedPorts {
             step,
             tokens: TOKENS,
         })
+    }
+}
+
+impl Drafter for ScriptedPorts {
+    fn draft(&self, request: &DraftRequest<'_>) -> Vec<Draft> {
+        let at = request.hops.len();
+        let Some(hop) = self.script.hops.get(at) else {
+            return Vec::new();
+        };
+        let needed = hop.needed(at);
+        let answers = needed.iter().map(|at| &*request.hops[*at].answer);
+        let draft = |text: String| Draft {
+            sub_question: SubQuestion::new(&text),
+            chance: self.script.draft_chance.unwrap_or(Chance::EVEN),
+        };
+        let text = match hop.draft_held {
+            None => None,
+            Some(true) => Some(hop.sub_question(answers)),
+            Some(false) => Some(format!("{} elsewhere?", hop.ask)),
+        };
+        text.map(draft).into_iter().take(request.limit).collect()
     }
 }
 

@@ -174,6 +174,7 @@ fn request(question: &Question, variant: &Variant, deadline: Duration) -> AskReq
         plan_ahead: Some(variant.plan_ahead),
         guesses: Some(variant.guesses),
         chance_min: Some(variant.chance_min),
+        drafts: Some(variant.drafts),
         // What an earlier asking has left behind would make this one faster.
         fresh: true,
         ..AskRequest::default()

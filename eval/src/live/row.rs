@@ -60,6 +60,7 @@ fn check_applied(asking: &Asking, applied: &wire::Applied) -> Result<(), String>
         plan_ahead,
         guesses,
         chance_min,
+        drafts,
         rounds: _,
     } = &asking.variant;
     let mode = match verifier {
@@ -84,6 +85,7 @@ fn check_applied(asking: &Asking, applied: &wire::Applied) -> Result<(), String>
         (applied.salvage == *salvage, "salvage"),
         (applied.plan_ahead == *plan_ahead, "plan-ahead"),
         (applied.guesses == *guesses, "guesses"),
+        (applied.drafts == *drafts, "drafts"),
         (
             applied.hop_budget == asking.question.hop_budget,
             "hop budget",

@@ -161,7 +161,7 @@ fn ablations<'b, 'a>(view: &'b View<'a>) -> Vec<Ablation<'b, 'a>> {
 }
 
 /// The variant with each single thing as usual, and what was changed.
-fn put_back(variant: &Variant) -> [(String, Variant); 7] {
+fn put_back(variant: &Variant) -> [(String, Variant); 8] {
     let usual = Variant::at(variant.k);
     let of = variant.clone();
     let on = |on: bool| if on { "on" } else { "off" };
@@ -210,6 +210,13 @@ fn put_back(variant: &Variant) -> [(String, Variant); 7] {
             format!("chance-min {}", of.chance_min),
             Variant {
                 chance_min: usual.chance_min,
+                ..of.clone()
+            },
+        ),
+        (
+            format!("{} drafts", of.drafts),
+            Variant {
+                drafts: usual.drafts,
                 ..of.clone()
             },
         ),

@@ -112,6 +112,7 @@ pub async fn live(
         reader: parts.reader,
         retriever: parts.retriever,
         speculator: parts.speculators.get(&variant.speculator).cloned(),
+        drafter: None,
     });
     let settings = Settings {
         width: match variant.k {
@@ -127,6 +128,8 @@ pub async fn live(
             guesses_max: NonZeroUsize::new(variant.guesses as usize).unwrap(),
             chance_min: Chance::of(variant.chance_min),
             continuous: !variant.rounds,
+            drafts_max: 0,
+            draft_guesses: false,
         },
         orphan_time: ORPHAN.div_f64(speed),
         hops_max: question.hop_budget,

@@ -7,12 +7,17 @@ use super::Run;
 use crate::stages::Work;
 
 impl Run<'_> {
-    /// A guess is of use if its branch becomes head and it is right.
+    /// A drafted look-up is of use if its branch asks for it, too. A guess is of use if its branch becomes head and it is right.
     pub(super) fn chance_of(&self, work: Work, branch: BranchId) -> Chance {
         let becomes_head = self.window.chance(branch);
+        let is_needed = |lookup| match self.window.drafted_for(lookup) {
+            Some((_, chance)) => chance,
+            None => becomes_head,
+        };
         match work {
-            Work::Segment(_) | Work::Target(_) => becomes_head,
-            Work::Speculation(_) => becomes_head.and(self.settings.guess_chance),
+            Work::Segment(_) => becomes_head,
+            Work::Target(lookup) => is_needed(lookup),
+            Work::Speculation(lookup) => is_needed(lookup).and(self.settings.guess_chance),
         }
     }
 

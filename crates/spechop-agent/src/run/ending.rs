@@ -17,6 +17,10 @@ impl Run<'_> {
         self.stop_all();
         self.is_answered = true;
         let elapsed = self.started.elapsed();
+        if let Some(drafter) = &self.ports.drafter {
+            let hops = self.window.committed();
+            drafter.learn(&self.settings.tenant, self.question, hops);
+        }
         let (drafted, chance) = notes.draft.unwrap_or((self.running.now(), Chance::CERTAIN));
         Report {
             answer,

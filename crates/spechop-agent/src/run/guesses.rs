@@ -15,7 +15,8 @@ impl Run<'_> {
     pub(super) fn guess(&mut self, lookup: LookupId) -> Vec<Effect> {
         let ports = self.ports;
         let asked = self.window.asked(lookup).cloned();
-        let (Some(sub_question), Some((branch, depth))) = (asked, self.asker(lookup)) else {
+        let (Some(sub_question), Some((branch, depth))) = (asked, self.asker_or_writer(lookup))
+        else {
             return Vec::new();
         };
         let nothing = Event::Guessed {

@@ -16,7 +16,8 @@ pub(crate) fn agent(ports: &ScriptedPorts) -> Agent {
         planner: port.clone(),
         reader: port.clone(),
         retriever: port.clone(),
-        speculator: Some(port),
+        speculator: Some(port.clone()),
+        drafter: Some(port),
     })
 }
 
@@ -69,6 +70,10 @@ pub(crate) fn line(event: &TraceEvent) -> String {
             let texts: Vec<_> = guesses.iter().map(|guess| &*guess.text).collect();
             format!("guessed {texts:?}")
         }
+        TraceKind::AskedAhead { sub_question, .. } => {
+            format!("looked up ahead: {}", sub_question.as_str())
+        }
+        TraceKind::Foreseen { saved } => format!("foreseen, {} ms", saved.as_millis()),
         TraceKind::Salvaged { saved } => format!("salvaged {} ms", saved.as_millis()),
         TraceKind::Observed { observation, .. } => format!("observed {}", observation.answer),
         TraceKind::Verified { verdict } => format!("verified: {}", verdict.accepted),

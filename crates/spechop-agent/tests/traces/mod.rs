@@ -20,6 +20,8 @@ pub(crate) struct Drawn {
     pub(crate) needs: u8,
     /// How sure the best guess is said to be.
     pub(crate) confidence: Option<f32>,
+    /// Whether what it asks is foreseen, or something else.
+    pub(crate) draft_held: Option<bool>,
 }
 
 pub(crate) const NO_GUESS: u8 = 4;
@@ -38,12 +40,17 @@ pub(crate) fn simulate(hops: &[Drawn], rules: Rules) -> Outcome {
 
 /// Answers it for real, over scripted ports. `None` where it could not.
 pub(crate) async fn live(hops: &[Drawn], rules: Rules) -> Option<Report> {
-    let port = Arc::new(ScriptedPorts::new(script(hops)));
+    let script = Script {
+        draft_chance: Some(rules.guess_chance),
+        ..script(hops)
+    };
+    let port = Arc::new(ScriptedPorts::new(script));
     let agent = Agent::new(Ports {
         planner: port.clone(),
         reader: port.clone(),
         retriever: port.clone(),
         speculator: Some(port.clone()),
+        drafter: Some(port.clone()),
     });
     let settings = Settings {
         width: rules.width,
@@ -71,6 +78,7 @@ fn script(hops: &[Drawn]) -> Script {
     for (at, (scripted, hop)) in script.hops.iter_mut().zip(hops).enumerate() {
         let times = hop.times_ms.map(Duration::from_millis);
         [scripted.segment, scripted.target, scripted.speculation] = times;
+        scripted.draft_held = hop.draft_held;
         scripted.depends_on = Some(hop.depends_on(at));
         scripted.confidence = hop.confidence.map(|share| Chance::of(f64::from(share)));
         let guess = |rank| match rank == hop.right {
@@ -98,6 +106,7 @@ fn trace(hops: &[Drawn]) -> Trace {
             guessed: hop.right != NO_GUESS,
             confidence: hop.confidence.map(f64::from),
             right_guess: (2..=3).find(|rank| *rank == u32::from(hop.right)),
+            draft_held: hop.draft_held,
             depends_on: Some(hop.depends_on(at).into_iter().map(from_1).collect()),
         }
     };

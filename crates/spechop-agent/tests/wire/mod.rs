@@ -161,6 +161,7 @@ impl RemotePorts {
             reader: port.clone(),
             retriever: port.clone(),
             speculator: Some(port),
+            drafter: None,
         })
     }
 

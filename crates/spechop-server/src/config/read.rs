@@ -16,8 +16,8 @@ use super::keys::{Keys, Mistake, Source};
 use super::models::{local, model, reader, speculator};
 use super::target::target;
 use super::{
-    Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, PlanAhead, Questions, Server,
-    SpeculatorKind, Style, Transport, schedule,
+    Config, DRAFTS_MAX, Encoder, Engine, InjectedLatency, InvalidConfig, Model, PlanAhead,
+    Questions, Server, SpeculatorKind, Style, Transport, schedule,
 };
 use crate::Env;
 use crate::reply::EVIDENCE_MAX;
@@ -318,6 +318,8 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
         chance_min: keys
             .number("question.chance_min", 0.0..=1.0)
             .map_or(paper.policy.chance_min, Chance::of),
+        drafts: small(keys, "question.drafts", 0..=u64::from(DRAFTS_MAX), 0) as usize,
+        draft_guesses: keys.flag("question.draft_guesses").unwrap_or(false),
         deadline_max: millis(keys, "question.deadline_ms", 1, 300_000),
         budget: Budget {
             time: keys

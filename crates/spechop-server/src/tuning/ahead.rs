@@ -122,6 +122,7 @@ mod tests {
             accepted: Some(false),
         };
         let hop = |depends_on: &[u32]| PastHop {
+            draft_held: None,
             segment_ms: 200.0,
             target_ms: 2000.0,
             guess: PastGuess::NoIdea { ms: 100.0 },

@@ -89,6 +89,7 @@ fn teach_of(tunings: &Tunings, of: &TuningOf, count: u32) {
             accepted: Some(accepted),
         });
         let hop = |hop: &Stages| PastHop {
+            draft_held: None,
             segment_ms: hop.segment.unwrap() * 1000.0,
             target_ms: hop.target.unwrap() * 1000.0,
             guess: PastGuess::Compared {
@@ -387,6 +388,7 @@ async fn attack_kept_damages() {
 fn of_a_long_history_the_end_is_kept() {
     let mut history = History::new(100_000);
     let hop = PastHop {
+        draft_held: None,
         segment_ms: 1.0,
         target_ms: 1.0,
         guess: PastGuess::Late,

@@ -20,7 +20,7 @@ const HEADING_BYTES_MAX: usize = 1_000;
 
 /// What a page calls itself and its site, apart from its title.
 #[derive(Debug, Default)]
-pub struct Names {
+pub(super) struct Names {
     /// [`canonical`].
     headings: Vec<String>,
     /// [`canonical`]; empty if it does not say.
@@ -29,7 +29,7 @@ pub struct Names {
 
 impl Names {
     /// Of its first headings, and of what it says for those who link to it (`og:site_name`).
-    pub fn of(document: &Document) -> Self {
+    pub(super) fn of(document: &Document) -> Self {
         let site = document.select_single("meta[property='og:site_name']");
         let headings = document.select("h1, h2").iter().take(HEADINGS_MAX);
         let headings = headings.map(|node| node.text());
@@ -45,7 +45,7 @@ impl Names {
 ///
 /// In this order: the longest beginning or end of the title that is a heading of the page; what is left
 /// without the name that the site gives itself; what stands before a sign that hardly any name contains.
-pub fn of_page<'a, 'h>(
+pub(super) fn of_page<'a, 'h>(
     title: &'a str,
     names: &Names,
     headings: impl Iterator<Item = &'h str>,

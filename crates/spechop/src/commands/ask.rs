@@ -50,6 +50,9 @@ pub(crate) struct Args {
     /// The most guesses of one hop that branches are built upon.
     #[arg(long, value_name = "N")]
     guesses: Option<u32>,
+    /// The most look-ups that are begun for a hop while its sub-question is still being written.
+    #[arg(long, value_name = "N")]
+    drafts: Option<u32>,
     /// Build no branch that is less likely than this to be needed (0 to 1).
     #[arg(long, value_name = "X")]
     chance_min: Option<f64>,
@@ -172,6 +175,7 @@ fn request(args: &Args) -> Request<AskRequest> {
         salvage: args.no_salvage.then_some(false),
         plan_ahead: args.plan_ahead.then_some(true),
         guesses: args.guesses,
+        drafts: args.drafts,
         chance_min: args.chance_min,
         fresh: args.fresh,
         quiet: args.quiet,

@@ -79,6 +79,9 @@ pub(crate) struct Args {
     /// Build no branch that is less likely than this to be needed (0 to 1).
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     chance_min: f64,
+    /// Begin drafted look-ups while their sub-questions are still being written.
+    #[arg(long)]
+    drafts: bool,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -95,6 +98,8 @@ A hop may have further fields:
   \"right_guess\":2    which later guess was right
   \"depends_on\":[1]   the earlier hops that its sub-question is made of. Without it, the hop depends
                        on all of them, and nothing of a rolled-back branch can be salvaged
+  \"draft_held\":true  its sub-question was drafted word for word, for --drafts. False: something else
+                       was drafted. Without it, nothing was
   \"confidence\":0.8   the speculator's own estimate that the guess is right, for --chance-min.
                        Without it, a guess is as likely as the share of right guesses
 
@@ -179,6 +184,9 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         guesses_max: args.guesses,
         chance_min: Chance::of(args.chance_min),
         continuous: !args.rounds,
+        // A recorded hop has one draft at most.
+        drafts_max: usize::from(args.drafts),
+        draft_guesses: false,
     };
     let rules = |guess_chance: f64| -> Vec<Rules> {
         let rules = |k: &K| Rules {

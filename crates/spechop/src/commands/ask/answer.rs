@@ -91,6 +91,11 @@ fn how(hop: &Hop) -> String {
         how += "; observed: ";
         how += &clean(&observation.answer);
     }
+    if let Some(foreseen) = hop.foreseen_ms {
+        how += "; drafted, begun ";
+        how += &seconds(foreseen);
+        how += " early";
+    }
     if hop.salvaged {
         how += "; looked up before";
     }
@@ -249,6 +254,7 @@ mod tests {
                 kind: kind.into(),
                 guess: guess.map(Into::into),
                 salvaged: false,
+                foreseen_ms: None,
                 guess_by: guess
                     .filter(|_| kind == CommitKind::Rejected)
                     .map(|_| "llm".into()),
@@ -321,6 +327,7 @@ mod tests {
                     ..Calls::default()
                 }),
                 salvaged: 0,
+                ..Usage::default()
             }),
             applied: Some(Applied {
                 k: Some(3),

@@ -75,7 +75,7 @@ impl Board {
                 row.outcome = clean(&drafted.answer);
             }
             Event::Guessed(guessed) => row.guess = guessed.guess.as_deref().map(clean),
-            Event::Salvaged(_) => row.state = State::Running,
+            Event::Salvaged(_) | Event::Foreseen(_) => row.state = State::Running,
             Event::Observed(observed) => {
                 row.state = State::Observed;
                 row.outcome = observed
@@ -104,6 +104,7 @@ impl Board {
             | Event::Failed(_)
             | Event::Verified(_)
             | Event::Promoted(_)
+            | Event::AskedAhead(_)
             | Event::ProviderChanged(_)
             | Event::Answer(_)
             | Event::Tuned(_) => {}
@@ -263,6 +264,14 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
                 "✓ committed: {}",
                 committed.hop.as_ref().map(settled).unwrap_or_default()
             )
+        }
+        Event::AskedAhead(ahead) => {
+            let percent = ahead.chance * 100.0;
+            let asked = clean(&ahead.sub_question);
+            format!("→ may ask ({percent:.0} %), looking up: {asked}")
+        }
+        Event::Foreseen(foreseen) => {
+            format!("⇥ asked as drafted{}", took(foreseen.saved_ms))
         }
         Event::Salvaged(salvaged) => {
             format!("♻ looked up before{}", took(salvaged.saved_ms))

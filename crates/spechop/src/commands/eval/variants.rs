@@ -46,6 +46,10 @@ impl VariantArgs {
             variants.iter().all(|variant| variant.k != K::Auto),
             "k=auto is chosen by a server: ask one with `spechop eval live`"
         );
+        ensure!(
+            variants.iter().all(|variant| variant.drafts == 0),
+            "drafts are made by a server, and not recorded: ask one with `spechop eval live`"
+        );
         Ok(variants)
     }
 }
