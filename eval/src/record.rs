@@ -230,6 +230,7 @@ impl Recorder {
                     question: asked(question)?,
                     hops: known(hops),
                     must_answer: *must_answer,
+                    drafts: Vec::new(),
                 };
                 self.plan(request).await
             }

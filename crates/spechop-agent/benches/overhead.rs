@@ -80,6 +80,7 @@ async fn play(tools: &ScriptedPorts, question: &Question, guesses: bool) -> Opti
             question: question.clone(),
             hops: hops.clone(),
             must_answer: hops.len() == HOPS as usize,
+            drafts: Vec::new(),
         };
         let sub_question = match tools.plan(&call, request).await.ok()?.step {
             Step::Ask(sub_question) => sub_question,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_ports::Guess;
+use spechop_ports::{Draft, Guess};
 use spechop_types::{BranchId, Chance, Observation};
 use spechop_verifier::Verdict;
 use tokio::time::Instant;
@@ -16,7 +16,9 @@ pub(crate) struct BranchNotes {
     /// Its hop, counted from 1.
     pub(crate) hop: u32,
     pub(crate) segment: Duration,
-    /// Whether anything was drafted for it.
+    /// What it may be about to write.
+    pub(crate) drafts: Vec<Draft>,
+    /// Whether any of that was looked up.
     pub(crate) drafted: bool,
     pub(crate) verdict: Option<Verdict>,
     /// When it wrote a final answer, and how likely that was to be the question's.

@@ -229,12 +229,20 @@ impl<'a> Run<'a> {
             return;
         };
         let hop = u32::try_from(self.committed() + depth + 1).unwrap_or(u32::MAX);
-        self.branches.entry(branch, BranchNotes::default).hop = hop;
+        let hops = self.known(branch);
+        let drafts = match must_answer {
+            true => Vec::new(),
+            false => self.drafts_of(&hops),
+        };
+        let words = drafts.iter().map(|draft| draft.sub_question.clone());
         let request = PlanRequest {
             question: self.question.clone(),
-            hops: self.known(branch),
+            hops,
             must_answer,
+            drafts: words.collect(),
         };
+        let notes = self.branches.entry(branch, BranchNotes::default);
+        (notes.hop, notes.drafts) = (hop, drafts);
         let ports = self.ports;
         self.launch(branch, depth, Work::Segment(branch), |call| {
             stages::segment(ports, call, request)

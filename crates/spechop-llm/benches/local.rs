@@ -38,6 +38,7 @@ fn generation(fixed: &str, question: &str, tokens_max: u32) -> Generation {
         }),
         tokens_max,
         stop: &[],
+        draft: None,
     }
 }
 

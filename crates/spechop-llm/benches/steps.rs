@@ -1,9 +1,9 @@
 //! The planner's steps on this machine: `cargo bench -p spechop-llm --bench steps -- [THREADS] [ADAPTER.gguf]`.
 //!
 //! Plans two questions with the smallest model, hop by hop with the right answers, first with
-//! nothing cached and then each step behind the one before, as the agent does. Two times for each
-//! step, the best of seven runs: the processor's (of all threads, which with more than one spin while
-//! they wait for each other), and the wall clock's, which on a busy machine says little.
+//! nothing cached and then each step behind the one before, as the agent does. Three times for each
+//! step, the processor's (of all threads, which with more than one spin while they wait for each other), the
+//! best of seven runs: token by token; with what is found in the prompt; with the right draft.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -48,6 +48,7 @@ fn request(question: &str, hops: &[(&str, &str)]) -> PlanRequest {
         question: Question::new(question).unwrap(),
         hops: hops.iter().map(hop).collect(),
         must_answer: false,
+        drafts: Vec::new(),
     }
 }
 
@@ -58,10 +59,13 @@ fn resident_mib() -> u64 {
     kib.unwrap_or(0) / 1024
 }
 
-/// A step's best times in milliseconds.
+/// Whether tokens are guessed without the model, and whether there is a draft of the text.
+const WAYS: [(bool, bool); 3] = [(false, false), (true, false), (true, true)];
+
+/// A step's best times in milliseconds, of each way.
 struct Row {
-    processor: f64,
-    wall: f64,
+    processor: [f64; WAYS.len()],
+    step: Step,
     shown: String,
 }
 
@@ -76,22 +80,22 @@ fn processor() -> f64 {
     nanos.sum::<f64>() / 1e6
 }
 
-async fn plan_all(model: &Arc<LocalModel>, rows: &mut Vec<Row>) {
+async fn plan_all(model: &Arc<LocalModel>, way: usize, rows: &mut Vec<Row>) {
     let planner = StepPlanner::new(model.clone());
     let steps = QUESTIONS
         .iter()
         .flat_map(|(question, hops)| (0..=hops.len()).map(move |known| (question, &hops[..known])));
     for (at, (question, hops)) in steps.enumerate() {
         let before = model.stats();
-        let (start, used) = (Instant::now(), processor());
-        let planned = planner
-            .plan(&Call::authoritative(), request(question, hops))
-            .await
-            .unwrap();
+        let mut request = request(question, hops);
+        if let (true, Some(Step::Ask(asked))) = (WAYS[way].1, rows.get(at).map(|row| &row.step)) {
+            request.drafts.push(asked.clone());
+        }
+        let used = processor();
+        let planned = planner.plan(&Call::authoritative(), request).await.unwrap();
         let processor = processor() - used;
-        let wall = start.elapsed().as_secs_f64() * 1e3;
         let after = model.stats();
-        let said = match planned.step {
+        let said = match &planned.step {
             Step::Ask(asked) => asked.as_str().to_owned(),
             Step::Answer(answer) => format!("Answer: {answer}"),
         };
@@ -103,12 +107,12 @@ async fn plan_all(model: &Arc<LocalModel>, rows: &mut Vec<Row>) {
         );
         match rows.get_mut(at) {
             Some(row) => {
-                row.processor = row.processor.min(processor);
-                row.wall = row.wall.min(wall);
+                row.processor[way] = row.processor[way].min(processor);
+                assert_eq!(row.step, planned.step, "another text");
             }
             None => rows.push(Row {
-                processor,
-                wall,
+                processor: std::array::from_fn(|of| if of == way { processor } else { f64::MAX }),
+                step: planned.step,
                 shown,
             }),
         }
@@ -133,18 +137,20 @@ fn main() {
         .unwrap();
     runtime.block_on(async {
         let mut rows = Vec::new();
-        for run in 0..RUNS {
+        for run in 0..RUNS * WAYS.len() {
+            let way = run % WAYS.len();
             // A new one each time: nothing is cached.
             let start = Instant::now();
             let options = LocalModelOptions {
                 threads,
                 adapter: adapter.clone(),
                 context_tokens_per_sequence: 1024,
+                drafts: WAYS[way].0,
                 ..LocalModelOptions::new(&path)
             };
             let model = Arc::new(LocalModel::open(options).unwrap());
             let open = start.elapsed().as_secs_f64();
-            plan_all(&model, &mut rows).await;
+            plan_all(&model, way, &mut rows).await;
             if run == 0 {
                 println!(
                     "{}, {threads:?} threads",
@@ -153,12 +159,13 @@ fn main() {
                 println!("opened in {open:.2} s, {} MiB resident", resident_mib());
             }
         }
-        println!("processor   wall clock");
-        for row in rows {
-            println!(
-                "{:6.1} ms {:8.1} ms  {}",
-                row.processor, row.wall, row.shown
-            );
+        println!("processor, in ms: token by token, from the prompt, with the right draft");
+        for row in &rows {
+            let [plain, prompt, draft] = row.processor;
+            println!("{plain:6.1} {prompt:6.1} {draft:6.1}  {}", row.shown);
         }
+        let sum = |way: usize| rows.iter().map(|row| row.processor[way]).sum::<f64>();
+        let ratio = |way: usize| sum(way) / sum(0);
+        println!("ratios: {:.3} {:.3}", ratio(1), ratio(2));
     });
 }

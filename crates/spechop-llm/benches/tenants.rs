@@ -55,6 +55,7 @@ impl Input {
             question: Question::new(question).unwrap(),
             hops: self.hops.iter().map(hop).collect(),
             must_answer: self.must_answer,
+            drafts: Vec::new(),
         }
     }
 }

@@ -48,6 +48,7 @@ fn generation(number: usize, lines: bool) -> Generation {
         prompt,
         tokens_max: 20,
         stop: &[],
+        draft: None,
     }
 }
 

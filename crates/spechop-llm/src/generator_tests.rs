@@ -14,6 +14,7 @@ fn plan_request(hops: &[(&str, &str)], must_answer: bool) -> PlanRequest {
         question: Question::new("Who is the mother of the director of film Blue Kite?").unwrap(),
         hops: hops.iter().map(hop).collect(),
         must_answer,
+        drafts: Vec::new(),
     }
 }
 

@@ -7,6 +7,7 @@
 //! worker has read it ([`slots`]) or another one ([`kept`]).
 
 mod adapter;
+mod ahead;
 mod compute;
 mod engine;
 mod error;
@@ -85,6 +86,9 @@ pub struct LocalModelOptions {
     /// Further room for KV, in prompts of full length, for the prompts of generations that have ended. Each
     /// kind of prompt (instructions and examples of a planner, a reader, …) keeps one busy.
     pub kept_prompts: u32,
+    /// Whether tokens are guessed without the model, from a generation's draft or from its prompt, and read by
+    /// the model several at once. The text is the same, but if two tokens are nearly as likely.
+    pub drafts: bool,
     /// Generations that may wait; the least urgent one beyond is turned away.
     pub waiting_max: usize,
     /// Hears of it if a thread of the model ends for good.
@@ -103,6 +107,7 @@ impl LocalModelOptions {
             context_tokens_per_sequence: 4096,
             sequences: 3,
             kept_prompts: 3,
+            drafts: true,
             waiting_max: 256,
             vitals: Vitals::default(),
         }
@@ -357,6 +362,7 @@ fn prepare<'model>(
             context_tokens: tokens as usize,
             sequences: sequences as usize,
             slots: slots as usize,
+            drafts: options.drafts,
             queue: Arc::clone(&shared.queue),
             kept: Arc::clone(&kept),
             counters: Arc::clone(&shared.counters),

@@ -103,6 +103,7 @@ pub(crate) fn guess(request: &GuessRequest) -> Generation {
         }),
         tokens_max: GUESS_TOKENS_MAX,
         stop: &["\n"],
+        draft: None,
     }
 }
 

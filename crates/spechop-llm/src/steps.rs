@@ -71,6 +71,7 @@ impl Planner for StepPlanner {
             prompt: Prompt::Text(prompt(&request).into()),
             tokens_max: SUB_QUESTION_TOKENS_MAX,
             stop: LINE_END,
+            draft: None,
         };
         self.model.warm(call, generation).await
     }
@@ -116,8 +117,13 @@ impl Page<'_> {
         } else {
             SUB_QUESTION_TOKENS_MAX
         };
+        let mut draft = request.drafts.first().filter(|_| !request.must_answer);
         for _ in 0..=NOTES_MAX {
-            let generated = self.write(tokens_max, LINE_END).await?;
+            // The line as such a model would write it.
+            let line = draft
+                .take()
+                .map(|draft| format!("{}{ARROW}", draft.as_str()));
+            let generated = self.write(tokens_max, LINE_END, line).await?;
             match Line::of(&generated) {
                 Line::Note(note) => {
                     self.text.push_str(note);
@@ -143,7 +149,7 @@ impl Page<'_> {
         let mut answer = begun.to_owned();
         if tokens_max > 0 {
             self.text.push_str(begun);
-            answer += &self.write(tokens_max, ANSWER_END).await?.text;
+            answer += &self.write(tokens_max, ANSWER_END, None).await?.text;
         }
         Ok(answer_step(&answer))
     }
@@ -152,11 +158,13 @@ impl Page<'_> {
         &mut self,
         tokens_max: u32,
         stop: &'static [&'static str],
+        draft: Option<String>,
     ) -> Result<Generated, PortError> {
         let generation = Generation {
             prompt: Prompt::Text(self.text.as_str().into()),
             tokens_max,
             stop,
+            draft: draft.map(Into::into),
         };
         let generated = self.model.generate(self.call, generation).await?;
         self.tokens += generated.tokens;

@@ -18,6 +18,7 @@ fn request(hops: &[(&str, &str)], must_answer: bool) -> PlanRequest {
         question: Question::new("Who is the mother of the director of film Blue Kite?").unwrap(),
         hops: hops.iter().map(hop).collect(),
         must_answer,
+        drafts: Vec::new(),
     }
 }
 
@@ -329,7 +330,7 @@ proptest! {
             sub_question: SubQuestion::new(asked),
             answer: answer.as_str().into(),
         });
-        let mut request = PlanRequest { question, hops: known.collect(), must_answer: false };
+        let mut request = PlanRequest { question, hops: known.collect(), must_answer: false, drafts: Vec::new()  };
         let text = prompt(&request);
         prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
         prop_assert_eq!(text.matches("=>").count(), hops.len());

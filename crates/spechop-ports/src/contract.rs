@@ -169,6 +169,7 @@ pub async fn planner(planner: &dyn Planner) {
             .expect("a question"),
         hops: Vec::new(),
         must_answer: false,
+        drafts: Vec::new(),
     };
     match planner
         .plan(&call, request.clone())

@@ -26,6 +26,9 @@ pub struct PlanRequest {
     pub hops: Vec<KnownHop>,
     /// No more look-ups: the step must be the final answer.
     pub must_answer: bool,
+    /// What the step may be, the likeliest first. A planner may write it sooner for that, but it writes
+    /// what it would have written.
+    pub drafts: Vec<SubQuestion>,
 }
 
 /// A step, and what it cost.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_ports::DraftRequest;
+use spechop_ports::{DraftRequest, KnownHop};
 use spechop_types::{BranchId, Chance, LookupId, Observation, SubQuestion};
 use spechop_window::{Draft, Effect, Event};
 
@@ -24,17 +24,29 @@ struct Begun {
 }
 
 impl Run<'_> {
-    /// The drafter says what the branch may be about to write.
-    pub(super) fn draft(&mut self, branch: BranchId) -> Vec<Effect> {
-        let Some(drafter) = self.ports.drafter.as_ref() else {
+    /// What a planner may be about to write behind these hops, the likeliest first. One at least is asked
+    /// for: a planner itself may be quicker for it, which the standard agent's may be, too.
+    pub(super) fn drafts_of(&self, hops: &[KnownHop]) -> Vec<spechop_ports::Draft> {
+        let Some(drafter) = &self.ports.drafter else {
             return Vec::new();
         };
-        let drafts = drafter.draft(&DraftRequest {
+        drafter.draft(&DraftRequest {
             tenant: &self.settings.tenant,
             question: self.question,
-            hops: &self.known(branch),
-            limit: self.settings.policy.drafts_max,
-        });
+            hops,
+            limit: self.settings.policy.drafts_max.max(1),
+        })
+    }
+
+    /// The window hears what the branch may be about to write.
+    pub(super) fn draft(&mut self, branch: BranchId) -> Vec<Effect> {
+        let Some(notes) = self.branches.get_mut(branch) else {
+            return Vec::new();
+        };
+        let drafts = std::mem::take(&mut notes.drafts);
+        if drafts.is_empty() {
+            return Vec::new();
+        }
         let draft = |draft: spechop_ports::Draft| Draft {
             sub_question: draft.sub_question,
             chance: draft.chance,

@@ -102,6 +102,7 @@ async fn reply(ports: &ScriptedPorts, request: Request) -> Reply {
                 question,
                 hops,
                 must_answer,
+                drafts: Vec::new(),
             };
             let planned = ports.plan(&call, request).await;
             planned.map(|planned| match planned.step {

@@ -147,6 +147,55 @@ impl<'model> Compute<'model> {
         let row = self.batch.n_tokens() - 1;
         Ok(wanted.then(|| argmax(self.context.get_logits_ith(row))))
     }
+
+    /// Processes tokens of one sequence, at most a chunk. Returns what is likeliest after each of the first
+    /// `judged` of them.
+    ///
+    /// It is not what [`Self::step`] says to the last bit: the kernels sum several rows in another order.
+    pub(super) fn judge(
+        &mut self,
+        slot: usize,
+        at: usize,
+        tokens: &[LlamaToken],
+        judged: usize,
+    ) -> Result<Vec<Likeliest>, ComputeError> {
+        self.batch.clear();
+        let seq = i32::try_from(slot)?;
+        for (offset, token) in tokens.iter().enumerate() {
+            let at = i32::try_from(at + offset)?;
+            self.batch.add(*token, at, &[seq], offset < judged)?;
+        }
+        self.context.decode(&mut self.batch)?;
+        let rows = 0..i32::try_from(judged)?;
+        Ok(rows
+            .map(|row| likeliest(self.context.get_logits_ith(row)))
+            .collect())
+    }
+}
+
+/// What is likeliest after a row of a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Likeliest {
+    /// The token; the lowest one of several.
+    pub(super) token: LlamaToken,
+    /// How much likelier than the next one it is, as a difference of logits.
+    pub(super) lead: f32,
+}
+
+fn likeliest(logits: &[f32]) -> Likeliest {
+    let (mut best, mut second) = ((0, f32::NEG_INFINITY), f32::NEG_INFINITY);
+    for (id, logit) in (0..).zip(logits) {
+        if *logit > best.1 {
+            second = best.1;
+            best = (id, *logit);
+        } else if *logit > second {
+            second = *logit;
+        }
+    }
+    Likeliest {
+        token: LlamaToken::new(best.0),
+        lead: best.1 - second,
+    }
 }
 
 /// The likeliest token; the lowest one of several.
@@ -301,6 +350,20 @@ mod tests {
             "handed over in mid-sentence"
         );
         fresh
+    }
+
+    #[test]
+    fn the_lead_is_over_the_second_best() {
+        for (logits, id, lead) in [
+            (vec![1.0, 3.0, 2.5], 1, 0.5),
+            (vec![3.0, 1.0, 3.0], 0, 0.0),
+            (vec![1.0, 2.0, 4.0], 2, 2.0),
+        ] {
+            let token = LlamaToken::new(id);
+            assert_eq!(likeliest(&logits), Likeliest { token, lead });
+            assert_eq!(argmax(&logits), token);
+        }
+        assert!(!(likeliest(&[f32::NAN; 2]).lead > 0.0), "nothing leads");
     }
 
     #[test]

@@ -14,12 +14,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
 use spechop_ports::{Metered, PortError, panic_text};
 use spechop_types::Tokens;
 
+use super::ahead::{Ahead, Pays, Rows};
 use super::compute::{Compute, ComputeError};
 use super::job::{Begun, Job, Progress, Waiting, best};
 use super::kept::Kept;
@@ -33,6 +35,11 @@ use crate::{End, Generated, Generation, Prompt};
 /// No token of a language stands for more bytes on average: longer prompts are refused
 /// unread, so that they cost the others nothing.
 const TOKEN_BYTES_MAX: usize = 64;
+
+/// Logits that are no further apart may change places if they are summed in another order: the activations
+/// are rounded to eight bits between the layers, so a last bit can become a step of that size.
+/// `tests/real/drafts.rs` holds that no text changes at this distance.
+const CLOSE: f32 = 0.25;
 
 /// A job with a slot.
 struct Running {
@@ -68,6 +75,8 @@ pub(super) struct Parts<'model> {
     pub(super) sequences: usize,
     /// Slots here in all: those beyond the sequences keep prefixes.
     pub(super) slots: usize,
+    /// Whether tokens that are guessed without the model are read several at once.
+    pub(super) drafts: bool,
     /// Where jobs come from.
     pub(super) queue: Arc<Queue>,
     /// What all workers have read before.
@@ -80,6 +89,7 @@ pub(super) struct Engine<'model> {
     parts: Parts<'model>,
     slots: Slots,
     running: Vec<Running>,
+    pays: Pays,
 }
 
 impl<'model> Engine<'model> {
@@ -88,6 +98,7 @@ impl<'model> Engine<'model> {
             slots: Slots::new(parts.slots),
             parts,
             running: Vec::new(),
+            pays: Pays::default(),
         }
     }
 
@@ -297,8 +308,12 @@ impl<'model> Engine<'model> {
                     None => (placement.keep, compute.place(placement)),
                 };
                 counters.reused_tokens.fetch_add(at as u64, Relaxed);
-                let output = Output::new(waiting.job.generation.stop);
-                (Progress::new(at, output), placed)
+                let generation = &waiting.job.generation;
+                let output = Output::new(generation.stop);
+                (
+                    Progress::new(at, output, self.parts.ahead(generation)),
+                    placed,
+                )
             }
         };
         self.slots.filled(slot, &waiting.prompt.item, progress.at);
@@ -325,6 +340,13 @@ impl<'model> Engine<'model> {
         } = &self.running[at];
         let slot = *slot;
         let prompt = &waiting.prompt.item;
+        if self.parts.drafts && progress.next.is_some() {
+            let left = waiting.job.generation.tokens_max - progress.generated;
+            let rows = progress.ahead.rows(&prompt.tokens, left as usize);
+            if let Some(rows) = rows.filter(|rows| self.pays.is_worth(rows)) {
+                return self.judge(at, &rows);
+            }
+        }
         let (tokens, last) = match &progress.next {
             Some(token) => (std::slice::from_ref(token), true),
             None => {
@@ -336,7 +358,11 @@ impl<'model> Engine<'model> {
             }
         };
         let count = tokens.len();
+        let begun = Instant::now();
         let done = self.parts.compute.step(slot, progress.at, tokens, last);
+        if progress.next.is_some() {
+            self.pays.took_one(begun.elapsed());
+        }
         match done {
             Ok(next) => {
                 let running = &mut self.running[at];
@@ -357,6 +383,53 @@ impl<'model> Engine<'model> {
         }
     }
 
+    /// Lets the model read the latest token of a job and what may follow it, in one call. What it would have
+    /// written itself counts as written, and then the token that it writes instead of the first other one.
+    ///
+    /// The call sums in another order than one for a single token. If two tokens are so close that this could
+    /// decide, the call decides nothing: the token is written by itself.
+    fn judge(&mut self, index: usize, rows: &Rows) {
+        let Running { slot, progress, .. } = &self.running[index];
+        let (slot, at, guesses) = (*slot, progress.at, rows.guesses);
+        let judged = guesses + 1;
+        let begun = Instant::now();
+        let likeliest = match self.parts.compute.judge(slot, at, &rows.tokens, judged) {
+            Ok(likeliest) => likeliest,
+            Err(error) => return self.fail(index, error),
+        };
+        let guessed = &rows.tokens[1..judged];
+        let held = guessed
+            .iter()
+            .zip(&likeliest)
+            .take_while(|(guess, said)| said.token == **guess && said.lead > CLOSE)
+            .count();
+        let counters = &self.parts.counters;
+        counters.guessed_tokens.fetch_add(guesses as u64, Relaxed);
+        counters.held_tokens.fetch_add(held as u64, Relaxed);
+        // The model has its say about what follows, too, if it is sure.
+        let said = likeliest[held];
+        let is_sure = said.lead > CLOSE;
+        self.pays
+            .took(rows, begun.elapsed(), held + usize::from(is_sure));
+        let kept = at + held + usize::from(is_sure);
+        if let Err(error) = self.parts.compute.cut(slot, kept) {
+            return self.fail(index, error);
+        }
+        let running = &mut self.running[index];
+        running.progress.at = kept;
+        running.progress.ahead.judged(held == guesses);
+        for token in &guessed[..held] {
+            if self.append(index, *token) {
+                return;
+            }
+        }
+        if is_sure {
+            self.append(index, said.token);
+        } else {
+            self.running[index].progress.ahead.alone();
+        }
+    }
+
     /// Keeps a prompt that has just been read, for the other workers, too.
     fn keep(&self, index: usize) {
         let Running { waiting, slot, .. } = &self.running[index];
@@ -372,8 +445,8 @@ impl<'model> Engine<'model> {
         }
     }
 
-    /// Takes in a generated token, and answers if it was the last.
-    fn append(&mut self, index: usize, token: LlamaToken) {
+    /// Takes in a generated token, and answers if it was the last. True if so.
+    fn append(&mut self, index: usize, token: LlamaToken) -> bool {
         let running = &mut self.running[index];
         let vocab = self.parts.model.vocab();
         running.progress.generated += 1;
@@ -391,10 +464,12 @@ impl<'model> Engine<'model> {
             None
         };
         progress.next = Some(token);
+        progress.ahead.wrote(token);
         if let Some(end) = end {
             let (waiting, progress) = self.leave(index);
             self.parts.reply(waiting, progress, end);
         }
+        end.is_some()
     }
 
     /// Frees the slot of a sequence; what it holds of the prompt stays for others.
@@ -430,6 +505,17 @@ fn keep_on<S>(state: &mut S, turn: impl Fn(&mut S) -> bool, start_over: impl Fn(
 }
 
 impl Parts<'_> {
+    /// What may be written, as far as that is known.
+    fn ahead(&self, generation: &Generation) -> Ahead {
+        let most = generation.tokens_max as usize;
+        let draft = generation.draft.as_deref().filter(|_| self.drafts);
+        let draft = draft.filter(|draft| draft.len() <= most * TOKEN_BYTES_MAX);
+        Ahead::new(draft.map_or_else(Vec::new, |draft| {
+            let vocab = self.model.vocab();
+            vocab.tokenize(draft.as_bytes(), false, false)
+        }))
+    }
+
     fn reply(&self, waiting: Waiting, progress: Progress, end: End) {
         // Counted first: whoever has the answer sees it counted.
         self.counters.finished.fetch_add(1, Relaxed);

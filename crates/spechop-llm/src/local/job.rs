@@ -6,6 +6,7 @@ use spechop_ports::{Call, Lane, Metered, PortError, Urgency};
 use spechop_types::Owned;
 use tokio::sync::oneshot;
 
+use super::ahead::Ahead;
 use super::output::Output;
 use super::slots::PromptTokens;
 use crate::{Generated, Generation};
@@ -36,16 +37,19 @@ pub(super) struct Progress {
     pub(super) next: Option<LlamaToken>,
     pub(super) output: Output,
     pub(super) generated: u32,
+    /// What may be written next.
+    pub(super) ahead: Ahead,
 }
 
 impl Progress {
     /// Nothing is written yet, and so many tokens of the prompt need not be read.
-    pub(super) fn new(at: usize, output: Output) -> Self {
+    pub(super) fn new(at: usize, output: Output, ahead: Ahead) -> Self {
         Self {
             at,
             next: None,
             output,
             generated: 0,
+            ahead,
         }
     }
 }

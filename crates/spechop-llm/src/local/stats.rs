@@ -24,6 +24,10 @@ pub struct LocalStats {
     pub reused_tokens: u64,
     /// Tokens generated, thrown-away ones included.
     pub generated_tokens: u64,
+    /// Tokens that were guessed without the model, and read by it several at once.
+    pub guessed_tokens: u64,
+    /// Those of them that it would have written itself.
+    pub held_tokens: u64,
 }
 
 /// The same, as the engine counts.
@@ -38,6 +42,8 @@ pub(super) struct Counters {
     pub(super) prefilled_tokens: AtomicU64,
     pub(super) reused_tokens: AtomicU64,
     pub(super) generated_tokens: AtomicU64,
+    pub(super) guessed_tokens: AtomicU64,
+    pub(super) held_tokens: AtomicU64,
 }
 
 impl Counters {
@@ -52,6 +58,8 @@ impl Counters {
             prefilled_tokens: self.prefilled_tokens.load(Relaxed),
             reused_tokens: self.reused_tokens.load(Relaxed),
             generated_tokens: self.generated_tokens.load(Relaxed),
+            guessed_tokens: self.guessed_tokens.load(Relaxed),
+            held_tokens: self.held_tokens.load(Relaxed),
         }
     }
 }

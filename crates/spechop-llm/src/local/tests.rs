@@ -35,6 +35,7 @@ async fn say(model: &LocalModel) -> Result<Generated, PortError> {
         prompt: Prompt::Text("Hello".into()),
         tokens_max: 1,
         stop: &[],
+        draft: None,
     };
     model.generate(&Call::authoritative(), hello).await
 }

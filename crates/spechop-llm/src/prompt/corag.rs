@@ -85,5 +85,6 @@ fn generation(text: String, tokens_max: u32, stop: &'static [&'static str]) -> G
         }),
         tokens_max,
         stop,
+        draft: None,
     }
 }

@@ -18,6 +18,7 @@ fn request(hops: usize, must_answer: bool) -> PlanRequest {
         question: Question::new(WHOLE).unwrap(),
         hops: vec![hop; hops],
         must_answer,
+        drafts: Vec::new(),
     }
 }
 

@@ -39,6 +39,7 @@ fn generation() -> Generation {
         }),
         tokens_max: 8,
         stop: &["</answer>"],
+        draft: None,
     }
 }
 

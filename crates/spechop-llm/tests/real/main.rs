@@ -8,6 +8,7 @@
 )]
 
 mod adapter;
+mod drafts;
 mod local;
 mod metered;
 mod model;

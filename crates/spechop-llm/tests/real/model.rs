@@ -61,6 +61,7 @@ pub(crate) fn ask(question: &str, tokens_max: u32) -> Generation {
         }),
         tokens_max,
         stop: STOP,
+        draft: None,
     }
 }
 
@@ -70,6 +71,7 @@ pub(crate) fn bare(text: &str, tokens_max: u32) -> Generation {
         prompt: Prompt::Text(text.into()),
         tokens_max,
         stop: STOP,
+        draft: None,
     }
 }
 

@@ -73,6 +73,7 @@ fn generation(turns: &[(Role, &str)], tokens_max: u32) -> Generation {
         }),
         tokens_max,
         stop: &["</answer>"],
+        draft: None,
     }
 }
 

@@ -83,6 +83,7 @@ async fn an_untrained_planner_keeps_the_contract() {
         question: Question::new("Who is older, Halcón Suriano Jr. or Pierre De Geyter?").unwrap(),
         hops: Vec::new(),
         must_answer: false,
+        drafts: Vec::new(),
     };
     for answer in ["19 August 1990", "No relevant information found", "=>\n"] {
         let planned = planner

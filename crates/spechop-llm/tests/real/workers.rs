@@ -42,11 +42,12 @@ fn planner_of(workers: u32) -> (Arc<LocalModel>, StepPlanner) {
 }
 
 /// The first step of every question, and the one behind it.
-fn requests() -> Vec<PlanRequest> {
+pub(crate) fn requests() -> Vec<PlanRequest> {
     let request = |question: &str, hops: Vec<KnownHop>| PlanRequest {
         question: Question::new(question).expect("a question"),
         hops,
         must_answer: false,
+        drafts: Vec::new(),
     };
     let known = KnownHop {
         sub_question: SubQuestion::new("Who is it about?"),

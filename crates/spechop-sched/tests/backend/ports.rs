@@ -125,6 +125,7 @@ async fn a_branch_whose_planner_may_only_warm_up_writes_nothing() {
         question: Question::new("Whose mother?").expect("a question"),
         hops: Vec::new(),
         must_answer: false,
+        drafts: Vec::new(),
     };
     let counts = || (inner.warmed.load(SeqCst), inner.retrieved.load(SeqCst));
     assert!(was_preempted(

@@ -205,6 +205,7 @@ pub(super) fn local(
             Style::Chat(_) => 3,
             Style::Steps => 8,
         },
+        drafts: keys.flag(&key("draft_tokens")).unwrap_or(true),
         ..LocalModelOptions::new(named.unwrap_or_else(|| models.join(default).join("model.gguf")))
     }
 }

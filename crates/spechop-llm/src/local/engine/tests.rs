@@ -39,6 +39,7 @@ fn waiting_as(call: Call, tokens: i32, arrival: u64) -> (Waiting, Answer) {
         prompt: Prompt::Text("".into()),
         tokens_max: 8,
         stop: &[],
+        draft: None,
     };
     let prompt = PromptTokens {
         tokens: (100..100 + tokens).map(LlamaToken::new).collect(),
@@ -82,6 +83,7 @@ fn engines<'model>(
             context_tokens: 256,
             sequences,
             slots: SLOTS as usize,
+            drafts: true,
             queue: Arc::clone(&queue),
             kept: Arc::clone(&kept),
             counters: Arc::clone(&counters),

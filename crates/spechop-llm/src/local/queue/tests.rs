@@ -29,6 +29,7 @@ fn job(call: Call, arrival: u64) -> (Waiting, Answer) {
                 prompt: Prompt::Text("".into()),
                 tokens_max: 1,
                 stop: &[],
+                draft: None,
             },
             reply,
         },

@@ -64,6 +64,7 @@ async fn computed(model: &LocalModel, tenant: &Tenant, prompt: Prompt) -> u64 {
         prompt,
         tokens_max: 1,
         stop: &[],
+        draft: None,
     };
     model.generate(&call, generation).await.expect("a token");
     model.stats().prefilled_tokens - before

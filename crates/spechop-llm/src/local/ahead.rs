@@ -1,0 +1,291 @@
+//! Tokens that may come next, known without the model: from a draft of the text, else from the prompt, in
+//! which the names of a question stand that the text is about to repeat.
+//!
+//! The model reads several of them in one call and says after each which token follows. As long as that
+//! is the one that was guessed, it counts as written. So the text is the model's, and a call that reads four
+//! tokens takes less time than four calls that write one.
+//!
+//! Whether that is so hangs on the processor and on the format of the weights: on one that knows AVX2 alone,
+//! four rows of some formats take nearly four times as long as one. So it is measured as it goes
+//! ([`Pays`]), and done as long as it pays.
+//!
+//! Source: the one-pass validation of drafted calls in speculative tool calls (arXiv 2512.15834,
+//! algorithm 5), and looking a prompt up for what follows.
+
+use std::time::Duration;
+
+use llama_cpp_2::token::LlamaToken;
+
+/// The matrix kernels take so many rows at a time: fewer are read one by one, and nothing is gained.
+const ROWS: usize = 4;
+/// Rows of a call that follows calls in which every guess held.
+const ROWS_MAX: usize = 16;
+/// Fewer guesses are not worth a call of four rows.
+const GUESSES_MIN: usize = 2;
+
+/// If it does not pay, it is tried again behind so many occasions.
+const TRY_AGAIN: u32 = 64;
+/// How much of a new measurement goes into a running mean.
+const MEAN_STEP: f32 = 1.0 / 8.0;
+
+/// Where guesses come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Draft,
+    Prompt,
+}
+
+/// A call of several rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rows {
+    /// The latest token, the guesses, and padding.
+    pub(super) tokens: Vec<LlamaToken>,
+    /// How many are guesses.
+    pub(super) guesses: usize,
+    pub(super) source: Source,
+}
+
+/// Whether calls of several rows pay: by what they took and brought so far, beside calls for one token.
+#[derive(Debug, Default)]
+pub(super) struct Pays {
+    /// Seconds of a call for one token.
+    one: Mean,
+    /// Seconds of a call, by its rows.
+    several: [Mean; ROWS_MAX / ROWS],
+    /// Tokens that a call of four rows has brought, by the source of its guesses.
+    brought: [Mean; 2],
+    /// Occasions that were passed by, by source.
+    passed: [u32; 2],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean(Option<f32>);
+
+impl Mean {
+    fn add(&mut self, new: f32) {
+        let old = self.0.unwrap_or(new);
+        self.0 = Some(old + (new - old) * MEAN_STEP);
+    }
+}
+
+impl Pays {
+    /// A call for one token took so long.
+    pub(super) fn took_one(&mut self, time: Duration) {
+        self.one.add(time.as_secs_f32());
+    }
+
+    /// Such a call took so long and brought so many tokens.
+    pub(super) fn took(&mut self, rows: &Rows, time: Duration, brought: usize) {
+        self.several[rows.tokens.len() / ROWS - 1].add(time.as_secs_f32());
+        // As many as of four rows: longer calls follow those in which everything held.
+        self.brought[rows.source as usize].add(brought.min(ROWS) as f32);
+    }
+
+    /// Whether to make such a call, as far as is known. What is not known is tried.
+    pub(super) fn is_worth(&mut self, rows: &Rows) -> bool {
+        let several = self.several[rows.tokens.len() / ROWS - 1];
+        let brought = self.brought[rows.source as usize];
+        let (Mean(Some(one)), Mean(Some(several)), Mean(Some(brought))) =
+            (self.one, several, brought)
+        else {
+            return true;
+        };
+        let longer = (rows.tokens.len() / ROWS) as f32;
+        let pays = brought * longer * one > several;
+        let passed = &mut self.passed[rows.source as usize];
+        *passed = if pays || *passed >= TRY_AGAIN {
+            0
+        } else {
+            *passed + 1
+        };
+        pays || *passed == 0
+    }
+}
+
+/// What may be written next, of one generation.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// The whole text as somebody guesses it.
+    draft: Vec<LlamaToken>,
+    /// How many tokens have been written; `None` once the text is not the draft's.
+    along: Option<usize>,
+    /// The latest two tokens that were written, the latest one last.
+    latest: [Option<LlamaToken>; 2],
+    /// Rows of the next call.
+    rows: usize,
+    /// The next token is to be written by itself.
+    is_alone: bool,
+}
+
+impl Ahead {
+    /// Nothing is written yet. The draft may be empty.
+    pub(super) fn new(draft: Vec<LlamaToken>) -> Self {
+        Self {
+            along: Some(0).filter(|_| !draft.is_empty()),
+            draft,
+            latest: [None; 2],
+            rows: ROWS,
+            is_alone: false,
+        }
+    }
+
+    /// The model has written this.
+    pub(super) fn wrote(&mut self, token: LlamaToken) {
+        self.latest = [self.latest[1], Some(token)];
+        self.is_alone = false;
+        self.along = self.along.and_then(|at| {
+            let held = self.draft.get(at) == Some(&token);
+            held.then_some(at + 1)
+        });
+    }
+
+    /// Of a call's guesses, all held, or not.
+    pub(super) fn judged(&mut self, all_held: bool) {
+        self.rows = match all_held {
+            true => (self.rows * 2).min(ROWS_MAX),
+            false => ROWS,
+        };
+    }
+
+    /// The next token is a close call: it is written by itself, as it would be without guesses.
+    pub(super) fn alone(&mut self) {
+        self.is_alone = true;
+    }
+
+    /// The latest token and what may follow it; `room` more can be written. `None` if that is too little.
+    pub(super) fn rows(&self, prompt: &[LlamaToken], room: usize) -> Option<Rows> {
+        let latest = self.latest[1]?;
+        if self.is_alone {
+            return None;
+        }
+        let (source, follows, most) = match self.along {
+            Some(at) => (Source::Draft, &self.draft[at..], self.rows),
+            None => (Source::Prompt, self.found(prompt), ROWS),
+        };
+        // The padding must fit, too.
+        let most = most.min((room + 1) / ROWS * ROWS);
+        let guesses = follows
+            .len()
+            .min(most.saturating_sub(1))
+            .min(room.saturating_sub(1));
+        if guesses < GUESSES_MIN {
+            return None;
+        }
+        let mut tokens = Vec::with_capacity(most);
+        tokens.push(latest);
+        tokens.extend(&follows[..guesses]);
+        tokens.resize(tokens.len().next_multiple_of(ROWS), latest);
+        Some(Rows {
+            tokens,
+            guesses,
+            source,
+        })
+    }
+
+    /// What follows the latest two tokens where they stand together last in the prompt.
+    fn found<'a>(&self, prompt: &'a [LlamaToken]) -> &'a [LlamaToken] {
+        let [Some(first), Some(second)] = self.latest else {
+            return &[];
+        };
+        let at = prompt.windows(2).rposition(|pair| pair == [first, second]);
+        at.map_or(&[], |at| &prompt[at + 2..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(ids: &[i32]) -> Vec<LlamaToken> {
+        ids.iter().map(|id| LlamaToken::new(*id)).collect()
+    }
+
+    fn after(draft: &[i32], written: &[i32]) -> Ahead {
+        let mut ahead = Ahead::new(tokens(draft));
+        written
+            .iter()
+            .for_each(|id| ahead.wrote(LlamaToken::new(*id)));
+        ahead
+    }
+
+    #[track_caller]
+    fn check(ahead: &Ahead, prompt: &[i32], room: usize, expected: Option<(&[i32], usize)>) {
+        let expected = expected.map(|(rows, guesses)| (tokens(rows), guesses));
+        let rows = ahead.rows(&tokens(prompt), room);
+        assert_eq!(rows.map(|rows| (rows.tokens, rows.guesses)), expected);
+    }
+
+    #[test]
+    fn it_is_done_as_long_as_it_pays() {
+        let rows = |source, count: usize| Rows {
+            tokens: tokens(&vec![1; count]),
+            guesses: 3,
+            source,
+        };
+        let (draft, prompt) = (rows(Source::Draft, 4), rows(Source::Prompt, 4));
+        let ms = Duration::from_millis;
+        let mut pays = Pays::default();
+        // Nothing is known.
+        assert!(pays.is_worth(&draft));
+        pays.took(&draft, ms(36), 4);
+        assert!(pays.is_worth(&draft));
+        pays.took_one(ms(10));
+        assert!(pays.is_worth(&draft) && pays.is_worth(&prompt));
+        // Three tokens are there sooner one by one.
+        pays.took(&prompt, ms(36), 3);
+        assert!(pays.is_worth(&draft) && !pays.is_worth(&prompt));
+        assert!(pays.is_worth(&rows(Source::Draft, 8)));
+        let tried = (0..200).filter(|_| pays.is_worth(&prompt)).count();
+        assert_eq!(tried, 3);
+        // On a machine whose kernels take four rows in the time of two.
+        for _ in 0..40 {
+            pays.took(&draft, ms(20), 4);
+        }
+        assert!(pays.is_worth(&prompt));
+    }
+
+    #[test]
+    fn a_draft_goes_on_for_as_long_as_it_holds() {
+        let draft = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+        check(&after(&draft, &[]), &[], 99, None);
+        check(&after(&draft, &[1]), &[], 99, Some((&[1, 2, 3, 4], 3)));
+        let mut ahead = after(&draft, &[1]);
+        ahead.judged(true);
+        check(&ahead, &[], 99, Some((&[1, 2, 3, 4, 5, 6, 7, 8], 7)));
+        check(&ahead, &[], 4, Some((&[1, 2, 3, 4], 3)));
+        ahead.judged(false);
+        check(&ahead, &[], 99, Some((&[1, 2, 3, 4], 3)));
+        // Whole rows, and none for a single guess.
+        check(
+            &after(&draft, &draft[..7]),
+            &[],
+            99,
+            Some((&[7, 8, 9, 7], 2)),
+        );
+        check(&after(&draft, &draft[..8]), &[], 99, None);
+        check(&after(&draft, &[1]), &[], 2, None);
+        // Another word, and the draft is of no use any more.
+        check(&after(&draft, &[1, 3, 3]), &[], 99, None);
+        let mut ahead = after(&draft, &[1]);
+        ahead.alone();
+        check(&ahead, &[], 99, None);
+        ahead.wrote(LlamaToken::new(2));
+        check(&ahead, &[], 99, Some((&[2, 3, 4, 5], 3)));
+    }
+
+    #[test]
+    fn without_a_draft_it_is_looked_for_in_the_prompt() {
+        let prompt = [7, 8, 1, 7, 8, 2, 3, 4, 5];
+        check(&after(&[], &[7]), &prompt, 99, None);
+        check(&after(&[], &[7, 8]), &prompt, 99, Some((&[8, 2, 3, 4], 3)));
+        check(
+            &after(&[9, 9], &[7, 8]),
+            &prompt,
+            99,
+            Some((&[8, 2, 3, 4], 3)),
+        );
+        check(&after(&[], &[2, 3]), &prompt, 99, Some((&[3, 4, 5, 3], 2)));
+        check(&after(&[], &[3, 4]), &prompt, 99, None);
+        check(&after(&[], &[8, 7]), &prompt, 99, None);
+    }
+}

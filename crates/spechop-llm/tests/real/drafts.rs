@@ -1,0 +1,90 @@
+//! Tokens that are guessed without the model, with the planner that is shipped: the same texts, and fewer
+//! calls of the model.
+
+use std::sync::Arc;
+
+use spechop_llm::{LocalModel, StepPlanner};
+use spechop_ports::{Call, PlanRequest, Planned, Planner};
+use spechop_testkit::assets::model_dir;
+use spechop_types::{Step, SubQuestion};
+
+use crate::model::open;
+use crate::workers::requests;
+
+fn planner(drafts: bool) -> (Arc<LocalModel>, StepPlanner) {
+    let model = Arc::new(open(|options| {
+        options.drafts = drafts;
+        options.adapter = Some(model_dir("spechop-planner").join("adapter.gguf"));
+        options.kept_prompts = 8;
+    }));
+    (Arc::clone(&model), StepPlanner::new(model))
+}
+
+async fn plan(planner: &StepPlanner, request: &PlanRequest, drafts: &[&str]) -> Planned {
+    let drafts = drafts.iter().map(|draft| SubQuestion::new(draft));
+    let request = PlanRequest {
+        drafts: drafts.collect(),
+        ..request.clone()
+    };
+    planner
+        .plan(&Call::authoritative(), request)
+        .await
+        .expect("a step")
+}
+
+#[tokio::test]
+async fn no_draft_changes_a_text() {
+    let (_, plain) = planner(false);
+    let (model, drafting) = planner(true);
+    let mut expected = Vec::new();
+    for request in requests() {
+        let planned = plan(&plain, &request, &[]).await;
+        let Step::Ask(asked) = &planned.step else {
+            continue;
+        };
+        expected.push((request, asked.as_str().to_owned(), planned.clone()));
+    }
+    assert!(expected.len() > 20, "{}", expected.len());
+    let (mut calls, mut tokens) = ([0; 3], 0);
+    for (at, (request, right, planned)) in expected.iter().enumerate() {
+        let words: Vec<&str> = right.split(' ').collect();
+        let half = words[..words.len() / 2].join(" ");
+        let astray = format!("{half} Grace Kelly's second cousin, perhaps, in 1956?");
+        let other = expected[(at + 1) % expected.len()].1.as_str();
+        tokens += planned.tokens.completion;
+        for (kind, drafts) in [
+            (0, &[][..]),
+            (1, &[right.as_str(), other]),
+            (2, &[&astray]),
+            (2, &[&half]),
+            (2, &[other]),
+            (2, &["", right]),
+            (2, &["\u{0}\u{feff} => \n\n Answer: 42"]),
+        ] {
+            let before = model.stats();
+            assert_eq!(
+                plan(&drafting, request, drafts).await,
+                *planned,
+                "{drafts:?}"
+            );
+            let after = model.stats();
+            calls[kind] += after.held_tokens - before.held_tokens;
+        }
+    }
+    let stats = model.stats();
+    // Whether it is done hangs on this machine: at first, and then as long as it pays.
+    assert!(calls[1] > 0, "{calls:?} of {tokens}");
+    assert!(stats.held_tokens < stats.guessed_tokens, "{stats:?}");
+}
+
+/// A draft that is longer than anything that may be written.
+#[tokio::test]
+async fn an_endless_draft_is_left_out() {
+    let (model, drafting) = planner(true);
+    let request = requests().remove(0);
+    let expected = plan(&drafting, &request, &[]).await;
+    let before = model.stats().guessed_tokens;
+    let endless = "who ".repeat(100_000);
+    assert_eq!(plan(&drafting, &request, &[&endless]).await, expected);
+    assert!(model.stats().guessed_tokens - before < 40);
+}
