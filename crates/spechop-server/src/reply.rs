@@ -49,7 +49,8 @@ pub(crate) fn answer(
         stop_reason: stop_reason(report.stopped).into(),
         elapsed_ms: ms(report.elapsed),
         final_segment_ms: ms(report.final_segment),
-        usage: Some(whole_usage(&report.usage)),
+        usage: Some(usage(&report.usage)),
+        activities: activities(&report.usage),
         applied: Some(wire::Applied {
             k: settings
                 .width
@@ -299,30 +300,26 @@ fn usage(usage: &Usage) -> wire::Usage {
     }
 }
 
-/// With the activities, which the events leave out.
-fn whole_usage(of: &Usage) -> wire::Usage {
-    let whole = |stage: &Calls| wire::Calls {
-        activities: activities(stage),
-        ..calls(stage)
-    };
-    wire::Usage {
-        segments: Some(whole(&of.segments)),
-        targets: Some(whole(&of.targets)),
-        speculations: Some(whole(&of.speculations)),
-        ..usage(of)
-    }
-}
-
 /// Those that took any time.
-fn activities(calls: &Calls) -> Vec<wire::ActivityTime> {
-    let all = calls.cost.activities.iter();
-    all.filter(|(_, time)| !time.is_zero())
-        .map(|(of, time)| wire::ActivityTime {
+fn activities(usage: &Usage) -> Vec<wire::ActivityTime> {
+    let stages = [
+        (wire::Stage::Segment, &usage.segments),
+        (wire::Stage::Target, &usage.targets),
+        (wire::Stage::Speculation, &usage.speculations),
+    ];
+    let of = |(stage, calls): (wire::Stage, &Calls)| {
+        let (all, wasted) = (calls.cost.activities, calls.cost_wasted.activities);
+        let taken = Activity::ALL
+            .into_iter()
+            .filter(move |of| !all.of(*of).is_zero());
+        taken.map(move |of| wire::ActivityTime {
+            stage: stage.into(),
             activity: activity(of).into(),
-            time_ms: ms(time),
-            wasted_time_ms: ms(calls.cost_wasted.activities.of(of)),
+            time_ms: ms(all.of(of)),
+            wasted_time_ms: ms(wasted.of(of)),
         })
-        .collect()
+    };
+    stages.into_iter().flat_map(of).collect()
 }
 
 fn activity(of: Activity) -> wire::Activity {
@@ -355,7 +352,6 @@ fn calls(calls: &Calls) -> wire::Calls {
         wasted_time_ms: ms(calls.cost_wasted.time),
         money_micros: calls.cost.money.0,
         wasted_money_micros: calls.cost_wasted.money.0,
-        activities: Vec::new(),
     }
 }
 

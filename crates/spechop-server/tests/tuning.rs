@@ -218,11 +218,12 @@ async fn metrics_count_what_was_used_and_what_was_wasted() {
         k: Some(3),
         ..question()
     };
-    let usage = server.ask(asked).await.unwrap().usage.unwrap();
+    let answer = server.ask(asked).await.unwrap();
+    let usage = answer.usage.unwrap();
     let targets = usage.targets.unwrap();
     assert_eq!(targets.money_micros, u64::from(targets.started) * 100);
     assert!(targets.wasted_time_ms > 0.0 || targets.wasted == 0);
-    let read = targets.activities.iter();
+    let read = answer.activities.iter();
     let mut read = read.filter(|time| time.activity() == Activity::Read);
     let read_ms = read.next().unwrap().time_ms;
     assert!(read_ms > 0.0 && read_ms < targets.time_ms);

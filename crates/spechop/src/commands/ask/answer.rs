@@ -344,6 +344,7 @@ mod tests {
                 chance: 0.62,
                 confirmed_ms: 5_021.0,
             }),
+            activities: Vec::new(),
             provider_changes: vec![ProviderChange {
                 from: "duckduckgo".into(),
                 to: "brave".into(),

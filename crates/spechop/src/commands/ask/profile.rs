@@ -2,22 +2,29 @@
 
 use std::fmt::{self, Write};
 
-use spechop_proto::{Activity, ActivityTime, AskResponse, Calls};
+use spechop_proto::{Activity, ActivityTime, AskResponse, Calls, Stage};
 
 /// Writes the table and what to make of it.
 pub(super) fn write(out: &mut String, answer: &AskResponse) -> fmt::Result {
-    let usage = answer.usage.clone().unwrap_or_default();
+    let usage = answer.usage.unwrap_or_default();
     let stages = [
-        ("planning", usage.segments),
-        ("look-up", usage.targets),
-        ("guessing", usage.speculations),
+        ("planning", Stage::Segment, usage.segments),
+        ("look-up", Stage::Target, usage.targets),
+        ("guessing", Stage::Speculation, usage.speculations),
     ];
     let question = answer.elapsed_ms;
-    writeln!(out, "where the time went            used  share   wasted")?;
+    let title = "where the time went";
+    writeln!(
+        out,
+        "{title:<29}{:>9}{:>8}{:>10}",
+        "used s", "share", "wasted s"
+    )?;
     let mut all = Row::default();
-    for (name, calls) in stages {
+    for (name, stage, calls) in stages {
         let calls = calls.unwrap_or_default();
-        for (what, row) in rows(&calls) {
+        let told = answer.activities.iter();
+        let told = told.filter(|time| time.stage() == stage);
+        for (what, row) in rows(&calls, told) {
             row.write(out, &format!("{name}: {what}"), question)?;
         }
         all.add(Row::of(calls.time_ms, calls.wasted_time_ms));
@@ -62,17 +69,18 @@ impl Row {
         };
         let (used, wasted) = (seconds(self.used), seconds(self.wasted));
         let wasted = if self.wasted > 0.0 { &wasted } else { "-" };
-        writeln!(out, "  {name:<24}{used:>9}{share:>6.1}%{wasted:>9}")
+        writeln!(out, "  {name:<27}{used:>9}{share:>7.1}%{wasted:>10}")
     }
 }
 
 /// The activities of a stage, and the time that nobody has accounted for.
-fn rows(calls: &Calls) -> Vec<(&'static str, Row)> {
+fn rows<'a>(
+    calls: &Calls,
+    told: impl Iterator<Item = &'a ActivityTime>,
+) -> Vec<(&'static str, Row)> {
     let mut rest = Row::of(calls.time_ms, calls.wasted_time_ms);
-    let mut rows: Vec<_> = calls
-        .activities
-        .iter()
-        .map(|time: &ActivityTime| {
+    let mut rows: Vec<_> = told
+        .map(|time| {
             let row = Row::of(time.time_ms, time.wasted_time_ms);
             rest.used = (rest.used - row.used).max(0.0);
             rest.wasted = (rest.wasted - row.wasted).max(0.0);
@@ -116,28 +124,29 @@ mod tests {
 
     use super::*;
 
-    fn time(activity: Activity, time_ms: f64, wasted_time_ms: f64) -> ActivityTime {
+    fn time(stage: Stage, activity: Activity, time_ms: f64, wasted_time_ms: f64) -> ActivityTime {
         ActivityTime {
+            stage: stage.into(),
             activity: activity.into(),
             time_ms,
             wasted_time_ms,
         }
     }
 
-    fn calls(time_ms: f64, wasted_time_ms: f64, activities: Vec<ActivityTime>) -> Calls {
-        Calls {
+    fn calls(time_ms: f64, wasted_time_ms: f64) -> Option<Calls> {
+        Some(Calls {
             time_ms,
             wasted_time_ms,
-            activities,
             ..Calls::default()
-        }
+        })
     }
 
-    fn table(elapsed_ms: f64, usage: Usage) -> String {
+    fn table(elapsed_ms: f64, usage: Usage, activities: Vec<ActivityTime>) -> String {
         let mut out = String::new();
         let answer = AskResponse {
             elapsed_ms,
             usage: Some(usage),
+            activities,
             ..AskResponse::default()
         };
         write(&mut out, &answer).expect("a string");
@@ -146,44 +155,38 @@ mod tests {
 
     #[test]
     fn a_line_for_each_stage_and_activity() {
-        let segments = vec![
-            time(Activity::Prefill, 310.0, 60.0),
-            time(Activity::Decode, 620.4, 100.4),
-            time(Activity::Queue, 0.3, 0.0),
-            time(Activity::Turn, 55.0, 55.0),
-        ];
-        let targets = vec![
-            time(Activity::Read, 410.0, 200.0),
-            time(Activity::Encode, 12.0, 4.0),
-            time(Activity::Scan, 0.4, 0.1),
-        ];
-        let speculations = vec![
-            time(Activity::Join, 7.0, 0.0),
-            time(Activity::Read, 90.0, 30.0),
+        let activities = vec![
+            time(Stage::Segment, Activity::Prefill, 310.0, 60.0),
+            time(Stage::Segment, Activity::Decode, 620.4, 100.4),
+            time(Stage::Segment, Activity::Queue, 0.3, 0.0),
+            time(Stage::Segment, Activity::Turn, 55.0, 55.0),
+            time(Stage::Target, Activity::Read, 410.0, 200.0),
+            time(Stage::Target, Activity::Encode, 12.0, 4.0),
+            time(Stage::Target, Activity::Scan, 0.4, 0.1),
+            time(Stage::Speculation, Activity::Read, 90.0, 30.0),
+            time(Stage::Speculation, Activity::Join, 7.0, 0.0),
         ];
         let usage = Usage {
-            segments: Some(calls(1000.0, 220.0, segments)),
-            targets: Some(calls(430.0, 206.0, targets)),
-            speculations: Some(calls(97.0, 30.0, speculations)),
+            segments: calls(1000.0, 220.0),
+            targets: calls(430.0, 206.0),
+            speculations: calls(97.0, 30.0),
             salvaged: 0,
         };
-        insta::assert_snapshot!(table(905.5, usage));
+        insta::assert_snapshot!(table(905.5, usage, activities));
     }
 
     #[test]
     fn without_speculation_what_is_left_lay_outside_the_calls() {
-        let segments = vec![
-            time(Activity::Generate, 80.0, 0.0),
-            time(Activity::Unspecified, 8.0, 0.0),
+        let activities = vec![
+            time(Stage::Segment, Activity::Generate, 80.0, 0.0),
+            time(Stage::Segment, Activity::Unspecified, 8.0, 0.0),
         ];
         let usage = Usage {
-            segments: Some(calls(90.0, 0.0, segments)),
+            segments: calls(90.0, 0.0),
             ..Usage::default()
         };
-        insta::assert_snapshot!(table(100.0, usage));
-        assert!(
-            table(0.0, Usage::default()).contains("0.0%"),
-            "nothing divided by nothing"
-        );
+        insta::assert_snapshot!(table(100.0, usage, activities));
+        let nothing = table(0.0, Usage::default(), Vec::new());
+        assert!(nothing.contains("0.0%"), "nothing divided by nothing");
     }
 }
