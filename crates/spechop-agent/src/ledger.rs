@@ -8,7 +8,7 @@
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
-use spechop_types::{Budget, CommitKind, Money, Refusal, Stage, Tokens};
+use spechop_types::{Activities, Budget, CommitKind, Money, Refusal, Stage, Tokens};
 
 use crate::report::{Calls, Cost, Usage};
 use crate::settings::Prices;
@@ -28,6 +28,16 @@ pub(crate) struct Ledger {
     drafted: u32,
     foreseen: u32,
     hidden: Duration,
+}
+
+/// What a call took by its own account, and by the clock.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Taken {
+    /// Of one that was aborted or failed: all that is known.
+    pub(crate) tokens: Tokens,
+    /// From launch to end.
+    pub(crate) time: Duration,
+    pub(crate) activities: Activities,
 }
 
 /// What a budget limits beside calls and time.
@@ -59,6 +69,14 @@ impl Paid {
         // The last result is the one that counts; what was spent before it was wasted.
         self.0[stage] = Some(cost);
     }
+
+    /// What a committed hop's calls spent their time on: this is its branch's, with its look-up's.
+    pub(crate) fn activities_with(&self, lookup: &Self, kind: CommitKind) -> Activities {
+        let guess = lookup.0[Stage::Speculation].filter(|_| kind == CommitKind::Accepted);
+        let used = [self.0[Stage::Segment], lookup.0[Stage::Target], guess];
+        let used = used.into_iter().flatten();
+        used.map(|cost| cost.activities).sum()
+    }
 }
 
 impl Ledger {
@@ -86,12 +104,18 @@ impl Ledger {
     }
 
     /// A call has ended, well or badly.
-    pub(crate) fn settle(&mut self, stage: Stage, tokens: Tokens, time: Duration) -> Cost {
+    pub(crate) fn settle(&mut self, stage: Stage, taken: Taken) -> Cost {
+        let Taken {
+            tokens,
+            time,
+            activities,
+        } = taken;
         let price = self.prices.of(stage);
         let money = price.of(tokens);
         self.calls[stage].cost.add(Cost {
             tokens,
             time,
+            activities,
             money,
         });
         let dearest = &mut self.dearest[stage];
@@ -100,22 +124,29 @@ impl Ledger {
         Cost {
             tokens,
             time,
+            activities,
             money: money.plus(price.call),
         }
     }
 
     /// A call was aborted. It took what it had told of, at least; the rest of what was set aside for it
     /// stays set aside.
-    pub(crate) fn abort(&mut self, stage: Stage, took: Duration, spent: Tokens) {
-        let money = self.prices.of(stage).of(spent);
+    pub(crate) fn abort(&mut self, stage: Stage, taken: Taken) {
+        let Taken {
+            tokens,
+            time,
+            activities,
+        } = taken;
+        let money = self.prices.of(stage).of(tokens);
         self.calls[stage].cost.add(Cost {
-            tokens: spent,
-            time: took,
+            tokens,
+            time,
+            activities,
             money,
         });
         let set_aside = self.dearest[stage];
         let rest = Spent {
-            tokens: set_aside.tokens.saturating_sub(spent.total()),
+            tokens: set_aside.tokens.saturating_sub(tokens.total()),
             money: set_aside.money.minus(money),
         };
         self.lost.add(rest, 1);
@@ -135,8 +166,9 @@ impl Ledger {
         calls.cost.money = calls.cost.money.minus(price.call);
         calls.cost.add(Cost {
             tokens: spent,
-            time: Duration::ZERO,
             money: price.of(spent),
+            // It is nobody's call, so its time is nobody's, either.
+            ..Cost::default()
         });
     }
 
@@ -275,12 +307,21 @@ impl<T> IndexMut<Stage> for PerStage<T> {
 
 #[cfg(test)]
 mod tests {
+    use spechop_types::Activity;
+
     use super::*;
 
     fn open(stages: &[Stage]) -> Open {
         let mut open = Open::default();
         stages.iter().for_each(|stage| open.add(*stage));
         open
+    }
+
+    fn taken(tokens: Tokens) -> Taken {
+        Taken {
+            tokens,
+            ..Taken::default()
+        }
     }
 
     /// Of 100 tokens, one segment has taken 30.
@@ -295,7 +336,7 @@ mod tests {
             prompt: 20,
             completion: 10,
         };
-        ledger.settle(Stage::Segment, tokens, Duration::ZERO);
+        ledger.settle(Stage::Segment, taken(tokens));
         ledger
     }
 
@@ -318,7 +359,7 @@ mod tests {
         for _ in 0..3 {
             assert!(!ledger.is_spent(Open::default()));
             ledger.start(Stage::Segment);
-            ledger.abort(Stage::Segment, Duration::ZERO, Tokens::default());
+            ledger.abort(Stage::Segment, Taken::default());
             assert!(!ledger.may_speculate(1, Open::default()));
         }
         assert!(ledger.is_spent(Open::default()));
@@ -355,7 +396,10 @@ mod tests {
             (spent(20, 20), 95, 100),
         ] {
             ledger.start(Stage::Segment);
-            ledger.abort(Stage::Segment, Duration::from_millis(5), spent);
+            let mut taken = taken(spent);
+            taken.time = Duration::from_millis(5);
+            taken.activities.add(Activity::Decode, taken.time);
+            ledger.abort(Stage::Segment, taken);
             let segments = ledger.usage(Open::default()).segments;
             assert_eq!(segments.cost.tokens.total(), counted);
             assert_eq!(segments.cost_wasted, segments.cost);

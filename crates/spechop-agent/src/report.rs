@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_types::{Chance, Hop, Money, ProviderChange, Refusals, Tokens};
+use spechop_types::{Activities, Chance, Hop, Money, ProviderChange, Refusals, Tokens};
 use spechop_verifier::Verdict;
 use spechop_window::Stop;
 
@@ -56,6 +56,8 @@ pub struct HopReport {
     pub guess_held: Option<bool>,
     /// How long its stages took.
     pub times: StageTimes,
+    /// What its calls spent that time on: its segment, its look-up, and its guess if that was right.
+    pub activities: Activities,
     /// Whether its look-up was begun by a branch that was rolled back.
     pub salvaged: bool,
     /// Whether its sub-question was drafted, word for word. `None` if nothing was drafted for it.
@@ -153,6 +155,8 @@ pub struct Cost {
     pub tokens: Tokens,
     /// From launch to end, one call after the other; until it was aborted, for an aborted call.
     pub time: Duration,
+    /// What that time was spent on, as far as it is known.
+    pub activities: Activities,
     /// By the operator's prices.
     pub money: Money,
 }
@@ -161,6 +165,7 @@ impl Cost {
     pub(crate) fn add(&mut self, other: Self) {
         self.tokens += other.tokens;
         self.time = self.time.saturating_add(other.time);
+        self.activities += other.activities;
         self.money = self.money.plus(other.money);
     }
 
@@ -174,6 +179,7 @@ impl Cost {
                     .saturating_sub(other.tokens.completion),
             },
             time: self.time.saturating_sub(other.time),
+            activities: self.activities.minus(other.activities),
             money: self.money.minus(other.money),
         }
     }

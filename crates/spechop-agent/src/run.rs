@@ -1,11 +1,10 @@
 //! One question under way: carries out single effects, and turns what stages bring into events.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use spechop_ports::{Call, Guess, KnownHop, Lane, PlanRequest, PortError};
 use spechop_types::{
-    BranchId, Chance, LookupId, ProviderChange, Question, Refusal, Stage, Step, SubQuestion, Tokens,
+    BranchId, Chance, LookupId, ProviderChange, Question, Refusal, Stage, Step, SubQuestion,
 };
 use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::error::one_line;
 use crate::few::Few;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Taken};
 use crate::notes::{BranchNotes, LookupNotes};
 use crate::running::Running;
 use crate::stages::{self, Outcome, Output, Work};
@@ -117,17 +116,17 @@ impl<'a> Run<'a> {
     pub(crate) fn take(
         &mut self,
         work: Work,
-        took: Duration,
+        taken: Taken,
         outcome: Result<Outcome, PortError>,
-        spent: Tokens,
     ) -> Option<Event> {
+        let took = taken.time;
         let Outcome { output, tokens } = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
                 if let PortError::NotSpeculated { why, .. } = error {
-                    self.take_refusal(work, took, spent, why);
+                    self.take_refusal(work, taken, why);
                 } else {
-                    let cost = self.ledger.settle(work.stage(), spent, took);
+                    let cost = self.ledger.settle(work.stage(), taken);
                     self.pay_for_early(work, cost);
                     self.tell_failure(work, &error);
                 }
@@ -135,8 +134,8 @@ impl<'a> Run<'a> {
             }
         };
         // A result does not tell of attempts that failed, nor every engine of what it does meanwhile.
-        let tokens = tokens.max(spent);
-        let cost = self.ledger.settle(work.stage(), tokens, took);
+        let tokens = tokens.max(taken.tokens);
+        let cost = self.ledger.settle(work.stage(), Taken { tokens, ..taken });
         match (work, output) {
             (Work::Segment(branch), Output::Step(step)) => {
                 let chance = self.window.answer_chance(branch);
@@ -353,6 +352,7 @@ impl<'a> Run<'a> {
             salvaged: found.salvaged,
             draft_held: notes.drafted.then_some(found.foreseen.is_some()),
             foreseen: found.foreseen.unwrap_or_default(),
+            activities: notes.paid.activities_with(&found.paid, hop.kind),
             silent: found.speculation.is_some() && found.guesses.is_empty(),
             confidence: found.guesses.first().and_then(|best| best.confidence),
             guess_by,

@@ -10,11 +10,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use spechop_ports::{Call, Guess, Lane, PortError, Progress};
-use spechop_types::{LookupId, ProviderChange, Refusal, Tokens};
+use spechop_types::{Activities, LookupId, ProviderChange, Refusal};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::ledger::Open;
+use crate::ledger::{Open, Taken};
 use crate::settings::Finish;
 use crate::stages::{Outcome, StageFuture, Work};
 
@@ -52,10 +52,8 @@ struct Launched<'a> {
 /// A stage that was dropped before its end.
 pub(crate) struct Dropped {
     pub(crate) work: Work,
-    /// For how long it was under way.
-    pub(crate) took: Duration,
-    /// Tokens that it had told of by then.
-    pub(crate) spent: Tokens,
+    /// By then.
+    pub(crate) taken: Taken,
     pub(crate) changes: Vec<ProviderChange>,
     /// It waited for its first turn to the end: nothing of it was ever started.
     pub(crate) never_began: bool,
@@ -68,11 +66,8 @@ pub(crate) enum News {
     /// A stage has ended, or has passed its time limit.
     Finished {
         work: Work,
-        /// From launch to end.
-        took: Duration,
         outcome: Result<Outcome, PortError>,
-        /// Tokens that were told of while it ran: of one that failed, all that is known.
-        spent: Tokens,
+        taken: Taken,
         changes: Vec<ProviderChange>,
     },
     /// A stage that still runs has guesses already.
@@ -218,8 +213,10 @@ impl<'a> Running<'a> {
             while let Some(launched) = self.stages.get_mut(self.polled) {
                 if let Poll::Ready(outcome) = launched.stage.as_mut().poll(cx) {
                     let launched = self.remove(self.polled);
+                    // Before the clock is read: no call is longer busy than it takes.
+                    let activities = launched.call.activities();
                     self.now = Instant::now();
-                    return Poll::Ready(launched.finished(self.now, outcome));
+                    return Poll::Ready(launched.finished(self.now, activities, outcome));
                 }
                 self.polled += 1;
                 // It tells while it is polled, and at no other time.
@@ -271,8 +268,7 @@ impl<'a> Running<'a> {
             let limit = self.stages[at].limit;
             let Dropped {
                 work,
-                took,
-                spent,
+                taken,
                 changes,
                 waited_in_vain,
                 ..
@@ -289,9 +285,8 @@ impl<'a> Running<'a> {
             });
             return Some(News::Finished {
                 work,
-                took,
                 outcome,
-                spent,
+                taken,
                 changes,
             });
         }
@@ -344,8 +339,11 @@ impl Launched<'_> {
         drop(stage);
         Dropped {
             work,
-            took: now - at,
-            spent: call.spent(),
+            taken: Taken {
+                tokens: call.spent(),
+                time: now - at,
+                activities: call.activities(),
+            },
             changes: call.provider_changes(),
             never_began: call.progress() == Progress::Queued,
             waited_in_vain: waits_for_first_turn(&call),
@@ -357,12 +355,20 @@ impl Launched<'_> {
         self.at.checked_add(self.limit)
     }
 
-    fn finished(self, now: Instant, outcome: Result<Outcome, PortError>) -> News {
+    fn finished(
+        self,
+        now: Instant,
+        activities: Activities,
+        outcome: Result<Outcome, PortError>,
+    ) -> News {
         News::Finished {
             work: self.work,
-            took: now - self.at,
             outcome,
-            spent: self.call.spent(),
+            taken: Taken {
+                tokens: self.call.spent(),
+                time: now - self.at,
+                activities,
+            },
             changes: self.call.provider_changes(),
         }
     }

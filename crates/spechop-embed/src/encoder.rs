@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 use spechop_ports::{Call, Encoder, PortError, Vitals};
+use spechop_types::Activity;
 use tokio::sync::oneshot;
 
 use crate::encoding::{Counts, Encoding};
@@ -172,9 +173,12 @@ impl Encoder for OnnxEncoder {
     }
 
     async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        let _waiting = call.doing(Activity::Queue);
         let text = text.to_owned();
         let cut = move |texts: &TextCutter, _: &Weak<()>| texts.query(&text);
+        let cutting = call.doing(Activity::Encode);
         let work = off_the_runtime(&self.texts, self.workers.what(), cut).await?;
+        drop(cutting);
         let (reply, answer) = oneshot::channel();
         let call = call.clone();
         let job = Job { call, work, reply };

@@ -1,5 +1,7 @@
 //! The work of an encoder: queries and passages to vectors.
 
+use spechop_types::Activity;
+
 use crate::model::Model;
 use crate::queue::{PassageJob, QueryJob, Queue, Run};
 use crate::session::RunError;
@@ -95,6 +97,14 @@ impl Backlog for Encoding {
     }
 
     fn compute(model: &mut Model, run: &Run) -> Result<Vec<Vec<f32>>, RunError> {
+        let _encoding: Vec<_> = match run {
+            Run::Queries(jobs) => jobs
+                .iter()
+                .map(|job| job.call.doing(Activity::Encode))
+                .collect(),
+            // Passages are encoded for nobody's call.
+            Run::Passages { .. } => Vec::new(),
+        };
         model.run(&run.texts())
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use spechop_ports::{Call, Guess, PortError, Ranked, ReadRequest, Reader, Reading, Vitals};
-use spechop_types::{Chance, Tokens};
+use spechop_types::{Activity, Chance, Tokens};
 use tokio::sync::oneshot;
 
 use self::model::Model;
@@ -180,15 +180,22 @@ impl SpanReader {
         if request.passages.is_empty() {
             return Ok(Scored::default());
         }
+        let _waiting = call.doing(Activity::Queue);
         let passages_max = self.passages_max;
         let cut = move |texts: &PairCutter, _: &Weak<()>| pairs(texts, &request, passages_max);
+        let cutting = call.doing(Activity::Read);
         let (work, shown) = off_the_runtime(&self.texts, self.workers.what(), cut).await?;
+        drop(cutting);
         let (reply, answer) = oneshot::channel();
-        let call = call.clone();
-        let job = Job { call, work, reply };
+        let job = Job {
+            call: call.clone(),
+            work,
+            reply,
+        };
         let push = |readings: &mut Readings, id, job| readings.push(id, job, self.queue_max);
         let _ticket = self.workers.enter(job, push).await?;
         let logits = answer.await.unwrap_or_else(|_| Err(self.workers.gone()))?;
+        let _ranking = call.doing(Activity::Read);
         // Some tens of microseconds: a thread's turn would cost as much.
         let passages: Vec<_> = shown.into_iter().zip(logits).collect();
         let ranked = spans::rank(&passages, self.recipe.answer_tokens_max, limit.get());

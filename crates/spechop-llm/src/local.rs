@@ -38,6 +38,7 @@ use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::model::params::LlamaModelParams;
 use llama_cpp_2::model::{LlamaLoraAdapter, LlamaModel};
 use spechop_ports::{Call, PortError, Vitals};
+use spechop_types::Activity;
 use tokio::sync::oneshot;
 
 pub use self::error::OpenError;
@@ -189,6 +190,8 @@ impl TextModel for LocalModel {
     }
 
     async fn generate(&self, call: &Call, generation: Generation) -> Result<Generated, PortError> {
+        // Whenever no worker is at it.
+        let _waiting = call.doing(Activity::Queue);
         let (reply, answer) = oneshot::channel();
         let job = Job {
             call: call.clone(),

@@ -24,7 +24,7 @@ use reqwest::{Client, Response, StatusCode, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use spechop_ports::retry::{Again, Failure, retry, retry_after};
 use spechop_ports::{Call, Metered, PortError, reason};
-use spechop_types::Tokens;
+use spechop_types::{Activity, Tokens};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -348,6 +348,7 @@ impl TextModel for OpenAiModel {
                 detail: "a chat endpoint cannot continue a bare text".to_owned(),
             });
         };
+        let _generating = call.doing(Activity::Generate);
         let deadline = Instant::now() + self.limits.total;
         let request = Request::new(&self.model, chat, generation.tokens_max);
         let body = serde_json::to_vec(&request)

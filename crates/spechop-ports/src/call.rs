@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use spechop_types::{Chance, Owned, ProviderChange, Tenant, Tokens};
+use spechop_types::{Activities, Activity, Chance, Owned, ProviderChange, Tenant, Tokens};
 
 use crate::Urgency;
+use crate::clock::{Clock, Doing};
 use crate::meter::Meter;
 
 /// Who needs the result.
@@ -68,6 +69,9 @@ struct Shared {
     tenant: Tenant,
     seat: Mutex<Option<Weak<dyn Seat>>>,
     meter: Meter,
+    clock: Clock,
+    /// The call whose time its work takes, if that is another one.
+    timed_with: Option<Call>,
     changes: Mutex<Vec<ProviderChange>>,
     /// The call that it is a part of.
     whole: Option<Call>,
@@ -82,6 +86,8 @@ impl Shared {
             tenant,
             seat: Mutex::new(None),
             meter: Meter::default(),
+            clock: Clock::default(),
+            timed_with: None,
             changes: Mutex::default(),
             whole,
             parts: Mutex::default(),
@@ -111,10 +117,16 @@ impl Call {
     }
 
     /// A call of its own for the same tenant and with the same wishes, in the lane of now: for work that
-    /// several calls share.
+    /// several calls share. What it spends its time on is told of this one, too.
     #[must_use]
     pub fn apart(&self) -> Self {
-        Self::of(self.tenant().clone(), self.lane(), self.chance).with(self.wishes)
+        let mut shared = Shared::new(self.tenant().clone(), self.lane(), None);
+        shared.timed_with = Some(self.clone());
+        Self {
+            shared: Arc::new(shared),
+            chance: self.chance,
+            wishes: self.wishes,
+        }
     }
 
     /// A part of this call, for who makes several at the same time: each part takes seats of its own. It is
@@ -220,6 +232,31 @@ impl Call {
         match &self.shared.whole {
             Some(whole) => whole.meter(),
             None => &self.shared.meter,
+        }
+    }
+
+    /// The call is busy with this, or waits for it, until the result is dropped. Cheap enough for every
+    /// token: it takes a lock that hardly anybody else wants, and allocates nothing.
+    pub fn doing(&self, activity: Activity) -> Doing {
+        Doing::new(self, activity)
+    }
+
+    /// What it has spent its time on until now, as far as those who work for it have
+    /// [told](Call::doing).
+    pub fn activities(&self) -> Activities {
+        self.clock().read()
+    }
+
+    /// A part has its whole's.
+    pub(crate) fn clock(&self) -> &Clock {
+        match self
+            .shared
+            .whole
+            .as_ref()
+            .or(self.shared.timed_with.as_ref())
+        {
+            Some(call) => call.clock(),
+            None => &self.shared.clock,
         }
     }
 

@@ -12,6 +12,7 @@
 //! that ask a server have in common is in [`retry`] and [`reason`].
 
 mod call;
+mod clock;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
 mod draft;
@@ -30,6 +31,7 @@ mod urgency;
 mod vitals;
 
 pub use call::{Call, Lane, Progress, Seat, Wishes};
+pub use clock::Doing;
 pub use draft::{Draft, DraftRequest, Drafter};
 pub use encode::Encoder;
 pub use error::PortError;

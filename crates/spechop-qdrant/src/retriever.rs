@@ -12,7 +12,7 @@ use qdrant_client::qdrant::{
     SearchParams, read_consistency,
 };
 use spechop_ports::{Call, Encoder, PortError, Retriever};
-use spechop_types::Passage;
+use spechop_types::{Activity, Passage};
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
@@ -217,6 +217,7 @@ impl Retriever for QdrantRetriever {
         if limit == 0 {
             return Ok(Vec::new());
         }
+        let _scanning = call.doing(Activity::Scan);
         let fits = self.fitted().is_some_and(|at| at.elapsed() < LABEL_TIME);
         match fits {
             true => self.search(call, vector, limit).await,

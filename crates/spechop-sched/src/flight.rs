@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use spechop_ports::{Call, Lane, PortError, Seat, panic_text};
-use spechop_types::{Owned, Refusal};
+use spechop_types::{Activity, Owned, Refusal};
 
 use crate::backend::Backend;
 
@@ -86,7 +86,10 @@ where
     ) -> Result<T, PortError> {
         let mut start = Some(start);
         let passenger = self.board(key, call, &mut start);
+        // What the run does is told of the call that launched it.
+        let joining = (!passenger.has_launched).then(|| call.doing(Activity::Join));
         let landed = passenger.run.clone().await;
+        drop(joining);
         let error = passenger.shared.take_error(passenger.has_launched);
         // The next call with this key is a new one.
         drop(passenger);

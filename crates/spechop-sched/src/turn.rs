@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use spechop_ports::{Call, Lane, Progress, Seat};
-use spechop_types::Refusal;
+use spechop_types::{Activity, Refusal};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::backend::Shared;
@@ -95,6 +95,7 @@ impl<'a> Turn<'a> {
         if self.has_started {
             return true;
         }
+        let _waiting = self.call.doing(Activity::Turn);
         let started = poll_fn(|cx| self.poll_start(cx)).await;
         self.has_started = started;
         self.alarm = None;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use spechop_ports::{Call, PortError, Retriever};
 use spechop_sim::InjectedLatency;
-use spechop_types::Passage;
+use spechop_types::{Activity, Passage};
 
 /// A [`Retriever`] that waits before it looks up.
 ///
@@ -34,7 +34,9 @@ impl Retriever for SlowRetriever {
         let wait_ms = self.latency.of(query);
         tracing::debug!(injected_ms = wait_ms, "injected latency");
         let wait = Duration::try_from_secs_f64(wait_ms / 1000.0).unwrap_or_default();
+        let waiting = call.doing(Activity::Injected);
         tokio::time::sleep(wait).await;
+        drop(waiting);
         self.inner.retrieve(call, query, limit).await
     }
 

@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use spechop_agent::{Calls, HopReport, Report, Usage};
 use spechop_sched::Backend;
-use spechop_types::{Refusals, Stage};
+use spechop_types::{Activities, Refusals, Stage};
 
 use crate::config::SpeculatorKind;
 use crate::transport::Counts;
@@ -22,6 +22,11 @@ use crate::transport::Counts;
 /// Seconds: from a hop on a fast index to the longest question.
 const BUCKETS: [f64; 12] = [
     0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 300.0,
+];
+
+/// Seconds of one activity of a hop: from a scan of a small index to a slow page.
+const ACTIVITY_BUCKETS: [f64; 12] = [
+    0.0001, 0.0005, 0.002, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 4.0, 15.0,
 ];
 
 /// The metrics of a server.
@@ -35,6 +40,8 @@ pub(crate) struct Metrics {
     calls: Family<Fate, Counter>,
     tokens: Family<Fate, Counter>,
     call_seconds: Family<Fate, Counter<f64, AtomicU64>>,
+    hop_seconds: Family<Busy, Histogram, fn() -> Histogram>,
+    activity_seconds: Family<BusyAt, Counter<f64, AtomicU64>>,
     money: Family<Fate, Counter>,
     salvaged: Counter,
     drafted: Counter,
@@ -73,6 +80,20 @@ struct Judged {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Fate {
     stage: &'static str,
+    fate: &'static str,
+}
+
+/// What the calls of a hop spent time on.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Busy {
+    activity: &'static str,
+}
+
+/// What calls spent time on, and whether the answer's trajectory holds their results.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct BusyAt {
+    stage: &'static str,
+    activity: &'static str,
     fate: &'static str,
 }
 
@@ -139,6 +160,21 @@ impl Metrics {
             Unit::Seconds,
             call_seconds.clone(),
         );
+        let hop_seconds: Family<Busy, Histogram, fn() -> Histogram> =
+            Family::new_with_constructor(|| Histogram::new(ACTIVITY_BUCKETS));
+        registry.register_with_unit(
+            "hop_activity",
+            "Time that the calls of a committed hop spent on an activity, if they spent any",
+            Unit::Seconds,
+            hop_seconds.clone(),
+        );
+        let activity_seconds = Family::default();
+        registry.register_with_unit(
+            "activity",
+            "Time of calls by stage and by what it was spent on, used or wasted",
+            Unit::Seconds,
+            activity_seconds.clone(),
+        );
         let money = Family::default();
         registry.register(
             "money_micros",
@@ -188,6 +224,8 @@ impl Metrics {
             calls,
             tokens,
             call_seconds,
+            hop_seconds,
+            activity_seconds,
             money,
             salvaged,
             drafted,
@@ -214,6 +252,11 @@ impl Metrics {
                 spechop_types::CommitKind::Rejected => "rejected",
             };
             self.hops.get_or_create(&HopKind { kind }).inc();
+            for (activity, time) in hop.activities.iter().filter(|(_, time)| !time.is_zero()) {
+                let activity = activity.as_str();
+                let seconds = self.hop_seconds.get_or_create(&Busy { activity });
+                seconds.observe(time.as_secs_f64());
+            }
             if let Some(verdict) = verdict(hop) {
                 let speculator = hop.guess_by.unwrap_or(speculator.as_str());
                 let judged = Judged {
@@ -270,6 +313,7 @@ impl Metrics {
                 used.tokens.prompt -= wasted.tokens.prompt;
                 used.tokens.completion -= wasted.tokens.completion;
                 used.time -= wasted.time;
+                used.activities = used.activities.minus(wasted.activities);
                 used.money = used.money.minus(wasted.money);
                 used
             }),
@@ -282,6 +326,19 @@ impl Metrics {
             seconds.inc_by(cost.time.as_secs_f64());
             drop(seconds);
             self.money.get_or_create(&fate).inc_by(cost.money.0);
+            self.busy(&fate, &cost.activities);
+        }
+    }
+
+    fn busy(&self, of: &Fate, activities: &Activities) {
+        for (activity, time) in activities.iter().filter(|(_, time)| !time.is_zero()) {
+            let at = BusyAt {
+                stage: of.stage,
+                activity: activity.as_str(),
+                fate: of.fate,
+            };
+            let seconds = self.activity_seconds.get_or_create(&at);
+            seconds.inc_by(time.as_secs_f64());
         }
     }
 

@@ -4,6 +4,8 @@
 //! ([`EVIDENCE_MAX`], which the configuration must keep to) of 9 KiB and 1,024 hops of 17 KiB. That is
 //! less than [`wire::ANSWER_BYTES_MAX`], which clients take.
 
+mod cut;
+
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -14,10 +16,12 @@ use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
 use spechop_theory::Reason;
 use spechop_types::{
-    Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Refusal, Refusals, Stage,
+    Activity, Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Refusal, Refusals,
+    Stage,
 };
 use spechop_verifier::{Mode, Rule, Verdict};
 
+use self::cut::cut;
 use crate::config::{InjectedLatency, SpeculatorKind};
 
 /// The most passages of all hops of an answer together.
@@ -30,8 +34,6 @@ const NAME_BYTES_MAX: usize = 512;
 const URL_BYTES_MAX: usize = 2 << 10;
 /// The most bytes of a question, an answer or a guess: as much as a client may ask.
 const WORDS_BYTES_MAX: usize = 4 << 10;
-/// At the end of a text that was cut.
-const CUT: &str = "…";
 
 /// The answer of a question that was asked with `settings`.
 pub(crate) fn answer(
@@ -48,6 +50,7 @@ pub(crate) fn answer(
         elapsed_ms: ms(report.elapsed),
         final_segment_ms: ms(report.final_segment),
         usage: Some(usage(&report.usage)),
+        activities: activities(&report.usage),
         applied: Some(wire::Applied {
             k: settings
                 .width
@@ -313,6 +316,46 @@ fn usage(usage: &Usage) -> wire::Usage {
     }
 }
 
+/// Those that took any time.
+fn activities(usage: &Usage) -> Vec<wire::ActivityTime> {
+    let stages = [
+        (wire::Stage::Segment, &usage.segments),
+        (wire::Stage::Target, &usage.targets),
+        (wire::Stage::Speculation, &usage.speculations),
+    ];
+    let of = |(stage, calls): (wire::Stage, &Calls)| {
+        let (all, wasted) = (calls.cost.activities, calls.cost_wasted.activities);
+        let taken = Activity::ALL
+            .into_iter()
+            .filter(move |of| !all.of(*of).is_zero());
+        taken.map(move |of| wire::ActivityTime {
+            stage: stage.into(),
+            activity: activity(of).into(),
+            time_ms: ms(all.of(of)),
+            wasted_time_ms: ms(wasted.of(of)),
+        })
+    };
+    stages.into_iter().flat_map(of).collect()
+}
+
+fn activity(of: Activity) -> wire::Activity {
+    match of {
+        Activity::Prefill => wire::Activity::Prefill,
+        Activity::Decode => wire::Activity::Decode,
+        Activity::Read => wire::Activity::Read,
+        Activity::Encode => wire::Activity::Encode,
+        Activity::Scan => wire::Activity::Scan,
+        Activity::Extract => wire::Activity::Extract,
+        Activity::Fetch => wire::Activity::Fetch,
+        Activity::Search => wire::Activity::Search,
+        Activity::Generate => wire::Activity::Generate,
+        Activity::Injected => wire::Activity::Injected,
+        Activity::Join => wire::Activity::Join,
+        Activity::Queue => wire::Activity::Queue,
+        Activity::Turn => wire::Activity::Turn,
+    }
+}
+
 fn calls(calls: &Calls) -> wire::Calls {
     wire::Calls {
         started: calls.started,
@@ -384,15 +427,6 @@ fn words(text: &str) -> String {
     cut(text, WORDS_BYTES_MAX)
 }
 
-/// A text of at most so many bytes, the mark of a cut included.
-fn cut(text: &str, bytes_max: usize) -> String {
-    if text.len() <= bytes_max {
-        return text.to_owned();
-    }
-    let end = text.floor_char_boundary(bytes_max - CUT.len());
-    [&text[..end], CUT].concat()
-}
-
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
@@ -405,22 +439,6 @@ mod tests {
     use spechop_types::SubQuestion;
 
     use super::*;
-
-    #[test]
-    fn a_text_is_cut_between_characters_and_says_so() {
-        for (text, bytes_max, expected) in [
-            ("as it is", 8, "as it is"),
-            ("as it is.", 8, "as it…"),
-            ("ééééé", 10, "ééééé"),
-            ("ééééé", 9, "ééé…"),
-            ("ééééé", 8, "éé…"),
-            ("", 0, ""),
-        ] {
-            let cut = cut(text, bytes_max);
-            assert_eq!(cut, expected);
-            assert!(cut.len() <= bytes_max);
-        }
-    }
 
     /// A hop whose texts are all longer than anything a reply may hold.
     fn endless(passages: usize) -> wire::Hop {
@@ -477,6 +495,6 @@ mod tests {
         assert!(all <= wire::ANSWER_BYTES_MAX, "{all}");
         // It is not far from it, either: the sum is not of empty texts.
         assert!(passage > TEXT_BYTES_MAX + 2 * NAME_BYTES_MAX);
-        assert!(bare > 4 * (WORDS_BYTES_MAX - CUT.len()));
+        assert!(bare > 4 * (WORDS_BYTES_MAX - cut::MARK.len()));
     }
 }

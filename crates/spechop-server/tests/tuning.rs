@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{
-    AskRequest, FinishNowRequest, GetTuningRequest, GetTuningResponse, Refusal, Stage, StopReason,
-    WhatIfRequest, WhatIfResponse, ask_event::Event,
+    Activity, AskRequest, FinishNowRequest, GetTuningRequest, GetTuningResponse, Refusal, Stage,
+    StopReason, WhatIfRequest, WhatIfResponse, ask_event::Event,
 };
 use spechop_testkit::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -218,10 +218,15 @@ async fn metrics_count_what_was_used_and_what_was_wasted() {
         k: Some(3),
         ..question()
     };
-    let usage = server.ask(asked).await.unwrap().usage.unwrap();
+    let answer = server.ask(asked).await.unwrap();
+    let usage = answer.usage.unwrap();
     let targets = usage.targets.unwrap();
     assert_eq!(targets.money_micros, u64::from(targets.started) * 100);
     assert!(targets.wasted_time_ms > 0.0 || targets.wasted == 0);
+    let read = answer.activities.iter();
+    let mut read = read.filter(|time| time.activity() == Activity::Read);
+    let read_ms = read.next().unwrap().time_ms;
+    assert!(read_ms > 0.0 && read_ms < targets.time_ms);
 
     let page = get(&server, "/metrics").await;
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
@@ -234,6 +239,9 @@ async fn metrics_count_what_was_used_and_what_was_wasted() {
             used * 100
         ),
         "spechop_backend_running_authoritative{backend=\"generator\"} 0".to_owned(),
+        "spechop_hop_activity_seconds_count{activity=\"read\"} 3".to_owned(),
+        "spechop_activity_seconds_total{stage=\"target\",activity=\"scan\",fate=\"used\"} "
+            .to_owned(),
         "# EOF".to_owned(),
     ] {
         assert!(page.contains(&line), "no {line} in\n{page}");

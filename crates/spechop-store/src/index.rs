@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use spechop_lexical::Bm25;
 use spechop_ports::{Call, PortError, Vitals};
-use spechop_types::Passage;
+use spechop_types::{Activity, Passage};
 use tokio::sync::oneshot;
 
 use crate::check::Checker;
@@ -195,6 +195,7 @@ impl PassageIndex {
         if limit == 0 {
             return Ok(Vec::new());
         }
+        let _waiting = call.doing(Activity::Queue);
         let (reply, answer) = oneshot::channel();
         self.searcher.submit(Job {
             query,

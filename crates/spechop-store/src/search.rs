@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{io, mem};
 
-use spechop_ports::{Call, Lane, PortError, panic_text};
-use spechop_types::Passage;
+use spechop_ports::{Call, Doing, Lane, PortError, panic_text};
+use spechop_types::{Activity, Passage};
 use tokio::sync::oneshot;
 
 use crate::error::Fault;
@@ -262,7 +262,12 @@ impl Worker {
 
     /// The passages for all jobs that are still wanted at the end; the others leave `running`.
     fn find(&self, running: &mut Vec<(Job, Top)>) -> Result<Found, Fault> {
+        let scanning = |running: &[(Job, Top)]| -> Vec<Doing> {
+            let calls = running.iter().map(|(job, _)| &job.call);
+            calls.map(|call| call.doing(Activity::Scan)).collect()
+        };
         if let Some(lexical) = self.rows.lexical() {
+            let _mixing = scanning(running);
             for (job, _) in running.iter_mut() {
                 job.query.mix(lexical);
             }
@@ -273,6 +278,7 @@ impl Worker {
                 if running.is_empty() {
                     return Ok(Vec::new());
                 }
+                let _scanning = scanning(running);
                 let rows = start..shard.rows().min(start + SEGMENT_ROWS);
                 let (queries, mut tops): (Vec<&Query>, Vec<Top>) = running
                     .iter_mut()
@@ -284,6 +290,7 @@ impl Worker {
                 }
             }
         }
+        let _collecting = scanning(running);
         let tops = running.iter_mut();
         let tops = tops.map(|(_, top)| mem::replace(top, Top::new(0)));
         let found = tops

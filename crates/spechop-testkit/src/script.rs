@@ -12,7 +12,7 @@ use spechop_ports::{
     Call, Draft, DraftRequest, Drafter, Guess, GuessRequest, Guessed, PlanRequest, Planned,
     Planner, PortError, ReadRequest, Reader, Reading, Retriever, Speculator,
 };
-use spechop_types::{Chance, Passage, Stage, Step, SubQuestion, Tokens};
+use spechop_types::{Activity, Chance, Passage, Stage, Step, SubQuestion, Tokens};
 
 /// One hop of the script. Its sub-question is `ask` followed by the answers it depends on, so that a
 /// wrong guess leads the planner astray.
@@ -174,10 +174,17 @@ impl ScriptedPorts {
         self.started.load(SeqCst)
     }
 
-    async fn play(&self, hop: usize, stage: Stage, time: Duration) -> Result<(), PortError> {
+    async fn play(
+        &self,
+        call: &Call,
+        activity: Activity,
+        (hop, stage): (usize, Stage),
+        time: Duration,
+    ) -> Result<(), PortError> {
         self.live.fetch_add(1, SeqCst);
         self.started.fetch_add(1, SeqCst);
         let _live = Live(self.live.clone());
+        let _doing = call.doing(activity);
         if !time.is_zero() {
             tokio::time::sleep(time).await;
         }
@@ -238,11 +245,12 @@ const TOKENS: Tokens = Tokens {
 
 #[async_trait]
 impl Planner for ScriptedPorts {
-    async fn plan(&self, _: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
         let at = request.hops.len();
         let hop = self.script.hops.get(at).filter(|_| !request.must_answer);
         let time = hop.map_or(self.script.final_segment, |hop| hop.segment);
-        self.play(at, Stage::Segment, time).await?;
+        self.play(call, Activity::Generate, (at, Stage::Segment), time)
+            .await?;
         let step = match hop {
             Some(hop) => {
                 let needed = hop.needed(at);
@@ -286,12 +294,14 @@ impl Drafter for ScriptedPorts {
 impl Retriever for ScriptedPorts {
     async fn retrieve(
         &self,
-        _: &Call,
+        call: &Call,
         query: &str,
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
         if let Some((i, hop, _)) = self.find(query) {
-            self.play(i, Stage::Target, hop.target * 3 / 4).await?;
+            let time = hop.target * 3 / 4;
+            self.play(call, Activity::Scan, (i, Stage::Target), time)
+                .await?;
         }
         for _ in 0..self.script.target_turns {
             tokio::task::yield_now().await;
@@ -313,7 +323,7 @@ impl Retriever for ScriptedPorts {
 
 #[async_trait]
 impl Reader for ScriptedPorts {
-    async fn read(&self, _: &Call, request: ReadRequest) -> Result<Reading, PortError> {
+    async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
         let found = self.find(request.sub_question.as_str());
         let answer = match found {
             _ if request.passages.is_empty() => None,
@@ -323,7 +333,8 @@ impl Reader for ScriptedPorts {
         };
         if let Some((_, hop, _)) = found {
             // A stage fails at most once a call: in its retrieval.
-            self.play(usize::MAX, Stage::Target, hop.target / 4).await?;
+            let at = (usize::MAX, Stage::Target);
+            self.play(call, Activity::Read, at, hop.target / 4).await?;
         }
         Ok(Reading {
             answer: answer.map(Into::into),
@@ -334,10 +345,12 @@ impl Reader for ScriptedPorts {
 
 #[async_trait]
 impl Speculator for ScriptedPorts {
-    async fn guess(&self, _: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
+    async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
         let found = self.find(request.sub_question.as_str());
         if let Some((i, hop, _)) = found {
-            self.play(i, Stage::Speculation, hop.speculation).await?;
+            let at = (i, Stage::Speculation);
+            self.play(call, Activity::Generate, at, hop.speculation)
+                .await?;
         }
         let asked = request.sub_question.as_str();
         let guesses = match found {

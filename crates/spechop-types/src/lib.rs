@@ -3,6 +3,7 @@
 //! Texts that travel through many branches are `Arc<str>`: a branch that copies its prefix copies
 //! pointers.
 
+mod activity;
 mod budget;
 mod chance;
 mod hop;
@@ -16,6 +17,7 @@ mod stage;
 mod tenant;
 mod text;
 
+pub use activity::{Activities, Activity};
 pub use budget::{Budget, Money, Price, Tokens};
 pub use chance::Chance;
 pub use hop::{CommitKind, Hop, Observation, Step, SubQuestion};

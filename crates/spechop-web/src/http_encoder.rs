@@ -8,6 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::json;
 use spechop_ports::{Call, Encoder, PortError};
+use spechop_types::Activity;
 
 use crate::http::InvalidEndpoint;
 use crate::service::{Service, ServiceOptions};
@@ -100,6 +101,7 @@ impl HttpEncoder {
             }
             EmbeddingForm::Tei => json!({ "inputs": texts, "normalize": true, "truncate": true }),
         };
+        let _encoding = call.doing(Activity::Encode);
         let (width, count) = (self.options.width.get(), texts.len());
         let parse = |body: &[u8]| unit_vectors(vectors(*form, body)?, count, width);
         self.service.post(call, &[], &body, parse).await

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use spechop_ports::{Call, PortError, Retriever};
-use spechop_types::Passage;
+use spechop_types::{Activity, Passage};
 
 use crate::http::InvalidEndpoint;
 use crate::service::{Service, ServiceOptions};
@@ -75,6 +75,7 @@ impl Retriever for HttpRetriever {
             &[]
         };
         let parse = |body: &[u8]| parse(body, limit);
+        let _scanning = call.doing(Activity::Scan);
         self.service.post(call, headers, &body, parse).await
     }
 

@@ -17,7 +17,7 @@ use futures::StreamExt;
 use futures::future::join;
 use futures::stream::FuturesUnordered;
 use spechop_ports::{Call, Encoder, PortError, Retriever, SearchProvider, SearchResult};
-use spechop_types::{Passage, canonical};
+use spechop_types::{Activity, Passage, canonical};
 use tokio::time::{Instant, timeout_at};
 
 use crate::page::{Page, PageReader, chunks};
@@ -155,6 +155,7 @@ impl Retriever for WebRetriever {
                 }),
             };
         }
+        let _ranking = call.doing(Activity::Encode);
         self.rank(query, &vector?, found, limit).await
     }
 

@@ -1,12 +1,11 @@
 //! Work ahead of need that was not done, or not to its end: counted, and told with the reason.
 
-use std::time::Duration;
-
-use spechop_types::{BranchId, Refusal, Stage, Tokens};
+use spechop_types::{BranchId, Refusal, Stage};
 use spechop_window::Guess;
 
 use super::Run;
 use crate::TraceKind;
+use crate::ledger::Taken;
 use crate::running::Dropped;
 use crate::stages::Work;
 
@@ -18,14 +17,14 @@ impl Run<'_> {
     }
 
     /// Work was refused after its launch; whoever gives the turns says why.
-    pub(super) fn take_refusal(&mut self, work: Work, took: Duration, spent: Tokens, why: Refusal) {
+    pub(super) fn take_refusal(&mut self, work: Work, taken: Taken, why: Refusal) {
         match why {
             Refusal::Denied | Refusal::NoPlace | Refusal::Budget | Refusal::Unlikely => {
-                self.ledger.withdraw(work.stage(), spent);
+                self.ledger.withdraw(work.stage(), taken.tokens);
             }
             // Some of it was done, and paid for.
             Refusal::Preempted | Refusal::PushedBack => {
-                self.ledger.settle(work.stage(), spent, took);
+                self.ledger.settle(work.stage(), taken);
             }
         }
         self.note_refusal(work, why);
@@ -35,12 +34,12 @@ impl Run<'_> {
     pub(super) fn note_dropped(&mut self, dropped: Dropped) {
         let stage = dropped.work.stage();
         if dropped.never_began {
-            self.ledger.withdraw(stage, dropped.spent);
+            self.ledger.withdraw(stage, dropped.taken.tokens);
         } else if self.has_told_early(dropped.work) {
-            let cost = self.ledger.settle(stage, dropped.spent, dropped.took);
+            let cost = self.ledger.settle(stage, dropped.taken);
             self.pay_for_early(dropped.work, cost);
         } else {
-            self.ledger.abort(stage, dropped.took, dropped.spent);
+            self.ledger.abort(stage, dropped.taken);
         }
         if dropped.waited_in_vain {
             self.note_refusal(dropped.work, Refusal::NoPlace);

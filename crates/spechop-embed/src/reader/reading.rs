@@ -1,5 +1,7 @@
 //! The work of a reader: one request, one run.
 
+use spechop_types::Activity;
+
 use super::model::Model;
 use super::pairs::Pair;
 use super::spans::Logits;
@@ -62,6 +64,7 @@ impl Backlog for Readings {
     }
 
     fn compute(model: &mut Model, run: &ReadJob) -> Result<Vec<Logits>, RunError> {
+        let _reading = run.call.doing(Activity::Read);
         model.run(&run.work)
     }
 

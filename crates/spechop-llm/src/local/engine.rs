@@ -19,7 +19,7 @@ use std::time::Instant;
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
 use spechop_ports::{Metered, PortError, panic_text};
-use spechop_types::Tokens;
+use spechop_types::{Activity, Tokens};
 
 use super::ahead::{Ahead, Pays, Rows};
 use super::compute::{Compute, ComputeError};
@@ -156,7 +156,10 @@ impl<'model> Engine<'model> {
             self.parts.counters.dropped.fetch_add(1, Relaxed);
             return;
         }
-        let prompt = match self.prompt(&job.generation) {
+        let cutting = job.call.doing(Activity::Prefill);
+        let prompt = self.prompt(&job.generation);
+        drop(cutting);
+        let prompt = match prompt {
             Ok(prompt) => prompt,
             Err(error) => {
                 let _ = job.reply.send(Err(error));
@@ -288,6 +291,7 @@ impl<'model> Engine<'model> {
 
     /// Puts a job into a slot.
     fn start(&mut self, mut waiting: Waiting) {
+        let _placing = waiting.job.call.doing(Activity::Prefill);
         let Some(placement) = self.slots.take(&waiting.prompt) else {
             // There is room, so a slot is idle.
             self.parts.queue.put_back(waiting);
@@ -339,6 +343,10 @@ impl<'model> Engine<'model> {
             progress,
         } = &self.running[at];
         let slot = *slot;
+        let _moving = waiting.job.call.doing(match progress.next {
+            Some(_) => Activity::Decode,
+            None => Activity::Prefill,
+        });
         let prompt = &waiting.prompt.item;
         if self.parts.drafts && progress.next.is_some() {
             let left = waiting.job.generation.tokens_max - progress.generated;

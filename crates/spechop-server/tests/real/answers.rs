@@ -10,7 +10,9 @@ use flate2::read::GzDecoder;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_index::{Build, Hot};
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{AskRequest, AskResponse, Passage, VerifierMode};
+use spechop_proto::{
+    Activity, ActivityTime, AskRequest, AskResponse, Passage, Stage, VerifierMode,
+};
 use spechop_server::config::{Config, Written};
 use spechop_server::{App, Env, Gauges, ServeError};
 use spechop_testkit::assets;
@@ -64,6 +66,37 @@ fn trajectory(answer: &AskResponse) -> Vec<(&str, &str)> {
         .iter()
         .map(|hop| (&*hop.sub_question, &*hop.sub_answer));
     hops.chain([("", &*answer.answer)]).collect()
+}
+
+/// Without speculation one thing happens after the other, so what is told of the time adds up to the
+/// whole at most.
+fn accounted(answer: &AskResponse) {
+    let usage = answer.usage.as_ref().unwrap();
+    let (segments, targets) = (usage.segments.unwrap(), usage.targets.unwrap());
+    for (stage, calls, wanted) in [
+        (
+            Stage::Segment,
+            segments,
+            &[Activity::Prefill, Activity::Decode][..],
+        ),
+        (
+            Stage::Target,
+            targets,
+            &[Activity::Encode, Activity::Scan, Activity::Read],
+        ),
+    ] {
+        let of_stage = |time: &&ActivityTime| time.stage() == stage;
+        let told: Vec<_> = answer.activities.iter().filter(of_stage).collect();
+        for activity in wanted {
+            let time = told.iter().find(|time| time.activity() == *activity);
+            assert!(time.unwrap().time_ms > 0.0, "{answer:?}");
+        }
+        assert!(told.iter().all(|time| time.wasted_time_ms == 0.0));
+        let sum: f64 = told.iter().map(|time| time.time_ms).sum();
+        // What is added up in another order may differ in its last digits.
+        assert!(sum <= calls.time_ms + 1e-6, "{answer:?}");
+    }
+    assert!(segments.time_ms + targets.time_ms <= answer.elapsed_ms + 1e-6);
 }
 
 /// An index of those passages in `dir`, with its hot subset; and the configuration of everything
@@ -214,6 +247,7 @@ async fn our_own_models_answer_the_demo() {
         let slow = server.ask(question, 1, "none", 5, &ids).await;
         let fast = server.ask(question, 4, "hot", 5, &ids).await;
         assert_eq!(trajectory(&fast), trajectory(&slow));
+        accounted(&slow);
         assert!(slow.hops.len() >= 2, "no multi-hop answer: {slow:?}");
         right += usize::from(slow.answer == *gold);
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqwest::dns::Resolve;
 use spechop_ports::Call;
+use spechop_types::Activity;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
@@ -66,7 +67,12 @@ impl HttpPageReader {
             version,
         } = fetched;
         let (whole, chars_max) = (cut.is_none(), self.options.text_chars_max);
-        let work = move || extract(&body, kind, charset.as_deref(), whole, chars_max);
+        let _waiting = call.doing(Activity::Queue);
+        let reading = call.clone();
+        let work = move || {
+            let _extracting = reading.doing(Activity::Extract);
+            extract(&body, kind, charset.as_deref(), whole, chars_max)
+        };
         let extract = self.pool.run(call, work).await;
         let extract = extract.unwrap_or_else(|Broken| Err("its reader broke down".to_owned()));
         let enough = |extract: &Extract| extract.text.chars().nth(PART_CHARS_MIN - 1).is_some();
@@ -112,6 +118,7 @@ impl HttpPageReader {
         let end = Instant::now() + limit;
         let until = end - limit / SHARE_OF_TEXT;
         let body_bytes_max = self.options.body_bytes_max;
+        let fetching = call.doing(Activity::Fetch);
         let fetched = self
             .web
             .fetch(
@@ -123,6 +130,7 @@ impl HttpPageReader {
                 until,
             )
             .await?;
+        drop(fetching);
         let Some(fetched) = fetched else {
             return Ok(Renewed::Same);
         };

@@ -6,6 +6,7 @@ use reqwest::header::{LOCATION, RETRY_AFTER};
 use reqwest::{RequestBuilder, StatusCode};
 use spechop_ports::retry::retry_after;
 use spechop_ports::{Call, SearchFailure, SearchResult, SearchTrouble};
+use spechop_types::Activity;
 use url::Url;
 
 use super::listing::{challenge, malformed};
@@ -20,6 +21,7 @@ impl Http {
         request: RequestBuilder,
         read: impl FnOnce(&Answer) -> Result<Vec<SearchResult>, SearchTrouble>,
     ) -> Result<Vec<SearchResult>, SearchFailure> {
+        let _searching = call.doing(Activity::Search);
         let answer = self.send(request).await.map_err(SearchTrouble::from);
         match answer.and_then(|answer| read(&answer)) {
             Ok(mut results) => {

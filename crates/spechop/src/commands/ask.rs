@@ -4,6 +4,7 @@ mod answer;
 mod board;
 mod clean;
 mod json;
+mod profile;
 mod watch;
 
 use std::io::Write;
@@ -74,6 +75,9 @@ pub(crate) struct Args {
     /// Also print how long each stage of each hop took.
     #[arg(long, conflicts_with = "json")]
     times: bool,
+    /// Also print where the time of the question went: a line for each stage and activity.
+    #[arg(long, conflicts_with = "json")]
+    profile: bool,
     /// Print the whole response as JSON: texts, times, verdicts and calls included.
     #[arg(long)]
     json: bool,
@@ -86,6 +90,7 @@ Examples:
   spechop ask \"Who is the mother of the director of film Polish-Russian War?\"
   spechop ask --watch --k 3 \"Who is the mother of the director of film Polish-Russian War?\"
   spechop ask --evidence --times \"Who is the mother of the director of film Polish-Russian War?\"
+  spechop ask --profile --k 1 \"Who is the mother of the director of film Polish-Russian War?\"
   spechop ask --json --k 1 --verifier exact \"…\" | jq -r .answer";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,6 +126,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         let shown = answer::Shown {
             evidence: args.evidence,
             times: args.times,
+            profile: args.profile,
         };
         answer::text(&answer, shown)
     };

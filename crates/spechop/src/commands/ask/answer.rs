@@ -8,6 +8,7 @@ use spechop_proto::{
 };
 
 use super::clean::clean;
+use super::profile;
 
 /// What is shown besides the answer, its hops, its citations and its cost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +17,8 @@ pub(super) struct Shown {
     pub(super) evidence: bool,
     /// How long each stage of each hop took.
     pub(super) times: bool,
+    /// Where the time of the question went.
+    pub(super) profile: bool,
 }
 
 /// The answer, a line for each hop, a line for each passage cited, and the cost.
@@ -47,7 +50,11 @@ fn write(out: &mut String, answer: &AskResponse, shown: Shown) -> fmt::Result {
             writeln!(out, "      {}", clean(&citation.passage.text))?;
         }
     }
-    write_cost(out, answer)
+    write_cost(out, answer)?;
+    if shown.profile {
+        profile::write(out, answer)?;
+    }
+    Ok(())
 }
 
 fn stages(times: &StageTimes) -> String {
@@ -344,6 +351,7 @@ mod tests {
                 chance: 0.62,
                 confirmed_ms: 5_021.0,
             }),
+            activities: Vec::new(),
             provider_changes: vec![ProviderChange {
                 from: "duckduckgo".into(),
                 to: "brave".into(),
@@ -368,6 +376,7 @@ mod tests {
         let shown = Shown {
             evidence: true,
             times: true,
+            ..Shown::default()
         };
         insta::assert_snapshot!(text(&answer(), shown));
     }
@@ -383,7 +392,11 @@ mod tests {
             (false, true, plain + 3 + 1),
             (true, true, plain + 2 + 3 + 1),
         ] {
-            let shown = Shown { evidence, times };
+            let shown = Shown {
+                evidence,
+                times,
+                profile: false,
+            };
             let text = text(&answer(), shown);
             assert_eq!(text.lines().count(), lines, "{shown:?}\n{text}");
             let passage = "It is a film. ".repeat(20);
