@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a test's own helpers")]
 
+mod cores;
 mod flights;
 mod ports;
 mod pressure;
