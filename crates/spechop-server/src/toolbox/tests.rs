@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::FutureExt;
 use spechop_agent::{Agent, Settings};
 use spechop_ports::{Call, GuessRequest, Lane, PortError};
 use spechop_sched::Millicores;
@@ -250,7 +249,12 @@ async fn auto_falls_to_one_while_the_machine_is_full_and_comes_back() {
         let k = || tunings.choose(&of, toolbox.load()).k.get();
         assert_eq!(k(), 3);
         let call = Call::authoritative();
-        let writes = || generator.run(&call, 1.0, sleep(Duration::from_secs(5)).map(Ok));
+        let writes = || {
+            generator.run(&call, 1.0, async {
+                sleep(Duration::from_secs(5)).await;
+                Ok(())
+            })
+        };
         let look = async {
             let mut seen = Vec::new();
             for second in 0..14 {
