@@ -57,8 +57,8 @@ pub(crate) struct Dropped {
     pub(crate) changes: Vec<ProviderChange>,
     /// It waited for its first turn to the end: nothing of it was ever started.
     pub(crate) never_began: bool,
-    /// That, and the answer did not need it.
-    pub(crate) waited_in_vain: bool,
+    /// That, and the answer did not need it: what it had no turn for.
+    pub(crate) waited_in_vain: Option<Refusal>,
 }
 
 /// What a question has waited for.
@@ -274,14 +274,12 @@ impl<'a> Running<'a> {
                 ..
             } = self.remove(at).stop(now);
             let what = format!("the {} stage", work.stage());
-            let outcome = Err(if waited_in_vain {
-                PortError::NotSpeculated {
-                    what,
-                    why: Refusal::NoPlace,
+            let outcome = Err(match waited_in_vain {
+                Some(why) => PortError::NotSpeculated { what, why },
+                None => {
+                    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+                    PortError::Timeout { what, limit_ms }
                 }
-            } else {
-                let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-                PortError::Timeout { what, limit_ms }
             });
             return Some(News::Finished {
                 work,
@@ -334,6 +332,8 @@ impl Launched<'_> {
             stage,
             ..
         } = self;
+        // Asked while it still waits.
+        let lacks = call.lacks();
         // Whoever gives the turns may note on the call how far it came, and what it tells in its last
         // moment counts, too.
         drop(stage);
@@ -346,7 +346,7 @@ impl Launched<'_> {
             },
             changes: call.provider_changes(),
             never_began: call.progress() == Progress::Queued,
-            waited_in_vain: waits_for_first_turn(&call),
+            waited_in_vain: waits_for_first_turn(&call).then_some(lacks),
         }
     }
 

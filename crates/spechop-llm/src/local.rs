@@ -97,6 +97,11 @@ pub struct LocalModelOptions {
 }
 
 impl LocalModelOptions {
+    /// Threads of each worker on this machine.
+    pub fn threads_each(&self) -> u32 {
+        Shares::of(self, physical_cores()).threads
+    }
+
     /// The defaults for a model file: one worker, 4096 tokens, which hold a reader's prompt at its default
     /// limits, 3 sequences, 3 kept prompts (planner, reader, speculator), 256 waiting.
     pub fn new(model_path: impl Into<PathBuf>) -> Self {

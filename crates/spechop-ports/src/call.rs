@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use spechop_types::{Activities, Activity, Chance, Owned, ProviderChange, Tenant, Tokens};
+use spechop_types::{Activities, Activity, Chance, Owned, ProviderChange, Refusal, Tenant, Tokens};
 
 use crate::Urgency;
 use crate::clock::{Clock, Doing};
@@ -38,6 +38,11 @@ pub trait Seat: Send + Sync {
     /// The thing behind the port asked for less (429, 503, a challenge page), whether or not it is
     /// asked again.
     fn pushed_back(&self);
+
+    /// What a call that waits here and may be wasted has no turn for.
+    fn lacks(&self) -> Refusal {
+        Refusal::NoPlace
+    }
 }
 
 /// What a question wishes of every call that is made for it.
@@ -302,6 +307,11 @@ impl Call {
         if let Some(seat) = self.seat() {
             seat.pushed_back();
         }
+    }
+
+    /// If it waits for a turn and may be wasted: what it has no turn for.
+    pub fn lacks(&self) -> Refusal {
+        self.seat().map_or(Refusal::NoPlace, |seat| seat.lacks())
     }
 
     /// From now on `seat` hears of it, and nobody else. What happened before is not told again: ask

@@ -12,7 +12,10 @@ use spechop_ports::{Call, PortError, Seat};
 use spechop_types::{Refusal, Refusals};
 use tokio::time::Instant;
 
-use crate::lanes::{Decision, Decisions, Lanes, Limits, Outcome, Phase, Rank, Ticket};
+use crate::counts::Counts;
+use crate::group::{CoreUse, Demand, Group, Millicores};
+use crate::lanes::Lanes;
+use crate::ticket::{Decision, Decisions, Limits, Outcome, Phase, Rank, Ticket};
 use crate::turn::Turn;
 use crate::worth::Kind;
 
@@ -22,6 +25,52 @@ use crate::worth::Kind;
 pub struct Backend {
     shared: Arc<Shared>,
     kind: Kind,
+}
+
+/// The cores of this machine, for the backends that compute on them. Clones are handles to the same.
+#[derive(Clone)]
+pub struct Cores {
+    turns: Arc<Turns>,
+}
+
+impl fmt::Debug for Cores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cores")
+            .field("cores", &self.count())
+            .field("taken", &self.taken())
+            .finish()
+    }
+}
+
+impl Cores {
+    /// So many, all idle.
+    pub fn new(cores: Millicores) -> Self {
+        Self {
+            turns: Arc::new(Turns::of(Group::new(cores))),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> Millicores {
+        self.turns.lock().group.cores().unwrap_or_default()
+    }
+
+    /// Cores came or went.
+    pub fn set(&self, cores: Millicores) {
+        self.turns
+            .step(|desk, now, out| desk.group.set_cores(now, cores, out));
+    }
+
+    /// What is taken of them.
+    pub fn taken(&self) -> CoreUse {
+        self.turns.lock().group.core_use()
+    }
+
+    /// The share of the last seconds, from 0 to 1, in which needed calls took all of them.
+    pub fn load(&self) -> f64 {
+        let now = self.turns.now();
+        self.turns.lock().group.load(now)
+    }
 }
 
 /// What a backend is doing, and has done.
@@ -61,20 +110,26 @@ impl fmt::Debug for Backend {
 }
 
 impl Backend {
-    /// A backend with nobody there. `name` says in errors what it is.
+    /// A backend with nobody there, which takes none of our cores. `name` says in errors what it is.
     pub fn new(name: impl Into<String>, limits: Limits) -> Self {
+        let turns = Arc::new(Turns::of(Group::elsewhere(limits)));
+        Self::at(name.into(), limits, turns, 0)
+    }
+
+    /// A backend with nobody there, whose calls compute on these cores.
+    pub fn on(cores: &Cores, demand: Demand, name: impl Into<String>, limits: Limits) -> Self {
+        let turns = Arc::clone(&cores.turns);
+        let member = turns.join(limits, demand);
+        Self::at(name.into(), limits, turns, member)
+    }
+
+    fn at(name: String, limits: Limits, turns: Arc<Turns>, member: u32) -> Self {
         Self {
             shared: Arc::new(Shared {
-                name: name.into(),
+                name,
                 capacity: limits.capacity.get(),
-                origin: Instant::now(),
-                desk: Mutex::new(Desk {
-                    lanes: Lanes::new(limits),
-                    wakers: Vec::new(),
-                    timekeeper: None,
-                    joined: 0,
-                    denied: 0,
-                }),
+                turns,
+                member,
             }),
             kind: Kind::default(),
         }
@@ -97,6 +152,13 @@ impl Backend {
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.shared.name
+    }
+
+    /// The share of the last seconds, from 0 to 1, in which a needed call waited for its turn here.
+    pub fn load(&self) -> f64 {
+        let Shared { turns, member, .. } = &*self.shared;
+        let now = turns.now();
+        turns.lock().group.member(*member).load(now)
     }
 
     /// Runs `work` when it is the call's turn. Dropping the future leaves, wherever it stands.
@@ -148,10 +210,12 @@ impl Backend {
 
     /// What it is doing.
     pub fn gauges(&self) -> Gauges {
-        let desk = self.shared.lock();
-        let counts = desk.lanes.counts();
-        let (running_authoritative, running_speculative) = desk.lanes.running();
-        let (waiting_authoritative, waiting_speculative) = desk.lanes.waiting();
+        let Shared { turns, member, .. } = &*self.shared;
+        let desk = turns.lock();
+        let (lanes, seats) = (desk.group.member(*member), &desk.seats[*member as usize]);
+        let counts = lanes.counts();
+        let (running_authoritative, running_speculative) = lanes.running();
+        let (waiting_authoritative, waiting_speculative) = lanes.waiting();
         Gauges {
             running_authoritative,
             running_speculative,
@@ -160,21 +224,21 @@ impl Backend {
             started: counts.started,
             preempted: counts.preempted,
             promoted: counts.promoted,
-            joined: desk.joined,
+            joined: seats.joined,
             pushed_back: counts.pushed_back,
-            speculative_places: desk.lanes.speculative_places(),
-            refused: desk.refused(),
+            speculative_places: lanes.speculative_places(),
+            refused: refused(&counts, seats.denied),
         }
     }
 
     /// A call shares another one's run.
     pub(crate) fn joined(&self) {
-        self.shared.lock().joined += 1;
+        self.shared.count(|seats| seats.joined += 1);
     }
 
     /// The policy does not let a call be made ahead of need.
     pub(crate) fn deny(&self) -> PortError {
-        self.shared.lock().denied += 1;
+        self.shared.count(|seats| seats.denied += 1);
         self.refusal(Refusal::Denied)
     }
 
@@ -191,25 +255,9 @@ impl Backend {
 pub(crate) struct Shared {
     name: String,
     capacity: usize,
-    /// The lanes' time zero.
-    origin: Instant,
-    desk: Mutex<Desk>,
-}
-
-struct Desk {
-    lanes: Lanes,
-    /// By slot: whom to wake when the call's turn comes or ends.
-    wakers: Vec<Option<Waker>>,
-    timekeeper: Option<Timekeeper>,
-    joined: u64,
-    /// Calls that never came here, since the policy forbids it.
-    denied: u64,
-}
-
-/// Of all who wait only one has a timer, or a thousand would be woken for one token.
-struct Timekeeper {
-    ticket: Ticket,
-    at: Duration,
+    turns: Arc<Turns>,
+    /// Which member of the group it is.
+    member: u32,
 }
 
 /// Where authoritative calls sit: all there is to hear is that the backend asks for less.
@@ -221,56 +269,62 @@ impl Seat for Shared {
     }
 }
 
-type Wakers = SmallVec<[Waker; 2]>;
-
 impl Shared {
     /// Says also whether it is its turn already.
     pub(crate) fn arrive(&self, rank: Rank) -> (Ticket, bool) {
-        self.step(|desk, now, out| {
-            let ticket = desk.lanes.arrive(now, rank, out);
-            (ticket, desk.lanes.phase(ticket) == Phase::Running)
+        self.turns.step(|desk, now, out| {
+            let ticket = desk.group.arrive(now, self.member, rank, out);
+            (ticket, desk.group.phase(ticket) == Phase::Running)
         })
     }
 
     /// Says how long it ran.
     pub(crate) fn finish(&self, ticket: Ticket, outcome: Outcome) -> Duration {
-        let (took, _waker) = self.step(|desk, now, out| {
-            let took = desk.lanes.finish(now, ticket, outcome, out);
+        let (took, _waker) = self.turns.step(|desk, now, out| {
+            let took = desk.group.finish(now, ticket, outcome, out);
             (took, desk.take_waker(ticket))
         });
         took
     }
 
     pub(crate) fn leave(&self, ticket: Ticket) {
-        let _waker = self.step(|desk, now, out| {
-            desk.lanes.leave(now, ticket, out);
+        let _waker = self.turns.step(|desk, now, out| {
+            desk.group.leave(now, ticket, out);
             desk.take_waker(ticket)
         });
     }
 
     pub(crate) fn promote(&self, ticket: Ticket) {
-        self.step(|desk, now, out| desk.lanes.promote(now, ticket, out));
+        self.turns
+            .step(|desk, now, out| desk.group.promote(now, ticket, out));
     }
 
     pub(crate) fn push_back(&self) {
-        self.step(|desk, now, out| desk.lanes.push_back(now, out));
+        self.turns
+            .step(|desk, now, out| desk.group.push_back(now, self.member, out));
+    }
+
+    pub(crate) fn wake(&self) {
+        self.turns
+            .step(|desk, now, out| desk.group.wake(now, self.member, out));
     }
 
     /// Why a call that has to end does.
     pub(crate) fn lost_to(&self, ticket: Ticket) -> Refusal {
-        self.lock().lanes.lost_to(ticket)
+        self.turns.lock().group.member(self.member).lost_to(ticket)
     }
 
-    pub(crate) fn wake(&self) {
-        self.step(|desk, now, out| desk.lanes.wake(now, out));
+    /// What a speculative call that waits lacks.
+    pub(crate) fn lacks(&self) -> Refusal {
+        self.turns.lock().group.member(self.member).lacks()
     }
 
     /// Where the call stands; `waker` hears when that changes.
     pub(crate) fn watch(&self, ticket: Ticket, waker: &Waker) -> Phase {
-        let mut desk = self.lock();
-        let phase = desk.lanes.phase(ticket);
+        let mut desk = self.turns.lock();
+        let phase = desk.group.phase(ticket);
         let _known = if matches!(phase, Phase::Waiting | Phase::Running) {
-            desk.register(ticket, waker)
+            desk.seats[self.member as usize].register(ticket, waker)
         } else {
             None
         };
@@ -280,9 +334,61 @@ impl Shared {
 
     /// Until when the call has to sleep for all who wait, if it is the one who does.
     pub(crate) fn alarm(&self, ticket: Ticket) -> Option<Instant> {
-        let desk = self.lock();
-        let keeper = desk.timekeeper.as_ref()?;
-        (keeper.ticket == ticket).then(|| self.origin + keeper.at)
+        let desk = self.turns.lock();
+        let keeper = desk.seats[self.member as usize].timekeeper.as_ref()?;
+        (keeper.ticket == ticket).then(|| self.turns.origin + keeper.at)
+    }
+
+    fn count(&self, count: impl FnOnce(&mut Seats)) {
+        count(&mut self.turns.lock().seats[self.member as usize]);
+    }
+}
+
+/// Where the turns of a backend, or of all that share cores, are given.
+struct Turns {
+    /// The lanes' time zero.
+    origin: Instant,
+    desk: Mutex<Desk>,
+}
+
+struct Desk {
+    group: Group,
+    /// By member of the group.
+    seats: Vec<Seats>,
+}
+
+/// Who waits and runs at a backend.
+#[derive(Default)]
+struct Seats {
+    /// By slot: whom to wake when the call's turn comes or ends.
+    wakers: Vec<Option<Waker>>,
+    timekeeper: Option<Timekeeper>,
+    joined: u64,
+    /// Calls that never came here, since the policy forbids it.
+    denied: u64,
+}
+
+/// Of all who wait at a backend only one has a timer, or a thousand would be woken for one token.
+struct Timekeeper {
+    ticket: Ticket,
+    at: Duration,
+}
+
+type Wakers = SmallVec<[Waker; 2]>;
+
+impl Turns {
+    fn of(group: Group) -> Self {
+        let seats = group.lanes().map(|_| Seats::default()).collect();
+        Self {
+            origin: Instant::now(),
+            desk: Mutex::new(Desk { group, seats }),
+        }
+    }
+
+    fn join(&self, limits: Limits, demand: Demand) -> u32 {
+        let mut desk = self.lock();
+        desk.seats.push(Seats::default());
+        desk.group.join(limits, demand)
     }
 
     /// What `act` returns is dropped outside the lock, as wakers must be: the last one of a task may
@@ -290,7 +396,7 @@ impl Shared {
     fn step<R>(&self, act: impl FnOnce(&mut Desk, Duration, &mut Decisions) -> R) -> R {
         let mut decisions = Decisions::new();
         let mut wakers = Wakers::new();
-        let now = Instant::now().saturating_duration_since(self.origin);
+        let now = self.now();
         let mut desk = self.lock();
         let result = act(&mut desk, now, &mut decisions);
         desk.announce(&decisions, &mut wakers);
@@ -302,6 +408,10 @@ impl Shared {
         result
     }
 
+    fn now(&self) -> Duration {
+        Instant::now().saturating_duration_since(self.origin)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Desk> {
         // Nothing panics while it is held.
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
@@ -309,6 +419,23 @@ impl Shared {
 }
 
 impl Desk {
+    fn announce(&mut self, decisions: &Decisions, wakers: &mut Wakers) {
+        for decision in decisions {
+            let (Decision::Start(ticket) | Decision::Preempt(ticket)) = *decision;
+            wakers.extend(self.take_waker(ticket));
+        }
+        // What happens at one backend may give and take turns at all that share its cores.
+        for (lanes, seats) in self.group.lanes().zip(&mut self.seats) {
+            wakers.extend(seats.keep_time(lanes));
+        }
+    }
+
+    fn take_waker(&mut self, ticket: Ticket) -> Option<Waker> {
+        self.seats[ticket.member as usize].take_waker(ticket)
+    }
+}
+
+impl Seats {
     /// Gives back the one that was there.
     fn register(&mut self, ticket: Ticket, waker: &Waker) -> Option<Waker> {
         let slot = ticket.slot();
@@ -321,42 +448,38 @@ impl Desk {
         }
     }
 
-    fn announce(&mut self, decisions: &Decisions, wakers: &mut Wakers) {
-        for decision in decisions {
-            let (Decision::Start(ticket) | Decision::Preempt(ticket)) = *decision;
-            wakers.extend(self.take_waker(ticket));
-        }
-        // Somebody who waits must sleep until time alone gives a turn, if it will.
-        let Some(at) = self.lanes.next_wake() else {
+    /// Somebody who waits must sleep until time alone gives a turn, if it will: says whom to wake for
+    /// that.
+    fn keep_time(&mut self, lanes: &Lanes) -> Option<Waker> {
+        let Some(at) = lanes.next_wake() else {
             self.timekeeper = None;
-            return;
+            return None;
         };
         let kept = self.timekeeper.as_ref();
         let keeper = kept
             .map(|keeper| keeper.ticket)
-            .filter(|ticket| self.lanes.phase(*ticket) == Phase::Waiting)
-            .or_else(|| self.lanes.next());
-        let Some(ticket) = keeper else {
-            return;
-        };
+            .filter(|ticket| lanes.phase(*ticket) == Phase::Waiting)
+            .or_else(|| lanes.next());
+        let ticket = keeper?;
         let is_set = kept.is_some_and(|keeper| keeper.ticket == ticket && keeper.at == at);
-        if !is_set {
-            self.timekeeper = Some(Timekeeper { ticket, at });
-            wakers.extend(self.take_waker(ticket));
+        if is_set {
+            return None;
         }
-    }
-
-    fn refused(&self) -> Refusals {
-        let counts = self.lanes.counts();
-        let mut refused = Refusals::default();
-        refused[Refusal::Denied] = self.denied;
-        refused[Refusal::NoPlace] = counts.unserved;
-        refused[Refusal::Preempted] = counts.preempted - counts.shut_out;
-        refused[Refusal::PushedBack] = counts.shut_out;
-        refused
+        self.timekeeper = Some(Timekeeper { ticket, at });
+        self.take_waker(ticket)
     }
 
     fn take_waker(&mut self, ticket: Ticket) -> Option<Waker> {
         self.wakers.get_mut(ticket.slot())?.take()
     }
+}
+
+fn refused(counts: &Counts, denied: u64) -> Refusals {
+    let mut refused = Refusals::default();
+    refused[Refusal::Denied] = denied;
+    refused[Refusal::NoPlace] = counts.unserved - counts.coreless;
+    refused[Refusal::NoCore] = counts.coreless;
+    refused[Refusal::Preempted] = counts.preempted - counts.shut_out;
+    refused[Refusal::PushedBack] = counts.shut_out;
+    refused
 }

@@ -17,6 +17,8 @@ pub struct Counts {
     pub left: u64,
     /// Those of them that were speculative and still waited for their turn.
     pub unserved: u64,
+    /// Those of them that had a free place, and lacked an idle core.
+    pub coreless: u64,
     /// Calls that became authoritative after they arrived.
     pub promoted: u64,
     /// How often the speculative lane was closed, or kept closed.

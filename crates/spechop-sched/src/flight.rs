@@ -53,6 +53,10 @@ impl Seat for SharedCall {
     fn pushed_back(&self) {
         self.call.push_back();
     }
+
+    fn lacks(&self) -> Refusal {
+        self.call.lacks()
+    }
 }
 
 impl<K, T> Flights<K, T>

@@ -14,94 +14,24 @@
 //! call may leave at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use smallvec::SmallVec;
 use spechop_types::Refusal;
 
-use crate::bucket::{Bucket, Rate};
+use crate::bucket::Bucket;
 use crate::counts::Counts;
 use crate::laws;
+use crate::load::Load;
 use crate::pressure::Pressure;
 use crate::slot::{Slot, Speculating, worth};
-
-/// What a backend can take.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Calls at once.
-    pub capacity: NonZeroUsize,
-    /// Calls in time.
-    pub rate: Option<Rate>,
-    /// Speculative calls at once; zero for none.
-    pub speculative_max: usize,
-}
-
-/// How urgent a call is when it arrives.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rank {
-    /// The answer needs it: in the order in which that became so.
-    Authoritative,
-    /// The answer may need it: the highest utility first, then in order of arrival.
-    Speculative {
-        /// What is to be gained from it for its price. Negative and undefined ones count as zero.
-        utility: f32,
-    },
-}
-
-/// One call, from arrival to end. Never given out twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket {
-    arrival: u64,
-    slot: u32,
-}
-
-impl Ticket {
-    /// A small number that no other living call has.
-    pub fn slot(self) -> usize {
-        self.slot as usize
-    }
-}
-
-/// What a caller has to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// It is the call's turn; it runs from now on.
-    Start(Ticket),
-    /// The call has to make room: drop it, then let it [`Lanes::leave`]. Ask for its
-    /// [`Lanes::phase`] before: a promotion may have come between.
-    Preempt(Ticket),
-}
-
-/// The decisions of one step: hardly ever more than a call that starts and one that ends.
-pub type Decisions = SmallVec<[Decision; 4]>;
-
-/// How a call ended that ran to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// With an answer: its time says how fast the backend is.
-    Answered,
-    /// Without: its time says nothing.
-    Failed,
-}
-
-/// Where a call stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// For its turn.
-    Waiting,
-    /// It has its turn.
-    Running,
-    /// It is to be dropped, and still holds its place.
-    Ending,
-    /// It has ended or left.
-    Gone,
-}
+use crate::ticket::{Decision, Decisions, Limits, Outcome, Phase, Rank, Ticket};
 
 /// The lanes of one backend.
 #[derive(Debug)]
 pub struct Lanes {
     pub(crate) limits: Limits,
+    /// Its number in a [`crate::Group`], which gives the speculative calls their turns.
+    member: Option<u32>,
     pub(crate) bucket: Option<Bucket>,
     pub(crate) pressure: Pressure,
     slots: Vec<Slot>,
@@ -117,14 +47,26 @@ pub struct Lanes {
     pub(crate) needed_running: usize,
     pub(crate) ending: usize,
     pub(crate) counts: Counts,
+    /// In which needed calls waited.
+    load: Load,
 }
 
 impl Lanes {
     /// Nobody there, every place free.
     pub fn new(limits: Limits) -> Self {
+        Self::of(limits, None)
+    }
+
+    /// The same as a member of a group, where guesses wait for an idle core, too.
+    pub(crate) fn in_group(limits: Limits, member: u32) -> Self {
+        Self::of(limits, Some(member))
+    }
+
+    fn of(limits: Limits, member: Option<u32>) -> Self {
         let places = limits.speculative_max.min(limits.capacity.get());
         Self {
             limits,
+            member,
             bucket: limits.rate.map(Bucket::new),
             pressure: Pressure::new(places),
             slots: Vec::new(),
@@ -136,6 +78,7 @@ impl Lanes {
             needed_running: 0,
             ending: 0,
             counts: Counts::default(),
+            load: Load::default(),
         }
     }
 
@@ -165,7 +108,7 @@ impl Lanes {
             && if authoritative {
                 self.is_free() && self.has_token()
             } else {
-                self.has_slack()
+                self.gives_slack()
             };
         if goes_on {
             self.start(now, slot, out);
@@ -174,7 +117,7 @@ impl Lanes {
             self.settle(now, out);
         }
         self.check();
-        Ticket { arrival, slot }
+        self.ticket(slot)
     }
 
     /// A call has ended by itself; says how long it ran. One that was to be pre-empted meanwhile was
@@ -215,7 +158,9 @@ impl Lanes {
             self.counts.shut_out += u64::from(lost_to == Refusal::PushedBack);
         } else {
             self.counts.left += 1;
-            self.counts.unserved += u64::from(phase == Phase::Waiting && !authoritative);
+            let unserved = phase == Phase::Waiting && !authoritative;
+            self.counts.unserved += u64::from(unserved);
+            self.counts.coreless += u64::from(unserved && self.lacks() == Refusal::NoCore);
         }
         self.tick(now);
         self.vacate(ticket.slot);
@@ -287,16 +232,20 @@ impl Lanes {
         slot.map_or(Refusal::Preempted, |slot| slot.lost_to)
     }
 
+    /// What a speculative call that waits here lacks: a place, or a core of the group.
+    pub fn lacks(&self) -> Refusal {
+        if self.member.is_some() && self.has_slack() {
+            Refusal::NoCore
+        } else {
+            Refusal::NoPlace
+        }
+    }
+
     /// Who waits and would be next, if there were room.
     pub fn next(&self) -> Option<Ticket> {
-        let needed = self.needed.first_key_value();
-        let needed = needed.map(|(_, &slot)| Ticket {
-            arrival: self.slots[slot as usize].arrival,
-            slot,
-        });
-        let guessed = self.guessed.first();
-        needed
-            .or_else(|| guessed.map(|&Speculating { arrival, slot, .. }| Ticket { arrival, slot }))
+        let needed = self.needed.first_key_value().map(|(_, slot)| *slot);
+        let guessed = || self.guessed.first().map(|guess| guess.slot);
+        needed.or_else(guessed).map(|slot| self.ticket(slot))
     }
 
     /// What has happened.
@@ -312,6 +261,11 @@ impl Lanes {
     /// Calls that hold a place: authoritative, speculative (those that are ending among them).
     pub fn running(&self) -> (usize, usize) {
         (self.needed_running, self.speculating.len() + self.ending)
+    }
+
+    /// The share of the last seconds, from 0 to 1, in which a needed call waited for its turn.
+    pub fn load(&self, now: Duration) -> f64 {
+        self.load.at(now, !self.needed.is_empty())
     }
 
     /// Places that are open to speculation.
@@ -336,6 +290,22 @@ impl Lanes {
             && self.bucket.as_ref().is_none_or(Bucket::has_spare)
     }
 
+    /// Whether a speculative call that comes may start without asking anybody else.
+    pub(crate) fn gives_slack(&self) -> bool {
+        self.member.is_none() && self.has_slack()
+    }
+
+    /// The guess that waits and would start next, if there is a place for it.
+    pub(crate) fn best_waiting(&self) -> Option<Speculating> {
+        self.guessed.first().filter(|_| self.has_slack()).copied()
+    }
+
+    /// The running guess of the least worth; among equals the youngest, which has the least to lose.
+    pub(crate) fn worst_running(&self) -> Option<Speculating> {
+        let guess = |slot: &u32| self.slots[*slot as usize].guess(*slot);
+        self.speculating.iter().map(guess).max()
+    }
+
     /// How many speculative calls have to make room beside those that do already.
     pub(crate) fn victims_wanted(&self) -> usize {
         let tokens = self.bucket.as_ref().map_or(usize::MAX, Bucket::tokens);
@@ -356,6 +326,14 @@ impl Lanes {
             bucket.refill(now);
         }
         self.pressure.wake(now);
+        self.load.pass(now, !self.needed.is_empty());
+    }
+
+    /// Time has passed, and a core may have become idle or needed: all that follows from this
+    /// backend's own places.
+    pub(crate) fn catch_up(&mut self, now: Duration, out: &mut Decisions) {
+        self.tick(now);
+        self.settle(now, out);
     }
 
     /// Gives away what is free, and frees what is needed.
@@ -367,14 +345,18 @@ impl Lanes {
             self.start(now, slot, out);
         }
         for _ in 0..self.victims_wanted() {
-            self.preempt(out);
+            self.preempt_worst(out);
         }
-        while self.has_slack() {
-            let Some(guess) = self.guessed.pop_first() else {
-                break;
-            };
+        while self.gives_slack() && self.start_best(now, out) {}
+    }
+
+    /// The best guess has its turn; false if none waits.
+    pub(crate) fn start_best(&mut self, now: Duration, out: &mut Decisions) -> bool {
+        let best = self.guessed.pop_first();
+        if let Some(guess) = best {
             self.start(now, guess.slot, out);
         }
+        best.is_some()
     }
 
     fn start(&mut self, now: Duration, at: u32, out: &mut Decisions) {
@@ -391,17 +373,12 @@ impl Lanes {
             self.speculating.push(at);
         }
         self.counts.started += 1;
-        out.push(Decision::Start(Ticket {
-            arrival: slot.arrival,
-            slot: at,
-        }));
+        out.push(Decision::Start(self.ticket(at)));
     }
 
-    /// Tells the running guess of the least worth to end; among equals the youngest, which has the
-    /// least to lose.
-    fn preempt(&mut self, out: &mut Decisions) {
-        let order = |slot: &&u32| self.slots[**slot as usize].guess(**slot);
-        let Some(&at) = self.speculating.iter().max_by_key(order) else {
+    /// Tells the running guess of the least worth to end.
+    pub(crate) fn preempt_worst(&mut self, out: &mut Decisions) {
+        let Some(Speculating { slot: at, .. }) = self.worst_running() else {
             return;
         };
         let is_over = self.speculating.len() > self.pressure.places();
@@ -414,10 +391,15 @@ impl Lanes {
         } else {
             Refusal::Preempted
         };
-        out.push(Decision::Preempt(Ticket {
-            arrival: slot.arrival,
+        out.push(Decision::Preempt(self.ticket(at)));
+    }
+
+    fn ticket(&self, at: u32) -> Ticket {
+        Ticket {
+            arrival: self.slots[at as usize].arrival,
             slot: at,
-        }));
+            member: self.member.unwrap_or(0),
+        }
     }
 
     fn find(&self, ticket: Ticket) -> Option<&Slot> {

@@ -2,6 +2,8 @@
 //!
 //! * [`Lanes`] decides, and is pure: no clock, no tasks, no randomness. [`laws`] names what holds
 //!   after each of its steps.
+//! * [`Group`] joins the lanes of backends that compute on the same cores, and is pure, too:
+//!   speculation starts on idle cores alone. [`Cores`] is the handle to such a group.
 //! * [`Pressure`] takes the speculative lane from a backend that asks for less.
 //! * [`Backend`] carries the decisions out: a call takes its turn, runs, and is dropped if it has to
 //!   make room.
@@ -15,22 +17,27 @@ mod bucket;
 mod counts;
 mod eligibility;
 mod flight;
+mod group;
 mod lanes;
 pub mod laws;
+mod load;
 mod pressure;
 mod scheduled;
 mod search;
 mod slot;
+mod ticket;
 mod turn;
 mod worth;
 
-pub use backend::{Backend, Gauges};
+pub use backend::{Backend, Cores, Gauges};
 pub use bucket::{InvalidRate, Rate};
 pub use counts::Counts;
 pub use eligibility::{Eligibility, Grade, Idempotence, Mistake, Mistakes, Rule};
 pub use flight::Flights;
-pub use lanes::{Decision, Decisions, Lanes, Limits, Outcome, Phase, Rank, Ticket};
+pub use group::{CoreUse, Demand, Group, Millicores};
+pub use lanes::Lanes;
 pub use pressure::Pressure;
 pub use scheduled::{ScheduledPlanner, ScheduledReader, ScheduledRetriever, ScheduledSpeculator};
 pub use search::ScheduledSearch;
+pub use ticket::{Decision, Decisions, Limits, Outcome, Phase, Rank, Ticket};
 pub use worth::Kind;

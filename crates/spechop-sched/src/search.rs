@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::bucket::Rate;
     use crate::eligibility::{Grade, Idempotence};
-    use crate::lanes::Limits;
+    use crate::ticket::Limits;
 
     const SAFE: Rule = Rule {
         grade: Grade::Full,

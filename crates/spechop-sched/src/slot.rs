@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use spechop_types::Refusal;
 
-use crate::lanes::Phase;
+use crate::ticket::Phase;
 
 /// A speculative call in the order of its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

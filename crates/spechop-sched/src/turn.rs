@@ -11,7 +11,7 @@ use spechop_types::{Activity, Refusal};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::backend::Shared;
-use crate::lanes::{Outcome, Phase, Rank, Ticket};
+use crate::ticket::{Outcome, Phase, Rank, Ticket};
 
 /// A call's turn. Dropping it gives back whatever it holds: a place in a queue, a place to run, or
 /// one that it had just been given.
@@ -43,6 +43,10 @@ impl Seat for SpeculativeSeat {
 
     fn pushed_back(&self) {
         self.shared.push_back();
+    }
+
+    fn lacks(&self) -> Refusal {
+        self.shared.lacks()
     }
 }
 

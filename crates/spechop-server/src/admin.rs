@@ -62,7 +62,10 @@ impl wire::admin_server::Admin for Admin {
         request: Request<wire::GetTuningRequest>,
     ) -> Result<Response<wire::GetTuningResponse>, Status> {
         let tenant = caller(request.metadata()).map_err(AdminError::Invalid)?;
-        let known = self.shared.tunings.known(&tenant);
+        let known = self
+            .shared
+            .tunings
+            .known(&tenant, self.shared.toolbox.load());
         let tunings = known.iter().map(tuning).collect();
         Ok(Response::new(wire::GetTuningResponse { tunings }))
     }
@@ -130,7 +133,15 @@ impl wire::admin_server::Admin for Admin {
             }
         };
         let backends = self.shared.toolbox.backends.iter().map(of).collect();
-        Ok(Response::new(wire::GetBackendsResponse { backends }))
+        let cores = self.shared.toolbox.cores.as_ref().map(|cores| {
+            let taken = cores.taken();
+            wire::Cores {
+                count: cores.count().as_cores(),
+                authoritative: taken.needed.as_cores(),
+                speculative: taken.may_be_wasted().as_cores(),
+            }
+        });
+        Ok(Response::new(wire::GetBackendsResponse { backends, cores }))
     }
 }
 

@@ -18,6 +18,7 @@ use tonic_health::server::HealthReporter;
 
 use crate::admin::Admin;
 use crate::config::Config;
+use crate::cores;
 use crate::hot::HotKeeper;
 use crate::memory::MemoryKeeper;
 use crate::retrieve::{self, Retrievals};
@@ -151,6 +152,7 @@ impl App {
             never = keeper.keep() => match never {},
             never = memory.keep() => match never {},
             never = hot.keep() => match never {},
+            never = cores::keep(shared.toolbox.cores.as_ref(), &shared.config) => match never {},
         };
         keeper.save().await;
         memory.save().await;

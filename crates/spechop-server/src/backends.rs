@@ -6,17 +6,42 @@ use std::sync::Arc;
 
 use spechop_ports::{Planner, Reader, Retriever, SearchProvider, Speculator};
 use spechop_sched::{
-    Backend, Eligibility, Kind, Limits, Rule, ScheduledPlanner, ScheduledReader,
+    Backend, Cores, Demand, Eligibility, Kind, Limits, Rule, ScheduledPlanner, ScheduledReader,
     ScheduledRetriever, ScheduledSearch, ScheduledSpeculator,
 };
 
-use crate::config::{Config, Model, Scheduler};
+use crate::config::{Config, Model, Scheduler, Target};
+use crate::cores;
 
 /// Makes backends as they are asked for, and puts them in front of ports.
 pub(crate) struct Backends {
     limits: Scheduler,
     opened: Vec<Backend>,
     target: LookUp,
+    on: Option<Machine>,
+}
+
+/// What computes on the cores of this machine, and on how many of them.
+struct Machine {
+    cores: Cores,
+    generator: Option<Demand>,
+    reader: Option<Demand>,
+    retriever: Option<Demand>,
+    speculator: Option<Demand>,
+}
+
+impl Machine {
+    fn of(config: &Config) -> Self {
+        // Slowed on purpose, a search waits most of its time, and a core that waits is idle.
+        let waits = config.injected_latency.is_some() && matches!(config.target, Target::Index);
+        Self {
+            cores: cores::of(config),
+            generator: cores::of_model(&config.generator),
+            reader: cores::of_reader(&config.reader),
+            retriever: (!waits).then(|| cores::of_index(&config.encoder)),
+            speculator: cores::of_reader(&config.speculator.model),
+        }
+    }
 }
 
 /// The rules and the kinds of the two calls of a look-up.
@@ -27,7 +52,16 @@ pub(crate) struct LookUp {
 }
 
 impl Backends {
+    /// For the models and indexes of the configuration.
     pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            on: Some(Machine::of(config)),
+            ..Self::elsewhere(config)
+        }
+    }
+
+    /// For ports of which nobody knows where they compute.
+    pub(crate) fn elsewhere(config: &Config) -> Self {
         let limits = config.scheduler.clone();
         let (retriever, reader) = look_up_rules(&limits.eligibility);
         Self {
@@ -37,6 +71,7 @@ impl Backends {
             },
             limits,
             opened: Vec::new(),
+            on: None,
         }
     }
 
@@ -57,20 +92,24 @@ impl Backends {
     }
 
     pub(crate) fn generator(&mut self) -> Backend {
-        self.backend("generator", self.limits.generator)
+        let demand = self.on.as_ref().and_then(|on| on.generator);
+        self.backend("generator", self.limits.generator, demand)
     }
 
     pub(crate) fn reader(&mut self) -> Backend {
-        self.backend("reader", self.limits.reader)
+        let demand = self.on.as_ref().and_then(|on| on.reader);
+        self.backend("reader", self.limits.reader, demand)
     }
 
     pub(crate) fn speculator(&mut self) -> Backend {
-        self.backend("speculator", self.limits.speculator)
+        let demand = self.on.as_ref().and_then(|on| on.speculator);
+        self.backend("speculator", self.limits.speculator, demand)
     }
 
     /// The second choice takes what its own engine takes.
     pub(crate) fn fallback(&mut self, model: &Model) -> Backend {
-        self.backend("fallback", crate::config::lanes_of(model))
+        let limits = crate::config::lanes_of(model);
+        self.backend("fallback", limits, cores::of_model(model))
     }
 
     /// The index and its hot subset share the encoder.
@@ -79,7 +118,13 @@ impl Backends {
         inner: Arc<dyn Retriever>,
         of: &LookUp,
     ) -> Arc<ScheduledRetriever> {
-        self.retrieves_at("retriever", self.limits.retriever, inner, of)
+        let backend = self.index();
+        Self::retrieving(inner, &backend, of)
+    }
+
+    pub(crate) fn index(&mut self) -> Backend {
+        let demand = self.on.as_ref().and_then(|on| on.retriever);
+        self.backend("retriever", self.limits.retriever, demand)
     }
 
     /// A retriever that shares nothing with the index.
@@ -90,8 +135,17 @@ impl Backends {
         inner: Arc<dyn Retriever>,
         of: &LookUp,
     ) -> Arc<ScheduledRetriever> {
+        let backend = self.backend(name, limits, None);
+        Self::retrieving(inner, &backend, of)
+    }
+
+    fn retrieving(
+        inner: Arc<dyn Retriever>,
+        backend: &Backend,
+        of: &LookUp,
+    ) -> Arc<ScheduledRetriever> {
         let (rule, kind) = &of.retrieval;
-        let backend = self.backend(name, limits).of_kind(kind.clone());
+        let backend = backend.of_kind(kind.clone());
         Arc::new(ScheduledRetriever::new(inner, &backend, *rule))
     }
 
@@ -103,7 +157,8 @@ impl Backends {
         of: &LookUp,
     ) -> Arc<dyn SearchProvider> {
         let (rule, _) = &of.retrieval;
-        let backend = self.backend(inner.name(), limits).of_kind(Kind::default());
+        let backend = self.backend(inner.name(), limits, None);
+        let backend = backend.of_kind(Kind::default());
         Arc::new(ScheduledSearch::new(inner, &backend, *rule))
     }
 
@@ -114,8 +169,7 @@ impl Backends {
         of: &LookUp,
     ) -> Arc<ScheduledRetriever> {
         let (rule, kind) = &of.retrieval;
-        let backend = self.backend("retriever", self.limits.retriever);
-        let backend = backend.of_kind(kind.clone());
+        let backend = self.index().of_kind(kind.clone());
         Arc::new(other.sharing(&backend, *rule))
     }
 
@@ -147,9 +201,9 @@ impl Backends {
         Arc::new(ScheduledSpeculator::new(inner, &backend, rule))
     }
 
-    /// Every backend that was asked for.
-    pub(crate) fn opened(self) -> Vec<Backend> {
-        self.opened
+    /// Every backend that was asked for, and the cores that some of them compute on.
+    pub(crate) fn opened(self) -> (Vec<Backend>, Option<Cores>) {
+        (self.opened, self.on.map(|on| on.cores))
     }
 
     fn target_kinds(&self) -> [Kind; 2] {
@@ -161,11 +215,14 @@ impl Backends {
         &self.limits.eligibility
     }
 
-    fn backend(&mut self, name: &str, limits: Limits) -> Backend {
+    fn backend(&mut self, name: &str, limits: Limits, demand: Option<Demand>) -> Backend {
         if let Some(known) = self.opened.iter().find(|backend| backend.name() == name) {
             return known.clone();
         }
-        let backend = Backend::new(name, limits);
+        let backend = match (&self.on, demand) {
+            (Some(on), Some(demand)) => Backend::on(&on.cores, demand, name, limits),
+            _ => Backend::new(name, limits),
+        };
         self.opened.push(backend.clone());
         backend
     }

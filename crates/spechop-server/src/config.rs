@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use spechop_agent::{Policy, Prices, StageLimits, Width};
 use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
-use spechop_sched::{Eligibility, Limits as Lanes};
+use spechop_sched::{Eligibility, Limits as Lanes, Millicores};
 use spechop_theory::TunerOptions;
 use spechop_types::{Budget, Chance, Tenant};
 use spechop_verifier::Mode;
@@ -86,6 +86,8 @@ pub struct Scheduler {
     pub qdrant: Lanes,
     /// The limits of a separate model for guessing.
     pub speculator: Lanes,
+    /// The cores that everything in this process shares; `None` for those that it may use.
+    pub cores: Option<Millicores>,
     /// Which tools may be called ahead of need, and how far.
     pub eligibility: Eligibility,
     /// How "auto" chooses k.

@@ -17,6 +17,7 @@ mod admin;
 mod app;
 mod backends;
 pub mod config;
+mod cores;
 pub mod encoders;
 mod env;
 mod hot;

@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use spechop_agent::{Calls, HopReport, Report, Usage};
-use spechop_sched::Backend;
+use spechop_sched::{Backend, Cores};
 use spechop_types::{Activities, Refusals, Stage};
 
 use crate::config::SpeculatorKind;
@@ -114,8 +114,8 @@ impl EncodeLabelValue for Name {
 }
 
 impl Metrics {
-    /// With the state of these backends, asked for whenever somebody looks.
-    pub(crate) fn new(backends: Vec<Backend>) -> Self {
+    /// With the state of these backends and cores, asked for whenever somebody looks.
+    pub(crate) fn new(backends: Vec<Backend>, cores: Option<Cores>) -> Self {
         let mut registry = Registry::with_prefix("spechop");
         let questions = Family::default();
         registry.register(
@@ -213,6 +213,9 @@ impl Metrics {
             refused.clone(),
         );
         registry.register_collector(Box::new(Backends(backends)));
+        if let Some(cores) = cores {
+            registry.register_collector(Box::new(Machine(cores)));
+        }
         let transport = Counts::new(&mut registry);
         Self {
             registry,
@@ -436,6 +439,35 @@ impl Collector for Backends {
             }
         }
         self.encode_refused(encoder)
+    }
+}
+
+/// The cores of this machine, read when somebody asks.
+#[derive(Debug)]
+struct Machine(Cores);
+
+impl Collector for Machine {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let taken = self.0.taken();
+        let rows = [
+            ("cores", "Cores that models and index share", self.0.count()),
+            (
+                "cores_authoritative",
+                "Cores taken by needed calls; it may be more than there are",
+                taken.needed,
+            ),
+            (
+                "cores_speculative",
+                "Cores taken by calls that may be wasted",
+                taken.may_be_wasted(),
+            ),
+        ];
+        for (name, help, cores) in rows {
+            let gauge = ConstGauge::new(cores.as_cores());
+            let family = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
+            gauge.encode(family)?;
+        }
+        Ok(())
     }
 }
 

@@ -401,6 +401,7 @@ fn refusal(why: Refusal) -> wire::Refusal {
         Refusal::PushedBack => wire::Refusal::PushedBack,
         Refusal::Budget => wire::Refusal::Budget,
         Refusal::Unlikely => wire::Refusal::Unlikely,
+        Refusal::NoCore => wire::Refusal::NoCore,
     }
 }
 

@@ -70,7 +70,7 @@ impl Service {
         let places = Arc::new(Semaphore::new(config.server.questions_max));
         let tunings = Tunings::new(config.scheduler.tuner, config.scheduler.history);
         let tunings = Arc::new(tunings);
-        let metrics = Metrics::new(toolbox.backends.clone());
+        let metrics = Metrics::new(toolbox.backends.clone(), toolbox.cores.clone());
         let accounts = config.allowance.map(Accounts::new);
         Self {
             shared: Arc::new(Shared {
@@ -140,7 +140,7 @@ impl Service {
         settings.guess_chance = tunings.guess_chance(&tuning);
         let mut tuned = None;
         if asked.auto {
-            let choice = tunings.choose(&tuning);
+            let choice = tunings.choose(&tuning, shared.toolbox.load());
             let k = choice.k.min(shared.config.questions.k_max);
             settings.width = Width::bounded(k);
             tuned = Some(reply::tuned(k, &choice.reason));

@@ -15,7 +15,7 @@ use spechop_llm::{
 use spechop_ports::{
     Encoder, Fallback, Planner, Reader, RecentQueries, Retriever, Speculator, Vitals,
 };
-use spechop_sched::Backend;
+use spechop_sched::{Backend, Cores};
 use spechop_speculate::IndexGuesser;
 use spechop_store::{IndexRetriever, PassageIndex};
 
@@ -53,6 +53,8 @@ pub struct Toolbox {
     pub hot: Option<Arc<HotSubset>>,
     /// Where the turns are given.
     pub backends: Vec<Backend>,
+    /// What some of them compute on; `None` if nobody knows where they do.
+    pub cores: Option<Cores>,
     /// Where a part says that it is broken for good.
     pub vitals: Vitals,
 }
@@ -180,6 +182,7 @@ impl Toolbox {
             let whole = guess_over(&backends, look_up, config.questions.passages, &guess);
             speculators.insert(SpeculatorKind::Index, whole);
         }
+        let (backends, cores) = backends.opened();
         let toolbox = Self {
             planner,
             reader,
@@ -188,7 +191,8 @@ impl Toolbox {
             memory: None,
             traffic: traffic(config),
             hot: subset,
-            backends: backends.opened(),
+            backends,
+            cores,
             vitals,
         };
         Ok(match &config.speculator.memory.shared {
@@ -203,7 +207,7 @@ impl Toolbox {
     /// With these ports, whatever the configuration says about models and indexes; their calls take
     /// their turns as it says, and look-ups are slowed as it says.
     pub fn of(bare: Bare, config: &Config) -> Self {
-        let mut backends = Backends::new(config);
+        let mut backends = Backends::elsewhere(config);
         let (generator, reader, guesser) = (
             backends.generator(),
             backends.reader(),
@@ -215,15 +219,20 @@ impl Toolbox {
             .into_iter()
             .map(|(kind, guesses)| (kind, backends.speculates(guesses, &guesser)))
             .collect();
+        let planner = backends.plans(bare.planner, &generator);
+        let reader = backends.reads(bare.reader, &reader, &target);
+        let retriever = backends.retrieves(slowed(bare.retriever, config), &target);
+        let (backends, cores) = backends.opened();
         Self {
-            planner: backends.plans(bare.planner, &generator),
-            reader: backends.reads(bare.reader, &reader, &target),
-            retriever: backends.retrieves(slowed(bare.retriever, config), &target),
+            planner,
+            reader,
+            retriever,
             speculators,
             memory: None,
             traffic: traffic(config),
             hot: None,
-            backends: backends.opened(),
+            backends,
+            cores,
             vitals: Vitals::default(),
         }
     }
@@ -236,6 +245,14 @@ impl Toolbox {
         let mut kinds: Vec<_> = SpeculatorKind::ALL.into_iter().filter(there).collect();
         kinds.sort_by_key(|kind| *kind != default);
         kinds
+    }
+
+    /// The share of the last seconds, from 0 to 1, in which what is needed left no room for speculation: a
+    /// needed call waited for a place somewhere, or needed calls took all cores.
+    pub(crate) fn load(&self) -> f64 {
+        let backends = self.backends.iter().map(Backend::load);
+        let cores = self.cores.iter().map(Cores::load);
+        backends.chain(cores).fold(0.0, f64::max)
     }
 
     /// The ports of a question.

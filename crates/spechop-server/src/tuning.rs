@@ -123,10 +123,11 @@ impl Tunings {
         }
     }
 
-    /// The k of a question, and why.
-    pub(crate) fn choose(&self, of: &TuningOf) -> Choice {
-        let known = self.lock().seen.get(of).map(|seen| seen.tuner.choose());
-        known.unwrap_or_else(|| Tuner::new(self.options).choose())
+    /// The k of a question under this load ([`Tuner::choose_under`]), and why.
+    pub(crate) fn choose(&self, of: &TuningOf, load: f64) -> Choice {
+        let choose = |seen: &mut Seen| seen.tuner.choose_under(load);
+        let known = self.lock().seen.get(of).map(choose);
+        known.unwrap_or_else(|| Tuner::new(self.options).choose_under(load))
     }
 
     /// The same, for somebody who only looks.
@@ -230,13 +231,13 @@ impl Tunings {
     }
 
     /// Everything that is known to a tenant.
-    pub(crate) fn known(&self, tenant: &Tenant) -> Vec<Known> {
+    pub(crate) fn known(&self, tenant: &Tenant, load: f64) -> Vec<Known> {
         let tunings = self.lock();
         let known = SpeculatorKind::ALL.into_iter().filter_map(|speculator| {
             let seen = tunings.seen.peek(&Owned::new(tenant, speculator))?;
             Some(Known {
                 speculator,
-                choice: seen.tuner.look(),
+                choice: seen.tuner.look_under(load),
                 ahead: seen.ahead,
                 hops: seen.hops,
                 members: seen.members.clone(),

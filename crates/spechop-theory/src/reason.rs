@@ -37,6 +37,11 @@ pub enum Reason {
         /// Every so many-th question is a probe.
         probe_every: u32,
     },
+    /// There is no room for it now: off until there is.
+    Busy {
+        /// Share of the last seconds in which what is needed took everything.
+        load: f64,
+    },
     /// Off, but for this question, to see whether it would pay by now.
     Probe {
         /// Every so many-th question is a probe.
@@ -89,6 +94,11 @@ impl fmt::Display for Reason {
                  one question in {probe_every} probes",
                 percent(*p_high),
                 percent(*gain_high)
+            ),
+            Self::Busy { load } => write!(
+                f,
+                "speculation is off for now: in {:.0} % of the last seconds, needed calls left no room for it",
+                percent(*load)
             ),
             Self::Probe { every } => write!(
                 f,

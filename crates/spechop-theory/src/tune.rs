@@ -27,6 +27,8 @@ const WARM_UP: u32 = 8;
 /// Speculation is off only where not even the upper bound of p would save so many times what is
 /// worth it. To rule out once would take 300 comparisons without a hit, all of them paid for.
 const DOUBT: f64 = 3.0;
+/// The share of time without room for speculation at which nothing is guessed, whatever it might save.
+const FULL: f64 = 0.95;
 /// The narrowest window that guesses.
 const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
@@ -68,7 +70,8 @@ pub struct Choice {
     pub setting: Option<Setting>,
     /// The risk-adjusted bound; `None` without a setting.
     pub k_epsilon: Option<NonZeroUsize>,
-    /// Share of the latency at k = 1 that is expected to be saved at this k, after the price of its calls.
+    /// Share of the latency at k = 1 that is expected to be saved at this k, after the price of its calls
+    /// and under the load of now.
     pub gain: f64,
     /// What every k up to `k_max` is expected to give. Wider ones than the longest of the last
     /// questions could use are left out.
@@ -199,18 +202,32 @@ impl Tuner {
         }
     }
 
-    /// Chooses for the next question. While speculation is off, counts the questions between probes.
+    /// Chooses for the next question on a machine with room. While speculation is off, counts the
+    /// questions between probes.
     pub fn choose(&mut self) -> Choice {
-        let mut choice = self.look();
+        self.choose_under(0.0)
+    }
+
+    /// The same under load: the share of time, from 0 to 1, in which there was no room for speculation.
+    ///
+    /// Work ahead of need is done in the rest of the time alone, so that a window is expected to save
+    /// so much less. Times are no measure of load: what waits for needed calls makes the target call
+    /// look slow, as if there were more to hide.
+    pub fn choose_under(&mut self, load: f64) -> Choice {
+        let mut choice = self.look_under(load);
         if !matches!(choice.reason, Reason::DoesNotPay { .. }) {
             self.lately.unprobed = 0;
+            return choice;
+        }
+        if load >= FULL {
+            // A probe would learn nothing but that.
             return choice;
         }
         self.lately.unprobed += 1;
         if self.lately.unprobed >= self.options.probe_every.max(1) && self.options.k_max >= TWO {
             self.lately.unprobed = 0;
             choice.k = TWO;
-            choice.gain = self.gain(&choice.marginal, TWO);
+            choice.gain = self.gain(&choice.marginal, TWO, load);
             choice.reason = Reason::Probe {
                 every: self.options.probe_every.max(1),
             };
@@ -223,8 +240,29 @@ impl Tuner {
         self.estimator.p()
     }
 
-    /// What would be chosen, probes aside. Counts nothing, for those who only want to know.
+    /// What would be chosen on a machine with room, probes aside. Counts nothing, for those who only want
+    /// to know.
     pub fn look(&self) -> Choice {
+        self.look_under(0.0)
+    }
+
+    /// [`Tuner::look`] under load, as in [`Tuner::choose_under`].
+    pub fn look_under(&self, load: f64) -> Choice {
+        let load = if load.is_nan() {
+            0.0
+        } else {
+            load.clamp(0.0, 1.0)
+        };
+        let mut choice = self.weigh(load);
+        if load >= FULL && choice.k >= TWO {
+            choice.k = NonZeroUsize::MIN;
+            choice.gain = 0.0;
+            choice.reason = Reason::Busy { load };
+        }
+        choice
+    }
+
+    fn weigh(&self, load: f64) -> Choice {
         let p = self.estimator.p();
         let setting = self.estimator.setting();
         let mut choice = Choice {
@@ -258,25 +296,26 @@ impl Tuner {
         choice.k_epsilon = setting
             .map(|setting| k_epsilon(setting, self.options.epsilon).unwrap_or(NonZeroUsize::MAX));
         if choice.reason != Reason::Off {
-            self.decide(&mut choice, p);
+            self.decide(&mut choice, p, load);
         }
         choice
     }
 
-    fn decide(&self, choice: &mut Choice, p: Estimate) {
+    fn decide(&self, choice: &mut Choice, p: Estimate, load: f64) {
         let min_gain = self.options.min_gain;
         let risk = choice.k_epsilon.unwrap_or(NonZeroUsize::MAX).max(TWO);
         let points: &[Point] = &choice.marginal;
         let points = &points[..points.len().min(risk.get())];
-        let best = points.iter().map(|at| self.cost(at)).fold(1.0, f64::min);
-        let enough = |at: &&Point| self.cost(at) - best <= min_gain * best;
+        let cost = |at: &Point| self.cost(at, load);
+        let best = points.iter().map(cost).fold(1.0, f64::min);
+        let enough = |at: &&Point| cost(at) - best <= min_gain * best;
         let chosen = points
             .iter()
             .find(enough)
             .map_or(NonZeroUsize::MIN, |at| at.k);
         if chosen >= TWO {
             choice.k = chosen;
-            choice.gain = self.gain(points, chosen);
+            choice.gain = self.gain(points, chosen, load);
             let bound = if chosen.get() < points.len() {
                 Bound::Gain
             } else if chosen == self.options.k_max {
@@ -292,8 +331,17 @@ impl Tuner {
             };
             return;
         }
+        let free = points.iter().map(|at| self.cost(at, 0.0));
+        let free = free.fold(1.0, f64::min);
+        if load > 0.0 && 1.0 - free > min_gain * free {
+            choice.k = NonZeroUsize::MIN;
+            choice.gain = 0.0;
+            choice.reason = Reason::Busy { load };
+            return;
+        }
         let hopeful = self.curve(p.high);
-        let hoped = hopeful.iter().map(|at| 1.0 - self.cost(at));
+        // What its guesses are worth does not depend on the load of the moment.
+        let hoped = hopeful.iter().map(|at| 1.0 - self.cost(at, 0.0));
         let gain_high = hoped.fold(0.0, f64::max);
         if gain_high < DOUBT * min_gain {
             choice.k = NonZeroUsize::MIN;
@@ -305,7 +353,7 @@ impl Tuner {
             };
         } else {
             choice.k = TWO;
-            choice.gain = self.gain(&choice.marginal, TWO);
+            choice.gain = self.gain(&choice.marginal, TWO, load);
             choice.reason = Reason::InDoubt {
                 gain: choice.gain,
                 gain_high,
@@ -323,13 +371,14 @@ impl Tuner {
     }
 
     /// Latency and the price of the calls, as a share of the latency at k = 1.
-    fn cost(&self, at: &Point) -> f64 {
-        at.rel_lat + self.options.worth * at.extra_targets
+    fn cost(&self, at: &Point, load: f64) -> f64 {
+        let saved = 1.0 - (at.rel_lat + self.options.worth * at.extra_targets);
+        1.0 - (1.0 - load) * saved
     }
 
-    fn gain(&self, points: &[Point], k: NonZeroUsize) -> f64 {
+    fn gain(&self, points: &[Point], k: NonZeroUsize, load: f64) -> f64 {
         let at = points.iter().find(|at| at.k == k);
-        at.map_or(0.0, |at| 1.0 - self.cost(at))
+        at.map_or(0.0, |at| 1.0 - self.cost(at, load))
     }
 }
 

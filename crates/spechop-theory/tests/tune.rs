@@ -247,3 +247,64 @@ fn what_no_tuner_can_have_learnt_is_not_taken_over() {
     let learnt = serde_json::from_value(right).unwrap();
     assert!(Tuner::resume(TunerOptions::default(), learnt).is_some());
 }
+
+/// What a window saves is saved in the time that is left for it.
+#[test]
+fn a_full_machine_guesses_nothing_and_a_free_one_does_at_once() {
+    let mut tuner = fed(TunerOptions::default(), 50, 4);
+    let mut last = k(8);
+    for (load, reason) in [
+        (
+            0.0,
+            "speculation saves 66 %; wider windows would save too little more",
+        ),
+        (
+            f64::NAN,
+            "speculation saves 66 %; wider windows would save too little more",
+        ),
+        (
+            0.5,
+            "speculation saves 33 %; wider windows would save too little more",
+        ),
+    ] {
+        let choice = tuner.choose_under(load);
+        check(&choice, choice.k.get(), reason);
+        assert!(choice.k >= k(2) && choice.k <= last, "{choice:?}");
+        last = choice.k;
+    }
+    for (load, percent) in [(0.95, 95), (0.999, 100), (7.0, 100)] {
+        let words = format!(
+            "speculation is off for now: in {percent} % of the last seconds, needed calls left no room for it"
+        );
+        check(&tuner.choose_under(load), 1, &words);
+    }
+    check(
+        &tuner.choose_under(0.0),
+        4,
+        "speculation saves 66 %; wider windows would save too little more",
+    );
+    // The default of a new server, too, and one that only probes.
+    assert_eq!(
+        fed(TunerOptions::default(), 0, 0).choose_under(0.99).k,
+        k(1)
+    );
+    let mut off = fed(TunerOptions::default(), 100, 0);
+    let full: Vec<_> = (0..20).map(|_| off.choose_under(1.0).k.get()).collect();
+    assert!(full.iter().all(|k| *k == 1), "{full:?}");
+}
+
+/// Little to save, and little time for it: off for the load, not for the guesses.
+#[test]
+fn a_small_gain_ends_earlier_under_load() {
+    let options = TunerOptions {
+        min_gain: 0.05,
+        ..TunerOptions::default()
+    };
+    let tuner = fed(options, 100, 1);
+    let free = tuner.look();
+    let gain = 0.05..0.25;
+    assert!(matches!(free.reason, Reason::Pays { .. }), "{free:?}");
+    assert!(gain.contains(&free.gain), "{free:?}");
+    assert_eq!(tuner.look_under(0.8).reason, Reason::Busy { load: 0.8 });
+    assert_eq!(tuner.look_under(0.0), free);
+}

@@ -11,7 +11,7 @@ pub enum Refusal {
     Denied,
     /// It waited for a place until it was of no use any more.
     NoPlace,
-    /// It had a place, and gave it to a call that an answer needed.
+    /// It had a turn, and made room for a call that an answer needed: its place, or its cores.
     Preempted,
     /// It had a place, and the backend asked for less.
     PushedBack,
@@ -19,17 +19,20 @@ pub enum Refusal {
     Budget,
     /// The branch was less likely to be needed than the gate (`chance_min`) demands.
     Unlikely,
+    /// There was a place for it, but no idle core of this machine until it was of no use any more.
+    NoCore,
 }
 
 impl Refusal {
     /// Every reason, for tables.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Denied,
         Self::NoPlace,
         Self::Preempted,
         Self::PushedBack,
         Self::Budget,
         Self::Unlikely,
+        Self::NoCore,
     ];
 
     /// The reason's name in logs and in metrics.
@@ -41,6 +44,7 @@ impl Refusal {
             Self::PushedBack => "pushed_back",
             Self::Budget => "budget",
             Self::Unlikely => "unlikely",
+            Self::NoCore => "no_core",
         }
     }
 }
@@ -51,10 +55,11 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Self::Denied => "the policy denies it",
             Self::NoPlace => "no place was free",
-            Self::Preempted => "its place was needed",
+            Self::Preempted => "its turn was needed",
             Self::PushedBack => "the backend asked for less",
             Self::Budget => "the budget is kept for what is needed",
             Self::Unlikely => "too unlikely to be needed",
+            Self::NoCore => "no core was idle",
         })
     }
 }
@@ -102,7 +107,7 @@ mod tests {
         let listed: Vec<_> = refusals.iter().collect();
         let expected: Vec<_> = Refusal::ALL.into_iter().zip(1..).collect();
         assert_eq!(listed, expected);
-        assert_eq!(refusals.total(), 21);
+        assert_eq!(refusals.total(), 28);
         let names: std::collections::BTreeSet<_> = Refusal::ALL.map(Refusal::as_str).into();
         assert_eq!(names.len(), Refusal::ALL.len());
     }

@@ -19,7 +19,11 @@ impl Run<'_> {
     /// Work was refused after its launch; whoever gives the turns says why.
     pub(super) fn take_refusal(&mut self, work: Work, taken: Taken, why: Refusal) {
         match why {
-            Refusal::Denied | Refusal::NoPlace | Refusal::Budget | Refusal::Unlikely => {
+            Refusal::Denied
+            | Refusal::NoPlace
+            | Refusal::NoCore
+            | Refusal::Budget
+            | Refusal::Unlikely => {
                 self.ledger.withdraw(work.stage(), taken.tokens);
             }
             // Some of it was done, and paid for.
@@ -41,8 +45,8 @@ impl Run<'_> {
         } else {
             self.ledger.abort(stage, dropped.taken);
         }
-        if dropped.waited_in_vain {
-            self.note_refusal(dropped.work, Refusal::NoPlace);
+        if let Some(why) = dropped.waited_in_vain {
+            self.note_refusal(dropped.work, why);
         }
         self.tell_changes(dropped.work, dropped.changes);
     }

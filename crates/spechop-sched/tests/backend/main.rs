@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, reason = "a test's own helpers")]
 
 mod activities;
+mod cores;
 mod flights;
 mod ports;
 mod pressure;

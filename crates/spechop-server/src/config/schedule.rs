@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use spechop_agent::Prices;
-use spechop_sched::{Eligibility, Limits, Rate};
+use spechop_sched::{Eligibility, Limits, Millicores, Rate};
 use spechop_theory::TunerOptions;
 use spechop_types::{Money, Price};
 
@@ -40,11 +40,27 @@ pub(super) fn scheduler(
         http: lanes(keys, "http", INDEX),
         qdrant: lanes(keys, "qdrant", Qdrant::AT_ONCE.get()),
         speculator: model_lanes(keys, "speculator", guesser),
+        cores: cores(keys),
         eligibility: eligibility(keys),
         tuner: tuner(keys),
         history: count(keys, "tuning.history", 100_000, 200),
         state: state(keys, data),
     }
+}
+
+/// How many cores the engines in this process share. A machine may have half a one, but not none.
+fn cores(keys: &mut Keys<'_>) -> Option<Millicores> {
+    if keys.is("scheduler.cores", "auto") {
+        return None;
+    }
+    let cores = keys.number("scheduler.cores", 0.01..=65_536.0)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within the range above"
+    )]
+    let millis = (cores * 1000.0).round() as u32;
+    Some(Millicores(millis))
 }
 
 /// Where what was learnt is kept.

@@ -120,6 +120,29 @@ fn what_was_learnt_is_kept_in_the_data_folder_elsewhere_or_nowhere() {
 }
 
 #[test]
+fn cores_are_those_of_the_machine_unless_a_number_says_so() {
+    let home = Home::new();
+    for (written, cores) in [
+        ("\"auto\"", None),
+        ("0.5", Some(500)),
+        ("2", Some(2000)),
+        ("0.01", Some(10)),
+        ("\"1.5\"", Some(1500)),
+    ] {
+        let file = format!("[scheduler]\ncores = {written}");
+        let read = home.read(&file, &[], &[]).unwrap().scheduler.cores;
+        assert_eq!(read.map(|cores| cores.0), cores, "{written}");
+    }
+    assert!(home.read("", &[], &[]).unwrap().scheduler.cores.is_none());
+    for wrong in ["0", "-1", "nan", "\"all\"", "100000", "[2]"] {
+        let file = format!("[scheduler]\ncores = {wrong}");
+        let mistakes = home.mistakes(&file, &[]).join("\n");
+        let says = mistakes.contains("scheduler.cores") && mistakes.contains("from 0.01 to 65536");
+        assert!(says, "{wrong}: {mistakes}");
+    }
+}
+
+#[test]
 fn a_policy_is_checked_at_the_start_with_every_mistake() {
     let home = Home::new();
     let path = home.path("policy.toml");

@@ -1,17 +1,24 @@
 //! Which calls the eligibility policy lets through ahead of need.
 
 use std::fs;
+use std::num::NonZeroU32;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use spechop_agent::{Agent, Settings};
 use spechop_ports::{Call, GuessRequest, Lane, PortError};
+use spechop_sched::Millicores;
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Chance, Passage, Question, SubQuestion};
+use spechop_types::{Chance, Owned, Passage, Question, SubQuestion, Tenant};
+use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::Env;
 use crate::config::Written;
+use crate::cores;
+use crate::metrics::Metrics;
+use crate::tuning::Tunings;
 
 /// A configuration with this policy; nothing that it names is ever opened.
 fn config(policy: &str) -> Config {
@@ -99,6 +106,171 @@ async fn the_hot_subset_is_a_speculator_by_its_rule_and_by_those_of_its_parts() 
     // What the policy does not name may not be called ahead.
     let unnamed = "reader = { grade = \"full\", idempotence = \"safe\" }";
     assert_eq!(guesses(unnamed).await, (false, 0));
+}
+
+/// Cores that a needed call takes at each backend, in thousandths; `None` if there are none to take.
+async fn taken(config: &Config) -> Option<[u32; 4]> {
+    let mut backends = Backends::new(config);
+    let mut at_each = [0; 4];
+    let opened = [
+        backends.generator(),
+        backends.reader(),
+        backends.speculator(),
+        backends.index(),
+    ];
+    let cores = backends.opened().1?;
+    for (taken, backend) in at_each.iter_mut().zip(opened) {
+        let call = Call::authoritative();
+        let look = async { Ok::<_, PortError>(cores.taken().needed.0) };
+        *taken = backend.run(&call, 1.0, look).await.unwrap();
+    }
+    Some(at_each)
+}
+
+/// What computes within this process shares its cores, and nothing else does.
+#[tokio::test]
+async fn what_computes_here_takes_cores_and_what_waits_takes_none() {
+    let mut config = config(&policy("full", "full", "full", "full"));
+    config.scheduler.cores = Some(Millicores::cores(8));
+    let Engine::Local(local) = &mut config.generator.engine else {
+        panic!("a model of its own");
+    };
+    local.workers = NonZeroU32::MIN;
+    local.threads = NonZeroU32::new(2);
+    let spans = config::Reader::Spans {
+        dir: "reader".into(),
+        threads: NonZeroUsize::new(3),
+    };
+    config.reader = spans.clone();
+    assert_eq!(taken(&config).await, Some([2000, 3000, 0, 1000]));
+    // No call takes more than there is.
+    config.scheduler.cores = Some(Millicores(500));
+    assert_eq!(taken(&config).await, Some([500, 500, 0, 500]));
+    config.scheduler.cores = Some(Millicores::cores(8));
+    config.reader = config::Reader::Generator;
+    config.speculator.model = spans;
+    config.injected_latency = Some(config::InjectedLatency {
+        mean_ms: 1000.0,
+        sigma_ms: 0.0,
+        seed: 1,
+    });
+    assert_eq!(taken(&config).await, Some([2000, 0, 3000, 0]));
+    let endpoint = spechop_llm::Endpoint::new("http://127.0.0.1:1/v1", "m");
+    config.generator.engine = Engine::OpenAi(endpoint);
+    assert_eq!(taken(&config).await, Some([0, 0, 3000, 0]));
+    // Of ports that are given nobody knows where they compute.
+    assert!(Toolbox::of(bare(), &config).cores.is_none());
+}
+
+/// Quotas and affinities change while a server runs; a number in the configuration does not.
+#[tokio::test(start_paused = true)]
+async fn cores_that_come_or_go_are_noticed_unless_a_number_is_written() {
+    let mut config = config(&policy("full", "full", "full", "full"));
+    for (named, expected) in [(None, cores::found()), (Some(Millicores(7)), Millicores(7))] {
+        config.scheduler.cores = named;
+        let cores = Cores::new(Millicores(7));
+        let keep = cores::keep(Some(&cores), &config);
+        assert!(timeout(Duration::from_secs(1), keep).await.is_err());
+        assert_eq!(cores.count(), expected);
+    }
+}
+
+/// Operators see what is taken of the cores.
+#[tokio::test]
+async fn the_metrics_say_how_many_cores_are_taken() {
+    let cores = Cores::new(Millicores(1500));
+    let metrics = Metrics::new(Vec::new(), Some(cores.clone()));
+    let demand = spechop_sched::Demand {
+        each: Millicores::ONE,
+        at_once: 1,
+        yields: true,
+    };
+    let limits = spechop_sched::Limits {
+        capacity: NonZeroUsize::MIN,
+        rate: None,
+        speculative_max: 1,
+    };
+    let backend = Backend::on(&cores, demand, "a model", limits);
+    for (lane, needed, guessed) in [
+        (Lane::Authoritative, "1.0", "0.0"),
+        (Lane::Speculative, "0.0", "1.0"),
+    ] {
+        let call = Call::new(lane, Chance::EVEN);
+        let look = async { Ok::<_, PortError>(metrics.text()) };
+        let text = backend.run(&call, 1.0, look).await.unwrap();
+        for line in [
+            "spechop_cores 1.5".to_owned(),
+            format!("spechop_cores_authoritative {needed}"),
+            format!("spechop_cores_speculative {guessed}"),
+        ] {
+            assert!(text.lines().any(|is| is == line), "{line}: {text}");
+        }
+    }
+    assert!(
+        !Metrics::new(Vec::new(), None)
+            .text()
+            .contains("spechop_cores")
+    );
+}
+
+/// Ports of which nobody will hear anything.
+fn bare() -> Bare {
+    let script = Arc::new(ScriptedPorts::new(Script::instant(1)));
+    Bare {
+        planner: script.clone(),
+        reader: script.clone(),
+        retriever: script,
+        speculators: BTreeMap::new(),
+    }
+}
+
+/// `auto` feels what is needed by others: all cores at work, or a queue at an endpoint.
+#[tokio::test(start_paused = true)]
+async fn auto_falls_to_one_while_the_machine_is_full_and_comes_back() {
+    let mut config = config(&policy("full", "full", "full", "full"));
+    config.scheduler.cores = Some(Millicores::ONE);
+    config.scheduler.generator.capacity = NonZeroUsize::MIN;
+    let endpoint = spechop_llm::Endpoint::new("http://127.0.0.1:1/v1", "m");
+    for engine in [
+        config.generator.engine.clone(),
+        Engine::OpenAi(endpoint.clone()),
+    ] {
+        config.generator.engine = engine;
+        let mut backends = Backends::new(&config);
+        let generator = backends.generator();
+        let (backends, cores) = backends.opened();
+        let toolbox = Toolbox {
+            backends,
+            cores,
+            ..Toolbox::of(bare(), &config)
+        };
+        let tunings = Tunings::new(config.scheduler.tuner, config.scheduler.history);
+        let of = Owned::new(&Tenant::default(), SpeculatorKind::Llm);
+        let k = || tunings.choose(&of, toolbox.load()).k.get();
+        assert_eq!(k(), 3);
+        let call = Call::authoritative();
+        let writes = || {
+            generator.run(&call, 1.0, async {
+                sleep(Duration::from_secs(5)).await;
+                Ok(())
+            })
+        };
+        let look = async {
+            let mut seen = Vec::new();
+            for second in 0..14 {
+                seen.push((second, k()));
+                sleep(Duration::from_secs(1)).await;
+            }
+            seen
+        };
+        let (first, second, seen) = tokio::join!(writes(), writes(), look);
+        assert!(first.is_ok() && second.is_ok());
+        let ones: Vec<_> = seen.iter().filter(|at| at.1 == 1).map(|at| at.0).collect();
+        // One runs at a time: the cores are taken for ten seconds, and somebody waits for five.
+        let computes = matches!(config.generator.engine, Engine::Local(_));
+        let last = if computes { 10 } else { 5 };
+        assert_eq!(ones, (3..=last).collect::<Vec<_>>(), "{seen:?}");
+    }
 }
 
 /// The index guesses over the passages that the target's look-up retrieves: both ask at the same time, and

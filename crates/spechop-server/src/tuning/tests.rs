@@ -126,14 +126,14 @@ fn known_to(tunings: &Tunings, of: &TuningOf) -> String {
             known.speculator, known.hops
         )
     };
-    let known: Vec<String> = tunings.known(&of.tenant).iter().map(say).collect();
+    let known: Vec<String> = tunings.known(&of.tenant, 0.0).iter().map(say).collect();
     let chance = tunings.guess_chance(of);
     format!("{known:?} {chance} {:?}", tunings.history(of))
 }
 
 /// Hops that the default tenant's estimates come from, by speculator.
 fn hops(tunings: &Tunings) -> Vec<u64> {
-    let known = tunings.known(&Tenant::default());
+    let known = tunings.known(&Tenant::default(), 0.0);
     known.iter().map(|known| known.hops).collect()
 }
 
@@ -413,7 +413,7 @@ async fn a_tenant_finds_nothing_of_another() {
     let fresh = Tunings::new(tunings.options, tunings.history);
     let [a, b] = ["a", "b"].map(llm);
     teach_of(&tunings, &a, 40);
-    let k_of = |tunings: &Tunings, of: &TuningOf| format!("{:?}", tunings.choose(of));
+    let k_of = |tunings: &Tunings, of: &TuningOf| format!("{:?}", tunings.choose(of, 0.0));
     for of in [&b, &llm("")] {
         assert_eq!(known_to(&tunings, of), known_to(&fresh, of));
         assert_eq!(k_of(&tunings, of), k_of(&fresh, of));
@@ -441,12 +441,12 @@ fn of_too_many_tunings_the_last_ones_used_stay() {
     teach_of(&tunings, &tenant(0), 1);
     for number in 1..=TUNINGS_MAX.get() {
         // A question is a use; whoever only looks is not there.
-        tunings.choose(&tenant(0));
-        tunings.known(&tenant(1).tenant);
-        tunings.choose(&llm("nobody"));
+        tunings.choose(&tenant(0), 0.0);
+        tunings.known(&tenant(1).tenant, 0.0);
+        tunings.choose(&llm("nobody"), 0.0);
         teach_of(&tunings, &tenant(number), 1);
     }
-    let hops = |number| tunings.known(&tenant(number).tenant).len();
+    let hops = |number| tunings.known(&tenant(number).tenant, 0.0).len();
     assert_eq!([hops(0), hops(1), hops(2)], [1, 0, 1]);
     let bounded = tunings.lock();
     assert_eq!(bounded.seen.len(), TUNINGS_MAX.get());

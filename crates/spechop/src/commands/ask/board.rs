@@ -303,10 +303,11 @@ fn why(reason: Refusal) -> &'static str {
     match reason {
         Refusal::Denied => "denied by policy",
         Refusal::NoPlace => "no free place",
-        Refusal::Preempted => "its place was needed",
+        Refusal::Preempted => "its turn was needed",
         Refusal::PushedBack => "backend asked for less",
         Refusal::Budget => "budget",
         Refusal::Unlikely => "too unlikely",
+        Refusal::NoCore => "no idle core",
         Refusal::Unspecified => "unknown",
     }
 }

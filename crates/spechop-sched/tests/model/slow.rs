@@ -109,18 +109,23 @@ impl Slow {
 
     /// Decides until there is nothing left to decide.
     pub(crate) fn settle(&mut self) {
+        self.settle_needed();
+        while let Some(at) = self.speculative_to_start() {
+            self.start(at);
+        }
+    }
+
+    /// The same without the turns of speculative calls.
+    pub(crate) fn settle_needed(&mut self) {
         while let Some(at) = self.authoritative_to_start() {
             self.start(at);
         }
         while let Some(at) = self.victim() {
             self.calls[at].phase = Phase::Ending;
         }
-        while let Some(at) = self.speculative_to_start() {
-            self.start(at);
-        }
     }
 
-    fn start(&mut self, at: usize) {
+    pub(crate) fn start(&mut self, at: usize) {
         if let Some((interval, _)) = self.sheet.rate {
             self.credit -= interval;
         }
@@ -150,7 +155,7 @@ impl Slow {
         running.into_iter().max_by_key(worst).filter(|_| wanted)
     }
 
-    fn speculative_to_start(&self) -> Option<usize> {
+    pub(crate) fn speculative_to_start(&self) -> Option<usize> {
         let somebody_needs = self.those(|c| c.authoritative && c.phase == Phase::Waiting);
         let guesses = self.those(|c| {
             matches!(c.phase, Phase::Ending) || (!c.authoritative && c.phase == Phase::Running)
@@ -174,7 +179,7 @@ impl Slow {
         })
     }
 
-    fn those(&self, are: impl Fn(&SlowCall) -> bool) -> Vec<usize> {
+    pub(crate) fn those(&self, are: impl Fn(&SlowCall) -> bool) -> Vec<usize> {
         let found = self.calls.iter().enumerate().filter(|(_, call)| are(call));
         found.map(|(at, _)| at).collect()
     }

@@ -10,6 +10,8 @@
     reason = "a test that shows its figures"
 )]
 
+mod cores;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spechop_agent::{Agent, Ports, Settings, Stage, TraceEvent, TraceKind, Width};
+use spechop_ports::{Planner, Reader, Retriever, Speculator};
 use spechop_sched::{
     Backend, Eligibility, Limits, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
     ScheduledSpeculator,
@@ -40,21 +43,22 @@ struct Backends {
     speculator: Backend,
 }
 
+fn backend(name: &str, capacity: usize) -> Backend {
+    let limits = Limits {
+        capacity: NonZeroUsize::new(capacity).unwrap(),
+        rate: None,
+        speculative_max: capacity,
+    };
+    Backend::new(name, limits)
+}
+
 impl Backends {
     fn new(capacity: usize) -> Self {
-        let backend = |name: &str| {
-            let limits = Limits {
-                capacity: NonZeroUsize::new(capacity).unwrap(),
-                rate: None,
-                speculative_max: capacity,
-            };
-            Backend::new(name, limits)
-        };
         Self {
-            planner: backend("planner"),
-            retriever: backend("retriever"),
-            reader: backend("reader"),
-            speculator: backend("speculator"),
+            planner: backend("planner", capacity),
+            retriever: backend("retriever", capacity),
+            reader: backend("reader", capacity),
+            speculator: backend("speculator", capacity),
         }
     }
 
@@ -191,9 +195,16 @@ impl Load {
 
 /// A question's own ports behind the backends of all.
 fn scheduled(seed: u64, backends: &Backends) -> Ports {
+    behind(backends, Arc::new(ScriptedPorts::new(script(seed))))
+}
+
+/// Every call of this port takes its turn.
+fn behind<P>(backends: &Backends, port: Arc<P>) -> Ports
+where
+    P: Planner + Retriever + Reader + Speculator + 'static,
+{
     let policy = Eligibility::shipped();
     let rule = |tool| policy.of(tool);
-    let port = Arc::new(ScriptedPorts::new(script(seed)));
     let (planner, reader) = (&backends.planner, &backends.reader);
     let (retriever, speculator) = (&backends.retriever, &backends.speculator);
     let speculates = ScheduledSpeculator::new(port.clone(), speculator, rule("speculator"));

@@ -3,6 +3,7 @@
 
 #![expect(clippy::expect_used, reason = "a test's own helpers")]
 
+mod group;
 mod slow;
 
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
-use slow::{Sheet, Slow};
+use slow::{Sheet, Slow, SlowCall};
 use spechop_sched::{Decision, Decisions, Lanes, Limits, Outcome, Phase, Rank, Rate, Ticket, laws};
 
 /// What can happen. Indices choose among the calls that it can happen to.
@@ -117,6 +118,27 @@ impl ReferenceStateMachine for Reference {
     }
 }
 
+fn limits(sheet: Sheet) -> Limits {
+    let rate = |(interval, burst): (u64, u64)| {
+        let burst = NonZeroU32::new(burst as u32).expect("a burst");
+        Rate::per_second(1e9 / interval as f64, burst).expect("a rate")
+    };
+    Limits {
+        capacity: NonZeroUsize::new(sheet.capacity).expect("a capacity"),
+        rate: sheet.rate.map(rate),
+        speculative_max: sheet.speculative_max,
+    }
+}
+
+fn rank(authoritative: bool, utility: u32) -> Rank {
+    if authoritative {
+        Rank::Authoritative
+    } else {
+        let utility = utility as f32;
+        Rank::Speculative { utility }
+    }
+}
+
 struct Fast {
     lanes: Lanes,
     /// In order of arrival, as the reference's calls.
@@ -126,16 +148,8 @@ struct Fast {
 
 impl Fast {
     fn new(sheet: Sheet) -> Self {
-        let rate = |(interval, burst): (u64, u64)| {
-            let burst = NonZeroU32::new(burst as u32).expect("a burst");
-            Rate::per_second(1e9 / interval as f64, burst).expect("a rate")
-        };
         Self {
-            lanes: Lanes::new(Limits {
-                capacity: NonZeroUsize::new(sheet.capacity).expect("a capacity"),
-                rate: sheet.rate.map(rate),
-                speculative_max: sheet.speculative_max,
-            }),
+            lanes: Lanes::new(limits(sheet)),
             tickets: Vec::new(),
             starts: Vec::new(),
         }
@@ -152,12 +166,7 @@ impl Fast {
                 },
                 _,
             ) => {
-                let rank = if authoritative {
-                    Rank::Authoritative
-                } else {
-                    let utility = utility as f32;
-                    Rank::Speculative { utility }
-                };
+                let rank = rank(authoritative, utility);
                 self.tickets.push(lanes.arrive(now, rank, &mut out));
                 self.starts.push(0);
             }

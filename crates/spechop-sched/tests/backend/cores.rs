@@ -1,0 +1,208 @@
+//! Backends that compute on the same cores, as stories.
+
+use futures::FutureExt;
+use spechop_sched::{CoreUse, Cores, Demand, Millicores};
+use spechop_types::Refusal;
+
+use super::*;
+
+/// A backend of eight places that computes for two calls at once. Each takes so much of the cores.
+fn on(cores: &Cores, name: &str, each: u32) -> Backend {
+    let limits = Limits {
+        capacity: NonZeroUsize::new(8).expect("a capacity"),
+        rate: None,
+        speculative_max: 8,
+    };
+    Backend::on(cores, demand(each), name, limits)
+}
+
+fn demand(each: u32) -> Demand {
+    Demand {
+        each: Millicores(each),
+        at_once: 2,
+        yields: true,
+    }
+}
+
+fn cores(millis: u32) -> (Cores, Backend, Backend) {
+    let cores = Cores::new(Millicores(millis));
+    let planner = on(&cores, "planner", 1000);
+    let reader = on(&cores, "reader", 2000);
+    (cores, planner, reader)
+}
+
+/// Whether the call was begun within the first poll.
+macro_rules! poll {
+    ($call:expr) => {
+        assert!($call.as_mut().now_or_never().is_none())
+    };
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guess_waits_for_an_idle_core_and_what_is_needed_does_not() {
+    let (cores, planner, _) = cores(2000);
+    let (needed, guessed) = (Work::default(), Work::default());
+    let call = Call::authoritative();
+    let started = Instant::now();
+    let of_three = async {
+        let three = [10, 20, 30].map(|ms| planner.run(&call, 1.0, needed.lasting(ms * MS)));
+        futures::future::join_all(three).await
+    };
+    let guess = guess(1.0);
+    let (ended, guess) = tokio::join!(of_three, planner.run(&guess, 1.0, guessed.lasting(5 * MS)),);
+    let at = |end: &Instant| (*end - started).as_millis();
+    let ended: Vec<_> = ended.iter().flatten().map(at).collect();
+    // The engine computes two at once, but none of them has waited here.
+    assert_eq!(ended, [10, 20, 30]);
+    // From 20 ms on, one core is idle.
+    assert_eq!(guess.as_ref().ok().map(at), Some(25));
+    assert_eq!(cores.taken(), CoreUse::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_needed_takes_its_cores_back_from_any_backend() {
+    let (cores, planner, reader) = cores(2000);
+    let work = Work::default();
+    let (weak, strong, needed) = (guess(0.2), guess(0.9), Call::authoritative());
+    let mut weak_one = Box::pin(planner.run(&weak, 1.0, work.lasting(100 * MS)));
+    let mut strong_one = Box::pin(planner.run(&strong, 1.0, work.lasting(100 * MS)));
+    poll!(weak_one);
+    poll!(strong_one);
+    assert_eq!(cores.taken().speculative, Millicores(2000));
+    let half = on(&cores, "index", 500);
+    let mut reading = Box::pin(half.run(&needed, 1.0, work.lasting(10 * MS)));
+    poll!(reading);
+    assert_eq!(work.live(), 3);
+    assert!(was_preempted(&weak_one.await));
+    let taken = cores.taken();
+    assert_eq!((taken.needed.0, taken.speculative.0), (500, 1000));
+    assert_eq!(planner.gauges().refused[Refusal::Preempted], 1);
+    // A reader takes both cores: the better guess has to go, too.
+    let reading_all = reader.run(&needed, 1.0, work.lasting(10 * MS));
+    let (lost, won) = tokio::join!(strong_one, reading_all);
+    assert!(was_preempted(&lost) && won.is_ok());
+    assert!(reading.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_becomes_idle_goes_to_the_best_guess_of_all_backends() {
+    let (_, planner, reader) = cores(2000);
+    let work = Work::default();
+    let started = Instant::now();
+    let needed = Call::authoritative();
+    let (poor, rich) = (guess(0.3), guess(0.8));
+    let (_, planned, read) = tokio::join!(
+        reader.run(&needed, 1.0, work.lasting(10 * MS)),
+        planner.run(&poor, 1.0, work.lasting(10 * MS)),
+        reader.run(&rich, 1.0, work.lasting(10 * MS)),
+    );
+    let at = |end: Result<Instant, PortError>| (end.expect("an end") - started).as_millis();
+    assert_eq!((at(read), at(planned)), (20, 30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_half_a_core_one_guess_runs_if_nothing_else_does() {
+    let (cores, planner, reader) = cores(500);
+    let work = Work::default();
+    let (first, second, needed) = (guess(0.9), guess(0.8), Call::authoritative());
+    let mut reading = Box::pin(reader.run(&first, 1.0, work.lasting(50 * MS)));
+    let mut planning = Box::pin(planner.run(&second, 1.0, work.lasting(50 * MS)));
+    poll!(reading);
+    poll!(planning);
+    assert_eq!((work.begun(), cores.taken().speculative.0), (1, 500));
+    // Needed calls start whatever there is.
+    let needed = [&planner, &reader].map(|b| b.run(&needed, 1.0, work.lasting(10 * MS)));
+    let (lost, won) = tokio::join!(reading, futures::future::join_all(needed));
+    assert!(was_preempted(&lost) && won.iter().all(Result::is_ok));
+    assert!(planning.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_found_a_place_and_no_idle_core_is_told_so() {
+    let (_, planner, reader) = cores(1000);
+    let work = Work::default();
+    let (needed, guess) = (Call::authoritative(), guess(0.9));
+    let mut reading = Box::pin(reader.run(&needed, 1.0, work.lasting(50 * MS)));
+    let mut planning = Box::pin(planner.run(&guess, 1.0, work.lasting(50 * MS)));
+    poll!(reading);
+    poll!(planning);
+    assert_eq!(guess.lacks(), Refusal::NoCore);
+    drop(planning);
+    let refused = planner.gauges().refused;
+    assert_eq!((refused[Refusal::NoCore], refused.total()), (1, 1));
+    assert!(reading.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_cannot_stop_keeps_its_guess() {
+    let (cores, planner, _) = cores(2000);
+    let stubborn = Demand {
+        yields: false,
+        ..demand(2000)
+    };
+    let limits = Limits {
+        capacity: NonZeroUsize::MIN,
+        rate: None,
+        speculative_max: 1,
+    };
+    let reader = Backend::on(&cores, stubborn, "reader", limits);
+    let (work, needed) = (Work::default(), Call::authoritative());
+    let (reading, planning) = (guess(0.1), guess(0.9));
+    let mut read = Box::pin(reader.run(&reading, 1.0, work.lasting(50 * MS)));
+    poll!(read);
+    let mut planned = Box::pin(planner.run(&planning, 1.0, work.lasting(50 * MS)));
+    let mut written = Box::pin(planner.run(&needed, 1.0, work.lasting(10 * MS)));
+    poll!(planned);
+    poll!(written);
+    // The needed call computes beside it, and no other guess does.
+    assert_eq!(work.begun(), 2);
+    assert_eq!(
+        (cores.taken().needed.0, cores.taken().speculative.0),
+        (1000, 2000)
+    );
+    assert!(written.await.is_ok() && read.await.is_ok() && planned.await.is_ok());
+    // A place is given back as ever.
+    let again = guess(0.1);
+    let (lost, won) = tokio::join!(
+        reader.run(&again, 1.0, work.lasting(50 * MS)),
+        reader.run(&needed, 1.0, work.lasting(10 * MS)),
+    );
+    assert!(was_preempted(&lost) && won.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn cores_come_and_go() {
+    let (cores, planner, _) = cores(2000);
+    let work = Work::default();
+    let (weak, strong, third) = (guess(0.2), guess(0.9), guess(0.1));
+    let mut weak_one = Box::pin(planner.run(&weak, 1.0, work.lasting(100 * MS)));
+    let mut strong_one = Box::pin(planner.run(&strong, 1.0, work.lasting(100 * MS)));
+    let mut third_one = Box::pin(planner.run(&third, 1.0, work.lasting(100 * MS)));
+    poll!(weak_one);
+    poll!(strong_one);
+    poll!(third_one);
+    cores.set(Millicores(1000));
+    assert!(was_preempted(&weak_one.await));
+    assert_eq!(work.live(), 1);
+    cores.set(Millicores(3000));
+    poll!(third_one);
+    assert_eq!(work.live(), 2);
+    assert!(strong_one.await.is_ok() && third_one.await.is_ok());
+    // Nothing is no machine.
+    cores.set(Millicores(0));
+    assert_eq!(cores.count(), Millicores(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_elsewhere_takes_no_core() {
+    let (cores, _, reader) = cores(1000);
+    let endpoint = backend(2, 2);
+    let work = Work::default();
+    let (needed, guess) = (Call::authoritative(), guess(0.1));
+    let mut reading = Box::pin(reader.run(&needed, 1.0, work.lasting(50 * MS)));
+    poll!(reading);
+    let mut asked = Box::pin(endpoint.run(&guess, 1.0, work.lasting(50 * MS)));
+    poll!(asked);
+    assert_eq!((work.begun(), cores.taken().needed.0), (2, 1000));
+    assert!(reading.await.is_ok() && asked.await.is_ok());
+}

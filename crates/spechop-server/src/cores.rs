@@ -1,0 +1,310 @@
+//! The cores that this process may use, and what of them the calls of each backend take.
+//!
+//! Backends within this process compute on the same cores. The scheduler lets speculation start on
+//! idle ones only ([`spechop_sched::Cores`]), so it must know how many there are. Containers are
+//! bounded in two ways: by affinity, which gives whole cores, and by the quota of a cgroup, which may
+//! give half a one. Both can change while the server runs.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use spechop_llm::{LocalModelOptions, physical_cores};
+use spechop_sched::{Cores, Demand, Millicores};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::config::{Config, Encoder, EncoderKind, Engine, Model, Reader};
+
+/// How often somebody looks whether cores came or went.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// What a search takes while its query is encoded elsewhere, on average: the scan alone.
+const SCAN: Millicores = Millicores(250);
+
+/// The cores of a configuration: those that it names, or else those that this process may use.
+pub(crate) fn of(config: &Config) -> Cores {
+    let named = config.scheduler.cores;
+    let cores = named.unwrap_or_else(found);
+    tracing::info!(
+        cores = cores.as_cores(),
+        named = named.is_some(),
+        "speculation starts on idle cores only"
+    );
+    Cores::new(cores)
+}
+
+/// Follows cores that come and go, for as long as it is polled.
+pub(crate) async fn keep(cores: Option<&Cores>, config: &Config) -> Infallible {
+    let Some(cores) = cores.filter(|_| config.scheduler.cores.is_none()) else {
+        return pending().await;
+    };
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        // Small files of the kernel; yet whatever reads files stays off the runtime.
+        let Ok(now) = tokio::task::spawn_blocking(found).await else {
+            continue;
+        };
+        let before = cores.count();
+        if now != before {
+            tracing::info!(
+                before = before.as_cores(),
+                now = now.as_cores(),
+                "the cores that this process may use have changed"
+            );
+            cores.set(now);
+        }
+    }
+}
+
+/// A call takes the threads of a worker, and each worker computes for one call at a time.
+pub(crate) fn of_model(model: &Model) -> Option<Demand> {
+    match &model.engine {
+        Engine::Local(options) => Some(of_local(options)),
+        Engine::OpenAi(_) => None,
+    }
+}
+
+fn of_local(options: &LocalModelOptions) -> Demand {
+    Demand {
+        each: Millicores::cores(options.threads_each() as usize),
+        at_once: options.workers.get(),
+        // It stops after a token, or a chunk of a prompt.
+        yields: true,
+    }
+}
+
+/// A reader in this process; `None` for one that computes elsewhere, or is the generator.
+///
+/// A run of ONNX Runtime goes on to its end, whoever has left.
+pub(crate) fn of_reader(reader: &Reader) -> Option<Demand> {
+    match reader {
+        Reader::Generator => None,
+        Reader::Model(model) => of_model(model),
+        // It reads for one call at a time; a second one stands ready.
+        Reader::Spans { threads, .. } => {
+            let threads = threads.map_or(physical_cores() as usize, usize::from);
+            Some(Demand {
+                each: Millicores::cores(threads),
+                at_once: 1,
+                yields: false,
+            })
+        }
+    }
+}
+
+/// A search of the index: first the query is encoded, then one thread scans. A query is short, so one
+/// call hardly keeps more than a core busy; many calls fill all threads.
+pub(crate) fn of_index(encoder: &Encoder) -> Demand {
+    match &encoder.kind {
+        EncoderKind::Onnx { threads, .. } => {
+            let threads = threads.map_or(physical_cores() as usize, usize::from);
+            let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+            Demand {
+                each: Millicores::ONE,
+                at_once: threads.saturating_add(1),
+                yields: false,
+            }
+        }
+        EncoderKind::Http(_) => Demand {
+            each: SCAN,
+            at_once: Millicores::ONE.0 / SCAN.0,
+            yields: false,
+        },
+    }
+}
+
+/// What this process may use of the machine, now. **Blocks** for some small files.
+pub(crate) fn found() -> Millicores {
+    found_in(Path::new("/"))
+}
+
+/// The cores of the affinity, or the quota of the cgroup if that is less. `root` is `/`, but for tests.
+fn found_in(root: &Path) -> Millicores {
+    let Some(quota) = quota(root) else {
+        // That knows the quotas of cgroup v1, too, in whole cores.
+        return Millicores::cores(physical_cores() as usize);
+    };
+    let allowed = allowed(root).map_or(Millicores(u32::MAX), Millicores::cores);
+    quota.min(allowed).max(Millicores(1))
+}
+
+/// The smallest quota on the way from our own cgroup to the root (cgroup v2, `cpu.max`).
+fn quota(root: &Path) -> Option<Millicores> {
+    let own = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let top = root.join("sys/fs/cgroup");
+    let mut at: PathBuf = top.join(own);
+    let mut least = None;
+    // In a container that sees its own cgroup alone, the path of the host leads nowhere: the root of
+    // what it sees is ours.
+    while at.starts_with(&top) {
+        let limit = std::fs::read_to_string(at.join("cpu.max"));
+        let limit = limit.ok().and_then(|text| quota_of(&text));
+        least = [least, limit].into_iter().flatten().min();
+        if !at.pop() {
+            break;
+        }
+    }
+    least
+}
+
+/// "max 100000" is none; "150000 100000" is one core and a half: microseconds of every period.
+fn quota_of(text: &str) -> Option<Millicores> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    let (quota, period): (u64, u64) = (quota.parse().ok()?, period.parse().ok()?);
+    let millis = quota.saturating_mul(1000).checked_div(period)?;
+    Some(Millicores(u32::try_from(millis).unwrap_or(u32::MAX).max(1)))
+}
+
+/// Cores that the scheduler of the kernel may put us on. Two hyper-threads count as one.
+fn allowed(root: &Path) -> Option<usize> {
+    let status = std::fs::read_to_string(root.join("proc/self/status")).ok()?;
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let threads = count_of(list)?;
+    let smt = std::fs::read_to_string(root.join("sys/devices/system/cpu/smt/active"));
+    let two_a_core = smt.is_ok_and(|active| active.trim() == "1");
+    Some(if two_a_core {
+        threads.div_ceil(2)
+    } else {
+        threads
+    })
+}
+
+/// "0-3,8" are five.
+fn count_of(list: &str) -> Option<usize> {
+    let count = |range: &str| -> Option<usize> {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    };
+    list.trim().split(',').map(count).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A machine as its files show it.
+    fn machine(cgroup: &str, quotas: &[(&str, &str)], cpus: &str, smt: &str) -> Millicores {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("proc/self/cgroup", cgroup);
+        let status = format!("Name:\tspechop\nCpus_allowed_list:\t{cpus}\nThreads:\t9\n");
+        write("proc/self/status", &status);
+        write("sys/devices/system/cpu/smt/active", smt);
+        for (at, quota) in quotas {
+            write(&format!("sys/fs/cgroup/{at}/cpu.max"), quota);
+        }
+        found_in(root.path())
+    }
+
+    #[test]
+    fn the_least_of_quotas_and_affinity_counts() {
+        let own = "0::/kubepods/pod1\n";
+        let half = ("kubepods/pod1", "50000 100000\n");
+        for (cgroup, quotas, cpus, smt, expected) in [
+            (own, vec![half], "0-7", "0", 500),
+            (
+                own,
+                vec![("kubepods/pod1", "250000 100000")],
+                "0-7",
+                "0",
+                2500,
+            ),
+            // The machine has less than the quota allows.
+            (
+                own,
+                vec![("kubepods/pod1", "250000 100000")],
+                "3",
+                "0",
+                1000,
+            ),
+            (
+                own,
+                vec![("kubepods/pod1", "900000 100000")],
+                "0-3,8",
+                "0",
+                5000,
+            ),
+            (
+                own,
+                vec![("kubepods/pod1", "900000 100000")],
+                "0-7",
+                "1",
+                4000,
+            ),
+            // A group above has less.
+            (
+                own,
+                vec![half, ("kubepods", "20000 100000")],
+                "0-7",
+                "0",
+                200,
+            ),
+            (own, vec![half, ("kubepods", "max 100000")], "0-7", "0", 500),
+            // A container that sees its own group as the root, by either path.
+            ("0::/\n", vec![(".", "150000 100000")], "0-7", "0", 1500),
+            (own, vec![(".", "150000 100000")], "0-7", "0", 1500),
+            // Beside old controllers.
+            (
+                "4:memory:/a\n0::/b\n",
+                vec![("b", "50000 50000")],
+                "0-7",
+                "0",
+                1000,
+            ),
+            // A thousandth at least.
+            (own, vec![("kubepods/pod1", "1 100000")], "0-7", "0", 1),
+        ] {
+            let found = machine(cgroup, &quotas, cpus, smt);
+            assert_eq!(
+                found,
+                Millicores(expected),
+                "{cgroup} {quotas:?} {cpus} {smt}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_limits_nothing() {
+        let whole = Millicores::cores(physical_cores() as usize);
+        for quota in ["max 100000", "", "many", "50000", "50000 0", "-1 100000"] {
+            assert_eq!(
+                machine("0::/a\n", &[("a", quota)], "0-7", "0"),
+                whole,
+                "{quota}"
+            );
+        }
+        assert_eq!(machine("3:cpu:/a\n", &[], "0-7", "0"), whole);
+        // An odd list of processors leaves the quota.
+        let quota = [("a", "70000 100000")];
+        for cpus in ["", "x", "5-2", "1-", "0-99999999999999999999"] {
+            assert_eq!(
+                machine("0::/a\n", &quota, cpus, "0"),
+                Millicores(700),
+                "{cpus}"
+            );
+        }
+        assert!(found() > Millicores(0));
+    }
+
+    #[test]
+    fn a_call_takes_what_its_engine_has_for_it() {
+        let mut options = LocalModelOptions::new("model.gguf");
+        options.workers = std::num::NonZeroU32::new(3).unwrap();
+        options.threads = std::num::NonZeroU32::new(2);
+        let demand = of_local(&options);
+        assert_eq!((demand.each.0, demand.at_once), (2000, 3));
+    }
+}
