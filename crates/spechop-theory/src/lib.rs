@@ -1,10 +1,12 @@
 //! What speculation can gain, and how wide a window it takes: the closed forms of SpecHop
-//! (arXiv 2605.21965), running estimates of what they need, and the k that follows from both.
+//! (arXiv 2605.21965), running estimates of what they need, and the k that follows from both. Beside
+//! them, those of speculative tool calls (arXiv 2512.15834).
 //!
 //! Pure arithmetic. Quantities are relative to the mean time of a target call:
 //! α = E\[speculation\] / E\[target\], β = E\[segment\] / E\[target\], p = share of guesses accepted,
 //! ν = largest coefficient of variation of the stage times. RelLat = latency / latency at k = 1.
 
+mod calls;
 mod change;
 mod closed;
 mod curve;
@@ -13,6 +15,7 @@ mod hash;
 mod reason;
 mod tune;
 
+pub use calls::{Calls, Engine, InvalidCalls, Turn};
 pub use closed::{InvalidSetting, Setting, k_deterministic, k_epsilon};
 pub use curve::Point;
 pub use estimate::{Estimate, Estimator, Stages};

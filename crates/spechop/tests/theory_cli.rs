@@ -71,3 +71,57 @@ k eps    4  (epsilon 0.05)
 "
     );
 }
+
+/// arXiv 2512.15834, worked out by hand: 0.8 · 2.5 + 0.2 · 4 = 2.8 s.
+#[test]
+fn theory_of_guessed_calls() {
+    let args = [
+        "theory",
+        "calls",
+        "--generation",
+        "2",
+        "--guess",
+        "0.5",
+        "--tool",
+        "2",
+    ];
+    let args = [&args[..], &["--acceptance", "0.8"]].concat();
+    assert_eq!(
+        printed(&args),
+        "standard     4.000 s\nspeculative  2.800 s\nspeed-up     1.4286  (maximum 1.6000, bound 1.7778)\n"
+    );
+    assert_eq!(object(&args)["standard_s"], 4.0);
+    let engine = "theory engine --turns 2 --overhead 0.1 --prefill 0.001 --decode 0.01 --prompt 1000 \
+                  --reasoning 200 --call 50 --output 500 --tool 1 --acceptance";
+    let engine: Vec<_> = engine.split_whitespace().collect();
+    let half = [&engine[..], &["0.5"]].concat();
+    assert_eq!(
+        printed(&half),
+        "vanilla      9.950 s\ncached       9.500 s\nspeculative  7.810 s\n"
+    );
+    let all = object(&[&engine[..], &["1"]].concat());
+    assert!(
+        (all["speculative_s"].as_f64().unwrap() - 6.12).abs() < 1e-9,
+        "{all}"
+    );
+    shell::refused(
+        &[&engine[..], &["1.5"]].concat(),
+        "acceptance = 1.5 is no share",
+    );
+    let zero = [
+        "theory",
+        "calls",
+        "--generation",
+        "2",
+        "--guess",
+        "0",
+        "--tool",
+        "2",
+    ];
+    shell::refused(
+        &[&zero[..], &["--acceptance", "1"]].concat(),
+        "guess = 0 must be finite and greater",
+    );
+    // Without either of them the window's arguments are required, as before.
+    shell::miswritten(&["theory", "--p", "0.5"], "required");
+}

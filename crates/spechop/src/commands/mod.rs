@@ -5,6 +5,7 @@ mod configured;
 mod eval;
 mod index;
 mod models;
+mod patterns;
 mod serve;
 mod simulate;
 mod theory;
@@ -59,6 +60,8 @@ enum Command {
     Index(index::Args),
     /// Download and list models.
     Models(models::Args),
+    /// Mine, show and check the patterns by which sub-questions are drafted ahead of the planner.
+    Patterns(patterns::Args),
     /// Simulate recorded or drawn questions: the same window on a virtual clock.
     Simulate(simulate::Args),
     /// Compute what speculation can gain, in closed form.
@@ -98,6 +101,7 @@ impl Cli {
             }
             Command::Index(args) => index::run(args, &env.data_dir(), env),
             Command::Models(args) => models::run(args, &env.data_dir()),
+            Command::Patterns(args) => patterns::run(&args, std::io::stdout().lock()),
             Command::Simulate(args) => simulate::run(&args, std::io::stdout().lock()),
             Command::Theory(args) => theory::run(&args, std::io::stdout().lock()),
             Command::Tuning(args) => runtime()?.block_on(tuning::run(args)),

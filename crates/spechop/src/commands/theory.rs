@@ -1,5 +1,7 @@
 //! `spechop theory`: what speculation can gain in a setting, in closed form.
 
+mod calls;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -10,8 +12,29 @@ use spechop_theory::{Setting, k_deterministic, k_epsilon};
 
 /// The arguments of `spechop theory`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP, allow_negative_numbers = true)]
+#[command(
+    after_help = HELP,
+    allow_negative_numbers = true,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    of: Option<Of>,
+    #[command(flatten)]
+    hops: Option<HopArgs>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Of {
+    /// One request whose tool call is guessed while the model writes it.
+    Calls(calls::CallsArgs),
+    /// The turns of an agent in an inference engine that holds the outputs of guessed calls.
+    Engine(calls::EngineArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct HopArgs {
     /// The share of guesses that are right, 0 to 1.
     #[arg(long, value_name = "P")]
     p: f64,
@@ -60,7 +83,17 @@ struct Answer {
 }
 
 /// Works everything out, and prints it.
-pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
+    match (&args.of, &args.hops) {
+        (Some(Of::Calls(args)), _) => calls::calls(args, output),
+        (Some(Of::Engine(args)), _) => calls::engine(args, output),
+        (None, Some(args)) => hops(args, output),
+        // The parser has asked for them.
+        (None, None) => anyhow::bail!("give --p, --alpha and --beta"),
+    }
+}
+
+fn hops(args: &HopArgs, mut output: impl Write) -> anyhow::Result<()> {
     let setting = Setting::new(args.p, args.alpha, args.beta, args.nu)?;
     let answer = Answer {
         rel_lat_oracle: setting.rel_lat_oracle(),
@@ -72,7 +105,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
     print(&answer, args, &mut output).context("cannot write the results")
 }
 
-fn print(answer: &Answer, args: &Args, mut output: impl Write) -> std::io::Result<()> {
+fn print(answer: &Answer, args: &HopArgs, mut output: impl Write) -> std::io::Result<()> {
     if args.json {
         serde_json::to_writer(&mut output, answer)?;
         return writeln!(output);

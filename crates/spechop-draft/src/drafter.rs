@@ -1,0 +1,188 @@
+//! The drafter: shipped patterns, and what each tenant's own questions have taught.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use spechop_ports::{Draft, DraftRequest, Drafter};
+use spechop_types::{Chance, Hop, Observation, Owned, OwnedCache, Question, SubQuestion, Tenant};
+
+use crate::outline::outline;
+use crate::own::{Learnt, LearntBy, Own};
+use crate::patterns::{Known, Patterns, best, chance};
+use crate::step::Asked;
+use crate::{HOPS_MAX, Lookup, PatternError, Trajectory};
+
+/// Most tenants whose own patterns are kept. The one that has not asked for longest leaves.
+const TENANTS_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+/// So many cases of a tenant's own count as much as the shipped patterns' chance.
+const SHIPPED_CASES: f64 = 4.0;
+
+/// Drafts sub-questions by patterns.
+///
+/// The shipped patterns are common to all tenants; they hold no names. What a question teaches stays
+/// with its tenant. Where a tenant's own cases say something else than the shipped patterns, they count
+/// more with each case, so another planner's wording is learnt.
+#[derive(Debug)]
+pub struct PatternDrafter {
+    shipped: Patterns,
+    /// What an answer says if nothing was found.
+    nothing: std::sync::Arc<str>,
+    own: Mutex<OwnedCache<(), Own>>,
+}
+
+impl PatternDrafter {
+    /// A drafter that has learnt nothing yet.
+    pub fn new(shipped: Patterns) -> Self {
+        Self {
+            shipped,
+            nothing: Observation::read(None, Vec::new()).answer,
+            own: Mutex::new(OwnedCache::new(TENANTS_MAX)),
+        }
+    }
+
+    /// All that has been learnt, to be kept over a restart.
+    pub fn learnt(&self) -> Learnt {
+        let own = self.own();
+        let tenants = own.iter().map(|(key, own)| LearntBy {
+            tenant: key.tenant.clone(),
+            own: own.clone(),
+        });
+        Learnt {
+            tenants: tenants.collect(),
+        }
+    }
+
+    /// Takes over what was learnt before a restart. Beyond the bounds the oldest is left out.
+    ///
+    /// # Errors
+    ///
+    /// Patterns whose slots nothing fills: then nothing is taken over.
+    pub fn restore(&self, learnt: Learnt) -> Result<(), PatternError> {
+        let checked = learnt.tenants.into_iter().map(|by| {
+            let own = by.own.checked()?;
+            Ok((Owned::new(&by.tenant, ()), own))
+        });
+        let checked: Vec<_> = checked.collect::<Result<_, PatternError>>()?;
+        let mut own = self.own();
+        for (key, learnt) in checked {
+            own.insert(key, learnt);
+        }
+        Ok(())
+    }
+
+    fn own(&self) -> MutexGuard<'_, OwnedCache<(), Own>> {
+        // Counts that a panic left half done are counts all the same.
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The drafts with their chances. `own` is the tenant's.
+    fn drafts(&self, known: &Known<'_>, own: Option<&Own>, limit: usize) -> Vec<(String, f64)> {
+        let shipped = self.shipped.place(known);
+        let trust = own.map_or(1.0, Own::trust);
+        let mut drafts: Vec<(String, f64)> = shipped
+            .iter()
+            .flat_map(|place| {
+                let asks = place.asks(known);
+                asks.map(move |(text, times)| (text, trust * chance(times, place.step)))
+            })
+            .collect();
+        let Some(place) = own.and_then(|own| own.place(known)) else {
+            return best(drafts, limit);
+        };
+        let cases = place.step.times() as f64;
+        let (weight, start) = match shipped {
+            Some(_) => (SHIPPED_CASES, 0.0),
+            None => (1.0, 0.5),
+        };
+        for (_, chance) in &mut drafts {
+            *chance *= weight / (cases + weight);
+        }
+        for (text, times) in place.asks(known) {
+            let seen = (f64::from(times) + start) / (cases + weight);
+            match drafts.iter_mut().find(|(other, _)| *other == text) {
+                Some((_, chance)) => *chance += seen,
+                None => drafts.push((text, seen)),
+            }
+        }
+        best(drafts, limit)
+    }
+}
+
+impl Drafter for PatternDrafter {
+    fn draft(&self, request: &DraftRequest<'_>) -> Vec<Draft> {
+        if request.limit == 0 || request.hops.len() >= HOPS_MAX {
+            return Vec::new();
+        }
+        let asked = request.hops.iter().map(|hop| Asked {
+            text: hop.sub_question.as_str(),
+            found: hop.answer != self.nothing,
+        });
+        let asked: Vec<_> = asked.collect();
+        let answers: Vec<_> = request.hops.iter().map(|hop| &*hop.answer).collect();
+        let known = Known {
+            question: request.question.as_str(),
+            hops: &asked,
+            answers: &answers,
+        };
+        let key = Owned::new(request.tenant, ());
+        let mut own = self.own();
+        let drafts = self.drafts(&known, own.get(&key).map(|own| &*own), request.limit);
+        drop(own);
+        let drafts = drafts.into_iter().map(|(text, chance)| Draft {
+            sub_question: SubQuestion::new(&text),
+            chance: Chance::of(chance),
+        });
+        drafts.collect()
+    }
+
+    fn learn(&self, tenant: &Tenant, question: &Question, hops: &[Hop]) {
+        if hops.is_empty() || hops.len() > HOPS_MAX {
+            return;
+        }
+        let lookups = hops.iter().map(|hop| Lookup {
+            sub_question: hop.sub_question.as_str().to_owned(),
+            answer: hop.answer.as_ref().to_owned(),
+            found: hop.answer != self.nothing,
+        });
+        let trajectory = Trajectory {
+            question: question.as_str().to_owned(),
+            hops: lookups.collect(),
+        };
+        let asked = trajectory.hops.iter().map(|hop| Asked {
+            text: &hop.sub_question,
+            found: hop.found,
+        });
+        let asked: Vec<_> = asked.collect();
+        let answers: Vec<_> = trajectory
+            .hops
+            .iter()
+            .map(|hop| hop.answer.as_str())
+            .collect();
+        let judged = (0..asked.len()).filter_map(|at| {
+            let known = Known {
+                question: &trajectory.question,
+                hops: &asked[..at],
+                answers: &answers[..at],
+            };
+            let place = self.shipped.place(&known)?;
+            let (draft, _) = place.drafts(&known, 1).pop()?;
+            Some(
+                draft
+                    .split_whitespace()
+                    .eq(asked[at].text.split_whitespace()),
+            )
+        });
+        let judged: Vec<_> = judged.collect();
+        let outline = outline(&trajectory);
+        let key = Owned::new(tenant, ());
+        let mut all = self.own();
+        if all.get(&key).is_none() {
+            all.insert(key.clone(), Own::default());
+        }
+        let Some(own) = all.get(&key) else { return };
+        judged.into_iter().for_each(|right| own.judge(right));
+        if let Some(outline) = outline {
+            own.note(&outline);
+        }
+    }
+}

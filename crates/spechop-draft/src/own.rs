@@ -1,0 +1,120 @@
+//! What a tenant's own questions have taught: patterns as mined ones, bounded, and how often the shipped
+//! ones were right for it.
+
+use serde::{Deserialize, Serialize};
+use spechop_types::Tenant;
+
+use crate::form::{Form, Slot};
+use crate::outline::Outline;
+use crate::patterns::{Known, Place, QuestionPattern, in_order};
+use crate::step::Step;
+use crate::{InvalidForm, PatternError};
+
+/// Most forms of questions of one tenant. The least recently used leaves.
+const FORMS_MAX: usize = 256;
+/// Most sub-questions in the pattern of one form. What is new beyond that is counted, not told apart.
+const ASKS_MAX: usize = 64;
+/// Most sub-questions that are told apart at one place.
+const ASKS_AT_PLACE_MAX: usize = 8;
+/// The record of the shipped patterns is halved beyond this, so that it follows a change of planner.
+const RECORD_MAX: u32 = 256;
+/// The shipped patterns begin with a record of so many drafts, all of them right.
+const RECORD_START: f64 = 8.0;
+
+/// What has been learnt, as it is kept over a restart.
+///
+/// Its forms can hold names that could not be told from words, so each tenant's are for it alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Learnt {
+    /// The tenant that has asked longest ago first.
+    pub(crate) tenants: Vec<LearntBy>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LearntBy {
+    pub(crate) tenant: Tenant,
+    pub(crate) own: Own,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Own {
+    /// Places at which the shipped patterns had a draft.
+    drafted: u32,
+    /// Those of them at which the likeliest draft was right.
+    right: u32,
+    /// The least recently used first.
+    patterns: Vec<QuestionPattern>,
+}
+
+impl Own {
+    /// What a chance of the shipped patterns is worth for this tenant: 1 until they were wrong.
+    pub(crate) fn trust(&self) -> f64 {
+        (f64::from(self.right) + RECORD_START) / (f64::from(self.drafted) + RECORD_START)
+    }
+
+    /// Takes note of a draft of the shipped patterns.
+    pub(crate) fn judge(&mut self, right: bool) {
+        self.drafted += 1;
+        self.right += u32::from(right);
+        if self.drafted > RECORD_MAX {
+            self.drafted /= 2;
+            self.right /= 2;
+        }
+    }
+
+    /// Counts one more question.
+    pub(crate) fn note(&mut self, outline: &Outline) {
+        let at = self
+            .patterns
+            .iter()
+            .position(|own| own.form == outline.question);
+        let mut pattern = match at {
+            Some(at) => self.patterns.remove(at),
+            None => QuestionPattern {
+                form: outline.question.clone(),
+                questions: 0,
+                steps: Step::default(),
+            },
+        };
+        let full = pattern.steps.size() >= ASKS_MAX;
+        pattern.questions = pattern.questions.saturating_add(1);
+        pattern
+            .steps
+            .note(&outline.hops, if full { 0 } else { ASKS_AT_PLACE_MAX });
+        if self.patterns.len() >= FORMS_MAX {
+            self.patterns.remove(0);
+        }
+        self.patterns.push(pattern);
+    }
+
+    /// Where a question stands among the tenant's own patterns: in the one with the most words of its own.
+    pub(crate) fn place<'a>(&'a self, known: &Known<'a>) -> Option<Place<'a>> {
+        let fitting = self.patterns.iter().filter_map(|own| {
+            let gaps = own.form.gaps(known.question)?;
+            Place::in_pattern(&own.form, &own.steps, gaps, known)
+        });
+        fitting.max_by_key(|place| place.form.own_bytes())
+    }
+
+    /// Refuses what could not have been learnt, and forgets what is too much.
+    pub(crate) fn checked(mut self) -> Result<Self, PatternError> {
+        for pattern in &self.patterns {
+            let checked = || -> Result<(), InvalidForm> {
+                let names = in_order(&pattern.form, Slot::Name)?;
+                pattern.steps.checked(names, 0)
+            };
+            checked().map_err(|source| PatternError::Slot {
+                form: Form::clone(&pattern.form),
+                source,
+            })?;
+        }
+        let surplus = self.patterns.len().saturating_sub(FORMS_MAX);
+        self.patterns.drain(..surplus);
+        self.drafted = self.drafted.min(RECORD_MAX);
+        self.right = self.right.min(self.drafted);
+        Ok(self)
+    }
+}
