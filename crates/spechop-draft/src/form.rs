@@ -16,8 +16,6 @@ pub(crate) enum Slot {
     Name(u8),
     /// `{a1}`: the answer of the first hop.
     Answer(u8),
-    /// `{a}`: the last answer.
-    Last,
     /// `{s1}`: the first gap of the last sub-question.
     Again(u8),
 }
@@ -50,7 +48,7 @@ pub enum InvalidForm {
     #[error("a pattern has at most {HOPS_MAX} sub-questions in a row")]
     TooDeep,
     /// No such slot, or a brace that stands alone.
-    #[error("`{0}` is no slot: known are {{q1}}, {{a1}}, {{a}} and {{s1}}, with numbers from 1")]
+    #[error("`{0}` is no slot: known are {{q1}}, {{a1}} and {{s1}}, with numbers from 1")]
     Slot(String),
 }
 
@@ -67,7 +65,6 @@ impl<'a> Words<'a> {
         let word = match slot {
             Slot::Name(at) => self.names.get(usize::from(at)),
             Slot::Answer(at) => self.answers.get(usize::from(at)),
-            Slot::Last => self.answers.last(),
             Slot::Again(at) => self.again.get(usize::from(at)),
         };
         word.copied().filter(|word| !word.is_empty())
@@ -189,7 +186,6 @@ impl fmt::Display for Slot {
         match self {
             Self::Name(at) => write!(f, "{{q{}}}", u32::from(*at) + 1),
             Self::Answer(at) => write!(f, "{{a{}}}", u32::from(*at) + 1),
-            Self::Last => f.write_str("{a}"),
             Self::Again(at) => write!(f, "{{s{}}}", u32::from(*at) + 1),
         }
     }
@@ -259,9 +255,6 @@ impl std::str::FromStr for Form {
 /// `{q1}` and its kind.
 fn slot(text: &str) -> Option<Slot> {
     let name = text.strip_prefix('{')?.strip_suffix('}')?;
-    if name == "a" {
-        return Some(Slot::Last);
-    }
     let number = |rest: &str| {
         let plain = rest.bytes().all(|byte| byte.is_ascii_digit()) && !rest.starts_with('0');
         let number: u8 = rest.parse().ok().filter(|_| plain)?;
@@ -288,7 +281,7 @@ mod tests {
         for text in [
             "Who is the father of {q1}?",
             "{s1} was directed by whom?",
-            "Is {a} in {q2} or in {a12}?",
+            "Is {a2} in {q2} or in {a12}?",
             "a {{brace}} and {q1}{{",
             "no gap",
         ] {
@@ -346,7 +339,7 @@ mod tests {
         let filled = |text: &str| form(text).filled(words);
         assert_eq!(filled("{q2}, {a1} and {s1}"), Some("Bo, Cy and Di".into()));
         // An answer that is empty, and gaps that nothing fills.
-        for missing in ["x {a}", "x {a2}", "x {a3}", "x {q3}", "x {s2}"] {
+        for missing in ["x {a2}", "x {a3}", "x {q3}", "x {s2}"] {
             assert_eq!(filled(missing), None, "{missing}");
         }
         assert!(form("{q2}, {a1}!").says("Bo, Cy!", words));

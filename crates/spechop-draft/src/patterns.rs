@@ -32,7 +32,7 @@ pub struct Patterns {
 /// One line of `spechop patterns show`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PatternRow {
-    /// The form of the question, or of the last sub-question.
+    /// The form of the question, or of the last sub-question, which found nothing.
     pub form: String,
     /// Whether the question decides, not the last sub-question alone.
     pub of_question: bool,
@@ -85,7 +85,7 @@ impl Patterns {
             questions: pattern.questions,
             asks: chain(&pattern.steps),
         });
-        let after = self.after.items.iter().flat_map(|pattern| pattern.rows());
+        let after = self.after.items.iter().map(AfterPattern::row);
         let mut rows: Vec<_> = questions.chain(after).collect();
         rows.sort_by(|a, b| {
             let key = |row: &PatternRow| (!row.of_question, std::cmp::Reverse(row.questions));
@@ -108,17 +108,15 @@ impl Patterns {
         })
     }
 
-    /// Where a question stands by its last sub-question.
+    /// Where a question stands by its last sub-question, if that found nothing.
     pub(crate) fn by_last<'a>(&'a self, known: &Known<'a>) -> Option<Place<'a>> {
-        let last = known.hops.last()?;
-        let mut fitting = self.after.matches(last.text);
-        fitting.find_map(|(pattern, again)| {
-            Some(Place {
-                form: &pattern.form,
-                step: pattern.step(last.found)?,
-                names: Vec::new(),
-                again,
-            })
+        let last = known.hops.last().filter(|last| !last.found)?;
+        let (pattern, again) = self.after.matches(last.text).next()?;
+        Some(Place {
+            form: &pattern.form,
+            step: &pattern.lost,
+            names: Vec::new(),
+            again,
         })
     }
 }

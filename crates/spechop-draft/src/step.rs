@@ -53,23 +53,10 @@ impl Step {
             self.ended = self.ended.saturating_add(1);
             return;
         };
-        let at = match self.asks.iter().position(|ask| ask.form == *form) {
-            Some(at) => at,
-            None if self.asks.len() < room => {
-                self.asks.push(Ask {
-                    form: form.clone(),
-                    times: 0,
-                    found: None,
-                    lost: None,
-                });
-                self.asks.len() - 1
-            }
-            None => {
-                self.other = self.other.saturating_add(1);
-                return;
-            }
+        let Some(ask) = self.ask(form, room) else {
+            self.other = self.other.saturating_add(1);
+            return;
         };
-        let ask = &mut self.asks[at];
         ask.times = ask.times.saturating_add(1);
         let next = if *found {
             &mut ask.found
@@ -77,6 +64,28 @@ impl Step {
             &mut ask.lost
         };
         next.get_or_insert_default().note(later, room);
+    }
+
+    /// Counts a sub-question that came next, without what followed it.
+    pub(crate) fn note_ask(&mut self, form: &Form) {
+        if let Some(ask) = self.ask(form, usize::MAX) {
+            ask.times = ask.times.saturating_add(1);
+        }
+    }
+
+    /// The sub-question of this form, a new one if there is room.
+    fn ask(&mut self, form: &Form, room: usize) -> Option<&mut Ask> {
+        let at = self.asks.iter().position(|ask| ask.form == *form);
+        if at.is_none() && self.asks.len() < room {
+            self.asks.push(Ask {
+                form: form.clone(),
+                times: 0,
+                found: None,
+                lost: None,
+            });
+            return self.asks.last_mut();
+        }
+        self.asks.get_mut(at?)
     }
 
     /// How many sub-questions it holds, here and later.
@@ -125,7 +134,7 @@ impl Step {
         let unfilled = |slot: &Slot| match slot {
             Slot::Name(at) => usize::from(*at) >= names,
             Slot::Answer(at) => usize::from(*at) >= hops,
-            Slot::Last | Slot::Again(_) => true,
+            Slot::Again(_) => true,
         };
         for ask in &self.asks {
             if let Some(slot) = ask.form.slots().find(unfilled) {

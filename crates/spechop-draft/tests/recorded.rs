@@ -48,7 +48,7 @@ fn musique_is_mostly_left_alone() {
     let (_, all) = scores("musique-own");
     assert!(all.segments > 900, "{all:?}");
     assert!(all.share_right() >= 0.01, "{all:?}");
-    assert!(all.precision() >= 0.5, "{all:?}");
+    assert!(all.precision() >= 0.4, "{all:?}");
 }
 
 /// A form is what questions have in common, so a recorded question is never one.

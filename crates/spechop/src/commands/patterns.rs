@@ -27,8 +27,9 @@ A pattern says what the planner asks after what. It is a form, which is a text w
     Who is the director of the film {q1}?
     When did {a1} die?
 
-{q1} is the first name in the question, {a1} the answer of the first sub-question. In patterns of the
-last sub-question alone, {s1} is its first name and {a} its answer. The drafter fills in the names, and
+{q1} is the first name in the question, {a1} the answer of the first sub-question. Patterns of
+a sub-question that found nothing hold what is asked instead, whatever the question; {s1} is the first
+name in that sub-question. The drafter fills in the names, and
 so guesses a sub-question before the planner has written it.
 
 Example: mine patterns of a planner of your own, and see how good they are.

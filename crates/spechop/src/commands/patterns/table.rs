@@ -43,7 +43,10 @@ pub(super) fn mined(report: &Report, without_hops: usize, bytes: usize) -> Strin
         "forms of questions",
         format!("{frequent} frequent, {refuted} refuted, {kept} kept"),
     );
-    line("of sub-questions", format!("{kept_after} kept"));
+    line(
+        "if nothing is found",
+        format!("{kept_after} forms of sub-questions kept"),
+    );
     line(
         "on questions left out",
         format!(
@@ -70,7 +73,11 @@ pub(super) fn mined_json(
 pub(super) fn patterns(rows: &[PatternRow], top: usize) -> String {
     let mut text = format!("{:>9}  {:>6}  form\n", "questions", "chance");
     for row in rows.iter().take(top) {
-        let kind = if row.of_question { "" } else { "… then " };
+        let kind = if row.of_question {
+            ""
+        } else {
+            "if nothing is found: "
+        };
         _ = writeln!(text, "{:>9}  {:>6}  {kind}{}", row.questions, "", row.form);
         for (form, chance) in &row.asks {
             _ = writeln!(text, "{:>9}  {chance:>6.2}    {form}", "");
