@@ -20,7 +20,7 @@ const SHIPPED_CASES: f64 = 4.0;
 /// Drafts sub-questions by patterns.
 ///
 /// The shipped patterns are common to all tenants; they hold no names. What a question teaches stays
-/// with its tenant. Where a tenant's own cases say something else than the shipped patterns, they count
+/// with its tenant. If a tenant's own cases say something else than the shipped patterns, they count
 /// more with each case, so another planner's wording is learnt.
 #[derive(Debug)]
 pub struct PatternDrafter {

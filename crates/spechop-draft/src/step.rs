@@ -33,7 +33,6 @@ pub(crate) struct Ask {
     pub(crate) lost: Option<Box<Step>>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
 fn is_none(count: &u32) -> bool {
     *count == 0
 }
