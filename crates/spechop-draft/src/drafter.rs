@@ -1,6 +1,8 @@
 //! The drafter: shipped patterns, and what each tenant's own questions have taught.
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use spechop_ports::{Draft, DraftRequest, Drafter};
@@ -28,6 +30,7 @@ pub struct PatternDrafter {
     /// What an answer says if nothing was found.
     nothing: std::sync::Arc<str>,
     own: Mutex<OwnedCache<(), Own>>,
+    changes: AtomicU64,
 }
 
 impl PatternDrafter {
@@ -37,7 +40,13 @@ impl PatternDrafter {
             shipped,
             nothing: Observation::read(None, Vec::new()).answer,
             own: Mutex::new(OwnedCache::new(TENANTS_MAX)),
+            changes: AtomicU64::new(0),
         }
+    }
+
+    /// How many questions it has learnt from since it was made.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
     }
 
     /// All that has been learnt, to be kept over a restart.
@@ -184,5 +193,6 @@ impl Drafter for PatternDrafter {
         if let Some(outline) = outline {
             own.note(&outline);
         }
+        self.changes.fetch_add(1, Relaxed);
     }
 }

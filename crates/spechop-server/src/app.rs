@@ -19,6 +19,7 @@ use tonic_health::server::HealthReporter;
 use crate::admin::Admin;
 use crate::config::Config;
 use crate::cores;
+use crate::drafts::DraftKeeper;
 use crate::hot::HotKeeper;
 use crate::memory::MemoryKeeper;
 use crate::retrieve::{self, Retrievals};
@@ -147,16 +148,20 @@ impl App {
         let memory = MemoryKeeper::open(memory, file).await;
         let (traffic, subset) = (&shared.toolbox.traffic, &shared.toolbox.hot);
         let hot = HotKeeper::open(&shared.config, traffic.as_ref(), subset.as_ref()).await;
+        let (drafter, file) = (&shared.toolbox.drafter, &shared.config.drafter.file);
+        let drafts = DraftKeeper::open(drafter.as_ref(), file.as_deref()).await;
         let served = tokio::select! {
             served = self.answer_until(listener, shutdown) => served,
             never = keeper.keep() => match never {},
             never = memory.keep() => match never {},
             never = hot.keep() => match never {},
+            never = drafts.keep() => match never {},
             never = cores::keep(shared.toolbox.cores.as_ref(), &shared.config) => match never {},
         };
         keeper.save().await;
         memory.save().await;
         hot.save().await;
+        drafts.save().await;
         served
     }
 

@@ -1,6 +1,7 @@
 //! The configuration. It is read twice: `keys` collects what the operator wrote, then `read` says what
 //! it means. Whoever holds a [`Config`] holds a valid one.
 
+mod drafting;
 mod encoder;
 mod hot;
 mod keys;
@@ -55,6 +56,8 @@ pub struct Config {
     pub generator: Model,
     /// The model that plans and reads if the first one fails.
     pub fallback: Option<Model>,
+    /// Who guesses sub-questions.
+    pub drafter: Drafting,
     /// Who reads.
     pub reader: Reader,
     /// Who guesses.
@@ -113,6 +116,28 @@ pub struct Server {
     pub retrieve: bool,
     /// How long open questions may continue after a shutdown was requested.
     pub shutdown_grace: Duration,
+}
+
+/// Who guesses sub-questions, and what becomes of what it learns.
+#[derive(Clone, Debug)]
+pub struct Drafting {
+    /// Which patterns it begins with.
+    pub patterns: PatternSource,
+    /// Whether it learns from the hops of answered questions, for each tenant apart.
+    pub learns: bool,
+    /// Where what it has learnt survives a restart.
+    pub file: Option<PathBuf>,
+}
+
+/// Where a drafter's patterns come from.
+#[derive(Clone, Debug)]
+pub enum PatternSource {
+    /// Those of the program.
+    Shipped,
+    /// Those that `spechop patterns mine` has written here.
+    File(PathBuf),
+    /// There is no drafter.
+    None,
 }
 
 /// Most look-ups that may be drafted for a hop.

@@ -18,6 +18,7 @@ mod app;
 mod backends;
 pub mod config;
 mod cores;
+mod drafts;
 pub mod encoders;
 mod env;
 mod hot;
@@ -43,6 +44,7 @@ mod vitals;
 mod web;
 
 pub use app::{App, Gauges, ServeError};
+pub use drafts::Guarded;
 pub use env::Env;
 pub use hot::{Counted, HotSubset, NoTraffic, Traffic, read_traffic};
 pub use toolbox::{Bare, OpenError, Toolbox, Verified};

@@ -21,6 +21,7 @@ use spechop_store::{IndexRetriever, PassageIndex};
 
 use crate::backends::{Backends, LookUp};
 use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
+use crate::drafts;
 use crate::encoders;
 use crate::hot::{HotSubset, Traffic};
 use crate::inject::SlowRetriever;
@@ -45,6 +46,8 @@ pub struct Toolbox {
     pub retriever: Arc<dyn Retriever>,
     /// Guess; [`SpeculatorKind::None`] needs no entry.
     pub speculators: BTreeMap<SpeculatorKind, Arc<dyn Speculator>>,
+    /// Guesses sub-questions while they are being written.
+    pub drafter: Option<Arc<drafts::Guarded>>,
     /// What was verified before; it is among the speculators, too.
     pub memory: Option<Verified>,
     /// Which passages verified answers came from, of the tenants that are counted.
@@ -184,6 +187,7 @@ impl Toolbox {
         }
         let (backends, cores) = backends.opened();
         let toolbox = Self {
+            drafter: drafts::open(&config.drafter).map_err(OpenError::of("drafter"))?,
             planner,
             reader,
             retriever,
@@ -224,6 +228,7 @@ impl Toolbox {
         let retriever = backends.retrieves(slowed(bare.retriever, config), &target);
         let (backends, cores) = backends.opened();
         Self {
+            drafter: None,
             planner,
             reader,
             retriever,
@@ -262,7 +267,7 @@ impl Toolbox {
             reader: Arc::clone(&self.reader),
             retriever: Arc::clone(&self.retriever),
             speculator: self.speculators.get(&speculator).cloned(),
-            drafter: None,
+            drafter: self.drafter.clone().map(|drafter| drafter as _),
         }
     }
 }

@@ -11,6 +11,7 @@ use spechop_types::{Budget, Chance, Money};
 use spechop_verifier::Mode;
 use toml::Table;
 
+use super::drafting::drafter;
 use super::encoder::encoder;
 use super::keys::{Keys, Mistake, Source};
 use super::models::{local, model, reader, speculator};
@@ -153,6 +154,7 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         questions: questions(keys),
         encoder,
         fallback: model(keys, "fallback", &data, env),
+        drafter: drafter(keys),
         reader,
         speculator,
         generator,
