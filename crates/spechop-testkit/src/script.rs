@@ -97,8 +97,10 @@ impl Script {
             if rng.random_bool(0.1) {
                 hop.guesses.clear();
             }
-            if rng.random_bool(0.6) {
-                hop.draft_held = Some(rng.random_bool(0.6));
+            // Drawn apart, so that all else stays as it was drawn before there were drafts.
+            let mut of_drafts = StdRng::seed_from_u64(seed.rotate_left(32) ^ i as u64);
+            if of_drafts.random_bool(0.6) {
+                hop.draft_held = Some(of_drafts.random_bool(0.6));
             }
             script.hops.push(hop);
             if rng.random_bool(0.1) {
