@@ -31,6 +31,8 @@ pub(crate) struct LookupNotes {
     pub(crate) read: Duration,
     pub(crate) speculation: Option<Duration>,
     pub(crate) salvaged: bool,
+    /// The guess had no turn, or lost it.
+    pub(crate) guess_refused: bool,
     /// The guesses so far, in the order of their coming: the first is the one that counts.
     pub(crate) guesses: Vec<Guess>,
     /// The observation, if it arrived while nobody needed the look-up.
@@ -47,6 +49,7 @@ impl LookupNotes {
             read: Duration::ZERO,
             speculation: None,
             salvaged: false,
+            guess_refused: false,
             guesses: Vec::new(),
             unseen: None,
             paid: Paid::default(),

@@ -58,6 +58,9 @@ pub struct HopReport {
     pub times: StageTimes,
     /// Whether its look-up was begun by a branch that was rolled back.
     pub salvaged: bool,
+    /// Whether its guess had no turn, or lost it: then its lateness tells of the load, and nothing of
+    /// the speculator.
+    pub guess_refused: bool,
     /// Whether its speculator was asked, was in time, and had no guess.
     pub silent: bool,
     /// The best guess's own estimate of being right; `None` if it gave none.

@@ -334,6 +334,7 @@ impl<'a> Run<'a> {
                 speculation: found.speculation,
             },
             salvaged: found.salvaged,
+            guess_refused: found.guess_refused && found.guesses.is_empty(),
             silent: found.speculation.is_some() && found.guesses.is_empty(),
             confidence: found.guesses.first().and_then(|best| best.confidence),
             guess_by,
