@@ -37,6 +37,8 @@ pub(crate) struct LookupNotes {
     pub(crate) salvaged: bool,
     /// It was drafted: how long it had run when it was asked for.
     pub(crate) foreseen: Option<Duration>,
+    /// The guess had no turn, or lost it.
+    pub(crate) guess_refused: bool,
     /// The guesses so far, in the order of their coming: the first is the one that counts.
     pub(crate) guesses: Vec<Guess>,
     /// The observation, if it arrived while nobody needed the look-up.
@@ -54,6 +56,7 @@ impl LookupNotes {
             speculation: None,
             salvaged: false,
             foreseen: None,
+            guess_refused: false,
             guesses: Vec::new(),
             unseen: None,
             paid: Paid::default(),

@@ -65,6 +65,9 @@ pub struct HopReport {
     /// How long its look-up had already run when it was asked for, or how long it took. Zero if it was
     /// not drafted.
     pub foreseen: Duration,
+    /// Whether its guess had no turn, or lost it: then its lateness tells of the load, and nothing of
+    /// the speculator.
+    pub guess_refused: bool,
     /// Whether its speculator was asked, was in time, and had no guess.
     pub silent: bool,
     /// The best guess's own estimate of being right; `None` if it gave none.

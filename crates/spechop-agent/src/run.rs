@@ -353,6 +353,7 @@ impl<'a> Run<'a> {
             draft_held: notes.drafted.then_some(found.foreseen.is_some()),
             foreseen: found.foreseen.unwrap_or_default(),
             activities: notes.paid.activities_with(&found.paid, hop.kind),
+            guess_refused: found.guess_refused && found.guesses.is_empty(),
             silent: found.speculation.is_some() && found.guesses.is_empty(),
             confidence: found.guesses.first().and_then(|best| best.confidence),
             guess_by,

@@ -155,6 +155,30 @@ async fn a_look_up_that_waited_in_vain_is_told_and_costs_nothing() {
     assert_eq!(index.gauges().refused[Refusal::NoPlace], 1);
 }
 
+/// What a tuner must not take for a slow speculator.
+#[tokio::test(start_paused = true)]
+async fn a_guess_without_a_turn_is_told_from_one_that_is_late_or_denied() {
+    let script = steady(&[true, true]);
+    let free = backend(64, 64);
+    for (places, grade, is_refused) in [
+        (0, Grade::Full, true),
+        (64, Grade::Full, false),
+        (64, Grade::Never, false),
+    ] {
+        let guesses = backend(64, places);
+        let port = Arc::new(script.clone());
+        let guesser = ScheduledSpeculator::new(port, &guesses, rule(grade));
+        let mut ports = ports(&script, &free, rule(Grade::Full));
+        ports.speculator = Some(Arc::new(guesser));
+        let (report, _) = ask(ports, &settings(3)).await;
+        for hop in &report.hops {
+            assert_eq!(hop.guess_refused, is_refused, "{places} {grade:?}");
+            let has_come = hop.times.speculation.is_some();
+            assert_eq!(has_come, places > 0 && grade == Grade::Full);
+        }
+    }
+}
+
 /// Not even if the answer needs it: the index is busy with something else until the question ends.
 #[tokio::test(start_paused = true)]
 async fn a_look_up_that_never_had_its_turn_is_not_billed() {

@@ -264,8 +264,9 @@ fn accepted(hop: &HopReport) -> Option<bool> {
 }
 
 fn stages(hop: &HopReport) -> Stages {
-    if hop.salvaged {
-        // Its look-up and its guess were another branch's: their times began before the hop did.
+    // Its look-up and its guess were another branch's: their times began before the hop did. Or its guess
+    // had no turn: that it was late tells of the load, and nothing of the speculator.
+    if hop.salvaged || hop.guess_refused {
         return Stages {
             segment: Some(hop.times.segment.as_secs_f64()),
             ..Stages::default()
@@ -297,7 +298,7 @@ fn past(report: &Report, k: NonZeroUsize) -> Past {
 
 fn guess(hop: &HopReport, k: NonZeroUsize) -> PastGuess {
     match (hop.times.speculation.map(ms), accepted(hop)) {
-        _ if k == NonZeroUsize::MIN || hop.salvaged => PastGuess::Untried,
+        _ if k == NonZeroUsize::MIN || hop.salvaged || hop.guess_refused => PastGuess::Untried,
         (Some(ms), _) if hop.silent => PastGuess::NoIdea { ms },
         (Some(ms), Some(accepted)) => PastGuess::Compared {
             ms,

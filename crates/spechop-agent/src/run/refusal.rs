@@ -64,6 +64,16 @@ impl Run<'_> {
     fn note_refusal(&mut self, work: Work, why: Refusal) {
         let stage = work.stage();
         self.ledger.refuse(stage, why);
+        let for_load = matches!(
+            why,
+            Refusal::NoPlace | Refusal::NoCore | Refusal::Preempted | Refusal::PushedBack
+        );
+        if for_load
+            && let Work::Speculation(lookup) = work
+            && let Some(notes) = self.lookups.get_mut(lookup)
+        {
+            notes.guess_refused = true;
+        }
         let (branch, hop) = match work {
             Work::Segment(branch) => (branch, self.hop(branch)),
             Work::Target(lookup) | Work::Speculation(lookup) => match self.lookups.get(lookup) {
