@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use spechop_ports::{Call, Lane, PortError, Retriever, Seat, contract};
-use spechop_types::{Chance, Tenant};
+use spechop_types::{Activity, Chance, Tenant};
 use spechop_web::{HttpRetriever, HttpRetrieverOptions};
 use wiremock::matchers::{any, body_json, header, method, path};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
@@ -65,6 +65,19 @@ impl Seat for Heard {
     fn pushed_back(&self) {
         self.0.fetch_add(1, SeqCst);
     }
+}
+
+#[tokio::test]
+async fn what_a_search_takes_is_told_of_its_call() {
+    let server = server(&[]).await;
+    let retriever = HttpRetriever::new(&options(&server)).expect("a retriever");
+    let call = Call::authoritative();
+    assert_eq!(retriever.retrieve(&call, "q", 2).await.unwrap().len(), 2);
+    assert!(!call.activities().of(Activity::Scan).is_zero());
+    assert_eq!(
+        call.activities().total(),
+        call.activities().of(Activity::Scan)
+    );
 }
 
 /// What comes of it if the server says this first; how often it was asked, and how often it asked for less.

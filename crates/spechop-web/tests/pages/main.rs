@@ -9,7 +9,9 @@ mod transfer;
 use std::future::Future;
 use std::time::Duration;
 
-use spechop_web::page::{HttpPageReader, Page, PageFailure, PageOptions};
+use spechop_ports::Call;
+use spechop_types::Activity;
+use spechop_web::page::{HttpPageReader, Page, PageFailure, PageOptions, PageReader};
 use support::{Answer, Site, article, options, read};
 use tokio::time::Instant;
 
@@ -112,6 +114,19 @@ async fn a_page_is_read_where_its_redirects_lead() {
     // The connection is kept.
     read(&reader, &site.url("/new?b=2")).await.unwrap();
     assert_eq!((site.requests().len(), site.connections()), (3, 1));
+}
+
+#[tokio::test]
+async fn what_fetching_and_its_text_take_is_told_of_the_call() {
+    let site = Site::start(|_, answer| answer.page(article("The river Ouse")));
+    let reader = HttpPageReader::new(options(&[&site])).unwrap();
+    let call = Call::authoritative();
+    let url = site.url("/").parse().unwrap();
+    reader.read(&call, &url).await.unwrap();
+    let activities = call.activities();
+    for activity in [Activity::Fetch, Activity::Extract] {
+        assert!(!activities.of(activity).is_zero(), "{activities:?}");
+    }
 }
 
 #[tokio::test]
