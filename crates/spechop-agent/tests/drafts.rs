@@ -1,5 +1,7 @@
 //! Look-ups that begin while the planner writes: what they save, what they cost, what is told.
 
+#![expect(clippy::unwrap_used, reason = "a test's own helpers")]
+
 mod asking;
 
 use std::sync::{Arc, Mutex};

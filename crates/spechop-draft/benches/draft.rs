@@ -1,5 +1,4 @@
 //! What a draft costs, with the shipped patterns and with 256 learnt ones, and what mining costs.
-#![expect(missing_docs, reason = "criterion's macros")]
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::hint::black_box;

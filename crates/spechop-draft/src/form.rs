@@ -129,7 +129,7 @@ impl Form {
         let mut text = String::with_capacity(96);
         for piece in &self.0 {
             text.push_str(match piece {
-                Piece::Text(own) => &**own,
+                Piece::Text(own) => own,
                 Piece::Slot(slot) => words.of(*slot)?,
             });
         }

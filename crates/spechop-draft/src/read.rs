@@ -133,6 +133,7 @@ struct RawInput {
 #[serde(rename_all = "snake_case")]
 enum RawOutput {
     Ask(String),
+    #[expect(dead_code, reason = "only tells the two outputs apart")]
     Answer(String),
 }
 

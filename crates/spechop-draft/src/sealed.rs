@@ -55,6 +55,7 @@ struct Content {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    #[expect(dead_code, reason = "it was read before, as that of any file")]
     format: u64,
     crc32: String,
     patterns: Content,

@@ -14,12 +14,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
 use spechop_ports::{Metered, PortError, panic_text};
 use spechop_types::{Activity, Tokens};
+use tokio::time::Instant;
 
 use super::ahead::{Ahead, Pays, Rows};
 use super::compute::{Compute, ComputeError};
