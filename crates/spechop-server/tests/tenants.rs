@@ -272,11 +272,16 @@ async fn a_crowd_of_simulations_is_answered_or_told_to_come_again() {
 /// keys have tenants. The one memory without a lock is the engine's (`spechop-llm/src/local/slots.rs`).
 const LOCKS: &[(&str, &str)] = &[
     ("agent/src/settings.rs", "one question's bill"),
+    (
+        "draft/src/drafter.rs",
+        "what is asked after what: OwnedCache (asked in server/src/drafts/tests.rs)",
+    ),
     ("embed/src/runtime.rs", "the library that is loaded"),
     ("embed/src/worker.rs", "calls that wait"),
     ("llm/src/local/kept.rs", "KV of prompts: Owned"),
     ("llm/src/local/queue.rs", "calls that wait: Owned"),
     ("ports/src/call.rs", "one call's seat"),
+    ("ports/src/clock.rs", "what a call is doing"),
     ("ports/src/recent.rs", "vectors of queries: OwnedCache"),
     (
         "sched/src/backend.rs",
@@ -334,6 +339,7 @@ fn every_memory_is_on_the_list() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let parts = [
         "agent",
+        "draft",
         "embed",
         "llm",
         "ports",
