@@ -84,8 +84,8 @@ pub struct Mined {
 
 /// Questions are left out in so many parts, one part at a time.
 const PARTS: u32 = 10;
-/// What is rarer at a place is counted, and not drafted.
-const SHARE_MIN: f64 = 0.05;
+/// What is rarer at a place is counted, and not kept: it would be too unlikely to be drafted.
+const SHARE_MIN: f64 = 0.15;
 /// The last sub-question says less than the question: it needs more questions, and a clear follower.
 const AFTER_SUPPORT: usize = 5;
 const AFTER_SHARE_MIN: f64 = 0.3;

@@ -107,7 +107,8 @@ impl Step {
         next.as_deref()?.at(later, words)
     }
 
-    /// Counts what is rarer than a share among the others, and what follows it not at all.
+    /// Counts what is rarer than a share among the others, and what follows it not at all. Drops ends that
+    /// follow a find.
     pub(crate) fn prune(&mut self, share: f64) {
         let least = share * self.times() as f64;
         let other = &mut self.other;
@@ -123,6 +124,10 @@ impl Step {
         for ask in &mut self.asks {
             for next in [&mut ask.found, &mut ask.lost].into_iter().flatten() {
                 next.prune(share);
+            }
+            // An end after a find drafts nothing, and neither does a place that is not there.
+            if ask.found.as_ref().is_some_and(|next| next.asks.is_empty()) {
+                ask.found = None;
             }
         }
     }

@@ -63,5 +63,5 @@ fn the_shipped_patterns_hold_no_recorded_question() {
         }
     }
     let bytes = patterns.to_json().unwrap().len();
-    assert!(bytes < 256_000, "{bytes}");
+    assert!(bytes < 200_000, "{bytes}");
 }
