@@ -13,7 +13,7 @@ use qdrant_client::{Qdrant, QdrantError};
 use secrecy::{ExposeSecret, SecretString};
 use spechop_ports::retry::{Failure, Retries, retry};
 use spechop_ports::{Call, PortError};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use url::Url;
 
 use crate::failure::{Site, late, sorted};
@@ -90,6 +90,9 @@ pub enum InvalidOptions {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
+
+/// How long a server that has not heard of a change is left alone.
+const SETTLING: Duration = Duration::from_millis(50);
 
 /// A Qdrant that can be asked.
 pub struct Cluster {
@@ -192,6 +195,25 @@ impl Cluster {
             }
         })
         .await
+    }
+
+    /// Waits until every server that answers knows this of a collection, or the time is over: they hear of
+    /// a change one after the other, and the next search may go to any of them.
+    pub(crate) async fn settle(&self, collection: &str, knows: impl Fn(&CollectionInfo) -> bool) {
+        let deadline = Instant::now() + self.total;
+        for node in &self.nodes {
+            loop {
+                let request = GetCollectionInfoRequest {
+                    collection_name: collection.to_owned(),
+                };
+                let told = timeout(self.time_limit, node.client.collection_info(request)).await;
+                let Ok(Ok(told)) = told else { break };
+                if told.result.is_some_and(|info| knows(&info)) || Instant::now() >= deadline {
+                    break;
+                }
+                sleep(SETTLING).await;
+            }
+        }
     }
 
     /// Asks until a server answers, refuses for good, or the time is over.

@@ -323,7 +323,10 @@ impl Push {
             let request = request.clone();
             async move { client.update_collection(request).await }
         });
-        labelled.await.map(drop).map_err(Ending::Port)
+        labelled.await.map_err(Ending::Port)?;
+        let is_complete = |info: &_| Label::read(info).is_ok_and(|label| label.complete);
+        cluster.settle(&self.collection, is_complete).await;
+        Ok(())
     }
 }
 
