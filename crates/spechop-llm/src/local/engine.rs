@@ -11,6 +11,8 @@
 //! three sequences took 2.03 and 3.01 times as long as one. And in calls of four the matrix
 //! kernels summed in another order, which changes texts.
 
+mod judge;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,7 +23,7 @@ use spechop_ports::{Metered, PortError, panic_text};
 use spechop_types::{Activity, Tokens};
 use tokio::time::Instant;
 
-use super::ahead::{Ahead, Pays, Rows};
+use super::ahead::Pays;
 use super::compute::{Compute, ComputeError};
 use super::job::{Begun, Job, Progress, Waiting, best};
 use super::kept::Kept;
@@ -35,11 +37,6 @@ use crate::{End, Generated, Generation, Prompt};
 /// No token of a language stands for more bytes on average: longer prompts are refused
 /// unread, so that they cost the others nothing.
 const TOKEN_BYTES_MAX: usize = 64;
-
-/// Logits that are no further apart may change places if they are summed in another order: the activations
-/// are rounded to eight bits between the layers, so a last bit can become a step of that size.
-/// `tests/real/drafts.rs` holds that no text changes at this distance.
-const CLOSE: f32 = 0.25;
 
 /// A job with a slot.
 struct Running {
@@ -391,53 +388,6 @@ impl<'model> Engine<'model> {
         }
     }
 
-    /// Lets the model read the latest token of a job and what may follow it, in one call. What it would have
-    /// written itself counts as written, and then the token that it writes instead of the first other one.
-    ///
-    /// The call sums in another order than one for a single token. If two tokens are so close that this could
-    /// decide, the call decides nothing: the token is written by itself.
-    fn judge(&mut self, index: usize, rows: &Rows) {
-        let Running { slot, progress, .. } = &self.running[index];
-        let (slot, at, guesses) = (*slot, progress.at, rows.guesses);
-        let judged = guesses + 1;
-        let begun = Instant::now();
-        let likeliest = match self.parts.compute.judge(slot, at, &rows.tokens, judged) {
-            Ok(likeliest) => likeliest,
-            Err(error) => return self.fail(index, error),
-        };
-        let guessed = &rows.tokens[1..judged];
-        let held = guessed
-            .iter()
-            .zip(&likeliest)
-            .take_while(|(guess, said)| said.token == **guess && said.lead > CLOSE)
-            .count();
-        let counters = &self.parts.counters;
-        counters.guessed_tokens.fetch_add(guesses as u64, Relaxed);
-        counters.held_tokens.fetch_add(held as u64, Relaxed);
-        // The model has its say about what follows, too, if it is sure.
-        let said = likeliest[held];
-        let is_sure = said.lead > CLOSE;
-        self.pays
-            .took(rows, begun.elapsed(), held + usize::from(is_sure));
-        let kept = at + held + usize::from(is_sure);
-        if let Err(error) = self.parts.compute.cut(slot, kept) {
-            return self.fail(index, error);
-        }
-        let running = &mut self.running[index];
-        running.progress.at = kept;
-        running.progress.ahead.judged(held == guesses);
-        for token in &guessed[..held] {
-            if self.append(index, *token) {
-                return;
-            }
-        }
-        if is_sure {
-            self.append(index, said.token);
-        } else {
-            self.running[index].progress.ahead.alone();
-        }
-    }
-
     /// Keeps a prompt that has just been read, for the other workers, too.
     fn keep(&self, index: usize) {
         let Running { waiting, slot, .. } = &self.running[index];
@@ -513,17 +463,6 @@ fn keep_on<S>(state: &mut S, turn: impl Fn(&mut S) -> bool, start_over: impl Fn(
 }
 
 impl Parts<'_> {
-    /// What may be written, as far as that is known.
-    fn ahead(&self, generation: &Generation) -> Ahead {
-        let most = generation.tokens_max as usize;
-        let draft = generation.draft.as_deref().filter(|_| self.drafts);
-        let draft = draft.filter(|draft| draft.len() <= most * TOKEN_BYTES_MAX);
-        Ahead::new(draft.map_or_else(Vec::new, |draft| {
-            let vocab = self.model.vocab();
-            vocab.tokenize(draft.as_bytes(), false, false)
-        }))
-    }
-
     fn reply(&self, waiting: Waiting, progress: Progress, end: End) {
         // Counted first: whoever has the answer sees it counted.
         self.counters.finished.fetch_add(1, Relaxed);

@@ -1,0 +1,76 @@
+//! Several tokens in one call: what was guessed without the model, judged by it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use tokio::time::Instant;
+
+use super::super::ahead::{Ahead, Rows};
+use super::{Engine, Parts, Running, TOKEN_BYTES_MAX};
+use crate::Generation;
+
+/// Logits that are no further apart may change places if they are summed in another order: the activations
+/// are rounded to eight bits between the layers, so a last bit can become a step of that size.
+/// `tests/real/drafts.rs` holds that no text changes at this distance.
+const CLOSE: f32 = 0.25;
+
+impl Engine<'_> {
+    /// Lets the model read the latest token of a job and what may follow it, in one call. What it would have
+    /// written itself counts as written, and then the token that it writes instead of the first other one.
+    ///
+    /// The call sums in another order than one for a single token. If two tokens are so close that this could
+    /// decide, the call decides nothing: the token is written by itself.
+    pub(super) fn judge(&mut self, index: usize, rows: &Rows) {
+        let Running { slot, progress, .. } = &self.running[index];
+        let (slot, at, guesses) = (*slot, progress.at, rows.guesses);
+        let judged = guesses + 1;
+        let begun = Instant::now();
+        let likeliest = match self.parts.compute.judge(slot, at, &rows.tokens, judged) {
+            Ok(likeliest) => likeliest,
+            Err(error) => return self.fail(index, error),
+        };
+        let guessed = &rows.tokens[1..judged];
+        let held = guessed
+            .iter()
+            .zip(&likeliest)
+            .take_while(|(guess, said)| said.token == **guess && said.lead > CLOSE)
+            .count();
+        let counters = &self.parts.counters;
+        counters.guessed_tokens.fetch_add(guesses as u64, Relaxed);
+        counters.held_tokens.fetch_add(held as u64, Relaxed);
+        // The model has its say about what follows, too, if it is sure.
+        let said = likeliest[held];
+        let is_sure = said.lead > CLOSE;
+        self.pays
+            .took(rows, begun.elapsed(), held + usize::from(is_sure));
+        let kept = at + held + usize::from(is_sure);
+        if let Err(error) = self.parts.compute.cut(slot, kept) {
+            return self.fail(index, error);
+        }
+        let running = &mut self.running[index];
+        running.progress.at = kept;
+        running.progress.ahead.judged(held == guesses);
+        for token in &guessed[..held] {
+            if self.append(index, *token) {
+                return;
+            }
+        }
+        if is_sure {
+            self.append(index, said.token);
+        } else {
+            self.running[index].progress.ahead.alone();
+        }
+    }
+}
+
+impl Parts<'_> {
+    /// What may be written, as far as that is known.
+    pub(super) fn ahead(&self, generation: &Generation) -> Ahead {
+        let most = generation.tokens_max as usize;
+        let draft = generation.draft.as_deref().filter(|_| self.drafts);
+        let draft = draft.filter(|draft| draft.len() <= most * TOKEN_BYTES_MAX);
+        Ahead::new(draft.map_or_else(Vec::new, |draft| {
+            let vocab = self.model.vocab();
+            vocab.tokenize(draft.as_bytes(), false, false)
+        }))
+    }
+}
