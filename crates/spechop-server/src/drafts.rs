@@ -7,20 +7,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use spechop_draft::{DRAFT_BYTES_MAX, Learnt, PatternDrafter, PatternError, Patterns};
 use spechop_ports::{Draft, DraftRequest, Drafter, panic_text};
 use spechop_types::{Hop, Question, Tenant};
 use tokio::task::spawn_blocking;
-use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::{Drafting, PatternSource};
-use crate::state::{Purpose, Writer};
-
-/// How often what is new is written; a server that is killed loses so much of it at most.
-const EVERY: Duration = Duration::from_secs(60);
+use crate::state::{Purpose, Writer, write_every_minute};
 
 const PURPOSE: Purpose = Purpose {
     content: "what the drafter has learnt",
@@ -153,12 +148,7 @@ impl DraftKeeper {
         if self.0.is_none() {
             return pending().await;
         }
-        let mut ticks = interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            self.save().await;
-        }
+        write_every_minute(|| self.save()).await
     }
 
     /// Writes what was learnt since the last time, if anything was.

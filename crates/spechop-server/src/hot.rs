@@ -25,16 +25,13 @@ use std::time::Duration;
 use spechop_index::{Chosen, Hot};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::config::Config;
-use crate::state::Writer;
+use crate::state::{Writer, write_every_minute};
 pub use kept::{Counted, NoTraffic, read_traffic};
 pub use subset::HotSubset;
 pub use traffic::Traffic;
-
-/// How often what is new is written; a server that is killed loses so much of it at most.
-const EVERY: Duration = Duration::from_secs(60);
 
 /// Keeps the counts in a file, and the hot subset up to date. Without tenants that are counted it does
 /// nothing.
@@ -136,14 +133,7 @@ impl HotKeeper {
         let Some(inner) = &self.0 else {
             return pending().await;
         };
-        let writing = async {
-            let mut ticks = interval(EVERY);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            loop {
-                ticks.tick().await;
-                self.save().await;
-            }
-        };
+        let writing = write_every_minute(|| self.save());
         let choosing = async {
             let Some(rebuilder) = &inner.rebuilder else {
                 return pending().await;

@@ -7,7 +7,6 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -15,17 +14,13 @@ use serde::{Deserialize, Serialize};
 use spechop_speculate::{Memory, Record, Remembered, SharedMemory};
 use spechop_types::Tenant;
 use tokio::task::spawn_blocking;
-use tokio::time::{MissedTickBehavior, interval};
 
-use crate::state::{Purpose, Writer};
+use crate::state::{Purpose, Writer, write_every_minute};
 use crate::toolbox::Verified;
 
 mod reachable;
 
 pub(crate) use reachable::Reachable;
-
-/// How often what is new is written; a server that is killed loses so much of it at most.
-const EVERY: Duration = Duration::from_secs(60);
 
 const PURPOSE: Purpose = Purpose {
     content: "what was remembered",
@@ -113,14 +108,7 @@ impl MemoryKeeper {
             Some(Kind::Shared(memory)) => return memory.keep_up().await,
             None => return pending().await,
         };
-        let writing = async {
-            let mut ticks = interval(EVERY);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            loop {
-                ticks.tick().await;
-                self.save().await;
-            }
-        };
+        let writing = write_every_minute(|| self.save());
         tokio::select! {
             never = inner.memory.keep_up() => never,
             never = writing => never,

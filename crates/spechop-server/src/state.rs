@@ -1,14 +1,17 @@
 //! Files in which something survives a restart: sealed JSON ([`spechop_store::sealed`]), readable by its
 //! owner alone. If two servers share a file, each replaces the other's: the last one's stays.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use spechop_store::sealed;
+use tokio::time::{MissedTickBehavior, interval};
 
 /// What a file is for.
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +142,19 @@ fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
         fs::create_dir_all(dir)?;
     }
     sealed::write(path, value, sealed::Readers::Owner)
+}
+
+/// How often what is new is written; a server that is killed loses so much of it at most.
+pub(crate) const EVERY: Duration = Duration::from_secs(60);
+
+/// Writes whenever it is time, for as long as it is polled.
+pub(crate) async fn write_every_minute<F: Future<Output = ()>>(save: impl Fn() -> F) -> Infallible {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        save().await;
+    }
 }
 
 /// Puts a file aside that is of no use, so that somebody can look at it: `tuning.json` becomes

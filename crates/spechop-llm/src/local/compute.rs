@@ -7,6 +7,10 @@
 //!   are more rows. How a prompt is cut into calls never depends on the cache (`slots`).
 //! * A sequence that is taken out of one context and put into another is the same bytes, in the same
 //!   order.
+//!
+//! One call is no such call: [`Compute::judge`], which reads several guessed tokens. What it leaves in the
+//! KV of its sequence can differ in the last bits, until the generation ends; prompts, which others
+//! reuse, are never read by it. `engine/judge.rs` says how ties are met.
 
 use std::num::NonZeroU32;
 

@@ -10,6 +10,7 @@ use spechop_types::{CommitKind, Hop, Observation, Passage, SubQuestion, Tenant};
 use tokio::sync::Semaphore;
 
 use super::*;
+use crate::state::EVERY;
 
 /// Counts letters. The query `SLOW` waits until it is let go.
 struct Letters(Semaphore);

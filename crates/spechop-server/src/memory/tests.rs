@@ -1,6 +1,7 @@
 use std::fs;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use spechop_ports::{Call, Encoder, PortError};

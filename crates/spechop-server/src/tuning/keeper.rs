@@ -8,20 +8,15 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
 
 use spechop_types::Owned;
 use tokio::task::spawn_blocking;
-use tokio::time::{MissedTickBehavior, interval};
 
 use super::Tunings;
 use super::identity::Identity;
 use super::kept::{Kept, PURPOSE};
 use crate::config::{Config, SpeculatorKind};
-use crate::state::Writer;
-
-/// How often what was learnt is written; a server that is killed loses so much of it at most.
-const EVERY: Duration = Duration::from_secs(60);
+use crate::state::{Writer, write_every_minute};
 
 /// Keeps what a server learns in a file. Without one it does nothing.
 #[derive(Clone)]
@@ -64,12 +59,7 @@ impl Keeper {
         if self.0.is_none() {
             return pending().await;
         }
-        let mut ticks = interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            self.save().await;
-        }
+        write_every_minute(|| self.save()).await
     }
 
     /// Writes what was learnt since the last time, if anything was.
