@@ -6,11 +6,14 @@
 //! ```
 
 mod bundle;
+mod choose;
 mod circumstances;
 pub mod dataset;
+pub mod decisions;
 mod files;
 mod folder;
 mod live;
+mod past;
 mod play;
 mod question;
 mod record;
@@ -25,11 +28,13 @@ mod variant;
 pub mod web;
 
 pub use bundle::{Bundle, BundleError, BundleInfo};
+pub use choose::{Compared, Comparison, Cost, Recording, Setting, compare, learning};
 pub use circumstances::{command, commit, machine};
 pub use dataset::{LoadError, load, of_kinds, only, read_ids, sample};
 pub use files::FileError;
 pub use folder::{Missing, Run, RunError, RunWriter};
 pub use live::{Failure, LiveError, LiveOptions, Progress, Summary, live, probe};
+pub use past::past;
 pub use play::{MissingStage, play};
 pub use question::{Dataset, GoldHop, Question};
 pub use record::{Parts, RecordError, Recorder};

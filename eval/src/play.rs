@@ -9,7 +9,7 @@ use spechop_types::{
     BranchId, Chance, CommitKind, LookupId, Observation, Passage, Step, SubQuestion,
 };
 use spechop_verifier::{Mode, verify};
-use spechop_window::{Guess, Limits, Policy, Width, Window};
+use spechop_window::{Guess, Limits, Policy, Weighing, Width, Window};
 
 use crate::bundle::Bundle;
 use crate::stage::{Input, KnownHop, Output, Stage};
@@ -99,6 +99,7 @@ fn policy(variant: &Variant) -> Policy {
         plan_ahead: variant.plan_ahead,
         guesses_max: NonZeroUsize::new(variant.guesses as usize).unwrap_or(NonZeroUsize::MIN),
         chance_min: Chance::of(variant.chance_min),
+        weighing: Weighing::NONE,
         continuous: !variant.rounds,
         // What a drafter would have said is not recorded.
         drafts_max: 0,
@@ -256,6 +257,7 @@ fn guesses(stage: &Stage, usual: Chance) -> Vec<Guess> {
         chance: guess
             .confidence
             .map_or(usual, |share| Chance::of(f64::from(share))),
+        least: Chance::NONE,
     };
     guesses.iter().map(guess).collect()
 }
@@ -350,7 +352,7 @@ impl Stages for Recorded<'_> {
         Ok(stage.ms)
     }
 
-    fn guessed(&mut self, window: &Window, lookup: LookupId) -> Option<Vec<Guess>> {
+    fn guessed(&mut self, window: &Window, lookup: LookupId, _: f64) -> Option<Vec<Guess>> {
         let at = self.lookups.get_mut(&lookup)?;
         // Whoever was faster, or nobody needing it, has stopped it.
         if window.observation(lookup).is_none() && window.asker(lookup).is_some() {
@@ -363,6 +365,7 @@ impl Stages for Recorded<'_> {
     fn accepts(&mut self, guess: &str, observation: &Observation) -> bool {
         let mode = match self.variant.verifier {
             Verifier::Exact => Mode::Exact,
+            Verifier::Paper => Mode::Paper,
             Verifier::Rule | Verifier::None => Mode::Rule,
         };
         verify(mode, &observation.answer, guess).accepted

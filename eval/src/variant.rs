@@ -14,7 +14,7 @@ pub struct Variant {
     pub k: K,
     /// Who guesses. Usually `hot`.
     pub speculator: String,
-    /// When a guess counts as right. Usually by the paper's rules.
+    /// When a guess counts as right. Usually by our rules.
     pub verifier: Verifier,
     /// Whether look-ups of rolled-back branches are kept. Usually so.
     pub salvage: bool,
@@ -37,7 +37,8 @@ pub enum K {
     Bounded(u32),
     /// As many as there may be.
     Unbounded,
-    /// As many as the server chooses for each question. Only a server can.
+    /// As many as the server chooses for each question. Only a server can. It also chooses whether planning
+    /// goes ahead and what is gated, unless the variant names that.
     Auto,
 }
 
@@ -46,8 +47,10 @@ pub enum K {
 pub enum Verifier {
     /// The same words.
     Exact,
-    /// The paper's rules.
+    /// The same meaning, by our rules.
     Rule,
+    /// The paper's rules to the letter.
+    Paper,
     /// Always: the guess replaces the look-up ("full speculation"). Where there is none, it is looked up.
     None,
 }
@@ -133,7 +136,7 @@ pub enum InvalidVariant {
     NoK(String),
     /// A key or its value is not known.
     #[error(
-        "`{0}` is nothing that a variant can say: k=1…64, inf or auto, speculator=NAME, verifier=rule, exact or none, \
+        "`{0}` is nothing that a variant can say: k=1…64, inf or auto, speculator=NAME, verifier=rule, exact, paper or none, \
          salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, drafts=0…8, rounds=on or off"
     )]
     Unknown(String),
@@ -190,6 +193,7 @@ impl FromStr for Variant {
                     variant.verifier = match value {
                         "rule" => Verifier::Rule,
                         "exact" => Verifier::Exact,
+                        "paper" => Verifier::Paper,
                         "none" => Verifier::None,
                         _ => return Err(unknown()),
                     };
@@ -240,6 +244,7 @@ impl fmt::Display for Variant {
         match self.verifier {
             Verifier::Rule => {}
             Verifier::Exact => f.write_str(",verifier=exact")?,
+            Verifier::Paper => f.write_str(",verifier=paper")?,
             Verifier::None => f.write_str(",verifier=none")?,
         }
         if !self.salvage {

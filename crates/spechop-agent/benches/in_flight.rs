@@ -74,6 +74,7 @@ async fn flight(k: usize) -> Flight {
         retriever: port.clone(),
         speculator: Some(port),
         drafter: None,
+        draft_writer: None,
     });
     let settings = Settings {
         width: k.try_into().map_or(Width::UNBOUNDED, Width::bounded),

@@ -134,6 +134,7 @@ fn taking_turns(port: Arc<ScriptedPorts>) -> Ports {
             speculates,
         ))),
         drafter: None,
+        draft_writer: None,
     }
 }
 
@@ -155,6 +156,7 @@ impl Engine {
             retriever: port.clone(),
             speculator: Some(port.clone()),
             drafter: None,
+            draft_writer: None,
         };
         Self {
             agent: Agent::new(if scheduled { taking_turns(port) } else { bare }),

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use spechop_ports::{Drafter, Planner, PortError, Reader, Retriever, Speculator};
+use spechop_ports::{DraftWriter, Drafter, Planner, PortError, Reader, Retriever, Speculator};
 use spechop_types::{Question, Stage};
 use spechop_window::{Effect, Event, Limits, Window};
 
@@ -34,6 +34,8 @@ pub struct Ports {
     /// Guesses sub-questions while they are being written. Without a drafter none is looked up before
     /// it is written.
     pub drafter: Option<Arc<dyn Drafter>>,
+    /// Guesses them, too, and takes its time: what it writes is looked up as it comes.
+    pub draft_writer: Option<Arc<dyn DraftWriter>>,
 }
 
 /// Answers questions. Cheap to clone; one serves any number of questions at once.

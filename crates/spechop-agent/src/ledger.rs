@@ -56,7 +56,7 @@ pub(crate) struct Paid(PerStage<Option<Cost>>);
 pub(crate) struct Open(PerStage<u32>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct PerStage<T>([T; 3]);
+struct PerStage<T>([T; Stage::ALL.len()]);
 
 impl Open {
     pub(crate) fn add(&mut self, stage: Stage) {
@@ -196,9 +196,11 @@ impl Ledger {
         self.hidden = self.hidden.saturating_add(saved);
     }
 
-    /// A hop is final: its segment and its target call were used, and its guess if it was right.
+    /// A hop is final: its segment and its target call were used, its guess if it was right, and the draft
+    /// that began its look-up.
     pub(crate) fn commit(&mut self, kind: CommitKind, segment: &Paid, lookup: &Paid) {
         self.use_up(Stage::Segment, segment);
+        self.use_up(Stage::Draft, segment);
         self.use_up(Stage::Target, lookup);
         if kind == CommitKind::Accepted {
             self.use_up(Stage::Speculation, lookup);
@@ -220,6 +222,13 @@ impl Ledger {
     /// Whether anything is limited that has to be added up first.
     fn is_priced(&self) -> bool {
         self.budget.tokens.is_some() || self.budget.money.is_some()
+    }
+
+    /// Whether enough is known to set something aside for a call of this stage, if anything is limited that
+    /// has to be added up: one has finished. Of calls that nobody needs there must not be many before.
+    pub(crate) fn can_price(&self, stage: Stage) -> bool {
+        let Spent { tokens, money } = self.dearest[stage];
+        !self.is_priced() || tokens > 0 || money > Money(0)
     }
 
     /// True if work that may be wasted leaves enough for the work that will be needed: a target

@@ -41,6 +41,8 @@ pub use error::AgentError;
 pub use report::{
     Calls, Cost, FirstAnswer, HopReport, PROVIDER_CHANGES_MAX, Report, StageTimes, Stopped, Usage,
 };
-pub use settings::{Bill, Due, Finish, Policy, Prices, Settings, StageLimits, Width};
+pub use settings::{
+    Bill, Calibration, Due, Finish, Hidden, Policy, Prices, Settings, StageLimits, Weighing, Width,
+};
 pub use spechop_types::Stage;
 pub use trace::{TraceEvent, TraceKind};

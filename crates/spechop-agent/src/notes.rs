@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{Draft, Guess};
-use spechop_types::{BranchId, Chance, Observation};
+use spechop_types::{BranchId, Chance, Observation, SubQuestion};
 use spechop_verifier::Verdict;
 use tokio::time::Instant;
 
+use crate::Cost;
 use crate::ledger::Paid;
 
 /// Times, verdict and cost of a branch so far.
@@ -18,8 +19,12 @@ pub(crate) struct BranchNotes {
     pub(crate) segment: Duration,
     /// What it may be about to write.
     pub(crate) drafts: Vec<Draft>,
-    /// Whether any of that was looked up.
-    pub(crate) drafted: bool,
+    /// How many look-ups were begun of what it may be about to write.
+    pub(crate) drafted: usize,
+    /// The drafts that somebody has written for it, and what each has cost.
+    pub(crate) written: Vec<(SubQuestion, Cost)>,
+    /// The likeliest of the drafts, for good.
+    pub(crate) likeliest: Option<SubQuestion>,
     pub(crate) verdict: Option<Verdict>,
     /// When it wrote a final answer, and how likely that was to be the question's.
     pub(crate) draft: Option<(Instant, Chance)>,
@@ -37,6 +42,8 @@ pub(crate) struct LookupNotes {
     pub(crate) salvaged: bool,
     /// It was drafted: how long it had run when it was asked for.
     pub(crate) foreseen: Option<Duration>,
+    /// It was begun because somebody had written that draft, at this cost.
+    pub(crate) draft_cost: Option<Cost>,
     /// The guess had no turn, or lost it.
     pub(crate) guess_refused: bool,
     /// The guesses so far, in the order of their coming: the first is the one that counts.
@@ -56,6 +63,7 @@ impl LookupNotes {
             speculation: None,
             salvaged: false,
             foreseen: None,
+            draft_cost: None,
             guess_refused: false,
             guesses: Vec::new(),
             unseen: None,

@@ -62,6 +62,9 @@ pub struct HopReport {
     pub salvaged: bool,
     /// Whether its sub-question was drafted, word for word. `None` if nothing was drafted for it.
     pub draft_held: Option<bool>,
+    /// Whether the likeliest draft was its sub-question, word for word, whether or not it was looked up: so
+    /// the worth of drafts is known before they cost anything. `None` if the drafter had no idea.
+    pub draft_right: Option<bool>,
     /// How long its look-up had already run when it was asked for, or how long it took. Zero if it was
     /// not drafted.
     pub foreseen: Duration,
@@ -125,6 +128,8 @@ pub struct Usage {
     pub targets: Calls,
     /// Guesses.
     pub speculations: Calls,
+    /// Drafts that a language model wrote. One is of use if it began a look-up that was then asked for.
+    pub drafts: Calls,
     /// Target calls of aborted branches that another branch took over instead of calling again.
     pub salvaged: u32,
     /// Target calls that were made ahead of their sub-question; they are among [`Self::targets`].
@@ -195,7 +200,12 @@ impl Usage {
             Stage::Segment => &mut self.segments,
             Stage::Target => &mut self.targets,
             Stage::Speculation => &mut self.speculations,
+            Stage::Draft => &mut self.drafts,
         }
+    }
+
+    fn every(&self) -> [Calls; Stage::ALL.len()] {
+        [self.segments, self.targets, self.speculations, self.drafts]
     }
 
     /// The same calls of a question that came to no answer: none of them was of use.
@@ -210,7 +220,7 @@ impl Usage {
 
     /// The money that went into wasted calls of all stages.
     pub fn cost_wasted_total(&self) -> Money {
-        [self.segments, self.targets, self.speculations]
+        self.every()
             .iter()
             .fold(Money(0), |sum, calls| sum.plus(calls.cost_wasted.money))
     }
@@ -218,7 +228,7 @@ impl Usage {
     /// What all calls of all stages cost.
     pub fn cost(&self) -> Cost {
         let mut sum = Cost::default();
-        for calls in [self.segments, self.targets, self.speculations] {
+        for calls in self.every() {
             sum.add(calls.cost);
         }
         sum

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use spechop_ports::{Call, Guess, KnownHop, Lane, PlanRequest, PortError};
 use spechop_types::{
-    BranchId, Chance, LookupId, ProviderChange, Question, Refusal, Stage, Step, SubQuestion,
+    BranchId, Chance, LookupId, ProviderChange, Question, Stage, Step, SubQuestion,
 };
 use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
@@ -120,6 +120,10 @@ impl<'a> Run<'a> {
         outcome: Result<Outcome, PortError>,
     ) -> Option<Event> {
         let took = taken.time;
+        if let Work::Segment(branch) = work {
+            // It writes no more: nobody needs to know what it may be about to write.
+            self.stop_drafts(branch);
+        }
         let Outcome { output, tokens } = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -130,7 +134,7 @@ impl<'a> Run<'a> {
                     self.pay_for_early(work, cost);
                     self.tell_failure(work, &error);
                 }
-                return Some(self.failed(work, error));
+                return self.failed(work, error);
             }
         };
         // A result does not tell of attempts that failed, nor every engine of what it does meanwhile.
@@ -184,6 +188,7 @@ impl<'a> Run<'a> {
                     .add(Stage::Speculation, cost);
                 self.take_guesses(lookup, took, guesses, false)
             }
+            (Work::Draft(branch, _), Output::Draft(draft)) => self.take_draft(branch, draft?, cost),
             // A stage brings what its kind of work brings.
             (_, _) => None,
         }
@@ -192,7 +197,7 @@ impl<'a> Run<'a> {
     /// The branch that a stage works for now; `None` if it is an orphan's.
     fn branch_of(&self, work: Work) -> Option<BranchId> {
         match work {
-            Work::Segment(branch) => Some(branch),
+            Work::Segment(branch) | Work::Draft(branch, _) => Some(branch),
             Work::Target(lookup) | Work::Speculation(lookup) => self.window.asker(lookup),
         }
     }
@@ -204,8 +209,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn failed(&mut self, work: Work, error: PortError) -> Event {
-        match work {
+    fn failed(&mut self, work: Work, error: PortError) -> Option<Event> {
+        Some(match work {
             Work::Segment(branch) => {
                 self.failure = Some(error);
                 Event::WriteFailed { branch }
@@ -219,7 +224,9 @@ impl<'a> Run<'a> {
                 guesses: Vec::new(),
                 more: false,
             },
-        }
+            // The window has never heard of it.
+            Work::Draft(..) => return None,
+        })
     }
 
     fn write(&mut self, branch: BranchId, must_answer: bool) {
@@ -241,6 +248,7 @@ impl<'a> Run<'a> {
             drafts: words.collect(),
         };
         let notes = self.branches.entry(branch, BranchNotes::default);
+        notes.likeliest = drafts.first().map(|draft| draft.sub_question.clone());
         (notes.hop, notes.drafts) = (hop, drafts);
         let ports = self.ports;
         self.launch(branch, depth, Work::Segment(branch), |call| {
@@ -267,31 +275,13 @@ impl<'a> Run<'a> {
         let (ports, limit) = (self.ports, self.settings.passages.get());
         self.note(lookup, branch).launched = self.running.now();
         if let Some((_, chance)) = draft {
+            self.note_written(branch, lookup, &sub_question);
             self.tell_ahead(branch, sub_question.clone(), chance);
         }
         self.launch(branch, depth, Work::Target(lookup), |call| {
             stages::target(ports, call, sub_question, limit)
         });
         Vec::new()
-    }
-
-    /// Why no target call may be made ahead of need; `None` if it may.
-    fn may_not_look_ahead(&self) -> Option<Refusal> {
-        if self.settings.wishes.quiet {
-            Some(Refusal::Denied)
-        } else if !self.may_speculate() {
-            Some(Refusal::Budget)
-        } else {
-            None
-        }
-    }
-
-    /// Whether the budget has anything to spare for work that may be wasted.
-    fn may_speculate(&self) -> bool {
-        let committed = u32::try_from(self.committed()).unwrap_or(u32::MAX);
-        let hops_left = self.settings.hops_max.saturating_sub(committed);
-        let open = self.running.open(Lane::Speculative);
-        self.ledger.may_speculate(hops_left, open)
     }
 
     fn stop(&mut self, work: Work) {
@@ -350,7 +340,9 @@ impl<'a> Run<'a> {
                 speculation: found.speculation,
             },
             salvaged: found.salvaged,
-            draft_held: notes.drafted.then_some(found.foreseen.is_some()),
+            draft_held: (notes.drafted > 0).then_some(found.foreseen.is_some()),
+            draft_right: (notes.likeliest.as_ref())
+                .map(|draft| draft.has_words_of(&hop.sub_question)),
             foreseen: found.foreseen.unwrap_or_default(),
             activities: notes.paid.activities_with(&found.paid, hop.kind),
             guess_refused: found.guess_refused && found.guesses.is_empty(),
@@ -380,6 +372,7 @@ impl<'a> Run<'a> {
 
     fn abort(&mut self, branch: BranchId) {
         self.stop(Work::Segment(branch));
+        self.stop_drafts(branch);
         // A head goes only when the question fails; nothing that it stood on was a guess.
         let hop = self.hop(branch);
         let was_head = self.window.is_over() && hop as usize == self.committed() + 1;
@@ -422,6 +415,7 @@ impl<'a> Run<'a> {
             Stage::Segment => self.settings.limits.segment,
             Stage::Target => self.settings.limits.target,
             Stage::Speculation => self.settings.limits.speculation,
+            Stage::Draft => self.settings.limits.draft,
         };
         let call = Call::of(
             self.settings.tenant.clone(),

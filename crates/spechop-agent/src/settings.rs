@@ -7,7 +7,7 @@ use std::time::Duration;
 use spechop_ports::Wishes;
 use spechop_types::{Budget, Chance, Money, Price, Stage, Tenant};
 use spechop_verifier::Mode;
-pub use spechop_window::{Policy, Width};
+pub use spechop_window::{Calibration, Hidden, Policy, Weighing, Width};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -40,6 +40,9 @@ pub struct Settings {
     pub wishes: Wishes,
     /// How likely a guess is to be right if it does not say so itself.
     pub guess_chance: Chance,
+    /// How many drafts of a sub-question are written side by side, if somebody writes drafts at all (λ of
+    /// arXiv 2512.15834). 0 writes none.
+    pub draft_samples: u32,
     /// By which somebody may end the question early.
     pub finish: Option<Finish>,
     /// Where it is noted what the question has cost if it comes to no answer.
@@ -111,6 +114,8 @@ pub struct Prices {
     pub target: Price,
     /// A guess.
     pub speculation: Price,
+    /// A draft that a language model writes.
+    pub draft: Price,
 }
 
 impl Prices {
@@ -119,6 +124,7 @@ impl Prices {
             Stage::Segment => self.segment,
             Stage::Target => self.target,
             Stage::Speculation => self.speculation,
+            Stage::Draft => self.draft,
         }
     }
 }
@@ -132,6 +138,18 @@ pub struct StageLimits {
     pub target: Duration,
     /// A guess; a late guess is no guess.
     pub speculation: Duration,
+    /// A draft. It ends with its segment at the latest.
+    pub draft: Duration,
+}
+
+impl StageLimits {
+    /// No limits: a stage may take for ever.
+    pub const NONE: Self = Self {
+        segment: Duration::MAX,
+        target: Duration::MAX,
+        speculation: Duration::MAX,
+        draft: Duration::MAX,
+    };
 }
 
 impl Default for Settings {
@@ -150,6 +168,7 @@ impl Default for Settings {
             tenant: Tenant::default(),
             wishes: Wishes::default(),
             guess_chance: Chance::EVEN,
+            draft_samples: 1,
             finish: None,
             bill: None,
             deadline: None,
@@ -164,6 +183,7 @@ impl Default for StageLimits {
             segment: Duration::from_secs(60),
             target: Duration::from_secs(60),
             speculation: Duration::from_secs(20),
+            draft: Duration::from_secs(10),
         }
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{
-    Call, Guess, GuessRequest, KnownHop, PlanRequest, PortError, ReadRequest, Speculator,
+    Call, Draft, DraftWriter, Guess, GuessRequest, KnownHop, PlanRequest, PortError, ReadRequest,
+    Speculator,
 };
 use spechop_types::{BranchId, LookupId, Observation, Question, Stage, Step, SubQuestion, Tokens};
 use tokio::sync::mpsc::UnboundedSender;
@@ -25,6 +26,8 @@ pub(crate) enum Work {
     Segment(BranchId),
     Target(LookupId),
     Speculation(LookupId),
+    /// One of the samples of a branch's draft.
+    Draft(BranchId, u32),
 }
 
 impl Work {
@@ -33,6 +36,7 @@ impl Work {
             Self::Segment(_) => Stage::Segment,
             Self::Target(_) => Stage::Target,
             Self::Speculation(_) => Stage::Speculation,
+            Self::Draft(..) => Stage::Draft,
         }
     }
 }
@@ -52,6 +56,7 @@ pub(crate) enum Output {
     },
     /// Best first.
     Guesses(Vec<Guess>),
+    Draft(Option<Draft>),
 }
 
 /// M writes the next step.
@@ -124,5 +129,19 @@ pub(crate) async fn speculation(
     Ok(Outcome {
         output: Output::Guesses(guessed.guesses),
         tokens: guessed.tokens,
+    })
+}
+
+/// Somebody drafts what M is about to write.
+pub(crate) async fn draft(
+    writer: &dyn DraftWriter,
+    call: Call,
+    request: PlanRequest,
+    sample: u32,
+) -> Result<Outcome, PortError> {
+    let written = writer.write_draft(&call, request, sample).await?;
+    Ok(Outcome {
+        output: Output::Draft(written.draft),
+        tokens: written.tokens,
     })
 }

@@ -9,6 +9,7 @@ use asking::{agent, ask, line, millis, question, settings, steady, trajectory};
 use proptest::prelude::*;
 use spechop_agent::{
     Agent, AgentError, Policy, Ports, Settings, Stage, StageLimits, Stopped, TraceEvent, TraceKind,
+    Weighing,
 };
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Budget, Chance, CommitKind};
@@ -275,6 +276,7 @@ async fn no_speculator_means_the_standard_agent() {
         retriever: port,
         speculator: None,
         drafter: None,
+        draft_writer: None,
     });
     let report = agent
         .answer(&question(), &settings(4), &mut |_| {})
@@ -339,6 +341,7 @@ proptest! {
             plan_ahead,
             guesses_max: guesses.try_into().unwrap(),
             chance_min: Chance::of(chance_min),
+            weighing: Weighing::NONE,
             continuous,
             drafts_max: drafts.0,
             draft_guesses: drafts.1,

@@ -20,6 +20,7 @@ fn prices() -> Prices {
         segment: price(0, 1, 10),
         target: price(100, 0, 0),
         speculation: price(1, 0, 1),
+        draft: price(1, 0, 1),
     }
 }
 

@@ -47,6 +47,7 @@ fn told(ports: &ScriptedPorts, drafts: &[&[&'static str]]) -> (Agent, Arc<Told>)
         retriever: port.clone(),
         speculator: Some(port),
         drafter: Some(told.clone()),
+        draft_writer: None,
     });
     (agent, told)
 }
@@ -91,10 +92,18 @@ async fn a_right_draft_hides_the_time_of_writing() {
     assert_eq!(with.usage.targets, without.usage.targets);
     for hop in &with.hops {
         assert_eq!(hop.draft_held, Some(true));
+        assert_eq!(hop.draft_right, Some(true));
         assert_eq!(hop.foreseen.as_millis(), 100);
         assert_eq!(hop.times.target.as_millis(), 1000);
     }
     assert!(without.hops.iter().all(|hop| hop.draft_held.is_none()));
+    // What was not looked up is judged as well.
+    for k in [1, 3] {
+        let (off, _) = ask_with(&[&["q0 after nothing?"], &["q1 after all?"]], &settings(k)).await;
+        let right: Vec<_> = off.hops.iter().map(|hop| hop.draft_right).collect();
+        assert_eq!(right, [Some(true), Some(false)]);
+        assert!(off.hops.iter().all(|hop| hop.draft_held.is_none()));
+    }
     insta::assert_snapshot!(lines.join("\n"));
 }
 

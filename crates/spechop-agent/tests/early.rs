@@ -62,6 +62,7 @@ async fn ask(early: Early, settings: &Settings) -> (Report, Vec<usize>) {
         retriever: port,
         speculator: Some(Arc::new(early)),
         drafter: None,
+        draft_writer: None,
     });
     let mut told = Vec::new();
     let report = agent

@@ -8,7 +8,7 @@ mod traces;
 use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
-use spechop_agent::{Policy, Width};
+use spechop_agent::{Calibration, Hidden, Policy, Weighing, Width};
 use spechop_sim::Rules;
 use spechop_types::Chance;
 use traces::{Drawn, NO_GUESS, live, simulate};
@@ -49,6 +49,20 @@ fn hops() -> impl Strategy<Value = Vec<Drawn>> {
 fn policies() -> impl Strategy<Value = Policy> {
     let gate = prop_oneof![Just(0.0), 0.0..=1.0];
     let drafts = (0..3_usize, any::<bool>());
+    let steps = (0..20 * STEP_MS, 0..20 * STEP_MS);
+    let steps = steps.prop_map(|(from, hidden)| (from as u32, hidden as u32));
+    let said = (0.0..=1.0_f64, 0.0..=1.0_f64);
+    let said = said.prop_map(|(said, right)| (Chance::of(said), Chance::of(right)));
+    let weighing = (
+        proptest::collection::vec(said, 0..4),
+        prop_oneof![Just(0), 0..20 * STEP_MS as u32],
+        proptest::collection::vec(steps, 0..4),
+    )
+        .prop_map(|(said, price_ms, steps)| Weighing {
+            calibration: Calibration::through(said),
+            price_ms,
+            hidden: Hidden::from_steps(steps),
+        });
     (
         0..4_usize,
         any::<bool>(),
@@ -56,13 +70,15 @@ fn policies() -> impl Strategy<Value = Policy> {
         gate,
         any::<bool>(),
         drafts,
+        weighing,
     )
         .prop_map(
-            |(orphans_max, plan_ahead, guesses, chance_min, continuous, drafts)| Policy {
+            |(orphans_max, plan_ahead, guesses, chance_min, continuous, drafts, weighing)| Policy {
                 orphans_max,
                 plan_ahead,
                 guesses_max: guesses.try_into().unwrap(),
                 chance_min: Chance::of(chance_min),
+                weighing,
                 continuous,
                 drafts_max: drafts.0,
                 draft_guesses: drafts.1,

@@ -48,6 +48,7 @@ async fn a_change_of_provider_is_told_once_for_each_call_that_made_it() {
         retriever: Arc::new(Second(script)),
         speculator: Some(port),
         drafter: None,
+        draft_writer: None,
     });
     let mut told = 0;
     let report = agent

@@ -43,6 +43,7 @@ fn ports(script: &ScriptedPorts, index: &Backend, look_ups: Rule) -> Ports {
         retriever: Arc::new(ScheduledRetriever::new(port.clone(), index, look_ups)),
         speculator: Some(Arc::new(ScheduledSpeculator::new(port, &free, full))),
         drafter: None,
+        draft_writer: None,
     }
 }
 

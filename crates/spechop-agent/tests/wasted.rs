@@ -41,6 +41,7 @@ impl Telling {
             retriever: Arc::new(self.ports.clone()),
             speculator: Some(port),
             drafter: None,
+            draft_writer: None,
         })
     }
 
@@ -113,6 +114,7 @@ fn priced(k: usize) -> Settings {
             segment: price,
             target: price,
             speculation: price,
+            draft: price,
         },
         ..settings(k)
     }

@@ -39,6 +39,7 @@ fn generation(fixed: &str, question: &str, tokens_max: u32) -> Generation {
         tokens_max,
         stop: &[],
         draft: None,
+        sample: 0,
     }
 }
 

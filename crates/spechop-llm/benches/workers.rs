@@ -49,6 +49,7 @@ fn generation(number: usize, lines: bool) -> Generation {
         tokens_max: 20,
         stop: &[],
         draft: None,
+        sample: 0,
     }
 }
 

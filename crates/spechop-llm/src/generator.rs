@@ -1,13 +1,13 @@
-//! The generator and the closed-book speculator: a model, spoken to in a style.
+//! The generator, the closed-book speculator and the writer of drafts: a model, spoken to in a style.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use spechop_ports::{
-    Call, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, ReadRequest,
-    Reader, Reading, Speculator,
+    Call, Draft, DraftWriter, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner,
+    PortError, ReadRequest, Reader, Reading, Speculator, WrittenDraft,
 };
-use spechop_types::{Step, Tokens};
+use spechop_types::{Chance, Step, Tokens};
 
 use crate::prompt::{self, Flaw, PromptStyle, ReadLimits};
 use crate::{Generated, Generation, TextModel};
@@ -31,6 +31,13 @@ pub struct LlmReader {
 #[derive(Clone)]
 pub struct LlmSpeculator {
     model: Arc<dyn TextModel>,
+}
+
+/// Writes drafts of the next sub-question as a planner would, while the planner writes.
+#[derive(Clone)]
+pub struct LlmDraftWriter {
+    model: Arc<dyn TextModel>,
+    style: PromptStyle,
 }
 
 impl LlmPlanner {
@@ -58,9 +65,19 @@ impl LlmSpeculator {
     }
 }
 
+impl LlmDraftWriter {
+    /// Drafts with `model`, spoken to in the `style` of the planner whose words it is to foresee.
+    pub fn new(model: Arc<dyn TextModel>, style: PromptStyle) -> Self {
+        Self { model, style }
+    }
+}
+
 impl LlmPlanner {
     async fn step(&self, call: &Call, request: &PlanRequest) -> (Result<Step, PortError>, Tokens) {
-        let generation = prompt::plan(self.style, request);
+        let mut generation = prompt::plan(self.style, request);
+        if let Some(draft) = request.drafts.first() {
+            generation.draft = Some(prompt::written(self.style, draft));
+        }
         ask(&*self.model, call, generation, |generated| {
             prompt::step(self.style, request, generated)
         })
@@ -123,6 +140,35 @@ impl Speculator for LlmSpeculator {
                 .map(Guess::from)
                 .into_iter()
                 .collect(),
+            tokens: generated.tokens,
+        })
+    }
+}
+
+/// What is no sub-question, or gets nobody further, is no draft. Nothing is repaired: a draft that takes two
+/// calls comes too late.
+#[async_trait]
+impl DraftWriter for LlmDraftWriter {
+    async fn write_draft(
+        &self,
+        call: &Call,
+        request: PlanRequest,
+        sample: u32,
+    ) -> Result<WrittenDraft, PortError> {
+        let mut generation = prompt::plan(self.style, &request);
+        generation.tokens_max = generation.tokens_max.min(prompt::SUB_QUESTION_TOKENS_MAX);
+        generation.sample = sample;
+        let generated = self.model.generate(call, generation).await?;
+        let draft = match prompt::step(self.style, &request, &generated) {
+            Ok(Step::Ask(sub_question)) => Some(Draft {
+                sub_question,
+                // It does not say how sure it is, and nobody has counted.
+                chance: Chance::EVEN,
+            }),
+            Ok(Step::Answer(_)) | Err(_) => None,
+        };
+        Ok(WrittenDraft {
+            draft,
             tokens: generated.tokens,
         })
     }

@@ -15,7 +15,7 @@ mod scripted;
 mod steps;
 mod stop;
 
-pub use generator::{LlmPlanner, LlmReader, LlmSpeculator};
+pub use generator::{LlmDraftWriter, LlmPlanner, LlmReader, LlmSpeculator};
 pub use local::{LocalModel, LocalModelOptions, LocalStats, OpenError, physical_cores};
 pub use model::{Chat, End, Generated, Generation, Message, Prompt, Role, TextModel};
 pub use openai::{Endpoint, InvalidEndpoint, OpenAiModel, Retries, TimeLimits};

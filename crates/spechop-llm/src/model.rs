@@ -70,6 +70,9 @@ pub struct Generation {
     /// What the text may be. An engine may generate it sooner for that, but it generates what it would
     /// have generated.
     pub draft: Option<Arc<str>>,
+    /// 0 is the greedy text. For any other number an engine may draw another likely text in its place, if
+    /// it can.
+    pub sample: u32,
 }
 
 /// Why a generation ended.
@@ -94,7 +97,7 @@ pub struct Generated {
     pub tokens: Tokens,
 }
 
-/// A language model, decoding greedily.
+/// A language model, decoding greedily ([`Generation::sample`] aside).
 #[async_trait]
 pub trait TextModel: Send + Sync {
     /// For messages and metrics: the model's name and where it runs, no secrets.

@@ -16,6 +16,7 @@ mod wire;
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -29,7 +30,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::stop::cut_at_stop;
-use crate::{End, Generated, Generation, Prompt, TextModel};
+use crate::{Chat, End, Generated, Generation, Prompt, TextModel};
 use sse::Events;
 use wire::{Chunk, Request};
 
@@ -61,6 +62,10 @@ pub struct OpenAiModel {
     permits: Semaphore,
     limits: TimeLimits,
     retries: Retries,
+    reasoning_effort: Option<String>,
+    predicted_output: bool,
+    /// It has refused a request for the expected text that went with it.
+    refuses_predictions: AtomicBool,
 }
 
 impl OpenAiModel {
@@ -109,6 +114,9 @@ impl OpenAiModel {
             permits: Semaphore::new(endpoint.requests_max.get().min(Semaphore::MAX_PERMITS)),
             limits: endpoint.limits,
             retries: endpoint.retries,
+            reasoning_effort: endpoint.reasoning_effort.clone(),
+            predicted_output: endpoint.predicted_output,
+            refuses_predictions: AtomicBool::new(false),
         })
     }
 
@@ -116,6 +124,34 @@ impl OpenAiModel {
     async fn permit(&self) -> Option<SemaphorePermit<'_>> {
         // Nobody closes the semaphore, so there is always one in the end.
         self.permits.acquire().await.ok()
+    }
+
+    /// What goes with the request as expected, if anything does.
+    fn predicted<'a>(&self, generation: &'a Generation) -> Option<&'a str> {
+        let sends = self.predicted_output && !self.refuses_predictions.load(Relaxed);
+        generation.draft.as_deref().filter(|_| sends)
+    }
+
+    /// Sends the request, again if it may help.
+    async fn ask(
+        &self,
+        call: &Call,
+        chat: &Chat,
+        generation: &Generation,
+        predicted: Option<&str>,
+        deadline: Instant,
+    ) -> Result<Generated, PortError> {
+        let request = Request::new(&self.model, chat, generation)
+            .thinking(self.reasoning_effort.as_deref())
+            .predicting(predicted);
+        let body = serde_json::to_vec(&request)
+            .map_err(|error| PortError::unavailable(&self.name, error))?;
+        // Nothing of a broken attempt has reached the caller, so that a retry cannot be seen; and
+        // greedy decoding would say the same again.
+        retry(&self.retries, call, deadline, || {
+            self.attempt(call, generation, body.clone())
+        })
+        .await
     }
 
     /// Sends the request once and follows the answer to its end.
@@ -350,15 +386,24 @@ impl TextModel for OpenAiModel {
         };
         let _generating = call.doing(Activity::Generate);
         let deadline = Instant::now() + self.limits.total;
-        let request = Request::new(&self.model, chat, generation.tokens_max);
-        let body = serde_json::to_vec(&request)
-            .map_err(|error| PortError::unavailable(&self.name, error))?;
-        // Nothing of a broken attempt has reached the caller, so that a retry cannot be seen; and
-        // greedy decoding would say the same again.
-        let attempts = retry(&self.retries, call, deadline, || {
-            self.attempt(call, &generation, body.clone())
-        });
-        timeout_at(deadline, attempts)
+        let asked = async {
+            let predicted = self.predicted(&generation);
+            let first = self.ask(call, chat, &generation, predicted, deadline).await;
+            let Err(PortError::Refused { .. }) = first else {
+                return first;
+            };
+            if predicted.is_none() {
+                return first;
+            }
+            // Perhaps it only refuses what was expected of it.
+            let plain = self.ask(call, chat, &generation, None, deadline).await?;
+            if !self.refuses_predictions.swap(true, Relaxed) {
+                let model = &self.name;
+                tracing::warn!(model, "it refuses predicted output: none is sent any more");
+            }
+            Ok(plain)
+        };
+        timeout_at(deadline, asked)
             .await
             .map_err(|_| self.timeout(self.limits.total))?
     }

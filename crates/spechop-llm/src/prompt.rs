@@ -10,10 +10,10 @@ mod parse;
 mod tagged;
 
 use std::fmt::Write as _;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use spechop_ports::{GuessRequest, PlanRequest, ReadRequest};
-use spechop_types::Passage;
+use spechop_types::{Passage, SubQuestion};
 
 use crate::{Chat, Generation, Message, Prompt, Role};
 use clean::{clean, clean_cut};
@@ -104,11 +104,22 @@ pub(crate) fn guess(request: &GuessRequest) -> Generation {
         tokens_max: GUESS_TOKENS_MAX,
         stop: &["\n"],
         draft: None,
+        sample: 0,
+    }
+}
+
+/// A sub-question as a planner of this style writes it.
+pub(crate) fn written(style: PromptStyle, sub_question: &SubQuestion) -> Arc<str> {
+    match style {
+        PromptStyle::Tagged => format!("<question>{}</question>", sub_question.as_str()).into(),
+        PromptStyle::Corag => sub_question.as_str().into(),
     }
 }
 
 /// Shows the model its flawed output and says what is wrong with it.
 pub(crate) fn repair(mut generation: Generation, said: &str, complaint: &str) -> Generation {
+    // What it was expected to be was flawed, or it is not what the model writes.
+    generation.draft = None;
     let mut said = clean_cut(said, REPAIR_CHARS_MAX);
     // Our own tags may stand there: they are what the model should write.
     for tag in ["question>", "answer>"] {

@@ -72,6 +72,7 @@ impl Planner for StepPlanner {
             tokens_max: SUB_QUESTION_TOKENS_MAX,
             stop: LINE_END,
             draft: None,
+            sample: 0,
         };
         self.model.warm(call, generation).await
     }
@@ -165,6 +166,7 @@ impl Page<'_> {
             tokens_max,
             stop,
             draft: draft.map(Into::into),
+            sample: 0,
         };
         let generated = self.model.generate(self.call, generation).await?;
         self.tokens += generated.tokens;

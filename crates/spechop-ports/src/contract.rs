@@ -10,8 +10,8 @@ use std::num::NonZeroUsize;
 use spechop_types::{Chance, Owned, Question, Step, SubQuestion, Tenant};
 
 use crate::{
-    Call, Encoder, GuessRequest, Lane, PlanRequest, Planner, ReadRequest, Reader, Record,
-    Remembered, Retriever, SearchProvider, SharedEntries, Speculator, Version,
+    Call, DraftWriter, Encoder, GuessRequest, Lane, PlanRequest, Planner, ReadRequest, Reader,
+    Record, Remembered, Retriever, SearchProvider, SharedEntries, Speculator, Version,
 };
 
 /// What every cache owes to tenants ([`spechop_types::Owned`]). `ask` asks the same every time, on behalf
@@ -67,6 +67,26 @@ pub async fn encoder(encoder: &dyn Encoder) {
             .expect("none")
             .is_empty()
     );
+}
+
+/// Drafts are not empty, whatever sample is asked for; a call that is dropped leaves nothing behind.
+pub async fn draft_writer(writer: &dyn DraftWriter) {
+    let call = Call::new(Lane::Speculative, Chance::EVEN);
+    let request = || PlanRequest {
+        question: Question::new("Who is the mother of the director of film Blue Kite?")
+            .expect("a question"),
+        hops: Vec::new(),
+        must_answer: false,
+        drafts: Vec::new(),
+    };
+    drop(writer.write_draft(&call, request(), 0));
+    for sample in 0..2 {
+        let written = writer.write_draft(&call, request(), sample).await;
+        let draft = written.expect("a draft, or none").draft;
+        if let Some(draft) = draft {
+            assert!(!draft.sub_question.key().is_empty(), "a draft has words");
+        }
+    }
 }
 
 /// Entries are found as they were written, by their tenants alone; a write that is based on an older state

@@ -1,8 +1,9 @@
 //! What the planner is about to ask, guessed before it has written it.
 
-use spechop_types::{Chance, Hop, Question, SubQuestion, Tenant};
+use async_trait::async_trait;
+use spechop_types::{Chance, Hop, Question, SubQuestion, Tenant, Tokens};
 
-use crate::KnownHop;
+use crate::{Call, KnownHop, PlanRequest, PortError};
 
 /// What a drafter may look at.
 #[derive(Clone, Copy, Debug)]
@@ -37,4 +38,31 @@ pub trait Drafter: Send + Sync {
 
     /// Takes note of the hops of a question that has been answered. Nothing, for one that does not learn.
     fn learn(&self, _tenant: &Tenant, _question: &Question, _hops: &[Hop]) {}
+}
+
+/// A draft that somebody has written, and what it cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenDraft {
+    /// What the planner may be about to ask; never empty. `None` if whoever wrote expects no look-up, or
+    /// wrote nothing of use.
+    pub draft: Option<Draft>,
+    /// Tokens spent on it.
+    pub tokens: Tokens,
+}
+
+/// Guesses the next sub-question by writing it, which takes time and money: the speculator of speculative
+/// tool calls (arXiv 2512.15834, algorithm 2).
+///
+/// It is asked while the planner writes, and whoever asked drops the call when the planner has written.
+/// So it is of use only if it is faster than the planner.
+#[async_trait]
+pub trait DraftWriter: Send + Sync {
+    /// One draft of the step that `request` asks a planner for. Samples of the same request are asked for
+    /// side by side (the source's λ): sample 0 is the likeliest draft, every further one may be another.
+    async fn write_draft(
+        &self,
+        call: &Call,
+        request: PlanRequest,
+        sample: u32,
+    ) -> Result<WrittenDraft, PortError>;
 }

@@ -21,6 +21,7 @@ mod error;
 mod fallback;
 mod generate;
 mod meter;
+mod passages;
 mod reason;
 mod recent;
 mod remember;
@@ -32,7 +33,7 @@ mod vitals;
 
 pub use call::{Call, Lane, Progress, Seat, Wishes};
 pub use clock::Doing;
-pub use draft::{Draft, DraftRequest, Drafter};
+pub use draft::{Draft, DraftRequest, DraftWriter, Drafter, WrittenDraft};
 pub use encode::Encoder;
 pub use error::PortError;
 pub use fallback::Fallback;
@@ -41,6 +42,7 @@ pub use generate::{
     Reader, Reading, Speculator,
 };
 pub use meter::Metered;
+pub use passages::Passages;
 pub use reason::reason;
 pub use recent::RecentQueries;
 pub use remember::{Record, Remembered, SharedEntries, Version};

@@ -1,9 +1,10 @@
 //! The wire: messages, client and server of `spechop.v1`, generated from `proto/`.
 //!
-//! Nothing is written here by hand but the server's codec and a limit. Only `spechop-server`, `spechop-eval` and
+//! Nothing is written here by hand but the server's codec, the JSON form and a limit. Only `spechop-server`, `spechop-eval` and
 //! the command line know these types.
 
 mod codec;
+pub mod json;
 
 pub use codec::RequestCodec;
 

@@ -37,7 +37,10 @@ pub use flight::Flights;
 pub use group::{CoreUse, Demand, Group, Millicores};
 pub use lanes::Lanes;
 pub use pressure::Pressure;
-pub use scheduled::{ScheduledPlanner, ScheduledReader, ScheduledRetriever, ScheduledSpeculator};
+pub use scheduled::{
+    ScheduledDraftWriter, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
+    ScheduledSpeculator,
+};
 pub use search::ScheduledSearch;
 pub use ticket::{Decision, Decisions, Limits, Outcome, Phase, Rank, Ticket};
 pub use worth::Kind;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt;
 use spechop_ports::{
-    Call, GuessRequest, Guessed, Lane, PlanRequest, Planned, Planner, PortError, Ranked,
-    ReadRequest, Reader, Reading, Retriever, Speculator,
+    Call, DraftWriter, GuessRequest, Guessed, Lane, PlanRequest, Planned, Planner, PortError,
+    Ranked, ReadRequest, Reader, Reading, Retriever, Speculator, WrittenDraft,
 };
 use spechop_types::Passage;
 
@@ -126,6 +126,29 @@ impl ScheduledSpeculator {
 impl Speculator for ScheduledSpeculator {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
         self.0.run(call, self.0.inner.guess(call, request)).await
+    }
+}
+
+/// A writer of drafts whose calls take their turns: every sample one of its own.
+pub struct ScheduledDraftWriter(Scheduled<dyn DraftWriter>);
+
+impl ScheduledDraftWriter {
+    /// `inner` behind the backend's lanes.
+    pub fn new(inner: Arc<dyn DraftWriter>, backend: &Backend, rule: Rule) -> Self {
+        Self(Scheduled::new(inner, backend, rule))
+    }
+}
+
+#[async_trait]
+impl DraftWriter for ScheduledDraftWriter {
+    async fn write_draft(
+        &self,
+        call: &Call,
+        request: PlanRequest,
+        sample: u32,
+    ) -> Result<WrittenDraft, PortError> {
+        let work = self.0.inner.write_draft(call, request, sample);
+        self.0.run(call, work).await
     }
 }
 

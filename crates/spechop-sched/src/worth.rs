@@ -7,6 +7,7 @@
 //! | call ahead of need | T: what its use saves | d: what it takes | T/d |
 //! |---|---|---|---|
 //! | segment, retrieval, reading | itself: the answer would have waited for this call | itself | 1 |
+//! | draft | the rest of the segment: the look-up begins with the draft, not with the sub-question | the draft | (segment − draft) / draft |
 //! | guess | the rest of the target call: the branch goes on from the guess, not from the observation | the guess | (target − guess) / guess |
 //!
 //! For a guess, T is what SpecHop (arXiv 2605.21965) says a right one saves, (1 − α) · E\[target\]. A target call
@@ -50,7 +51,7 @@ enum Saves {
 
 impl Kind {
     /// The kinds of the `N` calls that a guess is made of, one after the other. `target` are those
-    /// that a target call is made of.
+    /// that a target call is made of; for a draft, which guesses what a segment brings, that segment.
     pub fn guess<const N: usize>(target: &[Self]) -> [Self; N] {
         let times: [MeanTime; N] = std::array::from_fn(|_| MeanTime::default());
         let target: Arc<[MeanTime]> = target.iter().map(|kind| kind.time.clone()).collect();

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use spechop_ports::{Planner, Reader, Retriever, SearchProvider, Speculator};
+use spechop_ports::{DraftWriter, Planner, Reader, Retriever, SearchProvider, Speculator};
 use spechop_sched::{
-    Backend, Cores, Demand, Eligibility, Kind, Limits, Rule, ScheduledPlanner, ScheduledReader,
-    ScheduledRetriever, ScheduledSearch, ScheduledSpeculator,
+    Backend, Cores, Demand, Eligibility, Kind, Limits, Rule, ScheduledDraftWriter,
+    ScheduledPlanner, ScheduledReader, ScheduledRetriever, ScheduledSearch, ScheduledSpeculator,
 };
 
 use crate::config::{Config, Model, Scheduler, Target};
@@ -18,6 +18,8 @@ pub(crate) struct Backends {
     limits: Scheduler,
     opened: Vec<Backend>,
     target: LookUp,
+    /// The kind of segments.
+    segment: Kind,
     on: Option<Machine>,
 }
 
@@ -51,6 +53,13 @@ pub(crate) struct LookUp {
     reading: (Rule, Kind),
 }
 
+impl LookUp {
+    /// Nothing is retrieved before an answer needs it, whatever the policy says.
+    pub(crate) fn only_when_needed(&mut self) {
+        self.retrieval.0 = Rule::DENY;
+    }
+}
+
 impl Backends {
     /// For the models and indexes of the configuration.
     pub(crate) fn new(config: &Config) -> Self {
@@ -69,6 +78,7 @@ impl Backends {
                 retrieval: (retriever, Kind::default()),
                 reading: (reader, Kind::default()),
             },
+            segment: Kind::default(),
             limits,
             opened: Vec::new(),
             on: None,
@@ -110,6 +120,12 @@ impl Backends {
     pub(crate) fn fallback(&mut self, model: &Model) -> Backend {
         let limits = crate::config::lanes_of(model);
         self.backend("fallback", limits, cores::of_model(model))
+    }
+
+    /// So does a model that does nothing but draft.
+    pub(crate) fn drafter(&mut self, model: &Model) -> Backend {
+        let limits = crate::config::lanes_of(model);
+        self.backend("drafter", limits, cores::of_model(model))
     }
 
     /// The index and its hot subset share the encoder.
@@ -175,7 +191,7 @@ impl Backends {
 
     pub(crate) fn plans(&self, inner: Arc<dyn Planner>, backend: &Backend) -> Arc<dyn Planner> {
         let rule = self.policy().of("planner");
-        let backend = backend.of_kind(Kind::default());
+        let backend = backend.of_kind(self.segment.clone());
         Arc::new(ScheduledPlanner::new(inner, &backend, rule))
     }
 
@@ -199,6 +215,18 @@ impl Backends {
         let [guess] = Kind::guess(&self.target_kinds());
         let backend = backend.of_kind(guess);
         Arc::new(ScheduledSpeculator::new(inner, &backend, rule))
+    }
+
+    /// A draft is a guess, too: of what a segment brings.
+    pub(crate) fn drafts(
+        &self,
+        inner: Arc<dyn DraftWriter>,
+        backend: &Backend,
+    ) -> Arc<dyn DraftWriter> {
+        let rule = self.policy().of("speculator");
+        let [draft] = Kind::guess(std::slice::from_ref(&self.segment));
+        let backend = backend.of_kind(draft);
+        Arc::new(ScheduledDraftWriter::new(inner, &backend, rule))
     }
 
     /// Every backend that was asked for, and the cores that some of them compute on.
@@ -232,4 +260,47 @@ impl Backends {
 fn look_up_rules(policy: &Eligibility) -> (Rule, Rule) {
     let reader = policy.of("reader");
     (policy.of("retriever").followed_by(reader), reader)
+}
+
+#[cfg(test)]
+mod tests {
+    use spechop_ports::{Call, Lane, PortError};
+    use spechop_testkit::{Script, ScriptedPorts};
+    use spechop_types::{Chance, Refusal};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_may_have_effects_is_retrieved_only_when_needed() {
+        let rules = look_up_rules(&Eligibility::shipped());
+        let (retrieval, reading) = rules;
+        let mut look_up = LookUp {
+            retrieval: (retrieval, Kind::default()),
+            reading: (reading, Kind::default()),
+        };
+        let limits = Limits {
+            capacity: std::num::NonZeroUsize::MIN,
+            rate: None,
+            speculative_max: 1,
+        };
+        let backend = Backend::new("mcp", limits);
+        let inner = || Arc::new(ScriptedPorts::new(Script::instant(1)));
+        let ahead = || Call::new(Lane::Speculative, Chance::EVEN);
+        let free = Backends::retrieving(inner(), &backend, &look_up);
+        assert!(free.retrieve(&ahead(), "q", 1).await.is_ok());
+        look_up.only_when_needed();
+        let bound = Backends::retrieving(inner(), &backend, &look_up);
+        let refused = bound.retrieve(&ahead(), "q", 1).await.unwrap_err();
+        assert!(
+            matches!(
+                refused,
+                PortError::NotSpeculated {
+                    why: Refusal::Denied,
+                    ..
+                }
+            ),
+            "{refused}"
+        );
+        assert!(bound.retrieve(&Call::authoritative(), "q", 1).await.is_ok());
+    }
 }

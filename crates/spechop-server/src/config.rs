@@ -1,10 +1,12 @@
 //! The configuration. It is read twice: `keys` collects what the operator wrote, then `read` says what
 //! it means. Whoever holds a [`Config`] holds a valid one.
 
+mod callers;
 mod drafting;
 mod encoder;
 mod hot;
 mod keys;
+mod mcp;
 mod models;
 mod qdrant;
 mod read;
@@ -28,8 +30,11 @@ use spechop_types::{Budget, Chance, Tenant};
 use spechop_verifier::Mode;
 use spechop_web::HttpEncoderOptions;
 
+use crate::tuning::Free;
+
 pub use crate::accounts::Allowance;
-pub use crate::transport::Limits as Transport;
+pub use crate::transport::{Limits as Transport, TlsError, TlsFiles, TlsPart};
+pub use callers::Callers;
 pub use hot::HotTraffic;
 pub use keys::{Mistake, Source};
 pub use qdrant::{Qdrant, SharedMemory};
@@ -68,6 +73,8 @@ pub struct Config {
     pub injected_latency: Option<InjectedLatency>,
     /// How calls get their turns.
     pub scheduler: Scheduler,
+    /// Who may ask, and how much at once.
+    pub callers: Callers,
     /// The budget of each tenant; `None` if there is no limit.
     pub allowance: Option<Allowance>,
 }
@@ -87,6 +94,8 @@ pub struct Scheduler {
     pub http: Lanes,
     /// The limits of a collection of Qdrant.
     pub qdrant: Lanes,
+    /// The limits of a tool of an MCP server.
+    pub mcp: Lanes,
     /// The limits of a separate model for guessing.
     pub speculator: Lanes,
     /// The cores that everything in this process shares; `None` for those that it may use.
@@ -106,14 +115,30 @@ pub struct Scheduler {
 pub struct Server {
     /// Where to listen: a loopback address, unless the operator allows others.
     pub listen: SocketAddr,
+    /// What TLS is spoken with; `None` for none.
+    pub tls: Option<TlsFiles>,
+    /// How often the files of TLS and of keys are looked at again.
+    pub reload: Duration,
     /// Most questions at once; further ones are refused.
     pub questions_max: usize,
     /// What strangers may hold on to.
     pub transport: Transport,
     /// How long a client may take nothing of a stream in which something waits.
     pub unread: Duration,
+    /// The longest that a question may go on if nobody follows it.
+    pub linger_max: Duration,
+    /// How long the events of a question are kept after its end.
+    pub kept: Duration,
+    /// The bytes of all events that are kept.
+    pub kept_bytes_max: usize,
     /// Whether `POST /retrieve` answers with the passages that the target tool finds.
     pub retrieve: bool,
+    /// How many outputs of tool calls are kept that clients leave; 0 for none.
+    pub tool_outputs: usize,
+    /// Whether clients of MCP are answered at `POST /mcp`.
+    pub mcp: bool,
+    /// When the answer to a client of MCP is written from what is known, unless it names another time.
+    pub mcp_time: Duration,
     /// How long open questions may continue after a shutdown was requested.
     pub shutdown_grace: Duration,
 }
@@ -127,6 +152,29 @@ pub struct Drafting {
     pub learns: bool,
     /// Where what it has learnt survives a restart.
     pub file: Option<PathBuf>,
+    /// Which language model writes drafts, too; `None` if none does.
+    pub writer: Option<DraftedBy>,
+    /// How many drafts of a sub-question it writes side by side.
+    pub samples: u32,
+}
+
+/// The language model that writes drafts.
+#[derive(Clone, Debug)]
+pub enum DraftedBy {
+    /// The generator.
+    Generator,
+    /// Another one.
+    Model(Box<Model>),
+}
+
+impl Drafting {
+    /// The model that drafts and does nothing else, if there is one.
+    pub(crate) fn model(&self) -> Option<&Model> {
+        match self.writer.as_ref()? {
+            DraftedBy::Model(model) => Some(model),
+            DraftedBy::Generator => None,
+        }
+    }
 }
 
 /// Where a drafter's patterns come from.
@@ -178,12 +226,15 @@ pub struct Questions {
     pub guesses: NonZeroUsize,
     /// Most guesses of a hop that may be asked for.
     pub guesses_max: NonZeroUsize,
-    /// Branches less likely than this to become head are not built, if the question says nothing.
-    pub chance_min: Chance,
-    /// Most look-ups that are drafted for a hop, if the question says nothing.
-    pub drafts: usize,
+    /// Branches less likely than this to become head are not built, if the question says nothing. `None`:
+    /// each guess is weighed.
+    pub chance_min: Option<Chance>,
+    /// Most look-ups that are drafted for a hop, if the question says nothing. `None`: one, if that pays.
+    pub drafts: Option<usize>,
     /// Whether the answers of drafted look-ups are guessed before they are asked for.
     pub draft_guesses: bool,
+    /// How many drafts a language model writes of a sub-question, if one does.
+    pub draft_samples: u32,
     /// The longest that any question may take.
     pub deadline_max: Duration,
     /// Soft limits of every question.
@@ -201,14 +252,25 @@ impl Questions {
         quiet.any(|name| name == "*" || name == tenant.as_str())
     }
 
-    /// The window's policy as the simulator plays it, without planning ahead.
+    /// What of a question is left to the server, if the question says nothing.
+    pub(crate) fn free(&self) -> Free {
+        Free {
+            k: self.auto,
+            plan_ahead: self.plan_ahead == PlanAhead::Auto,
+            gate: self.chance_min.is_none(),
+            drafts: self.drafts.is_none(),
+        }
+    }
+
+    /// The window's policy as the simulator plays it, with nothing chosen.
     pub(crate) fn policy(&self, salvage: bool) -> Policy {
         Policy {
             orphans_max: if salvage { self.salvage_max.get() } else { 0 },
             // What else a speculator would have guessed is not recorded.
             guesses_max: NonZeroUsize::MIN,
-            chance_min: self.chance_min,
-            drafts_max: self.drafts,
+            chance_min: self.chance_min.unwrap_or(Chance::NONE),
+            plan_ahead: self.plan_ahead == PlanAhead::On,
+            drafts_max: self.drafts.unwrap_or(0),
             draft_guesses: self.draft_guesses,
             ..Policy::PAPER
         }

@@ -7,12 +7,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
+use async_trait::async_trait;
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use spechop_draft::{DRAFT_BYTES_MAX, Learnt, PatternDrafter, PatternError, Patterns};
-use spechop_ports::{Draft, DraftRequest, Drafter, panic_text};
+use spechop_ports::{
+    Call, Draft, DraftRequest, DraftWriter, Drafter, PlanRequest, PortError, WrittenDraft,
+    panic_text,
+};
 use spechop_types::{Hop, Question, Tenant};
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use crate::config::{Drafting, PatternSource};
 use crate::state::{Purpose, Writer, write_every_minute};
@@ -58,41 +65,55 @@ pub(crate) fn open(drafting: &Drafting) -> Result<Option<Arc<Guarded>>, DraftsEr
     Ok(Some(Arc::new(Guarded {
         drafter: PatternDrafter::new(patterns),
         learns: drafting.learns,
+        time_max: TIME_MAX,
         is_broken: AtomicBool::new(false),
     })))
 }
 
-/// A drafter whose mistakes harm no question: one that panics is not asked again, and what no planner
-/// writes is left out.
+/// A drafter whose mistakes harm no question: one that panics or is slow is not asked again, and what no
+/// planner writes is left out.
+///
+/// It is asked between two steps of a question, so the question's other branches stand still meanwhile.
+/// Nothing can end such a call from outside. Our patterns end it themselves: they look at the bytes of one
+/// question and of at most eight hops, and never wait for anything.
 pub struct Guarded<D = PatternDrafter> {
     drafter: D,
     learns: bool,
+    /// The longest that it may take.
+    time_max: Duration,
     is_broken: AtomicBool,
 }
+
+/// A draft by patterns takes microseconds (`docs/MEASURED.md`). What takes so much longer is a mistake.
+const TIME_MAX: Duration = Duration::from_secs(1);
 
 impl<D: Drafter> Guarded<D> {
     fn guard<T: Default>(&self, work: impl FnOnce(&D) -> T) -> T {
         if self.is_broken.load(Relaxed) {
             return T::default();
         }
-        catch_unwind(AssertUnwindSafe(|| work(&self.drafter))).unwrap_or_else(|panic| {
+        let started = Instant::now();
+        let done = catch_unwind(AssertUnwindSafe(|| work(&self.drafter))).unwrap_or_else(|panic| {
             self.is_broken.store(true, Relaxed);
             let said = panic_text(&*panic);
             tracing::error!("the drafter panicked and is not asked again: {said}");
             T::default()
-        })
+        });
+        let took = started.elapsed();
+        if took > self.time_max && !self.is_broken.swap(true, Relaxed) {
+            tracing::error!(
+                took_ms = took.as_millis(),
+                "the drafter is too slow and is not asked again"
+            );
+        }
+        done
     }
 }
 
 impl<D: Drafter> Drafter for Guarded<D> {
     fn draft(&self, request: &DraftRequest<'_>) -> Vec<Draft> {
         let mut drafts = self.guard(|drafter| drafter.draft(request));
-        drafts.retain(|draft| {
-            let text = draft.sub_question.as_str();
-            !text.trim().is_empty()
-                && text.len() <= DRAFT_BYTES_MAX
-                && text != request.question.as_str()
-        });
+        drafts.retain(|draft| may_be_written(draft, request.question));
         drafts.truncate(request.limit);
         drafts
     }
@@ -101,6 +122,47 @@ impl<D: Drafter> Drafter for Guarded<D> {
         if self.learns {
             self.guard(|drafter| drafter.learn(tenant, question, hops));
         }
+    }
+}
+
+/// Whether a planner could write such a thing.
+fn may_be_written(draft: &Draft, question: &Question) -> bool {
+    let text = draft.sub_question.as_str();
+    !text.trim().is_empty() && text.len() <= DRAFT_BYTES_MAX && text != question.as_str()
+}
+
+/// A writer of drafts whose mistakes harm no question: if it panics, that draft has failed, and what no
+/// planner writes is left out. Its time limit is that of the stage.
+pub(crate) struct GuardedWriter<W: ?Sized>(Arc<W>);
+
+impl<W: DraftWriter + ?Sized> GuardedWriter<W> {
+    pub(crate) fn new(writer: Arc<W>) -> Self {
+        Self(writer)
+    }
+}
+
+#[async_trait]
+impl<W: DraftWriter + ?Sized> DraftWriter for GuardedWriter<W> {
+    async fn write_draft(
+        &self,
+        call: &Call,
+        request: PlanRequest,
+        sample: u32,
+    ) -> Result<WrittenDraft, PortError> {
+        let question = request.question.clone();
+        let writing = AssertUnwindSafe(self.0.write_draft(call, request, sample));
+        let mut written = writing.catch_unwind().await.unwrap_or_else(|panic| {
+            let said = panic_text(&*panic);
+            tracing::error!("a writer of drafts panicked: {said}");
+            Err(PortError::Malformed {
+                what: "the writer of drafts".into(),
+                detail: said.to_owned(),
+            })
+        })?;
+        written.draft = written
+            .draft
+            .filter(|draft| may_be_written(draft, &question));
+        Ok(written)
     }
 }
 

@@ -79,6 +79,9 @@ fn parts(config: &Config) -> Vec<Part> {
     if let Some(fallback) = &config.fallback {
         add(&mut parts, "fallback", fallback);
     }
+    if let Some(model) = config.drafter.model() {
+        add(&mut parts, "drafter's model", model);
+    }
     parts
 }
 

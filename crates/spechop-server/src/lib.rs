@@ -1,45 +1,60 @@
 //! Configuration, wiring and gRPC: everything that answers questions over the wire.
 //!
 //! ```text
-//! env, config ─▶ toolbox (models, indexes) ─▶ app ─▶ service ─▶ request ─▶ Agent ─▶ reply, status
+//! env, config ─▶ toolbox, questions ─▶ server_state ─▶ admission ─▶ events ─▶ doors ─▶ app
+//!                                                          │
+//!                                         request ─▶ Agent ┴▶ reply, status
 //! ```
 //!
-//! Three doors, each in one file:
+//! Each of these uses what stands to its left, and none what stands to its right.
+//!
+//! Four things happen in one file each:
 //!
 //! * The environment is read in `env` only.
-//! * Errors become gRPC statuses in `status` only.
-//! * Protobuf messages are read in `request` and written in `reply`. Beside these two, only the two
-//!   services (`service`, `admin`) and `app`, which registers them, name protobuf types: no model,
-//!   no configuration and no account sees one.
+//! * Errors become statuses, of gRPC and of HTTP, in `status` only.
+//! * Protobuf messages are read in `request` and written in `reply`. Beside these two, only
+//!   `questions`, `admission`, `events`, the JSON form of errors and the doors name protobuf types: no
+//!   model, no configuration and no account sees one.
+//! * Who asks is read in `caller` only.
 
 mod accounts;
-mod admin;
+mod admission;
 mod app;
 mod backends;
+mod bucket;
+mod caller;
 pub mod config;
 mod cores;
+mod doors;
 mod drafts;
 pub mod encoders;
 mod env;
+mod events;
+mod finder;
 mod hot;
 mod inject;
 mod intact;
+pub mod keys;
+mod mcp;
 mod memory;
 mod metrics;
 pub mod model_note;
+mod outcome;
+mod places;
 mod qdrant;
+mod questions;
 mod reply;
 mod request;
-mod retrieve;
-mod service;
+mod server_state;
 mod simulations;
 mod sparingly;
+mod sse;
 mod state;
 mod status;
+mod tool_cache;
 mod toolbox;
 mod transport;
 mod tuning;
-mod unread;
 mod vitals;
 mod web;
 
@@ -48,3 +63,4 @@ pub use drafts::Guarded;
 pub use env::Env;
 pub use hot::{Counted, HotSubset, NoTraffic, Traffic, read_traffic};
 pub use toolbox::{Bare, OpenError, Toolbox, Verified};
+pub use transport::TransportFailure;

@@ -17,6 +17,7 @@ use spechop_sched::{Backend, Cores};
 use spechop_types::{Activities, Refusals, Stage};
 
 use crate::config::SpeculatorKind;
+use crate::outcome::Outcome;
 use crate::transport::Counts;
 
 /// Seconds: from a hop on a fast index to the longest question.
@@ -32,8 +33,8 @@ const ACTIVITY_BUCKETS: [f64; 12] = [
 /// The metrics of a server.
 pub(crate) struct Metrics {
     registry: Registry,
-    questions: Family<Outcome, Counter>,
-    retrievals: Family<Outcome, Counter>,
+    questions: Family<Ended, Counter>,
+    retrievals: Family<Ended, Counter>,
     seconds: Family<Who, Histogram, fn() -> Histogram>,
     hops: Family<HopKind, Counter>,
     guesses: Family<Judged, Counter>,
@@ -55,8 +56,8 @@ pub(crate) struct Metrics {
 
 /// How a question or a retrieval ended.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Outcome {
-    outcome: &'static str,
+struct Ended {
+    outcome: Outcome,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -106,6 +107,12 @@ struct Refused {
 
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 struct Name(SpeculatorKind);
+
+impl EncodeLabelValue for Outcome {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        encoder.write_str(self.as_str())
+    }
+}
 
 impl EncodeLabelValue for Name {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
@@ -241,7 +248,7 @@ impl Metrics {
 
     /// A question was answered.
     pub(crate) fn answered(&self, speculator: SpeculatorKind, report: &Report) {
-        self.ended("answered");
+        self.ended(Outcome::Answered);
         let who = Who {
             speculator: Name(speculator),
         };
@@ -278,6 +285,7 @@ impl Metrics {
             (Stage::Segment, &usage.segments),
             (Stage::Target, &usage.targets),
             (Stage::Speculation, &usage.speculations),
+            (Stage::Draft, &usage.drafts),
         ] {
             self.spent(stage.as_str(), calls);
             self.refused(stage.as_str(), &calls.refused);
@@ -289,13 +297,13 @@ impl Metrics {
     }
 
     /// A question ended so.
-    pub(crate) fn ended(&self, outcome: &'static str) {
-        self.questions.get_or_create(&Outcome { outcome }).inc();
+    pub(crate) fn ended(&self, outcome: Outcome) {
+        self.questions.get_or_create(&Ended { outcome }).inc();
     }
 
     /// A request for passages ended so.
-    pub(crate) fn retrieved(&self, outcome: &'static str) {
-        self.retrievals.get_or_create(&Outcome { outcome }).inc();
+    pub(crate) fn retrieved(&self, outcome: Outcome) {
+        self.retrievals.get_or_create(&Ended { outcome }).inc();
     }
 
     fn refused(&self, stage: &'static str, refusals: &Refusals) {

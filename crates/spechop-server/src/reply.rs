@@ -4,23 +4,21 @@
 //! ([`EVIDENCE_MAX`], which the configuration must keep to) of 9 KiB and 1,024 hops of 17 KiB. That is
 //! less than [`wire::ANSWER_BYTES_MAX`], which clients take.
 
+mod cost;
 mod cut;
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use spechop_agent::{
-    Calls, HopReport, Report, Settings, StageTimes, Stopped, TraceEvent, TraceKind, Usage,
-};
+use spechop_agent::{HopReport, Report, Settings, StageTimes, Stopped, TraceEvent, TraceKind};
 use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
 use spechop_theory::Reason;
-use spechop_types::{
-    Activity, Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Refusal, Refusals,
-    Stage,
-};
+use spechop_types::{Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Stage};
 use spechop_verifier::{Mode, Rule, Verdict};
 
+pub(crate) use self::cost::refusals;
+use self::cost::{activities, refusal, refused, usage};
 use self::cut::cut;
 use crate::config::{InjectedLatency, SpeculatorKind};
 
@@ -62,6 +60,7 @@ pub(crate) fn answer(
             verifier: match settings.verifier {
                 Mode::Exact => wire::VerifierMode::Exact,
                 Mode::Rule => wire::VerifierMode::Rule,
+                Mode::Paper => wire::VerifierMode::Paper,
             }
             .into(),
             speculator: speculator.as_str().to_owned(),
@@ -262,7 +261,8 @@ fn observation(observation: &Observation) -> wire::Observation {
     }
 }
 
-fn passage(passage: &Passage) -> wire::Passage {
+/// A passage, cut to a length.
+pub(crate) fn passage(passage: &Passage) -> wire::Passage {
     wire::Passage {
         passage_id: cut(&passage.id, NAME_BYTES_MAX),
         title: cut(&passage.title, NAME_BYTES_MAX),
@@ -304,107 +304,6 @@ fn times(times: &StageTimes) -> wire::StageTimes {
     }
 }
 
-fn usage(usage: &Usage) -> wire::Usage {
-    wire::Usage {
-        segments: Some(calls(&usage.segments)),
-        targets: Some(calls(&usage.targets)),
-        speculations: Some(calls(&usage.speculations)),
-        salvaged: usage.salvaged,
-        drafted: usage.drafted,
-        foreseen: usage.foreseen,
-        hidden_ms: ms(usage.hidden),
-    }
-}
-
-/// Those that took any time.
-fn activities(usage: &Usage) -> Vec<wire::ActivityTime> {
-    let stages = [
-        (wire::Stage::Segment, &usage.segments),
-        (wire::Stage::Target, &usage.targets),
-        (wire::Stage::Speculation, &usage.speculations),
-    ];
-    let of = |(stage, calls): (wire::Stage, &Calls)| {
-        let (all, wasted) = (calls.cost.activities, calls.cost_wasted.activities);
-        let taken = Activity::ALL
-            .into_iter()
-            .filter(move |of| !all.of(*of).is_zero());
-        taken.map(move |of| wire::ActivityTime {
-            stage: stage.into(),
-            activity: activity(of).into(),
-            time_ms: ms(all.of(of)),
-            wasted_time_ms: ms(wasted.of(of)),
-        })
-    };
-    stages.into_iter().flat_map(of).collect()
-}
-
-fn activity(of: Activity) -> wire::Activity {
-    match of {
-        Activity::Prefill => wire::Activity::Prefill,
-        Activity::Decode => wire::Activity::Decode,
-        Activity::Read => wire::Activity::Read,
-        Activity::Encode => wire::Activity::Encode,
-        Activity::Scan => wire::Activity::Scan,
-        Activity::Extract => wire::Activity::Extract,
-        Activity::Fetch => wire::Activity::Fetch,
-        Activity::Search => wire::Activity::Search,
-        Activity::Generate => wire::Activity::Generate,
-        Activity::Injected => wire::Activity::Injected,
-        Activity::Join => wire::Activity::Join,
-        Activity::Queue => wire::Activity::Queue,
-        Activity::Turn => wire::Activity::Turn,
-    }
-}
-
-fn calls(calls: &Calls) -> wire::Calls {
-    wire::Calls {
-        started: calls.started,
-        wasted: calls.wasted,
-        prompt_tokens: calls.cost.tokens.prompt,
-        completion_tokens: calls.cost.tokens.completion,
-        wasted_prompt_tokens: calls.cost_wasted.tokens.prompt,
-        wasted_completion_tokens: calls.cost_wasted.tokens.completion,
-        time_ms: ms(calls.cost.time),
-        wasted_time_ms: ms(calls.cost_wasted.time),
-        money_micros: calls.cost.money.0,
-        wasted_money_micros: calls.cost_wasted.money.0,
-    }
-}
-
-/// The stages and reasons that occurred.
-fn refused(usage: &Usage) -> Vec<wire::Refused> {
-    let stages = [
-        (wire::Stage::Segment, &usage.segments),
-        (wire::Stage::Target, &usage.targets),
-        (wire::Stage::Speculation, &usage.speculations),
-    ];
-    let of = |(stage, calls): (wire::Stage, &Calls)| refusals(&calls.refused, stage);
-    stages.into_iter().flat_map(of).collect()
-}
-
-/// The reasons that occurred, for work of that stage.
-pub(crate) fn refusals(refusals: &Refusals, stage: wire::Stage) -> Vec<wire::Refused> {
-    let occurred = refusals.iter().filter(|(_, times)| *times > 0);
-    let refused = occurred.map(|(why, times)| wire::Refused {
-        reason: refusal(why).into(),
-        times,
-        stage: stage.into(),
-    });
-    refused.collect()
-}
-
-fn refusal(why: Refusal) -> wire::Refusal {
-    match why {
-        Refusal::Denied => wire::Refusal::Denied,
-        Refusal::NoPlace => wire::Refusal::NoPlace,
-        Refusal::Preempted => wire::Refusal::Preempted,
-        Refusal::PushedBack => wire::Refusal::PushedBack,
-        Refusal::Budget => wire::Refusal::Budget,
-        Refusal::Unlikely => wire::Refusal::Unlikely,
-        Refusal::NoCore => wire::Refusal::NoCore,
-    }
-}
-
 fn stop_reason(stopped: Stopped) -> wire::StopReason {
     match stopped {
         Stopped::Answered => wire::StopReason::Answered,
@@ -420,6 +319,7 @@ fn stage(stage: Stage) -> wire::Stage {
         Stage::Segment => wire::Stage::Segment,
         Stage::Target => wire::Stage::Target,
         Stage::Speculation => wire::Stage::Speculation,
+        Stage::Draft => wire::Stage::Draft,
     }
 }
 

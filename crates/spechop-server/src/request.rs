@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use spechop_agent::{Policy, Settings, Width};
 use spechop_ports::Wishes;
-use spechop_proto::{AskRequest, FinishNowRequest, VerifierMode};
+use spechop_proto::{AskRequest, VerifierMode};
 use spechop_types::{Budget, Chance, Money, Owned, Question, Tenant};
 use spechop_verifier::Mode;
 use tokio::time::Instant;
-use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 use tonic_types::FieldViolation;
 
 use crate::config::{DRAFTS_MAX, PlanAhead, Questions, SpeculatorKind};
+use crate::questions::QuestionId;
 use crate::status::AskError;
+use crate::tuning::Free;
 
 /// A request that can be answered.
 #[derive(Debug)]
@@ -23,10 +24,10 @@ pub(crate) struct Asked {
     pub(crate) speculator: SpeculatorKind,
     /// The client's name for it.
     pub(crate) id: Option<QuestionId>,
-    /// k is to be chosen; until then the settings hold the default.
-    pub(crate) auto: bool,
-    /// Planning ahead is to be done if it pays.
-    pub(crate) ahead_if_it_pays: bool,
+    /// What the server is to choose; until then the settings hold the defaults.
+    pub(crate) free: Free,
+    /// How long it continues if nobody follows it.
+    pub(crate) linger: Duration,
 }
 
 /// What a request is checked against.
@@ -34,13 +35,16 @@ pub(crate) struct Rules<'a> {
     pub(crate) questions: &'a Questions,
     /// The speculators that there are, the default one first.
     pub(crate) speculators: &'a [SpeculatorKind],
+    /// How long a question may continue if nobody follows it.
+    pub(crate) linger_max: Duration,
 }
 
 impl Asked {
-    /// Checks a request that arrived just now.
+    /// Checks a request of this tenant that arrived just now. `patience` is how long its client waits.
     pub(crate) fn read(
         request: &AskRequest,
-        metadata: &MetadataMap,
+        tenant: &Tenant,
+        patience: Option<Duration>,
         rules: &Rules<'_>,
     ) -> Result<Self, AskError> {
         let server = rules.questions;
@@ -64,11 +68,11 @@ impl Asked {
         );
         let width = width(request, hops_max, server, &mut wrong);
         let policy = policy(request, server, &mut wrong);
-        let salvages = policy.orphans_max > 0;
         let verifier = match VerifierMode::try_from(request.verifier) {
             Ok(VerifierMode::Unspecified) => server.verifier,
             Ok(VerifierMode::Exact) => Mode::Exact,
             Ok(VerifierMode::Rule) => Mode::Rule,
+            Ok(VerifierMode::Paper) => Mode::Paper,
             Err(_) => {
                 wrong.field("verifier", format!("there is no mode {}", request.verifier));
                 server.verifier
@@ -78,16 +82,22 @@ impl Asked {
             wrong.field("deadline_ms", "must be at least 1".to_owned());
         }
         let budget = budget(request, server.budget, &mut wrong);
-        let tenant = tenant(metadata, &mut wrong);
-        let id = id(&request.question_id, &tenant, &mut wrong);
+        let id = id(&request.question_id, tenant, &mut wrong);
         let speculator = speculator(request, rules.speculators, &mut wrong);
-        let timeout = only("grpc-timeout", metadata, &mut wrong).and_then(client_timeout);
         let deadline = [
             Some(server.deadline_max),
             request.deadline_ms.map(Duration::from_millis),
-            timeout,
+            patience,
         ];
-        let quiet = request.quiet || server.is_quiet(&tenant);
+        let linger = Duration::from_millis(request.linger_ms);
+        if linger > rules.linger_max {
+            let most = rules.linger_max.as_millis();
+            wrong.field(
+                "linger_ms",
+                format!("must be at most {most} on this server"),
+            );
+        }
+        let quiet = request.quiet || server.is_quiet(tenant);
         let settings = Settings {
             width,
             policy,
@@ -98,13 +108,14 @@ impl Asked {
             verifier,
             budget,
             prices: server.prices,
-            tenant,
+            tenant: tenant.clone(),
             deadline: deadline
                 .into_iter()
                 .flatten()
                 .min()
                 .map(|limit| Instant::now() + limit),
             limits: server.limits,
+            draft_samples: server.draft_samples,
             wishes: Wishes {
                 fresh: request.fresh,
                 quiet,
@@ -118,10 +129,14 @@ impl Asked {
                 settings,
                 speculator,
                 id,
-                auto: request.auto || (server.auto && !named),
-                ahead_if_it_pays: request.plan_ahead.is_none()
-                    && server.plan_ahead == PlanAhead::Auto
-                    && salvages,
+                linger,
+                free: Free {
+                    k: request.auto || (server.auto && !named),
+                    plan_ahead: request.plan_ahead.is_none()
+                        && server.plan_ahead == PlanAhead::Auto,
+                    gate: request.chance_min.is_none() && server.chance_min.is_none(),
+                    drafts: request.drafts.is_none() && server.drafts.is_none(),
+                },
             }),
             _ => Err(AskError::Invalid(wrong.0)),
         }
@@ -171,13 +186,14 @@ fn policy(request: &AskRequest, server: &Questions, wrong: &mut Wrong) -> Policy
         ),
         chance_min: match request.chance_min {
             Some(share) => wrong.chance("chance_min", share),
-            None => server.chance_min,
+            None => server.chance_min.unwrap_or(Chance::NONE),
         },
         drafts_max: match request.drafts {
             // None is as good as any number.
             Some(0) => 0,
             drafts => {
-                let usual = u32::try_from(server.drafts).unwrap_or(DRAFTS_MAX);
+                let usual = server.drafts.unwrap_or(0);
+                let usual = u32::try_from(usual).unwrap_or(DRAFTS_MAX);
                 wrong.within("drafts", drafts, usual, DRAFTS_MAX) as usize
             }
         },
@@ -210,9 +226,6 @@ fn budget(request: &AskRequest, server: Budget, wrong: &mut Wrong) -> Budget {
     }
 }
 
-/// A client's name for a question, and whose client.
-pub(crate) type QuestionId = Owned<Tenant>;
-
 /// Names of questions are as those of tenants.
 fn id(name: &str, tenant: &Tenant, wrong: &mut Wrong) -> Option<QuestionId> {
     if name.is_empty() {
@@ -226,59 +239,14 @@ fn id(name: &str, tenant: &Tenant, wrong: &mut Wrong) -> Option<QuestionId> {
     Some(Owned::new(tenant, name))
 }
 
-/// Which question is meant to be ended.
-pub(crate) fn finish_now(
-    request: &FinishNowRequest,
-    metadata: &MetadataMap,
-) -> Result<QuestionId, AskError> {
+/// Which question of a tenant is meant.
+pub(crate) fn question_of(name: &str, tenant: &Tenant) -> Result<QuestionId, AskError> {
     let mut wrong = Wrong(Vec::new());
-    let tenant = tenant(metadata, &mut wrong);
-    let id = id(&request.question_id, &tenant, &mut wrong);
+    let id = id(name, tenant, &mut wrong);
     if id.is_none() && wrong.0.is_empty() {
-        wrong.field("question_id", "must name an open question".to_owned());
+        wrong.field("question_id", "must name a question".to_owned());
     }
-    id.filter(|_| wrong.0.is_empty())
-        .ok_or(AskError::Invalid(wrong.0))
-}
-
-/// The metadata key that names the tenant.
-pub(crate) const TENANT: &str = "spechop-tenant";
-
-/// On whose behalf a call is made that is no question.
-pub(crate) fn caller(metadata: &MetadataMap) -> Result<Tenant, Vec<FieldViolation>> {
-    let mut wrong = Wrong(Vec::new());
-    let tenant = tenant(metadata, &mut wrong);
-    if wrong.0.is_empty() {
-        Ok(tenant)
-    } else {
-        Err(wrong.0)
-    }
-}
-
-fn tenant(metadata: &MetadataMap, wrong: &mut Wrong) -> Tenant {
-    let Some(value) = only(TENANT, metadata, wrong) else {
-        return Tenant::default();
-    };
-    let name = value.to_str().unwrap_or_default();
-    Tenant::new(name).unwrap_or_else(|error| {
-        wrong.field(TENANT, error.to_string());
-        Tenant::default()
-    })
-}
-
-/// The value of a key that must not be there twice. Nobody can know which of two is meant: a client may
-/// have sent one, and a proxy that knows the client the other.
-fn only<'a>(
-    key: &'static str,
-    metadata: &'a MetadataMap,
-    wrong: &mut Wrong,
-) -> Option<&'a MetadataValue<Ascii>> {
-    let mut values = metadata.get_all(key).into_iter();
-    let value = values.next();
-    if values.next().is_some() {
-        wrong.field(key, "must be there once, not more often".to_owned());
-    }
-    value
+    id.ok_or(AskError::Invalid(wrong.0))
 }
 
 fn stricter<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
@@ -353,54 +321,5 @@ impl Wrong {
         chosen
             .and_then(|chosen| NonZeroUsize::new(chosen as usize))
             .unwrap_or(default)
-    }
-}
-
-/// How long before the client's own deadline ours ends, so that the client hears why.
-const HEADSTART_MAX: Duration = Duration::from_millis(100);
-
-/// The call's deadline: the `grpc-timeout` header, at most eight digits and a unit.
-fn client_timeout(header: &MetadataValue<Ascii>) -> Option<Duration> {
-    let header = header.to_str().ok()?;
-    let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
-    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let amount: u64 = digits.parse().ok()?;
-    let timeout = match unit {
-        "H" => Duration::from_secs(amount * 3600),
-        "M" => Duration::from_secs(amount * 60),
-        "S" => Duration::from_secs(amount),
-        "m" => Duration::from_millis(amount),
-        "u" => Duration::from_micros(amount),
-        "n" => Duration::from_nanos(amount),
-        _ => return None,
-    };
-    Some(timeout - HEADSTART_MAX.min(timeout / 10))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_the_clients_deadline() {
-        for (header, expected_ms) in [
-            ("20S", Some(19_900)),
-            ("100m", Some(90)),
-            ("1H", Some(3_599_900)),
-            ("2M", Some(119_900)),
-            ("10000000u", Some(9_900)),
-            ("5", None),
-            ("S", None),
-            ("", None),
-            ("123456789S", None),
-            ("-1S", None),
-            ("1x", None),
-        ] {
-            let expected = expected_ms.map(Duration::from_millis);
-            let timeout = client_timeout(&header.parse().unwrap());
-            assert_eq!(timeout, expected, "{header:?}");
-        }
     }
 }

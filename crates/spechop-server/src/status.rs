@@ -1,6 +1,8 @@
 //! The one door through which errors become gRPC statuses: no other file of this crate builds one
 //! (`tests/one_door.rs` reads the sources and checks it).
 
+mod http;
+
 use std::error::Error;
 use std::fmt::Write;
 use std::time::Duration;
@@ -14,7 +16,10 @@ use spechop_types::{Stage, Tenant};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
+pub(crate) use self::http::HttpError;
 use crate::accounts::Shortage;
+use crate::outcome::Outcome;
+use crate::transport::AccessError;
 
 /// Why a question was not answered.
 #[derive(Debug, thiserror::Error)]
@@ -25,15 +30,41 @@ pub(crate) enum AskError {
     /// As many questions as may be are being answered.
     #[error("{questions_max} questions are being answered, which is the most; try again later")]
     Busy { questions_max: usize },
+    /// As many questions of one tenant as may be are being answered.
+    #[error(
+        "{most} questions of tenant {tenant} are being answered, which is the most; try again later"
+    )]
+    TenantBusy { tenant: Tenant, most: usize },
     /// The tenant's account lends nothing.
     #[error("{}", short(.tenant, .shortage))]
     Overdrawn { tenant: Tenant, shortage: Shortage },
     /// The client has taken nothing of the stream for too long.
     #[error("nothing of the stream was read for {} s, so it was ended", .limit.as_secs_f64())]
     Unread { limit: Duration },
-    /// [`spechop_proto::FinishNowRequest`] names no open question of its tenant.
-    #[error("no question {0} is open")]
+    /// The tenant has no question of that name that would do.
+    #[error("no question {0} is open, and none has ended lately")]
     NotOpen(Tenant),
+    /// The reader wants events that are no longer kept.
+    #[error(
+        "the events from {} to {} are no longer kept; ask for those after {}, or for the answer alone",
+        .after + 1, .first - 1, .first - 1
+    )]
+    TooOld { after: u64, first: u64 },
+    /// The server has no model of that name; a client of OpenAI has to name one.
+    #[error("there is no such model; this server has {offered}")]
+    NoModel { offered: String },
+    /// The index has no passage of that identifier.
+    #[error("the index has no passage {id}")]
+    NoPassage { id: String },
+    /// A part of the server that stands apart from questions failed.
+    #[error(transparent)]
+    Port(PortError),
+    /// Somebody has cancelled the question, or its client has gone away.
+    #[error("the question was cancelled")]
+    Cancelled,
+    /// Nobody has followed the question for as long as it may go on alone.
+    #[error("nobody has followed the question for {} s, so it was ended", .linger.as_secs_f64())]
+    Alone { linger: Duration },
     /// The server stops; the question was not begun, or not finished in time.
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -59,6 +90,12 @@ impl From<AgentError> for AskError {
             }
             error => Self::Agent(error),
         }
+    }
+}
+
+impl From<PortError> for AskError {
+    fn from(error: PortError) -> Self {
+        Self::Port(error)
     }
 }
 
@@ -91,21 +128,24 @@ pub(crate) enum TransportError {
          configuration"
     )]
     OtherHost { host: String },
-    /// A browser sent it for a web page.
-    #[error("requests of web pages (with an Origin) are not served")]
+    /// A browser sent it for a web page of another server.
+    #[error("requests of other servers' web pages (with another Origin) are not served")]
     FromAPage,
     /// HTTP/1 where HTTP/2 is spoken.
-    #[error(
-        "this path needs HTTP/2; over HTTP/1.1 there are only GET /metrics and, if server.retrieve is \
-         on, POST /retrieve"
-    )]
-    OldHttp,
+    #[error("this path needs HTTP/2 and gRPC; over HTTP/1.1 there are only {doors}")]
+    OldHttp {
+        /// Methods and paths, separated by commas.
+        doors: String,
+    },
     /// Neither a page nor gRPC.
     #[error("this path speaks gRPC (content-type application/grpc, not {kind})")]
     NotGrpc { kind: String },
     /// Anything else where JSON is taken. A web page may send that unasked, and JSON it may not.
     #[error("this path takes JSON (content-type application/json, not {kind})")]
     NotJson { kind: String },
+    /// Whoever sends it may not ask, or not now.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The message did not arrive in time.
     #[error("the request did not arrive within {} s", limit.as_secs_f64())]
     Late { limit: Duration },
@@ -126,9 +166,10 @@ impl TransportError {
         match self {
             Self::OtherHost { .. } => "host",
             Self::FromAPage => "origin",
-            Self::OldHttp => "http1",
+            Self::OldHttp { .. } => "http1",
             Self::NotGrpc { .. } => "not_grpc",
             Self::NotJson { .. } => "not_json",
+            Self::Access(error) => error.reason(),
             Self::Late { .. } => "late",
             Self::TooLong { .. } => "too_long",
             Self::TooMuchAtOnce => "too_much_at_once",
@@ -142,9 +183,10 @@ impl TransportError {
             return Status::from(self).into_http();
         }
         let code = match self {
+            Self::Access(error) => return HttpError::from(error).into_response(),
             Self::OtherHost { .. } => StatusCode::MISDIRECTED_REQUEST,
             Self::FromAPage => StatusCode::FORBIDDEN,
-            Self::OldHttp => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            Self::OldHttp { .. } => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
             Self::NotGrpc { .. } | Self::NotJson { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Late { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -160,15 +202,36 @@ impl From<TransportError> for Status {
     fn from(error: TransportError) -> Self {
         let code = match error {
             TransportError::OtherHost { .. } | TransportError::FromAPage => Code::PermissionDenied,
-            TransportError::OldHttp
+            TransportError::OldHttp { .. }
             | TransportError::NotGrpc { .. }
             | TransportError::NotJson { .. } => Code::Unimplemented,
             TransportError::Late { .. } => Code::DeadlineExceeded,
             TransportError::TooLong { .. } => Code::OutOfRange,
             TransportError::TooMuchAtOnce => Code::ResourceExhausted,
             TransportError::Broken(_) => Code::Cancelled,
+            TransportError::Access(error) => return error.into(),
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<AccessError> for Status {
+    fn from(error: AccessError) -> Self {
+        let code = match error {
+            AccessError::NoKey | AccessError::TwoKeys | AccessError::WrongKey => {
+                Code::Unauthenticated
+            }
+            AccessError::NoRole { .. } | AccessError::OtherTenant { .. } => Code::PermissionDenied,
+            AccessError::ChecksBusy => Code::Unavailable,
+            AccessError::TenantTooFast { .. } | AccessError::KeyTooFast { .. } => {
+                Code::ResourceExhausted
+            }
+        };
+        let mut details = ErrorDetails::new();
+        if let Some(again_in) = error.again_in() {
+            details.set_retry_info(Some(again_in));
+        }
+        Self::with_error_details(code, error.to_string(), details)
     }
 }
 
@@ -179,30 +242,39 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 impl AskError {
-    /// How the question ended, in a word for the metrics.
-    pub(crate) fn outcome(&self) -> &'static str {
+    /// How the question ended.
+    pub(crate) fn outcome(&self) -> Outcome {
         match self {
-            Self::Invalid(_) => "invalid",
-            Self::NotOpen(_) => "not_open",
-            Self::Busy { .. } => "busy",
-            Self::Overdrawn { .. } => "overdrawn",
-            Self::Unread { .. } => "unread",
-            Self::ShuttingDown => "shutting_down",
-            Self::Agent(AgentError::Deadline { .. }) => "deadline",
-            Self::Lost | Self::Agent(_) => "failed",
+            Self::Invalid(_) => Outcome::Invalid,
+            Self::NoModel { .. } => Outcome::Invalid,
+            Self::NotOpen(_) | Self::NoPassage { .. } | Self::TooOld { .. } => Outcome::NotOpen,
+            Self::Cancelled | Self::Alone { .. } => Outcome::Cancelled,
+            Self::Busy { .. } | Self::TenantBusy { .. } => Outcome::Busy,
+            Self::Overdrawn { .. } => Outcome::Overdrawn,
+            Self::Unread { .. } => Outcome::Unread,
+            Self::ShuttingDown => Outcome::ShuttingDown,
+            Self::Agent(AgentError::Deadline { .. }) => Outcome::Deadline,
+            Self::Lost | Self::Port(_) | Self::Agent(AgentError::Stage { .. }) => Outcome::Failed,
         }
     }
 }
 
 impl From<AskError> for Status {
     fn from(error: AskError) -> Self {
-        let code = code(&error);
-        let message = chain(&error);
+        (&error).into()
+    }
+}
+
+impl From<&AskError> for Status {
+    fn from(error: &AskError) -> Self {
+        let code = code(error);
+        let message = chain(error);
         match error {
             AskError::Invalid(violations) => {
-                Self::with_error_details(code, message, ErrorDetails::with_bad_request(violations))
+                let details = ErrorDetails::with_bad_request(violations.clone());
+                Self::with_error_details(code, message, details)
             }
-            AskError::Busy { .. } => Self::with_error_details(
+            AskError::Busy { .. } | AskError::TenantBusy { .. } => Self::with_error_details(
                 code,
                 message,
                 ErrorDetails::with_retry_info(Some(Duration::from_secs(1))),
@@ -211,10 +283,16 @@ impl From<AskError> for Status {
                 let (Shortage::UsedUp { again_in, .. }
                 | Shortage::SetAside { again_in, .. }
                 | Shortage::Strangers { again_in }) = shortage;
-                let retry = ErrorDetails::with_retry_info(Some(again_in));
+                let retry = ErrorDetails::with_retry_info(Some(*again_in));
                 Self::with_error_details(code, message, retry)
             }
             AskError::NotOpen(_)
+            | AskError::NoModel { .. }
+            | AskError::NoPassage { .. }
+            | AskError::Port(_)
+            | AskError::TooOld { .. }
+            | AskError::Cancelled
+            | AskError::Alone { .. }
             | AskError::Unread { .. }
             | AskError::ShuttingDown
             | AskError::Lost
@@ -246,22 +324,30 @@ impl From<AdminError> for Status {
 fn code(error: &AskError) -> Code {
     match error {
         AskError::Invalid(_) => Code::InvalidArgument,
-        AskError::Busy { .. } | AskError::Overdrawn { .. } => Code::ResourceExhausted,
-        AskError::NotOpen(_) => Code::NotFound,
+        AskError::Busy { .. } | AskError::TenantBusy { .. } | AskError::Overdrawn { .. } => {
+            Code::ResourceExhausted
+        }
+        AskError::NotOpen(_) | AskError::NoModel { .. } | AskError::NoPassage { .. } => {
+            Code::NotFound
+        }
+        AskError::TooOld { .. } => Code::OutOfRange,
+        AskError::Cancelled | AskError::Alone { .. } => Code::Cancelled,
         // Nothing is wrong with the question: asked again and read, it may well be answered.
         AskError::Unread { .. } => Code::Aborted,
         AskError::ShuttingDown => Code::Unavailable,
         AskError::Lost => Code::Internal,
         AskError::Agent(AgentError::Deadline { .. }) => Code::DeadlineExceeded,
-        AskError::Agent(AgentError::Stage { source, .. }) => match source {
-            // The client's own deadline is another matter: this is a part that is too slow today.
-            PortError::Unavailable { .. }
-            | PortError::Timeout { .. }
-            | PortError::NotSpeculated { .. } => Code::Unavailable,
-            PortError::Malformed { .. } => Code::Internal,
-            // Too long by what was looked up, or by the operator's settings.
-            PortError::Refused { .. } | PortError::TooLong { .. } => Code::FailedPrecondition,
-        },
+        AskError::Port(source) | AskError::Agent(AgentError::Stage { source, .. }) => {
+            match source {
+                // The client's own deadline is another matter: this is a part that is too slow today.
+                PortError::Unavailable { .. }
+                | PortError::Timeout { .. }
+                | PortError::NotSpeculated { .. } => Code::Unavailable,
+                PortError::Malformed { .. } => Code::Internal,
+                // Too long by what was looked up, or by the operator's settings.
+                PortError::Refused { .. } | PortError::TooLong { .. } => Code::FailedPrecondition,
+            }
+        }
     }
 }
 
@@ -304,156 +390,4 @@ fn sentence(violations: &[FieldViolation]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_error_has_its_code_and_says_why() {
-        let stage = |source| {
-            AskError::Agent(AgentError::Stage {
-                hop: 2,
-                stage: Stage::Target,
-                source,
-            })
-        };
-        let what = || "model at h:1".to_owned();
-        let too_long = || PortError::TooLong {
-            what: what(),
-            detail: "9 do not fit into 5".into(),
-        };
-        for (error, code, message) in [
-            (
-                stage(PortError::unavailable(what(), "connection refused")),
-                Code::Unavailable,
-                "hop 2 got nothing from its target stage: model at h:1 is unavailable: connection refused",
-            ),
-            (
-                stage(PortError::Timeout {
-                    what: what(),
-                    limit_ms: 5,
-                }),
-                Code::Unavailable,
-                "hop 2 got nothing from its target stage: model at h:1 took longer than 5 ms",
-            ),
-            (
-                stage(PortError::Malformed {
-                    what: what(),
-                    detail: "no tag".into(),
-                }),
-                Code::Internal,
-                "hop 2 got nothing from its target stage: model at h:1 gave an unusable answer: no tag",
-            ),
-            (
-                stage(PortError::Refused {
-                    what: what(),
-                    detail: "no such model".into(),
-                }),
-                Code::FailedPrecondition,
-                "hop 2 got nothing from its target stage: model at h:1 refused the request: no such model",
-            ),
-            (
-                stage(too_long()),
-                Code::FailedPrecondition,
-                "hop 2 got nothing from its target stage: model at h:1 cannot take so much: 9 do not fit into 5",
-            ),
-            // The very first prompt is the question.
-            (
-                AgentError::Stage {
-                    hop: 1,
-                    stage: Stage::Segment,
-                    source: too_long(),
-                }
-                .into(),
-                Code::InvalidArgument,
-                "question: is too long for model at h:1: 9 do not fit into 5",
-            ),
-            (
-                AgentError::Deadline { committed: 1 }.into(),
-                Code::DeadlineExceeded,
-                "the deadline passed with 1 hops committed",
-            ),
-            (
-                AskError::Busy { questions_max: 4 },
-                Code::ResourceExhausted,
-                "4 questions are being answered, which is the most; try again later",
-            ),
-            (
-                AskError::Unread {
-                    limit: Duration::from_millis(1500),
-                },
-                Code::Aborted,
-                "nothing of the stream was read for 1.5 s, so it was ended",
-            ),
-            (
-                AskError::NotOpen(Tenant::new("q-1").unwrap()),
-                Code::NotFound,
-                "no question q-1 is open",
-            ),
-            (
-                AskError::ShuttingDown,
-                Code::Unavailable,
-                "the server is shutting down",
-            ),
-            (
-                AskError::Invalid(vec![
-                    FieldViolation::new("k", "wrong"),
-                    FieldViolation::new("question", "empty"),
-                ]),
-                Code::InvalidArgument,
-                "k: wrong; question: empty",
-            ),
-        ] {
-            let status = Status::from(error);
-            assert_eq!(status.code(), code);
-            assert_eq!(status.message(), message);
-        }
-    }
-
-    #[test]
-    fn whoever_may_not_spend_hears_when_to_come_back() {
-        let again_in = Duration::from_secs(9);
-        let what = "tokens";
-        for (shortage, words) in [
-            (
-                Shortage::UsedUp { what, again_in },
-                "the budget of tenant a is used up (tokens); a new period begins in 10 s",
-            ),
-            (
-                Shortage::SetAside { what, again_in },
-                "the rest of the budget of tenant a (tokens) is set aside",
-            ),
-            (
-                Shortage::Strangers { again_in },
-                "too many tenants have spent something lately to take on tenant a",
-            ),
-        ] {
-            let tenant = Tenant::new("a").unwrap();
-            let status = Status::from(AskError::Overdrawn { tenant, shortage });
-            assert_eq!(status.code(), Code::ResourceExhausted);
-            assert!(status.message().contains(words), "{status}");
-            let retry = status.get_details_retry_info().unwrap();
-            assert_eq!(retry.retry_delay, Some(again_in));
-        }
-    }
-
-    #[test]
-    fn operators_hear_why_and_which_field() {
-        let offered = "hot, none".to_owned();
-        let none = Status::from(AdminError::NoSpeculator { offered });
-        assert_eq!(none.code(), Code::NotFound);
-        assert_eq!(
-            none.message(),
-            "there is no such speculator; this server has hot, none"
-        );
-        let wrong = AdminError::Invalid(vec![FieldViolation::new("k", "too many")]);
-        let wrong = Status::from(wrong);
-        assert_eq!(wrong.code(), Code::InvalidArgument);
-        assert_eq!(wrong.message(), "k: too many");
-        let fields = wrong.get_details_bad_request().unwrap().field_violations;
-        assert_eq!(fields[0].field, "k");
-        let busy = Status::from(AdminError::Busy { callers_max: 7 });
-        assert_eq!(busy.code(), Code::ResourceExhausted);
-        assert!(busy.get_details_retry_info().is_some());
-        assert_eq!(Status::from(AdminError::Lost).code(), Code::Internal);
-    }
-}
+mod tests;

@@ -9,23 +9,25 @@ use std::sync::Arc;
 use spechop_agent::Ports;
 use spechop_embed::{ReaderOptions, SpanReader};
 use spechop_llm::{
-    LlmPlanner, LlmReader, LlmSpeculator, LocalModel, OpenAiModel, PromptStyle, ReadLimits,
-    StepPlanner, TextModel,
+    LlmDraftWriter, LlmPlanner, LlmReader, LlmSpeculator, LocalModel, OpenAiModel, PromptStyle,
+    ReadLimits, StepPlanner, TextModel,
 };
 use spechop_ports::{
-    Encoder, Fallback, Planner, Reader, RecentQueries, Retriever, Speculator, Vitals,
+    DraftWriter, Encoder, Fallback, Passages, Planner, Reader, RecentQueries, Retriever,
+    Speculator, Vitals,
 };
 use spechop_sched::{Backend, Cores};
 use spechop_speculate::IndexGuesser;
-use spechop_store::{IndexRetriever, PassageIndex};
+use spechop_store::{IndexPassages, IndexRetriever, PassageIndex};
 
 use crate::backends::{Backends, LookUp};
-use crate::config::{self, Config, Engine, Model, SpeculatorKind, Style};
+use crate::config::{self, Config, DraftedBy, Engine, Model, SpeculatorKind, Style};
 use crate::drafts;
 use crate::encoders;
 use crate::hot::{HotSubset, Traffic};
 use crate::inject::SlowRetriever;
 use crate::intact;
+use crate::tool_cache::{self, ToolCache};
 use crate::web;
 
 mod remembering;
@@ -44,10 +46,16 @@ pub struct Toolbox {
     pub reader: Arc<dyn Reader>,
     /// Finds passages.
     pub retriever: Arc<dyn Retriever>,
+    /// Knows the passages that it finds by their identifiers, if anything does.
+    pub passages: Option<Arc<dyn Passages>>,
     /// Guess; [`SpeculatorKind::None`] needs no entry.
     pub speculators: BTreeMap<SpeculatorKind, Arc<dyn Speculator>>,
     /// Guesses sub-questions while they are being written.
     pub drafter: Option<Arc<drafts::Guarded>>,
+    /// Writes guesses of them.
+    pub draft_writer: Option<Arc<dyn DraftWriter>>,
+    /// Outputs of tool calls that clients leave; the retriever asks it.
+    pub(crate) tool_cache: Option<Arc<ToolCache>>,
     /// What was verified before; it is among the speculators, too.
     pub memory: Option<Verified>,
     /// Which passages verified answers came from, of the tenants that are counted.
@@ -99,8 +107,8 @@ impl Toolbox {
         if let Some(most) = NonZeroUsize::new(config.encoder.queries_kept) {
             encoder = Arc::new(RecentQueries::new(encoder, most));
         }
-        let target = backends.target();
-        let far = web::target(&config.target, &encoder, &mut backends, &target)?;
+        let mut target = backends.target();
+        let far = web::target(&config.target, &encoder, &mut backends, &mut target)?;
         // Where look-ups go elsewhere, the index only guesses, if it is there.
         let near = match far {
             Some(_) if !config.index_dir.exists() => None,
@@ -109,6 +117,8 @@ impl Toolbox {
                 Some(index("index", &encoder, dir, weight, &vitals)?)
             }
         };
+        let (near, stored) = near.unzip();
+        let stored = stored.filter(|_| far.is_none());
         let shares_index = far.is_none() && config.injected_latency.is_none();
         let retriever = match (far, &near) {
             (Some(far), _) => {
@@ -146,6 +156,7 @@ impl Toolbox {
             }
         }
 
+        let draft_writer = draft_writer(config, &generator, &mut backends, &vitals)?;
         let mut speculators: BTreeMap<_, Arc<dyn Speculator>> = BTreeMap::new();
         let talker = match &guesser {
             Some(ReadBy::Voice(voice)) => voice,
@@ -186,11 +197,15 @@ impl Toolbox {
             speculators.insert(SpeculatorKind::Index, whole);
         }
         let (backends, cores) = backends.opened();
+        let tool_cache = ToolCache::open(config.server.tool_outputs);
         let toolbox = Self {
+            retriever: tool_cache::asked_first(retriever, tool_cache.as_ref()),
+            tool_cache,
             drafter: drafts::open(&config.drafter).map_err(OpenError::of("drafter"))?,
+            draft_writer,
             planner,
             reader,
-            retriever,
+            passages: stored.map(|index| Arc::new(IndexPassages::new(index)) as _),
             speculators,
             memory: None,
             traffic: traffic(config),
@@ -227,11 +242,15 @@ impl Toolbox {
         let reader = backends.reads(bare.reader, &reader, &target);
         let retriever = backends.retrieves(slowed(bare.retriever, config), &target);
         let (backends, cores) = backends.opened();
+        let tool_cache = ToolCache::open(config.server.tool_outputs);
         Self {
+            retriever: tool_cache::asked_first(retriever, tool_cache.as_ref()),
+            tool_cache,
             drafter: None,
+            draft_writer: None,
             planner,
             reader,
-            retriever,
+            passages: None,
             speculators,
             memory: None,
             traffic: traffic(config),
@@ -268,13 +287,40 @@ impl Toolbox {
             retriever: Arc::clone(&self.retriever),
             speculator: self.speculators.get(&speculator).cloned(),
             drafter: self.drafter.clone().map(|drafter| drafter as _),
+            draft_writer: self.draft_writer.clone(),
         }
     }
 }
 
-/// Counts of what answers come from, if anybody's are counted. Passages of the web are in no index.
+/// Who writes drafts, if anybody does.
+fn draft_writer(
+    config: &Config,
+    generator: &Voice,
+    backends: &mut Backends,
+    vitals: &Vitals,
+) -> Result<Option<Arc<dyn DraftWriter>>, OpenError> {
+    let Some(by) = &config.drafter.writer else {
+        return Ok(None);
+    };
+    let voice = match by {
+        DraftedBy::Generator => generator.clone(),
+        DraftedBy::Model(model) => {
+            Voice::open("drafter's model", model, backends.drafter(model), vitals)?
+        }
+    };
+    let style = voice.chat_style();
+    let writer = Arc::new(LlmDraftWriter::new(voice.model, style));
+    let writer = backends.drafts(writer, &voice.backend);
+    Ok(Some(Arc::new(drafts::GuardedWriter::new(writer))))
+}
+
+/// Counts of what answers come from, if anybody's are counted. Passages of the web and of tools are in no
+/// index.
 fn traffic(config: &Config) -> Option<Arc<Traffic>> {
-    let is_web = matches!(config.target, config::Target::Web(_));
+    let is_web = matches!(
+        config.target,
+        config::Target::Web(_) | config::Target::Mcp(_)
+    );
     let traffic = Traffic::of(&config.speculator.hot.tenants);
     traffic.filter(|_| !is_web).map(Arc::new)
 }
@@ -325,6 +371,14 @@ impl Voice {
             style,
             backend,
         })
+    }
+
+    fn chat_style(&self) -> PromptStyle {
+        match self.style {
+            Style::Chat(style) => style,
+            // The configuration lets nobody read or draft who cannot.
+            Style::Steps => PromptStyle::default(),
+        }
     }
 
     fn planner(&self, backends: &Backends) -> Arc<dyn Planner> {
@@ -378,11 +432,7 @@ impl ReadBy {
             }
             Self::Voice(voice) => voice,
         };
-        let style = match voice.style {
-            Style::Chat(style) => style,
-            // The configuration lets nobody read who cannot.
-            Style::Steps => PromptStyle::default(),
-        };
+        let style = voice.chat_style();
         let all = ReadLimits::default();
         let limits = ReadLimits {
             passages: passages.get(),
@@ -418,7 +468,7 @@ fn index(
     dir: &Path,
     lexical_weight: f32,
     vitals: &Vitals,
-) -> Result<Arc<dyn Retriever>, OpenError> {
+) -> Result<(Arc<dyn Retriever>, Arc<PassageIndex>), OpenError> {
     let mut index = PassageIndex::open_watched(dir, vitals).map_err(OpenError::of(part))?;
     if lexical_weight > 0.0 {
         let mixed = index.with_words(lexical_weight);
@@ -426,8 +476,9 @@ fn index(
         tracing::info!(part, weight = %lexical_weight, "words count beside vectors");
     }
     tracing::info!(part, passages = index.rows(), dir = %dir.display(), "index opened");
-    let retriever = IndexRetriever::new(Arc::clone(encoder), Arc::new(index));
-    Ok(Arc::new(retriever.map_err(OpenError::of(part))?))
+    let index = Arc::new(index);
+    let retriever = IndexRetriever::new(Arc::clone(encoder), Arc::clone(&index));
+    Ok((Arc::new(retriever.map_err(OpenError::of(part))?), index))
 }
 
 impl OpenError {

@@ -4,7 +4,7 @@
 //! has taught the server must not show in the answers to another. A tenant that is not known yet
 //! finds what it would find at a new server.
 
-mod ahead;
+mod choose;
 mod identity;
 mod keeper;
 mod kept;
@@ -18,12 +18,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use spechop_agent::{HopReport, Report, Width};
-use spechop_sim::{History, Past, PastGuess, PastHop};
+use spechop_sim::{Choices, Fixed, History, Past, PastGuess, PastHop, mentioned};
 use spechop_theory::{Choice, Stages, Tuner, TunerOptions};
 use spechop_types::{Chance, Owned, OwnedCache, Tenant};
 
 use crate::config::SpeculatorKind;
-pub(crate) use ahead::Ahead;
+pub(crate) use choose::{Ahead, Drafts, Free};
 pub(crate) use keeper::Keeper;
 use kept::{HOPS_KEPT, KeptSpeculator, last_questions};
 
@@ -60,9 +60,11 @@ struct Seen {
     last: History,
     /// As the tuner said it last.
     guess_chance: Chance,
-    /// Whether planning ahead pays, and after how many hops that was found.
-    ahead: Ahead,
-    ahead_at: u64,
+    /// The last questions by every setting, with drafts and without, and after how many hops they were
+    /// played.
+    choices: Choices,
+    drafts: Drafts,
+    weighed_at: u64,
     members: Members,
 }
 
@@ -106,6 +108,7 @@ pub(crate) struct Known {
     pub(crate) speculator: SpeculatorKind,
     pub(crate) choice: Choice,
     pub(crate) ahead: Ahead,
+    pub(crate) drafts: Drafts,
     pub(crate) hops: u64,
     pub(crate) members: Members,
 }
@@ -123,17 +126,11 @@ impl Tunings {
         }
     }
 
-    /// The k of a question under this load ([`Tuner::choose_under`]), and why.
+    /// The k of a question under this load ([`Tuner::choose_under`]) as far as the tuner knows, and why.
     pub(crate) fn choose(&self, of: &TuningOf, load: f64) -> Choice {
         let choose = |seen: &mut Seen| seen.tuner.choose_under(load);
         let known = self.lock().seen.get(of).map(choose);
         known.unwrap_or_else(|| Tuner::new(self.options).choose_under(load))
-    }
-
-    /// The same, for somebody who only looks.
-    fn choice(&self, of: &TuningOf) -> Choice {
-        let known = self.lock().seen.peek(of).map(|seen| seen.tuner.look());
-        known.unwrap_or_else(|| Tuner::new(self.options).choose())
     }
 
     /// How likely a guess is to be right; a half until anything is known.
@@ -167,8 +164,9 @@ impl Tunings {
             hops: 0,
             last: History::new(self.history.get()),
             guess_chance: Chance::EVEN,
-            ahead: Ahead::default(),
-            ahead_at: 0,
+            choices: Choices::default(),
+            drafts: Drafts::default(),
+            weighed_at: 0,
             members: Members::new(),
         });
         for (member, is_right) in judged {
@@ -197,8 +195,9 @@ impl Tunings {
             hops: kept.hops,
             last,
             guess_chance: Chance::EVEN,
-            ahead: Ahead::default(),
-            ahead_at: 0,
+            choices: Choices::default(),
+            drafts: Drafts::default(),
+            weighed_at: 0,
             members: kept.members,
         };
         seen.weigh();
@@ -233,12 +232,14 @@ impl Tunings {
     /// Everything that is known to a tenant.
     pub(crate) fn known(&self, tenant: &Tenant, load: f64) -> Vec<Known> {
         let tunings = self.lock();
+        let nothing = Fixed::default();
         let known = SpeculatorKind::ALL.into_iter().filter_map(|speculator| {
             let seen = tunings.seen.peek(&Owned::new(tenant, speculator))?;
             Some(Known {
                 speculator,
-                choice: seen.tuner.look_under(load),
-                ahead: seen.ahead,
+                choice: seen.refine(seen.tuner.look_under(load), nothing, &self.options, load),
+                ahead: Ahead::of(&seen.choices, &self.options),
+                drafts: seen.drafts,
                 hops: seen.hops,
                 members: seen.members.clone(),
             })
@@ -287,7 +288,7 @@ fn past(report: &Report, k: NonZeroUsize) -> Past {
         segment_ms: ms(hop.times.segment),
         target_ms: ms(hop.times.target),
         guess: guess(hop, k),
-        draft_held: hop.draft_held,
+        draft_held: hop.draft_right,
         depends_on: Some(mentioned(hop.hop.sub_question.as_str(), &answers[..at])),
     };
     Past {
@@ -308,16 +309,6 @@ fn guess(hop: &HopReport, k: NonZeroUsize) -> PastGuess {
         (Some(_), None) => PastGuess::Untried,
         (None, _) => PastGuess::Late,
     }
-}
-
-/// Which earlier hops, counted from 1, a sub-question is made of: those whose answers it mentions.
-fn mentioned(sub_question: &str, answers: &[&str]) -> std::sync::Arc<[u32]> {
-    let mentions = |answer: &&str| !answer.is_empty() && sub_question.contains(*answer);
-    (1..)
-        .zip(answers)
-        .filter(|(_, answer)| mentions(answer))
-        .map(|(number, _)| number)
-        .collect()
 }
 
 fn ms(time: Duration) -> f64 {

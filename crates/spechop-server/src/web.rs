@@ -1,4 +1,5 @@
-//! Opens the targets that are elsewhere: the web, somebody else's retriever, and Qdrant.
+//! Opens the targets that are elsewhere: the web, somebody else's retriever, tools of MCP servers, and
+//! Qdrant.
 
 use std::sync::Arc;
 
@@ -11,12 +12,12 @@ use crate::backends::{Backends, LookUp};
 use crate::config::{SearchEngine, Target, Web};
 use crate::toolbox::OpenError;
 
-/// Who looks up; `None` if the index does.
+/// Who looks up; `None` if the index does. What may not be called ahead of need is noted in the rules.
 pub(crate) fn target(
     target: &Target,
     encoder: &Arc<dyn Encoder>,
     backends: &mut Backends,
-    look_up: &LookUp,
+    look_up: &mut LookUp,
 ) -> Result<Option<Arc<dyn Retriever>>, OpenError> {
     Ok(match target {
         Target::Index => None,
@@ -26,6 +27,18 @@ pub(crate) fn target(
             Some(Arc::new(retriever))
         }
         Target::Qdrant(qdrant) => Some(crate::qdrant::open(qdrant, encoder)?),
+        Target::Mcp(options) => {
+            let tool = crate::mcp::open(options)?;
+            if !tool.may_run_ahead() {
+                look_up.only_when_needed();
+                tracing::warn!(
+                    tool = options.tool,
+                    "the tool is not known to only read, so no look-up runs ahead; \
+                     if it does only read, set target.mcp.ahead = \"always\""
+                );
+            }
+            Some(Arc::new(tool))
+        }
     })
 }
 

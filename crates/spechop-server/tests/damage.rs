@@ -167,10 +167,9 @@ fn over_index(dir: &Path, script: Script) -> Toolbox {
         retriever: Arc::new(index) as Arc<dyn Retriever>,
         speculators: BTreeMap::new(),
     };
-    Toolbox {
-        vitals,
-        ..Toolbox::of(bare, &config)
-    }
+    let mut toolbox = Toolbox::of(bare, &config);
+    toolbox.vitals = vitals;
+    toolbox
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Errors become gRPC statuses in `status.rs` only, and protobuf types stay in the files that
+//! Errors become statuses in `status.rs` and below it only, and protobuf types stay in the files that
 //! `lib.rs` names. Both sentences are read off the sources.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helpers")]
@@ -41,17 +41,73 @@ fn files_with(words: &[&str]) -> Vec<String> {
 /// `ServingStatus::` is the health service's and no gRPC status.
 #[test]
 fn statuses_are_made_in_one_file() {
-    assert_eq!(
-        files_with(&[" Status::", "(Status::", "tonic::Status::", "StatusExt"]),
-        ["status.rs"]
-    );
+    let files = files_with(&[" Status::", "(Status::", "tonic::Status::", "StatusExt"]);
+    assert!(files.iter().any(|file| file == "status.rs"));
+    let elsewhere = |file: &&String| *file != "status.rs" && !file.starts_with("status/");
+    assert_eq!(files.iter().find(elsewhere), None);
 }
 
 #[test]
 fn protobuf_types_stay_at_the_wire() {
     let files = files_with(&["spechop_proto", "wire::"]);
+    let (doors, below): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.starts_with("doors"));
+    assert!(doors.len() > 2);
     assert_eq!(
-        files,
-        ["admin.rs", "app.rs", "reply.rs", "request.rs", "service.rs"]
+        below,
+        [
+            "admission.rs",
+            "app.rs",
+            "events.rs",
+            "questions/log.rs",
+            "questions/tests.rs",
+            "reply.rs",
+            "reply/cost.rs",
+            "request.rs",
+            "status/http.rs"
+        ]
     );
+}
+
+/// What a file may not name: whatever stands above it in the picture of `lib.rs`.
+#[test]
+fn the_servers_middle_is_a_staircase() {
+    for (above, files) in [
+        (
+            "crate::events",
+            &["admission.rs", "app.rs", "doors.rs", "server_state.rs"][..],
+        ),
+        ("crate::admission", &["server_state.rs", "request.rs"]),
+        ("crate::doors", &["admission.rs", "events.rs"]),
+        (
+            "crate::server_state",
+            &["questions.rs", "questions/log.rs", "request.rs"],
+        ),
+    ] {
+        let named = files_with(&[above]);
+        assert!(!named.is_empty(), "{above} is used");
+        for file in files {
+            assert!(
+                !named.iter().any(|name| name == file),
+                "{file} names {above}"
+            );
+        }
+    }
+    // No door knows another one.
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/doors");
+    let mut doors = Vec::new();
+    sources(&src, &mut doors);
+    assert!(doors.len() > 2, "the doors are read");
+    let of = |path: &Path| {
+        let inside = path.strip_prefix(&src).unwrap().iter().next().unwrap();
+        Path::new(inside).file_stem().unwrap().to_owned()
+    };
+    for (path, text) in &doors {
+        for (other, _) in doors.iter().filter(|(other, _)| of(other) != of(path)) {
+            let name = of(other).into_string().unwrap();
+            for way in ["super::", "crate::doors::"] {
+                let named = format!("use {way}{name}");
+                assert!(!text.contains(&named), "{} names {name}", path.display());
+            }
+        }
+    }
 }

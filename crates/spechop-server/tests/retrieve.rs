@@ -155,7 +155,7 @@ async fn what_is_no_request_is_told_what_is_wrong() {
     let error = answer["error"].as_str().unwrap();
     assert_eq!(
         (status, error),
-        (400, "spechop-tenant must be there once, not more often")
+        (400, "spechop-tenant: must be there once, not more often")
     );
     assert_eq!(server.look_ups().await, 0);
     let counted = server

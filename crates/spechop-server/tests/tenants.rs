@@ -11,6 +11,7 @@
 //! | what answers came from | `traffic` below, `spechop-server/src/hot/tests.rs` |
 //! | verified look-ups | `remembered_look_ups` below, `spechop-speculate/src/memory/tests.rs`, `memory.rs` |
 //! | KV of prompts | `spechop-llm/src/local/tests/tenants.rs`, with the real engine |
+//! | outputs of tool calls | `spechop-server/tests/tool_cache.rs` |
 //! | budgets | `a_tenant_spends_no_more_than_it_may` in `tuning.rs` |
 //!
 //! `every_memory_is_on_the_list` notices a new one.
@@ -291,6 +292,14 @@ const LOCKS: &[(&str, &str)] = &[
     ("sched/src/flight.rs", "calls under way: Owned"),
     ("server/src/accounts.rs", "budgets: by tenant"),
     (
+        "server/src/keys/ring.rs",
+        "digests of keys, and their rates: by key",
+    ),
+    (
+        "server/src/places.rs",
+        "open questions: how many, by tenant",
+    ),
+    (
         "server/src/memory/reachable.rs",
         "whether the shared memory answers",
     ),
@@ -298,19 +307,35 @@ const LOCKS: &[(&str, &str)] = &[
         "server/src/hot.rs",
         "whether the hot subset was chosen anew",
     ),
+    (
+        "server/src/finder.rs",
+        "passages that were found: OwnedCache (asked in server/tests/mcp.rs)",
+    ),
     ("server/src/hot/subset.rs", "the hot subset that is open"),
     (
         "server/src/hot/traffic.rs",
         "what answers came from: OwnedCache",
     ),
-    ("server/src/service.rs", "names of open questions: Owned"),
+    (
+        "server/src/questions.rs",
+        "questions that are open or ended lately: Owned",
+    ),
+    ("server/src/questions/log.rs", "one question's events"),
     ("server/src/sparingly.rs", "how often a warning was written"),
     ("server/src/state.rs", "whether a file was written"),
-    ("server/src/unread.rs", "one stream's events"),
     ("server/src/transport/accept.rs", "who is connected"),
+    (
+        "server/src/transport/access.rs",
+        "keys, and how many requests have come: by tenant",
+    ),
+    ("server/src/transport/tls.rs", "the certificate"),
     (
         "server/src/transport/line.rs",
         "one connection's rate and unread answers",
+    ),
+    (
+        "server/src/tool_cache.rs",
+        "outputs of tool calls: OwnedCache",
     ),
     ("server/src/tuning.rs", "what was learnt: OwnedCache"),
     ("speculate/src/memory.rs", "verified look-ups: OwnedCache"),

@@ -197,7 +197,10 @@ async fn web_pages_and_other_names_are_refused() {
             http1("POST /metrics HTTP/1.1\r\nHost: localhost\r\n", b""),
             "505",
         ),
-        (http1("GET / HTTP/1.1\r\nHost: localhost\r\n", b""), "505"),
+        (
+            http1("GET /nothing HTTP/1.1\r\nHost: localhost\r\n", b""),
+            "505",
+        ),
         (
             http1(
                 "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",

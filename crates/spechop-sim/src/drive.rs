@@ -41,8 +41,9 @@ pub trait Stages {
     /// The look-up's guess begins. How long will it take, in milliseconds?
     fn guess(&mut self, window: &Window, lookup: LookupId) -> Result<f64, Self::Missing>;
 
-    /// It has ended. With what? Not asked for a look-up that is gone; `None` is no news.
-    fn guessed(&mut self, window: &Window, lookup: LookupId) -> Option<Vec<Guess>>;
+    /// It has ended, when the look-up's target call had begun so many milliseconds before. With what? Not
+    /// asked for a look-up that is gone; `None` is no news.
+    fn guessed(&mut self, window: &Window, lookup: LookupId, age_ms: f64) -> Option<Vec<Guess>>;
 
     /// Whether the guess says what the observation says.
     fn accepts(&mut self, guess: &str, observation: &Observation) -> bool;
@@ -66,6 +67,8 @@ pub struct Clock {
 /// Which of a look-up's stages count, by [`Due::launched`]: earlier ones were dropped.
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
+    /// When its target call began first.
+    begun: Option<f64>,
     guess: u32,
     /// That which ends its time as an orphan.
     expiry: u32,
@@ -185,6 +188,8 @@ impl<S: Stages> Play<'_, S> {
             Effect::Call { lookup } => {
                 let took = self.stages.call(&self.window, *lookup)?;
                 self.calls.targets += 1;
+                let now = self.now;
+                self.marks(*lookup).begun.get_or_insert(now);
                 self.launch(What::Target(*lookup), took);
             }
             Effect::Guess { lookup } => {
@@ -273,7 +278,8 @@ impl<S: Stages> Play<'_, S> {
                     return None;
                 }
                 self.window.asked(lookup)?;
-                let guesses = self.stages.guessed(&self.window, lookup)?;
+                let age_ms = self.marks(lookup).begun.map_or(0.0, |begun| due.at - begun);
+                let guesses = self.stages.guessed(&self.window, lookup, age_ms)?;
                 Event::Guessed {
                     lookup,
                     guesses,

@@ -26,7 +26,8 @@ pub struct PastHop {
     pub target_ms: f64,
     /// What came of its guess.
     pub guess: PastGuess,
-    /// Whether its sub-question was drafted word for word, or something else was. `None`: nothing was.
+    /// Whether its sub-question was drafted word for word, or something else was, whether or not that was
+    /// looked up. `None`: nothing was.
     #[serde(default)]
     pub draft_held: Option<bool>,
     /// The earlier hops, counted from 1, whose answers the sub-question is made of. `None` where
@@ -92,6 +93,8 @@ pub struct WhatIf {
     pub speculations: f64,
     /// Look-ups of a question that were taken over from aborted branches.
     pub salvaged: f64,
+    /// Look-ups of a question that were drafted and then asked for.
+    pub foreseen: f64,
 }
 
 impl Default for History {
@@ -120,6 +123,12 @@ impl History {
             self.questions.pop_front();
         }
         self.questions.push_back(question);
+    }
+
+    /// Forgets all but the last `most` questions.
+    pub fn keep_last(&mut self, most: usize) {
+        let further = self.questions.len().saturating_sub(most);
+        self.questions.drain(..further);
     }
 
     /// How many questions are kept by now.
@@ -230,6 +239,16 @@ impl PastHop {
     }
 }
 
+/// Which earlier hops, counted from 1, a sub-question is made of: those whose answers it mentions.
+pub fn mentioned(sub_question: &str, answers: &[&str]) -> Arc<[u32]> {
+    let mentions = |answer: &&str| !answer.is_empty() && sub_question.contains(*answer);
+    (1..)
+        .zip(answers)
+        .filter(|(_, answer)| mentions(answer))
+        .map(|(number, _)| number)
+        .collect()
+}
+
 /// Plays the traces by each of the rules, through the window that runs live.
 pub fn what_if(traces: &[Trace], rules: impl IntoIterator<Item = Rules>) -> Vec<WhatIf> {
     what_if_while(traces, rules, || true).unwrap_or_default()
@@ -256,6 +275,7 @@ pub fn what_if_while(
             targets: 0.0,
             speculations: 0.0,
             salvaged: 0.0,
+            foreseen: 0.0,
         };
         for trace in traces {
             if !wanted() {
@@ -267,6 +287,7 @@ pub fn what_if_while(
             mean.targets += outcome.calls.targets as f64 / n;
             mean.speculations += outcome.calls.speculations as f64 / n;
             mean.salvaged += outcome.salvaged as f64 / n;
+            mean.foreseen += outcome.foreseen as f64 / n;
         }
         Some(mean)
     };

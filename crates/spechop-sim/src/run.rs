@@ -187,14 +187,14 @@ impl Stages for Traced<'_> {
         Ok(self.hop(lookup).speculation_ms)
     }
 
-    fn guessed(&mut self, window: &Window, lookup: LookupId) -> Option<Vec<Guess>> {
+    fn guessed(&mut self, window: &Window, lookup: LookupId, age_ms: f64) -> Option<Vec<Guess>> {
         let Rules {
             policy,
             guess_chance,
             ..
         } = self.rules;
         let (asked, hop) = self.asked(window, lookup)?;
-        Some(asked.guesses(hop, policy.guesses_max.get(), guess_chance))
+        Some(asked.guesses(hop, &policy, guess_chance, age_ms))
     }
 
     fn accepts(&mut self, guess: &str, observation: &Observation) -> bool {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use spechop_types::{BranchId, Chance, Observation, SubQuestion};
-use spechop_window::{Guess, OPEN_ANSWER, Window};
+use spechop_window::{Guess, OPEN_ANSWER, Policy, Window};
 
 use crate::{Hop, Trace};
 
@@ -45,9 +45,15 @@ impl Asked {
         }
     }
 
-    /// At most `most` guesses, best first, right as the trace says. The best one is as likely as it
-    /// says itself; where it does not, and for all others, `usual` has to do.
-    pub(crate) fn guesses(&mut self, hop: &Hop, most: usize, usual: Chance) -> Vec<Guess> {
+    /// At most as many guesses as the policy builds upon, best first, right as the trace says. The best one is as likely as it
+    /// says itself, calibrated; if it does not, and for all others, `usual` has to do.
+    pub(crate) fn guesses(
+        &mut self,
+        hop: &Hop,
+        policy: &Policy,
+        usual: Chance,
+        age_ms: f64,
+    ) -> Vec<Guess> {
         if !hop.guessed {
             return Vec::new();
         }
@@ -67,11 +73,14 @@ impl Asked {
             }
             self.wrong[rank].clone()
         };
-        let own = hop.confidence.map(Chance::of);
-        (0..most)
+        let weighing = &policy.weighing;
+        let said = hop.confidence.map(Chance::of);
+        let own = said.map(|said| weighing.calibration.of(said));
+        (0..policy.guesses_max.get())
             .map(|rank| Guess {
                 text: text(rank),
                 chance: own.filter(|_| rank == 0).unwrap_or(usual),
+                least: weighing.least(age_ms),
             })
             .collect()
     }

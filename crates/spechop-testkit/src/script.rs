@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spechop_ports::{
-    Call, Draft, DraftRequest, Drafter, Guess, GuessRequest, Guessed, PlanRequest, Planned,
-    Planner, PortError, ReadRequest, Reader, Reading, Retriever, Speculator,
+    Call, Draft, DraftRequest, DraftWriter, Drafter, Guess, GuessRequest, Guessed, KnownHop,
+    PlanRequest, Planned, Planner, PortError, ReadRequest, Reader, Reading, Retriever, Speculator,
+    WrittenDraft,
 };
 use spechop_types::{Activity, Chance, Passage, Stage, Step, SubQuestion, Tokens};
 
@@ -43,6 +44,8 @@ pub struct ScriptedHop {
 pub struct Script {
     /// The hops in their order.
     pub hops: Vec<ScriptedHop>,
+    /// Time in which somebody writes a draft.
+    pub draft_time: Duration,
     /// How sure the drafter says it is; else it is as likely as not.
     pub draft_chance: Option<Chance>,
     /// Time of the segment that writes the final answer.
@@ -271,24 +274,47 @@ impl Planner for ScriptedPorts {
     }
 }
 
-impl Drafter for ScriptedPorts {
-    fn draft(&self, request: &DraftRequest<'_>) -> Vec<Draft> {
-        let at = request.hops.len();
-        let Some(hop) = self.script.hops.get(at) else {
-            return Vec::new();
-        };
+impl ScriptedPorts {
+    /// What the drafter says behind these hops.
+    fn drafted(&self, hops: &[KnownHop]) -> Option<Draft> {
+        let at = hops.len();
+        let hop = self.script.hops.get(at)?;
         let needed = hop.needed(at);
-        let answers = needed.iter().map(|at| &*request.hops[*at].answer);
-        let draft = |text: String| Draft {
+        let answers = needed.iter().map(|at| &*hops[*at].answer);
+        let text = match hop.draft_held? {
+            true => hop.sub_question(answers),
+            false => format!("{} elsewhere?", hop.ask),
+        };
+        Some(Draft {
             sub_question: SubQuestion::new(&text),
             chance: self.script.draft_chance.unwrap_or(Chance::EVEN),
-        };
-        let text = match hop.draft_held {
-            None => None,
-            Some(true) => Some(hop.sub_question(answers)),
-            Some(false) => Some(format!("{} elsewhere?", hop.ask)),
-        };
-        text.map(draft).into_iter().take(request.limit).collect()
+        })
+    }
+}
+
+impl Drafter for ScriptedPorts {
+    fn draft(&self, request: &DraftRequest<'_>) -> Vec<Draft> {
+        let draft = self.drafted(request.hops);
+        draft.into_iter().take(request.limit).collect()
+    }
+}
+
+/// Every sample says the same.
+#[async_trait]
+impl DraftWriter for ScriptedPorts {
+    async fn write_draft(
+        &self,
+        call: &Call,
+        request: PlanRequest,
+        _sample: u32,
+    ) -> Result<WrittenDraft, PortError> {
+        let at = (request.hops.len(), Stage::Draft);
+        self.play(call, Activity::Generate, at, self.script.draft_time)
+            .await?;
+        Ok(WrittenDraft {
+            draft: self.drafted(&request.hops),
+            tokens: TOKENS,
+        })
     }
 }
 
@@ -388,6 +414,7 @@ mod tests {
         contract::reader(&ports).await;
         contract::retriever(&ports).await;
         contract::speculator(&ports).await;
+        contract::draft_writer(&ports).await;
         assert_eq!(ports.live(), 0);
     }
 }

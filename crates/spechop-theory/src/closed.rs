@@ -60,20 +60,42 @@ impl Setting {
         self.nu
     }
 
-    /// RelLat* (Observation 1): what an unbounded window reaches over many hops,
-    /// 1 − p (1 − α) / (1 + β). At α ≥ 1 no guess is in time: 1.
+    /// RelLat* (Corollary 1 of Observation 1): latency of a hop if every verdict were known the moment its
+    /// guess exists, divided by that of the standard agent: 1 − p (1 − α) / (1 + β). What an unbounded
+    /// window reaches over many hops. At α ≥ 1 no guess is in time: 1.
     pub fn rel_lat_oracle(self) -> f64 {
         1.0 - self.p * (1.0 - self.alpha.min(1.0)) / (1.0 + self.beta)
     }
 
-    /// RelLat of a window of k branches over many hops (Theorem 2; the form is our own derivation and
-    /// agrees with the simulator), for stage times that do not
-    /// vary and guesses that are right independently of each other.
+    /// μ_k = (1 − p^k) / (1 − p), the mean number of hops that a round of k settles (Theorem 2): those up
+    /// to and with its first wrong guess, or all k. Guesses are right independently of each other.
+    pub fn hops_per_round(self, k: NonZeroUsize) -> f64 {
+        let k = k.get() as f64;
+        if self.p == 1.0 {
+            return k;
+        }
+        (1.0 - self.p.powf(k)) / (1.0 - self.p)
+    }
+
+    /// RelLat_k of a bounded window that works in rounds, over many hops (Theorem 2 and Corollary 3): a
+    /// round costs a look-up, a segment for each hop that it settles, and a guess for each of them but the
+    /// last. So RelLat_k = (β + α (μ_k − 1) / μ_k + 1 / μ_k) / (1 + β). It tends to RelLat* as k grows.
+    ///
+    /// The windows of this program do not work in rounds, unless they are asked to for comparison: see
+    /// [`Self::rel_lat_continuous`].
+    pub fn rel_lat_k(self, k: NonZeroUsize) -> f64 {
+        let mu = self.hops_per_round(k);
+        (self.beta + self.alpha.min(1.0) * (mu - 1.0) / mu + 1.0 / mu) / (1.0 + self.beta)
+    }
+
+    /// RelLat of the continuous window of k branches over many hops, for stage times that do not vary and
+    /// guesses that are right independently of each other. This form is ours: the paper has none for
+    /// a finite k. It agrees with the simulator.
     ///
     /// Hops come in cycles of G accepted ones and a rejected one, G geometric. In a cycle a full
     /// window lets k hops pass in (1 + β): the hop after them waits for the first to commit.
     /// So the time of a cycle is (1 + β)(1 + E⌊G/k⌋) + (α + β) E\[G mod k\].
-    pub fn rel_lat_k(self, k: NonZeroUsize) -> f64 {
+    pub fn rel_lat_continuous(self, k: NonZeroUsize) -> f64 {
         let (p, k) = (self.p, k.get() as f64);
         let (slow, fast) = (1.0 + self.beta, self.fast_hop());
         if k * fast >= slow {
@@ -88,30 +110,51 @@ impl Setting {
         (1.0 - p) * (slow * (1.0 + rounds) + fast * rest) / slow
     }
 
-    /// The estimated probability that a window of k branches is full, and waits, while the
-    /// head's look-up is still under way (Theorem 4): the look-up outlasts k guesses and the k − 1
-    /// segments between them.
-    ///
-    /// The slack Σ S + Σ M − T has mean k (α + β) − (1 + β) and, with independent stages of
-    /// coefficient of variation at most ν, variance at most ν² (1 + k α² + (k − 1) β²); its lower
-    /// tail is taken as a normal one. Without variation it is 0 or 1.
-    ///
-    /// Our own derivation, to be held against the theorem's text: an approximation, not a proven
-    /// bound. It gives both of the k that the paper prints (6 and 3).
+    /// The approximate probability that a window of k branches is full, and waits, while the head's
+    /// look-up is still under way (Theorem 4, with the largest coefficient of variation for every stage):
+    /// Φ(((1 + β) − k (α + β)) / (ν √(k α² + (k − 1) β² + 1))). Without variation it is 0 or 1.
     pub fn p_starve(self, k: NonZeroUsize) -> f64 {
-        let k = k.get() as f64;
+        let of = |mean: f64| StageTime {
+            mean,
+            deviation: self.nu * mean,
+        };
         let alpha = self.alpha.min(1.0);
-        let mean = k * (alpha + self.beta) - (1.0 + self.beta);
-        let variance = self.nu.powi(2) * (1.0 + k * alpha.powi(2) + (k - 1.0) * self.beta.powi(2));
-        if variance == 0.0 {
-            return if mean < 0.0 { 1.0 } else { 0.0 };
-        }
-        normal_cdf(-mean / variance.sqrt())
+        p_starve(of(self.beta), of(1.0), of(alpha), k)
     }
 }
 
-/// The smallest window that never waits where stage times do not vary (Corollary 3):
-/// ⌈(1 + β) / (α + β)⌉.
+/// The time of a stage, in any unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StageTime {
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub deviation: f64,
+}
+
+/// The approximate probability that a window of k branches is full, and waits, while the head's look-up is
+/// still under way (Theorem 4 in its general form): the look-up outlasts k guesses and the k − 1 segments
+/// between them. The stages are independent, and their sum is taken as normal. Without variation it is 0
+/// or 1.
+pub fn p_starve(
+    segment: StageTime,
+    target: StageTime,
+    speculation: StageTime,
+    k: NonZeroUsize,
+) -> f64 {
+    let k = k.get() as f64;
+    let lead = target.mean + segment.mean - k * (speculation.mean + segment.mean);
+    let variance = k * speculation.deviation.powi(2)
+        + (k - 1.0) * segment.deviation.powi(2)
+        + target.deviation.powi(2);
+    if variance == 0.0 {
+        return if lead > 0.0 { 1.0 } else { 0.0 };
+    }
+    normal_cdf(lead / variance.sqrt())
+}
+
+/// The smallest window that never waits if stage times do not vary: ⌈(1 + β) / (α + β)⌉, at which
+/// [`Setting::p_starve`] is at most one half.
 pub fn k_deterministic(setting: Setting) -> Result<NonZeroUsize, InvalidSetting> {
     let fast = setting.fast_hop();
     if fast == 0.0 {
@@ -122,7 +165,8 @@ pub fn k_deterministic(setting: Setting) -> Result<NonZeroUsize, InvalidSetting>
     Ok(NonZeroUsize::new(k as usize).unwrap_or(NonZeroUsize::MIN))
 }
 
-/// The smallest window whose [`Setting::p_starve`] is at most ε (Corollary 5).
+/// The smallest window whose [`Setting::p_starve`] is at most ε. It is found by search; the paper's closed
+/// form ([`k_epsilon_closed`]) is an approximation of it.
 pub fn k_epsilon(setting: Setting, epsilon: f64) -> Result<NonZeroUsize, InvalidSetting> {
     if !(epsilon > 0.0 && epsilon < 1.0) {
         return Err(InvalidSetting::Epsilon(epsilon));
@@ -136,9 +180,41 @@ pub fn k_epsilon(setting: Setting, epsilon: f64) -> Result<NonZeroUsize, Invalid
     candidates.find(fits).ok_or(InvalidSetting::Instant)
 }
 
+/// The paper's closed form of the window for a given risk (Corollary 5): ⌈k₀ + z ν √(k₀ α² + (k₀ − 1) β² + 1)
+/// / (α + β)⌉, with k₀ = (1 + β) / (α + β) not rounded and z the (1 − ε) quantile of the standard normal. In
+/// 4 of the 18 settings of Table 1 it is one less than [`k_epsilon`].
+pub fn k_epsilon_closed(setting: Setting, epsilon: f64) -> Result<NonZeroUsize, InvalidSetting> {
+    if !(epsilon > 0.0 && epsilon < 1.0) {
+        return Err(InvalidSetting::Epsilon(epsilon));
+    }
+    let (alpha, beta, fast) = (setting.alpha.min(1.0), setting.beta, setting.fast_hop());
+    if fast == 0.0 {
+        return Err(InvalidSetting::Instant);
+    }
+    let k = (1.0 + beta) / fast;
+    let spread = (k * alpha.powi(2) + (k - 1.0) * beta.powi(2) + 1.0).sqrt();
+    let k = k + normal_quantile(1.0 - epsilon) * setting.nu * spread / fast;
+    let k = (k - 1e-9).ceil().max(1.0);
+    Ok(NonZeroUsize::new(k as usize).unwrap_or(NonZeroUsize::MIN))
+}
+
 /// Φ, the distribution function of the standard normal.
 fn normal_cdf(z: f64) -> f64 {
     0.5 * libm::erfc(-z / std::f64::consts::SQRT_2)
+}
+
+/// The inverse of Φ, by bisection: to the last bits of a double within ±40.
+fn normal_quantile(share: f64) -> f64 {
+    let (mut low, mut high) = (-40.0, 40.0);
+    for _ in 0..80 {
+        let middle = f64::midpoint(low, high);
+        if normal_cdf(middle) < share {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
 }
 
 impl std::fmt::Display for InvalidSetting {

@@ -12,12 +12,16 @@ mod closed;
 mod curve;
 mod estimate;
 mod hash;
+mod published;
 mod reason;
 mod tune;
 
 pub use calls::{Calls, Engine, InvalidCalls, Turn};
-pub use closed::{InvalidSetting, Setting, k_deterministic, k_epsilon};
+pub use closed::{
+    InvalidSetting, Setting, StageTime, k_deterministic, k_epsilon, k_epsilon_closed, p_starve,
+};
 pub use curve::Point;
 pub use estimate::{Estimate, Estimator, Stages};
+pub use published::{PUBLISHED, Published};
 pub use reason::{Bound, Reason};
 pub use tune::{Choice, Learnt, Tuner, TunerOptions};

@@ -21,6 +21,15 @@ pub enum Reason {
         /// Why the window is not wider.
         bound: Bound,
     },
+    /// Speculation pays, and the last questions were played by every setting: this one is the best.
+    Played {
+        /// As in [`Reason::Pays`].
+        gain: f64,
+        /// Whether planning goes ahead without a guess.
+        plan_ahead: bool,
+        /// How likely a branch must be to be needed, from 0 to 1, if its guess comes at once.
+        least: f64,
+    },
     /// It seems not to pay, without certainty: the narrowest window that guesses.
     InDoubt {
         /// As in [`Reason::Pays`], expected.
@@ -77,6 +86,30 @@ impl fmt::Display for Reason {
             }
             Self::Pays { gain, bound } => {
                 write!(f, "speculation saves {:.0} %; {bound}", percent(*gain))
+            }
+            Self::Played {
+                gain,
+                plan_ahead,
+                least,
+            } => {
+                write!(
+                    f,
+                    "this would have saved {:.0} % of the last questions' time: ",
+                    percent(*gain)
+                )?;
+                if *least > 0.0 {
+                    let least = percent(*least);
+                    write!(
+                        f,
+                        "a guess is built upon if its branch is needed in {least:.0} % of cases"
+                    )?;
+                } else {
+                    f.write_str("every guess is built upon")?;
+                }
+                f.write_str(match plan_ahead {
+                    true => ", else its answer is left open",
+                    false => ", and nothing is planned without one",
+                })
             }
             Self::InDoubt { gain, gain_high } => write!(
                 f,

@@ -4,7 +4,10 @@
 
 use std::num::NonZeroUsize;
 
-use spechop_theory::{Estimator, InvalidSetting, Setting, Stages, k_deterministic, k_epsilon};
+use spechop_theory::{
+    Estimator, InvalidSetting, PUBLISHED, Setting, StageTime, Stages, k_deterministic, k_epsilon,
+    k_epsilon_closed, p_starve,
+};
 
 fn setting(p: f64, alpha: f64, beta: f64, nu: f64) -> Setting {
     Setting::new(p, alpha, beta, nu).unwrap()
@@ -14,29 +17,97 @@ fn k(k: usize) -> NonZeroUsize {
     NonZeroUsize::new(k).unwrap()
 }
 
-/// Table 1: p, α, β and RelLat*, all of them printed with two digits. So each input is off by up to
+/// Tables 1 and 3: p, α, β and RelLat*, all of them printed with two digits. So each input is off by up to
 /// 0.005, and RelLat* by what comes of that, beside its own rounding.
 #[test]
-fn oracle_of_table_1() {
-    for (p, alpha, beta, printed) in [
-        (0.68, 0.19, 0.10, 0.50),
-        (0.28, 0.03, 0.10, 0.75),
-        (0.41, 0.05, 0.11, 0.65),
-        (0.27, 0.30, 0.74, 0.89),
-    ] {
-        let bound = 0.005 * ((1.0 - alpha) + p + p * (1.0 - alpha)) / (1.0 + beta) + 0.005;
-        let got = setting(p, alpha, beta, 0.0).rel_lat_oracle();
+fn oracle_of_every_published_row() {
+    for row in PUBLISHED {
+        let bound = row.rounding();
+        let got = setting(row.p, row.alpha, row.beta, 0.0).rel_lat_oracle();
         assert!(
-            (got - printed).abs() <= bound,
-            "{got}, not {printed} ± {bound}"
+            (got - row.rel_lat_oracle).abs() <= bound,
+            "{row:?}: {got}, not {} ± {bound}",
+            row.rel_lat_oracle
         );
+        // No measured latency is below the bound.
+        assert!(row.rel_lat >= got - bound, "{row:?}");
     }
+}
+
+/// Corollary 3 at p .68, α .19, β .10.
+#[test]
+fn rounds_of_table_1() {
+    let setting = setting(0.68, 0.19, 0.10, 0.0);
+    for (width, expected) in [(1, 1.0), (2, 0.702), (3, 0.607), (6, 0.525)] {
+        let got = setting.rel_lat_k(k(width));
+        assert!((got - expected).abs() < 5e-4, "k = {width}: {got}");
+        // The other way in which the corollary is written.
+        let share = (1.0 - 0.68) / (1.0 - 0.68_f64.powi(width as i32));
+        let other = 1.0 - (1.0 - 0.19) * (1.0 - share) / 1.1;
+        assert!((got - other).abs() < 1e-12);
+    }
+    assert!((setting.rel_lat_k(k(200)) - setting.rel_lat_oracle()).abs() < 1e-12);
+    // The continuous window is never slower than the one that works in rounds.
+    for width in 1..20 {
+        let (rounds, continuous) = (
+            setting.rel_lat_k(k(width)),
+            setting.rel_lat_continuous(k(width)),
+        );
+        assert!(continuous <= rounds + 1e-12, "k = {width}");
+    }
+    assert!((setting.rel_lat_continuous(k(3)) - 0.530).abs() < 5e-4);
+}
+
+/// Theorem 4 with a deviation for each stage.
+#[test]
+fn starvation_of_stages_that_vary_differently() {
+    let stage = |mean, deviation| StageTime { mean, deviation };
+    let (segment, target, speculation) = (stage(0.33, 0.0), stage(4.15, 1.68), stage(0.18, 0.0));
+    // Only the look-up varies: it outlasts k guesses and k − 1 segments. At k = 8 these take 3.75 s, which
+    // is 0.238 deviations below its mean.
+    let got = p_starve(segment, target, speculation, k(8));
+    assert!((got - 0.594).abs() < 1e-3, "{got}");
+    // With one ν for all it is the form in α, β, ν, whatever the unit.
+    let (alpha, beta, nu) = (0.2, 0.15, 0.4);
+    let of = |mean: f64| stage(7.0 * mean, 7.0 * mean * nu);
+    for width in 1..9 {
+        let general = p_starve(of(beta), of(1.0), of(alpha), k(width));
+        let special = setting(0.5, alpha, beta, nu).p_starve(k(width));
+        assert!((general - special).abs() < 1e-12);
+    }
+}
+
+/// Corollary 5 is an approximation: over the settings of Table 1 it is as the search finds, or one less.
+#[test]
+fn closed_form_of_k_for_a_risk() {
+    let mut one_less = 0;
+    for row in PUBLISHED.iter().filter(|row| row.table == 1) {
+        let setting = setting(row.p, row.alpha, row.beta, 0.4);
+        let (searched, closed) = (
+            k_epsilon(setting, 0.05).unwrap().get(),
+            k_epsilon_closed(setting, 0.05).unwrap().get(),
+        );
+        assert!(searched == closed || searched == closed + 1, "{row:?}");
+        one_less += usize::from(searched != closed);
+    }
+    assert_eq!(one_less, 4);
+    let example = setting(0.5, 0.16, 0.10, 0.4);
+    assert_eq!(k_epsilon_closed(example, 0.05), Ok(k(7)));
+    assert_eq!(k_epsilon(example, 0.05), Ok(k(8)));
 }
 
 #[test]
 fn both_examples_of_k() {
     assert_eq!(k_epsilon(setting(0.5, 0.2, 0.15, 0.4), 0.05), Ok(k(6)));
     assert_eq!(k_epsilon(setting(0.5, 0.3, 0.75, 0.4), 0.05), Ok(k(3)));
+    assert_eq!(
+        k_epsilon_closed(setting(0.5, 0.2, 0.15, 0.4), 0.05),
+        Ok(k(6))
+    );
+    assert_eq!(
+        k_epsilon_closed(setting(0.5, 0.3, 0.75, 0.4), 0.05),
+        Ok(k(3))
+    );
     assert_eq!(k_deterministic(setting(0.5, 0.2, 0.15, 0.0)), Ok(k(4)));
     assert_eq!(k_deterministic(setting(0.5, 0.3, 0.75, 0.0)), Ok(k(2)));
     // A whole quotient is not rounded up: 1.2 / 0.3.
@@ -52,20 +123,20 @@ fn windows_narrow_to_the_standard_agent_and_widen_to_the_oracle() {
         (0.0, 0.1, 0.1),
     ] {
         let setting = setting(p, alpha, beta, 0.3);
-        assert!((setting.rel_lat_k(k(1)) - 1.0).abs() < 1e-12);
+        assert!((setting.rel_lat_continuous(k(1)) - 1.0).abs() < 1e-12);
         let wide = k_deterministic(setting).unwrap();
-        assert_eq!(setting.rel_lat_k(wide), setting.rel_lat_oracle());
+        assert_eq!(setting.rel_lat_continuous(wide), setting.rel_lat_oracle());
         for narrow in 1..wide.get() {
             let (here, next) = (
-                setting.rel_lat_k(k(narrow)),
-                setting.rel_lat_k(k(narrow + 1)),
+                setting.rel_lat_continuous(k(narrow)),
+                setting.rel_lat_continuous(k(narrow + 1)),
             );
             assert!(next <= here + 1e-12, "k = {narrow}: {next} > {here}");
             assert!(here >= setting.rel_lat_oracle() - 1e-12);
         }
     }
     // Every guess right: k hops at a time.
-    assert_eq!(setting(1.0, 0.01, 0.01, 0.0).rel_lat_k(k(4)), 0.25);
+    assert_eq!(setting(1.0, 0.01, 0.01, 0.0).rel_lat_continuous(k(4)), 0.25);
     // A speculator as slow as the tool gains nothing.
     assert_eq!(setting(1.0, 1.5, 0.1, 0.0).rel_lat_oracle(), 1.0);
 }
@@ -98,6 +169,10 @@ fn what_makes_no_sense_is_refused() {
     for epsilon in [0.0, 1.0, -1.0, f64::NAN] {
         assert!(
             k_epsilon(setting(0.5, 0.1, 0.1, 0.1), epsilon).is_err(),
+            "{epsilon}"
+        );
+        assert!(
+            k_epsilon_closed(setting(0.5, 0.1, 0.1, 0.1), epsilon).is_err(),
             "{epsilon}"
         );
     }

@@ -308,3 +308,26 @@ fn a_small_gain_ends_earlier_under_load() {
     assert_eq!(tuner.look_under(0.8).reason, Reason::Busy { load: 0.8 });
     assert_eq!(tuner.look_under(0.0), free);
 }
+
+#[test]
+fn what_was_played_is_said_in_a_line() {
+    let said = |plan_ahead, least| {
+        let gain = 0.283;
+        Reason::Played {
+            gain,
+            plan_ahead,
+            least,
+        }
+        .to_string()
+    };
+    assert_eq!(
+        said(true, 0.2),
+        "this would have saved 28 % of the last questions' time: a guess is built upon if its branch \
+         is needed in 20 % of cases, else its answer is left open"
+    );
+    assert_eq!(
+        said(false, 0.0),
+        "this would have saved 28 % of the last questions' time: every guess is built upon, and \
+         nothing is planned without one"
+    );
+}

@@ -1,5 +1,6 @@
 //! Passages: the unit of retrieval and of citation.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// A passage that a retriever returned.
@@ -16,4 +17,14 @@ pub struct Passage {
     /// Similarity to the query; higher is nearer. Comparable only within one answer of one
     /// retriever.
     pub score: f32,
+}
+
+impl Passage {
+    /// An identifier for a text that came without one. The same text has the same one, also after a
+    /// restart.
+    pub fn id_of_text(title: &str, text: &str) -> Arc<str> {
+        let mut hasher = DefaultHasher::new();
+        (title, text).hash(&mut hasher);
+        format!("text-{:016x}", hasher.finish()).into()
+    }
 }

@@ -17,7 +17,8 @@ pub enum Refusal {
     PushedBack,
     /// The rest of the question's budget is kept for what the answer needs.
     Budget,
-    /// The branch was less likely to be needed than the gate (`chance_min`) demands.
+    /// The branch was less likely to be needed than the gate (`chance_min`) or what its guess was weighed
+    /// by demands.
     Unlikely,
     /// There was a place for it, but no idle core of this machine until it was of no use any more.
     NoCore,

@@ -1,8 +1,9 @@
-//! The three kinds of work a branch waits for.
+//! The kinds of work that is done for a branch.
 
 use std::fmt;
 
-/// A kind of work that a branch waits for. The paper's latency quantities are named after them.
+/// A kind of work that is done for a branch. The paper's latency quantities are named after the first
+/// three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// The planner writes a sub-question or the final answer.
@@ -11,11 +12,13 @@ pub enum Stage {
     Target,
     /// The speculator guesses.
     Speculation,
+    /// A language model guesses what the planner is about to ask. No branch waits for it.
+    Draft,
 }
 
 impl Stage {
     /// Every stage, for tables.
-    pub const ALL: [Self; 3] = [Self::Segment, Self::Target, Self::Speculation];
+    pub const ALL: [Self; 4] = [Self::Segment, Self::Target, Self::Speculation, Self::Draft];
 
     /// The stage's name on the wire, in logs and in metrics.
     pub fn as_str(self) -> &'static str {
@@ -23,6 +26,7 @@ impl Stage {
             Self::Segment => "segment",
             Self::Target => "target",
             Self::Speculation => "speculation",
+            Self::Draft => "draft",
         }
     }
 }

@@ -3,8 +3,8 @@
 use crate::overlap::{LENGTH_MIN, Overlap, Scores};
 use crate::tokens::{Kind, Token};
 use crate::{
-    Mode, Rule, dates, frames, lists, names, overlap, places, polarity, reason, refusal, spelling,
-    tokens,
+    Mode, Rule, dates, frames, lists, names, overlap, paper, places, polarity, reason, refusal,
+    spelling, tokens,
 };
 
 /// One text, read once.
@@ -61,6 +61,9 @@ const TEXT_BYTES_MAX: usize = 8 * 1024;
 pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
     if observed.len().max(guess.len()) > TEXT_BYTES_MAX {
         return judge_bytes(observed.trim(), guess.trim());
+    }
+    if mode == Mode::Paper {
+        return paper::judge(observed, guess);
     }
     // Most guesses that are right are so to the byte: one reading does for both.
     let is_same = observed == guess;

@@ -16,6 +16,7 @@ mod lists;
 mod names;
 mod numbers;
 mod overlap;
+mod paper;
 mod places;
 mod polarity;
 mod reason;
@@ -36,6 +37,8 @@ pub enum Mode {
     /// Both say the same thing, by the rules of this crate.
     #[default]
     Rule,
+    /// The paper's rules to the letter (appendix D.4), which accept on shared words. For comparison.
+    Paper,
 }
 
 /// The rule that decided. The names are stable: they appear in verdicts, traces and metrics.
@@ -128,8 +131,9 @@ impl Rule {
 /// Compares a guess with what was observed. Never fails; whatever it cannot read is different, and
 /// a text beyond 8 KiB, which is no answer, is only compared byte for byte.
 ///
-/// In both modes an empty text and a refusal are rejected, so that accepting in [`Mode::Exact`]
-/// implies accepting in [`Mode::Rule`].
+/// In every mode an empty text and a guess that refuses are rejected, so that accepting in
+/// [`Mode::Exact`] implies accepting in [`Mode::Rule`]. [`Mode::Paper`] rejects a doubtful guess whatever
+/// it is compared with.
 pub fn verify(mode: Mode, observed: &str, guess: &str) -> Verdict {
     let (rule, scores) = compare::judge(mode, observed, guess);
     Verdict {

@@ -55,6 +55,21 @@ pub(crate) struct Scores {
     pub(crate) jaccard: f64,
 }
 
+impl Scores {
+    /// Of the distinct words that count; none if a text has none.
+    pub(crate) fn of(observed: &HashSet<&str>, guess: &HashSet<&str>) -> Self {
+        if observed.is_empty() || guess.is_empty() {
+            return Self::default();
+        }
+        let common = observed.intersection(guess).count();
+        let ratio = |part: usize, whole: usize| part as f64 / whole as f64;
+        Self {
+            coverage: ratio(common, observed.len()),
+            jaccard: ratio(common, observed.len() + guess.len() - common),
+        }
+    }
+}
+
 /// What the overlap of two texts says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overlap {
@@ -70,16 +85,7 @@ pub(crate) enum Overlap {
 
 /// Scores over distinct content words; over all words where a text has none but stop words.
 pub(crate) fn scores(observed: &[Token], guess: &[Token]) -> Scores {
-    let (observed, guess) = (distinct(observed), distinct(guess));
-    if observed.is_empty() || guess.is_empty() {
-        return Scores::default();
-    }
-    let common = observed.intersection(&guess).count();
-    let ratio = |part: usize, whole: usize| part as f64 / whole as f64;
-    Scores {
-        coverage: ratio(common, observed.len()),
-        jaccard: ratio(common, observed.len() + guess.len() - common),
-    }
+    Scores::of(&distinct(observed), &distinct(guess))
 }
 
 /// Compares two texts without marks.

@@ -45,6 +45,45 @@ impl Endpoint {
             contact: None,
         }
     }
+
+    /// A client for this address alone, and the address itself. The client sets no limit to a whole
+    /// request, only to the connecting, and it sends no key by itself.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the address, the key or the contact.
+    pub fn client(&self) -> Result<(Client, Url), InvalidEndpoint> {
+        let name = &self.name;
+        let base = base(self)?;
+        let mut agent = format!("spechop/{}", env!("CARGO_PKG_VERSION"));
+        if let Some(contact) = &self.contact {
+            agent = format!("{agent} ({contact})");
+        }
+        let agent = HeaderValue::try_from(agent).map_err(|source| InvalidEndpoint::Header {
+            name: Arc::clone(name),
+            source,
+        })?;
+        // The program's one source of cryptography. Whoever was first has chosen it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut client = Client::builder()
+            .user_agent(agent)
+            .connect_timeout(self.time_limit)
+            // Nothing that the environment says may send a question elsewhere.
+            .no_proxy()
+            // A redirect could carry a key to a host that nobody chose.
+            .redirect(redirect::Policy::none())
+            .tcp_nodelay(true);
+        if base.scheme() == "http" {
+            // No root certificates need be there if none is used.
+            client = client.tls_certs_only([]);
+            let host = base.host_str().unwrap_or_default();
+            if self.key.is_some() && !is_loopback(host) {
+                tracing::warn!(host, "the key of this endpoint travels unencrypted");
+            }
+        }
+        let client = client.build().map_err(InvalidEndpoint::Client)?;
+        Ok((client, base))
+    }
 }
 
 /// Why an endpoint cannot be used as it is described.
@@ -109,38 +148,11 @@ pub(crate) struct Answer {
 
 impl Http {
     pub(crate) fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
-        let name = &endpoint.name;
-        let base = base(endpoint)?;
-        let mut agent = format!("spechop/{}", env!("CARGO_PKG_VERSION"));
-        if let Some(contact) = &endpoint.contact {
-            agent = format!("{agent} ({contact})");
-        }
-        let agent = HeaderValue::try_from(agent).map_err(|source| InvalidEndpoint::Header {
-            name: Arc::clone(name),
-            source,
-        })?;
-        // The program's one source of cryptography. Whoever was first has chosen it already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut client = Client::builder()
-            .user_agent(agent)
-            .connect_timeout(endpoint.time_limit)
-            // Nothing that the environment says may send a question elsewhere.
-            .no_proxy()
-            // A redirect could carry a key to a host that nobody chose.
-            .redirect(redirect::Policy::none())
-            .tcp_nodelay(true);
-        if base.scheme() == "http" {
-            // No root certificates need be there if none is used.
-            client = client.tls_certs_only([]);
-            let host = base.host_str().unwrap_or_default();
-            if endpoint.key.is_some() && !is_loopback(host) {
-                tracing::warn!(host, "the key of this endpoint travels unencrypted");
-            }
-        }
+        let (client, base) = endpoint.client()?;
         Ok(Self {
-            client: client.build().map_err(InvalidEndpoint::Client)?,
+            client,
             base,
-            name: Arc::clone(name),
+            name: Arc::clone(&endpoint.name),
             time_limit: endpoint.time_limit,
             body_bytes_max: endpoint.body_bytes_max,
             used: Mutex::default(),

@@ -4,7 +4,6 @@
 //! A SpecHop server answers so itself (`server.retrieve`), so one can hold the index for many.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -143,12 +142,12 @@ fn passage(document: &Value) -> Result<Passage, &'static str> {
     let title = field("title").unwrap_or(title);
     let url = field("url").filter(|url| !url.is_empty());
     let id = match document.get("id") {
-        Some(Value::String(id)) if !id.is_empty() => id.clone(),
-        Some(Value::Number(id)) => id.to_string(),
-        _ => url.map_or_else(|| digest(title, text), str::to_owned),
+        Some(Value::String(id)) if !id.is_empty() => id.as_str().into(),
+        Some(Value::Number(id)) => id.to_string().into(),
+        _ => url.map_or_else(|| Passage::id_of_text(title, text), Arc::from),
     };
     Ok(Passage {
-        id: id.into(),
+        id,
         title: title.into(),
         text: text.into(),
         url: url.map(Arc::from),
@@ -163,13 +162,6 @@ fn split(contents: &str) -> (&str, &str) {
     };
     let quoted = title.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
     (quoted.unwrap_or(title), text)
-}
-
-/// The same for the same text, also after a restart.
-fn digest(title: &str, text: &str) -> String {
-    let mut hasher = DefaultHasher::new();
-    (title, text).hash(&mut hasher);
-    format!("text-{:016x}", hasher.finish())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use spechop_types::{BranchId, Chance, LookupId, Observation, SubQuestion};
 
-use crate::Stop;
+use crate::{Guess, Stop};
 
 /// Who pays for a running call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub(crate) enum Segment {
 /// What a branch takes its parent's answer to be.
 #[derive(Clone, Debug)]
 pub(crate) enum Granted {
-    /// A guess, to be verified, and how likely it is.
-    Guess(Arc<str>, Chance),
+    /// A guess, to be verified.
+    Guess(Guess),
     /// The observation itself, which was faster than any guess.
     Observation(Arc<Observation>),
     /// Nothing yet: the text names the sub-question instead. Never verified, never committed.
@@ -47,7 +47,8 @@ pub(crate) enum Granted {
 impl Granted {
     pub(crate) fn text(&self) -> &Arc<str> {
         match self {
-            Self::Guess(text, _) | Self::Open(text) => text,
+            Self::Guess(guess) => &guess.text,
+            Self::Open(text) => text,
             Self::Observation(observation) => &observation.answer,
         }
     }
@@ -56,7 +57,7 @@ impl Granted {
     /// behind it were asked without it.
     pub(crate) fn chance(&self) -> Chance {
         match self {
-            Self::Guess(_, chance) => *chance,
+            Self::Guess(guess) => guess.chance,
             Self::Observation(_) | Self::Open(_) => Chance::CERTAIN,
         }
     }

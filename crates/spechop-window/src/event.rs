@@ -49,7 +49,8 @@ pub enum Event {
         /// Whether the guess says what the head's observation says.
         accepted: bool,
     },
-    /// The drafter answered [`Effect::Draft`].
+    /// A drafter answered [`Effect::Draft`]. One that takes its time may answer again and again, for as long
+    /// as the branch writes.
     Drafted {
         /// Whose next sub-question it may be.
         branch: BranchId,
@@ -72,6 +73,9 @@ pub struct Guess {
     pub text: Arc<str>,
     /// The estimated chance that it is right.
     pub chance: Chance,
+    /// No branch is built on it that is less likely than this to become head:
+    /// [`crate::Weighing::least`] at its coming. [`Chance::NONE`]: it is always worth it.
+    pub least: Chance,
 }
 
 /// A sub-question that a planner may be about to write.
@@ -94,8 +98,8 @@ pub enum Effect {
         /// The step must be the final answer.
         must_answer: bool,
     },
-    /// Ask the drafter what the branch is about to ask, and report [`Event::Drafted`] at once.
-    /// Never at k = 1.
+    /// Ask the drafter what the branch is about to ask, and report [`Event::Drafted`] at once. Drafters that
+    /// take their time may be asked, too; each of their drafts is one more such event. Never at k = 1.
     Draft {
         /// The branch, whose segment has just begun.
         branch: BranchId,

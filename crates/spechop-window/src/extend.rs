@@ -3,7 +3,7 @@
 
 use spechop_types::{BranchId, LookupId, SubQuestion};
 
-use crate::branch::{Base, Granted};
+use crate::branch::{Base, Branch, Granted};
 use crate::lookup::Guessing;
 use crate::window::Window;
 use crate::{Effect, Guess, laws};
@@ -20,8 +20,9 @@ pub(crate) struct Offer {
 
 impl Offer {
     /// The smallest goes first.
-    fn turn(&self) -> (usize, usize, BranchId) {
-        (self.reach, self.rank, self.base.parent)
+    fn turn(&self) -> (usize, usize, BranchId, bool) {
+        let is_open = self.base.granted.is_open();
+        (self.reach, self.rank, self.base.parent, is_open)
     }
 }
 
@@ -35,27 +36,50 @@ impl Window {
         if self.verifying.is_some() {
             return;
         }
-        while self.limits().width.has_room(self.branches.len()) {
-            let Some(nearest) = self.nearest_offer() else {
-                return;
-            };
-            let offer = self.offers.swap_remove(nearest);
-            self.push_child(offer.base, effects);
+        while let Some(nearest) = self.nearest_offer() {
+            let Base { parent, granted } = self.offers.swap_remove(nearest).base;
+            if matches!(granted, Granted::Guess(_)) {
+                self.leave_open_no_more(parent, effects);
+            }
+            self.push_child(Base { parent, granted }, effects);
         }
     }
 
     fn nearest_offer(&self) -> Option<usize> {
         let offers = self.offers.iter().enumerate();
-        let due = offers.filter(|(_, offer)| self.is_due(offer));
+        let due = offers.filter(|(_, offer)| self.has_place(offer));
         due.min_by_key(|(_, offer)| offer.turn()).map(|(at, _)| at)
+    }
+
+    /// Whether an offer can be built now: it may be, and there is room, or it takes the place of its
+    /// parent's open answer.
+    pub(crate) fn has_place(&self, offer: &Offer) -> bool {
+        let Base { parent, granted } = &offer.base;
+        let has_room = self.limits().width.has_room(self.branches.len());
+        let is_guess = matches!(granted, Granted::Guess(_));
+        let replaces = || is_guess && self.children(*parent).any(Branch::stands_open);
+        (has_room || replaces()) && self.is_due(offer)
     }
 
     /// Whether an offer may be built now: it passes the gate, and it lies within the round. An offer
     /// that may not is considered again when a hop is committed, because one guess less can then
     /// turn out wrong.
-    pub(crate) fn is_due(&self, offer: &Offer) -> bool {
+    fn is_due(&self, offer: &Offer) -> bool {
         let Base { parent, granted } = &offer.base;
-        self.is_likely_enough(*parent, granted.chance()) && self.is_in_round(*parent)
+        let is_worth_it = match granted {
+            Granted::Guess(guess) => self.is_likely_enough(*parent, guess),
+            // As likely as its parent, which is alive.
+            Granted::Observation(_) | Granted::Open(_) => true,
+        };
+        is_worth_it && self.is_in_round(*parent)
+    }
+
+    /// A guess has become likely enough to be built upon: what was planned without it goes. Its look-ups
+    /// are salvaged if they are asked again.
+    fn leave_open_no_more(&mut self, parent: BranchId, effects: &mut Vec<Effect>) {
+        self.offers
+            .retain(|offer| offer.base.parent != parent || !offer.base.granted.is_open());
+        self.abort_where(|b| b.is_child_of(parent) && b.stands_open(), effects);
     }
 
     /// Whether a child of this branch lies within the current round.
@@ -115,25 +139,29 @@ impl Window {
         }
     }
 
-    /// Offers the guesses of the branch's look-up, the first ones aside, which it has been offered. If there
-    /// are none, and none will come, it offers to leave the answer open, provided that the policy plans
-    /// ahead.
+    /// Offers the guesses of the branch's look-up, the first ones aside, which it has been offered. If none
+    /// is worth building upon, and no other will come, it offers to leave the answer open, provided that
+    /// the policy plans ahead.
     pub(crate) fn offer_guesses(&mut self, user: BranchId, known: usize) {
         let Some(at) = self.position(user) else {
             return;
         };
         let lookup = self.branches[at].lookup().and_then(|id| self.find(id));
-        let Some(guesses) = lookup.and_then(|lookup| lookup.guessing.known()).cloned() else {
+        let Some(guessing) = lookup.map(|lookup| &lookup.guessing) else {
             return;
         };
-        if guesses.is_empty() {
-            if self.limits().policy.plans_ahead() {
-                self.offer_open(at);
-            }
+        let is_over = !guessing.is_running();
+        let Some(guesses) = guessing.known().cloned() else {
             return;
+        };
+        let none_will_do = !guesses
+            .iter()
+            .any(|guess| self.is_likely_enough(user, guess));
+        if is_over && none_will_do && self.limits().policy.plans_ahead() {
+            self.offer_open(at);
         }
         for (rank, guess) in guesses.into_iter().enumerate().skip(known) {
-            self.offer(at, Granted::Guess(guess.text, guess.chance), rank);
+            self.offer(at, Granted::Guess(guess), rank);
         }
     }
 

@@ -32,7 +32,8 @@ pub fn only_head_is_verified(window: &Window) -> bool {
 }
 
 /// SPEC-3: a sub-question has its look-up at once, and nothing that can be built upon, is likely
-/// enough and belongs to the round waits while there is room.
+/// enough and belongs to the round waits while there is room, or while what it takes the place of
+/// is alive.
 pub fn nothing_waits_without_need(window: &Window) -> bool {
     let has_offer = |b: &Branch| window.offers.iter().any(|o| o.base.parent == b.id);
     let is_built_upon = |b: &Branch| window.children(b.id).next().is_some() || has_offer(b);
@@ -47,16 +48,24 @@ pub fn nothing_waits_without_need(window: &Window) -> bool {
         None => !matches!(b.segment, Segment::Asked { .. }) || stands_open(window, b),
     };
     // A verdict comes at once, and may abort the very branch that would be built upon.
-    let waits_in_vain = window.verifying.is_none()
-        && window.offers.iter().any(|offer| window.is_due(offer))
-        && window.limits().width.has_room(window.branches.len());
+    let waits_in_vain =
+        window.verifying.is_none() && window.offers.iter().any(|offer| window.has_place(offer));
     !waits_in_vain && window.branches.iter().all(is_served)
 }
 
-/// SPEC-3, second half: no branch is alive that is too unlikely to become head.
+/// SPEC-3, second half: no branch is alive that is too unlikely to become head, by the gate or for what
+/// the guess was weighed by that it stands on.
 pub fn what_is_unlikely_waits(window: &Window) -> bool {
     let least = window.limits().policy.chance_min;
-    least == Chance::NONE || window.alive().all(|branch| window.chance(branch) >= least)
+    let weighed = |b: &Branch| match b.base.as_ref().map(|base| &base.granted) {
+        Some(Granted::Guess(guess)) => window.least(guess),
+        Some(Granted::Observation(_) | Granted::Open(_)) | None => least,
+    };
+    let enough = |b: &Branch| {
+        let least = weighed(b);
+        least == Chance::NONE || window.chance(b.id) >= least
+    };
+    window.branches.iter().all(enough)
 }
 
 /// SPEC-3, where the window goes in rounds: no branch is alive beyond the round.

@@ -36,6 +36,8 @@
 //! * The *head* is the root of the tree. Every hop before it is committed.
 //! * Every other branch stands on what it takes its parent's answer to be. That is a guess, or an
 //!   observation that arrived before its guess, or an answer that is left open.
+//! * What each hop is worth is *weighed* when its guess comes: whether a branch is built on the
+//!   guess, or on an answer that is left open, or not yet (`weigh.rs`).
 //! * A *look-up* is kept apart from the branch that asks it. So if the branch is aborted, another
 //!   branch that asks the same can take the look-up over. And a look-up can be *drafted*: launched
 //!   while its planner is still writing, and taken over if the planner writes just these words.
@@ -69,11 +71,13 @@ mod limits;
 mod lookup;
 mod reuse;
 mod settle;
+mod weigh;
 mod width;
 mod window;
 
 pub use event::{Draft, Effect, Event, Guess, Stop};
 pub use extend::OPEN_ANSWER;
 pub use limits::{Limits, Policy};
+pub use weigh::{Calibration, Hidden, Weighing};
 pub use width::Width;
 pub use window::Window;

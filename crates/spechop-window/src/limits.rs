@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use crate::Width;
+use crate::{Weighing, Width};
 use spechop_types::Chance;
 
 /// The limits of one question's window.
@@ -24,14 +24,17 @@ pub struct Limits {
 pub struct Policy {
     /// Most look-ups of aborted branches that are kept for reuse. 0 switches salvage off.
     pub orphans_max: usize,
-    /// If there is no guess, continue with the answer left open. Later sub-questions that do not need
-    /// the answer are then looked up ahead of time. Without salvage this has no use, and is off.
+    /// If no guess is worth building upon, continue with the answer left open. Later sub-questions that do
+    /// not need the answer are then looked up ahead of time. Without salvage this has no use, and is off.
     pub plan_ahead: bool,
     /// Most guesses of a hop that branches are built upon. 1 is the paper's algorithm.
     pub guesses_max: NonZeroUsize,
     /// The gate: a branch less likely than this to become head is not built. A branch becomes head if
     /// all guesses that it stands on are right. [`Chance::NONE`] leaves the gate open.
     pub chance_min: Chance,
+    /// What each guess is weighed by, beside `chance_min`. Drivers apply it when a guess comes:
+    /// [`crate::Guess::least`].
+    pub weighing: Weighing,
     /// Most look-ups that are drafted for a branch while its planner writes. 0 switches drafts off.
     /// Source: speculative tool calls (arXiv 2512.15834, algorithm 2), which a window of k > 1 makes.
     pub drafts_max: usize,
@@ -49,6 +52,7 @@ impl Policy {
         plan_ahead: false,
         guesses_max: NonZeroUsize::MIN,
         chance_min: Chance::NONE,
+        weighing: Weighing::NONE,
         drafts_max: 0,
         draft_guesses: false,
         continuous: true,
@@ -59,7 +63,7 @@ impl Policy {
         self.orphans_max > 0
     }
 
-    /// Whether hops without a guess are left open and skipped.
+    /// Whether hops without a guess worth building upon are left open and skipped.
     pub fn plans_ahead(&self) -> bool {
         self.plan_ahead && self.salvages()
     }

@@ -79,10 +79,10 @@ impl Window {
         }
         let child = self.children(head.id).next();
         match child.and_then(|child| Some((child.id, &child.base.as_ref()?.granted))) {
-            Some((_, Granted::Guess(guess, _))) if !observation.found => {
-                Turn::Refute(guess.clone())
+            Some((_, Granted::Guess(guess))) if !observation.found => {
+                Turn::Refute(guess.text.clone())
             }
-            Some((child, Granted::Guess(..))) => Turn::Verify(child),
+            Some((child, Granted::Guess(_))) => Turn::Verify(child),
             // Branches that stand open have been aborted when the observation came.
             Some((_, Granted::Observation(_) | Granted::Open(_))) | None => {
                 Turn::Commit(observation.clone())
@@ -208,8 +208,8 @@ impl Window {
                     effects.push(Effect::Call { lookup: id });
                 }
             }
-            // A guess is never tried again.
-            (Stage::Target, None) | (Stage::Speculation, _) => {}
+            // Neither a guess nor a draft is tried again.
+            (Stage::Target, None) | (Stage::Speculation | Stage::Draft, _) => {}
         }
     }
 }

@@ -10,7 +10,7 @@ use spechop_types::{BranchId, Chance, Hop, LookupId, Observation, Stage, Step, S
 use crate::branch::{Base, Branch, Granted, Launched, Segment};
 use crate::extend::Offer;
 use crate::lookup::Lookup;
-use crate::{Effect, Event, Limits, Stop, Width, laws};
+use crate::{Effect, Event, Guess, Limits, Stop, Width, laws};
 
 /// The window of one question.
 #[derive(Clone, Debug)]
@@ -175,7 +175,7 @@ impl Window {
     pub fn comparison(&self, branch: BranchId) -> Option<(&Arc<str>, &Arc<Observation>)> {
         let Base { parent, granted } = self.branch(branch)?.base.as_ref()?;
         match (granted, self.lookup(*parent)) {
-            (Granted::Guess(text, _), Some(lookup)) => Some((text, self.observation(lookup)?)),
+            (Granted::Guess(guess), Some(lookup)) => Some((&guess.text, self.observation(lookup)?)),
             _ => None,
         }
     }
@@ -206,10 +206,15 @@ impl Window {
         self.chance_upon(base.parent, base.granted.chance())
     }
 
-    /// Whether the gate lets a branch be built upon an answer of this chance to what `parent` asks.
-    pub fn is_likely_enough(&self, parent: BranchId, answer: Chance) -> bool {
-        let least = self.limits().policy.chance_min;
-        least == Chance::NONE || self.chance_upon(parent, answer) >= least
+    /// Whether the gate lets a branch be built upon this guess of what `parent` asks.
+    pub fn is_likely_enough(&self, parent: BranchId, guess: &Guess) -> bool {
+        let least = self.least(guess);
+        least == Chance::NONE || self.chance_upon(parent, guess.chance) >= least
+    }
+
+    /// The least chance at which a branch is built on a guess.
+    pub(crate) fn least(&self, guess: &Guess) -> Chance {
+        guess.least.max(self.limits().policy.chance_min)
     }
 
     fn chance_upon(&self, parent: BranchId, answer: Chance) -> Chance {

@@ -346,7 +346,52 @@ fn the_gate_holds_nothing_up() {
         ..PLAN_AHEAD
     };
     check(with(0, policy), "w0 A; g0 -", "write 1");
-    check(with(0, policy), "w0 A; g0 x 99%", "");
+    check(with(0, policy), "w0 A; g0 x 99%", "write 1");
+}
+
+#[test]
+fn a_guess_that_is_not_worth_it_waits_or_is_planned_without() {
+    // A wrong branch would cost more than a right one is expected to hide.
+    salvage("w0 A; g0 x 20%>25%", "");
+    salvage("w0 A; g0 x 25%>25%", "write 1");
+    salvage("w0 A; g0 x 20%>25%|y", "");
+    // Further out it must be likelier: every guess before it may be wrong, too.
+    salvage("w0 A; g0 x 50%; w1 B; g1 y 40%>25%", "");
+    salvage(
+        "w0 A; g0 x 50%; w1 B; g1 y 40%>25%; o0 x; v1 +",
+        "commit 0; promote 1; write 2",
+    );
+    // What waits for a better guess is not left open; what waits for none is.
+    plan_ahead("w0 A; h0 x 20%>25%", "");
+    plan_ahead("w0 A; h0 x 20%>25%; g0 -", "write 1");
+    plan_ahead("w0 A; g0 x 20%>25%", "write 1");
+    let window = plan_ahead("w0 A; g0 x 20%>25%; w1 B", "call 1; guess 1");
+    let open = "the answer of sub-question 1".to_owned();
+    assert_eq!(known(&window, 1), [("A".to_owned(), open)]);
+    // The look-up behind it is there when the observation is.
+    plan_ahead(
+        "w0 A; g0 x 20%>25%; w1 B; o0 z",
+        "abort 1; drop-guess 1; orphan 1; commit 0; write 2",
+    );
+}
+
+#[test]
+fn a_guess_that_becomes_worth_it_takes_the_place_of_the_open_answer() {
+    let before = "w0 A; g0 x 50%; w1 B; g1 y 40%>25%; w2 C";
+    let (seen, accepted) = (format!("{before}; o0 x"), format!("{before}; o0 x; v1 +"));
+    plan_ahead(before, "call 2; guess 2");
+    plan_ahead(&seen, "verify 1");
+    let taken = "commit 0; promote 1; abort 2; drop-guess 2; orphan 2; write 3";
+    plan_ahead(&accepted, taken);
+    // Without room for a branch more, too.
+    check(with(3, PLAN_AHEAD), &accepted, taken);
+    check(
+        with(2, PLAN_AHEAD),
+        "w0 A; g0 x 50%; w1 B; g1 y 40%>25%; o0 x; v1 +",
+        "commit 0; promote 1; write 2",
+    );
+    // What was planned without it is salvaged.
+    plan_ahead(&format!("{accepted}; w3 C"), "salvage 3 from 2; guess 2");
 }
 
 #[test]

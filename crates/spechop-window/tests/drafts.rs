@@ -43,6 +43,15 @@ fn a_draft_is_looked_up_while_its_planner_writes() {
 }
 
 #[test]
+fn drafts_that_take_their_time_come_one_after_the_other() {
+    drafts("d0 A; d0 B", "call 1");
+    // The same again, and one more than may be.
+    drafts("d0 A; d0 A", "");
+    drafts("d0 A; d0 B; d0 C", "");
+    drafts("d0 A; d0 B; w0 B", "confirm 0 from 1; guess 1; drop 0");
+}
+
+#[test]
 fn drafts_come_and_go_with_the_branch_that_writes() {
     drafts("w0 A; g0 x", "write 1; draft 1");
     let window = drafts("w0 A; g0 x 40%; d1 B 50%", "call 1");

@@ -29,8 +29,8 @@ fn errors_are_one_clear_line_and_an_exit_code() {
             "start it with `spechop serve`",
         ),
         (
-            &["ask", "Who?", "--addr", "https://h:1"],
-            "`https` is not spoken",
+            &["ask", "Who?", "--addr", "ftp://h:1"],
+            "`ftp` is not spoken",
         ),
         (&["ask", "Who?", "--addr", "no address"], "is no HOST:PORT"),
         (

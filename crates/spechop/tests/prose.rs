@@ -10,15 +10,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const DOCUMENTS: [&str; 9] = [
+const DOCUMENTS: [&str; 12] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "docs/INTEGRATE.md",
     "docs/MEASURED.md",
     "docs/OPERATING.md",
+    "docs/PAGE.md",
     "eval/README.md",
     "eval/runs/README.md",
+    "deploy/README.md",
     "deploy/models/README.md",
 ];
 const EXAMPLE: &str = "deploy/spechop.example.toml";

@@ -45,7 +45,9 @@ fn theory_has_two_forms() {
     let expected = [
         "k_deterministic",
         "k_epsilon",
+        "k_epsilon_closed",
         "p_starve",
+        "rel_lat_continuous_k",
         "rel_lat_k",
         "rel_lat_oracle",
     ];
@@ -53,23 +55,38 @@ fn theory_has_two_forms() {
     let oracle = answer["rel_lat_oracle"].as_f64().unwrap();
     assert!((oracle - 0.35 / 1.15).abs() < 1e-12, "{oracle}");
     assert_eq!([&answer["k_deterministic"], &answer["k_epsilon"]], [4, 4]);
-    let rel_lat_k = json!({"1": 1.0, "2": 0.5, "3": 1.0 / 3.0, "4": oracle});
-    assert_eq!(answer["rel_lat_k"], rel_lat_k);
+    let continuous = json!({"1": 1.0, "2": 0.5, "3": 1.0 / 3.0, "4": oracle});
+    assert_eq!(answer["rel_lat_continuous_k"], continuous);
+    // In rounds: two hops in 2 · 0.15 + 0.2 + 1 of 2 · 1.15.
+    let rounds = answer["rel_lat_k"]["2"].as_f64().unwrap();
+    assert!((rounds - 1.5 / 2.3).abs() < 1e-12, "{rounds}");
+    assert_eq!(answer["k_epsilon_closed"], 4);
     let p_starve = json!({"1": 1.0, "2": 1.0, "3": 1.0, "4": 0.0});
     assert_eq!(answer["p_starve"], p_starve);
     assert_eq!(
         printed(&args),
         "RelLat*  0.304
 k det    4
-k eps    4  (epsilon 0.05)
+k eps    4  (epsilon 0.05; closed form 4)
 
-   k   RelLat  P(waits)
-   1    1.000    1.0000
-   2    0.500    1.0000
-   3    0.333    1.0000
-   4    0.304    0.0000
+   k   rounds  continuous  P(waits)
+   1    1.000       1.000    1.0000
+   2    0.652       0.500    1.0000
+   3    0.536       0.333    1.0000
+   4    0.478       0.304    0.0000
 "
     );
+}
+
+#[test]
+fn theory_prints_the_papers_rows() {
+    let table = printed(&["theory", "--table"]);
+    let rows: Vec<_> = table.lines().filter(|line| line.contains(" | ")).collect();
+    // The head, Table 1 and Table 3.
+    assert_eq!(rows.len(), 22, "{table}");
+    let row = "CoRAG 8B, web, GPT-4o                  2WikiMultihopQA   0.68  0.19  0.10    0.50   0.60 |   \
+               0.499    0.607   0.530   7   7";
+    assert!(rows.contains(&row), "{table}");
 }
 
 /// arXiv 2512.15834, worked out by hand: 0.8 · 2.5 + 0.2 · 4 = 2.8 s.

@@ -151,6 +151,8 @@ impl Asker {
 }
 
 fn request(question: &Question, variant: &Variant, deadline: Duration) -> AskRequest {
+    // Whoever chooses k chooses the rest, too, unless the variant names it.
+    let chooses = variant.k == K::Auto;
     AskRequest {
         question: question.text.clone(),
         k: match variant.k {
@@ -163,6 +165,7 @@ fn request(question: &Question, variant: &Variant, deadline: Duration) -> AskReq
         not_found_max: Some(question.dataset.not_found_max()),
         verifier: match variant.verifier {
             Verifier::Exact => VerifierMode::Exact,
+            Verifier::Paper => VerifierMode::Paper,
             // What only the simulator can do was refused before.
             Verifier::Rule | Verifier::None => VerifierMode::Rule,
         }
@@ -171,9 +174,9 @@ fn request(question: &Question, variant: &Variant, deadline: Duration) -> AskReq
         // The standard agent never guesses: a server without this speculator can be it as well.
         speculator: (!variant.is_standard()).then(|| variant.speculator.clone()),
         salvage: Some(variant.salvage),
-        plan_ahead: Some(variant.plan_ahead),
+        plan_ahead: (variant.plan_ahead || !chooses).then_some(variant.plan_ahead),
         guesses: Some(variant.guesses),
-        chance_min: Some(variant.chance_min),
+        chance_min: (variant.chance_min > 0.0 || !chooses).then_some(variant.chance_min),
         drafts: Some(variant.drafts),
         // What an earlier asking has left behind would make this one faster.
         fresh: true,

@@ -65,6 +65,7 @@ fn check_applied(asking: &Asking, applied: &wire::Applied) -> Result<(), String>
     } = &asking.variant;
     let mode = match verifier {
         Verifier::Exact => VerifierMode::Exact,
+        Verifier::Paper => VerifierMode::Paper,
         Verifier::Rule | Verifier::None => VerifierMode::Rule,
     };
     for (same, what) in [
@@ -83,7 +84,10 @@ fn check_applied(asking: &Asking, applied: &wire::Applied) -> Result<(), String>
         (applied.fresh, "age of kept results"),
         (applied.verifier() == mode, "verifier"),
         (applied.salvage == *salvage, "salvage"),
-        (applied.plan_ahead == *plan_ahead, "plan-ahead"),
+        (
+            applied.plan_ahead == *plan_ahead || (*k == K::Auto && !plan_ahead),
+            "plan-ahead",
+        ),
         (applied.guesses == *guesses, "guesses"),
         (applied.drafts == *drafts, "drafts"),
         (

@@ -168,6 +168,7 @@ fn put_back(variant: &Variant) -> [(String, Variant); 8] {
     let verifier = match variant.verifier {
         Verifier::Exact => "exact",
         Verifier::Rule => "rule",
+        Verifier::Paper => "paper",
         Verifier::None => "none",
     };
     [

@@ -101,8 +101,8 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
                 permutation test on the difference to k = 1, and is not corrected for the number of rows. Where right: only \
                 over questions that both k = 1 and this k answer exactly right (RelLat | EM), and how many they are. The ratios to the \
                 simulated run are over the questions that both runs have. The theory \
-                is of endless questions and steady stages, with p, α and β of the first run here that has \
-                them."
+                is our formula of the continuous window (`spechop theory`), of endless questions and steady stages, \
+                with p, α and β of the first run here that has them."
             .into(),
         columns,
         rows,

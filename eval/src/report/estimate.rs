@@ -117,7 +117,7 @@ impl Estimates {
         match k {
             K::Auto => None,
             K::Unbounded => Some(setting.rel_lat_oracle()),
-            K::Bounded(k) => Some(setting.rel_lat_k(NonZeroUsize::new(k as usize)?)),
+            K::Bounded(k) => Some(setting.rel_lat_continuous(NonZeroUsize::new(k as usize)?)),
         }
     }
 

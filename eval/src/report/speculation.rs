@@ -2,79 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use spechop_theory::{PUBLISHED, Published};
+
 use crate::stats::{self, Interval};
-use crate::{Dataset, RunInfo, Source};
+use crate::{RunInfo, Source};
 
 use super::estimate::Estimates;
 use super::groups::{Case, Compared, Group, View};
 use super::table::{Cell, Table};
 
-/// What the paper says of a setting.
-struct Published {
-    dataset: Dataset,
-    tool: Tool,
-    model: &'static str,
-    p: f64,
-    alpha: f64,
-    beta: f64,
-    bound: f64,
-    rel_lat: f64,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Tool {
-    Web,
-    E5,
-}
-
-/// The rows of the paper's Table 1 (arXiv 2605.21965) that we know.
-const PUBLISHED: [Published; 4] = [
-    published(
-        Dataset::Wiki,
-        Tool::Web,
-        "GPT-4o",
-        [0.68, 0.19, 0.10, 0.50, 0.60],
-    ),
-    published(
-        Dataset::Wiki,
-        Tool::Web,
-        "Llama-8B",
-        [0.28, 0.03, 0.10, 0.75, 0.78],
-    ),
-    published(
-        Dataset::Musique,
-        Tool::Web,
-        "Llama-8B",
-        [0.41, 0.05, 0.11, 0.65, 0.72],
-    ),
-    published(
-        Dataset::Wiki,
-        Tool::E5,
-        "Llama-8B",
-        [0.27, 0.30, 0.74, 0.89, 0.91],
-    ),
-];
-
 /// The paper's mean latency of web search.
 const WEB_MS: f64 = 4150.0;
-
-const fn published(
-    dataset: Dataset,
-    tool: Tool,
-    model: &'static str,
-    [p, alpha, beta, bound, rel_lat]: [f64; 5],
-) -> Published {
-    Published {
-        dataset,
-        tool,
-        model,
-        p,
-        alpha,
-        beta,
-        bound,
-        rel_lat,
-    }
-}
 
 pub(super) fn table(group: &Group<'_>) -> Table {
     let mut rows = Vec::new();
@@ -105,8 +43,11 @@ pub(super) fn table(group: &Group<'_>) -> Table {
         }
     }
     if let Some(tool) = group.views.first().and_then(|view| tool(&view.run.info)) {
-        let dataset = group.views.first().map(|view| view.run.info.dataset);
-        let alike = |row: &&Published| Some(row.dataset) == dataset && row.tool == tool;
+        let dataset = group
+            .views
+            .first()
+            .map(|view| view.run.info.dataset.title());
+        let alike = |row: &&Published| row.target == tool && dataset == Some(row.dataset);
         rows.extend(PUBLISHED.iter().filter(alike).map(published_row));
     }
     Table {
@@ -166,23 +107,19 @@ pub(super) fn rel_lat_gap(joined: &[[f64; 4]]) -> Option<Interval> {
     })
 }
 
-/// Which of the paper's tools the run's look-ups are like.
-fn tool(info: &RunInfo) -> Option<Tool> {
+/// Which of the paper's tools the run's look-ups are like, by the name that it has there.
+fn tool(info: &RunInfo) -> Option<&'static str> {
     let is_e5 = |part: &String| part.to_lowercase().contains("e5");
     match info.injected {
-        Some(injected) => (injected.mean_ms == WEB_MS).then_some(Tool::Web),
-        None => info.parts.values().any(is_e5).then_some(Tool::E5),
+        Some(injected) => (injected.mean_ms == WEB_MS).then_some("web"),
+        None => info.parts.values().any(is_e5).then_some("E5"),
     }
 }
 
 fn published_row(row: &Published) -> Vec<Cell> {
-    let tool = match row.tool {
-        Tool::Web => "web",
-        Tool::E5 => "E5",
-    };
     vec![
-        Cell::text(format!("the paper, {tool}")),
-        Cell::text(row.model),
+        Cell::text(format!("the paper, {}, {}", row.generator, row.target)),
+        Cell::text(row.speculator),
         Cell::none(),
         Cell::none(),
         Cell::none(),
@@ -191,7 +128,7 @@ fn published_row(row: &Published) -> Vec<Cell> {
         Cell::number(row.alpha, 2),
         Cell::number(row.beta, 2),
         Cell::none(),
-        Cell::number(row.bound, 2),
+        Cell::number(row.rel_lat_oracle, 2),
         Cell::none(),
         Cell::none(),
         Cell::number(row.rel_lat, 2),

@@ -16,7 +16,7 @@ use spechop_eval::{
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Chance, CommitKind};
 use spechop_verifier::Mode;
-use spechop_window::Policy;
+use spechop_window::{Policy, Weighing};
 
 /// For how long the simulator keeps an orphan.
 const ORPHAN: Duration = Duration::from_secs(10);
@@ -113,6 +113,7 @@ pub async fn live(
         retriever: parts.retriever,
         speculator: parts.speculators.get(&variant.speculator).cloned(),
         drafter: None,
+        draft_writer: None,
     });
     let settings = Settings {
         width: match variant.k {
@@ -127,6 +128,7 @@ pub async fn live(
             plan_ahead: variant.plan_ahead,
             guesses_max: NonZeroUsize::new(variant.guesses as usize).unwrap(),
             chance_min: Chance::of(variant.chance_min),
+            weighing: Weighing::NONE,
             continuous: !variant.rounds,
             drafts_max: 0,
             draft_guesses: false,
@@ -136,15 +138,12 @@ pub async fn live(
         not_found_max: question.dataset.not_found_max(),
         verifier: match variant.verifier {
             Verifier::Exact => Mode::Exact,
+            Verifier::Paper => Mode::Paper,
             Verifier::Rule => Mode::Rule,
             Verifier::None => unreachable!("the agent always verifies"),
         },
         // Recordings know none.
-        limits: StageLimits {
-            segment: Duration::MAX,
-            target: Duration::MAX,
-            speculation: Duration::MAX,
-        },
+        limits: StageLimits::NONE,
         ..Settings::default()
     };
     let asked = spechop_types::Question::new(&question.text).unwrap();

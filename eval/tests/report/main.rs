@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own helpers")]
 
+mod decisions;
 mod numbers;
 mod page;
 mod whole;

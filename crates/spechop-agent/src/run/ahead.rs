@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_ports::{DraftRequest, KnownHop};
-use spechop_types::{BranchId, Chance, LookupId, Observation, SubQuestion};
+use spechop_ports::{DraftRequest, KnownHop, PlanRequest};
+use spechop_types::{BranchId, Chance, LookupId, Observation, Refusal, Stage, SubQuestion};
 use spechop_window::{Draft, Effect, Event};
 
 use super::Run;
-use crate::TraceKind;
 use crate::notes::BranchNotes;
-use crate::stages::Work;
+use crate::stages::{self, Work};
+use crate::{Cost, TraceKind};
 
 /// So far out is a look-up that no branch has asked yet: no branch is.
 pub(super) const AHEAD: usize = usize::MAX - 1;
@@ -38,26 +38,97 @@ impl Run<'_> {
         })
     }
 
-    /// The window hears what the branch may be about to write.
+    /// The window hears what the branch may be about to write. For the look-ups that are then still allowed,
+    /// somebody writes drafts, if there is somebody who does.
     pub(super) fn draft(&mut self, branch: BranchId) -> Vec<Effect> {
         let Some(notes) = self.branches.get_mut(branch) else {
             return Vec::new();
         };
         let drafts = std::mem::take(&mut notes.drafts);
+        if drafts.len() < self.settings.policy.drafts_max {
+            self.write_drafts(branch);
+        }
         if drafts.is_empty() {
             return Vec::new();
         }
-        let draft = |draft: spechop_ports::Draft| Draft {
-            sub_question: draft.sub_question,
-            chance: draft.chance,
-        };
-        let drafts = drafts.into_iter().map(draft).collect();
+        let drafts = drafts.into_iter().map(heard).collect();
         self.apply(Event::Drafted { branch, drafts })
+    }
+
+    /// Has drafts written while the branch writes: all samples side by side, none of them needed.
+    fn write_drafts(&mut self, branch: BranchId) {
+        let (ports, samples) = (self.ports, self.settings.draft_samples);
+        let writer = ports.draft_writer.as_deref().filter(|_| samples > 0);
+        let (Some(writer), Some(depth)) = (writer, self.window.depth(branch)) else {
+            return;
+        };
+        // Without a look-up ahead of need a draft is of no use.
+        if let Some(why) = self.may_not_look_ahead() {
+            return self.refuse(branch, Stage::Draft, why);
+        }
+        let request = PlanRequest {
+            question: self.question.clone(),
+            hops: self.known(branch),
+            must_answer: false,
+            drafts: Vec::new(),
+        };
+        for sample in 0..samples {
+            if sample > 0 && !self.ledger.can_price(Stage::Draft) {
+                return;
+            }
+            // Each sample that is under way has something set aside.
+            if !self.may_speculate() {
+                return self.refuse(branch, Stage::Draft, Refusal::Budget);
+            }
+            let request = request.clone();
+            self.launch(branch, depth + 1, Work::Draft(branch, sample), |call| {
+                stages::draft(writer, call, request, sample)
+            });
+        }
+    }
+
+    /// Somebody has written a draft.
+    pub(super) fn take_draft(
+        &mut self,
+        branch: BranchId,
+        draft: spechop_ports::Draft,
+        cost: Cost,
+    ) -> Option<Event> {
+        let notes = self.branches.get_mut(branch)?;
+        notes.written.push((draft.sub_question.clone(), cost));
+        let drafts = vec![heard(draft)];
+        Some(Event::Drafted { branch, drafts })
+    }
+
+    /// A look-up begins of a draft: if somebody has written that, it is noted what it has cost.
+    pub(super) fn note_written(&mut self, branch: BranchId, lookup: LookupId, asked: &SubQuestion) {
+        let written = self.branches.get(branch).map(|notes| &notes.written);
+        let written = written.into_iter().flatten();
+        let cost = written
+            .filter(|(draft, _)| draft.has_words_of(asked))
+            .map(|(_, cost)| *cost)
+            .next();
+        if let Some(notes) = self.lookups.get_mut(lookup) {
+            notes.draft_cost = cost;
+        }
+    }
+
+    /// Nobody needs further drafts for the branch.
+    pub(super) fn stop_drafts(&mut self, branch: BranchId) {
+        if self.ports.draft_writer.is_some() {
+            for sample in 0..self.settings.draft_samples {
+                self.stop(Work::Draft(branch, sample));
+            }
+        }
     }
 
     pub(super) fn tell_ahead(&mut self, branch: BranchId, asked: SubQuestion, chance: Chance) {
         self.ledger.draft();
-        self.branches.entry(branch, BranchNotes::default).drafted = true;
+        let notes = self.branches.entry(branch, BranchNotes::default);
+        notes.drafted += 1;
+        if notes.drafted >= self.settings.policy.drafts_max {
+            self.stop_drafts(branch);
+        }
         let sub_question = asked;
         self.tell(
             branch,
@@ -83,8 +154,13 @@ impl Run<'_> {
             return;
         };
         let saved = begun.saved;
+        let mut cost = None;
         if let Some(notes) = self.lookups.get_mut(lookup) {
             notes.foreseen = Some(saved);
+            cost = notes.draft_cost.take();
+        }
+        if let (Some(cost), Some(notes)) = (cost, self.branches.get_mut(branch)) {
+            notes.paid.add(Stage::Draft, cost);
         }
         self.ledger.foresee(saved);
         self.tell(branch, TraceKind::Foreseen { saved });
@@ -126,5 +202,13 @@ impl Run<'_> {
         if let Some((observation, took)) = begun.seen {
             self.tell(branch, TraceKind::Observed { observation, took });
         }
+    }
+}
+
+/// As the window hears it.
+fn heard(draft: spechop_ports::Draft) -> Draft {
+    Draft {
+        sub_question: draft.sub_question,
+        chance: draft.chance,
     }
 }

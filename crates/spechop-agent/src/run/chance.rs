@@ -1,5 +1,7 @@
 //! The chance that a call will be used, by which the scheduler ranks speculative calls.
 
+use std::time::Duration;
+
 use spechop_types::{BranchId, Chance};
 use spechop_window::Guess;
 
@@ -16,17 +18,22 @@ impl Run<'_> {
         };
         match work {
             Work::Segment(_) => becomes_head,
+            // Nobody has counted how often such drafts are right.
+            Work::Draft(..) => becomes_head.and(Chance::EVEN),
             Work::Target(lookup) => is_needed(lookup),
             Work::Speculation(lookup) => is_needed(lookup).and(self.settings.guess_chance),
         }
     }
 
-    /// A guess and how likely it is to hold: what its speculator says, else what its guesses were
-    /// worth so far.
-    pub(super) fn guess_of(&self, guess: &spechop_ports::Guess) -> Guess {
+    /// A guess, how likely it is to hold, and how likely it must be: what its speculator says,
+    /// calibrated, else what its guesses were worth so far.
+    pub(super) fn guess_of(&self, guess: &spechop_ports::Guess, age: Duration) -> Guess {
+        let weighing = &self.settings.policy.weighing;
+        let said = guess.confidence.map(|said| weighing.calibration.of(said));
         Guess {
             text: guess.text.clone(),
-            chance: guess.confidence.unwrap_or(self.settings.guess_chance),
+            chance: said.unwrap_or(self.settings.guess_chance),
+            least: weighing.least(age.as_secs_f64() * 1000.0),
         }
     }
 }

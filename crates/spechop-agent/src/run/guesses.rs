@@ -58,7 +58,7 @@ impl Run<'_> {
     ) -> Option<Event> {
         match work {
             Work::Speculation(lookup) => self.take_guesses(lookup, took, guesses, true),
-            Work::Segment(_) | Work::Target(_) => None,
+            Work::Segment(_) | Work::Target(_) | Work::Draft(..) => None,
         }
     }
 
@@ -70,7 +70,9 @@ impl Run<'_> {
         guesses: Vec<Guess>,
         more: bool,
     ) -> Option<Event> {
+        let now = self.running.now();
         let notes = self.lookups.get_mut(lookup)?;
+        let age = now - notes.launched;
         let known = notes.guesses.len();
         for guess in guesses {
             if !notes.guesses.iter().any(|other| other.text == guess.text) {
@@ -83,7 +85,7 @@ impl Run<'_> {
         let all = notes.guesses.clone();
         let likely: Vec<_> = all[known..]
             .iter()
-            .map(|guess| self.guess_of(guess))
+            .map(|guess| self.guess_of(guess, age))
             .collect();
         if let Some(branch) = self.window.asker(lookup)
             && (known == 0 || known < all.len())
@@ -106,7 +108,7 @@ impl Run<'_> {
                 let notes = self.lookups.get(lookup);
                 notes.is_some_and(|notes| !notes.guesses.is_empty())
             }
-            Work::Segment(_) | Work::Target(_) => false,
+            Work::Segment(_) | Work::Target(_) | Work::Draft(..) => false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Work ahead of need that was not done, or not to its end: counted, and told with the reason.
 
+use spechop_ports::Lane;
 use spechop_types::{BranchId, Refusal, Stage};
 use spechop_window::Guess;
 
@@ -10,6 +11,25 @@ use crate::running::Dropped;
 use crate::stages::Work;
 
 impl Run<'_> {
+    /// Why no target call may be made ahead of need; `None` if it may.
+    pub(super) fn may_not_look_ahead(&self) -> Option<Refusal> {
+        if self.settings.wishes.quiet {
+            Some(Refusal::Denied)
+        } else if !self.may_speculate() {
+            Some(Refusal::Budget)
+        } else {
+            None
+        }
+    }
+
+    /// Whether the budget has anything to spare for work that may be wasted.
+    pub(super) fn may_speculate(&self) -> bool {
+        let committed = u32::try_from(self.committed()).unwrap_or(u32::MAX);
+        let hops_left = self.settings.hops_max.saturating_sub(committed);
+        let open = self.running.open(Lane::Speculative);
+        self.ledger.may_speculate(hops_left, open)
+    }
+
     /// Work of a branch was refused before it was launched.
     pub(super) fn refuse(&mut self, branch: BranchId, stage: Stage, why: Refusal) {
         self.ledger.refuse(stage, why);
@@ -55,7 +75,7 @@ impl Run<'_> {
     pub(super) fn tell_unlikely(&mut self, branch: BranchId, guesses: &[Guess]) {
         let gated = guesses
             .iter()
-            .filter(|guess| !self.window.is_likely_enough(branch, guess.chance));
+            .filter(|guess| !self.window.is_likely_enough(branch, guess));
         for _ in 0..gated.count() {
             self.refuse(branch, Stage::Segment, Refusal::Unlikely);
         }
@@ -75,7 +95,7 @@ impl Run<'_> {
             notes.guess_refused = true;
         }
         let (branch, hop) = match work {
-            Work::Segment(branch) => (branch, self.hop(branch)),
+            Work::Segment(branch) | Work::Draft(branch, _) => (branch, self.hop(branch)),
             Work::Target(lookup) | Work::Speculation(lookup) => match self.lookups.get(lookup) {
                 Some(notes) => notes.asker,
                 None => return,

@@ -18,6 +18,7 @@ pub(crate) fn agent(ports: &ScriptedPorts) -> Agent {
         retriever: port.clone(),
         speculator: Some(port.clone()),
         drafter: Some(port),
+        draft_writer: None,
     })
 }
 

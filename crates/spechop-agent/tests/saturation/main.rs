@@ -218,6 +218,7 @@ where
         retriever: Arc::new(ScheduledRetriever::new(port, retriever, rule("retriever"))),
         speculator: Some(Arc::new(speculates)),
         drafter: None,
+        draft_writer: None,
     }
 }
 

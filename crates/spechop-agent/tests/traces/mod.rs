@@ -51,6 +51,7 @@ pub(crate) async fn live(hops: &[Drawn], rules: Rules) -> Option<Report> {
         retriever: port.clone(),
         speculator: Some(port.clone()),
         drafter: Some(port.clone()),
+        draft_writer: None,
     });
     let settings = Settings {
         width: rules.width,
@@ -60,11 +61,7 @@ pub(crate) async fn live(hops: &[Drawn], rules: Rules) -> Option<Report> {
         hops_max: u32::MAX,
         verifier: Mode::Exact,
         // The simulator knows none.
-        limits: StageLimits {
-            segment: Duration::MAX,
-            target: Duration::MAX,
-            speculation: Duration::MAX,
-        },
+        limits: StageLimits::NONE,
         ..Settings::default()
     };
     let question = Question::new("Who is the mother of the director?").ok()?;

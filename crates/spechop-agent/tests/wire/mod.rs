@@ -163,6 +163,7 @@ impl RemotePorts {
             retriever: port.clone(),
             speculator: Some(port),
             drafter: None,
+            draft_writer: None,
         })
     }
 

@@ -36,6 +36,7 @@ async fn say(model: &LocalModel) -> Result<Generated, PortError> {
         tokens_max: 1,
         stop: &[],
         draft: None,
+        sample: 0,
     };
     model.generate(&Call::authoritative(), hello).await
 }

@@ -17,6 +17,12 @@ pub struct Endpoint {
     pub model: String,
     /// Sent as a bearer token; never shown.
     pub key: Option<SecretString>,
+    /// How much the model is to think before it answers, in the endpoint's own word (`reasoning_effort`).
+    /// `None` leaves it to the endpoint.
+    pub reasoning_effort: Option<String>,
+    /// Whether a text that is expected goes with the request (OpenAI's `prediction`), so that the endpoint
+    /// may write it sooner. It may cost more: an endpoint may charge for predicted tokens that it rejects.
+    pub predicted_output: bool,
     /// Most requests under way at once.
     pub requests_max: NonZeroUsize,
     /// Time limits.
@@ -54,6 +60,8 @@ impl Endpoint {
             base_url: base_url.into(),
             model: model.into(),
             key: None,
+            reasoning_effort: None,
+            predicted_output: false,
             requests_max: NonZeroUsize::MIN.saturating_add(3),
             limits: TimeLimits::default(),
             retries: Retries::default(),

@@ -10,6 +10,9 @@ use crate::{Chat, Generation, Role};
 /// mistake, and one such number must not use up every budget and overflow every counter.
 const TOKENS_MAX: u64 = u32::MAX as u64;
 
+/// The temperature of every sample but the first. High enough for other words, low enough for likely ones.
+const SAMPLE_TEMPERATURE: f32 = 0.8;
+
 #[derive(Serialize)]
 pub(super) struct Request<'a> {
     model: &'a str,
@@ -18,6 +21,17 @@ pub(super) struct Request<'a> {
     max_tokens: u32,
     stream: bool,
     stream_options: StreamOptions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prediction: Option<Prediction<'a>>,
+}
+
+/// What the text is expected to be.
+#[derive(Serialize)]
+struct Prediction<'a> {
+    r#type: &'static str,
+    content: &'a str,
 }
 
 #[derive(Serialize)]
@@ -34,7 +48,13 @@ struct StreamOptions {
 impl<'a> Request<'a> {
     /// Stop texts are not sent: a server cuts them off, and then nobody can tell which one it was,
     /// or that there was one.
-    pub(super) fn new(model: &'a str, chat: &'a Chat, tokens_max: u32) -> Self {
+    pub(super) fn new(
+        model: &'a str,
+        chat: &'a Chat,
+        Generation {
+            tokens_max, sample, ..
+        }: &Generation,
+    ) -> Self {
         let messages = chat.messages.iter().map(|message| Message {
             role: match message.role {
                 Role::System => "system",
@@ -46,13 +66,34 @@ impl<'a> Request<'a> {
         Self {
             model,
             messages: messages.collect(),
-            temperature: 0.0,
-            max_tokens: tokens_max,
+            temperature: if *sample == 0 {
+                0.0
+            } else {
+                SAMPLE_TEMPERATURE
+            },
+            max_tokens: *tokens_max,
             stream: true,
             stream_options: StreamOptions {
                 include_usage: true,
             },
+            reasoning_effort: None,
+            prediction: None,
         }
+    }
+
+    /// With the endpoint's own word for how much the model is to think.
+    pub(super) fn thinking(mut self, effort: Option<&'a str>) -> Self {
+        self.reasoning_effort = effort;
+        self
+    }
+
+    /// With what the text is expected to be.
+    pub(super) fn predicting(mut self, content: Option<&'a str>) -> Self {
+        self.prediction = content.map(|content| Prediction {
+            r#type: "content",
+            content,
+        });
+        self
     }
 }
 

@@ -86,5 +86,6 @@ fn generation(text: String, tokens_max: u32, stop: &'static [&'static str]) -> G
         tokens_max,
         stop,
         draft: None,
+        sample: 0,
     }
 }

@@ -183,5 +183,6 @@ fn generation(fixed: &[Message], text: String, tokens_max: u32) -> Generation {
         tokens_max,
         stop: CLOSING,
         draft: None,
+        sample: 0,
     }
 }

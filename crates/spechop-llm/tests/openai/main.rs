@@ -1,6 +1,7 @@
 //! The OpenAI-compatible client against servers that misbehave on purpose.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod drafts;
 mod faults;
 mod streams;
 
@@ -40,6 +41,7 @@ fn generation() -> Generation {
         tokens_max: 8,
         stop: &["</answer>"],
         draft: None,
+        sample: 0,
     }
 }
 

@@ -14,4 +14,5 @@ mod metered;
 mod model;
 mod server;
 mod texts;
+mod twice;
 mod workers;

@@ -62,6 +62,7 @@ pub(crate) fn ask(question: &str, tokens_max: u32) -> Generation {
         tokens_max,
         stop: STOP,
         draft: None,
+        sample: 0,
     }
 }
 
@@ -72,6 +73,7 @@ pub(crate) fn bare(text: &str, tokens_max: u32) -> Generation {
         tokens_max,
         stop: STOP,
         draft: None,
+        sample: 0,
     }
 }
 

@@ -7,12 +7,14 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::Value;
 use spechop_llm::{
-    Chat, End, Endpoint, Generation, LlmPlanner, LlmReader, LlmSpeculator, Message, OpenAiModel,
-    Prompt, PromptStyle, ReadLimits, Role, TextModel,
+    Chat, End, Endpoint, Generation, LlmDraftWriter, LlmPlanner, LlmReader, LlmSpeculator, Message,
+    OpenAiModel, Prompt, PromptStyle, ReadLimits, Role, TextModel,
 };
-use spechop_ports::{Call, PortError, ReadRequest, Reader, contract};
+use spechop_ports::{
+    Call, DraftWriter, PlanRequest, Planner, PortError, ReadRequest, Reader, contract,
+};
 use spechop_testkit::llama_server::{KEY, LlamaServer};
-use spechop_types::{Passage, SubQuestion};
+use spechop_types::{Passage, Question, Step, SubQuestion};
 
 struct Server(LlamaServer);
 
@@ -74,6 +76,7 @@ fn generation(turns: &[(Role, &str)], tokens_max: u32) -> Generation {
         tokens_max,
         stop: &["</answer>"],
         draft: None,
+        sample: 0,
     }
 }
 
@@ -141,6 +144,44 @@ async fn dropping_the_future_ends_the_generation_on_the_server() {
     }
     server.until_busy(0).await;
     assert!(model.generate(&call, capital("France")).await.is_ok());
+}
+
+/// The likeliest draft of the same model has the words that it then writes as a planner. Those that are drawn
+/// are drafts, too. An endpoint that knows no predicted output writes the same with it.
+#[tokio::test]
+async fn the_likeliest_draft_of_the_same_model_is_what_it_then_asks() {
+    let server = Server::start(1);
+    let model: Arc<dyn TextModel> = server.model();
+    let call = Call::authoritative();
+    let request = PlanRequest {
+        question: Question::new("Where was the director of film Blue Kite born?").unwrap(),
+        hops: Vec::new(),
+        must_answer: false,
+        drafts: Vec::new(),
+    };
+    let style = PromptStyle::Corag;
+    let planner = LlmPlanner::new(model.clone(), style);
+    let planned = planner.plan(&call, request.clone()).await.unwrap().step;
+    let Step::Ask(asked) = &planned else {
+        panic!("in this style nothing else is written: {planned:?}");
+    };
+    let writer = LlmDraftWriter::new(model, style);
+    let written = writer.write_draft(&call, request.clone(), 0).await.unwrap();
+    assert_eq!(written.draft.unwrap().sub_question, *asked);
+    let drawn = writer.write_draft(&call, request.clone(), 1).await.unwrap();
+    assert!(drawn.tokens.completion > 0);
+
+    let mut endpoint = server.endpoint();
+    endpoint.predicted_output = true;
+    let predicting = LlmPlanner::new(Arc::new(OpenAiModel::new(&endpoint).unwrap()), style);
+    for draft in [asked.clone(), SubQuestion::new("Who sang it?")] {
+        let request = PlanRequest {
+            drafts: vec![draft],
+            ..request.clone()
+        };
+        let again = predicting.plan(&call, request).await.unwrap().step;
+        assert_eq!(again, planned);
+    }
 }
 
 #[tokio::test]

@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use async_trait::async_trait;
-use spechop_ports::{PlanRequest, Planned, Planner, Reader, Retriever, Speculator, contract};
+use spechop_ports::{
+    DraftWriter, PlanRequest, Planned, Planner, Reader, Retriever, Speculator, contract,
+};
 use spechop_sched::{
-    Eligibility, Grade, Rule, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
-    ScheduledSpeculator,
+    Eligibility, Grade, Rule, ScheduledDraftWriter, ScheduledPlanner, ScheduledReader,
+    ScheduledRetriever, ScheduledSpeculator,
 };
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Passage, Question, Step, Tokens};
@@ -21,11 +23,13 @@ async fn decorators_keep_the_contracts() {
     let planner = ScheduledPlanner::new(inner.clone(), &backend, rules.of("planner"));
     let reader = ScheduledReader::new(inner.clone(), &backend, rules.of("reader"));
     let retriever = ScheduledRetriever::new(inner.clone(), &backend, rules.of("retriever"));
+    let writer = ScheduledDraftWriter::new(inner.clone(), &backend, rules.of("speculator"));
     let speculator = ScheduledSpeculator::new(inner, &backend, rules.of("speculator"));
     contract::planner(&planner as &dyn Planner).await;
     contract::reader(&reader as &dyn Reader).await;
     contract::retriever(&retriever as &dyn Retriever).await;
     contract::speculator(&speculator as &dyn Speculator).await;
+    contract::draft_writer(&writer as &dyn DraftWriter).await;
     assert!(is_idle(backend.gauges()));
     assert!(backend.gauges().started > 8);
     assert_eq!(script.live(), 0);
@@ -55,6 +59,28 @@ async fn what_may_not_be_called_ahead_is_not() {
                 .is_ok()
         );
         assert_eq!(script.started(), started + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_draft_is_written_if_speculators_may_not_be_called_ahead() {
+    let backend = backend(2, 2);
+    let script = ScriptedPorts::new(Script::instant(2));
+    for (grade, started) in [(Grade::Warmup, 0), (Grade::Never, 0), (Grade::Full, 1)] {
+        let rule = Rule {
+            grade,
+            ..Eligibility::shipped().of("speculator")
+        };
+        let writer = ScheduledDraftWriter::new(Arc::new(script.clone()), &backend, rule);
+        let request = PlanRequest {
+            question: Question::new("What comes of it?").expect("a question"),
+            hops: Vec::new(),
+            must_answer: false,
+            drafts: Vec::new(),
+        };
+        let written = writer.write_draft(&guess(0.9), request, 0).await;
+        assert_eq!(written.is_ok(), grade == Grade::Full);
+        assert_eq!(script.started(), started);
     }
 }
 

@@ -1,19 +1,57 @@
 //! The drafter.
 
-use super::keys::Keys;
-use super::{Drafting, PatternSource};
+use std::path::Path;
 
-pub(super) fn drafter(keys: &mut Keys<'_>) -> Drafting {
-    let kinds = [("patterns", true), ("none", false)];
-    let is_there = keys.one_of("drafter.kind", &kinds).unwrap_or(true);
+use super::keys::Keys;
+use super::models::model;
+use super::read::small;
+use super::{DraftedBy, Drafting, Engine, Model, PatternSource, Style};
+use crate::Env;
+
+/// Most samples of a draft. The source measures up to nine, which cost a quarter more and save hardly more.
+const SAMPLES_MAX: u64 = 16;
+/// The section of the model that writes drafts.
+const MODEL: &str = "drafter.model";
+
+pub(super) fn drafter(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: &Env) -> Drafting {
+    let kinds = [
+        ("patterns", (true, false)),
+        ("llm", (false, true)),
+        ("both", (true, true)),
+        ("none", (false, false)),
+    ];
+    let kind = keys.one_of("drafter.kind", &kinds);
+    let (by_patterns, by_model) = kind.unwrap_or((true, false));
     let file = keys.path("drafter.patterns");
+    let samples = small(keys, "drafter.samples", 1..=SAMPLES_MAX, 1);
+    let own = model(keys, MODEL, data, env);
     Drafting {
         patterns: match file {
-            _ if !is_there => PatternSource::None,
+            _ if !by_patterns => PatternSource::None,
             Some(file) => PatternSource::File(file),
             None => PatternSource::Shipped,
         },
         learns: keys.flag("drafter.learn").unwrap_or(true),
         file: keys.path("drafter.file"),
+        samples,
+        writer: by_model.then(|| writer(keys, own, generator, samples)),
+    }
+}
+
+/// Who writes drafts, checked against what it can.
+fn writer(keys: &mut Keys<'_>, own: Option<Model>, generator: &Model, samples: u32) -> DraftedBy {
+    let by = own.as_ref().unwrap_or(generator);
+    if by.style == Style::Steps {
+        let problem = "a generator of style \"steps\" writes a draft no sooner than the sub-question: \
+                       describe another model in [drafter.model], or say \"patterns\"";
+        keys.mistake("drafter.kind", problem);
+    } else if samples > 1 && matches!(by.engine, Engine::Local(_)) {
+        let problem = "a model in this process says the same in every sample: leave it out, or let an \
+                       endpoint draft";
+        keys.mistake("drafter.samples", problem);
+    }
+    match own {
+        Some(model) => DraftedBy::Model(Box::new(model)),
+        None => DraftedBy::Generator,
     }
 }

@@ -169,6 +169,46 @@ impl<'a> Keys<'a> {
         })
     }
 
+    /// Tables, written as `[[key]]` in the file.
+    pub(super) fn tables(&mut self, key: &str) -> Option<Vec<Table>> {
+        let wanted = format!("tables, each written as [[{key}]]");
+        let fields = format!("{key}.");
+        let is_field = |written: &&String| written.starts_with(&fields);
+        let one: Vec<_> = self.written.keys().filter(is_field).cloned().collect();
+        if !one.is_empty() {
+            self.known.extend(one);
+            self.known.insert(key.to_owned());
+            self.mistakes.push(Mistake {
+                key: key.to_owned(),
+                source: Source::File(self.file.clone()),
+                problem: format!("expected {wanted}, found [{key}] with one bracket"),
+                remedy: None,
+            });
+            return None;
+        }
+        self.read(key, &wanted, |value| {
+            value
+                .as_array()?
+                .iter()
+                .map(|item| item.as_table().cloned())
+                .collect()
+        })
+    }
+
+    /// A program and its arguments: a list, or one text with spaces between them. A list keeps every
+    /// text whole, whatever is in it.
+    pub(super) fn words(&mut self, key: &str) -> Option<Vec<String>> {
+        self.read(key, "a program and its arguments", |value| match value {
+            Value::String(text) => Some(text.split_whitespace().map(str::to_owned).collect()),
+            Value::Array(items) => items
+                .iter()
+                .map(|item| item.as_str().map(str::to_owned))
+                .collect(),
+            _ => None,
+        })
+        .filter(|words: &Vec<String>| !words.is_empty())
+    }
+
     /// A path; a leading `~/` means the home folder.
     pub(super) fn path(&mut self, key: &str) -> Option<PathBuf> {
         let env = self.env;

@@ -51,7 +51,14 @@ fn spans(keys: &mut Keys<'_>, section: &str, data: &Path) -> Reader {
     let dir = small_reader(keys, section, data);
     // The other keys of the section are known, and of no use.
     local(keys, section, data, Style::Chat(PromptStyle::default()));
-    for name in ["style", "base_url", "model", "api_key_env", "requests_max"] {
+    for name in [
+        "style",
+        "base_url",
+        "model",
+        "api_key_env",
+        "reasoning_effort",
+        "requests_max",
+    ] {
         keys.text(&key(name));
     }
     must_be_pulled(keys, &key("dir"), &dir, READER);
@@ -131,6 +138,8 @@ pub(super) fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) 
     let base_url = keys.text(&key("base_url"));
     let name = keys.text(&key("model"));
     let variable = keys.text(&key("api_key_env"));
+    let reasoning_effort = keys.text(&key("reasoning_effort"));
+    let predicted_output = plans && keys.flag(&key("predicted_output")).unwrap_or(false);
     let requests_max = count(keys, &key("requests_max"), 1024, 4);
     let engine = match kind {
         Kind::NoOther => return None,
@@ -156,6 +165,8 @@ pub(super) fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) 
             let mut endpoint =
                 Endpoint::new(base_url.unwrap_or_default(), name.unwrap_or_default());
             endpoint.key = variable.and_then(|name| api_key(keys, &key("api_key_env"), &name, env));
+            endpoint.reasoning_effort = reasoning_effort;
+            endpoint.predicted_output = predicted_output;
             endpoint.requests_max = requests_max;
             Engine::OpenAi(endpoint)
         }

@@ -52,7 +52,9 @@ pub(super) fn shared_memory(
             }
             qdrant.cluster.clone()
         }
-        Target::Index | Target::Web(_) | Target::Http(_) => qdrant(keys, env, true).cluster,
+        Target::Index | Target::Web(_) | Target::Http(_) | Target::Mcp(_) => {
+            qdrant(keys, env, true).cluster
+        }
     };
     Some(SharedMemory {
         cluster: ClusterOptions {

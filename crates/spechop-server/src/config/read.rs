@@ -11,14 +11,15 @@ use spechop_types::{Budget, Chance, Money};
 use spechop_verifier::Mode;
 use toml::Table;
 
+use super::callers::{Callers, callers, tls};
 use super::drafting::drafter;
 use super::encoder::encoder;
 use super::keys::{Keys, Mistake, Source};
 use super::models::{local, model, reader, speculator};
 use super::target::target;
 use super::{
-    Config, DRAFTS_MAX, Encoder, Engine, InjectedLatency, InvalidConfig, Model, PlanAhead,
-    Questions, Server, SpeculatorKind, Style, Transport, schedule,
+    Config, DRAFTS_MAX, Drafting, Encoder, Engine, InjectedLatency, InvalidConfig, Model,
+    PlanAhead, Questions, Server, SpeculatorKind, Style, Transport, schedule,
 };
 use crate::Env;
 use crate::reply::EVIDENCE_MAX;
@@ -149,12 +150,15 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         injected_latency.is_some(),
         &data,
     );
+    let drafter = drafter(keys, &generator, &data, env);
+    let (server, callers) = server(keys);
     let config = Config {
-        server: server(keys),
-        questions: questions(keys),
+        server,
+        callers,
+        questions: questions(keys, &drafter),
         encoder,
         fallback: model(keys, "fallback", &data, env),
-        drafter: drafter(keys),
+        drafter,
         reader,
         speculator,
         generator,
@@ -211,29 +215,43 @@ fn served_index_dir(data: &Path) -> PathBuf {
     }
 }
 
-fn server(keys: &mut Keys<'_>) -> Server {
+fn server(keys: &mut Keys<'_>) -> (Server, Callers) {
     let listen = keys
         .parsed("server.listen", "an address such as 127.0.0.1:50051")
         .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 50051)));
     let allow_remote = keys.flag("server.allow_remote").unwrap_or(false);
-    if !allow_remote && !listen.ip().is_loopback() {
+    let questions_max = size(keys, "server.questions_max", 1..=65_536, 32);
+    let (tls, callers) = (tls(keys), callers(keys, questions_max));
+    let asks_who = callers.wants_keys() || tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    if !allow_remote && !asks_who && !listen.ip().is_loopback() {
         keys.mistake(
             "server.listen",
             format!(
-                "{listen} can be reached from other machines, and there is neither TLS nor \
-                 authentication yet; set server.allow_remote = true where the network protects it"
+                "{listen} can be reached from other machines, and anybody could ask: make a key with \
+                 `spechop keys new` and write it into [[keys]] or server.keys_file, or demand \
+                 certificates with server.tls_client_ca; if the network protects the server, set \
+                 server.allow_remote = true or start it with --insecure"
             ),
         );
     }
     let unread = millis(keys, "server.unread_ms", 1, 60_000);
-    Server {
+    let server = Server {
         listen,
-        questions_max: size(keys, "server.questions_max", 1..=65_536, 32),
+        tls,
+        reload: millis(keys, "server.reload_ms", 1, 30_000),
+        questions_max,
         transport: transport(keys, unread),
         unread,
+        linger_max: millis(keys, "server.linger_ms_max", 0, 60_000),
+        kept: millis(keys, "server.kept_ms", 0, 60_000),
+        kept_bytes_max: size(keys, "server.kept_bytes_max", 0..=16 << 30, 32 << 20),
         retrieve: keys.flag("server.retrieve").unwrap_or(false),
+        tool_outputs: size(keys, "server.tool_outputs", 0..=65_536, 0),
+        mcp: keys.flag("server.mcp").unwrap_or(true),
+        mcp_time: millis(keys, "server.mcp_budget_ms", 1, 50_000),
         shutdown_grace: millis(keys, "server.shutdown_grace_ms", 0, 10_000),
-    }
+    };
+    (server, callers)
 }
 
 /// A stream that nobody reads ends after `unread`. If that does not help, the connection does.
@@ -275,7 +293,7 @@ fn transport(keys: &mut Keys<'_>, unread: Duration) -> Transport {
     }
 }
 
-fn questions(keys: &mut Keys<'_>) -> Questions {
+fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
     let paper = Settings::default();
     let auto = keys.is("question.k", "auto");
     let k = if auto {
@@ -294,7 +312,11 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
         verifier: keys
             .one_of(
                 "question.verifier",
-                &[("rule", Mode::Rule), ("exact", Mode::Exact)],
+                &[
+                    ("rule", Mode::Rule),
+                    ("exact", Mode::Exact),
+                    ("paper", Mode::Paper),
+                ],
             )
             .unwrap_or(paper.verifier),
         not_found_max: small(
@@ -317,11 +339,18 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
         quiet: keys.list("tenant.quiet").unwrap_or_default(),
         guesses: count(keys, "question.guesses", 16, 1),
         guesses_max: count(keys, "question.guesses_max", 16, 4),
-        chance_min: keys
-            .number("question.chance_min", 0.0..=1.0)
-            .map_or(paper.policy.chance_min, Chance::of),
-        drafts: small(keys, "question.drafts", 0..=u64::from(DRAFTS_MAX), 0) as usize,
+        chance_min: match keys.is("question.chance_min", "auto") {
+            true => None,
+            false => keys
+                .number("question.chance_min", 0.0..=1.0)
+                .map(Chance::of),
+        },
+        drafts: match keys.is("question.drafts", "auto") {
+            true => None,
+            false => Some(small(keys, "question.drafts", 0..=u64::from(DRAFTS_MAX), 0) as usize),
+        },
         draft_guesses: keys.flag("question.draft_guesses").unwrap_or(false),
+        draft_samples: drafter.samples,
         deadline_max: millis(keys, "question.deadline_ms", 1, 300_000),
         budget: Budget {
             time: keys
@@ -340,6 +369,7 @@ fn questions(keys: &mut Keys<'_>) -> Questions {
             segment: millis(keys, "question.segment_ms_max", 1, 120_000),
             target: millis(keys, "question.target_ms_max", 1, 120_000),
             speculation: millis(keys, "question.speculation_ms_max", 1, 20_000),
+            draft: millis(keys, "question.draft_ms_max", 1, 10_000),
         },
     };
     for (key, value, key_max, max) in [

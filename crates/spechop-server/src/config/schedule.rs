@@ -18,6 +18,8 @@ use super::{Allowance, Engine, Model, Scheduler};
 const OWN_READER: usize = 2;
 /// The encoder takes many queries in one run, and the scan is short.
 const INDEX: usize = 16;
+/// Many servers of MCP answer one call after the other.
+const MCP: usize = 8;
 /// A look-up that only waits needs nothing but memory.
 const SLOW_INDEX: usize = 256;
 /// The longest period of an allowance: a month.
@@ -39,6 +41,7 @@ pub(super) fn scheduler(
         web: lanes(keys, "web", SLOW_INDEX),
         http: lanes(keys, "http", INDEX),
         qdrant: lanes(keys, "qdrant", Qdrant::AT_ONCE.get()),
+        mcp: lanes(keys, "mcp", MCP),
         speculator: model_lanes(keys, "speculator", guesser),
         cores: cores(keys),
         eligibility: eligibility(keys),
@@ -193,6 +196,7 @@ pub(super) fn prices(keys: &mut Keys<'_>) -> Prices {
         segment: of("segment"),
         target: of("target"),
         speculation: of("speculation"),
+        draft: of("draft"),
     }
 }
 

@@ -1,10 +1,12 @@
-//! Where look-ups go: the index, the web, somebody else's retriever, or a collection of Qdrant.
+//! Where look-ups go: the index, the web, somebody else's retriever, a tool of an MCP server, or a
+//! collection of Qdrant.
 
 use std::fmt::Display;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
+use spechop_mcp::McpOptions;
 use spechop_sched::{Limits, Rate};
 use spechop_web::page::PageOptions;
 use spechop_web::search::{
@@ -16,6 +18,7 @@ use spechop_web::{CacheOptions, Endpoint, HttpRetrieverOptions, WebOptions};
 
 use super::Scheduler;
 use super::keys::Keys;
+use super::mcp::mcp;
 use super::models::api_key;
 use super::qdrant::{Qdrant, qdrant};
 use super::read::{count, millis};
@@ -33,6 +36,8 @@ pub enum Target {
     Http(Box<HttpRetrieverOptions>),
     /// A collection of Qdrant.
     Qdrant(Box<Qdrant>),
+    /// A tool of an MCP server.
+    Mcp(Box<McpOptions>),
 }
 
 impl Target {
@@ -48,6 +53,7 @@ impl Target {
             Self::Web(_) => ("web", scheduler.web),
             Self::Http(_) => ("http", scheduler.http),
             Self::Qdrant(_) => ("qdrant", scheduler.qdrant),
+            Self::Mcp(_) => ("mcp", scheduler.mcp),
         }
     }
 
@@ -66,6 +72,7 @@ impl Target {
             }
             Self::Http(options) => format!("http {}", options.service.endpoint.base_url),
             Self::Qdrant(qdrant) => qdrant.who(),
+            Self::Mcp(options) => format!("mcp {} of {}", options.tool, options.server),
         }
     }
 }
@@ -140,23 +147,27 @@ pub(super) fn target(keys: &mut Keys<'_>, env: &Env) -> Target {
         Web,
         Http,
         Qdrant,
+        Mcp,
     }
     let kinds = [
         ("index", Kind::Index),
         ("web", Kind::Web),
         ("http", Kind::Http),
         ("qdrant", Kind::Qdrant),
+        ("mcp", Kind::Mcp),
     ];
     let kind = keys.one_of("target.kind", &kinds).unwrap_or(Kind::Index);
     // Every key is read whatever the kind, so that a variable can switch between them.
     let web = web(keys, env, matches!(kind, Kind::Web));
     let http = http(keys, env, matches!(kind, Kind::Http));
     let qdrant = qdrant(keys, env, matches!(kind, Kind::Qdrant));
+    let mcp = mcp(keys, env, matches!(kind, Kind::Mcp));
     match kind {
         Kind::Index => Target::Index,
         Kind::Web => Target::Web(Box::new(web)),
         Kind::Http => Target::Http(Box::new(http)),
         Kind::Qdrant => Target::Qdrant(Box::new(qdrant)),
+        Kind::Mcp => Target::Mcp(Box::new(mcp)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use spechop_types::{Chance, CommitKind, Observation, SubQuestion};
+use spechop_types::{Chance, CommitKind, Observation, SubQuestion, Tokens};
 
 use super::*;
 
@@ -40,6 +40,7 @@ fn guarded(says: Option<Vec<&'static str>>) -> Guarded<Says> {
     Guarded {
         drafter: Says(says, Mutex::new(0)),
         learns: true,
+        time_max: TIME_MAX,
         is_broken: AtomicBool::new(false),
     }
 }
@@ -61,11 +62,103 @@ fn a_drafter_that_panics_is_not_asked_again() {
     assert_eq!(*drafter.drafter.1.lock().unwrap(), 1);
 }
 
+/// Takes at least a millisecond for a draft.
+struct Slow;
+
+impl Drafter for Slow {
+    fn draft(&self, _: &DraftRequest<'_>) -> Vec<Draft> {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(1) {
+            std::hint::spin_loop();
+        }
+        vec![Draft {
+            sub_question: SubQuestion::new("A?"),
+            chance: Chance::EVEN,
+        }]
+    }
+}
+
+#[test]
+fn a_drafter_that_is_slow_is_not_asked_again() {
+    for (time_max, second) in [
+        (Duration::from_micros(1), vec![]),
+        (Duration::MAX, vec!["A?"]),
+    ] {
+        let drafter = Guarded {
+            drafter: Slow,
+            learns: true,
+            time_max,
+            is_broken: AtomicBool::new(false),
+        };
+        assert_eq!(drafts(&drafter, &question(), 2), ["A?"]);
+        assert_eq!(drafts(&drafter, &question(), 2), second);
+    }
+}
+
+/// Writes this; or panics.
+struct Writes(Option<&'static str>);
+
+#[async_trait]
+impl DraftWriter for Writes {
+    async fn write_draft(
+        &self,
+        _: &Call,
+        _: PlanRequest,
+        _: u32,
+    ) -> Result<WrittenDraft, PortError> {
+        Ok(WrittenDraft {
+            draft: Some(Draft {
+                sub_question: SubQuestion::new(self.0.expect("a writer that panics")),
+                chance: Chance::EVEN,
+            }),
+            tokens: Tokens {
+                prompt: 3,
+                completion: 1,
+            },
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_a_model_drafts_is_left_out_if_no_planner_writes_it_and_is_paid_all_the_same() {
+    let asked = question();
+    let endless: &'static str = "who ".repeat(200).leak();
+    for (text, expected) in [
+        ("Who is Dorota?", Some("Who is Dorota?")),
+        ("", None),
+        (" ", None),
+        (endless, None),
+        (
+            "Who is the mother of the director of film Polish-Russian War?",
+            None,
+        ),
+    ] {
+        let writer = GuardedWriter::new(Arc::new(Writes(Some(text))));
+        let request = PlanRequest {
+            question: asked.clone(),
+            hops: Vec::new(),
+            must_answer: false,
+            drafts: Vec::new(),
+        };
+        let call = Call::authoritative();
+        let written = writer.write_draft(&call, request.clone(), 0).await.unwrap();
+        let draft = written.draft.map(|draft| draft.sub_question);
+        assert_eq!(draft.as_ref().map(SubQuestion::as_str), expected);
+        assert_eq!(written.tokens.total(), 4);
+
+        let panics = GuardedWriter::new(Arc::new(Writes(None)));
+        let written = panics.write_draft(&call, request, 0).await;
+        assert!(matches!(written, Err(PortError::Malformed { .. })));
+    }
+}
+
 fn drafting(patterns: PatternSource) -> Drafting {
     Drafting {
         patterns,
         learns: true,
         file: None,
+        writer: None,
+        samples: 1,
     }
 }
 

@@ -69,13 +69,10 @@ impl Lines {
     }
 
     /// Every connection to the listener, one after the other, for as long as the stream is polled.
-    pub(super) fn accept(
-        &self,
-        listener: TcpListener,
-    ) -> impl Stream<Item = io::Result<Line>> + use<> {
+    pub(super) fn accept(&self, listener: TcpListener) -> impl Stream<Item = Line> + use<> {
         unfold((self.clone(), listener), |(lines, listener)| async move {
             let line = lines.next(&listener).await;
-            Some((Ok(line), (lines, listener)))
+            Some((line, (lines, listener)))
         })
     }
 
@@ -103,10 +100,15 @@ impl Lines {
             return;
         }
         self.shared.counts.not_accepted();
-        if let Some(left_out) = self.shared.warnings.turn("accept") {
+        if let Some(left_out) = self.turn_to_warn("accept") {
             tracing::warn!(%error, left_out, "cannot accept a connection; trying again");
         }
         sleep(PAUSE).await;
+    }
+
+    /// Whether a line of this kind may go to the log, as [`Sparingly::turn`].
+    pub(super) fn turn_to_warn(&self, kind: &'static str) -> Option<u64> {
+        self.shared.warnings.turn(kind)
     }
 
     /// If all others are at work, the newcomer waits until one of them is not; those behind it wait in the
@@ -121,18 +123,14 @@ impl Lines {
     }
 
     fn line(&self, stream: TcpStream, handle: LineHandle) -> Line {
-        let Limits {
-            message_time,
-            stall_max,
-            ..
-        } = self.shared.limits;
+        let stall_max = self.shared.limits.stall_max;
         // Neither is worth a connection: without them it is slower, or longer dead.
         let _ = stream.set_nodelay(true);
         let keepalive = TcpKeepalive::new()
             .with_time(KEEPALIVE)
             .with_interval(KEEPALIVE);
         let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
-        Line::new(stream, handle, message_time, stall_max)
+        Line::new(stream, handle, stall_max)
     }
 
     /// A place in the book, if need be that of somebody idle.
@@ -260,8 +258,6 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use tonic::transport::server::Connected;
-
     use super::*;
 
     /// Small answers leave at once, and a peer that is gone without a word is noticed.
@@ -295,7 +291,7 @@ mod tests {
             let peer = TcpStream::connect(address).await.unwrap();
             open.push((peer, lines.next(&listener).await));
         }
-        let [much, little] = [0, 1].map(|at: usize| open[at].1.connect_info());
+        let [much, little] = [0, 1].map(|at: usize| open[at].1.handle().clone());
         let _much = much.hold(60).unwrap();
         let _little = little.hold(40).unwrap();
         assert!(!much.is_hung_up() && !little.is_hung_up());
@@ -321,7 +317,7 @@ mod tests {
         let lines = Lines::new(limits, Counts::default());
         let _first = TcpStream::connect(address).await.unwrap();
         let first = lines.next(&listener).await;
-        let working = first.connect_info().begin();
+        let working = first.handle().begin();
         let _second = TcpStream::connect(address).await.unwrap();
         let mut next = Box::pin(lines.next(&listener));
         let a_while = async {
@@ -335,7 +331,7 @@ mod tests {
         }
         drop(working);
         let _second = next.await;
-        assert!(first.connect_info().is_hung_up());
+        assert!(first.handle().is_hung_up());
         assert_eq!(lines.open(), 1);
     }
 

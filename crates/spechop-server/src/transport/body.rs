@@ -24,16 +24,19 @@ const STREAM_BYTES: usize = 5 << 10;
 /// The frame of a gRPC message in front of its bytes.
 const FRAME_BYTES: usize = 5;
 
-/// Waits for a whole request: the one message of a unary or server-streaming call.
+/// Waits for a whole request: the one message of a unary or server-streaming call. It has at most
+/// `bytes_max` bytes, or as many as the limits say.
 pub(super) async fn receive(
     line: &LineHandle,
     headers: &HeaderMap,
     body: Body,
     limits: &Limits,
+    bytes_max: Option<usize>,
 ) -> Result<Bytes, TransportError> {
+    let bytes_max = bytes_max.unwrap_or(limits.message_bytes_max);
     let mut held = hold(line, headers)?;
     let limit = limits.message_time;
-    let message = collect(body, &mut held, limits.message_bytes_max);
+    let message = collect(body, &mut held, bytes_max);
     let late = |_| TransportError::Late { limit };
     timeout(limit, message).await.map_err(late)?
 }

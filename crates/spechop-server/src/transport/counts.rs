@@ -18,6 +18,10 @@ pub(crate) struct Counts {
 pub(super) enum Closed {
     /// It did not say which protocol it speaks.
     Silent,
+    /// It speaks TLS and the server does not, or the other way round.
+    OtherProtocol,
+    /// The TLS handshake came to nothing.
+    Handshake,
     /// It did not take what it was sent.
     Stalled,
     /// It was idle, and others wanted in.
@@ -56,6 +60,8 @@ impl Counts {
     pub(super) fn closed(&self, why: Closed) {
         let reason = match why {
             Closed::Silent => "silent",
+            Closed::OtherProtocol => "other_protocol",
+            Closed::Handshake => "handshake",
             Closed::Stalled => "stalled",
             Closed::Displaced => "displaced",
             Closed::Unfinished => "unfinished",

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, TRANSFER_ENCODING};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Version};
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio::time::{Instant, sleep_until};
 
-use super::Doors;
 use super::accept::Lines;
+use super::access::{self, Access};
 use super::body::{Answer, Talk, receive};
+use super::doors::{Door, Doors};
 use super::hosts::Hosts;
 use super::line::LineHandle;
 use crate::status::{TransportError, chain, is_grpc};
@@ -29,6 +30,7 @@ pub(crate) struct Guard {
     pub(super) hosts: Hosts,
     pub(super) doors: Doors,
     pub(super) lines: Lines,
+    pub(super) access: Arc<Access>,
 }
 
 /// The layer around every route.
@@ -51,23 +53,26 @@ pub(super) async fn attend(
 impl Guard {
     async fn pass(&self, request: Request, next: Next) -> Result<Response, TransportError> {
         let limits = self.lines.limits();
-        let (parts, body) = request.into_parts();
-        self.check(&parts)?;
+        let (mut parts, body) = request.into_parts();
+        let door = self.check(&parts)?;
+        let bytes_max = door.and_then(|door| door.bytes_max);
+        let path = parts.uri.path();
+        let role = door.map_or_else(|| access::role_of_service(path), |door| door.role);
+        let line = parts.extensions.get::<LineHandle>().cloned();
+        if let Some(line) = &line {
+            let (interval, burst) = (limits.request_interval, limits.request_burst);
+            sleep_until(line.turn(Instant::now(), interval, burst)).await;
+        }
+        self.access.admit(role, line.as_ref(), &mut parts).await?;
         // Whatever comes over a listener of ours has it.
-        let Some(line) = parts.extensions.get::<LineHandle>().cloned() else {
+        let Some(line) = line else {
             return Ok(next.run(Request::from_parts(parts, body)).await);
         };
-        let turn = line.turn(
-            Instant::now(),
-            limits.request_interval,
-            limits.request_burst,
-        );
-        sleep_until(turn).await;
         let path = parts.uri.path();
         let body = if path.starts_with(TALKS) {
             Body::new(Talk::new(&line, &parts.headers, body, limits)?)
         } else {
-            Body::from(receive(&line, &parts.headers, body, limits).await?)
+            Body::from(receive(&line, &parts.headers, body, limits, bytes_max).await?)
         };
         let is_work = path != WATCH && !path.starts_with(TALKS);
         let working = is_work.then(|| line.begin());
@@ -75,8 +80,8 @@ impl Guard {
         Ok(response.map(|body| Body::new(Answer::new(body, line, working))))
     }
 
-    /// By its head alone.
-    fn check(&self, parts: &Parts) -> Result<(), TransportError> {
+    /// By its head alone. Returns the door that it wants, if it is not gRPC.
+    fn check(&self, parts: &Parts) -> Result<Option<&Door>, TransportError> {
         let named = parts.uri.authority().map(|name| name.as_str());
         let host = parts
             .headers
@@ -88,23 +93,44 @@ impl Guard {
                 return Err(TransportError::OtherHost { host });
             }
         }
-        // Only browsers send it, on behalf of a page. No page of ours asks anything yet.
-        if parts.headers.contains_key(ORIGIN) {
-            return Err(TransportError::FromAPage);
+        // Only browsers send it, on behalf of a page.
+        let mut origins = parts.headers.get_all(ORIGIN).into_iter();
+        if let Some(origin) = origins.next() {
+            let origin = origin.to_str().unwrap_or_default();
+            let host = named.or(host).unwrap_or_default();
+            if origins.next().is_some() || !self.hosts.is_own_page(origin, host) {
+                return Err(TransportError::FromAPage);
+            }
         }
+        let Some(door) = self.doors.find(&parts.method, parts.uri.path()) else {
+            return self.check_grpc(parts).map(|()| None);
+        };
         let reads = [Method::GET, Method::HEAD].contains(&parts.method);
-        if reads && self.doors.pages.contains(&parts.uri.path()) {
-            return Ok(());
+        // Without a body there is nothing that could be taken for something else.
+        let is_empty = !parts.headers.contains_key(CONTENT_TYPE)
+            && !parts.headers.contains_key(TRANSFER_ENCODING)
+            && parts
+                .headers
+                .get(CONTENT_LENGTH)
+                .is_none_or(|length| length == "0");
+        if reads || is_empty {
+            return Ok(Some(door));
         }
-        if parts.method == Method::POST && self.doors.json.contains(&parts.uri.path()) {
-            // Browsers ask first before they send JSON to another origin, and nobody says yes.
-            return match kind(&parts.headers) {
-                kind if is_json(kind) => Ok(()),
-                kind => Err(TransportError::NotJson { kind: short(kind) }),
-            };
+        // Browsers ask first before they send JSON to another origin, and nobody says yes.
+        match kind(&parts.headers) {
+            kind if is_json(kind) => Ok(Some(door)),
+            kind => Err(TransportError::NotJson { kind: short(kind) }),
         }
+    }
+
+    fn check_grpc(&self, parts: &Parts) -> Result<(), TransportError> {
         if parts.version < Version::HTTP_2 {
-            return Err(TransportError::OldHttp);
+            let doors = self.doors.iter().map(|door| {
+                let (method, path) = door.name();
+                format!("{method} {path}")
+            });
+            let doors = doors.collect::<Vec<_>>().join(", ");
+            return Err(TransportError::OldHttp { doors });
         }
         if !is_grpc(&parts.headers) {
             let kind = short(kind(&parts.headers));

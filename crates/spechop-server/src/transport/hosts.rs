@@ -31,16 +31,45 @@ impl Hosts {
         let Self::Named(names) = self else {
             return true;
         };
-        let Ok(authority) = authority.parse::<Authority>() else {
-            return false;
-        };
-        let host = plain(authority.host());
-        host == "localhost"
-            || host
-                .parse::<IpAddr>()
-                .is_ok_and(|address| address.is_loopback())
-            || names.contains(&host)
+        host_of(authority).is_some_and(|host| is_here(&host) || names.contains(&host))
     }
+
+    /// Whether a request to this authority comes from a page of this server itself: one of the same
+    /// origin. If every name counts, only a page that was called up by an address is known to be one,
+    /// since a stranger's name may point here as well.
+    pub(super) fn is_own_page(&self, origin: &str, authority: &str) -> bool {
+        let page = origin
+            .strip_prefix("http://")
+            .or_else(|| origin.strip_prefix("https://"));
+        let is_same = page.is_some_and(|page| {
+            without_usual_port(page).eq_ignore_ascii_case(without_usual_port(authority))
+        });
+        let is_known = match self {
+            Self::Named(_) => self.accept(authority),
+            Self::Any => host_of(authority)
+                .is_some_and(|host| is_here(&host) || host.parse::<IpAddr>().is_ok()),
+        };
+        is_same && is_known
+    }
+}
+
+/// The host of an authority, if it is one.
+fn host_of(authority: &str) -> Option<String> {
+    let authority = authority.parse::<Authority>().ok()?;
+    Some(plain(authority.host()))
+}
+
+/// Whether it is a name of this machine itself.
+fn is_here(host: &str) -> bool {
+    let address = host.parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// An authority without the usual port of its scheme, which may be left out.
+fn without_usual_port(authority: &str) -> &str {
+    let bare = authority.strip_suffix(":80");
+    bare.or_else(|| authority.strip_suffix(":443"))
+        .unwrap_or(authority)
 }
 
 /// Case, a final full stop and the brackets of IPv6 make no difference.
@@ -74,6 +103,29 @@ mod tests {
             ("a b", false),
         ] {
             assert_eq!(hosts.accept(authority), accepted, "{authority:?}");
+        }
+    }
+
+    #[test]
+    fn only_pages_of_the_server_itself_may_ask() {
+        let local: SocketAddr = ([127, 0, 0, 1], 50051).into();
+        let named = Hosts::of(local, &["qa.example.org".to_owned()]);
+        let any = Hosts::of(([0, 0, 0, 0], 50051).into(), &[]);
+        for (origin, authority, by_name, by_any) in [
+            ("http://127.0.0.1:50051", "127.0.0.1:50051", true, true),
+            ("http://localhost:50051", "LOCALHOST:50051", true, true),
+            ("https://qa.example.org", "qa.example.org:443", true, false),
+            ("http://[::1]:50051", "[::1]:50051", true, true),
+            ("http://10.0.0.1:50051", "10.0.0.1:50051", false, true),
+            ("http://127.0.0.1:50052", "127.0.0.1:50051", false, false),
+            ("http://localhost:50051", "127.0.0.1:50051", false, false),
+            ("http://evil.example", "evil.example", false, false),
+            ("http://evil.example", "127.0.0.1:50051", false, false),
+            ("null", "127.0.0.1:50051", false, false),
+            ("", "", false, false),
+        ] {
+            assert_eq!(named.is_own_page(origin, authority), by_name, "{origin}");
+            assert_eq!(any.is_own_page(origin, authority), by_any, "{origin}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! One connection: a TCP stream that can be hung up on, and that has to say something in time.
+//! One connection: a TCP stream that can be hung up on, and whose peer has to take what it is sent.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,29 +12,19 @@ use futures::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
-use tonic::transport::server::Connected;
 
 use super::accept::Lines;
 use super::counts::Closed;
 use super::roster::LineId;
-
-/// The preface of HTTP/2, and about the shortest request of HTTP/1.1.
-const GREETING_BYTES: usize = 24;
+use crate::bucket::Bucket;
 
 /// A connection as the server reads and writes it. Dropping it is what ends it.
 pub(super) struct Line {
     stream: TcpStream,
     handle: LineHandle,
-    greeting: Option<Greeting>,
     /// Since when the peer has taken nothing of what it was sent.
     stalled: Option<Pin<Box<Sleep>>>,
     stall_max: Duration,
-}
-
-/// What is still missing of the first bytes, and until when.
-struct Greeting {
-    missing: usize,
-    deadline: Pin<Box<Sleep>>,
 }
 
 /// What a request knows of the connection that it came by; it is among the request's extensions.
@@ -51,7 +41,9 @@ struct Shared {
     /// Bytes of requests that have not arrived whole.
     unfinished: AtomicUsize,
     /// When the next request may be taken up, if they come too fast.
-    next_request: Mutex<Instant>,
+    requests: Mutex<Bucket>,
+    /// When the next wrong key is answered, if they come too fast.
+    wrong_keys: Mutex<Bucket>,
     unread: Mutex<Unread>,
 }
 
@@ -78,19 +70,10 @@ pub(super) struct Ticket {
 }
 
 impl Line {
-    pub(super) fn new(
-        stream: TcpStream,
-        handle: LineHandle,
-        greeting: Duration,
-        stall_max: Duration,
-    ) -> Self {
+    pub(super) fn new(stream: TcpStream, handle: LineHandle, stall_max: Duration) -> Self {
         Self {
             stream,
             handle,
-            greeting: Some(Greeting {
-                missing: GREETING_BYTES,
-                deadline: Box::pin(sleep(greeting)),
-            }),
             stalled: None,
             stall_max,
         }
@@ -99,6 +82,21 @@ impl Line {
     #[cfg(test)]
     pub(super) fn stream(&self) -> &TcpStream {
         &self.stream
+    }
+
+    /// The handle that requests get.
+    pub(super) fn handle(&self) -> &LineHandle {
+        &self.handle
+    }
+
+    /// The first bytes that have come; they stay where they are.
+    pub(super) fn poll_peek(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<usize>> {
+        self.still_on(context)?;
+        self.stream.poll_peek(context, buffer)
     }
 
     /// Fails if the server has hung up. Whoever polls next hears of it then.
@@ -133,9 +131,6 @@ impl Line {
 
 impl LineHandle {
     pub(super) fn new(id: LineId, lines: Lines) -> Self {
-        let limits = lines.limits();
-        let burst = limits.request_interval * limits.request_burst;
-        let now = Instant::now();
         Self {
             shared: Arc::new(Shared {
                 id,
@@ -143,7 +138,8 @@ impl LineHandle {
                 hung_up: AtomicBool::new(false),
                 waker: AtomicWaker::new(),
                 unfinished: AtomicUsize::new(0),
-                next_request: Mutex::new(now.checked_sub(burst).unwrap_or(now)),
+                requests: Mutex::default(),
+                wrong_keys: Mutex::default(),
                 unread: Mutex::default(),
             }),
         }
@@ -208,22 +204,34 @@ impl LineHandle {
     /// When the request that has just arrived may be taken up: `interval` after the one before, except
     /// that `burst` of them may come at once after a pause.
     pub(super) fn turn(&self, now: Instant, interval: Duration, burst: u32) -> Instant {
-        // Nothing panics while it is held.
-        let mut next = self
-            .shared
-            .next_request
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        turn(&mut next, now, interval, burst)
+        lend(&self.shared.requests, now, interval, burst)
+    }
+
+    /// When a request with a wrong key may be answered.
+    pub(super) fn turn_of_wrong_key(
+        &self,
+        now: Instant,
+        interval: Duration,
+        burst: u32,
+    ) -> Instant {
+        lend(&self.shared.wrong_keys, now, interval, burst)
+    }
+
+    /// Counts that it is being closed, and why.
+    pub(super) fn closed(&self, why: Closed) {
+        self.shared.lines.counts().closed(why);
+    }
+
+    /// As [`Lines::turn_to_warn`].
+    pub(super) fn turn_to_warn(&self, kind: &'static str) -> Option<u64> {
+        self.shared.lines.turn_to_warn(kind)
     }
 }
 
-/// A token bucket that lends: its level is the time at which it would be full, less the burst.
-fn turn(next: &mut Instant, now: Instant, interval: Duration, burst: u32) -> Instant {
-    let credit = interval * burst;
-    let full = now.checked_sub(credit).unwrap_or(now);
-    *next = (*next).max(full) + interval;
-    (*next).max(now)
+fn lend(bucket: &Mutex<Bucket>, now: Instant, interval: Duration, burst: u32) -> Instant {
+    // Nothing panics while it is held.
+    let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
+    bucket.lend(now, interval, burst)
 }
 
 impl Unfinished {
@@ -265,14 +273,6 @@ impl Drop for Line {
     }
 }
 
-impl Connected for Line {
-    type ConnectInfo = LineHandle;
-
-    fn connect_info(&self) -> LineHandle {
-        self.handle.clone()
-    }
-}
-
 impl AsyncRead for Line {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -280,23 +280,7 @@ impl AsyncRead for Line {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.still_on(context)?;
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let Some(greeting) = &mut self.greeting else {
-            return read;
-        };
-        let came = buffer.filled().len() - before;
-        greeting.missing = greeting.missing.saturating_sub(came);
-        if greeting.missing == 0 {
-            self.greeting = None;
-            return read;
-        }
-        if read.is_ready() {
-            return read;
-        }
-        ready!(greeting.deadline.as_mut().poll(context));
-        self.handle.shared.lines.counts().closed(Closed::Silent);
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
@@ -332,29 +316,5 @@ impl AsyncWrite for Line {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn requests_may_come_in_bursts_and_then_at_their_rate() {
-        let interval = Duration::from_millis(10);
-        let start = Instant::now() + Duration::from_secs(60);
-        let mut next = start - Duration::from_secs(1);
-        let mut waits = |now: Instant| turn(&mut next, now, interval, 3) - now;
-        assert_eq!([0; 3].map(|_| waits(start)), [Duration::ZERO; 3]);
-        assert_eq!(waits(start), interval);
-        assert_eq!(waits(start), 2 * interval);
-        let later = start + 2 * interval;
-        assert_eq!(waits(later), interval);
-        // After a pause the burst is back, and no more than that.
-        let later = start + Duration::from_secs(5);
-        assert_eq!(
-            [0; 4].map(|_| waits(later)),
-            [Duration::ZERO, Duration::ZERO, Duration::ZERO, interval]
-        );
     }
 }

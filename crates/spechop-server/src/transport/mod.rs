@@ -5,38 +5,57 @@
 //! and all of them are here:
 //!
 //! * `accept.rs` takes up connections, `roster.rs` says who makes room if there are too many;
-//! * `line.rs` is a connection: it must say something in time, and take what it is sent;
+//! * `line.rs` is a connection, whose peer must take what it is sent;
+//! * `socket.rs` is what HTTP sees of it, in the clear or behind TLS: the peer must say something in time;
+//! * `tls.rs` knows the certificate, and reads it again when it has changed;
 //! * `guard.rs` looks at every request: is it meant for this server, does it come from a web page, does
 //!   it come too fast, does it arrive in time;
+//! * `access.rs` asks for a key and for its tenant's limits;
 //! * `body.rs` counts the bytes on their way in, and sees whether an answer is read;
 //! * `files.rs` sees that there are file descriptors for all of them;
+//! * `doors.rs` knows which paths are not gRPC, and what may be sent to them;
 //! * `hosts.rs` knows by which names the server may be addressed.
 //!
 //! What a request means is none of its business.
 
 mod accept;
+mod access;
+mod access_error;
 mod body;
 mod counts;
+mod doors;
 mod files;
 mod guard;
 mod hosts;
 mod line;
 mod roster;
+mod socket;
+mod tls;
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use futures::StreamExt;
 use tokio::net::TcpListener;
 use tonic::service::Routes;
 use tonic::transport::Server;
 
 pub(crate) use accept::Lines;
+pub(crate) use access_error::AccessError;
 pub(crate) use counts::Counts;
+pub(crate) use doors::{Door, Doors};
+pub use tls::{TlsError, TlsFiles, TlsPart};
+
+use crate::config::{Callers, InvalidConfig, Server as Settings};
+use access::Access;
 use guard::Guard;
 use hosts::Hosts;
+use socket::Socket;
+use tls::Tls;
 
 /// How much of everything one connection, and all of them, may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,15 +101,6 @@ impl Default for Limits {
     }
 }
 
-/// The paths that are not gRPC.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Doors {
-    /// Any HTTP client may get them.
-    pub(crate) pages: &'static [&'static str],
-    /// Any HTTP client may post JSON to them.
-    pub(crate) json: &'static [&'static str],
-}
-
 /// Open streams of one connection.
 const STREAMS_MAX: u32 = 100;
 
@@ -118,17 +128,38 @@ const PING_PATIENCE: Duration = Duration::from_secs(20);
 /// The transport of one listener.
 pub(crate) struct Transport {
     lines: Lines,
+    tls: Option<TlsFiles>,
+    callers: Callers,
+    reload: Duration,
+}
+
+/// Why nothing is served any more, or nothing was from the start.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportFailure {
+    /// The certificate or what belongs to it cannot be used.
+    #[error("there can be no TLS")]
+    Tls(#[from] TlsError),
+    /// The file of API keys cannot be used.
+    #[error("there can be no API keys")]
+    Keys(#[from] InvalidConfig),
+    /// HTTP itself.
+    #[error("HTTP failed")]
+    Http(#[from] tonic::transport::Error),
 }
 
 impl Transport {
     /// Raises the process's limit of open files if the connections need it.
-    pub(crate) fn new(limits: Limits, counts: Counts) -> Self {
+    pub(crate) fn new(settings: &Settings, callers: &Callers, counts: Counts) -> Self {
+        let limits = settings.transport.clone();
         let limits = Limits {
             connections_max: files::room_for(limits.connections_max),
             ..limits
         };
         Self {
             lines: Lines::new(limits, counts),
+            tls: settings.tls.clone(),
+            callers: callers.clone(),
+            reload: settings.reload,
         }
     }
 
@@ -146,11 +177,19 @@ impl Transport {
         routes: Router,
         doors: Doors,
         stop: impl Future<Output = ()>,
-    ) -> Result<(), tonic::transport::Error> {
+    ) -> Result<(), TransportFailure> {
+        let tls = self.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
+        let access = Arc::new(Access::open(self.callers.clone())?);
+        if access.wants_keys() && tls.is_none() && !address.ip().is_loopback() {
+            tracing::warn!(
+                "API keys cross the network in the clear unless a proxy speaks TLS: see server.tls_cert"
+            );
+        }
         let guard = Guard {
             hosts: Hosts::of(address, &self.lines.limits().hosts),
             doors,
             lines: self.lines(),
+            access: Arc::clone(&access),
         };
         let routes = routes.layer(from_fn_with_state(Arc::new(guard), guard::attend));
         let router = Server::builder()
@@ -166,10 +205,45 @@ impl Transport {
             .http2_keepalive_interval(Some(PING_INTERVAL))
             .http2_keepalive_timeout(Some(PING_PATIENCE))
             .add_routes(Routes::from(routes));
-        let incoming = self.lines.accept(listener);
+        let greeting = self.lines.limits().message_time;
+        let acceptors = tls.clone();
+        let incoming = self.lines.accept(listener).map(move |line| {
+            let acceptor = acceptors.as_ref().map(|tls| tls.acceptor());
+            Ok::<_, io::Error>(Socket::new(line, acceptor, greeting))
+        });
         tokio::select! {
-            served = router.serve_with_incoming_shutdown(incoming, stop) => served,
+            served = router.serve_with_incoming_shutdown(incoming, stop) => Ok(served?),
             never = self.lines.sweep() => match never {},
+            never = look_again(tls, access, self.reload) => match never {},
         }
+    }
+}
+
+/// How soon to look again at a file that has just changed.
+const SETTLED: Duration = Duration::from_millis(500);
+
+/// Looks every now and then whether the files of TLS and of keys have changed. Never ends.
+async fn look_again(
+    tls: Option<Arc<Tls>>,
+    access: Arc<Access>,
+    every: Duration,
+) -> std::convert::Infallible {
+    let mut next = every;
+    loop {
+        tokio::time::sleep(next).await;
+        let (tls, access) = (tls.clone(), Arc::clone(&access));
+        let looked = tokio::task::spawn_blocking(move || {
+            if let Some(tls) = tls {
+                tls.look_again();
+            }
+            access.look_again()
+        });
+        // It fails if it panicked; the next look is another one.
+        let has_changed = looked.await.unwrap_or(false);
+        next = if has_changed {
+            every.min(SETTLED)
+        } else {
+            every
+        };
     }
 }

@@ -471,8 +471,9 @@ fn of_too_many_questions_the_last_tunings_used_keep_theirs() {
             hops: 0,
             last,
             guess_chance: Chance::EVEN,
-            ahead: Ahead::default(),
-            ahead_at: 0,
+            choices: Choices::default(),
+            drafts: Drafts::default(),
+            weighed_at: 0,
             members: Members::new(),
         }
     };

@@ -16,6 +16,7 @@ use spechop_proto::{
 use spechop_server::config::{Config, Written};
 use spechop_server::{App, Env, Gauges, ServeError};
 use spechop_testkit::assets;
+use spechop_testkit::llama_server::{KEY, LlamaServer};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -29,7 +30,7 @@ fn dataset(file: &str) -> PathBuf {
 
 /// The questions of the demo and their answers, and the titles of the passages that the data set
 /// gives with them.
-fn questions() -> (Vec<(String, String)>, BTreeSet<String>) {
+pub(super) fn questions() -> (Vec<(String, String)>, BTreeSet<String>) {
     let file = BufReader::new(File::open(dataset("demo_questions.jsonl")).unwrap());
     let mut questions = Vec::new();
     let mut titles = BTreeSet::new();
@@ -60,7 +61,7 @@ fn small_corpus(path: &Path, titles: &BTreeSet<String>) -> BTreeSet<String> {
 }
 
 /// What the same question gives at every k: no times, no calls.
-fn trajectory(answer: &AskResponse) -> Vec<(&str, &str)> {
+pub(super) fn trajectory(answer: &AskResponse) -> Vec<(&str, &str)> {
     let hops = answer
         .hops
         .iter()
@@ -101,7 +102,7 @@ fn accounted(answer: &AskResponse) {
 
 /// An index of those passages in `dir`, with its hot subset; and the configuration of everything
 /// but the models that plan and read.
-async fn prepare(dir: &Path, titles: &BTreeSet<String>) -> (String, BTreeSet<String>) {
+pub(super) async fn prepare(dir: &Path, titles: &BTreeSet<String>) -> (String, BTreeSet<String>) {
     let (corpus, index) = (dir.join("corpus.jsonl"), dir.join("index"));
     let ids = small_corpus(&corpus, titles);
     let encoder_dir = assets::default_encoder();
@@ -127,23 +128,26 @@ async fn prepare(dir: &Path, titles: &BTreeSet<String>) -> (String, BTreeSet<Str
 }
 
 /// A server of that configuration, and a client of it.
-struct Running {
-    client: SpecHopClient<Channel>,
+pub(super) struct Running {
+    pub(super) url: String,
+    pub(super) client: SpecHopClient<Channel>,
     gauges: Gauges,
     stop: oneshot::Sender<()>,
     serving: JoinSet<Result<(), ServeError>>,
 }
 
 impl Running {
-    async fn start(toml: String) -> Self {
+    pub(super) async fn start(toml: String) -> Self {
         let written = Written {
             file: Some(("test.toml".into(), toml)),
             flags: vec![["tuning.state", "--set", "none"].map(str::to_owned).into()],
         };
         let data_dir = assets::data_dir();
-        let env: Env = [("SPECHOP_DATA_DIR", data_dir.to_str().unwrap())]
-            .into_iter()
-            .collect();
+        let env = [
+            ("SPECHOP_DATA_DIR", data_dir.to_str().unwrap()),
+            ("LLAMA_KEY", KEY),
+        ];
+        let env: Env = env.into_iter().collect();
         let app = App::build(Config::read(written, &env).unwrap())
             .await
             .unwrap();
@@ -155,8 +159,13 @@ impl Running {
         serving.spawn(app.serve(listener, async {
             let _ = stopped.await;
         }));
-        let channel = Endpoint::from_shared(url).unwrap().connect().await.unwrap();
+        let channel = Endpoint::from_shared(url.clone())
+            .unwrap()
+            .connect()
+            .await
+            .unwrap();
         Self {
+            url,
             client: SpecHopClient::new(channel),
             gauges,
             stop,
@@ -204,7 +213,7 @@ impl Running {
         answer
     }
 
-    async fn stop(mut self) {
+    pub(super) async fn stop(mut self) {
         assert_eq!(self.gauges.questions_open(), 0);
         drop(self.client);
         self.stop.send(()).unwrap();
@@ -253,4 +262,46 @@ async fn our_own_models_answer_the_demo() {
     }
     assert!(right >= 2, "{right} of {} right", questions.len());
     server.stop().await;
+}
+
+/// llama.cpp's own server plans, another one drafts what the first is about to ask: its likeliest draft, and
+/// one that is drawn. Neither changes the answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn drafts_of_a_model_behind_http_change_no_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let (questions, titles) = questions();
+    let (toml, ids) = prepare(dir.path(), &titles).await;
+    // The planner has a server of its own: in company its sums, and so its words, could come out otherwise.
+    let (plans, drafts) = (LlamaServer::texts(1), LlamaServer::texts(2));
+    // Short prompts, for one thread reads them.
+    let at = |server: &LlamaServer, requests_max: u32| {
+        format!(
+            "kind = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"smollm2\"\nstyle = \"corag\"\n\
+             api_key_env = \"LLAMA_KEY\"\nrequests_max = {requests_max}\n",
+            server.url()
+        )
+    };
+    let with = |drafter: &str| {
+        format!(
+            "{toml}hop_budget = 2\ndrafts = 2\n\
+             [reader]\nkind = \"spans\"\n\
+             [generator]\n{}predicted_output = true\n\
+             [drafter]\nkind = {drafter:?}\nsamples = 2\n\
+             [drafter.model]\n{}",
+            at(&plans, 1),
+            at(&drafts, 2),
+        )
+    };
+    let mut plain = Running::start(with("none")).await;
+    let mut drafting = Running::start(with("llm")).await;
+    let question = &questions[0].0;
+    let expected = plain.ask(question, 1, "none", 2, &ids).await;
+    assert_eq!(expected.usage.unwrap().drafts.unwrap().started, 0);
+    let answer = drafting.ask(question, 2, "index", 2, &ids).await;
+    assert_eq!(trajectory(&answer), trajectory(&expected));
+    let usage = answer.usage.unwrap();
+    let drafts = usage.drafts.unwrap();
+    assert!(drafts.started > 0, "nothing was drafted");
+    plain.stop().await;
+    drafting.stop().await;
 }

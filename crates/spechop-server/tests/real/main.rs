@@ -4,6 +4,9 @@
 
 mod answers;
 mod broken_parts;
+mod doors;
+mod openai_client;
+mod python_client;
 #[path = "../support/mod.rs"]
 mod support;
 mod unmodified_client;

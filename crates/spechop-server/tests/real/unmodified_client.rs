@@ -10,7 +10,7 @@ use tokio::process::Command;
 use crate::support::Server;
 
 /// A tool that `make test` installs.
-fn tool(path: &str) -> PathBuf {
+pub(super) fn tool(path: &str) -> PathBuf {
     let tool = assets::data_dir().join(path);
     assert!(
         tool.exists(),
@@ -20,7 +20,8 @@ fn tool(path: &str) -> PathBuf {
     tool
 }
 
-async fn output(command: &mut Command) -> String {
+/// What a program prints.
+pub(super) async fn output(command: &mut Command) -> String {
     let output = command
         .stdin(Stdio::null())
         .kill_on_drop(true)

@@ -76,6 +76,7 @@ pub(crate) fn question(
                     }
                     .clone(),
                     chance: Chance::of(LIKELY),
+                    least: Chance::NONE,
                 }],
             },
             Some(Effect::Verify { branch }) => Event::Verified {

@@ -3,7 +3,8 @@
 //! Events about branches: `w0 Q` branch 0 wrote sub-question Q, `a0 X` wrote the answer X, `f0 seg` its
 //! segment failed, `v1 +` / `v1 -` what branch 1 stands on is right / wrong. Events about look-ups:
 //! `o0 X` look-up 0 observed X, `o0 -` observed nothing relevant, `g0 X|Y` guessed X, or else Y, surely
-//! unless it says how likely they are (`g0 X 40%|Y 5%`), `g0 -` had no idea, `h0 X` guessed X and goes on, `f0 tgt` failed, `x0` is expired. And `d0 P|Q`: for branch 0, which still
+//! unless it says how likely they are (`g0 X 40%|Y 5%`), and worth building upon whatever that is, unless it
+//! says from what chance on they are (`g0 X 40%>25%`), `g0 -` had no idea, `h0 X` guessed X and goes on, `f0 tgt` failed, `x0` is expired. And `d0 P|Q`: for branch 0, which still
 //! writes, P and Q were drafted. And `finish`. Effects print the same way.
 
 #![allow(
@@ -38,19 +39,24 @@ pub(crate) fn with(k: usize, policy: Policy) -> Limits {
 }
 
 fn guess(text: &str) -> Guess {
+    let percent = |text: &str| {
+        let percent: f64 = text.strip_suffix('%')?.parse().ok()?;
+        Some(Chance::of(percent / 100.0))
+    };
     let said = text.rsplit_once(' ').and_then(|(text, chance)| {
-        let percent: f64 = chance.strip_suffix('%')?.parse().ok()?;
-        Some((text, Chance::of(percent / 100.0)))
+        let (chance, least) = chance.split_once('>').unwrap_or((chance, "0%"));
+        Some((text, percent(chance)?, percent(least)?))
     });
-    let (text, chance) = said.unwrap_or((text, Chance::CERTAIN));
+    let (text, chance, least) = said.unwrap_or((text, Chance::CERTAIN, Chance::NONE));
     Guess {
         text: text.into(),
         chance,
+        least,
     }
 }
 
 fn draft(text: &str) -> Draft {
-    let Guess { text, chance } = guess(text);
+    let Guess { text, chance, .. } = guess(text);
     Draft {
         sub_question: SubQuestion::new(&text),
         chance,

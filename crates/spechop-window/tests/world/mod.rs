@@ -14,7 +14,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use spechop_types::{BranchId, Chance, LookupId, Observation, Step, SubQuestion};
-use spechop_window::{Draft, Effect, Event, Guess, Limits, Policy, Stop, Width, Window, laws};
+use spechop_window::{
+    Draft, Effect, Event, Guess, Limits, Policy, Stop, Weighing, Width, Window, laws,
+};
 
 /// What is so, and how often things go wrong (out of 8).
 #[derive(Clone, Copy, Debug)]
@@ -106,8 +108,14 @@ impl World {
             // Likely on its own, less so behind another.
             eighths => Chance::of(0.3 + eighths as f64 / 10.0),
         };
+        // One guess of three is weighed.
+        let least = |text: &Arc<str>| match self.draw(&("least", asked, text)) % 12 {
+            twelfths @ 0..4 => Chance::of(0.15 + twelfths as f64 / 5.0),
+            _ => Chance::NONE,
+        };
         let guess = |text: Arc<str>| Guess {
             chance: chance(&text),
+            least: least(&text),
             text,
         };
         self.guessed(asked).into_iter().map(guess).collect()
@@ -539,6 +547,7 @@ pub(crate) fn draw(numbers: [u64; 11]) -> (World, Limits) {
                 gate @ 0..12 => Chance::of(0.3 + gate as f64 / 20.0),
                 _ => Chance::NONE,
             },
+            weighing: Weighing::NONE,
             // A quarter of them go in rounds.
             continuous: (policy / 6) % 4 != 0,
             drafts_max: small(policy / 24, 3),

@@ -3,7 +3,6 @@
 mod answer;
 mod board;
 mod clean;
-mod json;
 mod profile;
 mod watch;
 
@@ -14,9 +13,11 @@ use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use spechop_proto::ask_event::Event;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, VerifierMode};
-use tonic::transport::{Channel, Endpoint};
+use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, VerifierMode, json};
+use spechop_server::Env;
 use tonic::{Request, Status};
+
+use super::reach::{Reached, ServerArgs, causes};
 
 /// The arguments of `spechop ask`.
 #[derive(Debug, clap::Args)]
@@ -24,9 +25,8 @@ use tonic::{Request, Status};
 pub(crate) struct Args {
     /// The question.
     question: String,
-    /// The address of the server.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
-    addr: String,
+    #[command(flatten)]
+    server: ServerArgs,
     /// The most branches alive at once. 1: no speculation; `inf`: no bound; `auto`: the server chooses.
     #[arg(long, value_name = "N|auto", value_parser = width)]
     k: Option<Width>,
@@ -91,7 +91,8 @@ Examples:
   spechop ask --watch --k 3 \"Who is the mother of the director of film Polish-Russian War?\"
   spechop ask --evidence --times \"Who is the mother of the director of film Polish-Russian War?\"
   spechop ask --profile --k 1 \"Who is the mother of the director of film Polish-Russian War?\"
-  spechop ask --json --k 1 --verifier exact \"…\" | jq -r .answer";
+  spechop ask --json --k 1 --verifier exact \"…\" | jq -r .answer
+  SPECHOP_KEY=… spechop ask --addr qa.example.org:443 --tls-ca ca.pem \"…\"";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Width {
@@ -104,13 +105,15 @@ enum Width {
 enum Verifier {
     /// The same text. The answer is then the standard agent's.
     Exact,
-    /// The same meaning, by the paper's rules.
+    /// The same meaning, by rules that say what may differ.
     Rule,
+    /// The paper's rules to the letter, for comparison. Some wrong guesses pass them.
+    Paper,
 }
 
 /// Asks, and prints the answer.
-pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let mut client = client(&args.addr).await?;
+pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
+    let mut client = client(&args.server, env).await?;
     let request = request(&args);
     let answer = match args.watch {
         Some(watch) => watched(&mut client, request, watch).await?,
@@ -121,7 +124,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let mut out = std::io::stdout().lock();
     let text = if args.json {
-        json::of(&answer)?
+        json::write(&answer)?
     } else {
         let shown = answer::Shown {
             evidence: args.evidence,
@@ -133,25 +136,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     writeln!(out, "{text}").context("cannot write the answer to stdout")
 }
 
-async fn client(address: &str) -> anyhow::Result<SpecHopClient<Channel>> {
-    let client = SpecHopClient::new(connect(address).await?);
+async fn client(server: &ServerArgs, env: &Env) -> anyhow::Result<SpecHopClient<Reached>> {
+    let client = SpecHopClient::new(server.reach(env).await?);
     Ok(client.max_decoding_message_size(ANSWER_BYTES_MAX))
-}
-
-pub(super) async fn connect(address: &str) -> anyhow::Result<Channel> {
-    let uri = match address.split_once("://") {
-        None => format!("http://{address}"),
-        Some(("http", _)) => address.to_owned(),
-        Some((scheme, _)) => {
-            anyhow::bail!("`{scheme}` is not spoken: give the server as HOST:PORT")
-        }
-    };
-    let endpoint = Endpoint::from_shared(uri)
-        .with_context(|| format!("`{address}` is no HOST:PORT"))?
-        .connect_timeout(Duration::from_secs(5));
-    endpoint.connect().await.map_err(|_| {
-        anyhow!("no server answers at {address}: is it running? start it with `spechop serve`")
-    })
 }
 
 fn request(args: &Args) -> Request<AskRequest> {
@@ -164,6 +151,7 @@ fn request(args: &Args) -> Request<AskRequest> {
         unbounded: args.k == Some(Width::Unbounded),
         auto: args.k == Some(Width::Auto),
         question_id: String::new(),
+        linger_ms: 0,
         hop_budget: args.hop_budget,
         not_found_max: None,
         top_passages: args.passages,
@@ -171,6 +159,7 @@ fn request(args: &Args) -> Request<AskRequest> {
             None => VerifierMode::Unspecified,
             Some(Verifier::Exact) => VerifierMode::Exact,
             Some(Verifier::Rule) => VerifierMode::Rule,
+            Some(Verifier::Paper) => VerifierMode::Paper,
         }
         .into(),
         deadline_ms: args
@@ -195,7 +184,7 @@ fn request(args: &Args) -> Request<AskRequest> {
 
 /// Asks for the events, shows them, and returns the last one: the answer.
 async fn watched(
-    client: &mut SpecHopClient<Channel>,
+    client: &mut SpecHopClient<Reached>,
     request: Request<AskRequest>,
     watch: watch::Watch,
 ) -> anyhow::Result<AskResponse> {
@@ -211,11 +200,14 @@ async fn watched(
     Err(anyhow!("the server ended the stream without an answer"))
 }
 
+/// What the server says; if the connection broke, why it did.
 pub(super) fn refused(status: &Status) -> anyhow::Error {
+    let cause = causes(status).skip(1).last();
+    let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));
     anyhow!(
         "{}: {}",
         name(status.code()),
-        clean::clean(status.message())
+        clean::clean(&format!("{}{why}", status.message()))
     )
 }
 
@@ -255,14 +247,24 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use spechop_proto::spec_hop_server::{SpecHop, SpecHopServer};
-    use spechop_proto::{AskEvent, FinishNowRequest, FinishNowResponse};
+    use spechop_proto::{
+        AskEvent, CancelRequest, CancelResponse, FinishNowRequest, FinishNowResponse,
+        GetAnswerRequest, ResumeRequest,
+    };
     use tokio::net::TcpListener;
     use tokio_stream::wrappers::TcpListenerStream;
     use tonic::Response;
     use tonic::transport::Server;
 
     use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        server: ServerArgs,
+    }
 
     /// Answers at length.
     struct Chatty;
@@ -303,6 +305,29 @@ mod tests {
         ) -> Result<Response<FinishNowResponse>, Status> {
             Err(Status::unimplemented("nothing takes long"))
         }
+
+        type ResumeStream = Self::AskStreamStream;
+
+        async fn resume(
+            &self,
+            _: Request<ResumeRequest>,
+        ) -> Result<Response<Self::ResumeStream>, Status> {
+            Err(Status::unimplemented("nothing is kept"))
+        }
+
+        async fn get_answer(
+            &self,
+            _: Request<GetAnswerRequest>,
+        ) -> Result<Response<AskResponse>, Status> {
+            Err(Status::unimplemented("nothing is kept"))
+        }
+
+        async fn cancel(
+            &self,
+            _: Request<CancelRequest>,
+        ) -> Result<Response<CancelResponse>, Status> {
+            Err(Status::unimplemented("nothing takes long"))
+        }
     }
 
     #[tokio::test]
@@ -312,7 +337,8 @@ mod tests {
         let incoming = TcpListenerStream::new(listener);
         let server = Server::builder().add_service(SpecHopServer::new(Chatty));
         let asking = async {
-            let mut client = client(&address).await.unwrap();
+            let server = Flags::parse_from(["ask", "--addr", &address]).server;
+            let mut client = client(&server, &Env::default()).await.unwrap();
             let request = || Request::new(AskRequest::default());
             let answer = client.ask(request()).await.unwrap().into_inner();
             assert_eq!(answer.answer.len(), LONG);

@@ -4,8 +4,11 @@ mod ask;
 mod configured;
 mod eval;
 mod index;
+mod keys;
+mod mcp;
 mod models;
 mod patterns;
+mod reach;
 mod serve;
 mod simulate;
 mod theory;
@@ -58,6 +61,10 @@ enum Command {
     Eval(eval::Args),
     /// Build passage indexes.
     Index(index::Args),
+    /// Make API keys.
+    Keys(keys::Args),
+    /// Offer a running server to clients of MCP that start a program (Claude, Cursor, VS Code, …).
+    Mcp(mcp::Args),
     /// Download and list models.
     Models(models::Args),
     /// Mine, show and check the patterns by which sub-questions are drafted ahead of the planner.
@@ -92,7 +99,7 @@ impl Cli {
                 serve::wait_passively(env);
                 runtime()?.block_on(serve::run(args, env))
             }
-            Command::Ask(args) => runtime()?.block_on(ask::run(args)),
+            Command::Ask(args) => runtime()?.block_on(ask::run(args, env)),
             Command::Eval(args) => {
                 if args.computes() {
                     serve::wait_passively(env);
@@ -100,11 +107,19 @@ impl Cli {
                 runtime()?.block_on(eval::run(args, env))
             }
             Command::Index(args) => index::run(args, &env.data_dir(), env),
+            Command::Keys(args) => keys::run(&args, std::io::stdout().lock()),
+            Command::Mcp(args) => {
+                let runtime = runtime()?;
+                let result = runtime.block_on(mcp::run(args, env));
+                // A thread may still wait for input that never comes.
+                runtime.shutdown_background();
+                result
+            }
             Command::Models(args) => models::run(args, &env.data_dir()),
             Command::Patterns(args) => patterns::run(&args, std::io::stdout().lock()),
             Command::Simulate(args) => simulate::run(&args, std::io::stdout().lock()),
             Command::Theory(args) => theory::run(&args, std::io::stdout().lock()),
-            Command::Tuning(args) => runtime()?.block_on(tuning::run(args)),
+            Command::Tuning(args) => runtime()?.block_on(tuning::run(args, env)),
             Command::Verify(args) => {
                 verify::run(&args, std::io::stdin().lock(), std::io::stdout().lock())
             }
@@ -115,7 +130,9 @@ impl Cli {
 
     fn start_log(&self, env: &Env) -> anyhow::Result<()> {
         let default = match self.command {
-            Command::Serve(_) => "info,llama-cpp-2=warn",
+            // What a library says about each message of its protocol is of no use to operators.
+            Command::Serve(_) => "info,llama-cpp-2=warn,rmcp=warn",
+            Command::Mcp(_) => "warn,rmcp=error",
             _ => "warn",
         };
         let filter = self

@@ -22,6 +22,10 @@ pub(crate) struct Args {
     /// The address to listen on, instead of `server.listen`. Port 0 takes any free port.
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
+    /// Let other machines ask although nobody is asked for a key or a certificate, as
+    /// `server.allow_remote = true`. For networks that protect the server.
+    #[arg(long)]
+    insecure: bool,
 }
 
 const HELP: &str = "\
@@ -71,6 +75,10 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     if let Some(address) = args.listen {
         let (key, flag) = ("server.listen".to_owned(), "--listen".to_owned());
         written.flags.push((key, flag, address.to_string()));
+    }
+    if args.insecure {
+        let (key, flag) = ("server.allow_remote".to_owned(), "--insecure".to_owned());
+        written.flags.push((key, flag, true.to_string()));
     }
     let config = Config::read(written, env)?;
     // Bound now, so that a taken port shows at once; listening later, so that whoever connects

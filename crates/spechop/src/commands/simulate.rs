@@ -14,7 +14,7 @@ use spechop_sim::{
 };
 use spechop_theory::Setting;
 use spechop_types::Chance;
-use spechop_window::{Policy, Width};
+use spechop_window::{Policy, Weighing, Width};
 
 /// The arguments of `spechop simulate`.
 #[derive(Debug, clap::Args)]
@@ -183,6 +183,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         plan_ahead: args.plan_ahead,
         guesses_max: args.guesses,
         chance_min: Chance::of(args.chance_min),
+        weighing: Weighing::NONE,
         continuous: !args.rounds,
         // A recorded hop has one draft at most.
         drafts_max: usize::from(args.drafts),

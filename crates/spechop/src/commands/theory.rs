@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 
 use anyhow::Context;
 use serde::Serialize;
-use spechop_theory::{Setting, k_deterministic, k_epsilon};
+use spechop_theory::{PUBLISHED, Setting, k_deterministic, k_epsilon, k_epsilon_closed};
 
 /// The arguments of `spechop theory`.
 #[derive(Debug, clap::Args)]
@@ -23,6 +23,9 @@ pub(crate) struct Args {
     of: Option<Of>,
     #[command(flatten)]
     hops: Option<HopArgs>,
+    /// Print all rows of the paper's Tables 1 and 3 beside what the formulas say of them.
+    #[arg(long, exclusive = true)]
+    table: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -66,9 +69,14 @@ struct HopArgs {
 
 const HELP: &str = "\
 RelLat is the latency divided by the latency at k = 1 (after SpecHop, arXiv 2605.21965).
-The oracle is the RelLat of an unbounded window.
+RelLat* is the RelLat of an unbounded window (corollary 1).
+\"rounds\" is the RelLat of a window that is refilled once all its hops are settled (corollary 3).
+\"continuous\" is that of a window that is refilled at every commit, as the server's is. This formula is
+ours; the paper has none for a finite k.
+P(waits) is the approximate probability that a full window waits (theorem 4).
 k det is the smallest k whose window never waits if the times do not vary.
-k eps is the smallest k whose estimated probability of waiting is at most epsilon.
+k eps is the smallest k for which P(waits) is at most epsilon; the paper's closed form (corollary 5) is
+sometimes one less.
 
 Example, web search with a fast local speculator:
   spechop theory --p 0.68 --alpha 0.19 --beta 0.10";
@@ -77,13 +85,18 @@ Example, web search with a fast local speculator:
 struct Answer {
     rel_lat_oracle: f64,
     rel_lat_k: BTreeMap<NonZeroUsize, f64>,
+    rel_lat_continuous_k: BTreeMap<NonZeroUsize, f64>,
     k_deterministic: NonZeroUsize,
     k_epsilon: NonZeroUsize,
+    k_epsilon_closed: NonZeroUsize,
     p_starve: BTreeMap<NonZeroUsize, f64>,
 }
 
 /// Works everything out, and prints it.
 pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
+    if args.table {
+        return published(output).context("cannot write the results");
+    }
     match (&args.of, &args.hops) {
         (Some(Of::Calls(args)), _) => calls::calls(args, output),
         (Some(Of::Engine(args)), _) => calls::engine(args, output),
@@ -95,12 +108,16 @@ pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
 
 fn hops(args: &HopArgs, mut output: impl Write) -> anyhow::Result<()> {
     let setting = Setting::new(args.p, args.alpha, args.beta, args.nu)?;
+    let of_each_k =
+        |f: fn(Setting, NonZeroUsize) -> f64| args.k.iter().map(|k| (*k, f(setting, *k))).collect();
     let answer = Answer {
         rel_lat_oracle: setting.rel_lat_oracle(),
-        rel_lat_k: args.k.iter().map(|k| (*k, setting.rel_lat_k(*k))).collect(),
+        rel_lat_k: of_each_k(Setting::rel_lat_k),
+        rel_lat_continuous_k: of_each_k(Setting::rel_lat_continuous),
         k_deterministic: k_deterministic(setting)?,
         k_epsilon: k_epsilon(setting, args.epsilon)?,
-        p_starve: args.k.iter().map(|k| (*k, setting.p_starve(*k))).collect(),
+        k_epsilon_closed: k_epsilon_closed(setting, args.epsilon)?,
+        p_starve: of_each_k(Setting::p_starve),
     };
     print(&answer, args, &mut output).context("cannot write the results")
 }
@@ -114,12 +131,67 @@ fn print(answer: &Answer, args: &HopArgs, mut output: impl Write) -> std::io::Re
     writeln!(output, "k det    {}", answer.k_deterministic)?;
     writeln!(
         output,
-        "k eps    {}  (epsilon {})",
-        answer.k_epsilon, args.epsilon
+        "k eps    {}  (epsilon {}; closed form {})",
+        answer.k_epsilon, args.epsilon, answer.k_epsilon_closed
     )?;
-    writeln!(output, "\n{:>4} {:>8} {:>9}", "k", "RelLat", "P(waits)")?;
-    for (k, rel_lat) in &answer.rel_lat_k {
-        writeln!(output, "{k:>4} {rel_lat:>8.3} {:>9.4}", answer.p_starve[k])?;
+    writeln!(
+        output,
+        "\n{:>4} {:>8} {:>11} {:>9}",
+        "k", "rounds", "continuous", "P(waits)"
+    )?;
+    for (k, rounds) in &answer.rel_lat_k {
+        let (continuous, waits) = (answer.rel_lat_continuous_k[k], answer.p_starve[k]);
+        writeln!(
+            output,
+            "{k:>4} {rounds:>8.3} {continuous:>11.3} {waits:>9.4}"
+        )?;
+    }
+    Ok(())
+}
+
+/// The paper's rows beside ours. The largest ν that the paper measured was 0.4.
+fn published(mut output: impl Write) -> anyhow::Result<()> {
+    let (nu, epsilon, three) = (0.4, 0.05, NonZeroUsize::MIN.saturating_add(2));
+    writeln!(
+        output,
+        "Tables 1 and 3 of arXiv 2605.21965: p, alpha, beta, RelLat* and RelLat are the paper's. Beside them\n\
+         what the formulas say of p, alpha and beta: RelLat*, RelLat at k = 3 in rounds and continuous, and\n\
+         the k whose window waits with a probability of {epsilon} at most (nu {nu}): by search, and closed.\n"
+    )?;
+    writeln!(
+        output,
+        "{:<38} {:<16} {:>5} {:>5} {:>5} {:>7} {:>6} | {:>7} {:>8} {:>7} {:>3} {:>3}",
+        "generator, target, speculator",
+        "data set",
+        "p",
+        "alpha",
+        "beta",
+        "RelLat*",
+        "RelLat",
+        "RelLat*",
+        "rounds 3",
+        "cont. 3",
+        "k",
+        "k"
+    )?;
+    for row in PUBLISHED {
+        let setting = Setting::new(row.p, row.alpha, row.beta, nu)?;
+        let names = format!("{}, {}, {}", row.generator, row.target, row.speculator);
+        writeln!(
+            output,
+            "{names:<38} {:<16} {:>5.2} {:>5.2} {:>5.2} {:>7.2} {:>6.2} | {:>7.3} {:>8.3} {:>7.3} {:>3} {:>3}",
+            row.dataset,
+            row.p,
+            row.alpha,
+            row.beta,
+            row.rel_lat_oracle,
+            row.rel_lat,
+            setting.rel_lat_oracle(),
+            setting.rel_lat_k(three),
+            setting.rel_lat_continuous(three),
+            k_epsilon(setting, epsilon)?,
+            k_epsilon_closed(setting, epsilon)?
+        )?;
     }
     Ok(())
 }

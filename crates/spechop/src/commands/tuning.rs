@@ -7,17 +7,18 @@ use anyhow::Context;
 use serde::Serialize;
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{Estimate, GetTuningRequest, Tuning, WhatIfRequest, WhatIfResponse};
+use spechop_server::Env;
 use spechop_theory::Setting;
 
-use super::ask::{connect, refused};
+use super::ask::refused;
+use super::reach::ServerArgs;
 
 /// The arguments of `spechop tuning`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The address of the server.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
-    addr: String,
+    #[command(flatten)]
+    server: ServerArgs,
     /// The values of k to simulate.
     #[arg(
         long,
@@ -83,8 +84,8 @@ impl From<Estimate> for Bounded {
 }
 
 /// Asks, and prints what is known.
-pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let mut admin = AdminClient::new(connect(&args.addr).await?);
+pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
+    let mut admin = AdminClient::new(args.server.reach(env).await?);
     let tunings = admin.get_tuning(GetTuningRequest {}).await;
     let tunings = tunings
         .map_err(|status| refused(&status))?
@@ -96,6 +97,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             k: args.k.clone(),
             speculator: tuning.speculator.clone(),
             salvage: None,
+            drafts: None,
         };
         let played = admin.what_if(request).await;
         let played = played.map_err(|status| refused(&status))?.into_inner();

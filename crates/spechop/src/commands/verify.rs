@@ -10,7 +10,8 @@ use spechop_verifier::{Mode, verify};
 /// lines and prints `{"accepted":…,"rule":"…","coverage":…,"jaccard":…}` lines.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
-    /// How strictly to compare: `rule` accepts the same meaning, `exact` only the same bytes.
+    /// How strictly to compare: `rule` accepts the same meaning, `exact` only the same bytes. `paper`
+    /// accepts on shared words, to the letter of the paper.
     #[arg(long, value_enum, default_value_t = ModeName::Rule)]
     pub(crate) mode: ModeName,
 }
@@ -18,8 +19,10 @@ pub(crate) struct VerifyArgs {
 /// [`Mode`] as it is written on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ModeName {
-    /// Both texts mean the same, by the paper's rules.
+    /// Both texts mean the same, by rules that say what may differ.
     Rule,
+    /// The paper's rules to the letter (appendix D.4), for comparison.
+    Paper,
     /// Both texts are the same, byte for byte after trimming.
     Exact,
 }
@@ -28,6 +31,7 @@ impl From<ModeName> for Mode {
     fn from(name: ModeName) -> Self {
         match name {
             ModeName::Rule => Self::Rule,
+            ModeName::Paper => Self::Paper,
             ModeName::Exact => Self::Exact,
         }
     }

@@ -4,6 +4,8 @@
 
 mod alone;
 mod eval_smoke;
+mod mcp;
+mod page;
 mod quantize;
 mod serve;
 #[path = "../shell/mod.rs"]

@@ -40,6 +40,7 @@ fn waiting_as(call: Call, tokens: i32, arrival: u64) -> (Waiting, Answer) {
         tokens_max: 8,
         stop: &[],
         draft: None,
+        sample: 0,
     };
     let prompt = PromptTokens {
         tokens: (100..100 + tokens).map(LlamaToken::new).collect(),

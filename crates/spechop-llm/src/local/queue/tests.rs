@@ -30,6 +30,7 @@ fn job(call: Call, arrival: u64) -> (Waiting, Answer) {
                 tokens_max: 1,
                 stop: &[],
                 draft: None,
+                sample: 0,
             },
             reply,
         },

@@ -65,6 +65,7 @@ async fn computed(model: &LocalModel, tenant: &Tenant, prompt: Prompt) -> u64 {
         tokens_max: 1,
         stop: &[],
         draft: None,
+        sample: 0,
     };
     model.generate(&call, generation).await.expect("a token");
     model.stats().prefilled_tokens - before

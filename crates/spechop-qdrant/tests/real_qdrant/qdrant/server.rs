@@ -165,6 +165,24 @@ impl Server {
     /// It keeps its connections and says nothing, until it is told to continue.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
+        // The signal is sent, but a thread on another core may still answer.
+        while !self.is_stopped() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether none of its threads runs.
+    fn is_stopped(&self) -> bool {
+        let id = self.process.as_ref().unwrap().id();
+        let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
+        tasks.flatten().all(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat"));
+            // A thread that has ended has no state any more.
+            stat.map_or(true, |stat| {
+                let state = stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]);
+                state == Some("T")
+            })
+        })
     }
 
     pub(crate) fn resume(&self) {

@@ -164,14 +164,26 @@ fn write_cost(out: &mut String, answer: &AskResponse) -> fmt::Result {
             let noun = if calls.started == 1 { one } else { many };
             format!("{} {noun} ({} wasted)", calls.started, calls.wasted)
         };
-        let tokens: u64 = [usage.segments, usage.targets, usage.speculations]
+        let stages = [
+            usage.segments,
+            usage.targets,
+            usage.speculations,
+            usage.drafts,
+        ];
+        let tokens: u64 = stages
             .into_iter()
             .flatten()
             .map(|calls| calls.prompt_tokens.saturating_add(calls.completion_tokens))
             .sum();
+        let drafts = match usage.drafts {
+            Some(drafts) if drafts.started > 0 => {
+                format!(", {}", calls(Some(drafts), "draft", "drafts"))
+            }
+            _ => String::new(),
+        };
         writeln!(
             out,
-            "calls: {}, {}, {}; {tokens} tokens",
+            "calls: {}, {}, {}{drafts}; {tokens} tokens",
             calls(usage.segments, "segment", "segments"),
             calls(usage.targets, "look-up", "look-ups"),
             calls(usage.speculations, "guess", "guesses")
@@ -223,6 +235,7 @@ fn summary(answer: &AskResponse) -> String {
         let verifier = match applied.verifier() {
             VerifierMode::Exact => "exact",
             VerifierMode::Rule => "rule",
+            VerifierMode::Paper => "paper",
             VerifierMode::Unspecified => "?",
         };
         let _ = write!(

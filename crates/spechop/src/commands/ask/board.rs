@@ -65,7 +65,7 @@ impl Board {
             Event::Launched(launched) => match launched.stage() {
                 Stage::Segment => row.state = State::Writing,
                 Stage::Target => row.state = State::Running,
-                Stage::Speculation | Stage::Unspecified => {}
+                Stage::Speculation | Stage::Draft | Stage::Unspecified => {}
             },
             Event::Planned(planned) => {
                 row.sub_question = clean(&planned.sub_question);
@@ -89,14 +89,14 @@ impl Board {
                 row.outcome = committed.hop.as_ref().map(settled).unwrap_or_default();
             }
             Event::RolledBack(_) => row.state = State::RolledBack,
-            Event::Failed(failed) if failed.stage() != Stage::Speculation => {
+            Event::Failed(failed) if is_waited_for(failed.stage()) => {
                 row.state = State::Failed;
                 row.outcome = clean(&failed.reason);
             }
             // Nothing runs there until the answer needs it.
             Event::NotSpeculated(refused) if refused.reason() != Refusal::Unlikely => {
                 let waits = matches!(row.state, State::Writing | State::Running);
-                if waits && refused.stage() != Stage::Speculation {
+                if waits && is_waited_for(refused.stage()) {
                     row.state = State::Held;
                 }
             }
@@ -195,6 +195,11 @@ const CYAN: &str = "\x1b[36m";
 const GREY: &str = "\x1b[90m";
 const PLAIN: &str = "\x1b[0m";
 
+/// Whether the branch has to wait for such work.
+fn is_waited_for(stage: Stage) -> bool {
+    !matches!(stage, Stage::Speculation | Stage::Draft)
+}
+
 /// An event as a line of its own.
 pub(super) fn event_line(event: &AskEvent) -> Option<String> {
     let what = match event.event.as_ref()? {
@@ -203,6 +208,7 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
             Stage::Segment => "✎ writing the next step".to_owned(),
             Stage::Target => "… looking up".to_owned(),
             Stage::Speculation => "~ guessing".to_owned(),
+            Stage::Draft => "~ drafting the next step".to_owned(),
             Stage::Unspecified => return None,
         },
         Event::Planned(planned) => {
@@ -283,6 +289,7 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
                 Stage::Segment => "writing",
                 Stage::Target => "looking up",
                 Stage::Speculation => "guessing",
+                Stage::Draft => "drafting",
                 Stage::Unspecified => return None,
             };
             format!("– not {work} ahead of need: {}", why(refused.reason()))

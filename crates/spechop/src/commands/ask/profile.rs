@@ -11,6 +11,7 @@ pub(super) fn write(out: &mut String, answer: &AskResponse) -> fmt::Result {
         ("planning", Stage::Segment, usage.segments),
         ("look-up", Stage::Target, usage.targets),
         ("guessing", Stage::Speculation, usage.speculations),
+        ("drafting", Stage::Draft, usage.drafts),
     ];
     let question = answer.elapsed_ms;
     let title = "where the time went";

@@ -1,5 +1,7 @@
 //! `spechop eval`: runs over data sets, and reports of them.
 
+mod choose;
+mod decisions;
 mod fit_words;
 mod live;
 mod parts;
@@ -28,12 +30,16 @@ enum Command {
     Record(record::Args),
     /// Simulate recorded questions in several ways on a virtual clock.
     Simulate(simulate::Args),
+    /// Compare the choice of each hop with every fixed setting, on recorded questions.
+    Choose(choose::Args),
     /// Ask a running server the same questions in several ways, and keep every answer.
     Live(live::Args),
     /// Serve recorded stages: the real server over tools that wait instead of computing.
     Replay(replay::Args),
     /// Make a page with tables and figures of runs.
     Report(report::Args),
+    /// Compare the verifiers on the guesses of runs, and draw some for a person to label.
+    Decisions(decisions::Args),
     /// Find how much words should count beside vectors when an index is searched.
     FitWords(fit_words::Args),
     /// Measure how well retrievers find the gold passages of questions and of their hops.
@@ -57,9 +63,11 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     match args.command {
         Command::Record(args) => record::run(args, env).await,
         Command::Simulate(args) => simulate::run(&args, env, std::io::stdout().lock()),
+        Command::Choose(args) => choose::run(&args, std::io::stdout().lock()),
         Command::Live(args) => live::run(args, env).await,
         Command::Replay(args) => replay::run(args).await,
         Command::Report(args) => report::run(&args, std::io::stdout().lock()),
+        Command::Decisions(args) => decisions::run(&args, std::io::stdout().lock()),
         Command::FitWords(args) => fit_words::run(args, env).await,
         Command::Retrieval(args) => retrieval::run(args, env).await,
         Command::Web(args) => web::run(args).await,

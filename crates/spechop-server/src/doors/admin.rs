@@ -11,10 +11,10 @@ use spechop_types::Owned;
 use tonic::{Request, Response, Status};
 use tonic_types::FieldViolation;
 
-use crate::config::{PlanAhead, SpeculatorKind};
+use crate::caller::caller;
+use crate::config::{DRAFTS_MAX, SpeculatorKind};
 use crate::reply;
-use crate::request::caller;
-use crate::service::Shared;
+use crate::server_state::ServerState;
 use crate::simulations::Simulations;
 use crate::status::AdminError;
 use crate::tuning::{Known, Members};
@@ -28,21 +28,21 @@ const K_MAX: u32 = 1024;
 
 /// The service behind `spechop.v1.Admin`.
 pub(crate) struct Admin {
-    shared: Arc<Shared>,
+    state: Arc<ServerState>,
     simulations: Simulations,
 }
 
 impl Admin {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(state: Arc<ServerState>) -> Self {
         Self {
-            shared,
+            state,
             simulations: Simulations::new(),
         }
     }
 
     /// The speculator of this name, the default one for no name.
     fn speculator(&self, name: &str) -> Result<SpeculatorKind, AdminError> {
-        let offered = &self.shared.speculators;
+        let offered = &self.state.speculators;
         let found = match name {
             "" => offered.first(),
             name => offered.iter().find(|kind| kind.as_str() == name),
@@ -61,11 +61,8 @@ impl wire::admin_server::Admin for Admin {
         &self,
         request: Request<wire::GetTuningRequest>,
     ) -> Result<Response<wire::GetTuningResponse>, Status> {
-        let tenant = caller(request.metadata()).map_err(AdminError::Invalid)?;
-        let known = self
-            .shared
-            .tunings
-            .known(&tenant, self.shared.toolbox.load());
+        let tenant = caller(request.metadata().as_ref(), request.extensions())?.tenant;
+        let known = self.state.tunings.known(&tenant, self.state.toolbox.load());
         let tunings = known.iter().map(tuning).collect();
         Ok(Response::new(wire::GetTuningResponse { tunings }))
     }
@@ -74,29 +71,33 @@ impl wire::admin_server::Admin for Admin {
         &self,
         request: Request<wire::WhatIfRequest>,
     ) -> Result<Response<wire::WhatIfResponse>, Status> {
-        let tenant = caller(request.metadata()).map_err(AdminError::Invalid)?;
+        let tenant = caller(request.metadata().as_ref(), request.extensions())?.tenant;
         let asked = request.into_inner();
         let tuning = Owned::new(&tenant, self.speculator(&asked.speculator)?);
         let ks = ks(&asked.k)?;
-        let questions = &self.shared.config.questions;
-        let tunings = Arc::clone(&self.shared.tunings);
+        let questions = &self.state.config.questions;
+        let tunings = Arc::clone(&self.state.tunings);
         let mut policy = questions.policy(asked.salvage.unwrap_or(questions.salvage));
-        policy.plan_ahead = policy.orphans_max > 0
-            && match questions.plan_ahead {
-                PlanAhead::On => true,
-                PlanAhead::Off => false,
-                PlanAhead::Auto => tunings.ahead(&tuning).pays,
-            };
+        policy.plan_ahead &= policy.salvages();
+        let mut free = questions.free();
+        if let Some(drafts) = asked.drafts {
+            // Of a hop one draft is recorded at most.
+            policy.drafts_max = drafts.min(DRAFTS_MAX) as usize;
+            free.drafts = false;
+        }
         let orphan_ms = questions.salvage_time.as_secs_f64() * 1000.0;
         // Thousands of simulated questions: not on a thread that others wait for.
         let played = self.simulations.run(move |wanted| {
             let guess_chance = tunings.guess_chance(&tuning);
             let history = tunings.history(&tuning);
             let recorded = history.recorded();
-            let rules = ks.iter().map(|k| Rules {
-                orphan_ms,
-                guess_chance,
-                ..Rules::new(Width::bounded(*k), policy)
+            let rules = ks.iter().map(|k| {
+                let width = Width::bounded(*k);
+                Rules {
+                    orphan_ms,
+                    guess_chance,
+                    ..Rules::new(width, tunings.settled(&tuning, free, width, policy))
+                }
             });
             let outcomes = what_if_while(&recorded.traces, rules, wanted)?;
             Some((history.len(), recorded.made_up, outcomes))
@@ -132,8 +133,8 @@ impl wire::admin_server::Admin for Admin {
                 refused: reply::refusals(&gauges.refused, wire::Stage::Unspecified),
             }
         };
-        let backends = self.shared.toolbox.backends.iter().map(of).collect();
-        let cores = self.shared.toolbox.cores.as_ref().map(|cores| {
+        let backends = self.state.toolbox.backends.iter().map(of).collect();
+        let cores = self.state.toolbox.cores.as_ref().map(|cores| {
             let taken = cores.taken();
             wire::Cores {
                 count: cores.count().as_cores(),
@@ -180,6 +181,12 @@ fn tuning(known: &Known) -> wire::Tuning {
             rel_lat_with: known.ahead.with,
         })
         .filter(|ahead| ahead.rel_lat_without > 0.0),
+        drafts: Some(wire::Drafts {
+            pay: known.drafts.pay,
+            rel_lat_without: known.drafts.without,
+            rel_lat_with: known.drafts.with,
+        })
+        .filter(|drafts| drafts.rel_lat_without > 0.0),
         promises: choice
             .marginal
             .iter()
@@ -212,5 +219,6 @@ fn outcome(what_if: &WhatIf) -> wire::Outcome {
         targets: what_if.targets,
         speculations: what_if.speculations,
         salvaged: what_if.salvaged,
+        foreseen: what_if.foreseen,
     }
 }

@@ -1,0 +1,75 @@
+//! What the engine reads although it has written it before: from one hop of a question to the next.
+
+use std::sync::Arc;
+
+use spechop_llm::{LocalModel, StepPlanner};
+use spechop_ports::{Call, KnownHop, PlanRequest, Planner};
+use spechop_testkit::assets::model_dir;
+use spechop_types::Step;
+
+use crate::model::open;
+use crate::workers::requests;
+
+/// Whatever is found.
+const ANSWERS: [&str; 4] = ["Jan van Riebeeck", "8 October 1848", "Culemborg", "France"];
+
+/// Tokens over all hops but the first of all questions.
+#[derive(Debug, Default)]
+struct Counts {
+    hops: u64,
+    prompt: u64,
+    prefilled: u64,
+    /// Of the last hop's answer, and a line's end: no model has seen them.
+    new: u64,
+}
+
+/// Nothing of a prompt is computed again but the line that the model has just written: what it wrote was
+/// computed token by token, and the KV of a prompt must not depend on who wrote it (`local/slots.rs`).
+#[tokio::test]
+async fn from_hop_to_hop_nothing_is_read_again_but_the_line_just_written() {
+    let model: Arc<LocalModel> = Arc::new(open(|options| {
+        options.adapter = Some(model_dir("spechop-planner").join("adapter.gguf"));
+        options.sequences = 4;
+        options.kept_prompts = 8;
+        options.drafts = false;
+    }));
+    let planner = StepPlanner::new(model.clone());
+    let call = Call::authoritative();
+    let mut counts = Counts::default();
+    for first in requests().into_iter().take(16) {
+        let mut request = PlanRequest {
+            hops: Vec::new(),
+            ..first
+        };
+        // Prompt and text of the hop before.
+        let mut before = None;
+        for answer in ANSWERS {
+            let started = model.stats();
+            let planned = planner.plan(&call, request.clone()).await.expect("a step");
+            let ended = model.stats();
+            let Step::Ask(sub_question) = planned.step else {
+                break;
+            };
+            let prefilled = ended.prefilled_tokens - started.prefilled_tokens;
+            let (prompt, written) = (planned.tokens.prompt, planned.tokens.completion);
+            if let Some((prompt_before, written_before)) = before {
+                let new = prompt.saturating_sub(prompt_before + written_before);
+                assert!(
+                    prefilled <= prompt - prompt_before + 1,
+                    "{prefilled} of {prompt} are read, and {prompt_before} were held"
+                );
+                counts.hops += 1;
+                counts.prompt += prompt;
+                counts.prefilled += prefilled;
+                counts.new += new;
+            }
+            before = Some((prompt, written));
+            request.hops.push(KnownHop {
+                sub_question,
+                answer: answer.into(),
+            });
+        }
+    }
+    assert!(counts.hops >= 16, "{counts:?}");
+    assert!(counts.prefilled < counts.prompt / 2, "{counts:?}");
+}

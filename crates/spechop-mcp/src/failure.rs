@@ -1,0 +1,131 @@
+//! What the failures of a call mean for whoever wants to call again.
+
+use std::error::Error;
+use std::time::SystemTime;
+
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, ErrorCode};
+use rmcp::service::ServiceError;
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use spechop_ports::retry::{Again, Failure, retry_after};
+use spechop_ports::{PortError, reason};
+
+use crate::process::Fate;
+
+/// Too many requests, and out of service.
+const PUSHED_BACK: [u16; 2] = [429, 503];
+
+/// Names the tool in errors.
+pub(crate) struct Blame<'a> {
+    pub(crate) what: &'a str,
+}
+
+impl Blame<'_> {
+    /// A call that came to no result.
+    pub(crate) fn broken(&self, error: ServiceError, fate: Option<&Fate>) -> Failure {
+        match error {
+            ServiceError::McpError(error) => self.protocol(&error),
+            ServiceError::TransportSend(error) => self.transport(&error),
+            ServiceError::UnexpectedResponse => {
+                self.malformed("it answered with something else than a result of the tool")
+            }
+            error => match fate.map(|fate| (fate.too_long(), fate.story())) {
+                Some((Some(_), story)) => self.malformed(&story),
+                Some((None, story)) => self.unavailable(story, Again::Soon),
+                None => self.unavailable(error.to_string(), Again::Soon),
+            },
+        }
+    }
+
+    /// A result by which the tool says that it failed. Whether that may pass it does not say.
+    pub(crate) fn failed(&self, result: &CallToolResult) -> Failure {
+        let texts = result.content.iter().filter_map(|block| block.as_text());
+        let texts: Vec<_> = texts.map(|text| text.text.as_str()).collect();
+        let said = reason(texts.join(" ").as_bytes(), None);
+        self.unavailable(format!("the tool says that it failed: {said}"), Again::Soon)
+    }
+
+    pub(crate) fn malformed(&self, detail: &str) -> Failure {
+        Failure {
+            error: PortError::Malformed {
+                what: self.what.to_owned(),
+                detail: detail.to_owned(),
+            },
+            again: Again::Never,
+        }
+    }
+
+    pub(crate) fn refused(&self, detail: &str) -> Failure {
+        Failure {
+            error: PortError::Refused {
+                what: self.what.to_owned(),
+                detail: detail.to_owned(),
+            },
+            again: Again::Never,
+        }
+    }
+
+    pub(crate) fn unavailable(&self, source: String, again: Again) -> Failure {
+        Failure {
+            error: PortError::unavailable(self.what, source),
+            again,
+        }
+    }
+
+    /// An error of the protocol: the request itself is refused, or the server is at fault.
+    fn protocol(&self, error: &ErrorData) -> Failure {
+        let said = reason(error.message.as_bytes(), None);
+        match error.code {
+            ErrorCode::INVALID_PARAMS
+            | ErrorCode::METHOD_NOT_FOUND
+            | ErrorCode::INVALID_REQUEST
+            | ErrorCode::RESOURCE_NOT_FOUND => self.refused(&said),
+            _ => self.unavailable(format!("error {}: {said}", error.code.0), Again::Soon),
+        }
+    }
+
+    fn transport(&self, error: &DynamicTransportError) -> Failure {
+        let http = error
+            .error
+            .downcast_ref::<StreamableHttpError<reqwest::Error>>();
+        let said = || chain(&*error.error);
+        match http {
+            Some(StreamableHttpError::HttpStatus(status)) => {
+                let code = status.status;
+                let after = status.retry_after.as_deref();
+                let after = after.and_then(|value| retry_after(value, SystemTime::now()));
+                let again = if PUSHED_BACK.contains(&code) {
+                    Again::PushedBack(after)
+                } else {
+                    Again::Soon
+                };
+                self.unavailable(format!("HTTP status {code}"), again)
+            }
+            Some(StreamableHttpError::ResponseBodyTooLarge { max_size }) => {
+                self.malformed(&format!("it wrote a message of more than {max_size} bytes"))
+            }
+            Some(
+                StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_),
+            ) => self.refused("it wants another key, or one at all (target.mcp.api_key_env)"),
+            Some(
+                StreamableHttpError::Deserialize(_) | StreamableHttpError::UnexpectedContentType(_),
+            ) => self.malformed(&said()),
+            _ => self.unavailable(said(), Again::Soon),
+        }
+    }
+}
+
+/// An error with its causes, short and on one line.
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut said = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let more = cause.to_string();
+        if !said.contains(&more) {
+            said = format!("{said}: {more}");
+        }
+        source = cause.source();
+    }
+    reason(said.as_bytes(), None)
+}

@@ -1,0 +1,427 @@
+//! The connection to a server: opened, watched, and opened again if it breaks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, Tool};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService,
+    ServiceError,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use secrecy::ExposeSecret;
+use spechop_web::{Endpoint, InvalidEndpoint};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::failure::chain;
+use crate::options::{McpOptions, Server};
+use crate::process::{Fate, Pipes};
+
+/// The pause before the second attempt in a row; each further one is twice as long, up to the most.
+const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// A connection that lasted so long was a good one: the next attempt is a first one.
+const STEADY: Duration = Duration::from_secs(10);
+/// Messages to the server that may be under way at once. The scheduler lets fewer calls through.
+const POSTS_MAX: usize = 256;
+/// Names of tools that an error lists.
+const NAMES_MAX: usize = 40;
+
+/// Why a tool cannot be called.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The program cannot be started.
+    #[error("cannot start `{command}`")]
+    Start {
+        /// The program and its arguments.
+        command: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The address cannot be used.
+    #[error(transparent)]
+    Endpoint(#[from] InvalidEndpoint),
+    /// It does not speak MCP, or not with us.
+    #[error("`{server}` could not be opened as an MCP server: {why}")]
+    Handshake {
+        /// Which server.
+        server: String,
+        /// What went wrong.
+        why: String,
+        /// Whether another attempt could bring anything.
+        may_pass: bool,
+    },
+    /// The connection ended, and is opened again after a pause.
+    #[error("the connection to `{server}` ended: {why}")]
+    Lost {
+        /// Which server.
+        server: String,
+        /// What is known of its end.
+        why: String,
+    },
+    /// Opening took too long.
+    #[error("`{server}` was not open within {} s", limit.as_secs_f64())]
+    Late {
+        /// Which server.
+        server: String,
+        /// The limit.
+        limit: Duration,
+        /// Whether another attempt could bring anything.
+        may_pass: bool,
+    },
+    /// It has no such tool.
+    #[error("`{server}` has no tool {tool:?}; its tools are: {there}")]
+    NoTool {
+        /// Which server.
+        server: String,
+        /// The tool that was wanted.
+        tool: String,
+        /// The names of its tools.
+        there: String,
+    },
+    /// The tool takes other arguments.
+    #[error("the arguments do not fit the tool {tool:?} of `{server}`: {misfit}")]
+    Arguments {
+        /// Which server.
+        server: String,
+        /// Which tool.
+        tool: String,
+        /// What does not fit.
+        misfit: String,
+    },
+}
+
+impl OpenError {
+    /// Whether the server is only not there, or not yet.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Handshake { may_pass, .. } | Self::Late { may_pass, .. } => *may_pass,
+            Self::Lost { .. } => true,
+            Self::Start { .. }
+            | Self::Endpoint(_)
+            | Self::NoTool { .. }
+            | Self::Arguments { .. } => false,
+        }
+    }
+}
+
+/// An open connection to a server that has the tool.
+#[derive(Clone)]
+pub(crate) struct Session {
+    pub(crate) peer: Peer<RoleClient>,
+    /// What is known of a program's end.
+    pub(crate) fate: Option<Arc<Fate>>,
+    /// Whether the server says that the tool only reads.
+    pub(crate) reads: bool,
+    /// Whether the server says that twice is the same as once.
+    pub(crate) idempotent: bool,
+}
+
+/// How the connection is.
+#[derive(Clone)]
+pub(crate) enum State {
+    /// It is being opened.
+    Opening,
+    /// It can be used.
+    Open(Session),
+    /// The last attempt failed, for this reason. The next one comes by itself.
+    Down(Arc<OpenError>),
+}
+
+/// Keeps a connection open for as long as it is there itself.
+pub(crate) struct Line {
+    state: watch::Receiver<State>,
+    /// Holds the one task that keeps it.
+    _keeper: JoinSet<()>,
+}
+
+impl Line {
+    /// Opens the connection and keeps it. The error of the first attempt comes back with it, if that
+    /// may pass.
+    pub(crate) async fn open(options: McpOptions) -> Result<(Self, Option<OpenError>), OpenError> {
+        let (opened, trouble) = match open(&options).await {
+            Ok(opened) => (Some(opened), None),
+            Err(error) if error.may_pass() => (None, Some(error)),
+            Err(error) => return Err(error),
+        };
+        let state = match &opened {
+            Some((_, session)) => State::Open(session.clone()),
+            None => State::Opening,
+        };
+        let (tell, state) = watch::channel(state);
+        let mut keeper = JoinSet::new();
+        keeper.spawn(keep(options, opened, tell));
+        let line = Self {
+            state,
+            _keeper: keeper,
+        };
+        Ok((line, trouble))
+    }
+
+    /// The session, as soon as it is open or could not be opened.
+    pub(crate) async fn session(&self) -> Result<Session, Arc<OpenError>> {
+        let mut state = self.state.clone();
+        loop {
+            match &*state.borrow_and_update() {
+                State::Open(session) if !session.peer.is_transport_closed() => {
+                    return Ok(session.clone());
+                }
+                State::Down(error) => return Err(Arc::clone(error)),
+                State::Opening | State::Open(_) => {}
+            }
+            if state.changed().await.is_err() {
+                // The keeper never ends before the line does.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+type Running = RunningService<RoleClient, ClientConfig>;
+
+/// Waits for the end of the connection and opens it again, without end.
+async fn keep(
+    options: McpOptions,
+    mut opened: Option<(Running, Session)>,
+    tell: watch::Sender<State>,
+) {
+    let server = options.server.to_string();
+    // In a row: attempts that failed, and connections that did not last.
+    let mut failures = u32::from(opened.is_none());
+    loop {
+        let mut lost = None;
+        if let Some((running, session)) = opened.take() {
+            let since = Instant::now();
+            tell.send_replace(State::Open(session.clone()));
+            let _ = running.waiting().await;
+            let why = session.fate.map(|fate| fate.story());
+            let why = why.unwrap_or_else(|| "it closed the connection".to_owned());
+            tracing::warn!(server, why, "the connection to the MCP server ended");
+            if since.elapsed() >= STEADY {
+                failures = 0;
+            }
+            let server = server.clone();
+            lost = Some(OpenError::Lost { server, why });
+        }
+        // What breaks again and again is left alone for longer, and nobody waits for it.
+        if let (Some(lost), 1..) = (lost, failures) {
+            tell.send_replace(State::Down(Arc::new(lost)));
+        }
+        sleep(pause(failures)).await;
+        failures = failures.saturating_add(1);
+        tell.send_replace(State::Opening);
+        match open(&options).await {
+            Ok(session) => {
+                tracing::info!(server, "MCP server opened again");
+                opened = Some(session);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "MCP server could not be opened");
+                tell.send_replace(State::Down(Arc::new(error)));
+            }
+        }
+    }
+}
+
+/// After so many failures in a row.
+fn pause(failures: u32) -> Duration {
+    match failures.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(more) => PAUSE
+            .saturating_mul(2_u32.saturating_pow(more))
+            .min(PAUSE_MAX),
+    }
+}
+
+/// Opens a connection and looks for the tool.
+async fn open(options: &McpOptions) -> Result<(Running, Session), OpenError> {
+    let late = |_| OpenError::Late {
+        server: options.server.to_string(),
+        limit: options.start,
+        may_pass: matches!(options.server, Server::Http(_)),
+    };
+    let work = async {
+        // Almost every server still knows the handshake, and some end at anything else. Those of the
+        // newest revision alone refuse it.
+        match handshake(options, ClientLifecycleMode::Initialize).await {
+            Err(Unopened::Refused(error)) => {
+                let preferred_versions = vec![ProtocolVersion::LATEST];
+                let newest = ClientLifecycleMode::Discover { preferred_versions };
+                handshake(options, newest).await.map_err(|_| error)
+            }
+            Err(Unopened::Broken(error)) => Err(error),
+            Ok(opened) => Ok(opened),
+        }
+    };
+    let (running, fate) = timeout(options.start, work).await.map_err(late)??;
+    let listed = timeout(options.start, running.list_all_tools());
+    let tools = listed.await.map_err(late)?.map_err(|error| {
+        let may_pass = matches!(options.server, Server::Http(_))
+            && matches!(
+                error,
+                ServiceError::TransportSend(_) | ServiceError::TransportClosed
+            );
+        let why = match (&error, &fate) {
+            (ServiceError::TransportClosed, Some(fate)) => fate.story(),
+            _ => chain(&error),
+        };
+        handshake_error(
+            options,
+            format!("it does not list its tools: {why}"),
+            may_pass,
+        )
+    })?;
+    let tool = wanted(options, &tools)?;
+    let hints = tool.annotations.as_ref();
+    let session = Session {
+        peer: running.peer().clone(),
+        fate,
+        reads: hints.and_then(|hints| hints.read_only_hint) == Some(true),
+        idempotent: hints.and_then(|hints| hints.idempotent_hint) == Some(true),
+    };
+    Ok((running, session))
+}
+
+/// The tool, if it is there and takes the arguments.
+fn wanted<'a>(options: &McpOptions, tools: &'a [Tool]) -> Result<&'a Tool, OpenError> {
+    let (server, name) = (options.server.to_string(), options.tool.clone());
+    let Some(tool) = tools.iter().find(|tool| tool.name == name) else {
+        let names: Vec<_> = tools
+            .iter()
+            .map(|tool| &*tool.name)
+            .take(NAMES_MAX)
+            .collect();
+        let there = match names[..] {
+            [] => "none".to_owned(),
+            _ => names.join(", "),
+        };
+        return Err(OpenError::NoTool {
+            server,
+            tool: name,
+            there,
+        });
+    };
+    match options.arguments.misfit(&tool.input_schema) {
+        None => Ok(tool),
+        Some(misfit) => Err(OpenError::Arguments {
+            server,
+            tool: name,
+            misfit,
+        }),
+    }
+}
+
+/// Why a connection was not opened.
+enum Unopened {
+    /// It answered, and refused the handshake: another one may do.
+    Refused(OpenError),
+    /// It did not answer, or not like a server of MCP.
+    Broken(OpenError),
+}
+
+async fn handshake(
+    options: &McpOptions,
+    lifecycle: ClientLifecycleMode,
+) -> Result<(Running, Option<Arc<Fate>>), Unopened> {
+    let us = Implementation::new("spechop", env!("CARGO_PKG_VERSION"));
+    let us = ClientConfig::new(ClientCapabilities::default(), us);
+    match &options.server {
+        Server::Program(program) => {
+            let opened = Pipes::open(program, options.bytes_max);
+            let (pipes, fate) = opened.map_err(|source| {
+                let command = program.command.join(" ");
+                Unopened::Broken(OpenError::Start { command, source })
+            })?;
+            match us.serve_with_lifecycle(pipes, lifecycle).await {
+                Ok(running) => Ok((running, Some(fate))),
+                Err(error) => Err(unopened(options, &error, Some(&fate))),
+            }
+        }
+        Server::Http(endpoint) => {
+            let transport = http(options, endpoint).map_err(|e| Unopened::Broken(e.into()))?;
+            match us.serve_with_lifecycle(transport, lifecycle).await {
+                Ok(running) => Ok((running, None)),
+                Err(error) => Err(unopened(options, &error, None)),
+            }
+        }
+    }
+}
+
+fn http(
+    options: &McpOptions,
+    endpoint: &Endpoint,
+) -> Result<StreamableHttpClientTransport<reqwest::Client>, InvalidEndpoint> {
+    let (client, url) = endpoint.client()?;
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string())
+        .max_concurrent_requests(POSTS_MAX)
+        .max_json_response_size(options.bytes_max)
+        .max_sse_event_size(options.bytes_max);
+    if let Some(key) = &endpoint.key {
+        config = config.auth_header(key.expose_secret().trim());
+    }
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+fn unopened(
+    options: &McpOptions,
+    error: &ClientInitializeError,
+    fate: Option<&Arc<Fate>>,
+) -> Unopened {
+    let refused = matches!(error, ClientInitializeError::JsonRpcError(_));
+    let why = match (error, fate) {
+        (ClientInitializeError::ConnectionClosed(_), Some(fate)) => fate.story(),
+        _ => chain(error),
+    };
+    let needs_key = error.is_authorization_required();
+    let why = match needs_key {
+        true => format!("{why}; it wants another key, or one at all (target.mcp.api_key_env)"),
+        false => why,
+    };
+    let is_http = matches!(options.server, Server::Http(_));
+    let may_pass = is_http && !refused && !needs_key;
+    let error_of_ours = handshake_error(options, why, may_pass);
+    let may_know_another = refused || (is_http && !needs_key && !had_no_connection(error));
+    match may_know_another {
+        true => Unopened::Refused(error_of_ours),
+        false => Unopened::Broken(error_of_ours),
+    }
+}
+
+/// Whether there was no connection at all.
+fn had_no_connection(error: &ClientInitializeError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    if let ClientInitializeError::TransportError { error, .. } = error {
+        cause = Some(&*error.error);
+    }
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<reqwest::Error>() {
+            return error.is_connect();
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn handshake_error(options: &McpOptions, why: String, may_pass: bool) -> OpenError {
+    OpenError::Handshake {
+        server: options.server.to_string(),
+        why,
+        may_pass,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_a_most() {
+        let ms = |failures| pause(failures).as_millis();
+        assert_eq!([ms(0), ms(1), ms(2), ms(3)], [0, 500, 1000, 2000]);
+        assert_eq!([ms(7), ms(99), ms(u32::MAX)], [30_000; 3]);
+    }
+}

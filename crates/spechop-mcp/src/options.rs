@@ -1,0 +1,97 @@
+//! Which tool is called, and how.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use spechop_ports::retry::Retries;
+use spechop_web::Endpoint;
+
+use crate::arguments::Arguments;
+use crate::result::Shape;
+
+/// A tool, where it is, and what its calls may take. Its `Debug` shows no secret.
+#[derive(Clone, Debug)]
+pub struct McpOptions {
+    /// The server that has the tool.
+    pub server: Server,
+    /// The tool's name.
+    pub tool: String,
+    /// What it is told.
+    pub arguments: Arguments,
+    /// How its result becomes passages.
+    pub shape: Shape,
+    /// Whether it may be called before an answer needs it.
+    pub ahead: Ahead,
+    /// For starting and opening: a process may have to be downloaded first.
+    pub start: Duration,
+    /// For one attempt.
+    pub attempt: Duration,
+    /// For the whole call: attempts and their pauses included.
+    pub total: Duration,
+    /// What to do about failures that may pass. A tool that may have effects is not called again once
+    /// a call may have reached it.
+    pub retries: Retries,
+    /// Longest message of the server, in bytes.
+    pub bytes_max: usize,
+}
+
+impl McpOptions {
+    /// `{"query": "…"}`, results of any shape, 60 s to start, 10 s an attempt, 30 s in all, 4 MiB.
+    pub fn new(server: Server, tool: impl Into<String>) -> Self {
+        Self {
+            server,
+            tool: tool.into(),
+            arguments: Arguments::default(),
+            shape: Shape::default(),
+            ahead: Ahead::Annotated,
+            start: Duration::from_secs(60),
+            attempt: Duration::from_secs(10),
+            total: Duration::from_secs(30),
+            retries: Retries::default(),
+            bytes_max: 4 * 1024 * 1024,
+        }
+    }
+}
+
+/// The server that has the tool.
+#[derive(Clone, Debug)]
+pub enum Server {
+    /// A program that is started, and spoken to over its standard input and output.
+    Program(Program),
+    /// An address of streamable HTTP. Its `time_limit` is for connecting.
+    Http(Endpoint),
+}
+
+impl fmt::Display for Server {
+    /// For messages: the program and its arguments, or the address. No secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program(program) => f.write_str(&program.command.join(" ")),
+            Self::Http(endpoint) => f.write_str(&endpoint.base_url),
+        }
+    }
+}
+
+/// A program that serves over its standard input and output.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The program and its arguments. Never empty.
+    pub command: Vec<String>,
+    /// Its whole environment: names and values.
+    pub env: Vec<(String, SecretString)>,
+    /// The folder that it starts in; by default this process's own.
+    pub dir: Option<PathBuf>,
+}
+
+/// Whether a tool may be called before an answer needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// If its server says that it only reads (`readOnlyHint`).
+    Annotated,
+    /// It only reads, whatever its server says.
+    Always,
+    /// Never.
+    Never,
+}

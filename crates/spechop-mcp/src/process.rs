@@ -1,0 +1,247 @@
+//! A program that serves over its standard input and output. It ends with the connection, and with
+//! everything that it started.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rustix::process::{Pid, Signal, kill_process_group};
+use secrecy::ExposeSecret;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, ReadBuf};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::options::Program;
+
+/// How long a program may take to end after its input has ended.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// What is kept of what a program said on its way out, in lines and bytes a line.
+const LAST_WORDS: usize = 3;
+const LINE_BYTES_MAX: u64 = 500;
+
+/// What is known of the end of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Fate(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    exit: Option<ExitStatus>,
+    too_long: Option<usize>,
+    last_words: VecDeque<String>,
+}
+
+impl Fate {
+    /// Longest message in bytes, if the server has written a longer one.
+    pub(crate) fn too_long(&self) -> Option<usize> {
+        self.lock().too_long
+    }
+
+    /// Why the connection ended, in a few words. What the program said is quoted, and short.
+    pub(crate) fn story(&self) -> String {
+        let known = self.lock();
+        let mut story = match (known.too_long, known.exit) {
+            (Some(most), _) => format!("it wrote a message of more than {most} bytes"),
+            (None, Some(exit)) => format!("it ended ({exit})"),
+            (None, None) => "it closed the connection".to_owned(),
+        };
+        if !known.last_words.is_empty() {
+            let words: Vec<_> = known.last_words.iter().map(String::as_str).collect();
+            story = format!("{story}; the end of its log: {}", words.join(" | "));
+        }
+        story
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The pipes of a running program.
+pub(crate) struct Pipes {
+    messages: AsyncRwTransport<RoleClient, Bounded<ChildStdout>, ChildStdin>,
+    group: Group,
+    fate: Arc<Fate>,
+    /// Reads its log until it ends.
+    log: JoinSet<()>,
+}
+
+impl Pipes {
+    /// Starts the program in a process group of its own, with no more environment than it is given.
+    pub(crate) fn open(program: &Program, bytes_max: usize) -> io::Result<(Self, Arc<Fate>)> {
+        let (name, arguments) = program
+            .command
+            .split_first()
+            .ok_or_else(|| io::Error::other("no program is named"))?;
+        let mut command = Command::new(name);
+        command
+            .args(arguments)
+            .env_clear()
+            .envs(
+                program
+                    .env
+                    .iter()
+                    .map(|(name, value)| (name, value.expose_secret())),
+            )
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        if let Some(dir) = &program.dir {
+            command.current_dir(dir);
+        }
+        let mut child = command.spawn()?;
+        let missing = || io::Error::other("a pipe is missing");
+        let input = child.stdin.take().ok_or_else(missing)?;
+        let output = child.stdout.take().ok_or_else(missing)?;
+        let stderr = child.stderr.take().ok_or_else(missing)?;
+        let fate = Arc::new(Fate::default());
+        let output = Bounded {
+            inner: output,
+            line: 0,
+            most: bytes_max,
+            fate: Arc::clone(&fate),
+        };
+        let mut log = JoinSet::new();
+        log.spawn(follow(stderr, name.clone(), Arc::clone(&fate)));
+        let pipes = Self {
+            // Ours is the limit that counts; theirs would drop a long message in silence.
+            messages: AsyncRwTransport::new(output, input).with_max_line_length(usize::MAX),
+            group: Group::of(child),
+            fate: Arc::clone(&fate),
+            log,
+        };
+        Ok((pipes, fate))
+    }
+}
+
+impl Transport<RoleClient> for Pipes {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        self.messages.send(message)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let message = self.messages.receive().await;
+        if message.is_none() {
+            // Whoever hears of the end asks why.
+            self.end().await;
+        }
+        message
+    }
+
+    /// Ends the input, which asks the program to end, and ends it if it does not.
+    async fn close(&mut self) -> io::Result<()> {
+        let closed = self.messages.close().await;
+        self.end().await;
+        closed
+    }
+}
+
+impl Pipes {
+    /// Waits for the end of the program, and brings it about if it does not come.
+    async fn end(&mut self) {
+        if let Ok(Ok(exit)) = timeout(FAREWELL, self.group.child.wait()).await {
+            self.fate.lock().exit = Some(exit);
+        }
+        self.group.kill();
+        // What it wrote last tells why it ended.
+        let _ = timeout(FAREWELL, self.log.join_next()).await;
+    }
+}
+
+/// A program and whatever it started.
+struct Group {
+    child: Child,
+    id: Option<Pid>,
+}
+
+impl Group {
+    fn of(child: Child) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self {
+            id: id.and_then(Pid::from_raw),
+            child,
+        }
+    }
+
+    /// Ends what is left of it, once: later the number may be somebody else's.
+    fn kill(&mut self) {
+        if let Some(group) = self.id.take() {
+            // Nobody is left, as a rule.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Writes what the program logs to our log, and keeps the end of it.
+async fn follow(stderr: ChildStderr, program: String, fate: Arc<Fate>) {
+    let mut stderr = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut piece = (&mut stderr).take(LINE_BYTES_MAX);
+        if !matches!(piece.read_until(b'\n', &mut line).await, Ok(1..)) {
+            return;
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim();
+        if text.is_empty() {
+            continue;
+        }
+        tracing::debug!(program, text, "MCP server");
+        let mut known = fate.lock();
+        if known.last_words.len() == LAST_WORDS {
+            known.last_words.pop_front();
+        }
+        known.last_words.push_back(text.to_owned());
+    }
+}
+
+/// Ends at the first line that is longer than it may be, and says so.
+struct Bounded<R> {
+    inner: R,
+    /// Bytes since the last end of a line.
+    line: usize,
+    most: usize,
+    fate: Arc<Fate>,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
+        for byte in &buffer.filled()[before..] {
+            self.line = if *byte == b'\n' { 0 } else { self.line + 1 };
+            if self.line > self.most {
+                self.fate.lock().too_long = Some(self.most);
+                buffer.set_filled(before);
+                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}

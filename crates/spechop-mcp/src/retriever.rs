@@ -1,0 +1,140 @@
+//! A tool of an MCP server as the retriever of look-ups.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rmcp::model::{CallToolRequestParams, CallToolResponse};
+use spechop_ports::retry::{Again, Failure, retry};
+use spechop_ports::{Call, PortError, Retriever};
+use spechop_types::{Activity, Passage};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::failure::Blame;
+use crate::line::{Line, OpenError};
+use crate::options::{Ahead, McpOptions};
+
+/// A tool that searches. Dropping it ends the connection, and the program behind it.
+pub struct McpRetriever {
+    line: Line,
+    options: McpOptions,
+    /// The tool's name in errors.
+    what: String,
+    /// Whether the tool may be called before an answer needs it. `None` if its server was not there
+    /// to tell.
+    reads: Option<bool>,
+}
+
+impl McpRetriever {
+    /// Opens the connection and looks for the tool.
+    ///
+    /// A server at an address that does not answer is not an error: it may come back, and then the
+    /// tool is called. The log says so.
+    ///
+    /// # Errors
+    ///
+    /// What no other attempt could change: a program that does not start or is no MCP server, a tool
+    /// that is not there, arguments that it does not take, a refused key.
+    pub async fn open(options: McpOptions) -> Result<Self, OpenError> {
+        let (line, trouble) = Line::open(options.clone()).await?;
+        let reads = match trouble {
+            None => line.session().await.ok().map(|session| session.reads),
+            Some(error) => {
+                tracing::warn!(%error, "look-ups will fail until the MCP server answers");
+                None
+            }
+        };
+        Ok(Self {
+            line,
+            what: format!("the MCP tool {} of {}", options.tool, options.server),
+            options,
+            reads,
+        })
+    }
+
+    /// Whether the tool may be called before an answer needs it: as the configuration says, or the
+    /// tool's own annotation. Nobody but the operator can vouch for a server that was not there to ask.
+    pub fn may_run_ahead(&self) -> bool {
+        match self.options.ahead {
+            Ahead::Always => true,
+            Ahead::Never => false,
+            Ahead::Annotated => self.reads == Some(true),
+        }
+    }
+
+    async fn attempt(&self, query: &str, limit: usize) -> Result<Vec<Passage>, Failure> {
+        let blame = Blame { what: &self.what };
+        let session = self.line.session().await;
+        let session = session.map_err(|error| match error.may_pass() {
+            true => blame.unavailable(error.to_string(), Again::Soon),
+            false => blame.refused(&error.to_string()),
+        })?;
+        let arguments = self.options.arguments.fill(query, limit);
+        let request = CallToolRequestParams::new(self.options.tool.clone());
+        // Whatever drops this future has the server told that nobody waits any more.
+        let answer = session
+            .peer
+            .call_tool_once(request.with_arguments(arguments));
+        let answered = match timeout(self.options.attempt, answer).await {
+            Ok(Ok(CallToolResponse::Complete(result))) if result.is_error == Some(true) => {
+                Err(blame.failed(&result))
+            }
+            Ok(Ok(CallToolResponse::Complete(result))) => Ok(result),
+            Ok(Ok(_)) => {
+                Err(blame.malformed("it wants to be told more, or to be asked again later"))
+            }
+            Ok(Err(error)) => Err(blame.broken(error, session.fate.as_deref())),
+            // Another call would only add to what the server does not keep up with.
+            Err(_) => Err(Failure {
+                error: timed_out(&self.what, self.options.attempt),
+                again: Again::Never,
+            }),
+        };
+        let once = !(session.reads || session.idempotent || self.options.ahead == Ahead::Always);
+        let result = answered.map_err(|failure| match failure.again {
+            // The call may have done what it does.
+            Again::Soon if once => Failure {
+                again: Again::Never,
+                ..failure
+            },
+            _ => failure,
+        })?;
+        let passages = self.options.shape.passages(&result, query, limit);
+        passages.map_err(|detail| blame.malformed(&detail))
+    }
+}
+
+#[async_trait]
+impl Retriever for McpRetriever {
+    async fn retrieve(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<Passage>, PortError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let _searching = call.doing(Activity::Scan);
+        let deadline = Instant::now() + self.options.total;
+        let attempts = retry(&self.options.retries, call, deadline, || {
+            self.attempt(query, limit)
+        });
+        let late = |_| timed_out(&self.what, self.options.total);
+        timeout_at(deadline, attempts).await.map_err(late)?
+    }
+}
+
+impl std::fmt::Debug for McpRetriever {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpRetriever")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+fn timed_out(what: &str, limit: Duration) -> PortError {
+    PortError::Timeout {
+        what: what.to_owned(),
+        limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+    }
+}

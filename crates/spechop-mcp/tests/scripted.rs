@@ -1,0 +1,270 @@
+//! A scripted server at the end of the pipes: what becomes of a look-up if it dies, hangs, talks
+//! nonsense or too much, or comes back without the tool.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::{Pid, test_kill_process};
+use spechop_mcp::{Ahead, McpOptions, McpRetriever, OpenError, Program, Server};
+use spechop_ports::{Call, PortError, Retriever, contract};
+use tempfile::TempDir;
+
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/server.sh");
+
+/// The scripted server, and the folder that it writes to.
+struct Script {
+    dir: TempDir,
+    options: McpOptions,
+}
+
+impl Script {
+    fn new(how: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().to_str().unwrap();
+        let command = ["sh", PROGRAM, how, folder].map(str::to_owned).into();
+        let server = Server::Program(Program {
+            command,
+            env: vec![
+                ("PATH".to_owned(), "/usr/bin:/bin".into()),
+                ("NOTES_KEY".to_owned(), "secret".into()),
+            ],
+            dir: None,
+        });
+        let mut options = McpOptions::new(server, "search");
+        options.retries.pause = Duration::from_millis(1);
+        Self { dir, options }
+    }
+
+    async fn open(&self) -> McpRetriever {
+        McpRetriever::open(self.options.clone()).await.unwrap()
+    }
+
+    async fn refusal(&self) -> OpenError {
+        McpRetriever::open(self.options.clone()).await.unwrap_err()
+    }
+
+    fn written(&self, name: &str) -> String {
+        std::fs::read_to_string(self.dir.path().join(name)).unwrap_or_default()
+    }
+
+    fn starts(&self) -> usize {
+        self.written("starts").lines().count()
+    }
+
+    async fn heard(&self, what: &str) {
+        until(|| self.written("heard").contains(what)).await;
+    }
+}
+
+/// Waits for something that comes by itself. A test that waits in vain fails.
+async fn until(mut there: impl FnMut() -> bool) {
+    for _ in 0..3000 {
+        if there() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it did not come");
+}
+
+async fn ask(retriever: &McpRetriever) -> Result<Vec<String>, PortError> {
+    let call = Call::authoritative();
+    let found = retriever.retrieve(&call, "rivers", 5).await?;
+    Ok(found.iter().map(|p| p.text.to_string()).collect())
+}
+
+/// An error with its cause.
+fn said(error: &PortError) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    format!("{error}: {}", cause.unwrap_or_default())
+}
+
+#[tokio::test]
+async fn the_tool_is_a_retriever() {
+    for how in ["answers", "chatters"] {
+        let script = Script::new(how);
+        let tool = script.open().await;
+        assert!(tool.may_run_ahead(), "it is annotated");
+        let texts = ask(&tool).await.unwrap();
+        assert_eq!(texts, ["The Seine is a river.", "The Loire is one, too."]);
+        assert!(
+            script
+                .written("heard")
+                .contains(r#""arguments":{"query":"rivers"}"#)
+        );
+        contract::retriever(&tool).await;
+        assert_eq!(script.starts(), 1);
+    }
+}
+
+#[tokio::test]
+async fn what_can_never_work_is_said_at_the_start() {
+    let mut script = Script::new("answers");
+    script.options.tool = "find".to_owned();
+    let error = script.refusal().await.to_string();
+    assert!(
+        error.ends_with("has no tool \"find\"; its tools are: search, forget"),
+        "{error}"
+    );
+    script.options.tool = "search".to_owned();
+    script.options.arguments = r#"{"q": "{question}"}"#.parse().unwrap();
+    let error = script.refusal().await.to_string();
+    assert!(
+        error.ends_with("it needs the argument \"query\"; its arguments are: query"),
+        "{error}"
+    );
+
+    let error = Script::new("ends").refusal().await;
+    let text = error.to_string();
+    assert!(
+        text.contains("exit status: 3") && text.contains("cannot read the notes"),
+        "{text}"
+    );
+    assert!(!error.may_pass());
+    script.options.server = Server::Program(Program {
+        command: vec!["/nowhere/to/be/found".to_owned()],
+        env: Vec::new(),
+        dir: None,
+    });
+    let error = script.refusal().await;
+    assert!(matches!(error, OpenError::Start { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_dies_is_started_again() {
+    let script = Script::new("dies_once");
+    let tool = script.open().await;
+    assert_eq!(ask(&tool).await.unwrap().len(), 2);
+    assert_eq!(script.starts(), 2);
+
+    let script = Script::new("dies");
+    let tool = script.open().await;
+    let error = said(&ask(&tool).await.unwrap_err());
+    for part in ["is unavailable", "exit status: 4", "out of ink"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let calls = script.written("heard").matches("tools/call").count();
+    assert!((2..=4).contains(&calls), "it is tried again: {calls}");
+}
+
+#[tokio::test]
+async fn a_tool_that_may_have_effects_is_called_once_and_never_ahead() {
+    let mut script = Script::new("writes_and_dies");
+    let tool = script.open().await;
+    assert!(!tool.may_run_ahead());
+    let error = said(&ask(&tool).await.unwrap_err());
+    assert!(error.contains("exit status: 4"), "{error}");
+    assert_eq!(script.written("heard").matches("tools/call").count(), 1);
+    drop(tool);
+
+    script.options.ahead = Ahead::Always;
+    assert!(script.open().await.may_run_ahead(), "the operator says so");
+    let mut script = Script::new("answers");
+    script.options.ahead = Ahead::Never;
+    assert!(!script.open().await.may_run_ahead());
+}
+
+#[tokio::test]
+async fn a_tool_that_is_gone_after_a_restart_is_an_error_that_says_so() {
+    let script = Script::new("forgets");
+    let tool = script.open().await;
+    let error = ask(&tool).await.unwrap_err();
+    assert!(matches!(error, PortError::Refused { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("no tool \"search\"; its tools are: find, forget"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_is_cancelled() {
+    let script = Script::new("hangs");
+    let tool = script.open().await;
+    {
+        let mut call = std::pin::pin!(ask(&tool));
+        tokio::select! {
+            _ = &mut call => panic!("it hangs"),
+            () = script.heard("tools/call") => {}
+        }
+    }
+    script.heard("notifications/cancelled").await;
+
+    let mut script = Script::new("hangs");
+    script.options.attempt = Duration::from_millis(200);
+    let tool = script.open().await;
+    let error = ask(&tool).await.unwrap_err();
+    assert!(
+        matches!(error, PortError::Timeout { limit_ms: 200, .. }),
+        "{error}"
+    );
+    script.heard("notifications/cancelled").await;
+}
+
+#[tokio::test]
+async fn what_is_no_result_is_said() {
+    let garbage = Script::new("garbage").open().await;
+    let error = ask(&garbage).await.unwrap_err();
+    assert!(matches!(error, PortError::Malformed { .. }), "{error}");
+
+    let mut script = Script::new("huge");
+    script.options.bytes_max = 50_000;
+    let tool = script.open().await;
+    for _ in 0..2 {
+        let error = ask(&tool).await.unwrap_err();
+        assert!(matches!(error, PortError::Malformed { .. }), "{error}");
+        assert!(
+            error.to_string().contains("more than 50000 bytes"),
+            "{error}"
+        );
+    }
+    assert!(script.starts() >= 2, "the connection was opened again");
+
+    let fails = Script::new("fails").open().await;
+    let error = said(&ask(&fails).await.unwrap_err());
+    assert!(error.contains("the index is being built"), "{error}");
+    let refuses = Script::new("refuses").open().await;
+    let error = ask(&refuses).await.unwrap_err();
+    assert!(matches!(error, PortError::Refused { .. }), "{error}");
+    assert!(error.to_string().ends_with("query is too short"), "{error}");
+}
+
+#[tokio::test]
+async fn the_program_gets_the_named_variables_alone() {
+    let tool = Script::new("env").open().await;
+    let texts = ask(&tool).await.unwrap();
+    let names: Vec<_> = texts[0].split_whitespace().collect();
+    // Those that the shell sets for itself aside.
+    let own = ["PWD", "OLDPWD", "SHLVL", "_"];
+    let given: Vec<_> = names
+        .into_iter()
+        .filter(|name| !own.contains(name))
+        .collect();
+    assert_eq!(given, ["NOTES_KEY", "PATH"]);
+}
+
+#[tokio::test]
+async fn the_program_ends_with_the_retriever() {
+    let script = Script::new("spawns");
+    let tool = script.open().await;
+    let number = || script.written("grandchild").trim().parse().ok();
+    until(|| number().is_some()).await;
+    let grandchild = Pid::from_raw(number().unwrap()).unwrap();
+    assert!(test_kill_process(grandchild).is_ok());
+    drop(tool);
+    until(|| !is_alive(grandchild)).await;
+    script.heard("end").await;
+}
+
+/// What has ended and was not waited for by its new parent is no longer alive.
+fn is_alive(process: Pid) -> bool {
+    let path = format!("/proc/{}/stat", process.as_raw_nonzero());
+    let stat = std::fs::read_to_string(Path::new(&path)).unwrap_or_default();
+    let state = stat
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| state != 'Z')
+}

@@ -1,0 +1,305 @@
+//! Who may ask: API keys, and what each tenant may have at once.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use spechop_types::Tenant;
+use toml::{Table, Value};
+
+use super::InvalidConfig;
+use super::keys::{Keys, Mistake, Source};
+use crate::keys::{Behalf, Key, KeyHash, KeyName, RequestRate, Role};
+use crate::transport::{TlsFiles, TlsPart};
+
+/// The list of keys in the configuration, and in the file beside it.
+const KEYS: &str = "keys";
+const KEYS_FILE: &str = "server.keys_file";
+
+/// Who may ask, and how much at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Callers {
+    /// The keys of the configuration itself.
+    pub keys: Vec<Key>,
+    /// A file with more of them, which is read again when it changes.
+    pub keys_file: Option<PathBuf>,
+    /// The most requests of each tenant.
+    pub rate: Option<RequestRate>,
+    /// The most open questions of each tenant.
+    pub questions_max: usize,
+}
+
+/// A key as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    hash: String,
+    tenant: Option<String>,
+    roles: Option<Vec<String>>,
+    requests_per_second: Option<f64>,
+    requests_burst: Option<u32>,
+}
+
+impl Callers {
+    /// Whether requests must show a key.
+    pub fn wants_keys(&self) -> bool {
+        !self.keys.is_empty() || self.keys_file.is_some()
+    }
+
+    /// All keys, those that are in the file now among them. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake in the file at once.
+    pub fn read(&self) -> Result<Vec<Key>, InvalidConfig> {
+        let mut all = self.keys.clone();
+        let mut wrong = Vec::new();
+        if let Some(path) = &self.keys_file {
+            match written_in(path) {
+                Ok(list) => all.extend(keys_of(&list, &mut wrong)),
+                Err(problem) => wrong.push(problem),
+            }
+        }
+        wrong.extend(twice(&all));
+        let source = || match &self.keys_file {
+            Some(path) => Source::File(path.clone()),
+            None => Source::Default,
+        };
+        let mistake = |problem| Mistake {
+            key: KEYS.to_owned(),
+            source: source(),
+            problem,
+            remedy: None,
+        };
+        match wrong.is_empty() {
+            true => Ok(all),
+            false => Err(InvalidConfig(wrong.into_iter().map(mistake).collect())),
+        }
+    }
+}
+
+/// `places` is the most open questions of all.
+pub(super) fn callers(keys: &mut Keys<'_>, places: usize) -> Callers {
+    let list = keys.tables(KEYS).unwrap_or_default();
+    let mut wrong = Vec::new();
+    let own = keys_of(&list, &mut wrong);
+    wrong.extend(twice(&own));
+    let is_fine = wrong.is_empty();
+    for problem in wrong {
+        keys.mistake(KEYS, problem);
+    }
+    let mut callers = Callers {
+        keys: own,
+        keys_file: keys.path(KEYS_FILE),
+        rate: rate(keys),
+        questions_max: places,
+    };
+    let all = match callers.read() {
+        Ok(all) => all,
+        Err(InvalidConfig(mistakes)) if is_fine => {
+            for mistake in mistakes {
+                keys.mistake(KEYS_FILE, mistake.problem);
+            }
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
+    };
+    // One tenant may have all places if there is no other.
+    let mut tenants = all.iter().map(|key| match &key.behalf {
+        Behalf::Of(tenant) => Some(tenant),
+        Behalf::Anyone => None,
+    });
+    let first = tenants.next();
+    let are_several = first == Some(None) || tenants.any(|tenant| Some(tenant) != first);
+    let usual = if are_several {
+        places.div_ceil(2)
+    } else {
+        places
+    };
+    callers.questions_max = super::read::count(keys, "tenant.questions_max", 65_536, usual).get();
+    callers
+}
+
+/// The files of TLS; all of them or none, and in order.
+pub(super) fn tls(keys: &mut Keys<'_>) -> Option<TlsFiles> {
+    let mut path = |part: TlsPart| keys.path(part.as_str());
+    let (cert, key) = (path(TlsPart::Cert), path(TlsPart::Key));
+    let client_ca = path(TlsPart::ClientCa);
+    let needs = |keys: &mut Keys<'_>, part: TlsPart, why: TlsPart| {
+        let problem = format!("{} needs it", why.as_str());
+        keys.mistake(part.as_str(), problem);
+    };
+    let files = match (cert, key, client_ca) {
+        (Some(cert), Some(key), client_ca) => TlsFiles {
+            cert,
+            key,
+            client_ca,
+        },
+        (None, None, None) => return None,
+        (Some(_), None, _) => {
+            needs(keys, TlsPart::Key, TlsPart::Cert);
+            return None;
+        }
+        (None, key, _) => {
+            let why = key.map_or(TlsPart::ClientCa, |_| TlsPart::Key);
+            needs(keys, TlsPart::Cert, why);
+            return None;
+        }
+    };
+    if let Err(error) = files.check() {
+        keys.mistake(error.part.as_str(), error.to_string());
+    }
+    Some(files)
+}
+
+/// The limit of each tenant.
+fn rate(keys: &mut Keys<'_>) -> Option<RequestRate> {
+    let per_second = keys.number("tenant.requests_per_second", 0.001..=1e6);
+    let burst = keys.integer("tenant.requests_burst", 1..=1_000_000);
+    let burst = burst.and_then(|burst| u32::try_from(burst).ok());
+    if per_second.is_none() && burst.is_some() {
+        keys.mistake(
+            "tenant.requests_burst",
+            "only together with tenant.requests_per_second",
+        );
+    }
+    per_second.map(|rate| rate_of(rate, burst))
+}
+
+/// As many come at once after a pause as otherwise in a second, unless the operator says otherwise.
+fn rate_of(per_second: f64, burst: Option<u32>) -> RequestRate {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within 0.001 and a million"
+    )]
+    let second = per_second.ceil().max(1.0) as u32;
+    RequestRate {
+        interval: Duration::from_secs_f64(1.0 / per_second),
+        burst: burst.unwrap_or(second),
+    }
+}
+
+/// The list that a file of keys holds.
+fn written_in(path: &Path) -> Result<Vec<Table>, String> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    let table: Table = toml::from_str(&text)
+        .map_err(|error| format!("{} is not TOML: {}", path.display(), error.message().trim()))?;
+    let unknown: Vec<_> = table.keys().filter(|key| *key != KEYS).collect();
+    if let Some(key) = unknown.first() {
+        return Err(format!(
+            "{} holds `{key}`; it may hold [[keys]] and nothing else",
+            path.display()
+        ));
+    }
+    let list = match table.get(KEYS) {
+        None => Some(Vec::new()),
+        Some(list) => list.as_array().and_then(|list| {
+            let tables = list.iter().map(|item| item.as_table().cloned());
+            tables.collect()
+        }),
+    };
+    list.ok_or_else(|| format!("{}: keys must be written as [[keys]]", path.display()))
+}
+
+fn keys_of(list: &[Table], wrong: &mut Vec<String>) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for (at, table) in list.iter().enumerate() {
+        let name = table.get("name").and_then(Value::as_str).unwrap_or("?");
+        let name: String = name.chars().take(64).collect();
+        match key_of(table) {
+            Ok(key) => keys.push(key),
+            Err(problems) => {
+                let problems = problems.into_iter();
+                wrong.extend(problems.map(|problem| format!("key {} ({name}): {problem}", at + 1)));
+            }
+        }
+    }
+    keys
+}
+
+/// Every mistake in a key at once.
+fn key_of(table: &Table) -> Result<Key, Vec<String>> {
+    let written: Written = table
+        .clone()
+        .try_into()
+        .map_err(|error: toml::de::Error| vec![error.message().trim().to_owned()])?;
+    let mut wrong = Vec::new();
+    let name = KeyName::new(&written.name).map_err(|error| wrong.push(format!("name: {error}")));
+    let hash = KeyHash::parse(&written.hash).map_err(|error| wrong.push(format!("hash: {error}")));
+    let behalf = match written.tenant.as_deref() {
+        None | Some("") => Behalf::Of(Tenant::default()),
+        Some("*") => Behalf::Anyone,
+        Some(name) => Behalf::Of(Tenant::new(name).unwrap_or_else(|error| {
+            wrong.push(format!(
+                "tenant: {error}, or is \"*\" for whomever the caller names"
+            ));
+            Tenant::default()
+        })),
+    };
+    let mut roles = BTreeSet::new();
+    for role in written.roles.iter().flatten() {
+        match Role::ALL.into_iter().find(|known| known.as_str() == role) {
+            Some(role) => {
+                roles.insert(role);
+            }
+            None => {
+                let known = Role::ALL.map(|role| format!("\"{}\"", role.as_str()));
+                wrong.push(format!(
+                    "roles: there is no \"{role}\"; there are {}",
+                    known.join(" and ")
+                ));
+            }
+        }
+    }
+    match &written.roles {
+        None => {
+            roles.insert(Role::Ask);
+        }
+        Some(named) if named.is_empty() => {
+            wrong.push(
+                "roles: a key without a role may do nothing; leave it out for [\"ask\"]".to_owned(),
+            );
+        }
+        Some(_) => {}
+    }
+    let per_second = written.requests_per_second;
+    if per_second.is_some_and(|rate| !(0.001..=1e6).contains(&rate)) {
+        wrong.push("requests_per_second: expected a number from 0.001 to 1000000".to_owned());
+    }
+    if written.requests_burst == Some(0) {
+        wrong.push("requests_burst: expected at least 1".to_owned());
+    }
+    if per_second.is_none() && written.requests_burst.is_some() {
+        wrong.push("requests_burst: only together with requests_per_second".to_owned());
+    }
+    match (name, hash) {
+        (Ok(name), Ok(hash)) if wrong.is_empty() => Ok(Key {
+            name,
+            hash,
+            behalf,
+            roles: roles.into_iter().collect(),
+            rate: per_second.map(|rate| rate_of(rate, written.requests_burst)),
+        }),
+        _ => Err(wrong),
+    }
+}
+
+/// Names that more than one key has.
+fn twice(keys: &[Key]) -> Vec<String> {
+    let mut names = BTreeSet::new();
+    let again = keys.iter().filter(|key| !names.insert(&key.name));
+    again
+        .map(|key| {
+            format!(
+                "two keys have the name \"{}\"; it says which hash a key is checked by, so give one \
+                 of them another name",
+                key.name.as_str()
+            )
+        })
+        .collect()
+}

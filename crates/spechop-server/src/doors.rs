@@ -1,0 +1,124 @@
+//! The doors: the ways in which clients reach the server. Each is thin: it reads a request, lets it in
+//! through [`Admission`], and writes the answer in its own form. No door knows another one, and nothing
+//! below knows any.
+//!
+//! To add a door, write a file beside this one and a line in [`open`].
+
+mod admin;
+mod grpc;
+mod http;
+mod mcp;
+mod openai;
+mod openapi;
+mod page;
+mod passage;
+mod retrieve;
+mod tool_cache;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use serde_json::Value;
+use spechop_proto::DESCRIPTORS;
+use spechop_proto::admin_server::AdminServer;
+use spechop_proto::spec_hop_server::SpecHopServer;
+use tonic::service::RoutesBuilder;
+use tonic_health::pb::health_server::{Health, HealthServer};
+
+use crate::admission::Admission;
+use crate::finder::Finder;
+use crate::transport::{Door, Doors};
+
+/// What the metrics are written in.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Everything that is served, and which of its paths are not gRPC.
+pub(crate) struct House {
+    pub(crate) routes: Router,
+    pub(crate) doors: Doors,
+}
+
+/// Opens all doors.
+pub(crate) fn open<H: Health>(
+    admission: &Admission,
+    health: HealthServer<H>,
+) -> Result<House, tonic_reflection::server::Error> {
+    let state = admission.state();
+    let mut house = House {
+        routes: services(admission, health)?.routes().into_axum_router(),
+        doors: Doors::default(),
+    };
+    let told = Arc::clone(state);
+    let metrics = async move || ([(CONTENT_TYPE, METRICS_TYPE)], told.metrics.text());
+    house.add(Door::get("/metrics").for_admins(), get(metrics));
+    page::add_to(&mut house);
+    http::add_to(&mut house, admission);
+    passage::add_to(&mut house, admission);
+    openai::add_to(&mut house, admission);
+    let finder = Arc::new(Finder::new(Arc::clone(state)));
+    if state.config.server.retrieve {
+        let route = retrieve::route(Arc::clone(&finder));
+        house.add(Door::post(retrieve::PATH), route);
+    }
+    if state.config.server.mcp {
+        house.add(Door::post(mcp::PATH), mcp::route(admission, &finder));
+        // Clients may ask for a stream, or end a session: they hear that there is none (405).
+        house.doors.add(Door::get(mcp::PATH));
+        house.doors.add(Door::of(Method::DELETE, mcp::PATH));
+    }
+    if let Some(cache) = &state.toolbox.tool_cache {
+        let door = tool_cache::ToolDoor::new(state, cache);
+        house.add(Door::post(tool_cache::PATH), door.clone().put());
+        house.add(Door::post(tool_cache::QUERY_PATH), door.query());
+    }
+    // Behind all others, which it describes.
+    openapi::add_to(&mut house);
+    Ok(house)
+}
+
+impl House {
+    /// One more path that is not gRPC. Its `route` answers the method of the door.
+    pub(crate) fn add(&mut self, door: Door, route: MethodRouter) {
+        let routes = std::mem::take(&mut self.routes);
+        self.routes = routes.route(door.name().1, route);
+        self.doors.add(door);
+    }
+}
+
+/// Everything that speaks gRPC.
+fn services<H: Health>(
+    admission: &Admission,
+    health: HealthServer<H>,
+) -> Result<RoutesBuilder, tonic_reflection::server::Error> {
+    // Both versions of reflection know of each other: older clients speak the older one.
+    let described = || {
+        tonic_reflection::server::Builder::configure()
+            .include_reflection_service(false)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(
+                tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+            )
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+    };
+    let admin = admin::Admin::new(Arc::clone(admission.state()));
+    let questions = grpc::Grpc::new(admission.clone());
+    let mut routes = RoutesBuilder::default();
+    routes
+        .add_service(SpecHopServer::new(questions))
+        .add_service(AdminServer::new(admin))
+        .add_service(health)
+        .add_service(described().build_v1()?)
+        .add_service(described().build_v1alpha()?);
+    Ok(routes)
+}
+
+/// An answer in JSON.
+fn json_response(status: StatusCode, body: &Value) -> Response {
+    let kind = [(CONTENT_TYPE, "application/json")];
+    (status, kind, body.to_string()).into_response()
+}

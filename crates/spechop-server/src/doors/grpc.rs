@@ -1,0 +1,191 @@
+//! The door for gRPC: `spechop.v1.SpecHop`.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderValue;
+use futures::{Stream, StreamExt};
+use spechop_proto::spec_hop_server::SpecHop;
+use spechop_proto::{
+    AskEvent, AskRequest, AskResponse, CancelRequest, CancelResponse, FinishNowRequest,
+    FinishNowResponse, GetAnswerRequest, ResumeRequest,
+};
+use tonic::{Request, Response, Status};
+
+use crate::admission::{Admission, Admitted};
+use crate::caller::{self, Caller, caller};
+use crate::events::{self, Events};
+use crate::status::AskError;
+
+/// The service behind `spechop.v1.SpecHop`.
+pub(super) struct Grpc {
+    admission: Admission,
+}
+
+impl Grpc {
+    pub(super) fn new(admission: Admission) -> Self {
+        Self { admission }
+    }
+
+    fn admit(&self, request: &Request<AskRequest>) -> Result<Admitted, AskError> {
+        let read = caller_of(request).and_then(|caller| Ok((caller, patience(request)?)));
+        let (caller, patience) = read.inspect_err(|error| self.admission.refused(error))?;
+        self.admission.admit(request.get_ref(), &caller, patience)
+    }
+}
+
+/// A stream of events on its way to a client.
+type EventStream = Pin<Box<dyn Stream<Item = Result<AskEvent, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl SpecHop for Grpc {
+    /// tonic drops this future when the client goes away, and the question with it.
+    async fn ask(&self, request: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
+        let admitted = self.admit(&request)?;
+        let name = admitted.name().to_owned();
+        let answer = Box::pin(events::answer(admitted)).await;
+        Ok(named(
+            Response::new(answer.map_err(|error| told(&error))?),
+            &name,
+        ))
+    }
+
+    type AskStreamStream = EventStream;
+
+    async fn ask_stream(
+        &self,
+        request: Request<AskRequest>,
+    ) -> Result<Response<EventStream>, Status> {
+        let events = Events::of(self.admit(&request)?).map_err(|error| told(&error))?;
+        Ok(streamed(events))
+    }
+
+    async fn finish_now(
+        &self,
+        request: Request<FinishNowRequest>,
+    ) -> Result<Response<FinishNowResponse>, Status> {
+        let caller = caller_of(&request)?;
+        let question_id = &request.get_ref().question_id;
+        self.admission.finish_now(question_id, &caller)?;
+        Ok(Response::new(FinishNowResponse {}))
+    }
+
+    type ResumeStream = EventStream;
+
+    async fn resume(
+        &self,
+        request: Request<ResumeRequest>,
+    ) -> Result<Response<EventStream>, Status> {
+        let caller = caller_of(&request)?;
+        let ResumeRequest { question_id, after } = request.get_ref();
+        let events = Events::resume(&self.admission, question_id, *after, &caller)?;
+        Ok(streamed(events))
+    }
+
+    async fn get_answer(
+        &self,
+        request: Request<GetAnswerRequest>,
+    ) -> Result<Response<AskResponse>, Status> {
+        let caller = caller_of(&request)?;
+        let events = Events::last(&self.admission, &request.get_ref().question_id, &caller)?;
+        Ok(Response::new(
+            events.answer().await.map_err(|error| told(&error))?,
+        ))
+    }
+
+    async fn cancel(
+        &self,
+        request: Request<CancelRequest>,
+    ) -> Result<Response<CancelResponse>, Status> {
+        let caller = caller_of(&request)?;
+        let question_id = &request.get_ref().question_id;
+        self.admission.cancel(question_id, &caller)?;
+        Ok(Response::new(CancelResponse {}))
+    }
+}
+
+/// An error that all readers of a question share.
+fn told(error: &Arc<AskError>) -> Status {
+    (&**error).into()
+}
+
+fn streamed(events: Events) -> Response<EventStream> {
+    let name = events.name().to_owned();
+    let events = events.map(|event| {
+        event
+            .map(Arc::unwrap_or_clone)
+            .map_err(|error| told(&error))
+    });
+    named(Response::new(Box::pin(events)), &name)
+}
+
+/// Tells the client the name of its question, which it may not have given itself.
+fn named<T>(mut response: Response<T>, name: &str) -> Response<T> {
+    // Names are letters, digits and some marks.
+    if let Ok(name) = name.parse() {
+        response.metadata_mut().insert("spechop-question-id", name);
+    }
+    response
+}
+
+/// Who makes this call.
+fn caller_of<T>(request: &Request<T>) -> Result<Caller, AskError> {
+    caller(request.metadata().as_ref(), request.extensions())
+}
+
+/// How long before the client's own deadline ours ends, so that the client hears why.
+const HEADSTART_MAX: Duration = Duration::from_millis(100);
+
+/// How long the client waits for this call, if it says so.
+fn patience<T>(request: &Request<T>) -> Result<Option<Duration>, AskError> {
+    let header = caller::only("grpc-timeout", request.metadata().as_ref());
+    let header = header.map_err(|wrong| AskError::Invalid(vec![wrong]))?;
+    Ok(header.and_then(client_timeout))
+}
+
+/// The call's deadline: the `grpc-timeout` header, at most eight digits and a unit.
+fn client_timeout(header: &HeaderValue) -> Option<Duration> {
+    let header = header.to_str().ok()?;
+    let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let amount: u64 = digits.parse().ok()?;
+    let timeout = match unit {
+        "H" => Duration::from_secs(amount * 3600),
+        "M" => Duration::from_secs(amount * 60),
+        "S" => Duration::from_secs(amount),
+        "m" => Duration::from_millis(amount),
+        "u" => Duration::from_micros(amount),
+        "n" => Duration::from_nanos(amount),
+        _ => return None,
+    };
+    Some(timeout - HEADSTART_MAX.min(timeout / 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_clients_deadline() {
+        for (header, expected_ms) in [
+            ("20S", Some(19_900)),
+            ("100m", Some(90)),
+            ("1H", Some(3_599_900)),
+            ("2M", Some(119_900)),
+            ("10000000u", Some(9_900)),
+            ("5", None),
+            ("S", None),
+            ("", None),
+            ("123456789S", None),
+            ("-1S", None),
+            ("1x", None),
+        ] {
+            let expected = expected_ms.map(Duration::from_millis);
+            let timeout = client_timeout(&header.parse().unwrap());
+            assert_eq!(timeout, expected, "{header:?}");
+        }
+    }
+}

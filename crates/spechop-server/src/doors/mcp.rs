@@ -1,0 +1,158 @@
+//! The door for MCP: `search`, `fetch` and `ask` for any client of it ([`spechop_mcp::door`]).
+
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::HOST;
+use axum::http::request::Parts;
+use axum::routing::{MethodRouter, post};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use spechop_mcp::door::{Desk, Hop, News, Question, Refused, service};
+use spechop_proto::ask_event::Event;
+use spechop_proto::{self as wire, AskEvent, AskRequest, Budget};
+use spechop_types::Passage;
+
+use crate::admission::Admission;
+use crate::caller::{Caller, caller};
+use crate::events::Events;
+use crate::finder::Finder;
+use crate::status::chain;
+
+/// Where it is.
+pub(super) const PATH: &str = "/mcp";
+
+/// What answers.
+struct Tools {
+    admission: Admission,
+    finder: Arc<Finder>,
+    /// When an answer is written from what is known, unless the client names another time.
+    time: Duration,
+}
+
+/// Takes POST requests. Whether they are too long has been seen before.
+pub(super) fn route(admission: &Admission, finder: &Arc<Finder>) -> MethodRouter {
+    let server = &admission.state().config.server;
+    let tools = Tools {
+        admission: admission.clone(),
+        finder: Arc::clone(finder),
+        time: server.mcp_time,
+    };
+    let service = service(Arc::new(tools), usize::MAX);
+    post(async move |request: Request| service.handle(request).await.map(Body::new))
+}
+
+#[async_trait]
+impl Desk for Tools {
+    async fn search(&self, request: &Parts, query: &str) -> Result<Vec<Passage>, Refused> {
+        let caller = who(request)?;
+        let found = self.finder.find(&caller, vec![query.to_owned()], None);
+        let mut found = found.await.map_err(|error| Refused(chain(&error)))?;
+        let found = found.pop().unwrap_or_default();
+        self.finder.keep(&caller, &found);
+        Ok(found)
+    }
+
+    async fn fetch(&self, request: &Parts, id: &str) -> Result<Option<Passage>, Refused> {
+        let found = self.finder.passage(&who(request)?, id).await;
+        found.map_err(|error| Refused(chain(&error)))
+    }
+
+    async fn ask(
+        &self,
+        request: &Parts,
+        question: Question,
+    ) -> Result<BoxStream<'static, Result<News, Refused>>, Refused> {
+        let caller = who(request)?;
+        let time = question.budget.unwrap_or(self.time);
+        let asked = AskRequest {
+            question: question.text,
+            k: question.k,
+            budget: Some(Budget {
+                time_ms: Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)),
+                ..Budget::default()
+            }),
+            ..AskRequest::default()
+        };
+        let admitted = self.admission.admit(&asked, &caller, None);
+        let admitted = admitted.map_err(|error| Refused(chain(&error)))?;
+        let finder = Arc::clone(&self.finder);
+        let events = Events::of(admitted).map_err(|error| Refused(chain(&*error)))?;
+        let events = events.filter_map(move |event| {
+            ready(match event {
+                Ok(event) => news(Arc::unwrap_or_clone(event), &caller, &finder).map(Ok),
+                Err(error) => Some(Err(Refused(chain(&*error)))),
+            })
+        });
+        Ok(events.boxed())
+    }
+
+    fn address(&self, request: &Parts, id: &str) -> String {
+        let named = request.uri.authority().map(|name| name.as_str());
+        let host = request
+            .headers
+            .get(HOST)
+            .and_then(|host| host.to_str().ok());
+        let host = named.or(host).unwrap_or("localhost");
+        format!(
+            "http://{host}/p/{}",
+            utf8_percent_encode(id, NON_ALPHANUMERIC)
+        )
+    }
+}
+
+fn who(request: &Parts) -> Result<Caller, Refused> {
+    let caller = caller(&request.headers, &request.extensions);
+    caller.map_err(|error| Refused(chain(&error)))
+}
+
+/// What a client of MCP hears of an event. What it is told of it can fetch.
+fn news(event: AskEvent, caller: &Caller, finder: &Finder) -> Option<News> {
+    let told = match event.event? {
+        Event::Committed(committed) => News::Committed(hop(committed.hop?)),
+        Event::Answer(answer) => News::Answer {
+            stop_reason: stop_reason(answer.stop_reason()).to_owned(),
+            text: answer.answer,
+            hops: answer.hops.into_iter().map(hop).collect(),
+        },
+        _ => return None,
+    };
+    let hops = match &told {
+        News::Committed(hop) => std::slice::from_ref(hop),
+        News::Answer { hops, .. } => hops,
+    };
+    finder.keep(caller, hops.iter().flat_map(|hop| &hop.evidence));
+    Some(told)
+}
+
+fn hop(hop: wire::Hop) -> Hop {
+    let evidence = hop.observation.map(|found| found.evidence);
+    let passage = |passage: wire::Passage| Passage {
+        id: passage.passage_id.into(),
+        title: passage.title.into(),
+        text: passage.text.into(),
+        url: passage.url.map(Arc::from),
+        score: passage.score,
+    };
+    Hop {
+        sub_question: hop.sub_question,
+        sub_answer: hop.sub_answer,
+        evidence: evidence.into_iter().flatten().map(passage).collect(),
+    }
+}
+
+fn stop_reason(reason: wire::StopReason) -> &'static str {
+    match reason {
+        wire::StopReason::Unspecified => "",
+        wire::StopReason::Answered => "answered",
+        wire::StopReason::HopBudget => "hop_budget",
+        wire::StopReason::Repeated => "repeated",
+        wire::StopReason::NotFound => "not_found",
+        wire::StopReason::Budget => "budget",
+    }
+}

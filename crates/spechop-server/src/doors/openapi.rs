@@ -1,0 +1,149 @@
+//! `GET /v1/openapi.json`: the description of what is served over HTTP (OpenAPI 3.1). The paths stand in
+//! `openapi.json` beside this file. The forms of questions and answers come from `proto/`, so that they
+//! cannot differ from it.
+
+use std::collections::BTreeSet;
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::routing::get;
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
+use serde_json::{Map, Value, json};
+use spechop_proto::json::{self as wire_json, JsonError};
+
+use super::House;
+use crate::status::{AskError, HttpError};
+use crate::transport::Door;
+
+/// Where it is.
+const PATH: &str = "/v1/openapi.json";
+
+/// The paths, and the forms that are not those of `proto/`.
+const PATHS: &str = include_str!("openapi.json");
+
+/// The messages that the paths name; others come along.
+const ROOTS: [&str; 4] = ["AskRequest", "AskResponse", "AskEvent", "Passage"];
+
+/// Builds the door. Only paths that this server has are described.
+pub(super) fn add_to(house: &mut House) {
+    house.doors.add(Door::get(PATH).for_anybody());
+    let served: BTreeSet<_> = house.doors.iter().map(|door| door.name().1).collect();
+    let (status, text) = match describe(&served) {
+        Ok(document) => (StatusCode::OK, document.to_string()),
+        Err(error) => {
+            let error = HttpError::from(AskError::from(error));
+            (error.status(), error.body().to_string())
+        }
+    };
+    let text = Bytes::from(text);
+    let answer = get(async move || {
+        let head = [
+            (CONTENT_TYPE, "application/json"),
+            (CACHE_CONTROL, "no-cache"),
+        ];
+        (status, head, text)
+    });
+    let routes = std::mem::take(&mut house.routes);
+    house.routes = routes.route(PATH, answer);
+}
+
+/// The document, of these paths.
+fn describe(served: &BTreeSet<&str>) -> Result<Value, JsonError> {
+    let ours = |error: serde_json::Error| JsonError::Ours(error.to_string());
+    let mut document: Value = serde_json::from_str(PATHS).map_err(ours)?;
+    if let Some(paths) = document["paths"].as_object_mut() {
+        paths.retain(|path, _| served.contains(path.as_str()));
+    }
+    let mut schemas = Map::new();
+    for root in ROOTS {
+        let kind = wire_json::descriptors()?.get_message_by_name(&format!("spechop.v1.{root}"));
+        let kind = kind.ok_or_else(|| JsonError::Ours(format!("it lacks {root}")))?;
+        add(&kind, &mut schemas);
+    }
+    if let Some(all) = document["components"]["schemas"].as_object_mut() {
+        all.append(&mut schemas);
+    }
+    Ok(document)
+}
+
+fn add(kind: &MessageDescriptor, schemas: &mut Map<String, Value>) {
+    if schemas.contains_key(kind.name()) {
+        return;
+    }
+    schemas.insert(kind.name().to_owned(), Value::Null);
+    let mut properties = Map::new();
+    for field in kind.fields() {
+        if let Kind::Message(inner) = field.kind() {
+            add(&inner, schemas);
+        }
+        properties.insert(field.name().to_owned(), form(&field));
+    }
+    let form = json!({
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": false,
+    });
+    schemas.insert(kind.name().to_owned(), form);
+}
+
+fn form(field: &FieldDescriptor) -> Value {
+    let one = match field.kind() {
+        Kind::Message(inner) => {
+            json!({ "$ref": format!("#/components/schemas/{}", inner.name()) })
+        }
+        Kind::Enum(names) => {
+            let names: Vec<_> = names.values().map(|name| name.name().to_owned()).collect();
+            json!({ "type": "string", "enum": names })
+        }
+        Kind::Bool => json!({ "type": "boolean" }),
+        Kind::String => json!({ "type": "string" }),
+        Kind::Bytes => json!({ "type": "string", "contentEncoding": "base64" }),
+        Kind::Double | Kind::Float => json!({ "type": "number" }),
+        Kind::Uint32 | Kind::Uint64 | Kind::Fixed32 | Kind::Fixed64 => {
+            json!({ "type": "integer", "minimum": 0 })
+        }
+        Kind::Int32
+        | Kind::Int64
+        | Kind::Sint32
+        | Kind::Sint64
+        | Kind::Sfixed32
+        | Kind::Sfixed64 => json!({ "type": "integer" }),
+    };
+    match field.is_list() {
+        true => json!({ "type": "array", "items": one }),
+        false => one,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_that_is_named_is_described() {
+        let paths: Value = serde_json::from_str(PATHS).unwrap();
+        let served = paths["paths"].as_object().unwrap().keys();
+        let document = describe(&served.map(String::as_str).collect()).unwrap();
+        let text = document.to_string();
+        let named = text.split("#/components/schemas/").skip(1);
+        let named: BTreeSet<_> = named.filter_map(|rest| rest.split('"').next()).collect();
+        assert!(named.len() > 20, "{named:?}");
+        for name in named {
+            assert!(
+                document["components"]["schemas"][name].is_object(),
+                "{name}"
+            );
+        }
+        let request = &document["components"]["schemas"]["AskRequest"]["properties"];
+        assert_eq!(request["question"]["type"], "string");
+        assert_eq!(request["k"]["type"], "integer");
+    }
+
+    #[test]
+    fn only_what_is_served_is_described() {
+        let document = describe(&["/v1/ask"].into_iter().collect()).unwrap();
+        let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
+        assert_eq!(paths, ["/v1/ask"]);
+    }
+}

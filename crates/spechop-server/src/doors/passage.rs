@@ -1,0 +1,179 @@
+//! The door for citations: `GET /p/{id}` shows a passage of the index, as a page or as JSON.
+
+use axum::extract::Path;
+use axum::http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, VARY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use spechop_proto::json;
+use spechop_types::Passage;
+
+use super::House;
+use crate::admission::Admission;
+use crate::reply;
+use crate::status::{AskError, HttpError};
+use crate::transport::Door;
+
+/// Nothing is loaded, nothing runs, and nobody may show the page as a part of another one.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                      form-action 'none'; frame-ancestors 'none'";
+
+/// Builds the door, if the target tool knows its passages by their identifiers.
+pub(super) fn add_to(house: &mut House, admission: &Admission) {
+    let Some(passages) = admission.state().toolbox.passages.clone() else {
+        return;
+    };
+    let show = get(async move |Path(id): Path<String>, head: Parts| {
+        let found = passages.passage(&id).await;
+        let found = found.map_err(|error| HttpError::from(AskError::from(error)))?;
+        match found {
+            Some(passage) if wants_json(&head.headers) => as_json(&passage),
+            Some(passage) => Ok(page(StatusCode::OK, &passage.title, &article(&passage))),
+            None if wants_json(&head.headers) => {
+                Err(HttpError::from(AskError::NoPassage { id: short(&id) }))
+            }
+            None => Ok(page(
+                StatusCode::NOT_FOUND,
+                "No such passage",
+                "<p>The index has no passage of this name.</p>",
+            )),
+        }
+    });
+    house.add(Door::get("/p/{*id}"), show);
+}
+
+/// Whether JSON stands before HTML in what the client takes.
+fn wants_json(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let accept = accept.unwrap_or_default();
+    let json = accept.find("application/json");
+    json.is_some_and(|json| accept.find("text/html").is_none_or(|html| json < html))
+}
+
+fn as_json(passage: &Passage) -> Result<Response, HttpError> {
+    let text = json::write(&reply::passage(passage)).map_err(AskError::from)?;
+    let head = [
+        (CONTENT_TYPE, "application/json"),
+        (CACHE_CONTROL, "no-cache"),
+        (VARY, "accept"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    Ok((head, text).into_response())
+}
+
+fn article(passage: &Passage) -> String {
+    let text = escaped(&passage.text);
+    let source = passage.url.as_deref().filter(|url| is_web(url));
+    let source = source.map_or_else(String::new, |url| {
+        let url = escaped(url);
+        format!("<p><a rel=\"noreferrer noopener\" href=\"{url}\">{url}</a></p>")
+    });
+    let id = escaped(&passage.id);
+    format!("<p class=\"t\">{text}</p>{source}<p><small>{id}</small></p>")
+}
+
+/// A page of this title; `body` is HTML already.
+fn page(status: StatusCode, title: &str, body: &str) -> Response {
+    let title = escaped(title);
+    let html = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+         <meta name=\"viewport\" content=\"width=device-width\"><style>body{{max-width:40em;\
+         margin:2em auto;padding:0 1em;font:1em/1.5 sans-serif;color-scheme:light dark}}\
+         .t{{white-space:pre-wrap}}</style></head><body><h1>{title}</h1>{body}</body></html>"
+    );
+    let head = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CACHE_CONTROL, "no-cache"),
+        (VARY, "accept"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (status, head, html).into_response()
+}
+
+/// Whether a browser may be led there: other schemes could be scripts.
+fn is_web(url: &str) -> bool {
+    url.starts_with("https://") || url.starts_with("http://")
+}
+
+/// A text as HTML shows it, also within quotation marks.
+fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => html += "&amp;",
+            '<' => html += "&lt;",
+            '>' => html += "&gt;",
+            '"' => html += "&quot;",
+            '\'' => html += "&#39;",
+            c => html.push(c),
+        }
+    }
+    html
+}
+
+/// Of what strangers write, as much as belongs into an error.
+fn short(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_passage_cannot_write_html() {
+        let passage = Passage {
+            id: "a\"b".into(),
+            title: "<t>".into(),
+            text: "<script>alert('&')</script>".into(),
+            url: Some("javascript:alert(1)".into()),
+            score: 0.0,
+        };
+        let html = article(&passage);
+        assert!(
+            !html.contains("<script") && !html.contains("javascript:"),
+            "{html}"
+        );
+        assert!(
+            html.contains("&lt;script&gt;alert(&#39;&amp;&#39;)"),
+            "{html}"
+        );
+        assert!(html.contains("a&quot;b"), "{html}");
+        let linked = Passage {
+            url: Some("https://a.example/\"x".into()),
+            ..passage
+        };
+        let html = article(&linked);
+        assert!(
+            html.contains("href=\"https://a.example/&quot;x\""),
+            "{html}"
+        );
+    }
+
+    #[test]
+    fn json_is_for_those_who_take_it_first() {
+        for (accept, expected) in [
+            ("application/json", true),
+            ("application/json, text/html", true),
+            (
+                "text/html,application/xhtml+xml,application/json;q=0.9",
+                false,
+            ),
+            ("*/*", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(wants_json(&headers), expected, "{accept}");
+        }
+        assert!(!wants_json(&HeaderMap::new()));
+    }
+}

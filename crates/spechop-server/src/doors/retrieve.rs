@@ -1,0 +1,128 @@
+//! `POST /retrieve`: the passages that the target tool finds, for whoever has a reader of its own. The
+//! form is that of Search-R1, which many trainers use:
+//!
+//! ```text
+//! {"queries": ["…"], "topk": 5, "return_scores": true}
+//! {"result": [[{"document": {"id", "title", "contents", "url"?}, "score"}]]}
+//! ```
+//!
+//! `contents` is the title in quotation marks, and behind it, on lines of its own, the text. Without
+//! scores a list holds the documents themselves. Errors are `{"error": "…"}`.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::http::request::Parts;
+use axum::response::Response;
+use axum::routing::{MethodRouter, post};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use spechop_ports::PortError;
+use spechop_types::Passage;
+
+use super::json_response;
+use crate::caller::caller;
+use crate::finder::{FindError, Finder};
+use crate::status::chain;
+
+/// Where it is.
+pub(crate) const PATH: &str = "/retrieve";
+
+/// What was sent. Other fields are left to those who know them.
+#[derive(Deserialize)]
+struct Request {
+    queries: Vec<String>,
+    /// By default as many as are read for a hop.
+    topk: Option<usize>,
+    #[serde(default)]
+    return_scores: bool,
+}
+
+pub(crate) fn route(finder: Arc<Finder>) -> MethodRouter {
+    post(async move |parts: Parts, body: Bytes| respond(&finder, &parts, &body).await)
+        // The transport has seen to it.
+        .layer(DefaultBodyLimit::disable())
+}
+
+async fn respond(finder: &Finder, head: &Parts, body: &[u8]) -> Response {
+    let asked = caller(&head.headers, &head.extensions)
+        .map_err(|wrong| FindError::Invalid(wrong.to_string()))
+        .and_then(|caller| Ok((caller, Request::read(body)?)))
+        .inspect_err(|error| finder.refused(error));
+    let found = match asked {
+        Ok((caller, request)) => {
+            let scores = request.return_scores;
+            let found = finder.find(&caller, request.queries, request.topk).await;
+            found.map(|found| (found, scores))
+        }
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok((found, scores)) => {
+            let result: Vec<_> = found.iter().map(|found| listed(found, scores)).collect();
+            json_response(StatusCode::OK, &json!({ "result": result }))
+        }
+        Err(error) => {
+            let mut response = json_response(status(&error), &json!({ "error": chain(&error) }));
+            if matches!(error, FindError::Busy { .. }) {
+                // It will soon be otherwise.
+                response.headers_mut().insert(RETRY_AFTER, 1.into());
+            }
+            response
+        }
+    }
+}
+
+impl Request {
+    fn read(body: &[u8]) -> Result<Self, FindError> {
+        serde_json::from_slice(body).map_err(|error| {
+            FindError::Invalid(format!(
+                "the body must be JSON such as {{\"queries\": [\"…\"], \"topk\": 5}}: {error}"
+            ))
+        })
+    }
+}
+
+fn status(error: &FindError) -> StatusCode {
+    match error {
+        FindError::Invalid(_) => StatusCode::BAD_REQUEST,
+        FindError::Busy { .. } | FindError::Overdrawn(_) => StatusCode::TOO_MANY_REQUESTS,
+        FindError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+        FindError::Late { .. } => StatusCode::GATEWAY_TIMEOUT,
+        FindError::Port(error) => match error {
+            PortError::Unavailable { .. } | PortError::NotSpeculated { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            PortError::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
+            PortError::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            PortError::Malformed { .. } | PortError::Refused { .. } => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+        },
+    }
+}
+
+fn listed(found: &[Passage], with_scores: bool) -> Vec<Value> {
+    let document = |passage: &Passage| {
+        // The first line is the title, whatever is in it.
+        let title: Vec<_> = passage.title.lines().collect();
+        let contents = format!("\"{}\"\n{}", title.join(" "), passage.text);
+        let mut document = json!({
+            "id": passage.id,
+            "title": passage.title,
+            "contents": contents,
+        });
+        if let Some(url) = &passage.url {
+            document["url"] = json!(url);
+        }
+        document
+    };
+    let item = |passage: &Passage| match with_scores {
+        true => json!({ "document": document(passage), "score": passage.score }),
+        false => document(passage),
+    };
+    found.iter().map(item).collect()
+}

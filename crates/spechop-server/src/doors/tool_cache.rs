@@ -1,0 +1,152 @@
+//! `POST /v1/tool-cache`: a client leaves outputs of tool calls that it has made itself, and asks for them.
+//!
+//! ```text
+//! POST /v1/tool-cache        {"tool": "retrieve", "arguments": {"query": "…"}, "output": […], "ttl_s": 60}
+//!                            {"cached": true}
+//! POST /v1/tool-cache/query  {"tool": "retrieve", "arguments": {"query": "…"}}
+//!                            {"cached": true, "output": […]} or {"cached": false}
+//! ```
+//!
+//! A question of the same tenant that looks up just that takes the output in place of a look-up. Errors are
+//! `{"error": "…"}`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
+use axum::routing::{MethodRouter, post};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use spechop_types::Tenant;
+
+use super::json_response;
+use crate::caller::caller;
+use crate::server_state::ServerState;
+use crate::tool_cache::{ToolCache, ToolCall};
+
+/// Where outputs are left.
+pub(crate) const PATH: &str = "/v1/tool-cache";
+/// Where they are asked for.
+pub(crate) const QUERY_PATH: &str = "/v1/tool-cache/query";
+
+/// How long an output counts if nothing is said, and at most.
+const TTL_S: f64 = 300.0;
+const TTL_S_MAX: f64 = 86_400.0;
+/// Longest name of a tool, in bytes.
+const TOOL_BYTES_MAX: usize = 128;
+
+/// An output to be kept.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Put {
+    tool: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    output: Value,
+    ttl_s: Option<f64>,
+}
+
+/// A call whose output is asked for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Query {
+    tool: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+}
+
+/// What answers.
+#[derive(Clone)]
+pub(crate) struct ToolDoor {
+    state: Arc<ServerState>,
+    cache: Arc<ToolCache>,
+}
+
+impl ToolDoor {
+    pub(crate) fn new(state: &Arc<ServerState>, cache: &Arc<ToolCache>) -> Self {
+        Self {
+            state: Arc::clone(state),
+            cache: Arc::clone(cache),
+        }
+    }
+
+    /// The route of [`PATH`].
+    pub(crate) fn put(self) -> MethodRouter {
+        self.route(Self::keep)
+    }
+
+    /// The route of [`QUERY_PATH`].
+    pub(crate) fn query(self) -> MethodRouter {
+        self.route(Self::find)
+    }
+
+    fn route(self, work: fn(&Self, &Tenant, &[u8]) -> Result<Value, String>) -> MethodRouter {
+        post(async move |head: Parts, body: Bytes| self.respond(&head, &body, work))
+            // The transport has seen to it.
+            .layer(DefaultBodyLimit::disable())
+    }
+
+    fn respond(
+        &self,
+        head: &Parts,
+        body: &[u8],
+        work: fn(&Self, &Tenant, &[u8]) -> Result<Value, String>,
+    ) -> Response {
+        let error = |status, error: String| json_response(status, &json!({ "error": error }));
+        if self.state.phases.closing.is_cancelled() {
+            let closing = "the server is shutting down".to_owned();
+            return error(StatusCode::SERVICE_UNAVAILABLE, closing);
+        }
+        let caller = caller(&head.headers, &head.extensions).map_err(|error| error.to_string());
+        match caller.and_then(|caller| work(self, &caller.tenant, body)) {
+            Ok(answer) => json_response(StatusCode::OK, &answer),
+            Err(wrong) => error(StatusCode::BAD_REQUEST, wrong),
+        }
+    }
+
+    fn keep(&self, tenant: &Tenant, body: &[u8]) -> Result<Value, String> {
+        let form =
+            r#"{"tool": "retrieve", "arguments": {"query": "…"}, "output": […], "ttl_s": 60}"#;
+        let put: Put = read(body, form)?;
+        let ttl_s = put.ttl_s.unwrap_or(TTL_S);
+        if !(ttl_s > 0.0 && ttl_s <= TTL_S_MAX) {
+            return Err(format!(
+                "ttl_s is {ttl_s}; it must be above 0 and at most {TTL_S_MAX}"
+            ));
+        }
+        let call = tool_call(put.tool, put.arguments)?;
+        let time = Duration::from_secs_f64(ttl_s);
+        let kept = self.cache.put(tenant, call, put.output, time);
+        kept.map_err(|error| error.to_string())?;
+        Ok(json!({ "cached": true }))
+    }
+
+    fn find(&self, tenant: &Tenant, body: &[u8]) -> Result<Value, String> {
+        let form = r#"{"tool": "retrieve", "arguments": {"query": "…"}}"#;
+        let Query { tool, arguments } = read(body, form)?;
+        let call = tool_call(tool, arguments)?;
+        Ok(match self.cache.output(tenant, &call) {
+            Some(output) => json!({ "cached": true, "output": *output }),
+            None => json!({ "cached": false }),
+        })
+    }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8], form: &str) -> Result<T, String> {
+    serde_json::from_slice(body)
+        .map_err(|error| format!("the body must be JSON such as {form}: {error}"))
+}
+
+fn tool_call(tool: String, arguments: Map<String, Value>) -> Result<ToolCall, String> {
+    if tool.trim().is_empty() || tool.len() > TOOL_BYTES_MAX {
+        return Err(format!(
+            "tool must have a name of 1 to {TOOL_BYTES_MAX} bytes"
+        ));
+    }
+    Ok(ToolCall { tool, arguments })
+}

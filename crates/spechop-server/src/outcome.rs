@@ -1,0 +1,47 @@
+//! How a question, or a request for passages, ended: the names that metrics and logs know.
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// With an answer.
+    Answered,
+    /// Whoever asked has gone away.
+    Cancelled,
+    /// The request was wrong.
+    Invalid,
+    /// It was about a question that is not known.
+    NotOpen,
+    /// There was no place for it.
+    Busy,
+    /// The tenant's budget had nothing left for it.
+    Overdrawn,
+    /// Nobody read it.
+    Unread,
+    /// The server was shutting down.
+    ShuttingDown,
+    /// Its deadline passed.
+    Deadline,
+    /// Nothing came of it in the time that a look-up may take.
+    Late,
+    /// A part of the server, or one that it depends on, failed.
+    Failed,
+}
+
+impl Outcome {
+    /// The name in metrics and logs.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Cancelled => "cancelled",
+            Self::Invalid => "invalid",
+            Self::NotOpen => "not_open",
+            Self::Busy => "busy",
+            Self::Overdrawn => "overdrawn",
+            Self::Unread => "unread",
+            Self::ShuttingDown => "shutting_down",
+            Self::Deadline => "deadline",
+            Self::Late => "late",
+            Self::Failed => "failed",
+        }
+    }
+}

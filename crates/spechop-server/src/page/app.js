@@ -1,0 +1,272 @@
+// The page: a form that asks, and views of the runs. Everything that is shown is made of a run's events.
+
+import { el, say, svg } from './dom.js';
+import { Saved, savedInWords, scaleOf, Timeline } from './draw.js';
+import { LOOKS, s, STAGES } from './look.js';
+import * as panels from './panels.js';
+import { Run } from './run.js';
+import { ask, Refused, tell } from './stream.js';
+import { lines, parse, trace } from './trace.js';
+
+/// Most bytes of a recording.
+const FILE_MAX = 64 << 20;
+const calm = matchMedia('(prefers-reduced-motion: reduce)');
+const clock = () => performance.now();
+
+class Page extends HTMLElement {
+  #runs = []; // the first one is what the panels tell; another is drawn below it, aligned
+  #drawn = []; // {box, timeline, saved, words} of each run
+  #asking = null; // {abort, id, key} while a question is open
+  #request = null;
+  #playing = false;
+  #frame = 0;
+  #before = 0;
+
+  connectedCallback() {
+    this.at = Object.fromEntries([...this.querySelectorAll('[id]')].map((node) => [node.id, node]));
+    const { at } = this;
+    const on = (id, event, act) => at[id].addEventListener(event, act);
+    on('ask', 'submit', (event) => {
+      event.preventDefault();
+      this.#ask(this.#read(), true);
+    });
+    on('again', 'click', () => this.#ask({ ...this.#request, k: 1, auto: false, unbounded: false }, false));
+    for (const what of ['finish', 'cancel']) on(what, 'click', () => this.#tell(what));
+    on('open', 'change', () => this.#open([...at.open.files].slice(0, 2)));
+    on('events', 'click', () => save('spechop-events.jsonl', lines(this.#runs[0].events)));
+    on('trace', 'click', () => save('spechop-trace.json', JSON.stringify(trace(this.#runs[0].last))));
+    on('play', 'click', () => this.#play());
+    on('back', 'click', () => this.#step(-1));
+    on('on', 'click', () => this.#step(1));
+    on('words', 'toggle', () => this.#draw());
+    on('time', 'input', () => this.#seek(Number(at.time.value)));
+    this.addEventListener('click', follow);
+    document.addEventListener('keydown', (event) => this.#key(event));
+    new ResizeObserver(() => this.#draw()).observe(at.timelines);
+    this.querySelector('.key').append(...meanings());
+  }
+
+  #read() {
+    const { at } = this;
+    const request = { question: at.question.value };
+    const { value: k } = at.k;
+    if (k === 'auto') request.auto = true;
+    else if (k === 'inf') request.unbounded = true;
+    else if (k) request.k = Number(k);
+    if (at.speculator.value) request.speculator = at.speculator.value;
+    if (at.verifier.value) request.verifier = `VERIFIER_MODE_${at.verifier.value}`;
+    const budget = {};
+    for (const field of ['time_ms', 'target_calls', 'tokens']) {
+      const { value } = at[field];
+      if (value) budget[field] = Math.round(Number(value) * (field === 'time_ms' ? 1000 : 1));
+    }
+    if (Object.keys(budget).length) request.budget = budget;
+    return request;
+  }
+
+  async #ask(request, first) {
+    this.#asking?.abort.abort();
+    const asking = { abort: new AbortController(), id: '', key: this.at.key.value };
+    const run = new Run(first ? '' : 'the same question, run again at k = 1', true);
+    this.#asking = asking;
+    this.#request = request;
+    this.#show(first ? [run] : [this.#runs[0], run]);
+    const { signal } = asking.abort;
+    const on = {
+      id: (id) => ((asking.id = id), this.#buttons()),
+      event: (event) => (run.push(event, clock()), this.#draw()),
+    };
+    try {
+      await ask(request, { key: asking.key, signal, on });
+    } catch (error) {
+      const message = signal.aborted ? 'it was cancelled' : error instanceof Refused ? error.message : 'the server cannot be reached: is it running?';
+      run.push({ error: { code: error.code, message, fields: error.fields, retry_after_ms: error.retryAfter } });
+    }
+    if (this.#asking === asking) this.#asking = null;
+    this.#draw();
+  }
+
+  async #tell(what) {
+    const asking = this.#asking;
+    try {
+      await tell(asking.id, what, asking.key);
+    } catch (error) {
+      if (what === 'cancel') asking.abort.abort();
+      else this.#notice(error.message);
+    }
+  }
+
+  async #open(files) {
+    this.#asking?.abort.abort();
+    try {
+      const runs = [];
+      for (const file of files) {
+        if (file.size > FILE_MAX) throw new Error(`${file.name} is larger than ${FILE_MAX >> 20} MB`);
+        const run = new Run(file.name, false);
+        for (const event of parse(await file.text())) run.push(event);
+        runs.push(run);
+      }
+      if (runs.length === 0) return;
+      this.#request = null;
+      this.#show(runs);
+      this.#seek(Infinity);
+      this.#notice('');
+    } catch (error) {
+      this.#notice(error.message);
+    }
+    this.at.open.value = '';
+  }
+
+  #notice(text) {
+    say(this.at.notice, text);
+    this.at.notice.hidden = !text;
+  }
+
+  #show(runs) {
+    this.#runs = runs;
+    this.#playing = false;
+    for (const run of runs) if (run.live) for (const other of runs) other.position = null;
+    this.#drawn = runs.map((run) => {
+      const [lanes, saved] = [el('div', { class: 'lanes', tabindex: 0, role: 'group', 'aria-label': 'Branches' }), el('div')];
+      const words = el('p', { class: 'quiet words' });
+      const box = el('section', { class: 'run' }, run.title && el('h2', {}, run.title), lanes, saved, words);
+      return { box, words, timeline: new Timeline(lanes), saved: new Saved(saved) };
+    });
+    this.at.timelines.replaceChildren(...this.#drawn.map(({ box }) => box));
+    this.at.runs.hidden = this.at.rest.hidden = false;
+    this.#notice('');
+    this.#draw();
+  }
+
+  /// At most once for each frame.
+  #draw() {
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.#paint();
+    });
+  }
+
+  #paint() {
+    const time = clock();
+    const runs = this.#runs;
+    if (runs.length === 0) return;
+    const end = Math.max(...runs.map((run) => run.end(time)));
+    if (this.#playing) {
+      const position = runs[0].position + time - this.#before;
+      if (position >= end) this.#playing = false;
+      for (const run of runs) run.position = Math.min(position, end);
+    }
+    this.#before = time;
+    const { at } = this;
+    const width = Math.max(at.timelines.clientWidth, 200);
+    const scale = scaleOf(Math.max(...runs.map((run) => run.reach(time))), width, runs.some((run) => run.live));
+    runs.forEach((run, n) => {
+      const [view, now] = [run.view(time), run.now(time)];
+      const { timeline, saved, words } = this.#drawn[n];
+      timeline.draw(view, now, scale);
+      saved.draw(view, now, scale);
+      say(words, savedInWords(view));
+    });
+    const view = runs[0].view(time);
+    for (const name of ['answer', 'hops', 'passages', 'meters']) panels[name](at[name], view);
+    if (at.words.open) panels.branches(at.branches, view);
+    panels.announce(at.spoken, view);
+    const now = Math.max(...runs.map((run) => run.now(time)));
+    at.time.max = Math.ceil(end);
+    at.time.value = now;
+    at.time.setAttribute('aria-valuetext', `${s(now)} of ${s(end)}`);
+    say(at.clock, `${(now / 1000).toFixed(1)} / ${(end / 1000).toFixed(1)} s`);
+    say(at.play, this.#playing ? 'Pause' : 'Play');
+    this.#buttons();
+    if (this.#playing || runs.some((run) => run.live && run.position === null)) {
+      if (calm.matches) setTimeout(() => this.#draw(), 500);
+      else this.#draw();
+    }
+  }
+
+  #buttons() {
+    const { at } = this;
+    const open = this.#asking !== null;
+    at.finish.disabled = !(open && this.#asking.id);
+    at.cancel.disabled = !open;
+    at.again.disabled = open || this.#request === null;
+    at.events.disabled = at.trace.disabled = !this.#runs[0]?.events.length;
+  }
+
+  #seek(ms) {
+    this.#playing = false;
+    for (const run of this.#runs) {
+      const end = run.end(clock());
+      // The end of a live run is where it is now, and later where it will be then.
+      run.position = ms >= end && run.live ? null : Math.min(ms, Math.max(...this.#runs.map((run) => run.end(clock()))));
+    }
+    this.#draw();
+  }
+
+  #step(direction) {
+    const [run] = this.#runs;
+    if (!run) return;
+    run.step(direction, clock());
+    this.#seek(run.position);
+  }
+
+  #play() {
+    const [run] = this.#runs;
+    if (!run) return;
+    const [now, end] = [run.now(clock()), run.end(clock())];
+    this.#playing = !this.#playing;
+    for (const run of this.#runs) run.position = this.#playing && now >= end ? 0 : now;
+    this.#before = clock();
+    this.#draw();
+  }
+
+  #key(event) {
+    const { target, key } = event;
+    const slider = target === this.at.time;
+    const typing = !slider && target.closest?.('input, select, textarea, button, summary, a');
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || !this.#runs.length) return;
+    const acts = {
+      ' ': () => this.#play(),
+      ArrowLeft: () => this.#step(-1),
+      ArrowRight: () => this.#step(1),
+      Home: () => this.#seek(0),
+      End: () => this.#seek(Infinity),
+    };
+    if (!Object.hasOwn(acts, key)) return;
+    event.preventDefault();
+    acts[key]();
+  }
+}
+
+/// Opens the passage that a citation names.
+function follow(event) {
+  const link = event.target.closest?.('a.ref');
+  const passage = link && document.getElementById(link.hash.slice(1));
+  if (!passage) return;
+  // The browser would go there, too, and take the focus away.
+  event.preventDefault();
+  passage.open = true;
+  passage.querySelector('summary').focus();
+}
+
+/// The key of the timeline.
+function meanings() {
+  const swatch = (stage, look) => {
+    const box = { x: 1, y: 2, width: 26, height: 9, rx: 2 };
+    const hatch = look === 'open' || look === 'ahead' ? [svg('rect', { ...box, fill: `url(#hatch-${look})`, class: 'hatch' })] : [];
+    const strike = look === 'dead' ? [svg('line', { class: 'strike', x1: 0, x2: 28, y1: 6.5, y2: 6.5 })] : [];
+    const bar = svg('g', { class: `bar ${stage} ${look}` }, svg('rect', { ...box, class: 'fill' }), ...hatch, ...strike);
+    return svg('svg', { width: 28, height: 13, 'aria-hidden': 'true' }, bar);
+  };
+  const kinds = Object.entries(STAGES).map(([stage, text]) => el('li', {}, swatch(stage, 'sure'), text));
+  const fates = Object.entries(LOOKS).map(([look, text]) => el('li', {}, swatch('target', look), text));
+  return [...kinds, ...fates.slice(1)];
+}
+
+function save(name, text) {
+  const url = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
+  el('a', { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+customElements.define('spechop-page', Page);

@@ -1,0 +1,192 @@
+// Everything beside the timeline: the answer, its hops and passages, the meters, the branches in words.
+
+import { el, say, webAddress } from './dom.js';
+import { s, words } from './look.js';
+import { list, num, obj, str, word } from './read.js';
+import { elapsed, sequential } from './reduce.js';
+
+/// Fills a node anew if what it is made of is another thing than before.
+function renew(node, of, make) {
+  if (node.madeOf && node.madeOf.length === of.length && of.every((part, n) => part === node.madeOf[n])) return;
+  node.madeOf = of;
+  node.replaceChildren(...make().filter(Boolean));
+}
+
+/// Each passage once, in the order in which the hops name them: {passage, hops, answers}. A hop comes to rest on the
+/// passages that hold its answer, or, if none does, on the nearest one.
+export function citations(hops) {
+  const cited = [];
+  hops.forEach((hop, n) => {
+    const holds = hop.evidence.filter((passage) => spanOf(str(passage.text), hop.observed));
+    for (const passage of holds.length ? holds : hop.evidence.slice(0, 1)) {
+      const known = cited.find((one) => one.passage.passage_id === passage.passage_id);
+      if (known) known.hops.push(n + 1), known.answers.push(hop.observed);
+      else cited.push({ passage, hops: [n + 1], answers: [hop.observed] });
+    }
+  });
+  return cited;
+}
+
+/// Where an answer stands in a text: [from, to], or null.
+export function spanOf(text, answer) {
+  if (!answer) return null;
+  const exact = text.indexOf(answer);
+  // Lower case may have another length in some scripts; then the span would be of other words.
+  const [low, what] = [text.toLowerCase(), answer.toLowerCase()];
+  const from = exact >= 0 || low.length !== text.length ? exact : low.indexOf(what);
+  return from < 0 ? null : [from, from + answer.length];
+}
+
+const t = (text, name = 't') => el('span', { class: name, dir: 'auto' }, text);
+
+export function answer(node, view) {
+  renew(node, [view.answer, view.draft, view.error, view.phase, view.gap, view.hops], () => {
+    if (view.answer) {
+      const refs = citations(view.hops).map((_, n) => el('a', { href: `#passage-${n + 1}`, class: 'ref' }, `[${n + 1}]`));
+      const why = STOPS[word(view.answer.stop_reason, 'STOP_REASON_')];
+      return [
+        el('p', { class: 'kind' }, 'Answer'),
+        el('p', { class: 'final' }, t(str(view.answer.answer)), ' ', ...refs),
+        why && el('p', { class: 'quiet' }, why),
+      ];
+    }
+    const wrong = [view.error && failure(view.error), view.gap && gap(view.gap)];
+    if (!view.draft || view.error) return wrong;
+    const { answer, chance } = view.draft;
+    const likely = chance < 1 ? `: it stands on guesses, ${Math.round(chance * 100)} % likely to hold` : '';
+    return [...wrong, el('p', { class: 'kind' }, `Provisional${likely}`), el('p', { class: 'draft' }, t(answer))];
+  });
+}
+
+const STOPS = {
+  __proto__: null,
+  hop_budget: 'No more hops were allowed, so it was answered from these.',
+  repeated: 'The same sub-question came twice, so it was answered from these hops.',
+  not_found: 'Too many look-ups found nothing, so it was answered from these hops.',
+  budget: 'The budget was used up, so it was answered from these hops.',
+};
+
+const gap = ({ after, got }) =>
+  el('p', { class: 'error' }, `Events are missing: after number ${after} came number ${got}. Nothing behind it is shown.`);
+
+export function failure({ code, message, fields, retryAfter }) {
+  const wrong = list(fields).map((field) => {
+    const { field: name, description, message } = obj(field);
+    return el('li', {}, t(`${str(name)}: ${str(description) || str(message)}`));
+  });
+  const again = num(retryAfter) ? ` Try again in ${s(num(retryAfter))}.` : '';
+  const node = el('div', { class: 'error' }, el('p', {}, el('strong', {}, 'No answer. '), t(str(message)), again));
+  if (code) node.append(el('p', { class: 'quiet' }, t(str(code))));
+  if (wrong.length) node.append(el('ul', {}, ...wrong));
+  return node;
+}
+
+const HOWS = {
+  __proto__: null,
+  accepted: 'The guess was right, and its branch was already under way',
+  rejected: 'The guess was wrong, and what stood on it was thrown away',
+  observed: 'Waited for, since there was no guess in time',
+};
+
+export function hops(node, view) {
+  renew(node, [view.hops], () => {
+    const cited = citations(view.hops);
+    return view.hops.map((hop, n) => {
+      const refs = cited.flatMap((one, at) =>
+        one.hops.includes(n + 1) ? [el('a', { href: `#passage-${at + 1}`, class: 'ref' }, `[${at + 1}]`)] : [],
+      );
+      const { verdict } = hop;
+      const scores =
+        verdict && ` Rule: ${verdict.rule}, coverage ${verdict.coverage.toFixed(2)}, Jaccard ${verdict.jaccard.toFixed(2)}.`;
+      const guess = hop.guess !== null && hop.kind === 'rejected' && [' Guess: ', t(hop.guess, 't struck'), '.'];
+      const times = `${s(hop.times.segment)} to write, ${s(hop.times.target)} to look up.`;
+      return el(
+        'li',
+        { class: hop.kind },
+        el('p', {}, t(hop.question), ' → ', t(hop.answer, 't found'), ' ', ...refs),
+        el('p', { class: 'quiet' }, `${HOWS[hop.kind] ?? 'Committed'}.`, ...(guess || []), scores, ' ', times,
+          hop.salvaged && ' A branch that was thrown away had begun its look-up.'),
+      );
+    });
+  });
+}
+
+export function passages(node, view) {
+  renew(node, [view.hops], () =>
+    citations(view.hops).map(({ passage, hops, answers }, n) => {
+      const address = webAddress(passage.url);
+      const source = address && el('a', { href: address, rel: 'noopener noreferrer', target: '_blank' }, t(address));
+      return el(
+        'li',
+        {},
+        el(
+          'details',
+          { id: `passage-${n + 1}` },
+          el('summary', {}, t(str(passage.title) || 'untitled'), el('span', { class: 'quiet' }, ` · hop ${hops.join(', ')}`)),
+          el('p', { dir: 'auto', class: 't text' }, ...marked(str(passage.text), answers)),
+          el('p', { class: 'quiet' }, t(str(passage.passage_id)), source && ' · ', source),
+        ),
+      );
+    }),
+  );
+}
+
+/// A text with the answers in it marked.
+function marked(text, answers) {
+  const spans = answers.map((answer) => spanOf(text, answer)).filter(Boolean).sort((a, b) => a[0] - b[0]);
+  const parts = [];
+  let at = 0;
+  for (const [from, to] of spans) {
+    if (from < at) continue;
+    parts.push(text.slice(at, from), el('mark', {}, text.slice(from, to)));
+    at = to;
+  }
+  return [...parts, text.slice(at)];
+}
+
+export function meters(node, view) {
+  renew(node, [view.usage, view.tuned, view.answer, view.refused, view.providers], () => {
+    const of = (kind) => obj(obj(view.usage)[kind]);
+    const sum = (field) => ['segments', 'targets', 'speculations'].reduce((all, kind) => all + num(of(kind)[field]), 0);
+    const { total } = sequential(view);
+    const took = elapsed(view);
+    const applied = obj(obj(view.answer).applied);
+    const rows = [];
+    const row = (name, value, more = '') => value !== '' && rows.push([name, value, more]);
+    if (view.usage) {
+      const targets = of('targets');
+      row('look-ups', `${num(targets.started)}`, `${num(targets.wasted)} of them wasted`);
+      const again = num(view.usage.salvaged);
+      if (again) row('taken over', `${again}`, 'look-ups of branches that were thrown away');
+      const early = num(view.usage.drafted);
+      if (early) row('begun early', `${early}`, `${num(view.usage.foreseen)} of them asked for`);
+      row('guesses', `${num(of('speculations').started)}`, `${num(of('speculations').wasted)} of them of no use`);
+      if (took !== null) row('time hidden', s(Math.max(total - took, 0)), `of ${s(total)}`);
+      row('work', s(sum('time_ms')), `${s(sum('wasted_time_ms'))} of it wasted`);
+      const tokens = sum('prompt_tokens') + sum('completion_tokens');
+      const lost = sum('wasted_prompt_tokens') + sum('wasted_completion_tokens');
+      row('tokens', `${tokens}`, `${lost} of them wasted`);
+      const money = sum('money_micros');
+      if (money) row('money', `${(money / 1e6).toFixed(4)}`, `${(sum('wasted_money_micros') / 1e6).toFixed(4)} of it wasted`);
+    }
+    if (view.refused) row('held back', `${view.refused}`, 'calls that were not made ahead of need');
+    if (view.tuned) row('k', `${view.tuned.k}`, `auto: ${view.tuned.reason}`);
+    else if (view.answer) row('k', applied.k === undefined || applied.k === null ? '∞' : `${num(applied.k)}`);
+    for (const { from, to, why } of view.providers) row('provider', `${from} → ${to}`, why);
+    return rows.map(([name, value, more]) =>
+      el('div', {}, el('dt', {}, name), el('dd', {}, el('strong', {}, t(value)), ' ', t(more, 't quiet'))),
+    );
+  });
+}
+
+export function branches(node, view) {
+  renew(node, [view.lanes], () => view.lanes.map((lane) => el('li', {}, t(words(lane)))));
+}
+
+/// What a reader of the screen hears: commits, and no more.
+export function announce(node, view) {
+  const last = view.hops.at(-1);
+  if (view.answer) say(node, `Answer: ${str(view.answer.answer)}`);
+  else if (last) say(node, `Hop ${view.hops.length} is committed: ${last.question} ${last.answer}`);
+  else say(node, '');
+}

@@ -1,0 +1,347 @@
+// Events of a question in, what is to be seen out. Pure: no clock, no DOM, no network. A live run, a recorded one and
+// a shared one all come through here.
+//
+// A view is never changed. A new one shares every part that an event did not touch, so whoever draws compares parts
+// by identity, and a recording keeps the view behind each of its events.
+
+import { list, maybe, num, obj, str, word } from './read.js';
+
+/// Nothing has happened.
+export const START = Object.freeze({
+  sequence: 0, // of the last event that was taken
+  gap: null, // {after, got}: an event is missing; nothing behind it is taken
+  at: 0, // ms since the question was admitted
+  phase: 'empty', // then 'running', then 'answered' or 'failed'
+  lanes: Object.freeze([]), // one for each branch, in the order in which they began
+  hops: Object.freeze([]), // committed, oldest first
+  draft: null, // {lane, answer, chance, at}: the answer before it is final
+  answer: null, // the AskResponse
+  error: null, // {code, message, fields, retryAfter}
+  tuned: null, // {k, reason}
+  usage: null, // as of the last commit
+  refused: 0, // calls that were not made ahead of need, or stopped
+  providers: Object.freeze([]), // searches that went to another provider
+});
+
+/// Folds one event in. An event that came before changes nothing; one that comes too early is kept out.
+export function reduce(view, event) {
+  event = obj(event);
+  const failure = failed(event);
+  if (failure) return fail(view, failure);
+  const sequence = num(event.sequence);
+  if (sequence <= view.sequence || view.phase === 'answered' || view.phase === 'failed') return view;
+  if (sequence !== view.sequence + 1) return { ...view, gap: { after: view.sequence, got: sequence } };
+  const at = Math.max(view.at, num(event.at_ms));
+  const next = { ...view, sequence, at, gap: null, phase: 'running' };
+  const kind = KINDS.find((name) => event[name] !== null && typeof event[name] === 'object');
+  // A newer server may tell more.
+  if (!kind) return next;
+  const told = obj(event[kind]);
+  const whole = WHOLE[kind];
+  if (whole) return whole(next, told, at);
+  const id = num(event.branch);
+  const found = next.lanes.findLastIndex((lane) => lane.id === id);
+  const place = found < 0 ? next.lanes.length : found;
+  const before = found < 0 ? begin(next, event, at) : next.lanes[found];
+  // Copies, so they may be written to.
+  const lane = EVENTS[kind]({ ...before, hard: before.hard ?? (event.provisional ? null : at) }, told, at, next);
+  lane.touched = sequence;
+  next.lanes = next.lanes.slice();
+  next.lanes[place] = lane;
+  const after = AFTER[kind];
+  return after ? after(next, place, told, at) : next;
+}
+
+/// Every view of a recording: as many as events, and the first one in front.
+export function views(events) {
+  const all = [START];
+  for (const event of events) all.push(reduce(all[all.length - 1], event));
+  return all;
+}
+
+/// The error that ends a stream, as an event or as the body of a response.
+function failed(event) {
+  const error = event.error ?? (event.sequence === undefined && event.code !== undefined ? event : null);
+  if (error === null || error === undefined) return null;
+  const { code, message, fields, retry_after_ms } = obj(error);
+  return { code: str(code), message: str(message), fields: list(fields), retryAfter: num(retry_after_ms) };
+}
+
+function fail(view, error) {
+  if (view.phase === 'answered' || view.phase === 'failed') return view;
+  return { ...view, phase: 'failed', error, lanes: ended(view.lanes, view.at) };
+}
+
+/// A branch is heard of for the first time.
+function begin(view, event, at) {
+  const hop = num(event.hop);
+  return {
+    id: num(event.branch),
+    hop,
+    parent: parent(view.lanes, hop),
+    began: at,
+    promoted: null, // when its guess was accepted
+    hard: null, // since when it is part of the way to the answer; null while it stands on a guess
+    fate: 'open', // then 'committed', 'rolled_back', 'answered', or 'stopped' with its question
+    ended: null,
+    question: '',
+    bars: [],
+    guess: null, // {text, others, confidence, by, at}; the text is null if the speculator had none
+    observed: null, // {answer, found, evidence, took, at}
+    verdicts: [], // {accepted, rule, coverage, jaccard, at}: one for each guess that was compared
+    draft: null, // {answer, chance, at}
+    salvaged: null, // {lane, saved, at}: whose look-up it took over
+    foreseen: null, // {saved, at}
+    ahead: [], // {question, chance, at}: look-ups that were begun before it asked
+    notes: [], // {at, stage, text}: refusals and failures
+    touched: 0,
+  };
+}
+
+// The events do not name the branch that another one is built on. It is one hop before, it is alive, and something
+// has just happened to it: that is why the new one began.
+function parent(lanes, hop) {
+  let best = null;
+  for (const lane of lanes) {
+    if (lane.hop === hop - 1 && lane.fate !== 'rolled_back' && (!best || lane.touched >= best.touched)) best = lane;
+  }
+  return best && best.id;
+}
+
+const STAGES = ['segment', 'target', 'speculation'];
+const stage = (value) => STAGES.find((name) => name === word(value, 'STAGE_')) ?? 'segment';
+
+/// A bar is a stretch of work: {stage, from, to, end}, `to` null while it lasts.
+/// `end` is 'running', 'done', 'aborted', 'failed', 'waits' (no turn at the scheduler) or 'kept' (salvaged).
+const bar = (stage, from, end = 'running', to = null) => ({ stage, from, to, end });
+
+/// The lane with its last open bar of a stage ended.
+function end(lane, stage, at, how) {
+  const last = lane.bars.findLastIndex((bar) => bar.stage === stage && bar.to === null);
+  if (last < 0) return lane;
+  const bars = lane.bars.slice();
+  const waits = bars[last].end === 'waits';
+  bars[last] = { ...bars[last], to: Math.max(at, bars[last].from), end: waits ? 'waits' : how };
+  return { ...lane, bars };
+}
+
+/// The lane with everything ended that still runs.
+function still(lane, at, how) {
+  return STAGES.reduce((lane, stage) => end(lane, stage, at, how), lane);
+}
+
+const add = (lane, bar) => ({ ...lane, bars: [...lane.bars, bar] });
+
+/// The question is over: nothing runs any more, and what stood on a guess is thrown away.
+function ended(lanes, at) {
+  return lanes.map((lane) => {
+    if (lane.fate !== 'open') return lane;
+    const fate = lane.hard === null ? 'rolled_back' : 'stopped';
+    return { ...still(lane, at, 'aborted'), fate, ended: at };
+  });
+}
+
+/// What each event does to its branch.
+const EVENTS = {
+  launched: (lane, told, at) => {
+    const kind = stage(told.stage);
+    return add(end(lane, kind, at, 'aborted'), bar(kind, at));
+  },
+  planned: (lane, told, at) => ({ ...end(lane, 'segment', at, 'done'), question: str(told.sub_question) }),
+  drafted: (lane, told, at) => ({
+    ...end(lane, 'segment', at, 'done'),
+    draft: { answer: str(told.answer), chance: num(told.chance), at },
+  }),
+  guessed: (lane, told, at) => ({
+    ...end(lane, 'speculation', at, 'done'),
+    guess: {
+      text: typeof told.guess === 'string' ? told.guess : null,
+      others: list(told.others).map(str),
+      confidence: maybe(told.confidence),
+      by: str(told.by),
+      at,
+    },
+  }),
+  observed: (lane, told, at) => {
+    const seen = obj(told.observation);
+    return {
+      ...end(lane, 'target', at, 'done'),
+      observed: {
+        answer: str(seen.answer),
+        found: seen.found === true,
+        evidence: list(seen.evidence).map(obj),
+        took: num(told.took_ms),
+        at,
+      },
+    };
+  },
+  verified: (lane, told, at) => ({ ...lane, verdicts: [...lane.verdicts, verdict(told.verdict, at)] }),
+  committed: (lane, told, at) => ({ ...still(lane, at, 'aborted'), fate: 'committed', ended: at }),
+  promoted: (lane, _, at) => ({ ...lane, hard: lane.hard ?? at, promoted: at }),
+  rolled_back: (lane, _, at) => ({ ...still(lane, at, 'aborted'), fate: 'rolled_back', ended: at }),
+  failed: (lane, told, at) => {
+    const kind = stage(told.stage);
+    return note(end(lane, kind, at, 'failed'), at, kind, str(told.reason));
+  },
+  salvaged: (lane, told, at, view) => {
+    const from = orphan(view.lanes, lane);
+    const salvaged = { lane: from && from.id, saved: num(told.saved_ms), at };
+    return { ...add(lane, bar('target', at)), salvaged };
+  },
+  // The look-up began when it was drafted.
+  foreseen: (lane, told, at) => {
+    const saved = num(told.saved_ms);
+    const drafted = lane.ahead.find((ahead) => same(ahead.question, lane.question));
+    const from = Math.max(drafted ? drafted.at : at - saved, 0);
+    return { ...add(lane, bar('target', Math.min(from, at))), foreseen: { saved, at } };
+  },
+  asked_ahead: (lane, told, at) => {
+    const ahead = { question: str(told.sub_question), chance: num(told.chance), at };
+    return { ...lane, ahead: [...lane.ahead, ahead] };
+  },
+  not_speculated: (lane, told, at) => {
+    const kind = stage(told.stage);
+    const reason = word(told.reason, 'REFUSAL_');
+    // The event is about a branch that was never built.
+    if (reason === 'unlikely') return note(lane, at, kind, 'branch behind it not built: too unlikely');
+    const open = lane.bars.findLastIndex((bar) => bar.stage === kind && bar.to === null);
+    const noted = note(lane, at, kind, REFUSALS[reason] ?? 'not made ahead of need');
+    if (open < 0) return noted;
+    // If there was never a place for it, then all that it did was to wait.
+    const never = reason === 'no_place' || reason === 'no_core';
+    const bars = lane.bars.slice();
+    bars[open] = never ? { ...bars[open], end: 'waits' } : { ...bars[open], to: at, end: 'aborted' };
+    if (!never) bars.push(bar(kind, at, 'waits'));
+    return { ...noted, bars };
+  },
+  provider_changed: (lane) => lane,
+};
+
+const REFUSALS = {
+  __proto__: null,
+  denied: 'this tool may not be called ahead of need',
+  no_place: 'waited for a place until nobody needed it',
+  preempted: 'made room for a call that an answer needed',
+  pushed_back: 'the backend asked for less',
+  budget: 'the rest of the budget is kept for what the answer needs',
+  no_core: 'waited for an idle core until nobody needed it',
+};
+
+const note = (lane, at, stage, text) => ({ ...lane, notes: [...lane.notes, { at, stage, text }] });
+
+const verdict = (told, at) => ({
+  accepted: obj(told).accepted === true,
+  rule: str(obj(told).rule),
+  coverage: num(obj(told).coverage),
+  jaccard: num(obj(told).jaccard),
+  at,
+});
+
+const same = (one, other) => one.trim().split(/\s+/).join(' ') === other.trim().split(/\s+/).join(' ');
+
+/// The aborted branch whose look-up this one takes over: the last one that asked the same words.
+function orphan(lanes, lane) {
+  const asks = (other) => other.id !== lane.id && other.bars.some((bar) => bar.stage === 'target');
+  return lanes.findLast((other) => asks(other) && other.fate === 'rolled_back' && same(other.question, lane.question));
+}
+
+/// What some events do beyond their branch.
+const AFTER = {
+  observed: (view, at) => {
+    const { salvaged, observed } = view.lanes[at];
+    const from = salvaged && view.lanes.findIndex((lane) => lane.id === salvaged.lane);
+    if (salvaged === null || from < 0) return view;
+    const lanes = view.lanes.slice();
+    const last = lanes[from].bars.findLastIndex((bar) => bar.stage === 'target');
+    const bars = lanes[from].bars.slice();
+    const whole = bars[last].end === 'done' ? bars[last].to : bars[last].from + observed.took;
+    bars[last] = { ...bars[last], to: Math.min(Math.max(whole, bars[last].to), observed.at), end: 'kept' };
+    lanes[from] = { ...lanes[from], bars };
+    return { ...view, lanes };
+  },
+  drafted: (view, at) => {
+    const { id, draft } = view.lanes[at];
+    return { ...view, draft: { ...draft, lane: id } };
+  },
+  rolled_back: (view, at) => (view.draft && view.draft.lane === view.lanes[at].id ? { ...view, draft: null } : view),
+  not_speculated: (view) => ({ ...view, refused: view.refused + 1 }),
+  provider_changed: (view, _, told) => {
+    const change = { from: str(told.from), to: str(told.to), why: str(told.why) };
+    return { ...view, providers: [...view.providers, change] };
+  },
+  committed: (view, at, told, now) => {
+    const lane = view.lanes[at];
+    const hop = hopOf(told.hop, lane, now);
+    const usage = told.usage ? obj(told.usage) : view.usage;
+    return { ...view, usage, hops: [...view.hops, hop] };
+  },
+};
+
+function hopOf(told, lane, at) {
+  const hop = obj(told);
+  const seen = obj(hop.observation);
+  return {
+    lane: lane.id,
+    at,
+    question: str(hop.sub_question),
+    answer: str(hop.sub_answer),
+    kind: word(hop.kind, 'COMMIT_KIND_'),
+    guess: typeof hop.guess === 'string' ? hop.guess : null,
+    by: str(hop.guess_by),
+    observed: str(seen.answer),
+    evidence: list(seen.evidence).map(obj),
+    verdict: lane.verdicts.find((verdict) => verdict.accepted) ?? lane.verdicts[0] ?? null,
+    salvaged: lane.salvaged !== null,
+    times: timesOf(lane),
+  };
+}
+
+/// The stages of a hop, by the events: when each was launched and when it was done. A look-up that was taken over had
+/// begun before.
+function timesOf(lane) {
+  const done = (stage) => lane.bars.findLast((bar) => bar.stage === stage && bar.end === 'done');
+  const took = (bar) => (bar ? bar.to - bar.from : 0);
+  return { segment: took(done('segment')), target: lane.observed ? lane.observed.took : 0 };
+}
+
+/// What is not about one branch.
+const WHOLE = {
+  tuned: (view, told) => ({ ...view, tuned: { k: num(told.k), reason: str(told.reason) } }),
+  answer: (view, told, at) => {
+    const hops = list(told.hops).map((told, n) => {
+      const seen = view.hops[n];
+      const lane = view.lanes.findLast((lane) => seen && lane.id === seen.lane);
+      const hop = hopOf(told, lane ?? begin(view, {}, at), seen ? seen.at : at);
+      const times = obj(obj(told).times);
+      return {
+        ...hop,
+        verdict: obj(told).verdict ? verdict(told.verdict, hop.at) : hop.verdict,
+        salvaged: obj(told).salvaged === true,
+        times: told?.times ? { segment: num(times.segment_ms), target: num(times.target_ms) } : hop.times,
+      };
+    });
+    const last = view.draft && view.draft.lane;
+    const wrote = (lane) => ({ ...lane, fate: 'answered', ended: at, hard: lane.hard ?? at });
+    const lanes = ended(view.lanes.map((lane) => (lane.id === last && lane.fate === 'open' ? wrote(lane) : lane)), at);
+    const usage = told.usage ? obj(told.usage) : view.usage;
+    return { ...view, phase: 'answered', answer: told, usage, hops, lanes };
+  },
+};
+
+/// The same question at k = 1, by the times of what was committed: its stages one after the other.
+/// `total` is in ms; `whole` says whether that is all of the question.
+export function sequential(view) {
+  const tiles = [];
+  view.hops.forEach((hop, n) => {
+    tiles.push({ stage: 'segment', hop: n + 1, ms: hop.times.segment });
+    tiles.push({ stage: 'target', hop: n + 1, ms: hop.times.target });
+  });
+  const whole = view.phase === 'answered';
+  if (whole) tiles.push({ stage: 'segment', hop: 0, ms: num(view.answer.final_segment_ms) });
+  return { tiles, whole, total: tiles.reduce((sum, tile) => sum + tile.ms, 0) };
+}
+
+const KINDS = [...Object.keys(EVENTS), ...Object.keys(WHOLE)];
+
+/// How long the question took, in ms; null before it is answered.
+export const elapsed = (view) => (view.answer ? num(view.answer.elapsed_ms) : null);

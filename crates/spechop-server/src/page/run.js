@@ -1,0 +1,80 @@
+// One run of a question, live or recorded: its events, the view behind each of them, and a clock.
+
+import { reduce, START, elapsed, sequential } from './reduce.js';
+
+/// Most events that are taken; a question of 1024 hops has fewer.
+const EVENTS_MAX = 200_000;
+
+export class Run {
+  events = [];
+  views = [START];
+  /// ms that are shown; null follows a live run.
+  position = null;
+  #arrived = 0;
+
+  constructor(title, live) {
+    this.title = title;
+    this.live = live;
+    if (!live) this.position = 0;
+  }
+
+  /// Takes an event, `clock` being the time at which it came, in ms of any origin.
+  push(event, clock = 0) {
+    const before = this.last;
+    const view = reduce(before, event);
+    if (view === before || this.events.length >= EVENTS_MAX) return;
+    if (view.gap) {
+      this.views[this.views.length - 1] = view;
+      return;
+    }
+    this.events.push(event);
+    this.views.push(view);
+    this.#arrived = clock;
+    if (view.phase === 'answered' || view.phase === 'failed') this.live = false;
+  }
+
+  get last() {
+    return this.views[this.views.length - 1];
+  }
+
+  /// The end of what is known, in ms.
+  end(clock) {
+    const { at } = this.last;
+    return this.live && this.views.length > 1 ? at + Math.max(clock - this.#arrived, 0) : at;
+  }
+
+  /// The time that is shown.
+  now(clock) {
+    return this.position === null ? this.end(clock) : Math.min(this.position, this.end(clock));
+  }
+
+  /// The view at the time that is shown: the last one that had been by then.
+  view(clock) {
+    return this.position === null ? this.last : this.views[this.indexAt(this.now(clock))];
+  }
+
+  /// How many events had been by then.
+  indexAt(ms) {
+    let [low, high] = [0, this.events.length];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.views[middle].at <= ms) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /// Goes to the next moment at which something happened, or to the one before.
+  step(direction, clock) {
+    const now = this.now(clock);
+    const moments = this.views.map((view) => view.at);
+    const to = direction > 0 ? moments.find((at) => at > now) : moments.findLast((at) => at < now);
+    this.position = to ?? (direction > 0 ? this.end(clock) : 0);
+  }
+
+  /// How far the axis has to reach.
+  reach(clock) {
+    const { last } = this;
+    return Math.max(this.end(clock), sequential(last).total, elapsed(last) ?? 0);
+  }
+}

@@ -1,0 +1,225 @@
+//! The questions that are open, and those that ended a short while ago, by their names.
+//!
+//! A question ends early if somebody cancels it, and if nobody follows it any more. What has happened to it
+//! is in its [`Log`]. When it is over, the log is kept for a time, so that a client whose connection broke
+//! can still fetch the end. Time, number and bytes of what is kept are bounded; the oldest leaves first.
+
+mod log;
+
+use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, HashMap, RandomState};
+use std::convert::Infallible;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use spechop_agent::Finish;
+use spechop_types::{Owned, Tenant};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval};
+use tokio_util::sync::CancellationToken;
+use tonic_types::FieldViolation;
+
+use self::log::Bounds;
+pub(crate) use self::log::{Forsaken, Found, Log, OffTheLog};
+use crate::status::AskError;
+
+/// A client's name for a question, and whose client.
+pub(crate) type QuestionId = Owned<Tenant>;
+
+/// Events of one question that are kept.
+const EVENTS_MAX: usize = 4096;
+/// Questions that are over and kept.
+const KEPT_MAX: usize = 4096;
+/// A question may have this part of the bytes of all: one of so many.
+const SHARE: usize = 8;
+/// How often it is looked at which have been kept for long enough.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// A question that has begun.
+pub(crate) struct Question {
+    pub(crate) id: QuestionId,
+    pub(crate) finish: Finish,
+    /// Ends it without an answer.
+    pub(crate) cancel: CancellationToken,
+    pub(crate) log: Log,
+}
+
+/// All of them.
+pub(crate) struct Questions {
+    /// How long a question is kept that is over.
+    kept_for: Duration,
+    bounds: Bounds,
+    registry: Mutex<Registry>,
+    /// What makes the names that the server gives hard to guess.
+    random: [RandomState; 2],
+    named: AtomicU64,
+    /// Owns the tasks that answer. Each ends by itself when nobody follows its question.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+#[derive(Default)]
+struct Registry {
+    known: HashMap<QuestionId, Arc<Question>>,
+    /// Those that are over, the oldest first, and since when.
+    over: VecDeque<(Instant, Arc<Question>)>,
+}
+
+/// An open question. Dropping it forgets the question, [`Opened::keep`] keeps it for a while.
+pub(crate) struct Opened {
+    questions: Arc<Questions>,
+    pub(crate) question: Arc<Question>,
+    is_kept: bool,
+}
+
+impl Questions {
+    /// Keeps questions for so long, and so many bytes of all.
+    pub(crate) fn new(kept_for: Duration, bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            kept_for,
+            bounds: Bounds {
+                events_max: EVENTS_MAX,
+                bytes_max: bytes_max / SHARE,
+                total_max: bytes_max,
+                total: Arc::new(AtomicUsize::new(0)),
+            },
+            registry: Mutex::default(),
+            random: [RandomState::new(), RandomState::new()],
+            named: AtomicU64::new(0),
+            tasks: Mutex::default(),
+        })
+    }
+
+    /// A name for a question of a client that has given it none.
+    pub(crate) fn make_name(&self, tenant: &Tenant) -> Result<QuestionId, AskError> {
+        let number = self.named.fetch_add(1, Ordering::Relaxed);
+        let [high, low] = self.random.each_ref().map(|random| random.hash_one(number));
+        let name = Tenant::new(&format!("q-{high:016x}{low:016x}"));
+        Ok(Owned::new(tenant, name.map_err(|_| AskError::Lost)?))
+    }
+
+    /// Opens a question. No other open one may have its name.
+    pub(crate) fn open(self: &Arc<Self>, id: QuestionId) -> Result<Opened, AskError> {
+        let question = Arc::new(Question {
+            id: id.clone(),
+            finish: Finish::default(),
+            cancel: CancellationToken::new(),
+            log: Log::new(self.bounds.clone()),
+        });
+        match self.lock().known.entry(id) {
+            Entry::Occupied(other) if !other.get().log.is_over() => {
+                let problem = "is the name of another question that is still open";
+                let violation = FieldViolation::new("question_id", problem);
+                return Err(AskError::Invalid(vec![violation]));
+            }
+            Entry::Occupied(mut over) => {
+                over.insert(Arc::clone(&question));
+            }
+            Entry::Vacant(free) => {
+                free.insert(Arc::clone(&question));
+            }
+        }
+        Ok(Opened {
+            questions: Arc::clone(self),
+            question,
+            is_kept: false,
+        })
+    }
+
+    /// The question of this name, open or over.
+    pub(crate) fn find(&self, id: &QuestionId) -> Result<Arc<Question>, AskError> {
+        let mut registry = self.lock();
+        registry.forget_old(self.kept_for);
+        let found = registry.known.get(id).cloned();
+        found.ok_or_else(|| AskError::NotOpen(id.item.clone()))
+    }
+
+    /// Begins to answer. The task ends with its question, and that when nobody follows it.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+
+    /// Forgets what was kept for long enough, for as long as it is polled.
+    pub(crate) async fn sweep(&self) -> Infallible {
+        let mut ticks = interval(SWEEP);
+        loop {
+            ticks.tick().await;
+            self.lock().forget_old(self.kept_for);
+        }
+    }
+
+    /// Questions that are known, and the bytes of their events.
+    #[cfg(test)]
+    pub(crate) fn sizes(&self) -> (usize, usize) {
+        let known = self.lock().known.len();
+        (known, self.bounds.total.load(Ordering::Relaxed))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        // Nothing panics while it is held.
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Opened {
+    /// The question is over: it is kept for a while.
+    pub(crate) fn keep(mut self) {
+        let questions = Arc::clone(&self.questions);
+        if questions.kept_for.is_zero() {
+            return;
+        }
+        self.is_kept = true;
+        let mut registry = questions.lock();
+        let now = Instant::now();
+        registry.over.push_back((now, Arc::clone(&self.question)));
+        let bounds = &questions.bounds;
+        while registry.over.len() > KEPT_MAX
+            || (bounds.total.load(Ordering::Relaxed) > bounds.total_max
+                && !registry.over.is_empty())
+        {
+            registry.forget_oldest();
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.questions.lock().forget(&self.question);
+        }
+    }
+}
+
+impl Registry {
+    fn forget_old(&mut self, kept_for: Duration) {
+        let now = Instant::now();
+        while self
+            .over
+            .front()
+            .is_some_and(|(since, _)| *since + kept_for <= now)
+        {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((_, question)) = self.over.pop_front() {
+            self.forget(&question);
+        }
+    }
+
+    /// Frees the name, unless another question has it by now.
+    fn forget(&mut self, question: &Arc<Question>) {
+        if let Entry::Occupied(entry) = self.known.entry(question.id.clone())
+            && Arc::ptr_eq(entry.get(), question)
+        {
+            entry.remove();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,409 @@
+//! What has happened to one question, and who reads it.
+//!
+//! Each reader has a cursor of its own. What no reader has yet to take is *past*: it is kept for readers to
+//! come, as far as the bounds allow. What a reader has yet to take stays in any case. A reader that takes
+//! nothing for too long is cut off: it hears that, and nothing else any more.
+//!
+//! A reader that does not read cannot be asked: a stream is polled only as long as the client's window has
+//! room. So the question's own task waits for the end of a reader's time ([`Log::forsaken`],
+//! [`Log::read_up`]).
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use prost::Message;
+use spechop_proto::AskEvent;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use crate::status::AskError;
+
+/// How much of the past is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Bounds {
+    /// Events of one question.
+    pub(crate) events_max: usize,
+    /// Their bytes on the wire.
+    pub(crate) bytes_max: usize,
+    /// The bytes of all questions together.
+    pub(crate) total_max: usize,
+    /// How many those are now.
+    pub(crate) total: Arc<AtomicUsize>,
+}
+
+/// The events of one question.
+pub(crate) struct Log {
+    bounds: Bounds,
+    state: Mutex<State>,
+    /// Told to the question's task whenever a reader comes, goes, or has taken everything.
+    changed: Notify,
+}
+
+struct State {
+    /// In order, without gaps; the last of them has the number `last`.
+    events: VecDeque<(Arc<AskEvent>, usize)>,
+    last: u64,
+    bytes: usize,
+    end: Option<End>,
+    readers: HashMap<u64, Cursor>,
+    readers_ever: u64,
+    /// Since when nobody reads; `None` as long as somebody does.
+    alone_since: Option<Instant>,
+    /// Whether the last one that read was cut off.
+    was_cut: bool,
+}
+
+/// How it ended: with the answer as the last event, or with an error behind it.
+#[derive(Clone)]
+enum End {
+    Answered,
+    Failed(Arc<AskError>),
+}
+
+struct Cursor {
+    /// The number of the last event that it has taken.
+    after: u64,
+    /// Since when something waits for it and it has taken nothing. `None` if nothing waits.
+    untouched_since: Option<Instant>,
+    waker: Option<Waker>,
+    is_cut: bool,
+    /// It has taken the end.
+    is_done: bool,
+}
+
+/// Why nobody follows a question any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forsaken {
+    /// The last reader has gone away.
+    Away,
+    /// The last reader has taken nothing for too long.
+    Unread,
+}
+
+/// Why a reader cannot begin where it wants to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OffTheLog {
+    /// There is no such event yet; this is the last one.
+    Ahead { last: u64 },
+    /// What comes next is no longer kept; this is the first one that is.
+    Behind { first: u64 },
+}
+
+/// What a reader finds.
+pub(crate) enum Found {
+    /// An event; the last one is the answer.
+    Event(Arc<AskEvent>),
+    /// The question ended so.
+    Failed(Arc<AskError>),
+    /// The reader was too slow.
+    Unread,
+    /// There is nothing more.
+    Over,
+}
+
+impl Log {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            state: Mutex::new(State {
+                events: VecDeque::new(),
+                last: 0,
+                bytes: 0,
+                end: None,
+                readers: HashMap::new(),
+                readers_ever: 0,
+                alone_since: Some(Instant::now()),
+                was_cut: false,
+            }),
+            changed: Notify::new(),
+        }
+    }
+
+    /// The next event. Its number must be the next one. The last one is the answer.
+    pub(crate) fn push(&self, event: AskEvent, is_last: bool) {
+        let bytes = event.encoded_len();
+        self.wake_after(|state| {
+            state.last += 1;
+            debug_assert_eq!(event.sequence, state.last);
+            state.events.push_back((Arc::new(event), bytes));
+            state.bytes += bytes;
+            if is_last {
+                state.end = Some(End::Answered);
+            }
+            self.bounds.total.fetch_add(bytes, Ordering::Relaxed);
+            state.something_waits();
+            self.forget(state);
+        });
+    }
+
+    /// The question came to no answer. An end that it has already stays.
+    pub(crate) fn failed(&self, error: Arc<AskError>) {
+        self.wake_after(|state| {
+            if state.end.is_none() {
+                state.end = Some(End::Failed(error));
+                state.something_waits();
+            }
+        });
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().end.is_some()
+    }
+
+    /// The number of the last event so far.
+    pub(crate) fn newest(&self) -> u64 {
+        self.lock().last
+    }
+
+    /// Bytes that it keeps.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    /// A reader of the events behind that number. Of a question that is over it finds the end in any
+    /// case.
+    pub(crate) fn attach(&self, after: u64) -> Result<u64, OffTheLog> {
+        let mut state = self.lock();
+        let (first, last) = (state.first(), state.last);
+        if after > last {
+            return Err(OffTheLog::Ahead { last });
+        }
+        if after + 1 < first {
+            return Err(OffTheLog::Behind { first });
+        }
+        let after = match state.end {
+            Some(End::Answered) => after.min(state.last.saturating_sub(1)),
+            Some(End::Failed(_)) | None => after,
+        };
+        state.readers_ever += 1;
+        let id = state.readers_ever;
+        let mut cursor = Cursor {
+            after,
+            untouched_since: None,
+            waker: None,
+            is_cut: false,
+            is_done: false,
+        };
+        if after < state.last || state.end.is_some() {
+            cursor.untouched_since = Some(Instant::now());
+        }
+        state.readers.insert(id, cursor);
+        state.alone_since = None;
+        drop(state);
+        self.changed.notify_one();
+        Ok(id)
+    }
+
+    /// The reader goes away.
+    pub(crate) fn detach(&self, id: u64) {
+        let mut state = self.lock();
+        let gone = state.readers.remove(&id);
+        if gone.is_some_and(|cursor| !cursor.is_cut) && state.is_alone() {
+            state.alone_since = Some(Instant::now());
+            state.was_cut = false;
+        }
+        self.forget(&mut state);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// What comes next for a reader.
+    pub(crate) fn poll_next(&self, id: u64, context: &mut Context<'_>) -> Poll<Found> {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let first = state.first();
+        let Some(cursor) = state.readers.get_mut(&id) else {
+            return Poll::Ready(Found::Over);
+        };
+        if cursor.is_cut {
+            return Poll::Ready(Found::Unread);
+        }
+        if cursor.is_done {
+            return Poll::Ready(Found::Over);
+        }
+        let waits = state.last - cursor.after;
+        let found = if waits > 0 {
+            // It is there: nothing is forgotten that a reader has yet to take.
+            let at = usize::try_from(cursor.after + 1 - first).unwrap_or(usize::MAX);
+            let Some((event, _)) = state.events.get(at) else {
+                return Poll::Ready(Found::Over);
+            };
+            cursor.after += 1;
+            cursor.is_done = waits == 1 && matches!(state.end, Some(End::Answered));
+            Found::Event(Arc::clone(event))
+        } else {
+            match &state.end {
+                None => {
+                    cursor.waker = Some(context.waker().clone());
+                    return Poll::Pending;
+                }
+                Some(end) => {
+                    cursor.is_done = true;
+                    match end {
+                        End::Answered => Found::Over,
+                        End::Failed(error) => Found::Failed(Arc::clone(error)),
+                    }
+                }
+            }
+        };
+        let failed = matches!(state.end, Some(End::Failed(_)));
+        let more = !cursor.is_done && (cursor.after < state.last || failed);
+        cursor.untouched_since = more.then(Instant::now);
+        self.forget(state);
+        if !more {
+            self.changed.notify_one();
+        }
+        Poll::Ready(found)
+    }
+
+    /// Ready when nobody has followed for so long. Readers that take nothing for `unread` are cut off
+    /// meanwhile.
+    pub(crate) async fn forsaken(&self, unread: Duration, linger: Duration) -> Forsaken {
+        loop {
+            let next = {
+                let mut state = self.lock();
+                let late = state.cut_late(unread);
+                match state.alone_since.map(|since| since + linger) {
+                    Some(end) if end <= Instant::now() => {
+                        return match state.was_cut {
+                            true => Forsaken::Unread,
+                            false => Forsaken::Away,
+                        };
+                    }
+                    Some(end) => Some(end),
+                    None => late,
+                }
+            };
+            self.change_or(next).await;
+        }
+    }
+
+    /// Ready when every reader has taken everything, or was cut off. True if some were cut off.
+    pub(crate) async fn read_up(&self, unread: Duration) -> bool {
+        loop {
+            let next = {
+                let mut state = self.lock();
+                let late = state.cut_late(unread);
+                let mut readers = state.readers.values();
+                if readers.all(|cursor| cursor.is_done || cursor.is_cut) {
+                    return state.readers.values().any(|cursor| cursor.is_cut);
+                }
+                late
+            };
+            self.change_or(next).await;
+        }
+    }
+
+    async fn change_or(&self, time: Option<Instant>) {
+        match time {
+            None => self.changed.notified().await,
+            Some(time) => {
+                tokio::select! {
+                    () = self.changed.notified() => {}
+                    () = sleep_until(time) => {}
+                }
+            }
+        }
+    }
+
+    /// Drops as much of the past as is beyond the bounds. The last event stays.
+    fn forget(&self, state: &mut State) {
+        let Bounds {
+            events_max,
+            bytes_max,
+            total_max,
+            total,
+        } = &self.bounds;
+        let readers = state.readers.values();
+        let waiting = readers.filter(|cursor| !cursor.is_cut && !cursor.is_done);
+        let taken = waiting.map(|cursor| cursor.after).min();
+        let taken = taken.unwrap_or(u64::MAX);
+        while state.events.len() > 1
+            && state.first() <= taken
+            && (state.events.len() > *events_max
+                || state.bytes > *bytes_max
+                || total.load(Ordering::Relaxed) > *total_max)
+        {
+            if let Some((_, bytes)) = state.events.pop_front() {
+                state.bytes -= bytes;
+                total.fetch_sub(bytes, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn wake_after(&self, act: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        act(&mut state);
+        let readers = state.readers.values_mut();
+        let wakers: Vec<_> = readers.filter_map(|cursor| cursor.waker.take()).collect();
+        drop(state);
+        for waker in wakers {
+            waker.wake();
+        }
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let bytes = self.lock().bytes;
+        self.bounds.total.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl State {
+    /// The number of the first event that is kept.
+    fn first(&self) -> u64 {
+        self.last + 1 - self.events.len() as u64
+    }
+
+    fn is_alone(&self) -> bool {
+        self.readers.values().all(|cursor| cursor.is_cut)
+    }
+
+    fn something_waits(&mut self) {
+        for cursor in self.readers.values_mut() {
+            cursor.untouched_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Cuts off readers that have taken nothing for too long. When the next one will have.
+    fn cut_late(&mut self, unread: Duration) -> Option<Instant> {
+        let now = Instant::now();
+        let mut next: Option<Instant> = None;
+        let mut cut = false;
+        for cursor in self.readers.values_mut() {
+            if cursor.is_cut || cursor.is_done {
+                continue;
+            }
+            match cursor.untouched_since.map(|since| since + unread) {
+                Some(end) if end <= now => {
+                    cursor.is_cut = true;
+                    cut = true;
+                    if let Some(waker) = cursor.waker.take() {
+                        waker.wake();
+                    }
+                }
+                Some(end) => next = Some(next.map_or(end, |next| next.min(end))),
+                None => {}
+            }
+        }
+        if cut && self.is_alone() {
+            self.alone_since.get_or_insert(now);
+            self.was_cut = true;
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests;

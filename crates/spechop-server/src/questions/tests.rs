@@ -1,0 +1,79 @@
+use spechop_proto::AskEvent;
+
+use super::*;
+
+fn id(tenant: &str, name: &str) -> QuestionId {
+    Owned::new(&Tenant::new(tenant).unwrap(), Tenant::new(name).unwrap())
+}
+
+fn over(questions: &Arc<Questions>, id: QuestionId) {
+    let opened = questions.open(id).unwrap();
+    let event = AskEvent {
+        sequence: 1,
+        at_ms: 1.0,
+        ..AskEvent::default()
+    };
+    opened.question.log.push(event, true);
+    opened.keep();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_free_again_when_its_question_is_over() {
+    let questions = Questions::new(Duration::from_secs(60), 1 << 20);
+    let open = questions.open(id("a", "q")).unwrap();
+    let error = questions.open(id("a", "q")).err().unwrap();
+    assert!(error.to_string().contains("still open"), "{error}");
+    // Another tenant's question is another question.
+    drop(questions.open(id("b", "q")).unwrap());
+    assert!(questions.find(&id("b", "q")).is_err());
+    assert!(questions.find(&id("a", "q")).is_ok());
+    drop(open);
+    assert!(questions.find(&id("a", "q")).is_err());
+    over(&questions, id("a", "q"));
+    let second = questions.open(id("a", "q")).unwrap();
+    assert!(!questions.find(&id("a", "q")).unwrap().log.is_over());
+    // The first one's time passes, and the second one stays.
+    tokio::time::advance(Duration::from_secs(61)).await;
+    assert!(questions.find(&id("a", "q")).is_ok());
+    drop(second);
+    assert_eq!(questions.sizes(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_over_is_kept_for_a_time() {
+    let questions = Questions::new(Duration::from_secs(60), 1 << 20);
+    over(&questions, id("a", "q"));
+    tokio::time::advance(Duration::from_secs(59)).await;
+    assert!(questions.find(&id("a", "q")).unwrap().log.is_over());
+    assert!(questions.find(&id("b", "q")).is_err());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(questions.find(&id("a", "q")).is_err());
+    assert_eq!(questions.sizes(), (0, 0));
+    // Nothing is kept if the operator says so.
+    let questions = Questions::new(Duration::ZERO, 1 << 20);
+    over(&questions, id("a", "q"));
+    assert_eq!(questions.sizes(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_oldest_leaves_if_there_is_too_much() {
+    // An event has eleven bytes.
+    let questions = Questions::new(Duration::from_secs(60), 40);
+    for name in ["q1", "q2", "q3", "q4", "q5"] {
+        over(&questions, id("a", name));
+    }
+    let (known, bytes) = questions.sizes();
+    assert!(known == 3 && bytes <= 40, "{known} of {bytes} bytes");
+    assert!(questions.find(&id("a", "q2")).is_err());
+    assert!(questions.find(&id("a", "q3")).is_ok());
+}
+
+#[test]
+fn made_names_differ_and_are_names() {
+    let questions = Questions::new(Duration::ZERO, 0);
+    let tenant = Tenant::default();
+    let one = questions.make_name(&tenant).unwrap();
+    let other = questions.make_name(&tenant).unwrap();
+    assert_ne!(one, other);
+    assert!(one.item.as_str().starts_with("q-"));
+}

@@ -1,0 +1,177 @@
+//! What the server holds: configuration, models, accounts, what was learnt, and the open questions. Every
+//! door and every question shares it. It knows no door.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use spechop_agent::Settings;
+use spechop_types::{Budget, Money, Tenant};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+use crate::accounts::{Accounts, Hold};
+use crate::config::{Config, SpeculatorKind};
+use crate::metrics::Metrics;
+use crate::places::{Place, Places};
+use crate::questions::Questions;
+use crate::sparingly::Sparingly;
+use crate::status::{AskError, chain};
+use crate::toolbox::Toolbox;
+use crate::tuning::{Free, TuningOf, Tunings};
+
+/// What all questions and doors share.
+pub(crate) struct ServerState {
+    pub(crate) config: Config,
+    pub(crate) toolbox: Toolbox,
+    /// The speculators that the server offers, the default one first.
+    pub(crate) speculators: Vec<SpeculatorKind>,
+    pub(crate) tunings: Arc<Tunings>,
+    pub(crate) metrics: Metrics,
+    pub(crate) phases: Phases,
+    /// Those that are open, and those that ended a short while ago.
+    pub(crate) questions: Arc<Questions>,
+    accounts: Option<Arc<Accounts>>,
+    places: Places,
+    warnings: Sparingly,
+    /// Whose turn it is to play the last questions.
+    weighing: Arc<Semaphore>,
+}
+
+/// The two phases of a shutdown.
+#[derive(Clone, Default)]
+pub(crate) struct Phases {
+    /// New questions are refused.
+    pub(crate) closing: CancellationToken,
+    /// Open questions end with an error.
+    pub(crate) closed: CancellationToken,
+}
+
+impl ServerState {
+    pub(crate) fn new(config: Config, toolbox: Toolbox, phases: Phases) -> Arc<Self> {
+        let tunings = Tunings::new(config.scheduler.tuner, config.scheduler.history);
+        Arc::new(Self {
+            speculators: toolbox.speculators(config.speculator.default),
+            places: Places::new(config.server.questions_max, config.callers.questions_max),
+            tunings: Arc::new(tunings),
+            metrics: Metrics::new(toolbox.backends.clone(), toolbox.cores.clone()),
+            accounts: config.allowance.map(Accounts::new),
+            questions: Questions::new(config.server.kept, config.server.kept_bytes_max),
+            phases,
+            warnings: Sparingly::default(),
+            weighing: Arc::new(Semaphore::new(1)),
+            config,
+            toolbox,
+        })
+    }
+
+    /// Questions that have a place: they are being answered, or their streams being read.
+    pub(crate) fn questions_open(&self) -> usize {
+        self.places.taken()
+    }
+
+    /// Waits until no question is being answered.
+    pub(crate) async fn idle(&self) {
+        self.places.free().await;
+    }
+
+    /// A place for a question of this tenant, if there is one.
+    pub(crate) fn place(&self, tenant: &Tenant) -> Result<Place, AskError> {
+        let place = self.places.take(tenant);
+        place.map_err(|full| full.told(tenant))
+    }
+
+    /// Sets aside what a question may cost, if tenants have accounts, and narrows its budget to that.
+    pub(crate) fn hold(&self, settings: &mut Settings) -> Result<Option<Hold>, AskError> {
+        let Some(accounts) = &self.accounts else {
+            return Ok(None);
+        };
+        let tenant = &settings.tenant;
+        let held = accounts.hold(tenant, settings.budget);
+        let (hold, budget) = held.map_err(|shortage| AskError::Overdrawn {
+            tenant: tenant.clone(),
+            shortage,
+        })?;
+        settings.budget = budget;
+        Ok(Some(hold))
+    }
+
+    /// Sets aside look-ups that belong to no question, if tenants have accounts. Says how many
+    /// of them it has left.
+    pub(crate) fn hold_look_ups(
+        &self,
+        tenant: &Tenant,
+        look_ups: u32,
+    ) -> Result<Option<(Hold, u32)>, AskError> {
+        let Some(accounts) = &self.accounts else {
+            return Ok(None);
+        };
+        let overdrawn = |shortage| AskError::Overdrawn {
+            tenant: tenant.clone(),
+            shortage,
+        };
+        let only_calls = Budget {
+            time: Some(Duration::ZERO),
+            target_calls: Some(look_ups),
+            tokens: Some(0),
+            money: Some(Money(0)),
+        };
+        let (hold, granted) = accounts.hold(tenant, only_calls).map_err(overdrawn)?;
+        Ok(Some((hold, granted.target_calls.unwrap_or(look_ups))))
+    }
+
+    /// Writes an error to the log where it leaves. A client can cause most of them at will, so that of
+    /// each kind only a line in a while is a warning.
+    pub(crate) fn refuse(&self, error: &AskError) {
+        let reason = chain(error);
+        let warning = match error {
+            AskError::Invalid(_)
+            | AskError::NotOpen(_)
+            | AskError::NoModel { .. }
+            | AskError::NoPassage { .. }
+            | AskError::TooOld { .. }
+            | AskError::Cancelled
+            | AskError::Alone { .. } => None,
+            AskError::Busy { .. }
+            | AskError::TenantBusy { .. }
+            | AskError::Overdrawn { .. }
+            | AskError::Unread { .. }
+            | AskError::ShuttingDown
+            | AskError::Lost
+            | AskError::Port(_)
+            | AskError::Agent(_) => self.warnings.turn(error.outcome().as_str()),
+        };
+        match warning {
+            Some(left_out) => tracing::warn!(reason, left_out, "no answer"),
+            None => tracing::debug!(reason, "no answer"),
+        }
+    }
+
+    /// Every few questions it is asked anew which setting is the best, beside the answers. One at a time,
+    /// since it computes; if it is left out, the next question asks again.
+    pub(crate) fn weigh(self: &Arc<Self>, tuning: TuningOf) {
+        let free = self.config.questions.free();
+        if free == Free::default() || !self.tunings.is_weighing_due(&tuning) {
+            return;
+        }
+        let Ok(turn) = Arc::clone(&self.weighing).try_acquire_owned() else {
+            return;
+        };
+        let state = Arc::clone(self);
+        // It ends by itself, after a fraction of a second.
+        drop(spawn_blocking(move || {
+            let _turn = turn;
+            let questions = &state.config.questions;
+            let orphan_ms = questions.salvage_time.as_secs_f64() * 1000.0;
+            let policy = questions.policy(true);
+            state.tunings.weigh(&tuning, free, policy, orphan_ms);
+        }));
+    }
+
+    /// For a reader that has taken nothing for too long.
+    pub(crate) fn unread(&self) -> AskError {
+        AskError::Unread {
+            limit: self.config.server.unread,
+        }
+    }
+}

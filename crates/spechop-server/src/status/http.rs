@@ -1,0 +1,197 @@
+//! Errors as HTTP and JSON have them: a status, and a body with the code names of gRPC.
+//!
+//! ```text
+//! {"code": "INVALID_ARGUMENT", "message": "…", "fields": [{"field", "description"}], "retry_after_ms"}
+//! ```
+
+use std::time::Duration;
+
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use spechop_proto::json::JsonError;
+use tonic::{Code, Status};
+use tonic_types::{FieldViolation, StatusExt};
+
+use super::AskError;
+use crate::transport::AccessError;
+
+/// An error on its way to a client that does not speak gRPC.
+#[derive(Debug)]
+pub(crate) struct HttpError(Status);
+
+impl From<&AskError> for HttpError {
+    fn from(error: &AskError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<AskError> for HttpError {
+    fn from(error: AskError) -> Self {
+        (&error).into()
+    }
+}
+
+impl From<AccessError> for HttpError {
+    fn from(error: AccessError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<JsonError> for AskError {
+    fn from(error: JsonError) -> Self {
+        match error {
+            JsonError::NotJson(problem) => Self::Invalid(vec![FieldViolation::new(
+                "body",
+                format!("is not JSON: {problem}"),
+            )]),
+            JsonError::Wrong(wrong) => {
+                let violation = |wrong: spechop_proto::json::WrongField| {
+                    let whole = wrong.field.is_empty();
+                    let field = if whole {
+                        "body".to_owned()
+                    } else {
+                        wrong.field
+                    };
+                    FieldViolation::new(field, wrong.problem)
+                };
+                Self::Invalid(wrong.into_iter().map(violation).collect())
+            }
+            JsonError::Ours(problem) => {
+                tracing::error!(problem, "a message could not be written as JSON");
+                Self::Lost
+            }
+        }
+    }
+}
+
+impl HttpError {
+    /// The status of a response that is nothing but this error.
+    pub(crate) fn status(&self) -> StatusCode {
+        match self.0.code() {
+            Code::Ok => StatusCode::OK,
+            // The client has gone away, or has said so: nginx's name for it.
+            Code::Cancelled => {
+                StatusCode::from_u16(499).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+            Code::InvalidArgument => StatusCode::BAD_REQUEST,
+            Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+            Code::NotFound => StatusCode::NOT_FOUND,
+            Code::AlreadyExists | Code::Aborted => StatusCode::CONFLICT,
+            Code::PermissionDenied => StatusCode::FORBIDDEN,
+            Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+            Code::OutOfRange => StatusCode::GONE,
+            Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+            Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            // An upstream server refuses the operator's settings: nothing that the client could mend.
+            Code::FailedPrecondition | Code::Internal | Code::Unknown | Code::DataLoss => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+        }
+    }
+
+    /// The name that gRPC has for it.
+    pub(crate) fn code(&self) -> &'static str {
+        match self.0.code() {
+            Code::Ok => "OK",
+            Code::Cancelled => "CANCELLED",
+            Code::Unknown => "UNKNOWN",
+            Code::InvalidArgument => "INVALID_ARGUMENT",
+            Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+            Code::NotFound => "NOT_FOUND",
+            Code::AlreadyExists => "ALREADY_EXISTS",
+            Code::PermissionDenied => "PERMISSION_DENIED",
+            Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+            Code::FailedPrecondition => "FAILED_PRECONDITION",
+            Code::Aborted => "ABORTED",
+            Code::OutOfRange => "OUT_OF_RANGE",
+            Code::Unimplemented => "UNIMPLEMENTED",
+            Code::Internal => "INTERNAL",
+            Code::Unavailable => "UNAVAILABLE",
+            Code::DataLoss => "DATA_LOSS",
+            Code::Unauthenticated => "UNAUTHENTICATED",
+        }
+    }
+
+    /// What is wrong, in a sentence.
+    pub(crate) fn message(&self) -> &str {
+        self.0.message()
+    }
+
+    /// Every wrong field of the request.
+    pub(crate) fn fields(&self) -> Vec<FieldViolation> {
+        let wrong = self.0.get_details_bad_request();
+        wrong.map_or_else(Vec::new, |wrong| wrong.field_violations)
+    }
+
+    /// When to try again, if that may help.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.0.get_details_retry_info()?.retry_delay
+    }
+
+    /// The body.
+    pub(crate) fn body(&self) -> Value {
+        let mut body = json!({ "code": self.code(), "message": self.message() });
+        let fields = self.fields();
+        if !fields.is_empty() {
+            let named = |wrong: &FieldViolation| json!({ "field": wrong.field, "description": wrong.description });
+            body["fields"] = fields.iter().map(named).collect();
+        }
+        if let Some(delay) = self.retry_after() {
+            body["retry_after_ms"] = json!(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+        }
+        body
+    }
+
+    /// A response with this body, which may be of another form than [`HttpError::body`].
+    pub(crate) fn respond(&self, body: &Value) -> Response {
+        let head = [
+            (CONTENT_TYPE, "application/json"),
+            (CACHE_CONTROL, "no-store"),
+        ];
+        let mut response = (self.status(), head, body.to_string()).into_response();
+        if let Some(delay) = self.retry_after() {
+            let seconds = delay.as_millis().div_ceil(1000).max(1);
+            let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        if self.0.code() == Code::Unauthenticated {
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}
+
+impl IntoResponse for HttpError {
+    fn into_response(self) -> Response {
+        self.respond(&self.body())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_has_what_a_status_has() {
+        let wrong = vec![FieldViolation::new("k", "must be from 1 to 64, not 0")];
+        let error = HttpError::from(AskError::Invalid(wrong));
+        assert_eq!(error.status(), StatusCode::BAD_REQUEST);
+        let message = "k: must be from 1 to 64, not 0";
+        let field = json!({ "field": "k", "description": "must be from 1 to 64, not 0" });
+        let body = json!({ "code": "INVALID_ARGUMENT", "message": message, "fields": [field] });
+        assert_eq!(error.body(), body);
+
+        let error = HttpError::from(AskError::Busy { questions_max: 4 });
+        assert_eq!(error.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(error.body()["retry_after_ms"], 1000);
+        assert_eq!(error.into_response().headers()[RETRY_AFTER], "1");
+
+        let error = HttpError::from(AskError::TooOld { after: 3, first: 9 });
+        assert_eq!(error.status(), StatusCode::GONE);
+        assert!(error.message().contains("after 8"), "{}", error.message());
+    }
+}

@@ -1,0 +1,151 @@
+use super::*;
+
+#[test]
+fn every_error_has_its_code_and_says_why() {
+    let stage = |source| {
+        AskError::Agent(AgentError::Stage {
+            hop: 2,
+            stage: Stage::Target,
+            source,
+        })
+    };
+    let what = || "model at h:1".to_owned();
+    let too_long = || PortError::TooLong {
+        what: what(),
+        detail: "9 do not fit into 5".into(),
+    };
+    for (error, code, message) in [
+        (
+            stage(PortError::unavailable(what(), "connection refused")),
+            Code::Unavailable,
+            "hop 2 got nothing from its target stage: model at h:1 is unavailable: connection refused",
+        ),
+        (
+            stage(PortError::Timeout {
+                what: what(),
+                limit_ms: 5,
+            }),
+            Code::Unavailable,
+            "hop 2 got nothing from its target stage: model at h:1 took longer than 5 ms",
+        ),
+        (
+            stage(PortError::Malformed {
+                what: what(),
+                detail: "no tag".into(),
+            }),
+            Code::Internal,
+            "hop 2 got nothing from its target stage: model at h:1 gave an unusable answer: no tag",
+        ),
+        (
+            stage(PortError::Refused {
+                what: what(),
+                detail: "no such model".into(),
+            }),
+            Code::FailedPrecondition,
+            "hop 2 got nothing from its target stage: model at h:1 refused the request: no such model",
+        ),
+        (
+            stage(too_long()),
+            Code::FailedPrecondition,
+            "hop 2 got nothing from its target stage: model at h:1 cannot take so much: 9 do not fit into 5",
+        ),
+        // The very first prompt is the question.
+        (
+            AgentError::Stage {
+                hop: 1,
+                stage: Stage::Segment,
+                source: too_long(),
+            }
+            .into(),
+            Code::InvalidArgument,
+            "question: is too long for model at h:1: 9 do not fit into 5",
+        ),
+        (
+            AgentError::Deadline { committed: 1 }.into(),
+            Code::DeadlineExceeded,
+            "the deadline passed with 1 hops committed",
+        ),
+        (
+            AskError::Busy { questions_max: 4 },
+            Code::ResourceExhausted,
+            "4 questions are being answered, which is the most; try again later",
+        ),
+        (
+            AskError::Unread {
+                limit: Duration::from_millis(1500),
+            },
+            Code::Aborted,
+            "nothing of the stream was read for 1.5 s, so it was ended",
+        ),
+        (
+            AskError::NotOpen(Tenant::new("q-1").unwrap()),
+            Code::NotFound,
+            "no question q-1 is open, and none has ended lately",
+        ),
+        (
+            AskError::ShuttingDown,
+            Code::Unavailable,
+            "the server is shutting down",
+        ),
+        (
+            AskError::Invalid(vec![
+                FieldViolation::new("k", "wrong"),
+                FieldViolation::new("question", "empty"),
+            ]),
+            Code::InvalidArgument,
+            "k: wrong; question: empty",
+        ),
+    ] {
+        let status = Status::from(error);
+        assert_eq!(status.code(), code);
+        assert_eq!(status.message(), message);
+    }
+}
+
+#[test]
+fn whoever_may_not_spend_hears_when_to_come_back() {
+    let again_in = Duration::from_secs(9);
+    let what = "tokens";
+    for (shortage, words) in [
+        (
+            Shortage::UsedUp { what, again_in },
+            "the budget of tenant a is used up (tokens); a new period begins in 10 s",
+        ),
+        (
+            Shortage::SetAside { what, again_in },
+            "the rest of the budget of tenant a (tokens) is set aside",
+        ),
+        (
+            Shortage::Strangers { again_in },
+            "too many tenants have spent something lately to take on tenant a",
+        ),
+    ] {
+        let tenant = Tenant::new("a").unwrap();
+        let status = Status::from(AskError::Overdrawn { tenant, shortage });
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert!(status.message().contains(words), "{status}");
+        let retry = status.get_details_retry_info().unwrap();
+        assert_eq!(retry.retry_delay, Some(again_in));
+    }
+}
+
+#[test]
+fn operators_hear_why_and_which_field() {
+    let offered = "hot, none".to_owned();
+    let none = Status::from(AdminError::NoSpeculator { offered });
+    assert_eq!(none.code(), Code::NotFound);
+    assert_eq!(
+        none.message(),
+        "there is no such speculator; this server has hot, none"
+    );
+    let wrong = AdminError::Invalid(vec![FieldViolation::new("k", "too many")]);
+    let wrong = Status::from(wrong);
+    assert_eq!(wrong.code(), Code::InvalidArgument);
+    assert_eq!(wrong.message(), "k: too many");
+    let fields = wrong.get_details_bad_request().unwrap().field_violations;
+    assert_eq!(fields[0].field, "k");
+    let busy = Status::from(AdminError::Busy { callers_max: 7 });
+    assert_eq!(busy.code(), Code::ResourceExhausted);
+    assert!(busy.get_details_retry_info().is_some());
+    assert_eq!(Status::from(AdminError::Lost).code(), Code::Internal);
+}

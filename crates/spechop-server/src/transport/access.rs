@@ -1,0 +1,337 @@
+//! Who may ask: every request shows a key, if there are keys, and keeps to the limits of its tenant.
+//!
+//! | what is asked for | role |
+//! |---|---|
+//! | health, reflection | none: anybody may ask for them |
+//! | the admin service, `/metrics` | `admin` |
+//! | everything else | `ask` |
+//!
+//! The services of gRPC are told apart here, the other paths say it themselves
+//! ([`Door`](super::doors::Door)).
+//!
+//! The key says on whose behalf the request comes: a `spechop-tenant` that differs is refused. What was
+//! found out goes into the request as a [`Caller`], and the key itself goes no further.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap};
+use spechop_types::Tenant;
+use tokio::time::{Instant, sleep_until};
+
+use super::access_error::AccessError;
+use super::line::LineHandle;
+use crate::bucket::Bucket;
+use crate::caller::{Caller, TENANT, caller};
+use crate::config::Callers;
+use crate::config::InvalidConfig;
+use crate::keys::{Behalf, CheckError, KEY_BYTES_MAX, Key, RequestRate, Ring, Role};
+
+/// Services that anybody may ask.
+const OPEN: [&str; 2] = ["/grpc.health.v1.Health/", "/grpc.reflection."];
+
+/// The service that takes the role `admin`.
+const ADMIN: &str = "/spechop.v1.Admin/";
+
+/// Wrong keys of one connection are answered at this distance, after so many at once.
+const WRONG_KEY_INTERVAL: Duration = Duration::from_secs(1);
+const WRONG_KEY_BURST: u32 = 20;
+
+/// Tenants with a bucket of their own. If there are more at the same time, the others share one.
+const TENANTS_MAX: usize = 10_000;
+
+/// The least time between two looks for buckets that are full, and therefore not needed.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Who may ask, and how often.
+pub(super) struct Access {
+    callers: Callers,
+    /// `None` if no keys are asked for.
+    ring: Option<RwLock<(Vec<Key>, Arc<Ring>)>>,
+    /// What the file held at the last look, if it was something new.
+    seen: Mutex<Option<Vec<Key>>>,
+    tenants: Option<Tenants>,
+}
+
+/// The limit of each tenant.
+struct Tenants {
+    rate: RequestRate,
+    book: Mutex<Book>,
+}
+
+#[derive(Default)]
+struct Book {
+    buckets: HashMap<Tenant, Bucket>,
+    /// Of tenants for whom there is no room.
+    others: Bucket,
+    swept: Option<Instant>,
+}
+
+/// What a key needs for a call of gRPC; `None` for nothing, not even a key.
+pub(super) fn role_of_service(path: &str) -> Option<Role> {
+    if OPEN.iter().any(|open| path.starts_with(open)) {
+        return None;
+    }
+    match path.starts_with(ADMIN) {
+        true => Some(Role::Admin),
+        false => Some(Role::Ask),
+    }
+}
+
+impl Access {
+    /// With the keys that are in the file now.
+    pub(super) fn open(callers: Callers) -> Result<Self, InvalidConfig> {
+        let keys = callers.read()?;
+        let ring = callers.wants_keys().then(|| {
+            let ring = Arc::new(Ring::new(&keys, None));
+            if ring.is_empty() {
+                tracing::warn!("there is no API key, so nobody may ask: see `spechop keys new`");
+            }
+            RwLock::new((keys, ring))
+        });
+        let tenants = callers.rate.map(|rate| Tenants {
+            rate,
+            book: Mutex::default(),
+        });
+        Ok(Self {
+            callers,
+            ring,
+            seen: Mutex::default(),
+            tenants,
+        })
+    }
+
+    /// Whether requests must show a key.
+    pub(super) fn wants_keys(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    /// Reads the file of keys, and takes up what it holds if that is new and was there at the last look,
+    /// too: an editor may be in the middle of writing it, and half a list is a list. True if it should be
+    /// looked at again soon. Blocks.
+    pub(super) fn look_again(&self) -> bool {
+        let Some(ring) = &self.ring else {
+            return false;
+        };
+        let keys = match self.callers.read() {
+            Ok(keys) => keys,
+            Err(error) => {
+                tracing::warn!(%error, "the API keys stay as they were");
+                return false;
+            }
+        };
+        let mut current = ring.write().unwrap_or_else(PoisonError::into_inner);
+        if current.0 != keys {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if seen.as_ref() != Some(&keys) {
+                *seen = Some(keys);
+                return true;
+            }
+            *seen = None;
+            let ring = Arc::new(Ring::new(&keys, Some(&current.1)));
+            tracing::info!(keys = ring.len(), "the API keys were read again");
+            *current = (keys, ring);
+        }
+        false
+    }
+
+    /// Lets a request in that takes this role, and writes into it on whose behalf it comes. Wrong keys are
+    /// answered slowly.
+    pub(super) async fn admit(
+        &self,
+        role: Option<Role>,
+        line: Option<&LineHandle>,
+        parts: &mut Parts,
+    ) -> Result<(), AccessError> {
+        let sent = key_in(&mut parts.headers);
+        let Some(role) = role else {
+            return Ok(());
+        };
+        let Some(ring) = self.ring() else {
+            // What is wrong with it the door says.
+            let caller = caller(&parts.headers, &Extensions::new()).unwrap_or_default();
+            return self.in_time(&caller.tenant);
+        };
+        let checked = match sent {
+            Ok(key) => ring.check(&key).await,
+            Err(error) => return Err(error),
+        };
+        let held = match checked {
+            Ok(held) => held,
+            Err(CheckError::Busy) => return Err(AccessError::ChecksBusy),
+            Err(CheckError::Wrong) => {
+                if let Some(line) = line {
+                    let (now, interval) = (Instant::now(), WRONG_KEY_INTERVAL);
+                    sleep_until(line.turn_of_wrong_key(now, interval, WRONG_KEY_BURST)).await;
+                }
+                return Err(AccessError::WrongKey);
+            }
+        };
+        if !held.key.roles.contains(&role) {
+            return Err(AccessError::NoRole {
+                role: role.as_str(),
+            });
+        }
+        let tenant = match &held.key.behalf {
+            Behalf::Of(tenant) => {
+                only_of(tenant, &parts.headers)?;
+                tenant.clone()
+            }
+            // What is wrong with the name the door says.
+            Behalf::Anyone => match caller(&parts.headers, &Extensions::new()) {
+                Ok(caller) => caller.tenant,
+                Err(_) => return Ok(()),
+            },
+        };
+        if let Some(rate) = held.key.rate {
+            let mut bucket = held.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = bucket.take(Instant::now(), rate.interval, rate.burst);
+            taken.map_err(|again_in| AccessError::KeyTooFast {
+                key: held.key.name.as_str().to_owned(),
+                again_in,
+            })?;
+        }
+        self.in_time(&tenant)?;
+        parts.extensions.insert(Caller { tenant });
+        Ok(())
+    }
+
+    fn ring(&self) -> Option<Arc<Ring>> {
+        let ring = self.ring.as_ref()?;
+        let ring = ring.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Arc::clone(&ring.1))
+    }
+
+    /// Takes one of the tenant's requests.
+    fn in_time(&self, tenant: &Tenant) -> Result<(), AccessError> {
+        let Some(tenants) = &self.tenants else {
+            return Ok(());
+        };
+        let taken = tenants.take(tenant, Instant::now());
+        taken.map_err(|again_in| AccessError::TenantTooFast {
+            tenant: tenant.clone(),
+            again_in,
+        })
+    }
+}
+
+impl Tenants {
+    fn take(&self, tenant: &Tenant, now: Instant) -> Result<(), Duration> {
+        let RequestRate { interval, burst } = self.rate;
+        let mut book = self.lock();
+        if let Some(bucket) = book.buckets.get_mut(tenant) {
+            return bucket.take(now, interval, burst);
+        }
+        let is_due = book.swept.is_none_or(|swept| now - swept >= SWEEP);
+        if book.buckets.len() >= TENANTS_MAX && is_due {
+            book.buckets
+                .retain(|_, bucket| !bucket.is_full(now, interval, burst));
+            book.swept = Some(now);
+        }
+        if book.buckets.len() >= TENANTS_MAX {
+            return book.others.take(now, interval, burst);
+        }
+        let mut bucket = Bucket::default();
+        let taken = bucket.take(now, interval, burst);
+        book.buckets.insert(tenant.clone(), bucket);
+        taken
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        // Nothing panics while it is held.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The key of a request, which is taken out of it.
+fn key_in(headers: &mut HeaderMap) -> Result<String, AccessError> {
+    let mut sent = headers.get_all(AUTHORIZATION).into_iter();
+    let (value, twice) = (sent.next().cloned(), sent.next().is_some());
+    headers.remove(AUTHORIZATION);
+    if twice {
+        return Err(AccessError::TwoKeys);
+    }
+    let value = value.ok_or(AccessError::NoKey)?;
+    let value = value.to_str().map_err(|_| AccessError::WrongKey)?;
+    let (scheme, key) = value.trim().split_once(' ').unwrap_or((value.trim(), ""));
+    let key = key.trim();
+    match scheme.eq_ignore_ascii_case("bearer") && !key.is_empty() {
+        true if key.len() > KEY_BYTES_MAX => Err(AccessError::WrongKey),
+        true => Ok(key.to_owned()),
+        false => Err(AccessError::NoKey),
+    }
+}
+
+/// Nobody says that it asks on behalf of another tenant.
+fn only_of(tenant: &Tenant, headers: &HeaderMap) -> Result<(), AccessError> {
+    let mut said = headers.get_all(TENANT).into_iter();
+    match said.any(|said| said != tenant.as_str()) {
+        true => Err(AccessError::OtherTenant {
+            tenant: tenant.clone(),
+        }),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_taken_out_of_the_request_whatever_they_are() {
+        for (sent, key) in [
+            (&["Bearer spechop.a.b"][..], Some("spechop.a.b")),
+            (&["bearer  spechop.a.b "], Some("spechop.a.b")),
+            (&[], None),
+            (&[""], None),
+            (&["Bearer"], None),
+            (&["Bearer "], None),
+            (&["Basic YTpi"], None),
+            (&["Bearer a", "Bearer b"], None),
+            (&[&format!("Bearer {}", "x".repeat(10_000))], None),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in sent {
+                headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+            }
+            assert_eq!(key_in(&mut headers).ok().as_deref(), key, "{sent:?}");
+            assert!(headers.is_empty());
+        }
+    }
+
+    /// A flood of invented names takes no more memory than there is for it, and those who were there
+    /// before keep what they have.
+    #[tokio::test(start_paused = true)]
+    async fn invented_tenants_share_what_is_left() {
+        let rate = RequestRate {
+            interval: Duration::from_secs(1),
+            burst: 2,
+        };
+        let tenants = Tenants {
+            rate,
+            book: Mutex::default(),
+        };
+        let now = Instant::now() + Duration::from_secs(60);
+        let name = |n: usize| Tenant::new(&format!("t{n}")).unwrap();
+        for n in 0..TENANTS_MAX {
+            tenants.take(&name(n), now).unwrap();
+        }
+        let strangers = (0..50_000).filter(|n| {
+            let stranger = name(TENANTS_MAX + n);
+            tenants.take(&stranger, now).is_ok()
+        });
+        assert_eq!(strangers.count(), 2);
+        assert_eq!(tenants.lock().buckets.len(), TENANTS_MAX);
+        tenants.take(&name(0), now).unwrap();
+        assert!(tenants.take(&name(0), now).is_err());
+        // Whoever has not asked for a while needs no bucket.
+        let later = now + Duration::from_secs(10);
+        tenants.take(&name(TENANTS_MAX), later).unwrap();
+        assert_eq!(tenants.lock().buckets.len(), 1);
+    }
+}

@@ -1,0 +1,73 @@
+//! Why somebody may not ask, or not now.
+
+use std::time::Duration;
+
+use spechop_types::Tenant;
+
+/// Why a request is refused for the sake of who sends it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AccessError {
+    /// There are keys, and none came along.
+    #[error("this server wants an API key: send it as `authorization: Bearer KEY`")]
+    NoKey,
+    /// Nobody can know which of them is meant.
+    #[error("there is more than one authorization header")]
+    TwoKeys,
+    /// There is no such key.
+    #[error("the API key is wrong")]
+    WrongKey,
+    /// Too many keys wait to be checked.
+    #[error("too many API keys are being checked; try again later")]
+    ChecksBusy,
+    /// The key may not be used for this.
+    #[error("this needs an API key with the role \"{role}\"")]
+    NoRole { role: &'static str },
+    /// The key is of another tenant than the one that the request names.
+    #[error("the API key is of {}, and spechop-tenant names another", named(.tenant))]
+    OtherTenant { tenant: Tenant },
+    /// The tenant has sent too many requests.
+    #[error("too many requests come from {}; try again in {:.3} s", named(.tenant), again_in.as_secs_f64())]
+    TenantTooFast { tenant: Tenant, again_in: Duration },
+    /// The key has sent too many requests.
+    #[error("too many requests come with the API key {key}; try again in {:.3} s", again_in.as_secs_f64())]
+    KeyTooFast { key: String, again_in: Duration },
+}
+
+/// The default tenant has no name.
+fn named(tenant: &Tenant) -> String {
+    match tenant.as_str() {
+        "" => "the tenant without a name".to_owned(),
+        name => format!("tenant {name}"),
+    }
+}
+
+impl AccessError {
+    /// In a word, for the metrics.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::NoKey => "no_key",
+            Self::TwoKeys => "two_keys",
+            Self::WrongKey => "wrong_key",
+            Self::ChecksBusy => "checks_busy",
+            Self::NoRole { .. } => "no_role",
+            Self::OtherTenant { .. } => "other_tenant",
+            Self::TenantTooFast { .. } => "tenant_too_fast",
+            Self::KeyTooFast { .. } => "key_too_fast",
+        }
+    }
+
+    /// When to try again, if that helps.
+    pub(crate) fn again_in(&self) -> Option<Duration> {
+        match self {
+            Self::ChecksBusy => Some(Duration::from_secs(1)),
+            Self::TenantTooFast { again_in, .. } | Self::KeyTooFast { again_in, .. } => {
+                Some(*again_in)
+            }
+            Self::NoKey
+            | Self::TwoKeys
+            | Self::WrongKey
+            | Self::NoRole { .. }
+            | Self::OtherTenant { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Which paths are not gRPC, and what may be sent to them.
+
+use axum::http::Method;
+
+use crate::keys::Role;
+
+/// The paths that are not gRPC.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Doors(Vec<Door>);
+
+/// A path that is not gRPC, for one method.
+#[derive(Clone, Debug)]
+pub(crate) struct Door {
+    method: Method,
+    path: &'static str,
+    /// The most bytes of a request's body; `None` for as many as a gRPC message may have.
+    pub(super) bytes_max: Option<usize>,
+    /// What a key needs to be let in here, if there are keys; `None` for nothing, not even a key.
+    pub(super) role: Option<Role>,
+}
+
+impl Door {
+    /// Any HTTP client may get it. HEAD is answered, too.
+    pub(crate) fn get(path: &'static str) -> Self {
+        Self::of(Method::GET, path)
+    }
+
+    /// Any HTTP client may post JSON to it.
+    pub(crate) fn post(path: &'static str) -> Self {
+        Self::of(Method::POST, path)
+    }
+
+    /// The path, for this method. A segment in braces, as in `/p/{id}`, stands for any segment, and
+    /// `{*id}` at the end for the rest of a path.
+    pub(crate) fn of(method: Method, path: &'static str) -> Self {
+        Self {
+            method,
+            path,
+            bytes_max: None,
+            role: Some(Role::Ask),
+        }
+    }
+
+    /// For keys with the role `admin`.
+    pub(crate) fn for_admins(self) -> Self {
+        Self {
+            role: Some(Role::Admin),
+            ..self
+        }
+    }
+
+    /// For everybody, with a key or without: it tells nothing of any question.
+    pub(crate) fn for_anybody(self) -> Self {
+        Self { role: None, ..self }
+    }
+
+    /// With room for longer requests.
+    pub(crate) fn of_bytes(self, bytes_max: usize) -> Self {
+        Self {
+            bytes_max: Some(bytes_max),
+            ..self
+        }
+    }
+
+    /// Its method and path.
+    pub(crate) fn name(&self) -> (&Method, &'static str) {
+        (&self.method, self.path)
+    }
+}
+
+impl Doors {
+    /// One more.
+    pub(crate) fn add(&mut self, door: Door) {
+        self.0.push(door);
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Door> {
+        self.0.iter()
+    }
+
+    /// The door that a request wants, if it is one of these.
+    pub(super) fn find(&self, method: &Method, path: &str) -> Option<&Door> {
+        let method = match *method {
+            Method::HEAD => &Method::GET,
+            ref method => method,
+        };
+        self.0
+            .iter()
+            .find(|door| door.method == *method && fits(door.path, path))
+    }
+}
+
+/// Whether a path has this form.
+fn fits(form: &str, path: &str) -> bool {
+    let (mut form, mut path) = (form.split('/'), path.split('/'));
+    loop {
+        match (form.next(), path.next()) {
+            (None, None) => return true,
+            (Some(rest), Some(first)) if rest.starts_with("{*") => {
+                return !first.is_empty() || path.next().is_some();
+            }
+            (Some(segment), Some(any)) if segment.starts_with('{') => {
+                if any.is_empty() {
+                    return false;
+                }
+            }
+            (Some(one), Some(other)) if one == other => {}
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_stands_for_its_paths_and_no_others() {
+        for (form, path, expected) in [
+            ("/metrics", "/metrics", true),
+            ("/metrics", "/metrics/", false),
+            ("/metrics", "/", false),
+            ("/", "/", true),
+            ("/", "/x", false),
+            (
+                "/v1/questions/{id}/events",
+                "/v1/questions/a-1/events",
+                true,
+            ),
+            ("/v1/questions/{id}/events", "/v1/questions//events", false),
+            (
+                "/v1/questions/{id}/events",
+                "/v1/questions/a/b/events",
+                false,
+            ),
+            ("/v1/questions/{id}/events", "/v1/questions/a/finish", false),
+            ("/p/{*id}", "/p/wiki/12", true),
+            ("/p/{*id}", "/p/", false),
+            ("/p/{*id}", "/p", false),
+        ] {
+            assert_eq!(fits(form, path), expected, "{form} {path}");
+        }
+    }
+
+    #[test]
+    fn a_door_is_for_one_method() {
+        let mut doors = Doors::default();
+        doors.add(Door::get("/metrics"));
+        doors.add(Door::post("/v1/ask").of_bytes(7));
+        assert!(doors.find(&Method::GET, "/metrics").is_some());
+        assert!(doors.find(&Method::HEAD, "/metrics").is_some());
+        assert!(doors.find(&Method::POST, "/metrics").is_none());
+        let ask = doors.find(&Method::POST, "/v1/ask").unwrap();
+        assert_eq!((ask.bytes_max, ask.role), (Some(7), Some(Role::Ask)));
+        assert_eq!(Door::get("/x").for_admins().role, Some(Role::Admin));
+        assert_eq!(Door::get("/x").for_anybody().role, None);
+        assert!(doors.find(&Method::GET, "/v1/ask").is_none());
+    }
+}

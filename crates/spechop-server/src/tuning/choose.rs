@@ -1,0 +1,304 @@
+//! What a question leaves to the server: k, planning ahead, and what its guesses are weighed by.
+//!
+//! The last questions are played by every setting, and the best one for them is taken for the next. The
+//! tuner says first whether speculation pays at all.
+
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroUsize;
+
+use spechop_agent::{Policy, Settings, Width};
+use spechop_sim::{Choices, Fixed, Played, Rules, Wanted, WhatIf};
+use spechop_theory::{Choice, Point, Reason, TunerOptions};
+use spechop_types::Owned;
+
+use super::{Seen, TuningOf, Tunings};
+
+/// Most questions that are played.
+const QUESTIONS_MAX: usize = 200;
+
+/// What of a question is left to the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Free {
+    /// Its k.
+    pub(crate) k: bool,
+    /// Whether planning goes ahead without a guess.
+    pub(crate) plan_ahead: bool,
+    /// How likely a branch must be to be built.
+    pub(crate) gate: bool,
+    /// Whether look-ups are drafted.
+    pub(crate) drafts: bool,
+}
+
+impl Free {
+    /// What is fixed, if `policy` holds it.
+    fn fixed(self, k: Option<NonZeroUsize>, policy: &Policy) -> Fixed {
+        let ahead = policy.plans_ahead();
+        Fixed {
+            k,
+            plan_ahead: (!self.plan_ahead || !policy.salvages()).then_some(ahead),
+            gate: !self.gate,
+        }
+    }
+}
+
+/// What planning ahead would have done to the last questions.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Ahead {
+    /// Whether it is done, if nobody says otherwise.
+    pub(crate) pays: bool,
+    /// RelLat of the last questions without it.
+    pub(crate) without: f64,
+    /// RelLat of the last questions with it.
+    pub(crate) with: f64,
+}
+
+impl Ahead {
+    pub(super) fn of(choices: &Choices, options: &TunerOptions) -> Self {
+        let best = |plan_ahead| {
+            let fixed = Fixed {
+                plan_ahead,
+                ..Fixed::default()
+            };
+            choices.best(fixed, wanted(options, 0.0))
+        };
+        let rel_lat = |played: Option<&Played>| played.map_or(0.0, |at| at.means.rel_lat);
+        Self {
+            pays: best(None).is_some_and(|at| at.plan_ahead),
+            without: rel_lat(best(Some(false))),
+            with: rel_lat(best(Some(true))),
+        }
+    }
+}
+
+/// What drafts would have done to the last questions.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Drafts {
+    /// Whether they are made, if nobody says otherwise.
+    pub(crate) pay: bool,
+    /// RelLat of the last questions without them.
+    pub(crate) without: f64,
+    /// RelLat of the last questions with them.
+    pub(crate) with: f64,
+}
+
+impl Drafts {
+    /// Once they are made they go on for as long as they save anything at all: so they do not come and go.
+    fn decide(self, [without, with]: &[WhatIf; 2], options: &TunerOptions) -> Self {
+        let least = if self.pay { 0.0 } else { options.min_gain };
+        let further = (with.targets - without.targets).max(0.0);
+        Self {
+            pay: without.rel_lat - with.rel_lat > least.max(further * options.worth),
+            without: without.rel_lat,
+            with: with.rel_lat,
+        }
+    }
+}
+
+fn wanted(options: &TunerOptions, load: f64) -> Wanted {
+    Wanted {
+        // The other half is for what the next questions do otherwise than the last ones.
+        tolerance: options.min_gain / 2.0,
+        worth: options.worth,
+        load,
+    }
+}
+
+impl Seen {
+    /// The k of the setting that was best for the last questions, in place of that which the tuner says,
+    /// if speculation pays. And what every k would have given.
+    pub(super) fn refine(
+        &self,
+        mut choice: Choice,
+        fixed: Fixed,
+        options: &TunerOptions,
+        load: f64,
+    ) -> Choice {
+        let wanted = wanted(options, load);
+        let at = |k: NonZeroUsize| {
+            let fixed = Fixed {
+                k: Some(k),
+                ..fixed
+            };
+            self.choices.best(fixed, wanted)
+        };
+        if let Some(best) = self.choices.best(fixed, wanted) {
+            let point = |played: &Played| Point {
+                k: played.k,
+                rel_lat: played.means.rel_lat,
+                extra_targets: played.means.targets - self.choices.standard_targets(),
+            };
+            let standard = Point {
+                k: NonZeroUsize::MIN,
+                rel_lat: 1.0,
+                extra_targets: 0.0,
+            };
+            let played = (2..=options.k_max.get()).filter_map(NonZeroUsize::new);
+            let played = played.filter_map(at).map(point);
+            choice.marginal = [standard].into_iter().chain(played).collect();
+            let gain = 1.0 - self.choices.cost(best, wanted);
+            let may = matches!(choice.reason, Reason::Pays { .. } | Reason::InDoubt { .. });
+            if may && gain >= options.min_gain {
+                choice.k = best.k;
+                choice.gain = gain;
+                choice.reason = Reason::Played {
+                    gain,
+                    plan_ahead: best.plan_ahead,
+                    least: best.weighing.least(0.0).share(),
+                };
+            }
+        }
+        choice
+    }
+
+    /// What a question of this k gets beside it.
+    pub(super) fn settle(
+        &self,
+        fixed: Fixed,
+        options: &TunerOptions,
+        load: f64,
+    ) -> Option<&Played> {
+        let k = fixed.k?.min(self.choices.settings().last()?.k);
+        let fixed = Fixed {
+            k: Some(k),
+            ..fixed
+        };
+        self.choices.best(fixed, wanted(options, load))
+    }
+}
+
+impl Tunings {
+    /// Puts into the settings what they leave to the server, under this load (`Tuner::choose_under`).
+    /// Returns the choice of k, at most `k_max`, if that was left to it.
+    pub(crate) fn settle(
+        &self,
+        of: &TuningOf,
+        free: Free,
+        load: f64,
+        k_max: NonZeroUsize,
+        settings: &mut Settings,
+    ) -> Option<Choice> {
+        settings.guess_chance = self.guess_chance(of);
+        let mut choice = free.k.then(|| self.choose(of, load));
+        let mut tunings = self.lock();
+        let Some(seen) = tunings.seen.get(of) else {
+            if let Some(choice) = &mut choice {
+                choice.k = choice.k.min(k_max);
+                settings.width = Width::bounded(choice.k);
+            }
+            return choice;
+        };
+        let policy = &mut settings.policy;
+        if let Some(chosen) = choice.take() {
+            let fixed = free.fixed(None, policy);
+            let mut chosen = seen.refine(chosen, fixed, &self.options, load);
+            chosen.k = chosen.k.min(k_max);
+            settings.width = Width::bounded(chosen.k);
+            choice = Some(chosen);
+        }
+        self.weigh_with(seen, free, load, settings.width, policy);
+        choice
+    }
+
+    /// What a question of this width would get that leaves everything else of `policy` to the server, on
+    /// a machine with room.
+    pub(crate) fn settled(
+        &self,
+        of: &TuningOf,
+        free: Free,
+        width: Width,
+        policy: Policy,
+    ) -> Policy {
+        let mut policy = policy;
+        if let Some(seen) = self.lock().seen.peek(of) {
+            self.weigh_with(seen, free, 0.0, width, &mut policy);
+        }
+        policy
+    }
+
+    fn weigh_with(&self, seen: &Seen, free: Free, load: f64, width: Width, policy: &mut Policy) {
+        let k = width.get().unwrap_or(NonZeroUsize::MAX);
+        let fixed = free.fixed(Some(k), policy);
+        if let Some(played) = seen.settle(fixed, &self.options, load) {
+            policy.plan_ahead = played.plan_ahead;
+            policy.weighing = played.weighing;
+        }
+        if free.drafts && seen.drafts.pay {
+            policy.drafts_max = 1;
+        }
+    }
+
+    /// What is known of planning ahead.
+    #[cfg(test)]
+    pub(crate) fn ahead(&self, of: &TuningOf) -> Ahead {
+        let known = self
+            .lock()
+            .seen
+            .peek(of)
+            .map(|seen| Ahead::of(&seen.choices, &self.options));
+        known.unwrap_or_default()
+    }
+
+    /// Whether it is time to [play](Self::weigh) the last questions anew.
+    pub(crate) fn is_weighing_due(&self, of: &TuningOf) -> bool {
+        let tunings = self.lock();
+        let seen = tunings.seen.peek(of);
+        seen.is_some_and(|seen| Choices::are_due(seen.hops, seen.weighed_at))
+    }
+
+    /// Plays the last questions by every setting that `free` leaves of `policy`. **Computes** for a
+    /// fraction of a second.
+    pub(crate) fn weigh(&self, of: &TuningOf, free: Free, policy: Policy, orphan_ms: f64) {
+        let mut history = self.history(of);
+        history.keep_last(QUESTIONS_MAX);
+        let rules = Rules {
+            orphan_ms,
+            guess_chance: self.guess_chance(of),
+            ..Rules::new(Width::STANDARD, policy)
+        };
+        let fixed = Fixed {
+            k: None,
+            ..free.fixed(None, &policy)
+        };
+        let choices = Choices::of(&history, rules, self.options.k_max, fixed);
+        let now = choices.best(fixed, wanted(&self.options, 0.0)).cloned();
+        let drafted = now.as_ref().filter(|_| free.drafts);
+        let drafted = drafted.and_then(|at| Choices::drafted(&history, rules, at));
+        let Owned { tenant, item } = of;
+        let mut tunings = self.lock();
+        let Some(seen) = tunings.seen.get(of) else {
+            return;
+        };
+        let before = seen
+            .choices
+            .best(fixed, wanted(&self.options, 0.0))
+            .cloned();
+        seen.choices = choices;
+        if let Some(played) = &drafted {
+            seen.drafts = seen.drafts.decide(played, &self.options);
+        }
+        let drafts = seen.drafts;
+        seen.weighed_at = seen.hops;
+        drop(tunings);
+        let said = |played: &Option<Played>| {
+            let played = played.as_ref();
+            played.map(|at| (at.k, at.plan_ahead, at.weighing.price_ms))
+        };
+        if let Some(now) = &now
+            && said(&before).map(|before| before.1) != Some(now.plan_ahead)
+        {
+            tracing::info!(
+                %tenant,
+                speculator = item.as_str(),
+                k = now.k,
+                plan_ahead = now.plan_ahead,
+                least_chance = now.weighing.least(0.0).share(),
+                rel_lat = now.means.rel_lat,
+                target_calls = now.means.targets,
+                drafts = drafts.pay,
+                "the last questions were played by every setting"
+            );
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What is chosen for questions, from what was learnt of others.
+
+use spechop_agent::Weighing;
+use spechop_sim::{Past, PastGuess, PastHop};
+use spechop_theory::Stages;
+use spechop_types::{Chance, Tenant};
+
+use super::*;
+use crate::config::SpeculatorKind;
+
+const ALL: Free = Free {
+    k: true,
+    plan_ahead: true,
+    gate: true,
+    drafts: true,
+};
+
+fn policy() -> Policy {
+    Policy {
+        orphans_max: 8,
+        ..Policy::PAPER
+    }
+}
+
+/// Sixteen questions of two hops, the second of which names the answer of the first, or not. Every
+/// `right`-th guess is right, and says so.
+fn taught(depends: bool, right: u32) -> (Tunings, TuningOf) {
+    drafted(depends, right, None)
+}
+
+/// The same, with the drafts of their sub-questions.
+fn drafted(depends: bool, right: u32, draft_held: Option<bool>) -> (Tunings, TuningOf) {
+    let most = NonZeroUsize::new(100).unwrap();
+    let tunings = Tunings::new(TunerOptions::default(), most);
+    let of = Owned::new(&Tenant::default(), SpeculatorKind::Hot);
+    for question in 0..16 {
+        let hops = [0, 1].map(|hop| {
+            let accepted = (2 * question + hop) % right == 0;
+            let depends_on: &[u32] = if depends && hop == 1 { &[1] } else { &[] };
+            let past = PastHop {
+                draft_held,
+                segment_ms: 200.0,
+                target_ms: 2000.0,
+                guess: PastGuess::Compared {
+                    ms: 100.0,
+                    accepted,
+                    confidence: Some(if accepted { 0.3 } else { 0.02 }),
+                },
+                depends_on: Some(depends_on.into()),
+            };
+            let stages = Stages {
+                segment: Some(0.2),
+                target: Some(2.0),
+                speculation: Some(0.1),
+                accepted: Some(accepted),
+            };
+            (past, stages)
+        });
+        let past = Past {
+            hops: hops.iter().map(|(past, _)| past.clone()).collect(),
+            final_ms: 200.0,
+        };
+        let stages = hops.map(|(_, stages)| stages);
+        tunings.learn(of.clone(), most, &stages, past, []);
+    }
+    (tunings, of)
+}
+
+#[test]
+fn planning_ahead_pays_where_sub_questions_do_not_wait_for_answers() {
+    for (depends, pays) in [(false, true), (true, false)] {
+        // Hardly a guess is right.
+        let (tunings, of) = taught(depends, 16);
+        assert_eq!(tunings.ahead(&of), Ahead::default());
+        assert!(tunings.is_weighing_due(&of));
+        tunings.weigh(&of, ALL, policy(), 10_000.0);
+        let ahead = tunings.ahead(&of);
+        assert_eq!(ahead.pays, pays, "{ahead:?}");
+        assert!(!tunings.is_weighing_due(&of));
+    }
+}
+
+#[test]
+fn what_is_fixed_stays_and_what_is_free_is_chosen() {
+    let (tunings, of) = taught(true, 2);
+    tunings.weigh(&of, ALL, policy(), 10_000.0);
+    let settle = |free, k, plan_ahead| {
+        let mut settings = Settings {
+            width: Width::bounded(NonZeroUsize::new(k).unwrap()),
+            policy: Policy {
+                plan_ahead,
+                chance_min: Chance::of(0.4),
+                ..policy()
+            },
+            ..Settings::default()
+        };
+        let choice = tunings.settle(&of, free, 0.0, NonZeroUsize::MAX, &mut settings);
+        (settings, choice)
+    };
+    let (settings, choice) = settle(ALL, 1, false);
+    let choice = choice.unwrap();
+    assert_eq!(settings.width, Width::bounded(choice.k));
+    assert!(matches!(choice.reason, Reason::Played { .. }), "{choice:?}");
+    // The wrong guesses say so: nothing is built upon them, and all of the right ones are.
+    let weighing = settings.policy.weighing;
+    let least = weighing.least(100.0);
+    assert!(weighing.calibration.of(Chance::of(0.02)) < least);
+    assert!(weighing.calibration.of(Chance::of(0.3)) >= least);
+    // Whoever fixes the gate is not overruled, and what guesses are worth is known nevertheless.
+    let (settings, choice) = settle(
+        Free {
+            gate: false,
+            k: false,
+            ..ALL
+        },
+        3,
+        false,
+    );
+    assert_eq!(choice, None);
+    assert_eq!(
+        settings.width,
+        Width::bounded(NonZeroUsize::new(3).unwrap())
+    );
+    assert_eq!(settings.policy.weighing.price_ms, 0);
+    assert!(!settings.policy.weighing.calibration.is_as_said());
+    for plan_ahead in [false, true] {
+        let (settings, _) = settle(
+            Free {
+                plan_ahead: false,
+                ..ALL
+            },
+            3,
+            plan_ahead,
+        );
+        assert_eq!(settings.policy.plan_ahead, plan_ahead);
+    }
+    // The standard agent has nothing to choose.
+    let (settings, _) = settle(Free { k: false, ..ALL }, 1, false);
+    assert_eq!(settings.policy.weighing, Weighing::NONE);
+}
+
+#[test]
+fn drafts_are_made_where_they_pay() {
+    for (held, pay) in [(Some(true), true), (Some(false), false), (None, false)] {
+        let (tunings, of) = drafted(true, 2, held);
+        for (free, made) in [(true, pay), (false, false)] {
+            let free = Free {
+                drafts: free,
+                ..ALL
+            };
+            tunings.weigh(&of, free, policy(), 10_000.0);
+            let mut settings = Settings::default();
+            tunings.settle(&of, free, 0.0, NonZeroUsize::MAX, &mut settings);
+            assert_eq!(settings.policy.drafts_max, usize::from(made), "{held:?}");
+        }
+    }
+}
+
+#[test]
+fn drafts_must_save_something_to_begin_and_may_then_go_on() {
+    let played = |rel_lat, targets| WhatIf {
+        width: Width::STANDARD,
+        rel_lat,
+        latency_ms: 1000.0 * rel_lat,
+        segments: 0.0,
+        targets,
+        speculations: 0.0,
+        salvaged: 0.0,
+        foreseen: 0.0,
+    };
+    let options = |worth| TunerOptions {
+        min_gain: 0.02,
+        worth,
+        ..TunerOptions::default()
+    };
+    for (with, targets, worth, begins, goes_on) in [
+        (0.70, 2.0, 0.0, true, true),
+        (0.79, 2.0, 0.0, false, true),
+        (0.81, 2.0, 0.0, false, false),
+        (0.70, 2.1, 0.5, true, true),
+        (0.70, 2.3, 0.5, false, false),
+    ] {
+        for (pay, expected) in [(false, begins), (true, goes_on)] {
+            let before = Drafts {
+                pay,
+                ..Drafts::default()
+            };
+            let both = [played(0.80, 2.0), played(with, targets)];
+            let now = before.decide(&both, &options(worth));
+            assert_eq!(now.pay, expected, "{with} {targets} {pay}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_chosen_before_anything_was_played() {
+    let (tunings, of) = taught(true, 2);
+    let mut settings = Settings::default();
+    let choice = tunings
+        .settle(&of, ALL, 0.0, NonZeroUsize::MAX, &mut settings)
+        .unwrap();
+    assert!(
+        !matches!(choice.reason, Reason::Played { .. }),
+        "{choice:?}"
+    );
+    assert_eq!(settings.policy, Settings::default().policy);
+}

@@ -1,0 +1,386 @@
+//! Who may ask: keys, roles, tenants and their limits, at every door.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
+mod support;
+
+use std::fs;
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+use spechop_proto::admin_client::AdminClient;
+use spechop_proto::spec_hop_client::SpecHopClient;
+use spechop_proto::{AskRequest, FinishNowRequest, GetBackendsRequest, GetTuningRequest};
+use spechop_server::keys::{Cost, KeyName, NewKey};
+use spechop_testkit::Script;
+use spechop_testkit::frames::{call, data, frames, greeting, kind, message};
+use support::{Server, endless, eventually, question};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tonic::{Code, Request, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_types::StatusExt;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A key, and the lines of configuration that hold its hash.
+fn key(name: &str, more: &str) -> (String, String) {
+    let cost = Cost {
+        memory_kib: 64,
+        passes: 1,
+    };
+    let made = NewKey::generate(&KeyName::new(name).unwrap(), cost).unwrap();
+    let hash = made.hash.as_str();
+    let lines = format!("[[keys]]\nname = \"{name}\"\nhash = \"{hash}\"\n{more}\n");
+    (made.key.expose_secret().to_owned(), lines)
+}
+
+/// A message with a key, and on behalf of a tenant, if they are named.
+fn with<T>(key: &str, tenant: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    let metadata = request.metadata_mut();
+    if !key.is_empty() {
+        let bearer = format!("Bearer {key}").parse().unwrap();
+        metadata.insert("authorization", bearer);
+    }
+    if !tenant.is_empty() {
+        metadata.insert("spechop-tenant", tenant.parse().unwrap());
+    }
+    request
+}
+
+async fn ask(server: &Server, key: &str, tenant: &str) -> Result<(), Status> {
+    let request = with(key, tenant, question());
+    server.client().await.ask(request).await.map(|_| ())
+}
+
+/// The answer to a request of HTTP/1.1: its head and its body.
+async fn http(server: &Server, request: &str, more: &str, body: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let long = body.len();
+    let text = format!(
+        "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {long}\r\n{more}\r\n{body}"
+    );
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    let reads = stream.read_to_string(&mut answer);
+    timeout(PATIENCE, reads).await.unwrap().unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_ascii_lowercase(), body.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_says_who_asks_and_what_for() {
+    let (team, one) = key("team", "tenant = \"team-7\"");
+    let (ops, two) = key("ops", "roles = [\"admin\"]");
+    let (proxy, three) = key("proxy", "tenant = \"*\"");
+    let (unknown, _) = key("unknown", "");
+    let (other_of_team, _) = key("team", "");
+    let server = Server::configured(Script::instant(1), &(one + &two + &three)).await;
+    let channel = server.channel().await;
+    let admin = AdminClient::new(channel.clone());
+    for (key, tenant, asks, administers) in [
+        ("", "", Code::Unauthenticated, Code::Unauthenticated),
+        ("", "team-7", Code::Unauthenticated, Code::Unauthenticated),
+        ("spechop", "", Code::Unauthenticated, Code::Unauthenticated),
+        (&*unknown, "", Code::Unauthenticated, Code::Unauthenticated),
+        (
+            &*other_of_team,
+            "",
+            Code::Unauthenticated,
+            Code::Unauthenticated,
+        ),
+        (&*team, "", Code::Ok, Code::PermissionDenied),
+        (&*team, "team-7", Code::Ok, Code::PermissionDenied),
+        (
+            &*team,
+            "team-8",
+            Code::PermissionDenied,
+            Code::PermissionDenied,
+        ),
+        (&*ops, "", Code::PermissionDenied, Code::Ok),
+        (
+            &*ops,
+            "team-7",
+            Code::PermissionDenied,
+            Code::PermissionDenied,
+        ),
+        (&*proxy, "anybody", Code::Ok, Code::PermissionDenied),
+        (
+            &*proxy,
+            "a/b",
+            Code::InvalidArgument,
+            Code::PermissionDenied,
+        ),
+    ] {
+        let code =
+            |answer: Result<(), Status>| answer.map_or_else(|status| status.code(), |()| Code::Ok);
+        let asked = ask(&server, key, tenant).await;
+        assert_eq!(code(asked), asks, "{key} {tenant}");
+        let mut admin = admin.clone();
+        let request = with(key, tenant, GetBackendsRequest {});
+        let told = admin.get_backends(request).await.map(|_| ());
+        assert_eq!(code(told), administers, "{key} {tenant}");
+        let request = with(key, tenant, GetTuningRequest {});
+        let told = admin.get_tuning(request).await.map(|_| ());
+        assert_eq!(code(told), administers, "{key} {tenant}");
+    }
+    // Whoever starts and stops the server need not have one.
+    let request = HealthCheckRequest::default();
+    HealthClient::new(channel).check(request).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_without_grpc_hear_it_in_their_own_words() {
+    let (team, one) = key("team", "tenant = \"team-7\"");
+    let (ops, two) = key("ops", "roles = [\"admin\"]");
+    let config = format!("{one}{two}[server]\nretrieve = true\n");
+    let server = Server::configured(Script::instant(1), &config).await;
+    let metrics = async |more: String| http(&server, "GET /metrics", &more, "").await;
+    let (head, body) = metrics(String::new()).await;
+    assert!(
+        head.starts_with("http/1.1 401") && head.contains("www-authenticate: bearer"),
+        "{head}"
+    );
+    let error: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("authorization: Bearer KEY")
+    );
+    for (sent, status) in [
+        ("Authorization: \r\n".to_owned(), "401"),
+        ("Authorization: Bearer\r\n".to_owned(), "401"),
+        ("Authorization: Basic dTpw\r\n".to_owned(), "401"),
+        (
+            format!("Authorization: Bearer {}\r\n", "x".repeat(12_000)),
+            "401",
+        ),
+        (
+            format!("Authorization: Bearer {ops}\r\nAuthorization: Bearer {ops}\r\n"),
+            "401",
+        ),
+        (format!("Authorization: Bearer {team}\r\n"), "403"),
+        (
+            format!("Authorization: Bearer {ops}\r\nspechop-tenant: other\r\n"),
+            "403",
+        ),
+        (format!("authorization: bearer {ops}\r\n"), "200"),
+    ] {
+        let (head, body) = metrics(sent.clone()).await;
+        assert!(
+            head.starts_with(&format!("http/1.1 {status}")),
+            "{sent}: {head}\n{body}"
+        );
+    }
+    let retrieve = async |key: &str| {
+        let more = format!("Authorization: Bearer {key}\r\nContent-Type: application/json\r\n");
+        http(&server, "POST /retrieve", &more, "{\"queries\":[\"q\"]}")
+            .await
+            .0
+    };
+    assert!(retrieve(&team).await.starts_with("http/1.1 200"));
+    assert!(retrieve(&ops).await.starts_with("http/1.1 403"));
+}
+
+/// What a client says of itself counts for nothing: names of questions are those of the key's tenant.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tenant_is_that_of_the_key() {
+    let (mine, one) = key("mine", "tenant = \"mine\"");
+    let (mine_too, two) = key("mine_too", "tenant = \"mine\"");
+    let (other, three) = key("other", "tenant = \"other\"");
+    let server = Server::configured(endless(), &(one + &two + &three)).await;
+    let named = AskRequest {
+        question_id: "q".to_owned(),
+        ..question()
+    };
+    let request = with(&mine, "", named);
+    let mut client = server.client().await;
+    let mut asking = JoinSet::new();
+    asking.spawn(async move { client.ask(request).await.map(|_| ()) });
+    eventually(|| server.gauges.questions_open() == 1).await;
+    let finish = async |key: &str| {
+        let request = FinishNowRequest {
+            question_id: "q".to_owned(),
+        };
+        let mut client = server.client().await;
+        client.finish_now(with(key, "", request)).await.map(|_| ())
+    };
+    assert_eq!(finish(&other).await.unwrap_err().code(), Code::NotFound);
+    finish(&mine_too).await.unwrap();
+    asking.join_next().await.unwrap().unwrap().unwrap();
+}
+
+/// Wrong keys wait for their answers, and hold up nobody but themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_keys_are_answered_slowly() {
+    let (right, lines) = key("right", "");
+    let server = Server::configured(Script::instant(1), &lines).await;
+    let channel = server.channel().await;
+    let mut asking = JoinSet::new();
+    for number in 0..40 {
+        let mut client = SpecHopClient::new(channel.clone());
+        asking.spawn(async move {
+            let wrong = format!("spechop.right.{number}");
+            client.ask(with(&wrong, "", question())).await.map(|_| ())
+        });
+    }
+    // Twenty at once, a second between the others: the last ones come long after this.
+    for _ in 0..20 {
+        let refused = asking.join_next().await.unwrap().unwrap().unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated);
+    }
+    let mut client = SpecHopClient::new(channel);
+    client.ask(with(&right, "", question())).await.unwrap();
+    assert!(!asking.is_empty());
+    assert_eq!(
+        server
+            .metric("spechop_requests_refused_total{reason=\"wrong_key\"}")
+            .await,
+        0
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_has_so_many_requests_and_hears_when_to_come_again() {
+    let (busy, one) = key("busy", "tenant = \"busy\"");
+    let (also_busy, two) = key("also", "tenant = \"busy\"");
+    let (slow, three) = key("slow", "tenant = \"slow\"\nrequests_per_second = 0.001");
+    let config =
+        format!("{one}{two}{three}[tenant]\nrequests_per_second = 0.01\nrequests_burst = 2\n");
+    let server = Server::configured(Script::instant(1), &config).await;
+    ask(&server, &busy, "").await.unwrap();
+    ask(&server, &also_busy, "").await.unwrap();
+    let refused = ask(&server, &busy, "").await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(refused.message().contains("tenant busy"), "{refused}");
+    let retry = refused
+        .get_details_retry_info()
+        .unwrap()
+        .retry_delay
+        .unwrap();
+    assert!(
+        retry > Duration::from_secs(90) && retry <= Duration::from_secs(100),
+        "{retry:?}"
+    );
+    ask(&server, &slow, "").await.unwrap();
+    let refused = ask(&server, &slow, "").await.unwrap_err();
+    assert!(refused.message().contains("the API key slow"), "{refused}");
+    assert_eq!(
+        refused
+            .get_details_retry_info()
+            .unwrap()
+            .retry_delay
+            .unwrap()
+            .as_secs()
+            / 100,
+        9
+    );
+}
+
+/// Without keys, limits hold for whomever the client says it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_keys_nothing_is_asked_for() {
+    let config = "[tenant]\nrequests_per_second = 0.01\nrequests_burst = 1\n";
+    let server = Server::configured(Script::instant(1), config).await;
+    ask(&server, "", "a").await.unwrap();
+    ask(&server, "whatever", "b").await.unwrap();
+    let refused = ask(&server, "", "a").await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    let (head, body) = http(&server, "GET /metrics", "spechop-tenant: a\r\n", "").await;
+    assert!(
+        head.starts_with("http/1.1 429") && head.contains("retry-after: "),
+        "{head}"
+    );
+    assert!(body.contains("tenant a"), "{body}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_takes_the_places_of_others() {
+    let config = "[tenant]\nquestions_max = 1\n[server]\nquestions_max = 2\n";
+    let server = Server::configured(endless(), config).await;
+    let mut asking = JoinSet::new();
+    for tenant in ["greedy", "other"] {
+        let mut client = server.client().await;
+        asking.spawn(async move { client.ask(with("", tenant, question())).await.map(|_| ()) });
+        let open = usize::from(tenant == "other") + 1;
+        eventually(|| server.gauges.questions_open() == open).await;
+        if tenant == "greedy" {
+            let refused = ask(&server, "", "greedy").await.unwrap_err();
+            assert_eq!(refused.code(), Code::ResourceExhausted);
+            assert!(
+                refused.message().contains("1 questions of tenant greedy"),
+                "{refused}"
+            );
+            assert!(refused.get_details_retry_info().is_some());
+        }
+    }
+    let refused = ask(&server, "", "third").await.unwrap_err();
+    assert!(
+        refused.message().contains("2 questions are being answered"),
+        "{refused}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_keys_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.toml");
+    let ((old, old_lines), (new, new_lines)) = (key("old", ""), key("new", ""));
+    fs::write(&path, &old_lines).unwrap();
+    let config = format!(
+        "[server]\nkeys_file = \"{}\"\nreload_ms = 5\n",
+        path.display()
+    );
+    let server = Server::configured(Script::instant(1), &config).await;
+    // In one step: half a list is a list, too.
+    let write = |text: &str| {
+        let new = folder.path().join("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, &path).unwrap();
+    };
+    let until = async |key: &str, may: bool| {
+        let changes = async { while ask(&server, key, "").await.is_ok() != may {} };
+        timeout(PATIENCE, changes).await.expect("the file was read");
+    };
+    until(&old, true).await;
+    write(&format!("{old_lines}{new_lines}"));
+    until(&new, true).await;
+    // What cannot be read changes nothing.
+    write("[[keys]]\nname = 5");
+    ask(&server, &old, "").await.unwrap();
+    write(&new_lines);
+    until(&old, false).await;
+    ask(&server, &new, "").await.unwrap();
+    // Nobody may ask if there is no key: an empty file does not open the door.
+    write("");
+    until(&new, false).await;
+    let refused = ask(&server, "", "").await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated);
+}
+
+/// Who may not ask is refused by the head of its request: nothing of it is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_key_no_message_is_held() {
+    let (_, lines) = key("one", "");
+    let server = Server::configured(Script::instant(1), &lines).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let path = "/spechop.v1.SpecHop/Ask";
+    let half = [
+        greeting(&[]),
+        call(1, path, &[]),
+        data(1, &message(12_000, &[b'x'; 6_000]), 0),
+    ];
+    stream.write_all(&half.concat()).await.unwrap();
+    let mut heard = Vec::new();
+    let refused = async {
+        let is_head = |frame: &(u8, u8, u32, Vec<u8>)| frame.0 == kind::HEADERS;
+        while !frames(&heard).iter().any(is_head) {
+            stream.read_buf(&mut heard).await.unwrap();
+        }
+    };
+    timeout(PATIENCE, refused).await.expect("it is refused");
+}

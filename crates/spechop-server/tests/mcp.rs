@@ -1,0 +1,271 @@
+//! The door for MCP, asked as clients of both lifecycles ask. The official clients ask it in
+//! `crates/spechop/tests/real/mcp.rs`.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod support;
+
+use serde_json::{Value, json};
+use spechop_testkit::Script;
+use support::{Server, endless, eventually};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// What the server answers to this request: its status and its whole body.
+async fn send(server: &Server, head: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream
+        .write_all(request(head, body).as_bytes())
+        .await
+        .unwrap();
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).await.unwrap();
+    let (head, body) = heard.split_once("\r\n\r\n").unwrap();
+    let status = head.split_whitespace().nth(1).unwrap();
+    (status.parse().unwrap(), body.to_owned())
+}
+
+fn request(head: &str, body: &str) -> String {
+    format!(
+        "{head}Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+const HEAD: &str = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                    Accept: application/json, text/event-stream\r\n";
+
+/// The messages that come back for one message, in order.
+async fn messages(server: &Server, headers: &str, message: &Value) -> Vec<Value> {
+    let (status, body) = send(server, &format!("{HEAD}{headers}"), &message.to_string()).await;
+    assert_eq!(status, 200, "{body}");
+    let lines = body.lines().filter_map(|line| line.strip_prefix("data: "));
+    let messages = lines.filter(|line| line.starts_with('{'));
+    messages
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn call(tool: &str, arguments: &Value) -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": 7, "method": "tools/call",
+        "params": { "name": tool, "arguments": arguments, "_meta": { "progressToken": "p" } },
+    })
+}
+
+/// The result of a tool: its text, and whether it is an error.
+async fn result(server: &Server, headers: &str, tool: &str, arguments: &Value) -> (String, bool) {
+    let messages = messages(server, headers, &call(tool, arguments)).await;
+    let result = &messages.last().unwrap()["result"];
+    let content = result["content"].as_array().unwrap();
+    assert_eq!(content.len(), 1, "one text item: {result}");
+    assert_eq!(content[0]["type"], "text");
+    let text = content[0]["text"].as_str().unwrap().to_owned();
+    (text, result["isError"] == true)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_and_new_clients_find_three_tools_that_only_read() {
+    let server = Server::start(Script::instant(1)).await;
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let hello = json!({
+            "jsonrpc": "2.0", "id": 0, "method": "initialize",
+            "params": {
+                "protocolVersion": version, "capabilities": {},
+                "clientInfo": { "name": "test", "version": "1" },
+            },
+        });
+        let answer = messages(&server, "", &hello).await.pop().unwrap();
+        assert_eq!(answer["result"]["protocolVersion"], version);
+        assert_eq!(answer["result"]["serverInfo"]["name"], "spechop");
+        let headers = format!("MCP-Protocol-Version: {version}\r\n");
+        let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+        let answer = messages(&server, &headers, &list).await.pop().unwrap();
+        check_tools(&answer);
+    }
+    // The newest revision has no handshake: every request says who asks.
+    let headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/list\r\n";
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let list =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": meta } });
+    let answer = messages(&server, headers, &list).await.pop().unwrap();
+    check_tools(&answer);
+}
+
+fn check_tools(answer: &Value) {
+    let tools = answer["result"]["tools"].as_array().unwrap();
+    let names: Vec<_> = tools
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["search", "fetch", "ask"]);
+    for tool in tools {
+        assert_eq!(tool["annotations"]["readOnlyHint"], true, "{tool}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_found_can_be_fetched_by_the_same_tenant() {
+    let server = Server::start(Script::instant(1)).await;
+    let (text, failed) = result(&server, "", "search", &json!({ "query": "rivers" })).await;
+    assert!(!failed, "{text}");
+    let found: Value = serde_json::from_str(&text).unwrap();
+    let first = &found["results"][0];
+    let url = "http://localhost/p/p0%2Drivers";
+    assert_eq!(
+        *first,
+        json!({ "id": "p0-rivers", "title": "Title 0", "url": url })
+    );
+    let id = json!({ "id": "p0-rivers" });
+    let (text, failed) = result(&server, "", "fetch", &id).await;
+    assert!(!failed, "{text}");
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        document,
+        json!({
+            "id": "p0-rivers", "title": "Title 0", "url": url,
+            "text": "Text 0 about rivers", "metadata": {},
+        })
+    );
+    let (text, failed) = result(&server, "spechop-tenant: other\r\n", "fetch", &id).await;
+    assert!(failed && text.contains("no passage with the id"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_tells_each_hop_and_then_its_answer() {
+    let server = Server::start(Script::instant(3)).await;
+    let asked = call("ask", &json!({ "question": "Who is it?", "k": 2 }));
+    let mut messages = messages(&server, "", &asked).await;
+    let answer = messages.pop().unwrap();
+    assert_eq!(messages.len(), 3, "one for each hop");
+    for (at, message) in (1..).zip(&messages) {
+        assert_eq!(message["method"], "notifications/progress");
+        assert_eq!(message["params"]["progressToken"], "p");
+        assert_eq!(message["params"]["progress"].as_f64(), Some(f64::from(at)));
+        assert!(!message["params"]["message"].as_str().unwrap().is_empty());
+    }
+    let result = &answer["result"];
+    let structured = &result["structuredContent"];
+    assert_eq!(structured["stop_reason"], "answered");
+    let hops = structured["hops"].as_array().unwrap();
+    assert_eq!(hops.len(), 3);
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(
+        text.starts_with(structured["answer"].as_str().unwrap()),
+        "{text}"
+    );
+    assert!(text.contains("\n3. "), "{text}");
+    // What it cites can be fetched.
+    let id = &hops[2]["evidence"][0]["id"];
+    let (text, failed) = self::result(&server, "", "fetch", &json!({ "id": id })).await;
+    assert!(!failed, "{text}");
+    assert_eq!(
+        server
+            .metric("spechop_questions_total{outcome=\"answered\"}")
+            .await,
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_is_told_to_the_model() {
+    let server = Server::start(Script::instant(1)).await;
+    for (tool, arguments, said) in [
+        ("search", json!({}), "the argument \"query\" must be a text"),
+        (
+            "fetch",
+            json!({ "id": "p9" }),
+            "take an id from a result of search or ask",
+        ),
+        (
+            "ask",
+            json!({ "question": " " }),
+            "the argument \"question\" must be a text",
+        ),
+        (
+            "ask",
+            json!({ "question": "x", "k": 0 }),
+            "k: must be from 1 to 64",
+        ),
+        (
+            "ask",
+            json!({ "question": "x", "k": "two" }),
+            "k must be a whole number",
+        ),
+        (
+            "ask",
+            json!({ "question": "x", "budget": -1 }),
+            "a number of seconds",
+        ),
+    ] {
+        let (text, failed) = result(&server, "", tool, &arguments).await;
+        assert!(failed && text.contains(said), "{tool}: {text}");
+    }
+    let answer = messages(&server, "", &call("forget", &json!({})))
+        .await
+        .pop()
+        .unwrap();
+    let problem = answer["error"]["message"].as_str().unwrap();
+    assert!(
+        problem.contains("there are: search, fetch, ask"),
+        "{problem}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_hangs_up_leaves_nothing_behind() {
+    let server = Server::start(endless()).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let asked = call("ask", &json!({ "question": "Who is it?" })).to_string();
+    stream
+        .write_all(request(HEAD, &asked).as_bytes())
+        .await
+        .unwrap();
+    eventually(|| server.gauges.questions_open() == 1).await;
+    drop(stream);
+    eventually(|| server.gauges.questions_open() == 0).await;
+    server.is_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_comes_before_the_client_cuts_it_off() {
+    let server = Server::configured(endless(), "[server]\nmcp_budget_ms = 50\n").await;
+    for arguments in [
+        json!({ "question": "Who is it?" }),
+        json!({ "question": "Who is it?", "budget": 0.02 }),
+    ] {
+        let answer = messages(&server, "", &call("ask", &arguments))
+            .await
+            .pop()
+            .unwrap();
+        let structured = &answer["result"]["structuredContent"];
+        assert_eq!(structured["stop_reason"], "budget", "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_transport_decides_who_is_answered_at_all() {
+    let server = Server::start(Script::instant(1)).await;
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
+    let page = format!("{HEAD}Origin: https://page.example\r\n");
+    let other = HEAD.replace("localhost", "other.example");
+    let (text, get) = (
+        HEAD.replace("application/json\r\n", "text/plain\r\n"),
+        HEAD.replace("POST", "GET"),
+    );
+    for (head, body, expected) in [
+        (&page, &*list, 403),
+        (&other, &*list, 421),
+        (&text, &*list, 415),
+        (&get, "", 405),
+    ] {
+        let (status, said) = send(&server, head, body).await;
+        assert_eq!(status, expected, "{said}");
+    }
+    let off = Server::configured(Script::instant(1), "[server]\nmcp = false\n").await;
+    let (status, _) = send(&off, HEAD, &list).await;
+    assert_ne!(status, 200);
+}

@@ -1,0 +1,286 @@
+// The page in a real browser, from a real server. `crates/spechop/tests/real/page.rs` starts both:
+//
+//   PAGE_URL       the server, over an index that holds the answer, hostile passages, and added latency
+//   PAGE_TOOLS     the folder with playwright-core and axe-core
+//   PAGE_SHOTS     a folder for pictures; none are taken without it
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { recording } from './recordings.mjs';
+
+const { PAGE_URL: url, PAGE_TOOLS: tools, PAGE_SHOTS: shots } = process.env;
+const require = createRequire(`${tools}/`);
+const { chromium } = require('playwright-core');
+const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+const QUESTION = "Where did Prince Ferdinand Of Bavaria's mother die?";
+// A busy machine with one core needs minutes.
+const PATIENCE = { timeout: 600_000 };
+
+let browser;
+before(async () => {
+  // Chromium's own sandbox does not work for root.
+  const args = process.getuid() === 0 ? ['--no-sandbox'] : [];
+  browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args });
+});
+after(() => browser?.close());
+
+/// A page in a context of its own. Whatever it complains about fails the test, a refusal of its policy included.
+async function page(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1100, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.complaints = [];
+  page.on('console', (message) => message.type() === 'error' && page.complaints.push(message.text()));
+  page.on('pageerror', (error) => page.complaints.push(error.message));
+  page.on('dialog', (dialog) => (page.complaints.push(`dialog: ${dialog.message()}`), dialog.dismiss()));
+  page.on('request', (request) => {
+    if (!request.url().startsWith(url) && !/^(blob|data):/.test(request.url())) page.complaints.push(request.url());
+  });
+  const response = await page.goto(url);
+  page.headersOf = response.headers();
+  return page;
+}
+
+const file = (name) => fileURLToPath(new URL(`recordings/${name}.jsonl`, import.meta.url));
+const open = async (page, ...names) => {
+  await page.setInputFiles('#open', names.map(file));
+  await page.waitForSelector('.lane');
+};
+const quiet = (page) => assert.deepEqual(page.complaints, []);
+
+async function accessible(page, what) {
+  // Into the page by the debugger, which the policy does not bind.
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run());
+  const told = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' | ')}`);
+  assert.deepEqual(told, [], what);
+}
+
+const shoot = async (page, name) => shots && page.screenshot({ path: `${shots}/${name}.png`, fullPage: true });
+
+test('a question is asked, struck out, made solid, and answered, with the keyboard alone', PATIENCE, async () => {
+  const tab = await page();
+  const ask = async () => {
+    await tab.locator('#question').focus();
+    await tab.keyboard.press('ControlOrMeta+A');
+    await tab.keyboard.type(QUESTION);
+    await tab.keyboard.press('Enter');
+  };
+  const final = () => tab.waitForSelector('#answer .final', PATIENCE);
+  // The memory is empty: there is no guess, and what was planned without one is thrown away.
+  await tab.locator('#speculator').focus();
+  await tab.keyboard.type('memory');
+  await tab.locator('#k').focus();
+  await tab.keyboard.type('4');
+  await ask();
+  await tab.waitForSelector('.lane .bar.open .hatch', { ...PATIENCE, state: 'attached' });
+  await tab.waitForSelector('.lane.rolled-back .strike', { ...PATIENCE, state: 'attached' });
+  await final();
+  const first = await tab.locator('#answer .final .t').textContent();
+  assert.equal(await tab.locator('.lane .bar.open').count(), 0, 'nothing is provisional at the end');
+  await shoot(tab, 'struck');
+
+  // Now it remembers, so the guesses are right.
+  await ask();
+  await tab.waitForSelector('.lane .bar.open .hatch', { ...PATIENCE, state: 'attached' });
+  const hatched = tab.locator('.lane', { has: tab.locator('.bar.open') }).last();
+  assert.equal(await hatched.locator('.bar.sure').count(), 0);
+  await tab.waitForSelector('.lane.committed .mark.promoted', { ...PATIENCE, state: 'attached' });
+  await final();
+  assert.equal(await tab.locator('#answer .final .t').textContent(), first);
+  // Whether anything of it was done ahead depends on the machine; that it is solid does not.
+  const promoted = tab.locator('.lane.committed', { has: tab.locator('.mark.promoted') });
+  assert.ok((await promoted.first().locator('.bar.sure').count()) > 0);
+  assert.equal(await tab.locator('.lane .bar.open').count(), 0);
+  assert.match(await tab.locator('.words').textContent(), / s /);
+  assert.match(await tab.locator('#spoken').textContent(), /^Answer: /);
+
+  // From the answer to the passage that it rests on.
+  await tab.locator('#answer .ref').first().focus();
+  await tab.keyboard.press('Enter');
+  const passage = tab.locator('#passages details[open]').first();
+  assert.ok((await passage.locator('mark').count()) > 0);
+  assert.equal(await tab.evaluate(() => document.activeElement.localName), 'summary');
+  await shoot(tab, 'answered');
+  await accessible(tab, 'answered');
+  quiet(tab);
+  await tab.context().close();
+});
+
+test('the same question at k = 1 is drawn below, aligned', PATIENCE, async () => {
+  const tab = await page();
+  await tab.fill('#question', QUESTION);
+  await tab.selectOption('#speculator', 'memory');
+  await tab.press('#question', 'Enter');
+  await tab.waitForSelector('#answer .final', PATIENCE);
+  await tab.click('#again');
+  await tab.waitForSelector('#finish:not(:disabled)', PATIENCE);
+  await tab.waitForFunction(() => document.querySelectorAll('.run').length === 2 && document.querySelector('#cancel').disabled, null, PATIENCE);
+  const axes = await tab.locator('.axis').evaluateAll((all) => all.map((axis) => axis.outerHTML));
+  assert.equal(axes[0], axes[1]);
+  assert.equal(await tab.locator('.run').nth(1).locator('.bar.speculation').count(), 0);
+  quiet(tab);
+  await tab.context().close();
+});
+
+test('a question can be finished and cancelled, and a refusal is told', PATIENCE, async () => {
+  const tab = await page();
+  await tab.fill('#question', QUESTION);
+  await tab.press('#question', 'Enter');
+  await tab.waitForSelector('#cancel:not(:disabled)', PATIENCE);
+  await tab.waitForSelector('.lane .bar', { ...PATIENCE, state: 'attached' });
+  await tab.click('#cancel');
+  await tab.waitForSelector('#answer .error', PATIENCE);
+  assert.equal(await tab.locator('.lane .bar.open').count(), 0);
+  quiet(tab);
+
+  await tab.fill('#question', QUESTION);
+  await tab.click('form summary');
+  await tab.fill('#target_calls', '1000');
+  await tab.selectOption('#speculator', 'none');
+  await tab.press('#question', 'Enter');
+  await tab.waitForSelector('#finish:not(:disabled)', PATIENCE);
+  await tab.waitForSelector('.lane .bar.target', { ...PATIENCE, state: 'attached' });
+  await tab.click('#finish');
+  await tab.waitForSelector('#answer .final', PATIENCE);
+  quiet(tab);
+
+  await tab.evaluate(() => document.querySelector('#speculator').add(new Option('nobody')));
+  await tab.selectOption('#speculator', 'nobody');
+  await tab.press('#question', 'Enter');
+  await tab.waitForSelector('#answer .error', PATIENCE);
+  assert.match(await tab.locator('#answer .error').textContent(), /speculator/);
+  await tab.context().close();
+});
+
+test('the policy holds: no foreign origin, no inline script, no frame', async () => {
+  const tab = await page();
+  const policy = tab.headersOf['content-security-policy'];
+  for (const rule of ["default-src 'none'", "script-src 'self'", "style-src 'self'", "base-uri 'none'", "frame-ancestors 'none'"]) {
+    assert.ok(policy.includes(rule), `${rule} in ${policy}`);
+  }
+  assert.equal(tab.headersOf['x-content-type-options'], 'nosniff');
+  assert.equal(tab.headersOf['referrer-policy'], 'no-referrer');
+  quiet(tab);
+  // And it is enforced.
+  await tab.evaluate(() => {
+    const script = document.createElement('script');
+    script.textContent = 'window.pwned = true';
+    document.body.append(script);
+    document.body.insertAdjacentHTML('beforeend', '<img src="https://elsewhere.invalid/x.png">');
+  });
+  assert.equal(await tab.evaluate(() => window.pwned), undefined);
+  assert.ok(tab.complaints.some((text) => text.includes('Content Security Policy')));
+  await tab.context().close();
+});
+
+test('whatever a recording holds, it is text', async () => {
+  const tab = await page();
+  const evil = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>" onload="window.pwned=1';
+  const spoil = (value, name) => {
+    if (typeof value === 'string') return /^(STAGE|COMMIT|REFUSAL|STOP|VERIFIER|ACTIVITY)_/.test(value) ? value : `${evil} ${value}`;
+    if (Array.isArray(value)) return value.map((part) => spoil(part, name));
+    if (value === null || typeof value !== 'object') return value;
+    const passage = 'passage_id' in value ? { url: 'javascript:window.pwned=1' } : {};
+    return { ...Object.fromEntries(Object.entries(value).map(([key, part]) => [key, spoil(part, key)])), ...passage };
+  };
+  const lines = ['siblings', 'foreseen', 'failed'].map((name) => recording(name).map((event) => JSON.stringify(spoil(event))).join('\n'));
+  for (const text of lines) {
+    await tab.setInputFiles('#open', { name: `${evil}.jsonl`, mimeType: 'text/plain', buffer: Buffer.from(text) });
+    await tab.waitForSelector('.lane');
+    await tab.evaluate(() => document.querySelectorAll('details').forEach((details) => (details.open = true)));
+    for (let n = 0; n < 10; n++) await tab.press('#time', 'ArrowLeft');
+    await tab.press('#time', 'End');
+  }
+  assert.equal(await tab.evaluate(() => window.pwned), undefined);
+  assert.equal(await tab.locator('img, spechop-page script, a[href^="javascript"]').count(), 0);
+  quiet(tab);
+  // What cannot be read is refused with a reason.
+  await tab.setInputFiles('#open', { name: 'x', mimeType: 'text/plain', buffer: Buffer.from('{"sequence":1}\n<b>') });
+  await tab.waitForSelector('#notice:not([hidden])');
+  assert.match(await tab.locator('#notice').textContent(), /line 2/);
+  await tab.context().close();
+});
+
+test('a recording is replayed, scrubbed and stepped through by keys', async () => {
+  const tab = await page();
+  await open(tab, 'foreseen', 'rejected');
+  assert.equal(await tab.locator('.run').count(), 2);
+  // An answer is told as provisional before it is final.
+  await tab.fill('#time', '11000');
+  await tab.waitForSelector('#answer .draft');
+  assert.match(await tab.locator('#answer .kind').textContent(), /^Provisional/);
+  const clock = () => tab.locator('#clock').textContent();
+  await tab.press('body', 'Home');
+  await tab.waitForFunction(() => document.querySelector('#clock').textContent.startsWith('0.0'));
+  assert.equal(await tab.locator('#answer .final').count(), 0);
+  await tab.press('body', 'ArrowRight');
+  await tab.waitForFunction(() => document.querySelector('#clock').textContent.startsWith('0.9'));
+  // Hatched turns solid where the guess before it was accepted: the second branch, at 4.0 s.
+  const second = tab.locator('.run').first().locator('.lane').nth(1);
+  await tab.fill('#time', '3000');
+  await second.locator('.bar.target.open .hatch').first().waitFor({ state: 'attached' });
+  assert.equal(await second.locator('.bar.sure').count(), 0);
+  await tab.fill('#time', '5000');
+  await second.locator('.bar.target.ahead .hatch').first().waitFor({ state: 'attached' });
+  assert.equal(await second.locator('.bar.target.sure').count(), 1);
+  assert.equal(await second.locator('.bar.open:not(.speculation)').count(), 0);
+  // Only what changed is drawn anew.
+  const lane = await tab.locator('.run').first().locator('.lane').first().elementHandle();
+  await tab.press('body', 'End');
+  await tab.waitForSelector('#answer .final');
+  for (let n = 0; n < 3; n++) await tab.press('body', 'ArrowLeft');
+  assert.equal(await lane.evaluate((node) => node.isConnected), false, 'it was committed since');
+  assert.notEqual(await clock(), '');
+  await tab.press('body', 'Home');
+  await tab.press('body', ' ');
+  await tab.waitForFunction(() => document.querySelector('#play').textContent === 'Pause');
+  await tab.waitForFunction(() => Number(document.querySelector('#time').value) > 500);
+  await tab.press('body', ' ');
+  await tab.waitForFunction(() => document.querySelector('#play').textContent === 'Play');
+  quiet(tab);
+  await tab.context().close();
+});
+
+test('events and trace can be taken away', async () => {
+  const tab = await page();
+  await open(tab, 'siblings');
+  const taken = async (button) => {
+    const [download] = await Promise.all([tab.waitForEvent('download'), tab.click(button)]);
+    return readFileSync(await download.path(), 'utf8');
+  };
+  const events = (await taken('#events')).trim().split('\n').map((line) => JSON.parse(line));
+  assert.deepEqual(events, recording('siblings'));
+  assert.ok(JSON.parse(await taken('#trace')).traceEvents.length > 20);
+  quiet(tab);
+  await tab.context().close();
+});
+
+test('it is accessible and fits, dark, light, narrow, without colours and without motion', async () => {
+  for (const [name, options] of Object.entries({
+    light: { colorScheme: 'light' },
+    dark: { colorScheme: 'dark' },
+    narrow: { colorScheme: 'light', viewport: { width: 360, height: 740 } },
+    plain: { forcedColors: 'active' },
+    still: { reducedMotion: 'reduce' },
+  })) {
+    const tab = await page(options);
+    for (const recording of ['siblings', 'salvaged', 'foreseen', 'failed']) {
+      await open(tab, recording);
+      if (recording === 'salvaged') await accessible(tab, `${name}, ${recording}`);
+      const over = await tab.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.equal(over, 0, `${name}: wider than the window`);
+      await shoot(tab, `${name}-${recording}`);
+    }
+    quiet(tab);
+    await tab.context().close();
+  }
+});
+
+test('without JavaScript it says what to do', async () => {
+  const tab = await page({ javaScriptEnabled: false });
+  assert.match(await tab.locator('noscript').textContent(), /spechop ask/);
+  await tab.context().close();
+});

@@ -1,0 +1,226 @@
+// The reducer over recorded runs: what a run looks like at its end, and laws that hold at every event.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { LOOKS, line, marks, pieces, state, words } from '../../src/page/look.js';
+import { elapsed, reduce, sequential, START, views } from '../../src/page/reduce.js';
+import { Run } from '../../src/page/run.js';
+import { draws, long, names, recording } from './recordings.mjs';
+
+const last = (name) => views(recording(name)).at(-1);
+const lane = (view, id) => view.lanes.find((lane) => lane.id === id);
+const near = (one, other, what) => assert.ok(Math.abs(one - other) < 0.01, `${what}: ${one} and ${other}`);
+
+/// The looks of a branch's bars, as a line.
+const looks = (view, id) => pieces(lane(view, id), view.at).map((piece) => `${piece.stage} ${piece.look}`).join(', ');
+
+test('a rejected guess strikes out what stood on it, an accepted one makes it solid', () => {
+  const view = last('rejected');
+  assert.equal(view.phase, 'answered');
+  assert.deepEqual(view.hops.map((hop) => hop.kind), ['rejected', 'accepted']);
+  assert.deepEqual(view.lanes.map(state), [
+    'committed', 'rolled back', 'rolled back', 'rolled back', 'rolled back', 'committed', 'wrote the answer',
+  ]);
+  assert.equal(looks(view, 0), 'segment sure, target sure, speculation dead');
+  assert.equal(looks(view, 1), 'segment dead, target dead, speculation dead');
+  assert.equal(looks(view, 5), 'segment sure, target sure, speculation sure');
+  // The answer was written before it was sure to be needed.
+  assert.equal(looks(view, 6), 'segment ahead');
+  assert.deepEqual(view.lanes.map((lane) => lane.parent), [null, 0, 1, 2, 1, 0, 5]);
+  assert.deepEqual(line(lane(view, 0)).map(({ name }) => name), ['asked', 'wrong', 'found']);
+  assert.deepEqual(line(lane(view, 5)).map(({ name }) => name), ['asked', 'found']);
+  assert.deepEqual(marks(lane(view, 0)).map(({ name, text }) => [name, text]), [['rejected', 'different 0.00 / 0.00']]);
+});
+
+test('a bar turns solid where its branch was promoted', () => {
+  const all = views(recording('foreseen'));
+  const view = all.at(-1);
+  const { promoted } = lane(view, 1);
+  const bars = pieces(lane(view, 1), view.at).filter(({ stage, early }) => stage === 'target' && !early);
+  assert.deepEqual(bars.map(({ look }) => look), ['ahead', 'sure']);
+  assert.equal(bars[0].to, promoted);
+  assert.equal(bars[1].from, promoted);
+  // And not before.
+  const before = all.findLast((view) => view.at < promoted);
+  assert.ok(pieces(lane(before, 1), before.at).every(({ look }) => look === 'open'));
+});
+
+test('a look-up that began before it was asked is drawn from its beginning', () => {
+  const view = last('foreseen');
+  const [early] = pieces(lane(view, 0), view.at).filter((piece) => piece.early);
+  assert.deepEqual([early.stage, early.from, early.to], ['target', 0, lane(view, 0).foreseen.at]);
+  assert.deepEqual(marks(lane(view, 0)).map(({ name }) => name), ['ahead', 'foreseen', 'accepted']);
+});
+
+test('a look-up that was taken over is kept, and reaches to where its result came', () => {
+  const view = last('salvaged');
+  const taken = view.lanes.filter((lane) => lane.salvaged);
+  assert.equal(taken.length, 2);
+  for (const lane of taken) {
+    const from = view.lanes.find((other) => other.id === lane.salvaged.lane);
+    assert.equal(from.question, lane.question);
+    assert.equal(state(from), 'rolled back');
+    const bar = from.bars.find((bar) => bar.stage === 'target');
+    assert.equal(bar.end, 'kept');
+    near(bar.to, lane.observed.at, 'the end of the look-up');
+  }
+  assert.deepEqual(view.tuned, { k: 3, reason: 'the default, with 6 of 8 guesses seen yet' });
+});
+
+test('each of several guesses has a branch of its own, and both stand on the same one', () => {
+  const view = last('siblings');
+  // Each of the two is built on in turn, the second one first.
+  assert.deepEqual([1, 2, 3, 4].map((id) => lane(view, id).parent), [0, 0, 2, 1]);
+  assert.deepEqual(lane(view, 0).guess.others, ['Rupprecht']);
+  assert.equal(lane(view, 0).verdicts.length, 2);
+});
+
+test('what had to wait for its turn is drawn as waiting', () => {
+  const view = last('siblings');
+  assert.equal(looks(view, 3), 'segment dead, segment waits');
+  assert.equal(looks(view, 7), 'segment waits');
+});
+
+test('a run that fails says why, and nothing of it runs on', () => {
+  const view = last('failed');
+  assert.equal(view.phase, 'failed');
+  assert.equal(view.error.code, 'DEADLINE_EXCEEDED');
+  assert.match(view.error.message, /\w/);
+  assert.ok(view.lanes.every((lane) => lane.bars.every((bar) => bar.to !== null)));
+  assert.equal(view.hops.length, 1);
+});
+
+test('what k = 1 would have taken is the sum of the committed stages and of the last segment', () => {
+  for (const name of names.filter((name) => name !== 'failed')) {
+    const { answer } = recording(name).at(-1);
+    const sum = answer.hops.reduce((sum, { times }) => sum + times.segment_ms + times.target_ms, answer.final_segment_ms);
+    const view = last(name);
+    assert.ok(sequential(view).whole);
+    near(sequential(view).total, sum, name);
+    near(elapsed(view), answer.elapsed_ms, name);
+  }
+});
+
+test('the times that are told while it runs are those that the answer tells', () => {
+  for (const name of ['rejected', 'salvaged', 'foreseen']) {
+    const all = views(recording(name));
+    const before = sequential(all.at(-2));
+    assert.equal(before.whole, false);
+    const after = sequential(all.at(-1));
+    near(before.total, after.total - after.tiles.at(-1).ms, name);
+  }
+});
+
+test('the answer stands there as provisional before it is final, and goes if its branch does', () => {
+  const all = views(recording('rejected'));
+  const draft = all.find((view) => view.draft);
+  assert.equal(draft.draft.answer, 'Schloss Nymphenburg');
+  assert.ok(draft.draft.chance < 1 && draft.answer === null);
+  const events = recording('rejected').filter((event) => event.sequence <= draft.sequence);
+  const { branch, hop } = events.at(-1);
+  const gone = reduce(draft, { sequence: draft.sequence + 1, at_ms: 9e3, branch, hop, provisional: true, rolled_back: {} });
+  assert.equal(gone.draft, null);
+});
+
+test('every prefix gives a view that can be drawn, and time does not run backwards', () => {
+  for (const name of names) {
+    let before = START;
+    for (const view of views(recording(name))) {
+      assert.ok(view.at >= before.at);
+      for (const lane of view.lanes) {
+        assert.ok(line(lane).length > 0 && words(lane));
+        for (const piece of pieces(lane, view.at)) {
+          assert.ok(piece.look in LOOKS);
+          assert.ok(piece.from <= piece.to && piece.to <= view.at + 0.01, `${name} ${view.sequence}`);
+        }
+        // Nothing that may be thrown away looks safe, and nothing that is gone looks alive.
+        const all = pieces(lane, view.at).filter(({ stage }) => stage !== 'speculation').map(({ look }) => look);
+        if (state(lane) === 'provisional') assert.ok(!all.includes('sure') && !all.includes('ahead'));
+        if (state(lane) === 'rolled back') assert.ok(all.every((look) => ['dead', 'kept', 'waits'].includes(look)));
+      }
+      before = view;
+    }
+  }
+});
+
+test('an event twice, or an old one, changes nothing', () => {
+  for (const name of names) {
+    const events = recording(name);
+    const once = views(events).at(-1);
+    const often = events.flatMap((event, n) => [event, event, events[Math.floor(n / 2)]]).filter((event) => !event.error);
+    if (events.at(-1).error) often.push(events.at(-1));
+    assert.deepEqual(views(often).at(-1), once);
+  }
+});
+
+test('behind a gap nothing is taken, until what is missing comes', () => {
+  const events = recording('rejected');
+  const missing = 11;
+  const holed = events.filter((event) => event.sequence !== missing);
+  const view = views(holed).at(-1);
+  assert.equal(view.sequence, missing - 1);
+  assert.equal(view.gap.after, missing - 1);
+  assert.deepEqual(view.lanes, views(events)[missing - 1].lanes);
+  const mended = events.slice(missing - 1).reduce(reduce, view);
+  assert.deepEqual(mended, views(events).at(-1));
+});
+
+test('a view is never changed, and shares what did not change', () => {
+  const deep = (value) => {
+    if (value && typeof value === 'object' && !Object.isFrozen(value)) Object.values(Object.freeze(value)).forEach(deep);
+    return value;
+  };
+  for (const name of names) {
+    recording(name).reduce((view, event) => {
+      const next = deep(reduce(view, deep(event)));
+      const kept = next.lanes.filter((lane) => view.lanes.includes(lane)).length;
+      const whole = event.answer || event.error || event.observed || event.rolled_back;
+      assert.ok(whole || kept >= view.lanes.length - 1, `${name} ${event.sequence}`);
+      return next;
+    }, deep(START));
+  }
+});
+
+/// Anything that JSON can say, in place of anything that an event says.
+test('whatever stands in an event, nothing throws', () => {
+  const ODD = [null, true, -1, 1e308, '', '<script>', 'x'.repeat(5000), [], {}, [null], { __proto__: null, stage: 7 }, 'constructor'];
+  for (let seed = 0; seed < 300; seed++) {
+    const draw = draws(seed);
+    const pick = (all) => all[Math.floor(draw() * all.length)];
+    const spoil = (value) => {
+      if (draw() < 0.04) return pick(ODD);
+      if (Array.isArray(value)) return value.map(spoil);
+      if (value === null || typeof value !== 'object') return value;
+      return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, spoil(part)]));
+    };
+    const events = recording(pick(names)).map((event, n) => (event.error ? event : { ...spoil(event), sequence: n + 1 }));
+    try {
+      for (const view of views(events)) {
+        for (const lane of view.lanes) pieces(lane, view.at), marks(lane), words(lane);
+        sequential(view);
+      }
+    } catch (error) {
+      throw new Error(`seed ${seed}`, { cause: error });
+    }
+  }
+});
+
+test('a recorded run shows the view of every moment, forwards and backwards', () => {
+  const run = new Run('', false);
+  for (const event of recording('rejected')) run.push(event);
+  assert.equal(run.view(0).sequence, views(recording('rejected')).findLast((view) => view.at === 0).sequence);
+  run.position = 7000;
+  assert.ok(run.view(0).at <= 7000 && run.last.at > 7000);
+  const seen = [];
+  run.position = 0;
+  while (run.position < run.end(0)) run.step(1, 0), seen.push(run.position);
+  assert.deepEqual(seen, [...new Set(run.views.map((view) => view.at))].slice(1));
+  run.step(-1, 0);
+  assert.equal(run.position, seen.at(-2));
+});
+
+test('a long run is reduced whole', () => {
+  const view = views(long(2000)).at(-1);
+  assert.equal(view.sequence, 2000);
+  assert.ok(view.lanes.length > 300);
+});

@@ -1,0 +1,182 @@
+//! Questions whose readers come back, and those that others end.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+#[path = "support/over_http.rs"]
+mod over_http;
+mod support;
+
+use futures::StreamExt;
+use over_http::{Frames, answer_of, client, get, post, url};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use spechop_proto::ask_event::Event;
+use spechop_proto::json as wire_json;
+use spechop_proto::{AskResponse, GetAnswerRequest, ResumeRequest};
+use spechop_testkit::Script;
+use support::{Server, endless};
+use tonic::{Code, Request};
+
+/// Four hops, each slow enough that a test can do something meanwhile.
+fn slow() -> Script {
+    Script::steady(&[true, true, true, true], 5, 120, 5)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_comes_back_misses_nothing() {
+    let server = Server::start(slow()).await;
+    let asked = post(
+        &server,
+        "/v1/ask/stream",
+        json!({ "linger_ms": 20_000, "k": 1 }),
+    )
+    .await;
+    let mut frames = Frames::of(asked);
+    let id = frames.question_id();
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        seen.push(frames.next().await.unwrap());
+    }
+    drop(frames);
+    // Nobody reads, and the question continues.
+    let again = get(&server, &format!("/v1/questions/{id}/events?after=3")).await;
+    let rest = Frames::of(again).all().await;
+    seen.extend(rest);
+    let numbers: Vec<_> = seen.iter().map(|(id, ..)| id.unwrap()).collect();
+    assert_eq!(numbers, (1..=seen.len() as u64).collect::<Vec<_>>());
+    let answer = answer_of(&seen);
+    assert_eq!(answer.answer, "so fact 3");
+    server.is_idle().await;
+
+    // It is kept for a while: all of it, its end, and the answer alone; over gRPC as well.
+    let whole = Frames::of(get(&server, &format!("/v1/questions/{id}/events")).await);
+    assert_eq!(whole.all().await, seen);
+    let late = format!("/v1/questions/{id}/events?after={}", seen.len());
+    assert_eq!(
+        Frames::of(get(&server, &late).await).all().await,
+        seen[seen.len() - 1..]
+    );
+    let alone = get(&server, &format!("/v1/questions/{id}/answer")).await;
+    let alone: AskResponse = wire_json::read(&alone.bytes().await.unwrap()).unwrap();
+    assert_eq!(alone, answer);
+    let mut grpc = server.client().await;
+    let wanted = GetAnswerRequest {
+        question_id: id.clone(),
+    };
+    assert_eq!(
+        grpc.get_answer(wanted.clone()).await.unwrap().into_inner(),
+        answer
+    );
+    let resumed = ResumeRequest {
+        question_id: id.clone(),
+        after: 3,
+    };
+    let events = grpc.resume(resumed).await.unwrap().into_inner();
+    let events: Vec<_> = events.map(Result::unwrap).collect().await;
+    assert_eq!(events.len(), seen.len() - 3);
+    assert_eq!(events.last().unwrap().event, Some(Event::Answer(answer)));
+    // Another tenant has no such question.
+    let mut other = Request::new(wanted);
+    other
+        .metadata_mut()
+        .insert("spechop-tenant", "other".parse().unwrap());
+    assert_eq!(
+        grpc.get_answer(other).await.unwrap_err().code(),
+        Code::NotFound
+    );
+    for path in ["events", "answer"] {
+        let request = client().get(url(&server, &format!("/v1/questions/{id}/{path}")));
+        let response = request
+            .header("spechop-tenant", "other")
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(response.status(), StatusCode::NOT_FOUND, "{path}");
+    }
+    // A number that there is not yet.
+    let ahead = get(&server, &format!("/v1/questions/{id}/events?after=999")).await;
+    assert_eq!(ahead.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_longer_kept_is_said_to_be_gone() {
+    // Room for the last event and hardly any other.
+    let server = Server::configured(slow(), "[server]\nkept_bytes_max = 8000").await;
+    let frames = Frames::of(post(&server, "/v1/ask/stream", json!({})).await);
+    let id = frames.question_id();
+    let frames = frames.all().await;
+    server.is_idle().await;
+    let again = get(&server, &format!("/v1/questions/{id}/events?after=1")).await;
+    assert_eq!(again.status(), StatusCode::GONE);
+    let error: Value = again.json().await.unwrap();
+    assert_eq!(error["code"], "OUT_OF_RANGE");
+    let alone = get(&server, &format!("/v1/questions/{id}/answer")).await;
+    let alone: AskResponse = wire_json::read(&alone.bytes().await.unwrap()).unwrap();
+    assert_eq!(alone, answer_of(&frames));
+    // Nothing is kept if the operator says so.
+    let server = Server::configured(Script::instant(1), "[server]\nkept_ms = 0").await;
+    let frames = Frames::of(post(&server, "/v1/ask/stream", json!({})).await);
+    let id = frames.question_id();
+    frames.all().await;
+    server.is_idle().await;
+    let gone = get(&server, &format!("/v1/questions/{id}/answer")).await;
+    assert_eq!(gone.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_can_be_finished_and_cancelled_and_left_alone() {
+    let server = Server::start(endless()).await;
+    let named = json!({ "question_id": "mine", "linger_ms": 50 });
+    let mut frames = Frames::of(post(&server, "/v1/ask/stream", named).await);
+    assert_eq!(frames.question_id(), "mine");
+    frames.next().await.unwrap();
+    let taken = post(&server, "/v1/ask", json!({ "question_id": "mine" })).await;
+    assert_eq!(taken.status(), StatusCode::BAD_REQUEST);
+    let act = async |act: &str| {
+        let path = format!("/v1/questions/mine/{act}");
+        let response = client().post(url(&server, &path)).send().await.unwrap();
+        response.status().as_u16()
+    };
+    assert_eq!(act("cancel").await, 200);
+    let frames = frames.all().await;
+    assert_eq!(frames.last().unwrap().2["code"], "CANCELLED");
+    server.is_idle().await;
+    assert_eq!(act("cancel").await, 404);
+
+    // Whoever stays away for longer than the question may go on alone ends it.
+    let named = json!({ "question_id": "mine", "linger_ms": 50 });
+    drop(Frames::of(post(&server, "/v1/ask/stream", named).await));
+    server.is_idle().await;
+    let error: Value = get(&server, "/v1/questions/mine/answer")
+        .await
+        .json()
+        .await
+        .unwrap();
+    assert!(
+        error["message"].as_str().unwrap().contains("0.05 s"),
+        "{error}"
+    );
+
+    // Without that time it ends at once, and leaves nothing.
+    drop(Frames::of(
+        post(&server, "/v1/ask/stream", json!({ "question_id": "mine" })).await,
+    ));
+    server.is_idle().await;
+    assert_eq!(
+        get(&server, "/v1/questions/mine/answer").await.status(),
+        StatusCode::NOT_FOUND
+    );
+
+    let server = Server::start(slow()).await;
+    let mut frames = Frames::of(post(&server, "/v1/ask/stream", json!({ "k": 1 })).await);
+    let id = frames.question_id();
+    while frames.next().await.unwrap().1 != "committed" {}
+    let finish = url(&server, &format!("/v1/questions/{id}/finish"));
+    let finished = client().post(&finish).send().await.unwrap();
+    assert_eq!(finished.status(), StatusCode::OK);
+    let answer = answer_of(&frames.all().await);
+    assert_eq!(answer.stop_reason().as_str_name(), "STOP_REASON_BUDGET");
+    server.is_idle().await;
+    // It is over now.
+    let late = client().post(&finish).send().await.unwrap();
+    assert_eq!(late.status(), StatusCode::NOT_FOUND);
+}

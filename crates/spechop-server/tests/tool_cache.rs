@@ -1,0 +1,136 @@
+//! `POST /v1/tool-cache`: what a client has looked up itself.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod support;
+
+use serde_json::{Value, json};
+use spechop_proto::AskRequest;
+use spechop_testkit::Script;
+use support::{Server, question};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tonic::Request;
+
+async fn server(outputs: usize) -> Server {
+    let toml = format!("[server]\ntool_outputs = {outputs}\n");
+    Server::configured(Script::instant(1), &toml).await
+}
+
+/// What the server answers to this body at this path: its status and what it says.
+async fn post(server: &Server, path: &str, tenant: &str, body: &Value) -> (u16, Value) {
+    let body = body.to_string();
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         spechop-tenant: {tenant}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).await.unwrap();
+    let (head, body) = heard.split_once("\r\n\r\n").unwrap();
+    let status = head.split_whitespace().nth(1).unwrap();
+    let body = serde_json::from_str(body).unwrap_or(Value::Null);
+    (status.parse().unwrap(), body)
+}
+
+const PATH: &str = "/v1/tool-cache";
+const QUERY: &str = "/v1/tool-cache/query";
+
+/// What the scripted planner looks up.
+const ASKED: &str = "q0 after nothing?";
+
+fn put(ttl_s: f64) -> Value {
+    json!({
+        "tool": "retrieve",
+        "arguments": {"query": ASKED},
+        "output": [{"id": "left", "title": "Left", "text": "by a client"}],
+        "ttl_s": ttl_s,
+    })
+}
+
+/// The ids of the evidence of the only hop.
+async fn evidence(server: &Server, tenant: &str, fresh: bool) -> Vec<String> {
+    let request = AskRequest {
+        fresh,
+        ..question()
+    };
+    let mut request = Request::new(request);
+    let name = tenant.parse().unwrap();
+    request.metadata_mut().insert("spechop-tenant", name);
+    let answer = server.client().await.ask(request).await.unwrap();
+    let hop = answer.into_inner().hops.remove(0);
+    let evidence = hop.observation.unwrap().evidence;
+    evidence
+        .into_iter()
+        .map(|passage| passage.passage_id)
+        .collect()
+}
+
+#[tokio::test]
+async fn a_look_up_takes_what_its_own_tenant_has_left() {
+    let server = server(8).await;
+    let ask = json!({"tool": "retrieve", "arguments": {"query": ASKED}});
+    assert_eq!(
+        post(&server, QUERY, "a", &ask).await,
+        (200, json!({"cached": false}))
+    );
+    assert_eq!(
+        post(&server, PATH, "a", &put(60.0)).await,
+        (200, json!({"cached": true}))
+    );
+    let output = json!([{"id": "left", "title": "Left", "text": "by a client"}]);
+    let cached = json!({"cached": true, "output": output});
+    assert_eq!(post(&server, QUERY, "a", &ask).await, (200, cached));
+    assert_eq!(
+        post(&server, QUERY, "b", &ask).await,
+        (200, json!({"cached": false}))
+    );
+
+    let look_ups = server.look_ups().await;
+    assert_eq!(evidence(&server, "a", false).await, ["left"]);
+    assert_eq!(server.look_ups().await, look_ups, "nothing was searched");
+    let own = evidence(&server, "b", false).await;
+    assert!(
+        own.len() == 3 && !own.contains(&"left".to_owned()),
+        "{own:?}"
+    );
+    assert_eq!(evidence(&server, "a", true).await, own);
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_and_nothing_is_kept() {
+    let server = server(8).await;
+    let with = |field: &str, value: Value| {
+        let mut body = put(60.0);
+        body[field] = value;
+        body
+    };
+    for (body, said) in [
+        (json!([]), "the body must be JSON such as"),
+        (with("tool", json!("")), "a name of 1 to 128 bytes"),
+        (with("ttl_s", json!(0)), "above 0"),
+        (with("ttl_s", json!(1e9)), "at most 86400"),
+        (with("output", json!({})), "list of documents"),
+        (with("arguments", json!({"q": 1})), "{\"query\": \"…\"}"),
+        (with("more", json!(1)), "unknown field"),
+    ] {
+        let (status, answer) = post(&server, PATH, "a", &body).await;
+        let error = answer["error"].as_str().unwrap();
+        assert!(status == 400 && error.contains(said), "{status}: {error}");
+    }
+    let (status, _) = post(&server, PATH, "a b", &put(60.0)).await;
+    assert_eq!(status, 400, "that is no tenant");
+    assert!(
+        !evidence(&server, "a", false)
+            .await
+            .contains(&"left".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn without_room_there_is_no_such_path() {
+    let server = server(0).await;
+    let (status, _) = post(&server, PATH, "a", &put(60.0)).await;
+    assert_ne!(status, 200);
+}

@@ -1,0 +1,97 @@
+//! An index as [`Passages`]: its rows by the identifiers of their passages.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use spechop_ports::{Passages, PortError};
+use spechop_types::Passage;
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
+
+use crate::error::IndexError;
+use crate::index::PassageIndex;
+
+/// Finds the passages of an index by their identifiers. The first call reads all identifiers, once. From
+/// then on it holds 16 bytes for each row.
+pub struct IndexPassages {
+    index: Arc<PassageIndex>,
+    rows: OnceCell<Arc<Rows>>,
+}
+
+/// The rows in the order of their identifiers' hashes.
+struct Rows {
+    random: RandomState,
+    by_hash: Vec<(u64, usize)>,
+}
+
+impl IndexPassages {
+    /// Nothing is read yet.
+    pub fn new(index: Arc<PassageIndex>) -> Self {
+        Self {
+            index,
+            rows: OnceCell::new(),
+        }
+    }
+}
+
+#[async_trait]
+impl Passages for IndexPassages {
+    async fn passage(&self, id: &str) -> Result<Option<Passage>, PortError> {
+        let read = || async {
+            let index = Arc::clone(&self.index);
+            // It ends by itself, and others may wait for it: so it is not aborted.
+            let rows = spawn_blocking(move || Rows::read(&index)).await;
+            let rows = rows.map_err(|error| unavailable(self.index.as_ref(), error))?;
+            let rows = rows.map_err(|error| unavailable(self.index.as_ref(), error))?;
+            Ok::<_, PortError>(Arc::new(rows))
+        };
+        let rows = Arc::clone(self.rows.get_or_try_init(read).await?);
+        let (index, id) = (Arc::clone(&self.index), id.to_owned());
+        // One record, of memory or of a file.
+        let found = spawn_blocking(move || rows.find(&index, &id)).await;
+        let found = found.map_err(|error| unavailable(self.index.as_ref(), error))?;
+        found.map_err(|error| unavailable(self.index.as_ref(), error))
+    }
+}
+
+fn unavailable(
+    index: &PassageIndex,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> PortError {
+    PortError::unavailable(format!("the index {}", index.dir().display()), error)
+}
+
+impl Rows {
+    fn read(index: &PassageIndex) -> Result<Self, IndexError> {
+        let random = RandomState::new();
+        let mut by_hash = Vec::with_capacity(index.rows());
+        for row in 0..index.rows() {
+            by_hash.push((random.hash_one(index.passage(row)?.fields().id), row));
+        }
+        by_hash.sort_unstable();
+        Ok(Self { random, by_hash })
+    }
+
+    fn find(&self, index: &PassageIndex, id: &str) -> Result<Option<Passage>, IndexError> {
+        let hash = self.random.hash_one(id);
+        let first = self.by_hash.partition_point(|(other, _)| *other < hash);
+        let alike = self.by_hash[first..]
+            .iter()
+            .take_while(|(other, _)| *other == hash);
+        for (_, row) in alike {
+            let stored = index.passage(*row)?;
+            let fields = stored.fields();
+            if fields.id == id {
+                return Ok(Some(Passage {
+                    id: fields.id.into(),
+                    title: fields.title.into(),
+                    text: fields.text.into(),
+                    url: fields.url.map(Into::into),
+                    score: 0.0,
+                }));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,159 @@
+//! `spechop eval decisions`: what the verifiers say of the guesses that runs have compared.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use spechop_eval::Run;
+use spechop_eval::decisions::{Decision, Quality, VERIFIERS, decisions, draw};
+
+use crate::commands::verify::ModeName;
+
+/// The arguments of `spechop eval decisions`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Run folders: simulated, live or replayed.
+    #[arg(value_name = "RUN_DIR", required_unless_present = "labelled")]
+    runs: Vec<PathBuf>,
+    /// Write a drawn sample to this file, one decision a line, for a person to label.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Half of the sample are guesses that this verifier accepts.
+    #[arg(long, value_enum, default_value_t = ModeName::Paper)]
+    verifier: ModeName,
+    /// How many are drawn.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    count: usize,
+    /// The seed of the draw.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Read a labelled sample instead of runs.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "out"])]
+    labelled: Option<PathBuf>,
+    /// Print one JSON object for each verifier instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+A decision is a guess and the observation that it was compared with. Every verifier judges all of them:
+p is the share that it accepts, precision the share of accepted guesses that are right, recall the share
+of right guesses that it accepts. A guess is right if it holds the answer of a gold hop that the
+observation holds, too; if the observation holds none, nobody knows.
+
+A person knows better. Draw a sample, set `same` in each line to true or false, and read it again
+(SpecHop, appendix C.3):
+  spechop eval decisions eval/runs/2wiki-own/live-0 --out sample.jsonl
+  spechop eval decisions --labelled sample.jsonl";
+
+/// Judges, prints, and writes the sample.
+pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
+    if let Some(file) = &args.labelled {
+        let sample = read(file)?;
+        return print(args.json, &sample, |one| one.same, "a person", &mut output);
+    }
+    let mut runs = Vec::with_capacity(args.runs.len());
+    for folder in &args.runs {
+        let run = Run::read(folder);
+        runs.push(run.with_context(|| format!("cannot read the run in {}", folder.display()))?);
+    }
+    let found = decisions(&runs);
+    ensure!(!found.is_empty(), "these runs have compared no guess");
+    let file = args.out.as_deref().map(|path| {
+        // Somebody may have labelled what is there.
+        let file = File::create_new(path);
+        file.with_context(|| format!("cannot make {}", path.display()))
+    });
+    let file = file.transpose()?;
+    print(
+        args.json,
+        &found,
+        |one| one.gold,
+        "the data set",
+        &mut output,
+    )?;
+    let Some(file) = file else { return Ok(()) };
+    let there = found.len();
+    let sample = draw(found, args.verifier.into(), args.count, args.seed);
+    write(file, &sample).context("cannot write the sample")?;
+    eprintln!("{} of {there} decisions to label", sample.len());
+    Ok(())
+}
+
+fn write(file: File, sample: &[Decision]) -> anyhow::Result<()> {
+    let mut lines = BufWriter::new(file);
+    for one in sample {
+        serde_json::to_writer(&mut lines, one)?;
+        lines.write_all(b"\n")?;
+    }
+    Ok(lines.flush()?)
+}
+
+fn read(file: &Path) -> anyhow::Result<Vec<Decision>> {
+    let lines = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let mut sample = Vec::new();
+    for (at, line) in BufReader::new(lines).lines().enumerate() {
+        let whence = || format!("{}, line {}", file.display(), at + 1);
+        let line = line.with_context(whence)?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let one: Decision = serde_json::from_str(&line).with_context(whence)?;
+        if one.same.is_none() {
+            bail!("{}: set \"same\" to true or false", whence());
+        }
+        sample.push(one);
+    }
+    ensure!(!sample.is_empty(), "{} holds no decision", file.display());
+    Ok(sample)
+}
+
+fn print(
+    json: bool,
+    decisions: &[Decision],
+    truth: impl Fn(&Decision) -> Option<bool>,
+    judge: &str,
+    mut output: impl Write,
+) -> anyhow::Result<()> {
+    const STDOUT: &str = "cannot write to stdout";
+    if !json {
+        writeln!(
+            output,
+            "{} decisions; what is right says {judge}\n",
+            decisions.len()
+        )
+        .context(STDOUT)?;
+        writeln!(
+            output,
+            "{:<9} {:>8} {:>6} {:>7} {:>10} {:>7}",
+            "verifier", "accepted", "p", "known", "precision", "recall"
+        )
+        .context(STDOUT)?;
+    }
+    for (name, mode) in VERIFIERS {
+        let quality = Quality::of(decisions, mode, &truth);
+        if json {
+            let mut line = serde_json::to_value(quality)?;
+            line["verifier"] = name.into();
+            line["p"] = quality.p().into();
+            line["precision"] = quality.precision().into();
+            line["recall"] = quality.recall().into();
+            writeln!(output, "{line}").context(STDOUT)?;
+            continue;
+        }
+        let share = |share: Option<f64>| share.map_or_else(|| "–".into(), |x| format!("{x:.3}"));
+        writeln!(
+            output,
+            "{name:<9} {:>8} {:>6} {:>7} {:>10} {:>7}",
+            quality.accepted,
+            share(quality.p()),
+            quality.known,
+            share(quality.precision()),
+            share(quality.recall())
+        )
+        .context(STDOUT)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! `spechop eval decisions`: over the guesses of a bundle, and a sample that is labelled.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod shell;
+
+use std::fs;
+
+use serde_json::Value;
+use shell::{printed, refused, run};
+
+#[test]
+fn a_sample_is_drawn_labelled_and_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (played, sample) = (path("run"), path("sample.jsonl"));
+    let bundle = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../eval/runs/2wiki-own/bundle"
+    );
+    printed(&[
+        "eval", "simulate", "--bundle", bundle, "--k", "1,4", "--out", &played,
+    ]);
+    let (code, lines, told) = run(&[
+        "eval",
+        "decisions",
+        &played,
+        "--count",
+        "20",
+        "--out",
+        &sample,
+        "--json",
+    ]);
+    assert_eq!((code, told.lines().count()), (0, 1), "{told}");
+    let of = |name: &str| -> Value {
+        let mut values = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        values
+            .find(|value: &Value| value["verifier"] == name)
+            .unwrap()
+    };
+    // Same decisions for all. The stricter one accepts less, and what it accepts is as often right.
+    let number = |name: &str, field: &str| of(name)[field].as_f64().unwrap();
+    assert_eq!(number("exact", "decisions"), number("paper", "decisions"));
+    assert!(number("exact", "accepted") <= number("rule", "accepted"));
+    assert!(number("rule", "accepted") <= number("paper", "accepted"));
+    assert!(number("rule", "precision") >= number("paper", "precision"));
+
+    let text = fs::read_to_string(&sample).unwrap();
+    assert_eq!(text.lines().count(), 20);
+    refused(
+        &["eval", "decisions", "--labelled", &sample],
+        "line 1: set \"same\"",
+    );
+    // What was labelled is not overwritten.
+    refused(
+        &["eval", "decisions", &played, "--out", &sample],
+        "sample.jsonl",
+    );
+    let labelled: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let mut one: Value = serde_json::from_str(line).unwrap();
+            one["same"] = one["paper"]["accepted"].clone();
+            one.to_string()
+        })
+        .collect();
+    fs::write(&sample, labelled.join("\n")).unwrap();
+    let table = printed(&["eval", "decisions", "--labelled", &sample]);
+    let paper = table
+        .lines()
+        .find(|line| line.starts_with("paper"))
+        .unwrap();
+    assert!(paper.ends_with("1.000   1.000"), "{table}");
+    fs::write(&sample, "{}").unwrap();
+    refused(&["eval", "decisions", "--labelled", &sample], "line 1");
+    fs::write(&sample, "\n").unwrap();
+    refused(
+        &["eval", "decisions", "--labelled", &sample],
+        "holds no decision",
+    );
+}

@@ -1,0 +1,92 @@
+//! The official client of MCP asks our server, in every way that it knows.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use spechop_testkit::assets;
+
+use crate::Server;
+use crate::shell::{in_data_dir, output};
+
+const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/mcp_client.py");
+
+#[test]
+fn the_official_client_searches_fetches_and_asks() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = assets::data_dir();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let corpus = r#"{"id":"p/1","title":"Halcón","text":"Halcón is a film directed by Ana Ruiz."}
+{"id":"p/2","title":"Ana Ruiz","text":"Ana Ruiz is a director who was born in Cádiz."}
+"#;
+    std::fs::write(path("corpus.jsonl"), corpus).unwrap();
+    let (from, to) = (path("corpus.jsonl"), path("index"));
+    let build = ["index", "build", "--corpus", &from, "--out", &to];
+    let (code, _, stderr) = output(&mut in_data_dir(&data, &build));
+    assert_eq!(code, 0, "{stderr}");
+    let index = format!("index.dir={to}");
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--set", &index];
+    let mut serve = in_data_dir(&data, &serve);
+    serve
+        .env("SPECHOP_GENERATOR_THREADS", "1")
+        .env("SPECHOP_TUNING_STATE", "none")
+        .stderr(std::fs::File::create(path("log")).unwrap());
+    let (_server, address) = Server::start(&mut serve);
+    let log = || std::fs::read_to_string(path("log")).unwrap();
+    let address = address.unwrap_or_else(|| panic!("{}", log()));
+
+    let python = data.join("venv/bin/python");
+    let mut client = Command::new(python);
+    client.args([CLIENT, &address, env!("CARGO_BIN_EXE_spechop")]);
+    let (code, stdout, stderr) = output(&mut client);
+    assert_eq!(code, 0, "{stderr}\n{}", log());
+    let told: Vec<Value> = stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(told.len(), 5, "{stdout}");
+    for told in &told {
+        for tool in ["search", "fetch", "ask"] {
+            assert_eq!(told["tools"][tool], true, "{told}");
+        }
+        assert_eq!(told["items"], serde_json::json!([1, 1]));
+        let first = &told["results"][0];
+        assert!(["p/1", "p/2"].contains(&first["id"].as_str().unwrap()));
+        let link = format!("http://{address}/p/p%2F");
+        assert!(first["url"].as_str().unwrap().starts_with(&link), "{first}");
+        assert_eq!(told["fetched"]["id"], first["id"]);
+        let text = told["fetched"]["text"].as_str().unwrap();
+        assert!(corpus.contains(text) && !text.is_empty(), "{told}");
+        let hops = told["structured"]["hops"].as_array().unwrap();
+        assert!(!hops.is_empty() && hops.len() == told["progress"].as_array().unwrap().len());
+        assert!(!told["answer"].as_str().unwrap().is_empty());
+        assert_eq!(told["wrong"][0], true);
+    }
+}
+
+#[test]
+fn a_bridge_to_nowhere_says_so() {
+    // A port that was free a moment ago.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let hello = concat!(
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","#,
+        r#""capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#,
+        "\n"
+    );
+    let mut bridge = Command::new(env!("CARGO_BIN_EXE_spechop"))
+        .args(["mcp", "--addr", &address])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The input stays open: it is not its end that ends the bridge.
+    let mut input = bridge.stdin.take().unwrap();
+    input.write_all(hello.as_bytes()).unwrap();
+    assert!(!bridge.wait().unwrap().success());
+    let mut said = String::new();
+    bridge.stderr.unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("spechop serve"), "{said}");
+}

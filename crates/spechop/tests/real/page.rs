@@ -1,0 +1,109 @@
+//! The page of the server: its reducer over recorded runs in Node, and all of it in a real browser.
+
+use std::fs::{File, read_to_string, write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+/// The folder of the page's tests.
+fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../spechop-server/tests/page")
+}
+
+fn node(args: &[PathBuf]) -> Command {
+    let mut node = Command::new("node");
+    node.args(args).stdin(Stdio::null());
+    node
+}
+
+/// All of them, and some at all.
+#[track_caller]
+fn passed(output: &Output) {
+    let told = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let count = |what: &str| {
+        let lines = told
+            .lines()
+            .filter_map(|line| line.trim_start().split_once(what));
+        lines
+            .filter_map(|(_, count)| count.trim().parse::<u32>().ok())
+            .next_back()
+    };
+    assert!(output.status.success(), "{told}{errors}");
+    assert!(
+        count(" pass ").is_some_and(|passed| passed > 0),
+        "{told}{errors}"
+    );
+}
+
+#[test]
+fn recorded_runs_are_reduced() {
+    let files = ["reduce.test.mjs", "stream.test.mjs"].map(|name| tests().join(name));
+    let mut node = node(&["--test".into()]);
+    passed(&node.args(files).output().unwrap());
+}
+
+mod browser {
+    use spechop_testkit::assets;
+
+    use super::*;
+    use crate::Server;
+    use crate::shell::{in_data_dir, output};
+
+    /// The passages of the first demonstration, and one that holds a script.
+    fn corpus() -> String {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../eval/datasets/2wikimultihopqa/demo_questions.jsonl");
+        let questions = read_to_string(file).unwrap();
+        let first: Value = serde_json::from_str(questions.lines().next().unwrap()).unwrap();
+        let passages = first["context"].as_array().unwrap().iter().map(|passage| {
+            let sentences = passage[1].as_array().unwrap().iter();
+            let text: Vec<_> = sentences
+                .map(|sentence| sentence.as_str().unwrap())
+                .collect();
+            json!({"title": passage[0], "text": text.join(" ")})
+        });
+        let evil = "<script>window.pwned=1</script><img src=x onerror=\"window.pwned=1\">";
+        let evil = json!({
+            "title": format!("Prince Ferdinand of Bavaria {evil}"),
+            "text": format!("{evil} Prince Ferdinand of Bavaria had a mother, and she did die.")
+        });
+        let mut lines = String::new();
+        for (n, mut passage) in passages.chain([evil]).enumerate() {
+            passage["id"] = json!(format!("p{n}"));
+            lines += &format!("{passage}\n");
+        }
+        lines
+    }
+
+    #[test]
+    fn a_question_is_seen_while_it_is_answered() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = assets::data_dir();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        write(path("corpus.jsonl"), corpus()).unwrap();
+        let (corpus, index) = (path("corpus.jsonl"), path("index"));
+        let build = ["index", "build", "--corpus", &corpus, "--out", &index];
+        let (code, _, stderr) = output(&mut in_data_dir(&data, &build));
+        assert_eq!(code, 0, "{stderr}");
+
+        let mut server = in_data_dir(&data, &["serve", "--listen", "127.0.0.1:0"]);
+        server
+            .env("SPECHOP_INDEX_DIR", &index)
+            .env("SPECHOP_TUNING_STATE", "none")
+            .env("SPECHOP_QUESTION_VERIFIER", "exact")
+            .env("SPECHOP_QUESTION_PLAN_AHEAD", "true")
+            .env("SPECHOP_TARGET_INJECTED_LATENCY_MEAN_MS", "4000")
+            .env("SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS", "100")
+            .env("SPECHOP_TARGET_INJECTED_LATENCY_SEED", "1")
+            .stderr(File::create(path("log")).unwrap());
+        let (_server, address) = Server::start(&mut server);
+        let address = address.unwrap_or_else(|| panic!("{}", read_to_string(path("log")).unwrap()));
+
+        let mut node = node(&[tests().join("browser.mjs")]);
+        node.env("PAGE_URL", format!("http://{address}/"))
+            .env("PAGE_TOOLS", data.join("page-tests"));
+        passed(&node.output().unwrap());
+    }
+}
