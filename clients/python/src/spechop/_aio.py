@@ -1,0 +1,189 @@
+"""The client for asyncio."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any
+
+import grpc
+import grpc.aio
+from typing_extensions import Self, Unpack
+
+from spechop._channel import OPTIONS, Patience, Tls, metadata, question_id_of
+from spechop._errors import SpecHopError
+from spechop._methods import ASK, ASK_STREAM, CANCEL, FINISH_NOW, GET_ANSWER, RESUME
+from spechop._request import Options, ask_request
+from spechop.v1 import spechop_pb2 as wire
+
+Events = grpc.aio.UnaryStreamCall[Any, wire.AskEvent]
+
+
+class AsyncSpecHop:
+    """A server of questions. It belongs to the event loop in which it was made."""
+
+    def __init__(
+        self,
+        address: str = "127.0.0.1:50051",
+        *,
+        tls: Tls | None = None,
+        key: str | None = None,
+        tenant: str | None = None,
+    ) -> None:
+        """Connects at the first question.
+
+        Args:
+            address: `host:port`.
+            tls: certificates; without it nothing is encrypted.
+            key: the API key, if the server wants one.
+            tenant: on whose behalf questions are asked, if the server takes the client's word for it.
+        """
+        self._metadata = metadata(address, tls, key, tenant)
+        if tls is None:
+            self._channel = grpc.aio.insecure_channel(address, OPTIONS)
+        else:
+            self._channel = grpc.aio.secure_channel(address, tls.credentials(), OPTIONS)
+        self._ask = self._channel.unary_unary(*ASK)
+        self._ask_stream = self._channel.unary_stream(*ASK_STREAM)
+        self._resume = self._channel.unary_stream(*RESUME)
+        self._get_answer = self._channel.unary_unary(*GET_ANSWER)
+        self._cancel = self._channel.unary_unary(*CANCEL)
+        self._finish_now = self._channel.unary_unary(*FINISH_NOW)
+
+    async def ask(self, question: str, *, timeout: float | None = None, **options: Unpack[Options]) -> wire.AskResponse:
+        """The answer, when it is there.
+
+        Args:
+            question: at most 4096 bytes of UTF-8.
+            timeout: seconds after which the question is given up.
+            options: how to answer it.
+
+        Raises:
+            SpecHopError: there is no answer.
+        """
+        request = ask_request(question, **options)
+        try:
+            return await self._ask(request, timeout=timeout, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise SpecHopError.of(error) from None
+
+    async def stream(
+        self, question: str, *, timeout: float | None = None, **options: Unpack[Options]
+    ) -> AsyncIterator[wire.AskEvent]:
+        """What happens, as it happens. The last event is the answer.
+
+        Closing the iterator ends the question, unless `linger_ms` lets it continue. With `linger_ms`, a lost
+        connection is made again, and no event is lost or told twice.
+
+        Raises:
+            SpecHopError: there is no answer. Its `sequence` is that of the last event.
+        """
+        request = ask_request(question, **options)
+        if request.linger_ms and not request.question_id:
+            # Who loses the connection before the first event must know what to ask for.
+            request.question_id = uuid.uuid4().hex
+        call = self._ask_stream(request, timeout=timeout, metadata=self._metadata)
+        patience = Patience(request.linger_ms, timeout)
+        async with aclosing(self._follow(call, request.question_id, 0, patience, request)) as events:
+            async for event in events:
+                yield event
+
+    async def resume(
+        self, question_id: str, after: int = 0, *, timeout: float | None = None
+    ) -> AsyncIterator[wire.AskEvent]:
+        """What happens to a question that somebody has asked, from the event behind `after` on.
+
+        Raises:
+            SpecHopError: with NOT_FOUND if no such question is known, with OUT_OF_RANGE if these events are gone.
+        """
+        call = self._resume(
+            wire.ResumeRequest(question_id=question_id, after=after), timeout=timeout, metadata=self._metadata
+        )
+        async with aclosing(self._follow(call, question_id, after, Patience(0, timeout))) as events:
+            async for event in events:
+                yield event
+
+    async def _follow(
+        self,
+        call: Events,
+        name: str,
+        last: int,
+        patience: Patience,
+        asked: wire.AskRequest | None = None,
+    ) -> AsyncGenerator[wire.AskEvent]:
+        """The events of a stream. If it breaks although the question continues, those of another one."""
+        try:
+            while True:
+                try:
+                    async for event in call:
+                        name = name or question_id_of(await call.initial_metadata())
+                        last = event.sequence
+                        patience.restored()
+                        yield event
+                    return
+                except grpc.RpcError as error:
+                    failed = SpecHopError.of(error)
+                    failed.question_id, failed.sequence = name, last
+                    # A question that the server has never heard of can be asked again.
+                    unheard = asked is not None and last == 0 and failed.code is grpc.StatusCode.NOT_FOUND
+                    lost = failed.code is grpc.StatusCode.UNAVAILABLE
+                    pause = patience.pause() if name and (lost or unheard) else None
+                    if pause is None:
+                        raise failed from None
+                    await asyncio.sleep(pause)
+                    left = patience.left()
+                    if unheard and asked is not None:
+                        call = self._ask_stream(asked, timeout=left, metadata=self._metadata)
+                    else:
+                        seen = wire.ResumeRequest(question_id=name, after=last)
+                        call = self._resume(seen, timeout=left, metadata=self._metadata)
+        finally:
+            call.cancel()
+
+    async def get_answer(self, question_id: str, *, timeout: float | None = None) -> wire.AskResponse:
+        """The answer of a question that somebody has asked, when it is there.
+
+        Raises:
+            SpecHopError: the error with which it ended, or NOT_FOUND if no such question is known.
+        """
+        try:
+            return await self._get_answer(
+                wire.GetAnswerRequest(question_id=question_id), timeout=timeout, metadata=self._metadata
+            )
+        except grpc.RpcError as error:
+            raise SpecHopError.of(error) from None
+
+    async def cancel(self, question_id: str) -> None:
+        """Ends all work on a question, without an answer.
+
+        Raises:
+            SpecHopError: with NOT_FOUND if no such question is known.
+        """
+        try:
+            await self._cancel(wire.CancelRequest(question_id=question_id), metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise SpecHopError.of(error) from None
+
+    async def finish_now(self, question_id: str) -> None:
+        """Has the question of this name answered at once, from what is committed. Whoever asked it gets the answer.
+
+        Raises:
+            SpecHopError: with NOT_FOUND if no such question is open.
+        """
+        try:
+            await self._finish_now(wire.FinishNowRequest(question_id=question_id), metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise SpecHopError.of(error) from None
+
+    async def close(self) -> None:
+        """Hangs up. Open questions end."""
+        await self._channel.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,81 @@
+"""How a server is reached: what both clients have in common."""
+
+import ipaddress
+import random
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+# An answer has at most 128 MiB (proto/spechop/v1/spechop.proto).
+OPTIONS: Sequence[tuple[str, int]] = (("grpc.max_receive_message_length", 129 << 20),)
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Certificates as PEM texts. Without `ca`, the machine's own authorities are trusted."""
+
+    ca: bytes | None = None
+    certificate: bytes | None = None
+    key: bytes | None = field(default=None, repr=False)
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        return grpc.ssl_channel_credentials(self.ca, self.key, self.certificate)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether nobody between client and server can listen."""
+    host = address.rsplit(":", 1)[0].removeprefix("[").removesuffix("]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def metadata(address: str, tls: Tls | None, key: str | None, tenant: str | None) -> tuple[tuple[str, str], ...]:
+    """Who asks.
+
+    Raises:
+        ValueError: the key would be sent in the clear over a network.
+    """
+    if key is not None and tls is None and not is_loopback(address):
+        raise ValueError(f"a key would be sent to {address} in the clear: pass tls=Tls(…)")
+    pairs = {"authorization": f"Bearer {key}" if key else None, "spechop-tenant": tenant}
+    return tuple((name, value) for name, value in pairs.items() if value)
+
+
+def question_id_of(metadata: Iterable[Any]) -> str:
+    """The name that the server has given a question."""
+    return next((str(value) for name, value in metadata if name == "spechop-question-id"), "")
+
+
+class Patience:
+    """How often and how long a lost connection is made again."""
+
+    def __init__(self, linger_ms: int, timeout: float | None) -> None:
+        self._limit = linger_ms / 1000
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._lost: float | None = None
+        self._pause = 0.0
+
+    def left(self) -> float | None:
+        """What is left of the caller's seconds."""
+        return None if self._deadline is None else max(self._deadline - time.monotonic(), 0)
+
+    def restored(self) -> None:
+        """Something has come."""
+        self._lost = None
+
+    def pause(self) -> float | None:
+        """Seconds until the next try, or `None` if the question will be gone."""
+        now = time.monotonic()
+        if self._lost is None:
+            self._lost, self._pause = now, 0.05
+        if now - self._lost >= self._limit:
+            return None
+        # So that the clients of a server that comes back do not all come at once.
+        pause = self._pause * random.uniform(0.5, 1)
+        self._pause = min(2 * self._pause, 2)
+        return pause

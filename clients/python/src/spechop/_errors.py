@@ -1,0 +1,66 @@
+"""What a server refuses, and why."""
+
+from dataclasses import dataclass
+from typing import cast
+
+import grpc
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """A field of a request that is wrong."""
+
+    field: str
+    description: str
+
+
+class SpecHopError(Exception):
+    """There is no answer.
+
+    Attributes:
+        code: the gRPC status.
+        message: what is wrong, in a line.
+        fields: the wrong fields of the request, all of them.
+        retry_after: seconds after which to try again, if the server has said so.
+        question_id: the question's name, if it has one.
+        sequence: the last event that was read of its stream.
+    """
+
+    def __init__(
+        self,
+        code: grpc.StatusCode,
+        message: str,
+        fields: tuple[FieldError, ...] = (),
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(f"{code.name}: {message}")
+        self.code = code
+        self.message = message
+        self.fields = fields
+        self.retry_after = retry_after
+        self.question_id = ""
+        self.sequence = 0
+
+    @classmethod
+    def of(cls, failed: grpc.RpcError) -> "SpecHopError":
+        """What a failed call says. Details that cannot be read are left out."""
+        # Whatever a call raises is the call, too.
+        error = cast(grpc.Call, failed)
+        fields: list[FieldError] = []
+        retry_after = None
+        try:
+            status = rpc_status.from_call(error)
+        except ValueError:
+            status = None
+        for detail in status.details if status else ():
+            if detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
+                wrong = error_details_pb2.BadRequest()
+                detail.Unpack(wrong)
+                fields += [FieldError(each.field, each.description) for each in wrong.field_violations]
+            elif detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR):
+                retry = error_details_pb2.RetryInfo()
+                detail.Unpack(retry)
+                retry_after = retry.retry_delay.ToTimedelta().total_seconds()
+        return cls(error.code(), error.details() or "", tuple(fields), retry_after)

@@ -1,0 +1,79 @@
+"""From keyword arguments to a request."""
+
+import math
+from typing import Any, Literal, TypedDict
+
+from typing_extensions import Unpack
+
+from spechop.v1 import spechop_pb2 as wire
+
+
+class Options(TypedDict, total=False):
+    """How a question is to be answered. What is left out, the server's configuration decides."""
+
+    k: int | float | Literal["auto"]
+    """The most branches alive at once: 1 does not speculate, `math.inf` is unbounded, "auto" lets the server choose."""
+    hop_budget: int
+    """The most hops. After them the answer is written from the committed hops."""
+    top_passages: int
+    """How many passages are read for each hop."""
+    verifier: Literal["exact", "rule", "paper"]
+    """When a guess counts as right. With "exact" the answer is the one that k = 1 gives."""
+    deadline_ms: int
+    """Hard limit, counted from the arrival of the request. `timeout` is a limit, too: the earlier one counts."""
+    budget: wire.Budget
+    """Soft limits: time, look-ups, tokens, money."""
+    speculator: str
+    """Who guesses, of those that the server offers."""
+    salvage: bool
+    """Whether look-ups of rolled-back branches are kept for a while."""
+    plan_ahead: bool
+    """Whether planning continues without a guess. Needs salvage."""
+    guesses: int
+    """The most guesses of one hop that branches are built upon."""
+    chance_min: float
+    """A branch less likely than this to be needed is not built."""
+    question_id: str
+    """A name for the question, for `finish_now`, `resume`, `get_answer` and `cancel`."""
+    linger_ms: int
+    """How long the question continues if nobody follows it. So long, `stream` survives a lost connection."""
+    not_found_max: int
+    """How many look-ups may find nothing."""
+    fresh: bool
+    """No kept result of an earlier look-up may serve the question."""
+    quiet: bool
+    """No look-up is made ahead of need."""
+    drafts: int
+    """The most look-ups that are begun for a hop while its sub-question is still being written."""
+
+
+_VERIFIERS = {"exact": wire.VERIFIER_MODE_EXACT, "rule": wire.VERIFIER_MODE_RULE, "paper": wire.VERIFIER_MODE_PAPER}
+
+
+def ask_request(question: str, **options: Unpack[Options]) -> wire.AskRequest:
+    """The request.
+
+    Raises:
+        ValueError: an option has a value that no server could take.
+        TypeError: there is no such option.
+    """
+    fields: dict[str, Any] = dict(options)
+    unknown = sorted(fields.keys() - Options.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"there is no option {unknown[0]!r}; the options are {', '.join(Options.__annotations__)}")
+    k = fields.pop("k", None)
+    if k == "auto":
+        fields["auto"] = True
+    elif k == math.inf:
+        fields["unbounded"] = True
+    elif k is not None:
+        # A bool is an int to Python, and 2.0 is a number that somebody has computed.
+        if isinstance(k, (bool, str)) or k != int(k):
+            raise ValueError(f'k must be a whole number, math.inf or "auto", not {k!r}')
+        fields["k"] = int(k)
+    verifier = fields.pop("verifier", None)
+    if verifier is not None:
+        if verifier not in _VERIFIERS:
+            raise ValueError(f'verifier must be "exact", "rule" or "paper", not {verifier!r}')
+        fields["verifier"] = _VERIFIERS[verifier]
+    return wire.AskRequest(question=question, **fields)

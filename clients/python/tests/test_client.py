@@ -1,0 +1,251 @@
+"""The client against a real server, whose address is in SPECHOP_ADDRESS.
+
+The server's tools are scripted: the answer is "so fact 1" after two hops, and the first guess is right, the second
+wrong. `crates/spechop-server/tests/real/python_client.rs` starts it, and packs and installs the client first.
+"""
+
+import asyncio
+import math
+import os
+import pathlib
+import socket
+import sys
+import threading
+import unittest
+
+import grpc
+
+import spechop
+import spechop.v1.spechop_pb2
+from spechop import AsyncSpecHop, SpecHop, SpecHopError, Tls
+
+ADDRESS = os.environ.get("SPECHOP_ADDRESS", "")
+QUESTION = "What comes of it?"
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+class Threads(unittest.TestCase):
+    def setUp(self) -> None:
+        self.client = self.enterContext(SpecHop(ADDRESS))
+
+    def test_asks(self) -> None:
+        answer = self.client.ask(QUESTION, k=3)
+        self.assertEqual(answer.answer, "so fact 1")
+        self.assertEqual([hop.sub_answer for hop in answer.hops], ["fact 0", "fact 1"])
+        self.assertEqual(answer.applied.k, 3)
+
+    def test_every_k(self) -> None:
+        self.assertEqual(self.client.ask(QUESTION, k=1).applied.k, 1)
+        self.assertFalse(self.client.ask(QUESTION, k=math.inf).applied.HasField("k"))
+        self.assertNotEqual(self.client.ask(QUESTION, k="auto").applied.tuned.reason, "")
+
+    def test_options_arrive(self) -> None:
+        applied = self.client.ask(
+            QUESTION, k=2.0, verifier="exact", hop_budget=5, top_passages=2, salvage=False, quiet=True, chance_min=0.25
+        ).applied
+        self.assertEqual((applied.k, applied.hop_budget, applied.top_passages), (2, 5, 2))
+        self.assertEqual((applied.salvage, applied.quiet, applied.chance_min), (False, True, 0.25))
+        self.assertEqual(applied.verifier, 1)
+
+    def test_streams(self) -> None:
+        events = list(self.client.stream(QUESTION, k=3))
+        self.assertEqual([event.sequence for event in events], list(range(1, len(events) + 1)))
+        self.assertEqual(events[-1].answer.answer, "so fact 1")
+        self.assertIn("rolled_back", {event.WhichOneof("event") for event in events})
+
+    def test_a_closed_stream_ends_the_question(self) -> None:
+        stream = self.client.stream(QUESTION, k=3, question_id="left")
+        next(stream)
+        stream.close()
+        # The name is free again as soon as the question is gone.
+        for _ in range(500):
+            try:
+                self.assertEqual(self.client.ask(QUESTION, question_id="left").answer, "so fact 1")
+                return
+            except SpecHopError as error:
+                self.assertEqual([field.field for field in error.fields], ["question_id"])
+        self.fail("the question is still open")
+
+    def test_every_wrong_field_is_told(self) -> None:
+        with self.assertRaises(SpecHopError) as caught:
+            self.client.ask("", k=0)
+        self.assertEqual(caught.exception.code, grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertEqual({field.field for field in caught.exception.fields}, {"question", "k"})
+        with self.assertRaises(SpecHopError) as caught:
+            list(self.client.stream(""))
+        self.assertEqual([field.field for field in caught.exception.fields], ["question"])
+
+    def test_finish_now_of_no_question(self) -> None:
+        with self.assertRaises(SpecHopError) as caught:
+            self.client.finish_now("nobody")
+        self.assertEqual(caught.exception.code, grpc.StatusCode.NOT_FOUND)
+
+    def test_many_threads(self) -> None:
+        answers: list[str] = []
+        threads = [
+            threading.Thread(target=lambda: answers.append(self.client.ask(QUESTION, k=2).answer)) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(answers, ["so fact 1"] * 8)
+
+
+class Line:
+    """A wire between client and server that can be cut."""
+
+    def __init__(self, bytes_max: int) -> None:
+        """The first connection ends once it has brought so many bytes from the server."""
+        self._bytes_max = bytes_max
+        self.cuts = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            host, port = ADDRESS.rsplit(":", 1)
+            server = socket.create_connection((host, int(port)))
+            threading.Thread(target=self._copy, args=(client, server, None), daemon=True).start()
+            limit = self._bytes_max if self.cuts == 0 else None
+            threading.Thread(target=self._copy, args=(server, client, limit), daemon=True).start()
+
+    def _copy(self, source: socket.socket, sink: socket.socket, limit: int | None) -> None:
+        brought = 0
+        try:
+            while data := source.recv(65536):
+                brought += len(data)
+                if limit is not None and brought > limit:
+                    self.cuts += 1
+                    break
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        # Each of the two copies closes the end that it reads.
+        source.close()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+class LostConnections(unittest.IsolatedAsyncioTestCase):
+    LIMITS = (300, 600, 1000, 1500)
+
+    def check(self, line: Line, events: list[spechop.AskEvent]) -> None:
+        self.assertEqual(line.cuts, 1)
+        self.assertEqual([event.sequence for event in events], list(range(1, len(events) + 1)))
+        self.assertEqual(events[-1].answer.answer, "so fact 1")
+
+    def test_no_event_is_lost_or_told_twice(self) -> None:
+        for limit in self.LIMITS:
+            line = Line(limit)
+            self.addCleanup(line.close)
+            with self.subTest(limit), SpecHop(line.address) as client:
+                self.check(line, list(client.stream(QUESTION, k=3, linger_ms=20_000, timeout=60)))
+
+    async def test_nor_with_asyncio(self) -> None:
+        for limit in self.LIMITS:
+            line = Line(limit)
+            self.addCleanup(line.close)
+            async with AsyncSpecHop(line.address) as client:
+                stream = client.stream(QUESTION, k=3, linger_ms=20_000, timeout=60)
+                self.check(line, [event async for event in stream])
+
+    def test_without_lingering_the_stream_ends(self) -> None:
+        line = Line(600)
+        self.addCleanup(line.close)
+        with SpecHop(line.address) as client, self.assertRaises(SpecHopError) as caught:
+            list(client.stream(QUESTION, k=3))
+        self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+
+    def test_a_question_is_followed_and_its_answer_fetched(self) -> None:
+        with SpecHop(ADDRESS) as client:
+            events = list(client.stream(QUESTION, k=3, question_id="followed", linger_ms=20_000))
+            again = list(client.resume("followed", after=3))
+            self.assertEqual(again, events[3:])
+            self.assertEqual(client.get_answer("followed").answer, "so fact 1")
+            client.cancel("followed")
+            for call in (client.get_answer, client.cancel, lambda name: list(client.resume(name))):
+                with self.assertRaises(SpecHopError) as caught:
+                    call("nobody")
+                self.assertEqual(caught.exception.code, grpc.StatusCode.NOT_FOUND)
+
+
+class Asyncio(unittest.IsolatedAsyncioTestCase):
+    async def test_asks_and_streams(self) -> None:
+        async with AsyncSpecHop(ADDRESS) as client:
+            answers = await asyncio.gather(*(client.ask(QUESTION, k=k) for k in (1, 2, 3, "auto")))
+            self.assertEqual({answer.answer for answer in answers}, {"so fact 1"})
+            events = [event async for event in client.stream(QUESTION, k=3)]
+            self.assertEqual(events[-1].answer.answer, "so fact 1")
+
+    async def test_wrong_fields(self) -> None:
+        async with AsyncSpecHop(ADDRESS) as client:
+            with self.assertRaises(SpecHopError) as caught:
+                await client.ask("", k=0)
+            self.assertEqual({field.field for field in caught.exception.fields}, {"question", "k"})
+            with self.assertRaises(SpecHopError):
+                [event async for event in client.stream("")]
+
+
+class WithoutServer(unittest.TestCase):
+    def test_mistakes_are_told_before_anything_is_sent(self) -> None:
+        client = SpecHop("127.0.0.1:9")
+        for options, error in (
+            ({"k": 1.5}, ValueError),
+            ({"k": True}, ValueError),
+            ({"k": "two"}, ValueError),
+            ({"verifier": "ours"}, ValueError),
+            ({"hops": 3}, TypeError),
+        ):
+            with self.subTest(options), self.assertRaises(error):
+                client.ask(QUESTION, **options)  # type: ignore[arg-type]
+
+    def test_every_field_of_a_request_is_an_option(self) -> None:
+        # k stands for three of them.
+        others = {"question", "unbounded", "auto"}
+        fields = {field.name for field in spechop.v1.spechop_pb2.AskRequest.DESCRIPTOR.fields}
+        self.assertEqual(fields - others, set(spechop.Options.__annotations__))
+
+    def test_a_key_never_travels_in_the_clear(self) -> None:
+        for address in ("qa.example.org:443", "10.0.0.1:50051", "127.0.0.1.example.org:1"):
+            with self.subTest(address), self.assertRaises(ValueError):
+                SpecHop(address, key="secret")
+        for address in ("127.0.0.1:50051", "[::1]:50051", "localhost:50051"):
+            SpecHop(address, key="secret").close()
+        self.assertNotIn("secret", repr(Tls(key=b"secret")))
+
+    def test_nobody_there(self) -> None:
+        with SpecHop("127.0.0.1:9") as client, self.assertRaises(SpecHopError) as caught:
+            client.ask(QUESTION, timeout=20)
+        self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+
+    def test_says_that_it_has_types(self) -> None:
+        self.assertTrue((pathlib.Path(spechop.__file__).parent / "py.typed").exists())
+
+
+class Example(unittest.TestCase):
+    def test_draws_every_branch(self) -> None:
+        sys.path.insert(0, str(ROOT / "examples"))
+        import timeline
+
+        with SpecHop(ADDRESS) as client:
+            events = list(client.stream(QUESTION + " <script>", k=3))
+        picture = timeline.svg(QUESTION + " <script>", events)
+        self.assertNotIn("<script>", picture)
+        for branch in {event.branch for event in events if event.HasField("launched")}:
+            self.assertIn(f">branch {branch}<", picture)
+
+
+if __name__ == "__main__":
+    unittest.main()
