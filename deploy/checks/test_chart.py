@@ -1,0 +1,309 @@
+"""The Helm chart: what it renders to, and the commands that its jobs and its servers run.
+
+Helm takes minutes to compile, so what it renders is kept in chart/. Every run checks that, and that the chart is still
+the one that was rendered. With Helm (make check-deploy) it is rendered anew, and must be the same.
+`UPDATE=1 deploy/checks/run.sh test_chart` keeps what is rendered now.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+import urllib.request
+
+import kubernetes_validate
+import yaml
+
+import lab
+from lab import DEPLOY, Running, needs, needs_spechop, run, spechop, tool
+
+CHART = DEPLOY / "helm" / "spechop"
+KEPT = DEPLOY / "checks" / "chart"
+KUBERNETES = "1.34"
+# Kinds of the Prometheus Operator; the schemas of Kubernetes do not know them.
+OTHERS_KINDS = {"PodMonitor", "PrometheusRule"}
+
+
+def fingerprint():
+    """Of all that Helm reads."""
+    files = sorted(file for file in CHART.rglob("*") if file.is_file()) + sorted(KEPT.glob("*.values.yaml"))
+    together = hashlib.sha256()
+    for file in files:
+        together.update(f"{file.relative_to(DEPLOY)}\n{len(file.read_bytes())}\n".encode() + file.read_bytes())
+    return together.hexdigest()
+
+
+def render(values, *more):
+    """What Helm makes of the chart with these values, or the error that it ends with."""
+    command = [tool("helm"), "template", "answers", CHART, "--namespace", "search", "--kube-version", f"{KUBERNETES}.0"]
+    done = subprocess.run([*command, "--values", values, *more], capture_output=True, text=True, check=False)
+    return done.stdout, done.stderr if done.returncode else None
+
+
+def cases():
+    return sorted(file.name.removesuffix(".values.yaml") for file in KEPT.glob("*.values.yaml"))
+
+
+def kept(case):
+    return [one for one in yaml.safe_load_all((KEPT / f"{case}.yaml").read_text(encoding="utf-8")) if one]
+
+
+def of_kind(case, kind):
+    return [one for one in kept(case) if one["kind"] == kind]
+
+
+def pods(case):
+    """The name of each thing that makes pods, and their specification."""
+    for one in kept(case):
+        if one["kind"] in ("Deployment", "StatefulSet", "Job"):
+            yield one["metadata"]["name"], one["spec"]["template"]["spec"]
+
+
+def setUpModule():  # pylint: disable=invalid-name
+    if not os.environ.get("UPDATE"):
+        return
+    for case in cases():
+        text, error = render(KEPT / f"{case}.values.yaml")
+        if error:
+            raise AssertionError(error)
+        (KEPT / f"{case}.yaml").write_text(text, encoding="utf-8")
+    (KEPT / "fingerprint").write_text(fingerprint() + "\n")
+
+
+class Rendered(unittest.TestCase):
+    def test_the_kept_manifests_are_those_of_the_chart(self):
+        if tool("helm"):
+            for case in cases():
+                text, error = render(KEPT / f"{case}.values.yaml")
+                self.assertIsNone(error)
+                self.assertEqual(text, (KEPT / f"{case}.yaml").read_text(encoding="utf-8"), "render it: UPDATE=1")
+        self.assertEqual(
+            fingerprint(), (KEPT / "fingerprint").read_text().strip(),
+            "the chart has changed since it was rendered: run 'make check-deploy UPDATE=1' and look at the difference",
+        )  # fmt: skip
+
+    def test_kubernetes_takes_every_manifest(self):
+        for case in cases():
+            for one in kept(case):
+                if one["kind"] not in OTHERS_KINDS:
+                    with self.subTest(case=case, kind=one["kind"]):
+                        kubernetes_validate.validate(one, KUBERNETES, strict=True)
+        with self.assertRaises(kubernetes_validate.ValidationError):
+            wrong = kept("default")[0] | {"spelt": "wrong"}
+            kubernetes_validate.validate(wrong, KUBERNETES, strict=True)
+
+    def test_containers_can_do_no_more_than_they_must(self):
+        for case in cases():
+            for name, pod in pods(case):
+                with self.subTest(case=case, name=name):
+                    self.assertTrue(pod["securityContext"]["runAsNonRoot"])
+                    self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+                    self.assertFalse(pod["automountServiceAccountToken"])
+                    for container in pod["containers"] + pod.get("initContainers", []):
+                        self.assertEqual(container["securityContext"]["capabilities"], {"drop": ["ALL"]})
+                        self.assertTrue(container["securityContext"]["readOnlyRootFilesystem"])
+                        self.assertFalse(container["securityContext"]["allowPrivilegeEscalation"])
+                        self.assertIn("memory", container["resources"]["limits"])
+                        self.assertNotIn(":latest", container["image"])
+
+    def test_every_pod_is_behind_a_network_policy(self):
+        for case in cases():
+            policies = of_kind(case, "NetworkPolicy")
+            selectors = [policy["spec"]["podSelector"]["matchLabels"].items() for policy in policies]
+            for one in kept(case):
+                if one["kind"] in ("Deployment", "StatefulSet", "Job"):
+                    labels = one["spec"]["template"]["metadata"]["labels"].items()
+                    self.assertTrue(any(selector <= labels for selector in selectors), one["metadata"]["name"])
+
+    def test_every_selector_finds_its_pods(self):
+        for case in cases():
+            labels = [
+                one["spec"]["template"]["metadata"]["labels"].items()
+                for one in kept(case)
+                if one["kind"] in ("Deployment", "StatefulSet")
+            ]
+            for one in of_kind(case, "Service") + of_kind(case, "PodDisruptionBudget"):
+                selector = one["spec"]["selector"]
+                items = selector.get("matchLabels", selector).items()
+                self.assertTrue(any(items <= those for those in labels), one["metadata"]["name"])
+
+    def test_what_is_mounted_is_there(self):
+        for case in cases():
+            for name, pod in pods(case):
+                volumes = {volume["name"] for volume in pod.get("volumes", [])}
+                if name.endswith("-qdrant"):
+                    volumes.add("storage")
+                for container in pod["containers"] + pod.get("initContainers", []):
+                    mounted = {mount["name"] for mount in container.get("volumeMounts", [])}
+                    self.assertLessEqual(mounted, volumes, f"{case}: {name}")
+
+    def test_variables_mean_something_to_the_program(self):
+        if "SPECHOP_SERVER_KEYS_FILE" not in lab.config_keys():
+            self.skipTest("the program has neither keys nor TLS: the chart offers them for nothing")
+        for case in cases():
+            for name, pod in pods(case):
+                for container in pod["containers"]:
+                    variables = [one["name"] for one in container.get("env", [])]
+                    self.assertEqual(lab.unknown_variables(variables), [], f"{case}: {name}")
+
+    def test_the_network_is_trusted_only_if_callers_show_nothing(self):
+        for case, trusts in (("default", True), ("volume", True), ("everything", False)):
+            container = of_kind(case, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
+            names = [one["name"] for one in container["env"]]
+            self.assertEqual("SPECHOP_SERVER_ALLOW_REMOTE" in names, trusts, case)
+
+    @needs("promtool")
+    def test_the_operator_gets_the_alerts(self):
+        rule = of_kind("everything", "PrometheusRule")[0]
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            yaml.safe_dump(rule["spec"], file)
+            file.flush()
+            run(tool("promtool"), "check", "rules", file.name)
+        self.assertEqual(rule["spec"], yaml.safe_load((DEPLOY / "monitoring" / "alerts.yml").read_text()))
+
+
+@needs("helm")
+class Refused(unittest.TestCase):
+    def test_what_cannot_work_or_is_open_is_said(self):
+        for settings, said in (
+            ("networkPolicy.enabled=false", "every pod of the cluster could ask"),
+            ("index.target=disk", 'index.target is "disk"; it is volume or qdrant'),
+            ("index.target=qdrant", "set qdrant.enabled, or qdrantUrls"),
+            ("index.build.enabled=true", "needs index.build.corpusClaim"),
+            ("tls.clientAuthoritySecret=x", "needs tls.existingSecret"),
+        ):
+            with self.subTest(settings):
+                _, error = render(KEPT / "default.values.yaml", "--set", settings)
+                self.assertIn(said, error or "")
+
+    def test_tls_alone_asks_nobody_who_they_are(self):
+        _, error = render(KEPT / "default.values.yaml", "--set", "networkPolicy.enabled=false,tls.existingSecret=x")
+        self.assertIn("every pod of the cluster could ask", error or "")
+
+    def test_open_on_purpose_is_allowed(self):
+        for more in ("allowUnprotected=true", "keys.existingSecret=x"):
+            _, error = render(KEPT / "default.values.yaml", "--set", f"networkPolicy.enabled=false,{more}")
+            self.assertIsNone(error)
+
+    def test_lint_finds_nothing(self):
+        said = run(tool("helm"), "lint", "--strict", CHART)
+        self.assertIn("0 chart(s) failed", said)
+
+
+@needs_spechop()
+class Commands(unittest.TestCase):
+    """The scripts of the jobs, with folders of this machine in the place of the volumes."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for name in ("corpus", "indexes", "bin", "state"):
+            (self.folder / name).mkdir()
+        (self.folder / "bin" / "spechop").symlink_to(os.path.abspath(spechop()))
+        # A part holds at least one batch of 256 passages. Short ones take a second.
+        with open(self.folder / "corpus" / "corpus.jsonl", "w", encoding="utf-8") as corpus:
+            for n in range(300):
+                line = {"id": f"p{n}", "title": f"Town {n}", "text": f"It has {n} houses.", "in_degree": n % 7}
+                corpus.write(json.dumps(line) + "\n")
+
+    def here(self, text):
+        for there, name in (("/corpus", "corpus"), ("/var/lib/spechop/indexes", "indexes"), ("/etc/spechop", ".")):
+            text = re.sub(rf"(?<![\w/]){there}(?=/|\b)", str(self.folder / name), text)
+        return text
+
+    def job(self, case, part, **variables):
+        jobs = {one["metadata"]["name"]: one for one in of_kind(case, "Job")}
+        name = next(name for name in jobs if f"-{part}-" in name)
+        container = jobs[name]["spec"]["template"]["spec"]["containers"][0]
+        given = {one["name"]: one["value"] for one in container.get("env", [])}
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        env = {**os.environ, **given, **variables, "PATH": path}
+        *shell, script = container["command"]
+        return run(*shell, self.here(script), env=env)
+
+    def test_the_program_takes_what_the_servers_are_given(self):
+        for case in ("default", "volume", "everything"):
+            if case == "everything" and "SPECHOP_SERVER_KEYS_FILE" not in lab.config_keys():
+                continue
+            container = of_kind(case, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
+            variables = {one["name"]: one["value"] for one in container["env"]}
+            (self.folder / "spechop.toml").write_text(of_kind(case, "ConfigMap")[0]["data"]["spechop.toml"])
+            # The index and the files of secrets are not on this machine.
+            here = ("index.dir ", "server.tls_", "server.keys_file ")
+            wrong = [one for one in lab.mistakes(variables, self.folder / "spechop.toml") if not one.startswith(here)]
+            self.assertEqual(wrong, [], case)
+
+    def test_parts_that_jobs_build_are_joined_and_served(self):
+        shards = of_kind("volume", "Job")[0]["spec"]["completions"]
+        for part in range(shards):
+            self.job("volume", "parts", JOB_COMPLETION_INDEX=str(part))
+        self.job("volume", "join")
+        index = self.folder / "indexes" / "default"
+        # A job that is started once more, after the parts are gone, changes nothing.
+        before = (index / "manifest.json").stat().st_mtime_ns
+        self.job("volume", "join")
+        self.assertEqual((index / "manifest.json").stat().st_mtime_ns, before)
+        run(spechop(), "index", "verify", index)
+        self.assertTrue((index / "hot").is_dir())
+
+        pod = of_kind("volume", "Deployment")[0]["spec"]["template"]["spec"]
+        waiting = pod["initContainers"][0]["command"]
+        run(*waiting[:2], self.here(waiting[2]), timeout=10)
+        container = pod["containers"][0]
+        (self.folder / "spechop.toml").write_text(of_kind("volume", "ConfigMap")[0]["data"]["spechop.toml"])
+        env = {one["name"]: one["value"] for one in container["env"]} | {"SPECHOP_SERVER_LISTEN": "127.0.0.1:0"}
+        env |= {"SPECHOP_INDEX_DIR": str(index), "SPECHOP_TUNING_STATE": str(self.folder / "state" / "tuning.json")}
+        server = Running(
+            self.addCleanup, [spechop(), *map(self.here, container["args"])], env={**os.environ, **env}
+        )
+        server.until(r"^ready on (\S+)$")
+
+
+@needs("qdrant")
+class Qdrant(unittest.TestCase):
+    """The command of the StatefulSet, with an address of this machine in the place of each pod's name."""
+
+    def test_its_servers_find_each_other(self):
+        folder = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
+        self.addCleanup(folder.cleanup)
+        os.chmod(folder.name, 0o777)
+        # Nobody cannot look into the data folder of root.
+        program = shutil.copy(tool("qdrant"), folder.name)
+        stateful = of_kind("everything", "StatefulSet")[0]
+        container = stateful["spec"]["template"]["spec"]["containers"][0]
+        given = {one["name"]: one["value"] for one in container["env"]}
+        name, servers = stateful["metadata"]["name"], range(stateful["spec"]["replicas"])
+        for n in servers:
+            *shell, script = container["command"]
+            script = script.replace("./qdrant", program).replace("$HOSTNAME.", "127.0.86.1${HOSTNAME##*-}.")
+            script = script.replace(f"{name}-0.", "127.0.86.10.").replace(f".{name}-servers", "")
+            home = pathlib.Path(folder.name) / str(n)
+            home.mkdir(mode=0o777)
+            home.chmod(0o777)
+            env = {
+                **os.environ, **given, "HOSTNAME": f"{name}-{n}", "QDRANT__SERVICE__HOST": f"127.0.86.1{n}",
+                "QDRANT_INIT_FILE_PATH": str(home / "initialized"),
+            }  # fmt: skip
+            # It is a program of others: not as root.
+            alone = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
+            server = Running(self.addCleanup, [*alone, *shell, script], env=env, cwd=home)
+            server.until(r"gRPC listening on")
+            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                path = container[probe]["httpGet"]["path"]
+                lab.wait_for(path, lambda at=f"http://127.0.86.1{n}:6333{path}": lab.status(at) == 200)
+
+        def peers():
+            with urllib.request.urlopen("http://127.0.86.10:6333/cluster", timeout=20) as answer:
+                return len(json.load(answer)["result"]["peers"]) == len(servers)
+
+        lab.wait_for("a cluster of all servers", peers)
+
+
+if __name__ == "__main__":
+    unittest.main()

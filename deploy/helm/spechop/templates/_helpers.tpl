@@ -1,0 +1,104 @@
+{{- define "spechop.name" -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "spechop.selector" -}}
+app.kubernetes.io/name: spechop
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "spechop.labels" -}}
+{{ include "spechop.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end -}}
+
+{{- define "spechop.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag }}
+{{- end -}}
+{{- end -}}
+
+{{- define "spechop.indexClaim" -}}
+{{- .Values.index.existingClaim | default (printf "%s-indexes" (include "spechop.name" .)) -}}
+{{- end -}}
+
+{{/* The gateways of Qdrant, as the server takes them: with commas between. */}}
+{{- define "spechop.qdrantUrls" -}}
+{{- if .Values.qdrant.enabled -}}
+http://{{ .Release.Name }}-qdrant:6334
+{{- else -}}
+{{- join "," .Values.qdrantUrls -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether the server itself asks who calls; empty if not. */}}
+{{- define "spechop.asksWho" -}}
+{{- if or .Values.keys.existingSecret .Values.tls.clientAuthoritySecret -}}yes{{- end -}}
+{{- end -}}
+
+{{- define "spechop.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "spechop.security" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- define "spechop.placing" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+{{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+{{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+{{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+{{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* What cannot work, or would be open to everybody, is said before anything is installed. */}}
+{{- define "spechop.checks" -}}
+{{- $values := .Values -}}
+{{- if not (or $values.networkPolicy.enabled (include "spechop.asksWho" .) $values.allowUnprotected) -}}
+{{- fail "every pod of the cluster could ask: set networkPolicy.enabled, keys.existingSecret or tls.clientAuthoritySecret, or allowUnprotected if something else protects the server" -}}
+{{- end -}}
+{{- if not (has $values.index.target (list "volume" "qdrant")) -}}
+{{- fail (printf "index.target is %q; it is volume or qdrant" $values.index.target) -}}
+{{- end -}}
+{{- if and (eq $values.index.target "qdrant") (not $values.qdrant.enabled) (not $values.qdrantUrls) -}}
+{{- fail "index.target is qdrant: set qdrant.enabled, or qdrantUrls to a cluster that is there" -}}
+{{- end -}}
+{{- if and $values.index.build.enabled (not $values.index.build.corpusClaim) -}}
+{{- fail "index.build.enabled needs index.build.corpusClaim: the claim that holds the corpus" -}}
+{{- end -}}
+{{- if and $values.tls.clientAuthoritySecret (not $values.tls.existingSecret) -}}
+{{- fail "tls.clientAuthoritySecret needs tls.existingSecret" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The kubelet's gRPC probe speaks no TLS. Then an open port must do: the server listens when it can answer. */}}
+{{- define "spechop.probe" -}}
+{{- if .Values.tls.existingSecret -}}
+tcpSocket: {port: 50051}
+{{- else -}}
+grpc: {port: 50051}
+{{- end -}}
+{{- end -}}
