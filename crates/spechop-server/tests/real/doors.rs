@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::json as wire_json;
 use spechop_proto::{AskRequest, AskResponse, GetBackendsRequest, Hop};
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 
 use crate::answers::{Running, first_questions, prepare, trajectory};
 
@@ -29,8 +29,9 @@ impl Doors {
         let running = Running::start(toml).await;
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = Client::builder().tls_certs_only([]).no_proxy();
+        let channel = Endpoint::from_shared(running.url.clone()).unwrap();
         Self {
-            admin: AdminClient::connect(running.url.clone()).await.unwrap(),
+            admin: AdminClient::new(channel.connect().await.unwrap()),
             http: http.build().unwrap(),
             running,
         }
