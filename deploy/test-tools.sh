@@ -2,7 +2,7 @@
 # What the tests use besides our own code, into the data folder: a Python environment with a real llama.cpp server
 # and an unmodified gRPC client, and, where Go is installed, grpcurl. A real Qdrant server. From Debian, for root: searx,
 # a real metasearch engine, and a real browser, which the page's tests drive with two packages of npm. From npm, the
-# official server of MCP that has everything.
+# official server of MCP that has everything, and the official client of OpenAI.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -101,16 +101,19 @@ if [ ${#wanted[@]} -gt 0 ]; then
 fi
 
 # A copy of the list is left behind when everything in it is installed. The lock file pins the content.
-page=$data/page-tests
-if command -v npm >/dev/null && ! cmp -s deploy/page-tests/package-lock.json "$page/installed"; then
-  mkdir -p "$page"
-  cp deploy/page-tests/package.json deploy/page-tests/package-lock.json "$page"
-  if (cd "$page" && npm ci --silent --ignore-scripts --no-audit --no-fund >/dev/null); then
-    cp deploy/page-tests/package-lock.json "$page/installed"
+from_npm() { # FOLDER CONSEQUENCE
+  local list=deploy/$1 folder=$data/$1
+  if ! command -v npm >/dev/null || cmp -s "$list/package-lock.json" "$folder/installed"; then return; fi
+  mkdir -p "$folder"
+  cp "$list/package.json" "$list/package-lock.json" "$folder"
+  if (cd "$folder" && npm ci --silent --ignore-scripts --no-audit --no-fund >/dev/null); then
+    cp "$list/package-lock.json" "$folder/installed"
   else
-    echo "WARNING: playwright-core and axe-core could not be installed: the page's test in a browser is left out" >&2
+    echo "WARNING: the packages of $list could not be installed: $2" >&2
   fi
-fi
+}
+from_npm page-tests "the page's test in a browser is left out"
+from_npm openai-tests "the test with OpenAI's client for Node is left out"
 
 # And what checks the files of deploy/.
 deploy/checks/tools.sh

@@ -193,6 +193,21 @@ impl Cost {
     }
 }
 
+impl Calls {
+    /// One more call, which was of use.
+    pub fn add(&mut self, cost: Cost) {
+        self.started += 1;
+        self.cost.add(cost);
+    }
+
+    /// One more call, made in vain.
+    pub fn add_wasted(&mut self, cost: Cost) {
+        self.add(cost);
+        self.wasted += 1;
+        self.cost_wasted.add(cost);
+    }
+}
+
 impl Usage {
     /// The calls of one stage.
     pub fn of(&mut self, stage: Stage) -> &mut Calls {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
-use spechop_ports::{Call, Encoder, PortError, Vitals};
+use spechop_ports::{Call, Encoded, Encoder, PortError, TextKind, Vitals};
 use spechop_types::Activity;
 use tokio::sync::oneshot;
 
@@ -191,15 +191,41 @@ impl Encoder for OnnxEncoder {
     /// only the recipe's prefix is put before them. A few hundred at a time are best: they are
     /// sorted by length among themselves, and texts of like length run together.
     async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        let encoded = self.encode_all(TextKind::Passage, texts).await?;
+        Ok(encoded.vectors)
+    }
+
+    /// It waits as passages do, whatever the texts are: a query of a question goes before it.
+    async fn encode_batch(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        let _encoding = call.doing(Activity::Encode);
+        self.encode_all(kind, texts).await
+    }
+}
+
+impl OnnxEncoder {
+    async fn encode_all(&self, kind: TextKind, texts: Vec<String>) -> Result<Encoded, PortError> {
         if texts.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Encoded {
+                vectors: Vec::new(),
+                tokens: Some(0),
+            });
         }
-        let cut = move |cutter: &TextCutter, wanted: &Weak<()>| passages(cutter, &texts, wanted);
+        let cut = move |cutter: &TextCutter, wanted: &Weak<()>| cut(cutter, kind, &texts, wanted);
         let tokens = off_the_runtime(&self.texts, self.workers.what(), cut).await?;
+        let count = tokens.iter().map(|tokens| tokens.len() as u64).sum();
         let (reply, answer) = oneshot::channel();
         let job = PassageJob::new(tokens, reply);
         let _ticket = self.workers.enter(job, Encoding::push_passages).await?;
-        answer.await.unwrap_or_else(|_| Err(self.workers.gone()))
+        let vectors = answer.await.unwrap_or_else(|_| Err(self.workers.gone()))?;
+        Ok(Encoded {
+            vectors,
+            tokens: Some(count),
+        })
     }
 }
 
@@ -211,8 +237,9 @@ fn run_tokens_max(recipe: &Recipe, options: &EncoderOptions) -> usize {
     options.run_tokens_max.get()
 }
 
-fn passages(
+fn cut(
     cutter: &TextCutter,
+    kind: TextKind,
     texts: &[String],
     wanted: &Weak<()>,
 ) -> Result<Vec<Vec<u32>>, String> {
@@ -221,7 +248,10 @@ fn passages(
         if wanted.strong_count() == 0 {
             return Err("cancelled".to_owned());
         }
-        tokens.push(cutter.passage(text)?);
+        tokens.push(match kind {
+            TextKind::Query => cutter.query(text)?,
+            TextKind::Passage => cutter.passage(text)?,
+        });
     }
     Ok(tokens)
 }

@@ -10,6 +10,7 @@ mod local;
 mod model;
 mod openai;
 mod prompt;
+mod rewriter;
 #[cfg(test)]
 mod scripted;
 mod steps;
@@ -20,4 +21,5 @@ pub use local::{LocalModel, LocalModelOptions, LocalStats, OpenError, physical_c
 pub use model::{Chat, End, Generated, Generation, Message, Prompt, Role, TextModel};
 pub use openai::{Endpoint, InvalidEndpoint, OpenAiModel, Retries, TimeLimits};
 pub use prompt::{PromptStyle, ReadLimits};
+pub use rewriter::LlmRewriter;
 pub use steps::StepPlanner;

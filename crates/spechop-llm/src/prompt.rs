@@ -7,6 +7,7 @@
 mod clean;
 mod corag;
 mod parse;
+mod rewrite;
 mod tagged;
 
 use std::fmt::Write as _;
@@ -19,6 +20,7 @@ use crate::{Chat, Generation, Message, Prompt, Role};
 use clean::{clean, clean_cut};
 
 pub(crate) use parse::{Flaw, guessed, has_substance, is_refusal, reading, step};
+pub(crate) use rewrite::{rewrite, rewritten};
 
 /// Most tokens of a sub-question, an answer and a guess, as in the SpecHop paper.
 pub(crate) const SUB_QUESTION_TOKENS_MAX: u32 = 64;

@@ -11,7 +11,8 @@ use spechop_types::{Chance, Owned, Question, Step, SubQuestion, Tenant};
 
 use crate::{
     Call, DraftWriter, Encoder, GuessRequest, Lane, PlanRequest, Planner, ReadRequest, Reader,
-    Record, Remembered, Retriever, SearchProvider, SharedEntries, Speculator, Version,
+    Record, Remembered, Retriever, RewriteRequest, Rewriter, SearchProvider, SharedEntries,
+    Speaker, Speculator, TextKind, Turn, Version,
 };
 
 /// What every cache owes to tenants ([`spechop_types::Owned`]). `ask` asks the same every time, on behalf
@@ -60,6 +61,18 @@ pub async fn encoder(encoder: &dyn Encoder) {
         .expect("passages");
     assert_eq!(passages.len(), 2);
     assert!(passages.iter().all(|v| v.len() == encoder.width()));
+    let same = |one: &[f32], other: &[f32]| {
+        let dot: f32 = one.iter().zip(other).map(|(a, b)| a * b).sum();
+        assert!(dot > 0.999, "a batch gives the same vectors: {dot}");
+    };
+    let texts = || vec!["first".to_owned(), "second passage".to_owned()];
+    let batch = encoder.encode_batch(&call, TextKind::Passage, texts());
+    let batch = batch.await.expect("a batch of passages").vectors;
+    assert_eq!(batch.len(), 2);
+    batch.iter().zip(&passages).for_each(|(a, b)| same(a, b));
+    let batch = encoder.encode_batch(&call, TextKind::Query, vec![text.to_owned()]);
+    let batch = batch.await.expect("a batch of queries").vectors;
+    same(&batch[0], &alone);
     assert!(
         encoder
             .encode_passages(Vec::new())
@@ -87,6 +100,23 @@ pub async fn draft_writer(writer: &dyn DraftWriter) {
             assert!(!draft.sub_question.key().is_empty(), "a draft has words");
         }
     }
+}
+
+/// A question is one line with words in it; a call that is dropped leaves nothing behind.
+pub async fn rewriter(rewriter: &dyn Rewriter) {
+    let call = Call::authoritative();
+    let request = || RewriteRequest {
+        turns: vec![Turn {
+            speaker: Speaker::User,
+            text: "Who directed the film Blue Kite?".into(),
+        }],
+        question: "And when was he born?".into(),
+    };
+    drop(rewriter.rewrite(&call, request()));
+    let rewritten = rewriter.rewrite(&call, request()).await;
+    let question = rewritten.expect("a question").question;
+    assert!(Question::new(&question).is_ok(), "it can be asked");
+    assert!(!question.contains('\n'), "one line: {question:?}");
 }
 
 /// Entries are found as they were written, by their tenants alone; a write that is based on an older state

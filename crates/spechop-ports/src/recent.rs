@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use spechop_types::OwnedCache;
 
-use crate::{Call, Encoder, PortError};
+use crate::{Call, Encoded, Encoder, PortError, TextKind};
 
 /// Remembers the vectors of the last few queries: the index, its hot subset and a look-up that was only
 /// warmed up ask for the same ones.
@@ -53,6 +53,16 @@ impl Encoder for RecentQueries {
 
     async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
         self.inner.encode_passages(texts).await
+    }
+
+    /// Nothing of it is remembered: it belongs to no question.
+    async fn encode_batch(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        self.inner.encode_batch(call, kind, texts).await
     }
 }
 

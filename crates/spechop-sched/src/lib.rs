@@ -38,8 +38,8 @@ pub use group::{CoreUse, Demand, Group, Millicores};
 pub use lanes::Lanes;
 pub use pressure::Pressure;
 pub use scheduled::{
-    ScheduledDraftWriter, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
-    ScheduledSpeculator,
+    ScheduledDraftWriter, ScheduledEncoder, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
+    ScheduledRewriter, ScheduledSpeculator,
 };
 pub use search::ScheduledSearch;
 pub use ticket::{Decision, Decisions, Limits, Outcome, Phase, Rank, Ticket};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt;
 use spechop_ports::{
-    Call, DraftWriter, GuessRequest, Guessed, Lane, PlanRequest, Planned, Planner, PortError,
-    Ranked, ReadRequest, Reader, Reading, Retriever, Speculator, WrittenDraft,
+    Call, DraftWriter, Encoded, Encoder, GuessRequest, Guessed, Lane, PlanRequest, Planned,
+    Planner, PortError, Ranked, ReadRequest, Reader, Reading, Retriever, RewriteRequest, Rewriter,
+    Rewritten, Speculator, TextKind, WrittenDraft,
 };
 use spechop_types::Passage;
 
@@ -148,6 +149,65 @@ impl DraftWriter for ScheduledDraftWriter {
         sample: u32,
     ) -> Result<WrittenDraft, PortError> {
         let work = self.0.inner.write_draft(call, request, sample);
+        self.0.run(call, work).await
+    }
+}
+
+/// A rewriter whose calls take their turns.
+pub struct ScheduledRewriter(Scheduled<dyn Rewriter>);
+
+impl ScheduledRewriter {
+    /// `inner` behind the backend's lanes.
+    pub fn new(inner: Arc<dyn Rewriter>, backend: &Backend, rule: Rule) -> Self {
+        Self(Scheduled::new(inner, backend, rule))
+    }
+}
+
+#[async_trait]
+impl Rewriter for ScheduledRewriter {
+    async fn rewrite(&self, call: &Call, request: RewriteRequest) -> Result<Rewritten, PortError> {
+        self.0.run(call, self.0.inner.rewrite(call, request)).await
+    }
+}
+
+/// An encoder for those who want vectors and no passages: every call takes its turn.
+pub struct ScheduledEncoder(Scheduled<dyn Encoder>);
+
+impl ScheduledEncoder {
+    /// `inner` behind the backend's lanes.
+    pub fn new(inner: Arc<dyn Encoder>, backend: &Backend, rule: Rule) -> Self {
+        Self(Scheduled::new(inner, backend, rule))
+    }
+}
+
+#[async_trait]
+impl Encoder for ScheduledEncoder {
+    fn fingerprint(&self) -> &str {
+        self.0.inner.fingerprint()
+    }
+
+    fn width(&self) -> usize {
+        self.0.inner.width()
+    }
+
+    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        self.0
+            .run(call, self.0.inner.encode_query(call, text))
+            .await
+    }
+
+    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        let work = self.0.inner.encode_passages(texts);
+        self.0.run(&Call::authoritative(), work).await
+    }
+
+    async fn encode_batch(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        let work = self.0.inner.encode_batch(call, kind, texts);
         self.0.run(call, work).await
     }
 }

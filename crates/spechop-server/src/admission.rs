@@ -1,6 +1,8 @@
 //! Admission: a question is checked, gets a place, a name and a part of its tenant's budget, and is then
 //! answered. Every door lets questions in through [`Admission::admit`], and no door does more.
 
+mod resolve;
+
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +11,8 @@ use spechop_agent::{Agent, Bill, Ports, Report, TraceEvent, TraceKind};
 use spechop_proto::{AskRequest, AskResponse, Tuned};
 use spechop_types::Owned;
 
+pub(crate) use self::resolve::Resolved;
+use self::resolve::Rewriting;
 use crate::accounts::Hold;
 use crate::caller::Caller;
 use crate::config::SpeculatorKind;
@@ -153,6 +157,7 @@ impl Admission {
                 state: Some(Arc::clone(&state)),
                 bill,
                 hold,
+                rewriting: None,
             },
             ports: state.toolbox.ports(asked.speculator),
             state,
@@ -204,7 +209,7 @@ impl Admitted {
             report = agent.answer(question, settings, trace) => report.map_err(AskError::from),
         };
         let answer = match report {
-            Ok(report) => Ok(self.answered(&report)),
+            Ok(report) => Ok(self.answered(report)),
             Err(error) => {
                 self.tally.ended(error.outcome());
                 Err(error)
@@ -218,13 +223,16 @@ impl Admitted {
     }
 
     /// Charges for an answer, learns from it, and puts it into words of the wire.
-    fn answered(&mut self, report: &Report) -> AskResponse {
+    fn answered(&mut self, mut report: Report) -> AskResponse {
         let (settings, speculator) = (&self.asked.settings, self.asked.speculator);
-        self.tally.answered(speculator, report);
         let state = &self.state;
         let tuning = Owned::new(&settings.tenant, speculator);
-        state.tunings.record(tuning.clone(), settings.width, report);
+        // What was done before the question began says nothing about how to answer it.
+        state
+            .tunings
+            .record(tuning.clone(), settings.width, &report);
         state.weigh(tuning);
+        self.tally.answered(speculator, &mut report);
         let injected = state.config.injected_latency;
         tracing::info!(
             k = %settings.width,
@@ -234,7 +242,7 @@ impl Admitted {
             injected_latency = injected.is_some(),
             "answered"
         );
-        reply::answer(report, settings, speculator, injected, self.tuned.take())
+        reply::answer(&report, settings, speculator, injected, self.tuned.take())
     }
 }
 
@@ -245,10 +253,17 @@ struct Tally {
     state: Option<Arc<ServerState>>,
     bill: Bill,
     hold: Option<Hold>,
+    /// What was done before the question began.
+    rewriting: Option<Rewriting>,
 }
 
 impl Tally {
-    fn answered(&mut self, speculator: SpeculatorKind, report: &Report) {
+    /// The report comes to hold what was done before.
+    fn answered(&mut self, speculator: SpeculatorKind, report: &mut Report) {
+        if let Some(rewriting) = &self.rewriting {
+            report.elapsed = report.elapsed.saturating_add(rewriting.took());
+            rewriting.charge(&mut report.usage);
+        }
         if let Some(state) = self.state.take() {
             state.metrics.answered(speculator, report);
         }
@@ -263,7 +278,12 @@ impl Tally {
             return;
         };
         state.metrics.ended(outcome);
-        let (due, hold) = (self.bill.take(), self.hold.take());
+        let (mut due, hold) = (self.bill.take(), self.hold.take());
+        if let Some(rewriting) = &self.rewriting {
+            let due = due.get_or_insert_default();
+            due.elapsed = due.elapsed.saturating_add(rewriting.took());
+            rewriting.charge_wasted(&mut due.usage);
+        }
         if let Some(due) = due {
             state.metrics.used(&due.usage);
             if let Some(mut hold) = hold {

@@ -5,13 +5,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_proto::SERVICE;
+use spechop_proto::{AskRequest, AskResponse, SERVICE};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tonic::Status;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use crate::admission::Admission;
+use crate::caller::Caller;
 use crate::config::Config;
 use crate::cores;
 use crate::doors;
@@ -104,6 +106,18 @@ impl App {
             state: Arc::clone(&self.state),
             lines: self.transport.lines(),
         }
+    }
+
+    /// Answers a question within this process, without any door: on behalf of the tenant without a name, as
+    /// every door would.
+    ///
+    /// # Errors
+    ///
+    /// What a client of gRPC would hear.
+    pub async fn ask(&self, request: &AskRequest) -> Result<AskResponse, Status> {
+        let admission = Admission::new(Arc::clone(&self.state));
+        let admitted = admission.admit(request, &Caller::default(), None)?;
+        Ok(admitted.answer().await?)
     }
 
     /// Serves until `shutdown` is done and the open questions have ended, which takes the grace

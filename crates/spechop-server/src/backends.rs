@@ -4,10 +4,13 @@
 
 use std::sync::Arc;
 
-use spechop_ports::{DraftWriter, Planner, Reader, Retriever, SearchProvider, Speculator};
+use spechop_ports::{
+    DraftWriter, Encoder, Planner, Reader, Retriever, Rewriter, SearchProvider, Speculator,
+};
 use spechop_sched::{
     Backend, Cores, Demand, Eligibility, Kind, Limits, Rule, ScheduledDraftWriter,
-    ScheduledPlanner, ScheduledReader, ScheduledRetriever, ScheduledSearch, ScheduledSpeculator,
+    ScheduledEncoder, ScheduledPlanner, ScheduledReader, ScheduledRetriever, ScheduledRewriter,
+    ScheduledSearch, ScheduledSpeculator,
 };
 
 use crate::config::{Config, Model, Scheduler, Target};
@@ -227,6 +230,24 @@ impl Backends {
         let [draft] = Kind::guess(std::slice::from_ref(&self.segment));
         let backend = backend.of_kind(draft);
         Arc::new(ScheduledDraftWriter::new(inner, &backend, rule))
+    }
+
+    /// The encoder for clients that ask for vectors: its calls compute where look-ups do.
+    pub(crate) fn encodes(&mut self, inner: Arc<dyn Encoder>) -> Arc<dyn Encoder> {
+        let rule = self.policy().of("retriever");
+        let backend = self.index().of_kind(Kind::default());
+        Arc::new(ScheduledEncoder::new(inner, &backend, rule))
+    }
+
+    /// What makes questions of conversations stand alone, before they are answered.
+    pub(crate) fn rewrites(
+        &self,
+        inner: Arc<dyn Rewriter>,
+        backend: &Backend,
+    ) -> Arc<dyn Rewriter> {
+        let rule = self.policy().of("planner");
+        let backend = backend.of_kind(Kind::default());
+        Arc::new(ScheduledRewriter::new(inner, &backend, rule))
     }
 
     /// Every backend that was asked for, and the cores that some of them compute on.

@@ -8,6 +8,7 @@ mod hot;
 mod keys;
 mod mcp;
 mod models;
+mod public_url;
 mod qdrant;
 mod read;
 mod remembering;
@@ -37,6 +38,7 @@ pub use crate::transport::{Limits as Transport, TlsError, TlsFiles, TlsPart};
 pub use callers::Callers;
 pub use hot::HotTraffic;
 pub use keys::{Mistake, Source};
+pub use public_url::PublicUrl;
 pub use qdrant::{Qdrant, SharedMemory};
 pub use read::{Written, default_index_dir};
 pub(crate) use schedule::lanes_of;
@@ -139,6 +141,8 @@ pub struct Server {
     pub mcp: bool,
     /// When the answer to a client of MCP is written from what is known, unless it names another time.
     pub mcp_time: Duration,
+    /// The address by which clients reach the server, for links; `None` for that of each request.
+    pub public_url: Option<PublicUrl>,
     /// How long open questions may continue after a shutdown was requested.
     pub shutdown_grace: Duration,
 }

@@ -32,21 +32,31 @@ pub(crate) struct Finder {
     warnings: Sparingly,
 }
 
-/// Why there are no passages.
+/// Why there are no passages, or no vectors.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FindError {
-    #[error("{0}")]
-    Invalid(String),
+    /// What a question would be refused for, too, or a part that failed.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// As many requests as may be are being answered.
     #[error("{most} requests are being answered, which is the most; try again later")]
     Busy { most: usize },
-    #[error("{0}")]
-    Overdrawn(String),
-    #[error("the server is shutting down")]
-    ShuttingDown,
-    #[error("nothing was found within {} s", limit.as_secs_f64())]
+    /// The tenant's budget is not enough for all of them.
+    #[error("the budget of tenant {tenant} has {left} target calls left, and these are {look_ups}")]
+    Short {
+        tenant: Tenant,
+        left: u32,
+        look_ups: u32,
+    },
+    /// It took too long.
+    #[error("there was no result within {} s", limit.as_secs_f64())]
     Late { limit: Duration },
-    #[error(transparent)]
-    Port(#[from] PortError),
+}
+
+impl From<PortError> for FindError {
+    fn from(error: PortError) -> Self {
+        Self::Ask(error.into())
+    }
 }
 
 impl Finder {
@@ -133,9 +143,9 @@ impl Finder {
     ) -> Result<Vec<Vec<Passage>>, FindError> {
         let questions = &self.state.config.questions;
         if self.state.phases.closing.is_cancelled() {
-            return Err(FindError::ShuttingDown);
+            return Err(AskError::ShuttingDown.into());
         }
-        check(&queries, topk, questions.passages_max).map_err(FindError::Invalid)?;
+        check(&queries, topk, questions.passages_max)?;
         let topk = topk.unwrap_or(questions.passages.get());
         let _place = self.places.take(tenant).map_err(|full| {
             let (NoPlace::Full(most) | NoPlace::TenantFull(most)) = full;
@@ -157,7 +167,7 @@ impl Finder {
             .try_collect();
         tokio::select! {
             biased;
-            () = self.state.phases.closed.cancelled() => Err(FindError::ShuttingDown),
+            () = self.state.phases.closed.cancelled() => Err(AskError::ShuttingDown.into()),
             found = timeout(limit, all) => Ok(found.map_err(|_| FindError::Late { limit })??),
         }
     }
@@ -165,15 +175,12 @@ impl Finder {
     /// Sets the look-ups aside in the tenant's account, all of them or none.
     fn hold(&self, tenant: &Tenant, queries: usize) -> Result<Option<Hold>, FindError> {
         let look_ups = u32::try_from(queries).unwrap_or(u32::MAX);
-        let overdrawn = |error: AskError| FindError::Overdrawn(error.to_string());
-        let held = self
-            .state
-            .hold_look_ups(tenant, look_ups)
-            .map_err(overdrawn)?;
-        match held {
-            Some((_, left)) if left < look_ups => Err(FindError::Overdrawn(format!(
-                "the budget of tenant {tenant} has {left} target calls left, and these are {look_ups}"
-            ))),
+        match self.state.hold_look_ups(tenant, look_ups)? {
+            Some((_, left)) if left < look_ups => Err(FindError::Short {
+                tenant: tenant.clone(),
+                left,
+                look_ups,
+            }),
             held => Ok(held.map(|(hold, _)| hold)),
         }
     }
@@ -185,24 +192,25 @@ impl Finder {
 }
 
 /// What is wrong with queries, if anything is.
-fn check(queries: &[String], topk: Option<usize>, topk_max: NonZeroUsize) -> Result<(), String> {
+fn check(queries: &[String], topk: Option<usize>, topk_max: NonZeroUsize) -> Result<(), AskError> {
     if queries.is_empty() || queries.len() > QUERIES_MAX {
         let count = queries.len();
-        return Err(format!(
-            "there are {count} queries; 1 to {QUERIES_MAX} are taken"
-        ));
+        let problem = format!("there are {count} queries; 1 to {QUERIES_MAX} are taken");
+        return Err(AskError::wrong("queries", problem));
     }
     for (at, query) in queries.iter().enumerate() {
         if query.trim().is_empty() || query.len() > QUESTION_BYTES_MAX {
-            return Err(format!(
+            let problem = format!(
                 "query {} must have some text, and {QUESTION_BYTES_MAX} bytes at most",
                 at + 1
-            ));
+            );
+            return Err(AskError::wrong("queries", problem));
         }
     }
     match topk {
         Some(topk) if topk == 0 || topk > topk_max.get() => {
-            Err(format!("topk is {topk}; 1 to {topk_max} are found"))
+            let problem = format!("topk is {topk}; 1 to {topk_max} are found");
+            Err(AskError::wrong("topk", problem))
         }
         _ => Ok(()),
     }
@@ -212,17 +220,15 @@ impl FindError {
     /// How the request ended.
     fn outcome(&self) -> Outcome {
         match self {
-            Self::Invalid(_) => Outcome::Invalid,
+            Self::Ask(error) => error.outcome(),
             Self::Busy { .. } => Outcome::Busy,
-            Self::Overdrawn(_) => Outcome::Overdrawn,
-            Self::ShuttingDown => Outcome::ShuttingDown,
+            Self::Short { .. } => Outcome::Overdrawn,
             Self::Late { .. } => Outcome::Late,
-            Self::Port(_) => Outcome::Failed,
         }
     }
 
     /// Whether the operator should know.
     fn is_ours(&self) -> bool {
-        !matches!(self, Self::Invalid(_))
+        !matches!(self, Self::Ask(AskError::Invalid(_)))
     }
 }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use axum::http::header::{CONNECTION, CONTENT_TYPE};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use spechop_agent::AgentError;
 use spechop_ports::PortError;
@@ -16,8 +16,9 @@ use spechop_types::{Stage, Tenant};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
-pub(crate) use self::http::HttpError;
+pub(crate) use self::http::{ErrorForm, HttpError};
 use crate::accounts::Shortage;
+use crate::finder::FindError;
 use crate::outcome::Outcome;
 use crate::transport::AccessError;
 
@@ -177,24 +178,23 @@ impl TransportError {
         }
     }
 
-    /// As the client expects it: a gRPC client a status, any other one a status of HTTP and a line.
-    pub(crate) fn respond(self, speaks_grpc: bool) -> Response {
-        if speaks_grpc {
-            return Status::from(self).into_http();
-        }
-        let code = match self {
-            Self::Access(error) => return HttpError::from(error).into_response(),
-            Self::OtherHost { .. } => StatusCode::MISDIRECTED_REQUEST,
-            Self::FromAPage => StatusCode::FORBIDDEN,
-            Self::OldHttp { .. } => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-            Self::NotGrpc { .. } | Self::NotJson { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Late { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::TooMuchAtOnce => StatusCode::TOO_MANY_REQUESTS,
-            Self::Broken(_) => StatusCode::BAD_REQUEST,
+    /// As the client of such a path expects it.
+    pub(crate) fn respond(self, form: ErrorForm) -> Response {
+        let is_access = matches!(self, Self::Access(_));
+        let error = match form {
+            ErrorForm::Grpc => return Status::from(self).into_http(),
+            ErrorForm::Json | ErrorForm::OpenAi => HttpError::from(self),
         };
-        // Nothing more is read of what else it may have sent.
-        (code, [(CONNECTION, "close")], format!("{self}\n")).into_response()
+        let mut response = match form {
+            ErrorForm::OpenAi => error.respond(&error.openai_body(None)),
+            ErrorForm::Json | ErrorForm::Grpc => error.into_response(),
+        };
+        if !is_access {
+            // Nothing more is read of what else it may have sent.
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
+        response
     }
 }
 
@@ -242,6 +242,11 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 impl AskError {
+    /// One field of the request is wrong.
+    pub(crate) fn wrong(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Invalid(vec![FieldViolation::new(field, problem)])
+    }
+
     /// How the question ended.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
@@ -297,6 +302,21 @@ impl From<&AskError> for Status {
             | AskError::ShuttingDown
             | AskError::Lost
             | AskError::Agent(_) => Self::new(code, message),
+        }
+    }
+}
+
+impl From<&FindError> for Status {
+    fn from(error: &FindError) -> Self {
+        match error {
+            FindError::Ask(error) => error.into(),
+            FindError::Busy { .. } => Self::with_error_details(
+                Code::ResourceExhausted,
+                chain(error),
+                ErrorDetails::with_retry_info(Some(Duration::from_secs(1))),
+            ),
+            FindError::Short { .. } => Self::resource_exhausted(chain(error)),
+            FindError::Late { .. } => Self::deadline_exceeded(chain(error)),
         }
     }
 }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use spechop_agent::Ports;
 use spechop_embed::{ReaderOptions, SpanReader};
 use spechop_llm::{
-    LlmDraftWriter, LlmPlanner, LlmReader, LlmSpeculator, LocalModel, OpenAiModel, PromptStyle,
-    ReadLimits, StepPlanner, TextModel,
+    LlmDraftWriter, LlmPlanner, LlmReader, LlmRewriter, LlmSpeculator, LocalModel, OpenAiModel,
+    PromptStyle, ReadLimits, StepPlanner, TextModel,
 };
 use spechop_ports::{
-    DraftWriter, Encoder, Fallback, Passages, Planner, Reader, RecentQueries, Retriever,
+    DraftWriter, Encoder, Fallback, Passages, Planner, Reader, RecentQueries, Retriever, Rewriter,
     Speculator, Vitals,
 };
-use spechop_sched::{Backend, Cores};
+use spechop_sched::{Backend, Cores, Kind, Limits, ScheduledEncoder, ScheduledRewriter};
 use spechop_speculate::IndexGuesser;
 use spechop_store::{IndexPassages, IndexRetriever, PassageIndex};
 
@@ -54,6 +54,10 @@ pub struct Toolbox {
     pub drafter: Option<Arc<drafts::Guarded>>,
     /// Writes guesses of them.
     pub draft_writer: Option<Arc<dyn DraftWriter>>,
+    /// Gives vectors to clients that ask for some: the one that searches the index.
+    pub encoder: Option<Arc<dyn Encoder>>,
+    /// Puts into a question what its conversation says, if the generator can.
+    pub rewriter: Option<Arc<dyn Rewriter>>,
     /// Outputs of tool calls that clients leave; the retriever asks it.
     pub(crate) tool_cache: Option<Arc<ToolCache>>,
     /// What was verified before; it is among the speculators, too.
@@ -196,9 +200,13 @@ impl Toolbox {
             let whole = guess_over(&backends, look_up, config.questions.passages, &guess);
             speculators.insert(SpeculatorKind::Index, whole);
         }
+        let rewriter = generator.rewriter(&backends);
+        let asked_for_vectors = backends.encodes(Arc::clone(&encoder));
         let (backends, cores) = backends.opened();
         let tool_cache = ToolCache::open(config.server.tool_outputs);
         let toolbox = Self {
+            encoder: Some(asked_for_vectors),
+            rewriter,
             retriever: tool_cache::asked_first(retriever, tool_cache.as_ref()),
             tool_cache,
             drafter: drafts::open(&config.drafter).map_err(OpenError::of("drafter"))?,
@@ -244,6 +252,8 @@ impl Toolbox {
         let (backends, cores) = backends.opened();
         let tool_cache = ToolCache::open(config.server.tool_outputs);
         Self {
+            encoder: None,
+            rewriter: None,
             retriever: tool_cache::asked_first(retriever, tool_cache.as_ref()),
             tool_cache,
             drafter: None,
@@ -259,6 +269,34 @@ impl Toolbox {
             cores,
             vitals: Vitals::default(),
         }
+    }
+
+    /// With an encoder that clients may ask for vectors. Its calls take their turns where look-ups do.
+    #[must_use]
+    pub fn encoding(mut self, encoder: Arc<dyn Encoder>, config: &Config) -> Self {
+        let rule = config.scheduler.eligibility.of("retriever");
+        let backend = self.backend("retriever", config.scheduler.retriever);
+        self.encoder = Some(Arc::new(ScheduledEncoder::new(encoder, &backend, rule)));
+        self
+    }
+
+    /// With one that resolves the questions of conversations. Its calls take their turns where segments do.
+    #[must_use]
+    pub fn rewriting(mut self, rewriter: Arc<dyn Rewriter>, config: &Config) -> Self {
+        let rule = config.scheduler.eligibility.of("planner");
+        let backend = self.backend("generator", config.scheduler.generator);
+        self.rewriter = Some(Arc::new(ScheduledRewriter::new(rewriter, &backend, rule)));
+        self
+    }
+
+    fn backend(&mut self, name: &str, limits: Limits) -> Backend {
+        let known = self.backends.iter().find(|backend| backend.name() == name);
+        if let Some(known) = known {
+            return known.of_kind(Kind::default());
+        }
+        let backend = Backend::new(name, limits);
+        self.backends.push(backend.clone());
+        backend
     }
 
     /// The speculators that there are, the default one first.
@@ -388,6 +426,17 @@ impl Voice {
             Style::Steps => Arc::new(StepPlanner::new(model)),
         };
         backends.plans(planner, &self.backend)
+    }
+
+    /// A model that was trained to plan, and nothing else, rewrites nothing.
+    fn rewriter(&self, backends: &Backends) -> Option<Arc<dyn Rewriter>> {
+        match self.style {
+            Style::Chat(PromptStyle::Tagged) => {
+                let rewriter = Arc::new(LlmRewriter::new(Arc::clone(&self.model)));
+                Some(backends.rewrites(rewriter, &self.backend))
+            }
+            Style::Chat(PromptStyle::Corag) | Style::Steps => None,
+        }
     }
 }
 

@@ -5,12 +5,17 @@
 mod over_http;
 mod support;
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use over_http::{client, url};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
-use spechop_testkit::Script;
-use spechop_types::Stage;
-use support::Server;
+use spechop_ports::{Passages, PortError};
+use spechop_server::Toolbox;
+use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::{Passage, Stage};
+use support::{Server, bare, config};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_streams_its_hops_and_tells_errors_in_openais_form() {
@@ -84,4 +89,96 @@ async fn a_chat_streams_its_hops_and_tells_errors_in_openais_form() {
         reasoning.starts_with("Only the last message was asked"),
         "{reasoning}"
     );
+}
+
+/// Says of every passage that it is there, so that it can be cited.
+struct Shelf;
+
+#[async_trait]
+impl Passages for Shelf {
+    async fn passage(&self, _: &str) -> Result<Option<Passage>, PortError> {
+        Ok(None)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_for_it_is_shown_events_of_open_webui_and_a_list_of_sources() {
+    let config = config("[server]\npublic_url = \"https://qa.example/\"\n");
+    let ports = ScriptedPorts::new(Script::instant(2));
+    let mut toolbox = Toolbox::of(bare(&ports), &config);
+    toolbox.passages = Some(Arc::new(Shelf));
+    let server = Server::over(ports, toolbox, config).await;
+    let ask = async |header: &str, options: Value| {
+        let body = json!({
+            "model": "spechop-k1", "stream": true, "spechop": options,
+            "messages": [{ "role": "user", "content": "q" }],
+        });
+        let request = client().post(url(&server, "/v1/chat/completions"));
+        let request = request.header("spechop-events", header).json(&body);
+        let text = request.send().await.unwrap().text().await.unwrap();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("data: {"));
+        let chunks = lines.map(|line| serde_json::from_str(&format!("{{{line}")).unwrap());
+        chunks.collect::<Vec<Value>>()
+    };
+    let content = |chunks: &[Value]| -> String {
+        let deltas = chunks
+            .iter()
+            .map(|chunk| &chunk["choices"][0]["delta"]["content"]);
+        deltas.filter_map(Value::as_str).collect()
+    };
+    let annotated = |chunks: &[Value]| {
+        let mut deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+        deltas.any(|delta| delta.get("annotations").is_some())
+    };
+    let told = ask("true", json!({})).await;
+    let events: Vec<_> = told.iter().filter_map(|chunk| chunk.get("event")).collect();
+    let status = |text: &str, done: bool| {
+        let data = json!({ "description": text, "done": done });
+        json!({ "type": "status", "data": data })
+    };
+    let citation = |hop: usize, id: &str| {
+        let url = format!(
+            "https://qa.example/p/p0-{}",
+            id.replace(' ', "%20").replace('?', "%3F")
+        );
+        json!({
+            "type": "citation",
+            "data": {
+                "source": { "name": format!("Title {hop}"), "url": url },
+                "document": [format!("Text {hop} about {id}")],
+                "metadata": [{ "source": url, "name": format!("Title {hop}") }],
+            },
+        })
+    };
+    let expected = [
+        status("Looking up: q0 after nothing?", false),
+        status("1. q0 after nothing? → fact 0", false),
+        status("Looking up: q1 after fact 0?", false),
+        status("2. q1 after fact 0? → fact 1", false),
+        status("Answered after 2 hops", true),
+        citation(0, "q0 after nothing?"),
+        citation(0, "q1 after fact 0?"),
+    ];
+    assert_eq!(events, expected.iter().collect::<Vec<_>>());
+    // Other clients see nothing in such a chunk, and Open WebUI would cite an annotation a second time.
+    let with_event = told.iter().filter(|chunk| chunk.get("event").is_some());
+    assert!(with_event.clone().count() > 0);
+    for chunk in with_event {
+        assert_eq!(
+            (&chunk["choices"], &chunk["object"]),
+            (&json!([]), &json!("chat.completion.chunk"))
+        );
+    }
+    assert!(!annotated(&told));
+    assert_eq!(content(&told), "so fact 1 [1] [2]");
+
+    // Nobody is shown what was not asked for.
+    let plain = ask("false", json!({ "footer": true })).await;
+    assert!(plain.iter().all(|chunk| chunk.get("event").is_none()));
+    assert!(annotated(&plain));
+    let text = content(&plain);
+    let (answer, sources) = text.split_once("\n\nSources:\n").unwrap();
+    assert_eq!(answer, "so fact 1 [1] [2]");
+    assert!(sources.starts_with("[1] Title 0: https://qa.example/p/p0-q0%20after%20nothing%3F\n"));
+    assert_eq!(sources.lines().count(), 2);
 }

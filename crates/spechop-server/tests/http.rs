@@ -273,8 +273,9 @@ async fn the_description_fits_what_is_served() {
     // Over HTTP/1.1 the server names every path that it has.
     let unknown = get(&server, "/nothing").await;
     assert_eq!(unknown.status().as_u16(), 505);
-    let said = unknown.text().await.unwrap();
-    let served = said.trim().rsplit_once("only ").unwrap().1;
+    let said: Value = unknown.json().await.unwrap();
+    let said = said["message"].as_str().unwrap();
+    let served = said.rsplit_once("only ").unwrap().1;
     let mut served: Vec<_> = served.split(", ").map(str::to_owned).collect();
     let mut named: Vec<_> = paths
         .iter()

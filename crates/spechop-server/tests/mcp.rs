@@ -114,7 +114,7 @@ async fn what_is_found_can_be_fetched_by_the_same_tenant() {
     assert!(!failed, "{text}");
     let found: Value = serde_json::from_str(&text).unwrap();
     let first = &found["results"][0];
-    let url = "http://localhost/p/p0%2Drivers";
+    let url = "http://localhost/p/p0-rivers";
     assert_eq!(
         *first,
         json!({ "id": "p0-rivers", "title": "Title 0", "url": url })
@@ -130,6 +130,11 @@ async fn what_is_found_can_be_fetched_by_the_same_tenant() {
             "text": "Text 0 about rivers", "metadata": {},
         })
     );
+    let toml = "[server]\npublic_url = \"https://qa.example\"\n";
+    let public = Server::configured(Script::instant(1), toml).await;
+    let (text, _) = result(&public, "", "search", &json!({ "query": "rivers" })).await;
+    let found: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(found["results"][0]["url"], "https://qa.example/p/p0-rivers");
     let (text, failed) = result(&server, "spechop-tenant: other\r\n", "fetch", &id).await;
     assert!(failed && text.contains("no passage with the id"), "{text}");
 }

@@ -125,8 +125,8 @@ async fn what_is_no_request_is_told_what_is_wrong() {
     let many = json!({ "queries": vec!["q"; 65] }).to_string();
     let long = json!({ "queries": ["q", "x".repeat(9000)] }).to_string();
     for (body, said) in [
-        ("", "the body must be JSON"),
-        ("queries=a", "the body must be JSON"),
+        ("", "body: must be JSON"),
+        ("queries=a", "body: must be JSON"),
         ("{}", "missing field `queries`"),
         (r#"{"queries":"a"}"#, "expected a sequence"),
         (
@@ -144,15 +144,16 @@ async fn what_is_no_request_is_told_what_is_wrong() {
             r#"{"queries":["a"],"topk":8}"#,
             "topk is 8; 1 to 7 are found",
         ),
-        (r#"{"queries":["a"],"topk":-1}"#, "the body must be JSON"),
+        (r#"{"queries":["a"],"topk":-1}"#, "body: must be JSON"),
     ] {
         let (status, answer) = retrieve(&server, "", body).await;
-        let error = answer["error"].as_str().unwrap();
+        let error = answer["message"].as_str().unwrap();
         assert!(status == 400 && error.contains(said), "{status} {error}");
+        assert_eq!(answer["code"], "INVALID_ARGUMENT");
     }
     let twice = "spechop-tenant: a\r\nspechop-tenant: b\r\n";
     let (status, answer) = retrieve(&server, twice, r#"{"queries":["a"]}"#).await;
-    let error = answer["error"].as_str().unwrap();
+    let error = answer["message"].as_str().unwrap();
     assert_eq!(
         (status, error),
         (400, "spechop-tenant: must be there once, not more often")
@@ -234,7 +235,8 @@ async fn a_tenant_pays_for_its_look_ups() {
     let (status, answer) = retrieve(&server, a, &asked(2)).await;
     assert_eq!(status, 429, "{answer}");
     let said = "the budget of tenant a has 1 target calls left, and these are 2";
-    assert_eq!(answer["error"], said);
+    assert_eq!(answer["message"], said);
+    assert_eq!(answer["code"], "RESOURCE_EXHAUSTED");
     // What was refused has cost nothing.
     assert_eq!(retrieve(&server, a, &asked(1)).await.0, 200);
     assert_eq!(retrieve(&server, a, &asked(1)).await.0, 429);
@@ -257,7 +259,7 @@ async fn a_retriever_that_fails_is_told_of_and_a_full_house_says_so() {
     let server = Server::of(script, config).await;
     let (status, answer) = retrieve(&server, "", &fails.to_string()).await;
     assert_eq!(status, 503, "{answer}");
-    assert!(answer["error"].is_string());
+    assert_eq!(answer["code"], "UNAVAILABLE");
 
     // The other one takes an hour.
     let body = lasts.to_string();
@@ -272,11 +274,12 @@ async fn a_retriever_that_fails_is_told_of_and_a_full_house_says_so() {
     let (status, answer) = retrieve(&server, "", r#"{"queries":["a"]}"#).await;
     assert_eq!(status, 429, "{answer}");
     assert!(
-        answer["error"]
+        answer["message"]
             .as_str()
             .unwrap()
             .starts_with("1 requests are being answered")
     );
+    assert_eq!(answer["retry_after_ms"], 1000);
     // Whoever hangs up makes room.
     drop(waits);
     eventually(|| server.ports.live() == 0).await;

@@ -107,7 +107,7 @@ async fn what_is_wrong_is_said_and_nothing_is_kept() {
         body
     };
     for (body, said) in [
-        (json!([]), "the body must be JSON such as"),
+        (json!([]), "body: must be JSON such as"),
         (with("tool", json!("")), "a name of 1 to 128 bytes"),
         (with("ttl_s", json!(0)), "above 0"),
         (with("ttl_s", json!(1e9)), "at most 86400"),
@@ -116,8 +116,10 @@ async fn what_is_wrong_is_said_and_nothing_is_kept() {
         (with("more", json!(1)), "unknown field"),
     ] {
         let (status, answer) = post(&server, PATH, "a", &body).await;
-        let error = answer["error"].as_str().unwrap();
+        let error = answer["message"].as_str().unwrap();
         assert!(status == 400 && error.contains(said), "{status}: {error}");
+        assert_eq!(answer["code"], "INVALID_ARGUMENT");
+        assert!(answer["fields"][0]["field"].is_string(), "{answer}");
     }
     let (status, _) = post(&server, PATH, "a b", &put(60.0)).await;
     assert_eq!(status, 400, "that is no tenant");

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::json;
-use spechop_ports::{Call, Encoder, PortError};
+use spechop_ports::{Call, Encoded, Encoder, PortError, TextKind};
 use spechop_types::Activity;
 
 use crate::http::InvalidEndpoint;
@@ -93,7 +93,8 @@ impl HttpEncoder {
         })
     }
 
-    async fn encode(&self, call: &Call, texts: &[String]) -> Result<Vec<Vec<f32>>, PortError> {
+    /// One request.
+    async fn encode(&self, call: &Call, texts: &[String]) -> Result<Encoded, PortError> {
         let HttpEncoderOptions { form, model, .. } = &self.options;
         let body = match form {
             EmbeddingForm::OpenAi => {
@@ -103,8 +104,38 @@ impl HttpEncoder {
         };
         let _encoding = call.doing(Activity::Encode);
         let (width, count) = (self.options.width.get(), texts.len());
-        let parse = |body: &[u8]| unit_vectors(vectors(*form, body)?, count, width);
+        let parse = |body: &[u8]| {
+            let Encoded { vectors, tokens } = read(*form, body)?;
+            let vectors = unit_vectors(vectors, count, width)?;
+            Ok(Encoded { vectors, tokens })
+        };
         self.service.post(call, &[], &body, parse).await
+    }
+
+    /// As many requests as it takes.
+    async fn encode_all(
+        &self,
+        call: &Call,
+        prefix: &str,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        let texts: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
+        let batches: Vec<_> = texts
+            .chunks(self.options.batch.get())
+            .map(|batch| self.encode(call, batch))
+            .collect();
+        let none = Encoded {
+            vectors: Vec::new(),
+            tokens: Some(0),
+        };
+        stream::iter(batches)
+            .buffered(self.options.at_once.get())
+            .try_fold(none, async |mut all, more| {
+                all.vectors.extend(more.vectors);
+                all.tokens = all.tokens.zip(more.tokens).map(|(all, more)| all + more);
+                Ok(all)
+            })
+            .await
     }
 }
 
@@ -120,7 +151,8 @@ impl Encoder for HttpEncoder {
 
     async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
         let text = format!("{}{text}", self.options.query_prefix);
-        let vectors = self.encode(call, &[text]).await?;
+        let encoded = self.encode(call, &[text]).await?;
+        let vectors = encoded.vectors;
         vectors
             .into_iter()
             .next()
@@ -131,25 +163,35 @@ impl Encoder for HttpEncoder {
     }
 
     async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        let prefix = &self.options.passage_prefix;
-        let texts: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
-        let call = &Call::authoritative();
-        let batches: Vec<_> = texts
-            .chunks(self.options.batch.get())
-            .map(|batch| self.encode(call, batch))
-            .collect();
-        stream::iter(batches)
-            .buffered(self.options.at_once.get())
-            .try_concat()
-            .await
+        let (call, prefix) = (&Call::authoritative(), &self.options.passage_prefix);
+        let encoded = self.encode_all(call, prefix, texts).await?;
+        Ok(encoded.vectors)
+    }
+
+    async fn encode_batch(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        let prefix = match kind {
+            TextKind::Query => &self.options.query_prefix,
+            TextKind::Passage => &self.options.passage_prefix,
+        };
+        self.encode_all(call, prefix, texts).await
     }
 }
 
-/// The vectors of an answer, in the order of the texts.
-fn vectors(form: EmbeddingForm, body: &[u8]) -> Result<Vec<Vec<f32>>, String> {
+/// The vectors of an answer, in the order of the texts, and their tokens if the server has counted them.
+fn read(form: EmbeddingForm, body: &[u8]) -> Result<Encoded, String> {
     #[derive(Deserialize)]
     struct Answer {
         data: Vec<One>,
+        usage: Option<Usage>,
+    }
+    #[derive(Deserialize)]
+    struct Usage {
+        prompt_tokens: Option<u64>,
     }
     #[derive(Deserialize)]
     struct One {
@@ -158,7 +200,10 @@ fn vectors(form: EmbeddingForm, body: &[u8]) -> Result<Vec<Vec<f32>>, String> {
     }
     let wrong = |error: serde_json::Error| format!("no vectors: {error}");
     match form {
-        EmbeddingForm::Tei => serde_json::from_slice(body).map_err(wrong),
+        EmbeddingForm::Tei => Ok(Encoded {
+            vectors: serde_json::from_slice(body).map_err(wrong)?,
+            tokens: None,
+        }),
         EmbeddingForm::OpenAi => {
             let answer: Answer = serde_json::from_slice(body).map_err(wrong)?;
             let mut data = answer.data;
@@ -170,7 +215,10 @@ fn vectors(form: EmbeddingForm, body: &[u8]) -> Result<Vec<Vec<f32>>, String> {
                 return Err("its vectors are numbered wrongly".to_owned());
             }
             data.sort_by_key(|one| one.index);
-            Ok(data.into_iter().map(|one| one.embedding).collect())
+            Ok(Encoded {
+                vectors: data.into_iter().map(|one| one.embedding).collect(),
+                tokens: answer.usage.and_then(|usage| usage.prompt_tokens),
+            })
         }
     }
 }
@@ -207,8 +255,26 @@ mod tests {
     use super::*;
     use EmbeddingForm::{OpenAi, Tei};
 
-    fn read(form: EmbeddingForm, answer: &Value, count: usize) -> Result<Vec<Vec<f32>>, String> {
-        unit_vectors(vectors(form, answer.to_string().as_bytes())?, count, 2)
+    fn vectors(form: EmbeddingForm, answer: &Value, count: usize) -> Result<Vec<Vec<f32>>, String> {
+        unit_vectors(read(form, answer.to_string().as_bytes())?.vectors, count, 2)
+    }
+
+    #[test]
+    fn tokens_are_those_that_the_server_counts() {
+        let data = json!([{ "embedding": [1, 0] }]);
+        for (form, answer, tokens) in [
+            (
+                OpenAi,
+                json!({ "data": data, "usage": { "prompt_tokens": 7 } }),
+                Some(7),
+            ),
+            (OpenAi, json!({ "data": data, "usage": {} }), None),
+            (OpenAi, json!({ "data": data }), None),
+            (Tei, json!([[1, 0]]), None),
+        ] {
+            let encoded = read(form, answer.to_string().as_bytes()).unwrap();
+            assert_eq!(encoded.tokens, tokens, "{answer}");
+        }
     }
 
     #[test]
@@ -219,14 +285,14 @@ mod tests {
         let expected = vec![vec![0.6, 0.8], vec![0.0, -1.0]];
         for data in [json!([ahead, behind]), json!([behind, ahead])] {
             assert_eq!(
-                read(OpenAi, &json!({ "data": data }), 2),
+                vectors(OpenAi, &json!({ "data": data }), 2),
                 Ok(expected.clone())
             );
         }
         let unnumbered = json!({ "data": [{ "embedding": [3, 4] }, { "embedding": [0, -2] }] });
-        assert_eq!(read(OpenAi, &unnumbered, 2), Ok(expected.clone()));
+        assert_eq!(vectors(OpenAi, &unnumbered, 2), Ok(expected.clone()));
         let tei = json!([[3.0, 4.0], [0.0, -2.0]]);
-        assert_eq!(read(Tei, &tei, 2), Ok(expected));
+        assert_eq!(vectors(Tei, &tei, 2), Ok(expected));
     }
 
     #[test]
@@ -250,7 +316,7 @@ mod tests {
             (Tei, json!([[1e38, 1e38]]), "a vector without direction"),
             (Tei, json!([[null, 1]]), "no vectors: "),
         ] {
-            let error = read(form, &answer, 1).unwrap_err();
+            let error = vectors(form, &answer, 1).unwrap_err();
             assert!(error.starts_with(said), "{error}");
         }
     }

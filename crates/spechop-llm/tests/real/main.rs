@@ -12,6 +12,7 @@ mod drafts;
 mod local;
 mod metered;
 mod model;
+mod rewriting;
 mod server;
 mod texts;
 mod twice;

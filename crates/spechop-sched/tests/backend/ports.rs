@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use async_trait::async_trait;
 use spechop_ports::{
-    DraftWriter, PlanRequest, Planned, Planner, Reader, Retriever, Speculator, contract,
+    DraftWriter, Encoder, PlanRequest, Planned, Planner, Reader, Retriever, RewriteRequest,
+    Rewriter, Rewritten, Speculator, TextKind, contract,
 };
 use spechop_sched::{
-    Eligibility, Grade, Rule, ScheduledDraftWriter, ScheduledPlanner, ScheduledReader,
-    ScheduledRetriever, ScheduledSpeculator,
+    Eligibility, Grade, Rule, ScheduledDraftWriter, ScheduledEncoder, ScheduledPlanner,
+    ScheduledReader, ScheduledRetriever, ScheduledRewriter, ScheduledSpeculator,
 };
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Passage, Question, Step, Tokens};
@@ -33,6 +34,62 @@ async fn decorators_keep_the_contracts() {
     assert!(is_idle(backend.gauges()));
     assert!(backend.gauges().started > 8);
     assert_eq!(script.live(), 0);
+}
+
+/// Encodes and rewrites, each in a second.
+struct Slow;
+
+#[async_trait]
+impl Encoder for Slow {
+    fn fingerprint(&self) -> &'static str {
+        "slow"
+    }
+
+    fn width(&self) -> usize {
+        1
+    }
+
+    async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
+        sleep(Duration::from_secs(1)).await;
+        Ok(vec![1.0])
+    }
+
+    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        sleep(Duration::from_secs(1)).await;
+        Ok(vec![vec![1.0]; texts.len()])
+    }
+}
+
+#[async_trait]
+impl Rewriter for Slow {
+    async fn rewrite(&self, _: &Call, request: RewriteRequest) -> Result<Rewritten, PortError> {
+        sleep(Duration::from_secs(1)).await;
+        Ok(Rewritten {
+            question: request.question,
+            tokens: Tokens::default(),
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn encoders_and_rewriters_take_turns_too() {
+    let (backend, rules) = (backend(1, 1), Eligibility::shipped());
+    let encoder = ScheduledEncoder::new(Arc::new(Slow), &backend, rules.of("retriever"));
+    let rewriter = ScheduledRewriter::new(Arc::new(Slow), &backend, rules.of("planner"));
+    contract::encoder(&encoder).await;
+    contract::rewriter(&rewriter).await;
+    let begun = backend.gauges().started;
+    let (call, began) = (Call::authoritative(), Instant::now());
+    let texts = vec!["a".to_owned()];
+    let (one, other) = tokio::join!(
+        encoder.encode_batch(&call, TextKind::Passage, texts.clone()),
+        encoder.encode_batch(&call, TextKind::Passage, texts),
+    );
+    assert_eq!(one.unwrap(), other.unwrap());
+    // One after the other: the backend has one place.
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
+    assert_eq!(backend.gauges().started, begun + 2);
+    assert!(is_idle(backend.gauges()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -249,6 +249,10 @@ fn server(keys: &mut Keys<'_>) -> (Server, Callers) {
         tool_outputs: size(keys, "server.tool_outputs", 0..=65_536, 0),
         mcp: keys.flag("server.mcp").unwrap_or(true),
         mcp_time: millis(keys, "server.mcp_budget_ms", 1, 50_000),
+        public_url: keys.parsed(
+            "server.public_url",
+            "an address such as https://qa.example.org",
+        ),
         shutdown_grace: millis(keys, "server.shutdown_grace_ms", 0, 10_000),
     };
     (server, callers)

@@ -7,12 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::HOST;
 use axum::http::request::Parts;
 use axum::routing::{MethodRouter, post};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use spechop_mcp::door::{Desk, Hop, News, Question, Refused, service};
 use spechop_proto::ask_event::Event;
 use spechop_proto::{self as wire, AskEvent, AskRequest, Budget};
@@ -22,6 +20,7 @@ use crate::admission::Admission;
 use crate::caller::{Caller, caller};
 use crate::events::Events;
 use crate::finder::Finder;
+use crate::links::Links;
 use crate::status::chain;
 
 /// Where it is.
@@ -33,6 +32,7 @@ struct Tools {
     finder: Arc<Finder>,
     /// When an answer is written from what is known, unless the client names another time.
     time: Duration,
+    links: Links,
 }
 
 /// Takes POST requests. Whether they are too long has been seen before.
@@ -42,6 +42,7 @@ pub(super) fn route(admission: &Admission, finder: &Arc<Finder>) -> MethodRouter
         admission: admission.clone(),
         finder: Arc::clone(finder),
         time: server.mcp_time,
+        links: Links::of(server),
     };
     let service = service(Arc::new(tools), usize::MAX);
     post(async move |request: Request| service.handle(request).await.map(Body::new))
@@ -93,16 +94,7 @@ impl Desk for Tools {
     }
 
     fn address(&self, request: &Parts, id: &str) -> String {
-        let named = request.uri.authority().map(|name| name.as_str());
-        let host = request
-            .headers
-            .get(HOST)
-            .and_then(|host| host.to_str().ok());
-        let host = named.or(host).unwrap_or("localhost");
-        format!(
-            "http://{host}/p/{}",
-            utf8_percent_encode(id, NON_ALPHANUMERIC)
-        )
+        self.links.base(request).unwrap_or_default().passage(id)
     }
 }
 

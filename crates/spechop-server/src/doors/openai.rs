@@ -1,4 +1,4 @@
-//! The door for clients of OpenAI: `/v1/chat/completions` and `/v1/models`.
+//! The doors for clients of OpenAI: `/v1/chat/completions`, `/v1/embeddings` and `/v1/models`.
 //!
 //! The last message of the user is the question. The committed hops are the reasoning
 //! (`reasoning_content`), and the answer cites the passages that they rest on (`annotations`). What such
@@ -6,221 +6,77 @@
 //! `AskRequest`.
 
 mod asked;
+mod completion;
+mod embeddings;
+mod open_webui;
 mod said;
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path};
-use axum::http::HeaderValue;
+use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use futures::{StreamExt, stream};
 use serde_json::{Value, json};
-use spechop_proto::ask_event::Event;
 use tonic_types::FieldViolation;
 
-use self::asked::{Asked, MODELS};
-use self::said::{Citing, hop_line, usage};
+use self::asked::MODELS;
+use self::completion::Chat;
+use self::embeddings::{EMBEDDERS, Embeddings};
 use super::House;
-use crate::admission::{Admission, Admitted};
-use crate::caller::caller;
-use crate::events::{self, Events};
-use crate::sse;
-use crate::status::{AskError, HttpError};
+use crate::admission::Admission;
+use crate::status::{AskError, ErrorForm, HttpError};
 use crate::transport::Door;
 
 /// A conversation may be long, of which the last message is asked.
-const BODY_BYTES_MAX: usize = 256 << 10;
+const CHAT_BYTES_MAX: usize = 256 << 10;
 
-/// The end of a stream.
-const DONE: &str = "data: [DONE]\n\n";
-
-/// Builds the door.
+/// Builds the doors. Without an encoder there are no vectors, and no models that make some.
 pub(super) fn add_to(house: &mut House, admission: &Admission) {
-    let at = admission.clone();
-    let chat = post(async move |head: Parts, body: Bytes| complete(&at, &head, &body).await);
-    let door = Door::post("/v1/chat/completions").of_bytes(BODY_BYTES_MAX);
+    let in_their_form = |door: Door| door.telling_errors(ErrorForm::OpenAi);
+    let at = Arc::new(Chat::new(admission.clone()));
+    let chat = post(async move |head: Parts, body: Bytes| at.complete(&head, &body).await);
+    let door = Door::post("/v1/chat/completions").of_bytes(CHAT_BYTES_MAX);
     // The transport has seen to it.
-    house.add(door, chat.layer(DefaultBodyLimit::disable()));
-    let models = get(async || {
-        let models: Vec<_> = MODELS.into_iter().map(model).collect();
+    let chat = chat.layer(DefaultBodyLimit::disable());
+    house.add(in_their_form(door), chat);
+    let mut names = MODELS.to_vec();
+    if let Some(at) = Embeddings::open(admission.state()).map(Arc::new) {
+        names.extend(EMBEDDERS);
+        let embed = post(async move |head: Parts, body: Bytes| at.embed(&head, &body).await);
+        let door = Door::post("/v1/embeddings").of_bytes(embeddings::BYTES_MAX);
+        let embed = embed.layer(DefaultBodyLimit::disable());
+        house.add(in_their_form(door), embed);
+    }
+    let names: Arc<[_]> = names.into();
+    let known = Arc::clone(&names);
+    let models = get(async move || {
+        let models: Vec<_> = names.iter().map(|name| model(name)).collect();
         json_body(&json!({ "object": "list", "data": models }))
     });
-    house.add(Door::get("/v1/models"), models);
-    let one = get(async |Path(id): Path<String>| match asked::known(&id) {
-        Ok(id) => json_body(&model(id)),
-        Err(error) => refused(&error),
-    });
-    house.add(Door::get("/v1/models/{id}"), one);
+    house.add(in_their_form(Door::get("/v1/models")), models);
+    let one = get(
+        async move |Path(id): Path<String>| match known_in(&known, &id) {
+            Ok(id) => json_body(&model(id)),
+            Err(error) => refused(&error),
+        },
+    );
+    house.add(in_their_form(Door::get("/v1/models/{id}")), one);
 }
 
-async fn complete(admission: &Admission, head: &Parts, body: &[u8]) -> Response {
-    let read = caller(&head.headers, &head.extensions).and_then(|caller| {
-        let k_max = admission.state().config.questions.k_max;
-        Ok((caller, Asked::read(body, k_max)?))
-    });
-    let (caller, asked) = match read {
-        Ok(read) => read,
-        Err(error) => {
-            admission.refused(&error);
-            return refused(&error);
-        }
-    };
-    let admitted = match admission.admit(&asked.request, &caller, None) {
-        Ok(admitted) => admitted,
-        Err(error) => return refused(&error),
-    };
-    let has_passages = admission.state().toolbox.passages.is_some();
-    let citing = Citing::of(head, has_passages);
-    let name = admitted.name().to_owned();
-    let completion = Completion {
-        id: format!("chatcmpl-{name}"),
-        created: now(),
-        asked,
-        citing,
-    };
-    let answered = match completion.asked.stream {
-        true => completion.stream(admitted),
-        false => completion.whole(admitted).await,
-    };
-    let mut response = answered.unwrap_or_else(|error| refused(&error));
-    if let Ok(name) = HeaderValue::from_str(&name) {
-        response.headers_mut().insert("spechop-question-id", name);
-    }
-    response
-}
-
-/// An answer on its way.
-struct Completion {
-    id: String,
-    created: u64,
-    asked: Asked,
-    citing: Citing,
-}
-
-impl Completion {
-    async fn whole(self, admitted: Admitted) -> Result<Response, Arc<AskError>> {
-        let answer = events::answer(admitted).await?;
-        let mut reasoning = self.asked.note().unwrap_or_default();
-        for (at, hop) in answer.hops.iter().enumerate() {
-            reasoning += &hop_line(at + 1, hop);
-        }
-        let (content, annotations) = self.citing.content(&answer);
-        let message = json!({
-            "role": "assistant",
-            "content": content,
-            "refusal": null,
-            "reasoning_content": reasoning,
-            "annotations": annotations,
-        });
-        let choice = json!({
-            "index": 0,
-            "message": message,
-            "logprobs": null,
-            "finish_reason": "stop",
-        });
-        Ok(json_body(&json!({
-            "id": self.id,
-            "object": "chat.completion",
-            "created": self.created,
-            "model": self.asked.model,
-            "choices": [choice],
-            "usage": usage(&answer),
-        })))
-    }
-
-    fn stream(self, admitted: Admitted) -> Result<Response, Arc<AskError>> {
-        let events = Events::of(admitted)?;
-        let mut first = vec![self.chunk(&json!({ "role": "assistant", "content": "" }), None)];
-        if let Some(note) = self.asked.note() {
-            first.push(self.chunk(&json!({ "reasoning_content": note }), None));
-        }
-        let mut hops = 0;
-        let rest = events.flat_map(move |event| {
-            let frames = match event.map(Arc::unwrap_or_clone) {
-                Ok(event) => self.frames(event.event.as_ref(), &mut hops),
-                Err(error) => vec![data(&error_body(&error))],
-            };
-            stream::iter(frames)
-        });
-        Ok(sse::respond(stream::iter(first).chain(rest)))
-    }
-
-    /// What a client hears of an event.
-    fn frames(&self, event: Option<&Event>, hops: &mut usize) -> Vec<String> {
-        match event {
-            Some(Event::Committed(committed)) => {
-                let hop = committed.hop.iter();
-                let line = hop.map(|hop| {
-                    *hops += 1;
-                    let line = hop_line(*hops, hop);
-                    self.chunk(&json!({ "reasoning_content": line }), None)
-                });
-                line.collect()
-            }
-            Some(Event::Answer(answer)) => {
-                let (content, annotations) = self.citing.content(answer);
-                let mut delta = json!({ "content": content });
-                if !annotations.is_empty() {
-                    delta["annotations"] = annotations.into();
-                }
-                let mut frames = vec![
-                    self.chunk(&delta, None),
-                    self.chunk(&json!({}), Some("stop")),
-                ];
-                if self.asked.include_usage {
-                    let mut last = self.outline();
-                    last["choices"] = json!([]);
-                    last["usage"] = usage(answer);
-                    frames.push(data(&last));
-                }
-                frames.push(DONE.to_owned());
-                frames
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn chunk(&self, delta: &Value, finish_reason: Option<&str>) -> String {
-        let mut chunk = self.outline();
-        chunk["choices"] = json!([{
-            "index": 0,
-            "delta": delta,
-            "logprobs": null,
-            "finish_reason": finish_reason,
-        }]);
-        if self.asked.include_usage {
-            chunk["usage"] = Value::Null;
-        }
-        data(&chunk)
-    }
-
-    fn outline(&self) -> Value {
-        json!({
-            "id": self.id,
-            "object": "chat.completion.chunk",
-            "created": self.created,
-            "model": self.asked.model,
-        })
-    }
-}
-
-fn data(value: &Value) -> String {
-    format!("data: {value}\n\n")
+/// The model of this name.
+fn known_in(offered: &[&'static str], name: &str) -> Result<&'static str, AskError> {
+    let found = offered.iter().find(|model| **model == name);
+    found.copied().ok_or_else(|| AskError::NoModel {
+        offered: offered.join(", "),
+    })
 }
 
 fn model(id: &str) -> Value {
     json!({ "id": id, "object": "model", "created": 0, "owned_by": "spechop" })
-}
-
-/// Seconds since 1970.
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
 }
 
 fn refused(error: &AskError) -> Response {
@@ -230,14 +86,6 @@ fn refused(error: &AskError) -> Response {
 /// An error in OpenAI's form.
 fn error_body(whose: &AskError) -> Value {
     let error = HttpError::from(whose);
-    let kind = match error.status().as_u16() {
-        400 | 410 => "invalid_request_error",
-        401 => "authentication_error",
-        403 => "permission_error",
-        404 => "not_found_error",
-        429 => "rate_limit_error",
-        _ => "server_error",
-    };
     let fields = error.fields();
     let param = if matches!(whose, AskError::NoModel { .. }) {
         Some("model".to_owned())
@@ -251,14 +99,7 @@ fn error_body(whose: &AskError) -> Value {
             }
         })
     };
-    json!({
-        "error": {
-            "message": error.message(),
-            "type": kind,
-            "param": param,
-            "code": error.code().to_ascii_lowercase(),
-        }
-    })
+    error.openai_body(param.as_deref())
 }
 
 fn json_body(value: &Value) -> Response {
@@ -266,5 +107,5 @@ fn json_body(value: &Value) -> Response {
         (CONTENT_TYPE, "application/json"),
         (CACHE_CONTROL, "no-store"),
     ];
-    (head, value.to_string()).into_response()
+    (StatusCode::OK, head, value.to_string()).into_response()
 }

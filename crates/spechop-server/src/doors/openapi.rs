@@ -28,7 +28,7 @@ const ROOTS: [&str; 4] = ["AskRequest", "AskResponse", "AskEvent", "Passage"];
 /// Builds the door. Only paths that this server has are described.
 pub(super) fn add_to(house: &mut House) {
     house.doors.add(Door::get(PATH).for_anybody());
-    let served: BTreeSet<_> = house.doors.iter().map(|door| door.name().1).collect();
+    let served: BTreeSet<_> = house.doors.iter().map(Door::documented).collect();
     let (status, text) = match describe(&served) {
         Ok(document) => (StatusCode::OK, document.to_string()),
         Err(error) => {
@@ -49,11 +49,11 @@ pub(super) fn add_to(house: &mut House) {
 }
 
 /// The document, of these paths.
-fn describe(served: &BTreeSet<&str>) -> Result<Value, JsonError> {
+fn describe(served: &BTreeSet<String>) -> Result<Value, JsonError> {
     let ours = |error: serde_json::Error| JsonError::Ours(error.to_string());
     let mut document: Value = serde_json::from_str(PATHS).map_err(ours)?;
     if let Some(paths) = document["paths"].as_object_mut() {
-        paths.retain(|path, _| served.contains(path.as_str()));
+        paths.retain(|path, _| served.contains(path));
     }
     let mut schemas = Map::new();
     for root in ROOTS {
@@ -124,7 +124,7 @@ mod tests {
     fn every_form_that_is_named_is_described() {
         let paths: Value = serde_json::from_str(PATHS).unwrap();
         let served = paths["paths"].as_object().unwrap().keys();
-        let document = describe(&served.map(String::as_str).collect()).unwrap();
+        let document = describe(&served.cloned().collect()).unwrap();
         let text = document.to_string();
         let named = text.split("#/components/schemas/").skip(1);
         let named: BTreeSet<_> = named.filter_map(|rest| rest.split('"').next()).collect();
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn only_what_is_served_is_described() {
-        let document = describe(&["/v1/ask"].into_iter().collect()).unwrap();
+        let document = describe(&BTreeSet::from(["/v1/ask".to_owned()])).unwrap();
         let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
         assert_eq!(paths, ["/v1/ask"]);
     }

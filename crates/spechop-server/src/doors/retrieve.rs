@@ -7,26 +7,24 @@
 //! ```
 //!
 //! `contents` is the title in quotation marks, and behind it, on lines of its own, the text. Without
-//! scores a list holds the documents themselves. Errors are `{"error": "…"}`.
+//! scores a list holds the documents themselves. Errors have the form of [`HttpError`].
 
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
-use axum::http::header::RETRY_AFTER;
 use axum::http::request::Parts;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use spechop_ports::PortError;
 use spechop_types::Passage;
 
 use super::json_response;
 use crate::caller::caller;
 use crate::finder::{FindError, Finder};
-use crate::status::chain;
+use crate::status::{AskError, HttpError};
 
 /// Where it is.
 pub(crate) const PATH: &str = "/retrieve";
@@ -49,8 +47,8 @@ pub(crate) fn route(finder: Arc<Finder>) -> MethodRouter {
 
 async fn respond(finder: &Finder, head: &Parts, body: &[u8]) -> Response {
     let asked = caller(&head.headers, &head.extensions)
-        .map_err(|wrong| FindError::Invalid(wrong.to_string()))
         .and_then(|caller| Ok((caller, Request::read(body)?)))
+        .map_err(FindError::from)
         .inspect_err(|error| finder.refused(error));
     let found = match asked {
         Ok((caller, request)) => {
@@ -65,43 +63,16 @@ async fn respond(finder: &Finder, head: &Parts, body: &[u8]) -> Response {
             let result: Vec<_> = found.iter().map(|found| listed(found, scores)).collect();
             json_response(StatusCode::OK, &json!({ "result": result }))
         }
-        Err(error) => {
-            let mut response = json_response(status(&error), &json!({ "error": chain(&error) }));
-            if matches!(error, FindError::Busy { .. }) {
-                // It will soon be otherwise.
-                response.headers_mut().insert(RETRY_AFTER, 1.into());
-            }
-            response
-        }
+        Err(error) => HttpError::from(&error).into_response(),
     }
 }
 
 impl Request {
-    fn read(body: &[u8]) -> Result<Self, FindError> {
+    fn read(body: &[u8]) -> Result<Self, AskError> {
         serde_json::from_slice(body).map_err(|error| {
-            FindError::Invalid(format!(
-                "the body must be JSON such as {{\"queries\": [\"…\"], \"topk\": 5}}: {error}"
-            ))
+            let form = "must be JSON such as {\"queries\": [\"…\"], \"topk\": 5}";
+            AskError::wrong("body", format!("{form}: {error}"))
         })
-    }
-}
-
-fn status(error: &FindError) -> StatusCode {
-    match error {
-        FindError::Invalid(_) => StatusCode::BAD_REQUEST,
-        FindError::Busy { .. } | FindError::Overdrawn(_) => StatusCode::TOO_MANY_REQUESTS,
-        FindError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
-        FindError::Late { .. } => StatusCode::GATEWAY_TIMEOUT,
-        FindError::Port(error) => match error {
-            PortError::Unavailable { .. } | PortError::NotSpeculated { .. } => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            PortError::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
-            PortError::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            PortError::Malformed { .. } | PortError::Refused { .. } => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
-        },
     }
 }
 

@@ -7,8 +7,8 @@
 //!                            {"cached": true, "output": […]} or {"cached": false}
 //! ```
 //!
-//! A question of the same tenant that looks up just that takes the output in place of a look-up. Errors are
-//! `{"error": "…"}`.
+//! A question of the same tenant that looks up just that takes the output in place of a look-up. Errors have
+//! the form of [`HttpError`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -27,7 +27,8 @@ use spechop_types::Tenant;
 use super::json_response;
 use crate::caller::caller;
 use crate::server_state::ServerState;
-use crate::tool_cache::{ToolCache, ToolCall};
+use crate::status::{AskError, HttpError};
+use crate::tool_cache::{NotKept, ToolCache, ToolCall};
 
 /// Where outputs are left.
 pub(crate) const PATH: &str = "/v1/tool-cache";
@@ -85,7 +86,7 @@ impl ToolDoor {
         self.route(Self::find)
     }
 
-    fn route(self, work: fn(&Self, &Tenant, &[u8]) -> Result<Value, String>) -> MethodRouter {
+    fn route(self, work: fn(&Self, &Tenant, &[u8]) -> Result<Value, AskError>) -> MethodRouter {
         post(async move |head: Parts, body: Bytes| self.respond(&head, &body, work))
             // The transport has seen to it.
             .layer(DefaultBodyLimit::disable())
@@ -95,38 +96,35 @@ impl ToolDoor {
         &self,
         head: &Parts,
         body: &[u8],
-        work: fn(&Self, &Tenant, &[u8]) -> Result<Value, String>,
+        work: fn(&Self, &Tenant, &[u8]) -> Result<Value, AskError>,
     ) -> Response {
-        let error = |status, error: String| json_response(status, &json!({ "error": error }));
         if self.state.phases.closing.is_cancelled() {
-            let closing = "the server is shutting down".to_owned();
-            return error(StatusCode::SERVICE_UNAVAILABLE, closing);
+            return HttpError::from(AskError::ShuttingDown).into_response();
         }
-        let caller = caller(&head.headers, &head.extensions).map_err(|error| error.to_string());
+        let caller = caller(&head.headers, &head.extensions);
         match caller.and_then(|caller| work(self, &caller.tenant, body)) {
             Ok(answer) => json_response(StatusCode::OK, &answer),
-            Err(wrong) => error(StatusCode::BAD_REQUEST, wrong),
+            Err(error) => HttpError::from(error).into_response(),
         }
     }
 
-    fn keep(&self, tenant: &Tenant, body: &[u8]) -> Result<Value, String> {
+    fn keep(&self, tenant: &Tenant, body: &[u8]) -> Result<Value, AskError> {
         let form =
             r#"{"tool": "retrieve", "arguments": {"query": "…"}, "output": […], "ttl_s": 60}"#;
         let put: Put = read(body, form)?;
         let ttl_s = put.ttl_s.unwrap_or(TTL_S);
         if !(ttl_s > 0.0 && ttl_s <= TTL_S_MAX) {
-            return Err(format!(
-                "ttl_s is {ttl_s}; it must be above 0 and at most {TTL_S_MAX}"
-            ));
+            let problem = format!("must be above 0 and at most {TTL_S_MAX}, not {ttl_s}");
+            return Err(AskError::wrong("ttl_s", problem));
         }
         let call = tool_call(put.tool, put.arguments)?;
         let time = Duration::from_secs_f64(ttl_s);
         let kept = self.cache.put(tenant, call, put.output, time);
-        kept.map_err(|error| error.to_string())?;
+        kept.map_err(|error| AskError::wrong(field(&error), error.to_string()))?;
         Ok(json!({ "cached": true }))
     }
 
-    fn find(&self, tenant: &Tenant, body: &[u8]) -> Result<Value, String> {
+    fn find(&self, tenant: &Tenant, body: &[u8]) -> Result<Value, AskError> {
         let form = r#"{"tool": "retrieve", "arguments": {"query": "…"}}"#;
         let Query { tool, arguments } = read(body, form)?;
         let call = tool_call(tool, arguments)?;
@@ -137,16 +135,23 @@ impl ToolDoor {
     }
 }
 
-fn read<T: DeserializeOwned>(body: &[u8], form: &str) -> Result<T, String> {
+fn read<T: DeserializeOwned>(body: &[u8], form: &str) -> Result<T, AskError> {
     serde_json::from_slice(body)
-        .map_err(|error| format!("the body must be JSON such as {form}: {error}"))
+        .map_err(|error| AskError::wrong("body", format!("must be JSON such as {form}: {error}")))
 }
 
-fn tool_call(tool: String, arguments: Map<String, Value>) -> Result<ToolCall, String> {
+/// Which part of a call it is about.
+fn field(error: &NotKept) -> &'static str {
+    match error {
+        NotKept::Arguments => "arguments",
+        NotKept::Documents(_) | NotKept::TooLong { .. } => "output",
+    }
+}
+
+fn tool_call(tool: String, arguments: Map<String, Value>) -> Result<ToolCall, AskError> {
     if tool.trim().is_empty() || tool.len() > TOOL_BYTES_MAX {
-        return Err(format!(
-            "tool must have a name of 1 to {TOOL_BYTES_MAX} bytes"
-        ));
+        let problem = format!("must have a name of 1 to {TOOL_BYTES_MAX} bytes");
+        return Err(AskError::wrong("tool", problem));
     }
     Ok(ToolCall { tool, arguments })
 }

@@ -3,6 +3,12 @@
 //! ```text
 //! {"code": "INVALID_ARGUMENT", "message": "…", "fields": [{"field", "description"}], "retry_after_ms"}
 //! ```
+//!
+//! The doors for clients of OpenAI have a form of their own:
+//!
+//! ```text
+//! {"error": {"message": "…", "type": "invalid_request_error", "param": null, "code": "invalid_argument"}}
+//! ```
 
 use std::time::Duration;
 
@@ -10,20 +16,40 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTIC
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use spechop_ports::PortError;
 use spechop_proto::json::JsonError;
 use tonic::{Code, Status};
 use tonic_types::{FieldViolation, StatusExt};
 
-use super::AskError;
-use crate::transport::AccessError;
+use super::{AskError, TransportError};
+use crate::finder::FindError;
 
 /// An error on its way to a client that does not speak gRPC.
 #[derive(Debug)]
-pub(crate) struct HttpError(Status);
+pub(crate) struct HttpError {
+    error: Status,
+    /// If HTTP says more exactly what it is than its code.
+    status: Option<StatusCode>,
+}
+
+/// The words in which a path tells its errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ErrorForm {
+    /// A status of gRPC.
+    Grpc,
+    /// [`HttpError::body`].
+    #[default]
+    Json,
+    /// [`HttpError::openai_body`].
+    OpenAi,
+}
 
 impl From<&AskError> for HttpError {
     fn from(error: &AskError) -> Self {
-        Self(error.into())
+        Self {
+            error: error.into(),
+            status: None,
+        }
     }
 }
 
@@ -33,9 +59,44 @@ impl From<AskError> for HttpError {
     }
 }
 
-impl From<AccessError> for HttpError {
-    fn from(error: AccessError) -> Self {
-        Self(error.into())
+impl From<&FindError> for HttpError {
+    fn from(error: &FindError) -> Self {
+        let status = match error {
+            // A server of ours that asks this one tells them apart.
+            FindError::Ask(AskError::Port(PortError::TooLong { .. })) => {
+                Some(StatusCode::PAYLOAD_TOO_LARGE)
+            }
+            FindError::Ask(AskError::Port(PortError::Timeout { .. })) => {
+                Some(StatusCode::GATEWAY_TIMEOUT)
+            }
+            _ => None,
+        };
+        Self {
+            error: error.into(),
+            status,
+        }
+    }
+}
+
+impl From<TransportError> for HttpError {
+    fn from(error: TransportError) -> Self {
+        let status = match error {
+            TransportError::OtherHost { .. } => Some(StatusCode::MISDIRECTED_REQUEST),
+            TransportError::FromAPage => Some(StatusCode::FORBIDDEN),
+            TransportError::OldHttp { .. } => Some(StatusCode::HTTP_VERSION_NOT_SUPPORTED),
+            TransportError::NotGrpc { .. } | TransportError::NotJson { .. } => {
+                Some(StatusCode::UNSUPPORTED_MEDIA_TYPE)
+            }
+            TransportError::Late { .. } => Some(StatusCode::REQUEST_TIMEOUT),
+            TransportError::TooLong { .. } => Some(StatusCode::PAYLOAD_TOO_LARGE),
+            TransportError::TooMuchAtOnce => Some(StatusCode::TOO_MANY_REQUESTS),
+            TransportError::Broken(_) => Some(StatusCode::BAD_REQUEST),
+            TransportError::Access(_) => None,
+        };
+        Self {
+            error: error.into(),
+            status,
+        }
     }
 }
 
@@ -69,7 +130,10 @@ impl From<JsonError> for AskError {
 impl HttpError {
     /// The status of a response that is nothing but this error.
     pub(crate) fn status(&self) -> StatusCode {
-        match self.0.code() {
+        if let Some(status) = self.status {
+            return status;
+        }
+        match self.error.code() {
             Code::Ok => StatusCode::OK,
             // The client has gone away, or has said so: nginx's name for it.
             Code::Cancelled => {
@@ -94,7 +158,7 @@ impl HttpError {
 
     /// The name that gRPC has for it.
     pub(crate) fn code(&self) -> &'static str {
-        match self.0.code() {
+        match self.error.code() {
             Code::Ok => "OK",
             Code::Cancelled => "CANCELLED",
             Code::Unknown => "UNKNOWN",
@@ -117,18 +181,18 @@ impl HttpError {
 
     /// What is wrong, in a sentence.
     pub(crate) fn message(&self) -> &str {
-        self.0.message()
+        self.error.message()
     }
 
     /// Every wrong field of the request.
     pub(crate) fn fields(&self) -> Vec<FieldViolation> {
-        let wrong = self.0.get_details_bad_request();
+        let wrong = self.error.get_details_bad_request();
         wrong.map_or_else(Vec::new, |wrong| wrong.field_violations)
     }
 
     /// When to try again, if that may help.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        self.0.get_details_retry_info()?.retry_delay
+        self.error.get_details_retry_info()?.retry_delay
     }
 
     /// The body.
@@ -145,6 +209,28 @@ impl HttpError {
         body
     }
 
+    /// The body as clients of OpenAI expect it. `param` is the field of the request that is wrong.
+    pub(crate) fn openai_body(&self, param: Option<&str>) -> Value {
+        let kind = match self.status() {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::NOT_FOUND => "not_found_error",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            // There is no such method or path over HTTP/1.
+            StatusCode::HTTP_VERSION_NOT_SUPPORTED => "invalid_request_error",
+            status if status.is_client_error() => "invalid_request_error",
+            _ => "server_error",
+        };
+        json!({
+            "error": {
+                "message": self.message(),
+                "type": kind,
+                "param": param,
+                "code": self.code().to_ascii_lowercase(),
+            }
+        })
+    }
+
     /// A response with this body, which may be of another form than [`HttpError::body`].
     pub(crate) fn respond(&self, body: &Value) -> Response {
         let head = [
@@ -157,7 +243,7 @@ impl HttpError {
             let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
-        if self.0.code() == Code::Unauthenticated {
+        if self.error.code() == Code::Unauthenticated {
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         }
@@ -174,6 +260,7 @@ impl IntoResponse for HttpError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::AccessError;
 
     #[test]
     fn a_body_has_what_a_status_has() {
@@ -193,5 +280,44 @@ mod tests {
         let error = HttpError::from(AskError::TooOld { after: 3, first: 9 });
         assert_eq!(error.status(), StatusCode::GONE);
         assert!(error.message().contains("after 8"), "{}", error.message());
+    }
+
+    #[test]
+    fn what_the_transport_refuses_keeps_its_status_in_both_forms() {
+        let most = 7;
+        for (refused, status, code, kind) in [
+            (
+                TransportError::TooLong { most },
+                413,
+                "OUT_OF_RANGE",
+                "invalid_request_error",
+            ),
+            (
+                TransportError::TooMuchAtOnce,
+                429,
+                "RESOURCE_EXHAUSTED",
+                "rate_limit_error",
+            ),
+            (
+                TransportError::FromAPage,
+                403,
+                "PERMISSION_DENIED",
+                "permission_error",
+            ),
+            (
+                TransportError::Access(AccessError::NoKey),
+                401,
+                "UNAUTHENTICATED",
+                "authentication_error",
+            ),
+        ] {
+            let error = HttpError::from(refused);
+            assert_eq!(error.status().as_u16(), status);
+            assert_eq!(error.body()["code"], code);
+            let theirs = error.openai_body(None);
+            assert_eq!(theirs["error"]["type"], kind);
+            assert_eq!(theirs["error"]["message"], error.body()["message"]);
+            assert_eq!(theirs["error"]["param"], Value::Null);
+        }
     }
 }

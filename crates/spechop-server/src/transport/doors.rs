@@ -3,6 +3,7 @@
 use axum::http::Method;
 
 use crate::keys::Role;
+use crate::status::ErrorForm;
 
 /// The paths that are not gRPC.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,7 @@ pub(crate) struct Door {
     pub(super) bytes_max: Option<usize>,
     /// What a key needs to be let in here, if there are keys; `None` for nothing, not even a key.
     pub(super) role: Option<Role>,
+    errors: ErrorForm,
 }
 
 impl Door {
@@ -38,6 +40,7 @@ impl Door {
             path,
             bytes_max: None,
             role: Some(Role::Ask),
+            errors: ErrorForm::default(),
         }
     }
 
@@ -62,6 +65,16 @@ impl Door {
         }
     }
 
+    /// Refusals have this form.
+    pub(crate) fn telling_errors(self, errors: ErrorForm) -> Self {
+        Self { errors, ..self }
+    }
+
+    /// Its path as documents write it: they have no sign for the rest of a path.
+    pub(crate) fn documented(&self) -> String {
+        self.path.replace("{*", "{")
+    }
+
     /// Its method and path.
     pub(crate) fn name(&self) -> (&Method, &'static str) {
         (&self.method, self.path)
@@ -77,6 +90,12 @@ impl Doors {
     /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Door> {
         self.0.iter()
+    }
+
+    /// How errors are told at a path, whatever the method. They are JSON if there is no such door.
+    pub(super) fn error_form(&self, path: &str) -> ErrorForm {
+        let door = self.0.iter().find(|door| fits(door.path, path));
+        door.map_or_else(ErrorForm::default, |door| door.errors)
     }
 
     /// The door that a request wants, if it is one of these.
@@ -153,8 +172,17 @@ mod tests {
         assert!(doors.find(&Method::POST, "/metrics").is_none());
         let ask = doors.find(&Method::POST, "/v1/ask").unwrap();
         assert_eq!((ask.bytes_max, ask.role), (Some(7), Some(Role::Ask)));
+        assert_eq!(Door::get("/p/{*id}").documented(), "/p/{id}");
         assert_eq!(Door::get("/x").for_admins().role, Some(Role::Admin));
         assert_eq!(Door::get("/x").for_anybody().role, None);
         assert!(doors.find(&Method::GET, "/v1/ask").is_none());
+        doors.add(Door::get("/v1/models/{id}").telling_errors(ErrorForm::OpenAi));
+        for (path, form) in [
+            ("/v1/models/a", ErrorForm::OpenAi),
+            ("/v1/ask", ErrorForm::Json),
+            ("/v1/unknown", ErrorForm::Json),
+        ] {
+            assert_eq!(doors.error_form(path), form, "{path}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use super::body::{Answer, Talk, receive};
 use super::doors::{Door, Doors};
 use super::hosts::Hosts;
 use super::line::LineHandle;
-use crate::status::{TransportError, chain, is_grpc};
+use crate::status::{ErrorForm, TransportError, chain, is_grpc};
 
 /// Calls in which both sides talk. All others send one message.
 const TALKS: &str = "/grpc.reflection.";
@@ -40,12 +40,16 @@ pub(super) async fn attend(
     next: Next,
 ) -> Response {
     let speaks_grpc = request.version() >= Version::HTTP_2 && is_grpc(request.headers());
+    let form = match speaks_grpc {
+        true => ErrorForm::Grpc,
+        false => guard.doors.error_form(request.uri().path()),
+    };
     match guard.pass(request, next).await {
         Ok(response) => response,
         Err(error) => {
             guard.lines.counts().refused(error.reason());
             tracing::debug!(reason = chain(&error), "request refused");
-            error.respond(speaks_grpc)
+            error.respond(form)
         }
     }
 }
@@ -126,7 +130,7 @@ impl Guard {
     fn check_grpc(&self, parts: &Parts) -> Result<(), TransportError> {
         if parts.version < Version::HTTP_2 {
             let doors = self.doors.iter().map(|door| {
-                let (method, path) = door.name();
+                let (method, path) = (door.name().0, door.documented());
                 format!("{method} {path}")
             });
             let doors = doors.collect::<Vec<_>>().join(", ");

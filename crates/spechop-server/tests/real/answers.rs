@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
@@ -31,10 +31,20 @@ fn dataset(file: &str) -> PathBuf {
 /// The questions of the demo and their answers, and the titles of the passages that the data set
 /// gives with them.
 pub(super) fn questions() -> (Vec<(String, String)>, BTreeSet<String>) {
-    let file = BufReader::new(File::open(dataset("demo_questions.jsonl")).unwrap());
+    let file = File::open(dataset("demo_questions.jsonl")).unwrap();
+    read(file, usize::MAX)
+}
+
+/// The same of the first questions of the data set.
+pub(super) fn first_questions(most: usize) -> (Vec<(String, String)>, BTreeSet<String>) {
+    let file = File::open(dataset("questions.jsonl.gz")).unwrap();
+    read(GzDecoder::new(file), most)
+}
+
+fn read(file: impl Read, most: usize) -> (Vec<(String, String)>, BTreeSet<String>) {
     let mut questions = Vec::new();
     let mut titles = BTreeSet::new();
-    for line in file.lines() {
+    for line in BufReader::new(file).lines().take(most) {
         let record: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
         let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
         let context = record["context"].as_array().unwrap();

@@ -1,28 +1,74 @@
-//! The unmodified client of OpenAI for Python.
+//! The unmodified clients of OpenAI for Python and for Node, and the encoder that is served.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use spechop_testkit::Script;
+use spechop_embed::{EncoderOptions, OnnxEncoder};
+use spechop_ports::{Call, Encoder, TextKind};
+use spechop_server::Toolbox;
+use spechop_testkit::{Script, ScriptedPorts, assets};
+use spechop_types::Stage;
 use tokio::process::Command;
 
-use crate::support::{Server, question};
+use crate::support::{Server, bare, config, question};
 use crate::unmodified_client::{output, tool};
+
+fn program(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/real")
+        .join(name)
+}
+
+/// What a client tells, and the encoder of the server that it has asked.
+async fn told(client: &mut Command) -> (Value, Arc<OnnxEncoder>) {
+    let encoder = EncoderOptions::new(assets::onnxruntime());
+    let encoder = OnnxEncoder::open(&assets::default_encoder(), &encoder).unwrap();
+    let encoder = Arc::new(encoder);
+    let config = config("");
+    let ports = ScriptedPorts::new(Script::steady(&[true, false], 1, 10, 1));
+    let shared = Arc::clone(&encoder) as Arc<dyn Encoder>;
+    let toolbox = Toolbox::of(bare(&ports), &config).encoding(shared, &config);
+    let server = Server::over(ports, toolbox, config).await;
+    let mut script = Script::instant(2);
+    script.failures.insert((1, Stage::Target), u32::MAX);
+    let broken = Server::start(script).await;
+    for server in [&server, &broken] {
+        client.arg(format!("http://{}/v1", server.address));
+    }
+    let out = output(client.arg(question().question)).await;
+    server.is_idle().await;
+    broken.is_idle().await;
+    (serde_json::from_str(&out).unwrap(), encoder)
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_of_openai_gets_an_answer() {
-    let python = tool("venv/bin/python");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/openai_client.py");
-    let server = Server::start(Script::steady(&[true, false], 1, 10, 1)).await;
-    let base = format!("http://{}/v1", server.address);
-    let asked = [base, question().question];
-    let out = output(Command::new(python).arg(script).args(asked)).await;
-    let said: Value = serde_json::from_str(&out).unwrap();
+    let mut python = Command::new(tool("venv/bin/python"));
+    let (said, encoder) = told(python.arg(program("openai_client.py"))).await;
+    check(&said);
+    check_embeddings(&said, &encoder).await;
+}
 
-    assert_eq!(
-        said["models"],
-        json!(["spechop", "spechop-k1", "spechop-auto"])
-    );
+/// `deploy/real-tests.sh` leaves it out if the package is not installed.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_openai_client_for_node_gets_an_answer() {
+    let mut node = Command::new("node");
+    node.env("OPENAI_TOOLS", tool("openai-tests"));
+    let (said, encoder) = told(node.arg(program("openai_client.mjs"))).await;
+    check(&said);
+    check_embeddings(&said, &encoder).await;
+}
+
+fn check(said: &Value) {
+    let models = [
+        "spechop",
+        "spechop-k1",
+        "spechop-auto",
+        "spechop-passage",
+        "spechop-query",
+    ];
+    assert_eq!(said["models"], json!(models));
     assert_eq!(said["model"], "spechop-auto");
     assert_eq!(said["content"], "so fact 1");
     assert_eq!(said["finish_reason"], "stop");
@@ -35,6 +81,10 @@ async fn the_client_of_openai_gets_an_answer() {
     assert_eq!(streamed["usage"], said["tokens"]);
     assert_eq!(streamed["choices_at_the_end"], 0);
     assert_eq!(said["one hop"], 1);
+    let cut_off = &said["cut off"];
+    assert_eq!(cut_off["reasoning"], "1. q0 after nothing? → fact 0\n");
+    assert_eq!(cut_off["code"], "unavailable", "{cut_off}");
+    assert_eq!(cut_off["type"], "server_error");
     for (what, status, param) in [
         ("tools", 400, json!("tools")),
         ("n", 400, json!("n")),
@@ -42,10 +92,45 @@ async fn the_client_of_openai_gets_an_answer() {
         ("option", 400, json!("spechop.kk")),
         ("k", 400, json!("spechop.k")),
         ("model", 404, json!("model")),
+        ("input", 400, json!("input")),
+        ("dimensions", 400, json!("dimensions")),
+        ("embedding model", 404, json!("model")),
     ] {
         let refused = &said["refused"][what];
         assert_eq!(refused["status"], status, "{what}: {refused}");
         assert_eq!(refused["param"], param, "{what}");
     }
-    server.is_idle().await;
+}
+
+/// The vectors are those with which the server searches.
+async fn check_embeddings(said: &Value, encoder: &OnnxEncoder) {
+    let said = &said["embeddings"];
+    let texts: Vec<String> = serde_json::from_value(said["texts"].clone()).unwrap();
+    let vector = |value: &Value| -> Vec<f32> { serde_json::from_value(value.clone()).unwrap() };
+    let alike = |value: &Value, own: &[f32]| {
+        let theirs = vector(value);
+        assert_eq!(theirs.len(), own.len());
+        theirs.iter().zip(own).map(|(a, b)| a * b).sum::<f32>()
+    };
+    let own = encoder.encode_passages(texts.clone()).await.unwrap();
+    for (at, own) in own.iter().enumerate() {
+        let dot = alike(&said["passages"][at], own);
+        assert!(dot > 0.9999, "{dot}");
+    }
+    let dot = alike(&said["floats"], &own[1]);
+    assert!(dot > 0.9999, "{dot}");
+    let call = Call::authoritative();
+    let query = encoder.encode_query(&call, &texts[0]).await.unwrap();
+    for name in ["query", "as query"] {
+        let dot = alike(&said[name], &query);
+        assert!(dot > 0.9999, "{name}: {dot}");
+    }
+    // The words before a text make a difference.
+    let dot = alike(&said["query"], &own[0]);
+    assert!(dot < 0.9999, "{dot}");
+    let counted = encoder.encode_batch(&call, TextKind::Passage, texts).await;
+    let tokens = counted.unwrap().tokens.unwrap();
+    assert!(tokens > 16, "{tokens}");
+    assert_eq!(said["tokens"], tokens);
+    assert_eq!(said["model"], "spechop-passage");
 }

@@ -71,7 +71,8 @@ impl Server {
         Self::over(ports, toolbox, config).await
     }
 
-    async fn over(ports: ScriptedPorts, toolbox: Toolbox, config: Config) -> Self {
+    /// Plays what is left of a script in this toolbox.
+    pub async fn over(ports: ScriptedPorts, toolbox: Toolbox, config: Config) -> Self {
         let app = App::with_toolbox(config, toolbox);
         let gauges = app.gauges();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -52,7 +52,7 @@ fn the_official_client_searches_fetches_and_asks() {
         assert_eq!(told["items"], serde_json::json!([1, 1]));
         let first = &told["results"][0];
         assert!(["p/1", "p/2"].contains(&first["id"].as_str().unwrap()));
-        let link = format!("http://{address}/p/p%2F");
+        let link = format!("http://{address}/p/p/");
         assert!(first["url"].as_str().unwrap().starts_with(&link), "{first}");
         assert_eq!(told["fetched"]["id"], first["id"]);
         let text = told["fetched"]["text"].as_str().unwrap();

@@ -2,26 +2,34 @@
 
 use std::num::NonZeroUsize;
 
+use axum::http::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
+use spechop_ports::{Speaker, Turn};
 use spechop_proto::AskRequest;
 use spechop_proto::json::{self, JsonError};
 use tonic_types::FieldViolation;
 
+use super::known_in;
 use crate::status::AskError;
 
 /// The default, the standard agent without speculation, and the one whose k the server chooses.
 pub(super) const MODELS: [&str; 3] = ["spechop", "spechop-k1", "spechop-auto"];
 
 /// Fields of such a request that may be wrong; what else is wrong is one of ours.
-const OWN: [&str; 9] = [
+const OWN: [&str; 14] = [
     "body",
+    "dimensions",
+    "encoding_format",
     "functions",
+    "input",
     "messages",
     "model",
     "n",
     "reasoning_effort",
     "response_format",
+    "spechop-events",
+    "spechop-footer",
     "spechop-tenant",
     "tools",
 ];
@@ -34,8 +42,18 @@ pub(super) struct Asked {
     pub(super) stream: bool,
     /// Whether a stream tells the usage at its end.
     pub(super) include_usage: bool,
-    /// Whether there are messages before the question.
-    has_earlier_turns: bool,
+    /// What was said before the question, oldest first.
+    pub(super) turns: Vec<Turn>,
+    pub(super) show: Show,
+}
+
+/// What a client is shown if it asks for it: in the object `spechop`, or with a header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Show {
+    /// Events of Open WebUI, in streams.
+    pub(super) events: bool,
+    /// A list of the sources below the answer.
+    pub(super) footer: bool,
 }
 
 /// What was sent. Other fields mean nothing here and are ignored.
@@ -82,24 +100,24 @@ struct Part {
 
 /// Whether an error about this field is about OpenAI's own part of a request.
 pub(super) fn is_own(field: &str) -> bool {
-    OWN.contains(&field) || field.starts_with("spechop.")
-}
-
-/// The model of this name.
-pub(super) fn known(name: &str) -> Result<&'static str, AskError> {
-    let mut models = MODELS.into_iter();
-    let found = models.find(|model| *model == name);
-    found.ok_or_else(|| AskError::NoModel {
-        offered: MODELS.join(", "),
-    })
+    OWN.contains(&field) || field == "spechop" || field.starts_with("spechop.")
 }
 
 impl Asked {
-    pub(super) fn read(body: &[u8], k_max: NonZeroUsize) -> Result<Self, AskError> {
-        let body: Body = serde_json::from_slice(body)
-            .map_err(|error| wrong("body", format!("is no chat completion request: {error}")))?;
+    pub(super) fn read(
+        body: &[u8],
+        headers: &HeaderMap,
+        k_max: NonZeroUsize,
+    ) -> Result<Self, AskError> {
+        let mut body: Body = serde_json::from_slice(body).map_err(|error| {
+            AskError::wrong("body", format!("is no chat completion request: {error}"))
+        })?;
         body.decline()?;
-        let model = known(body.model.as_deref().unwrap_or(MODELS[0]))?;
+        let model = known_in(&MODELS, body.model.as_deref().unwrap_or(MODELS[0]))?;
+        let show = Show {
+            events: flag("events", body.spechop.as_mut(), headers)?,
+            footer: flag("footer", body.spechop.as_mut(), headers)?,
+        };
         let mut request = options(body.spechop.as_ref())?;
         if !(request.k.is_some() || request.unbounded || request.auto) {
             match model {
@@ -110,10 +128,12 @@ impl Asked {
         }
         let asks = |message: &Message| message.role == "user";
         let Some(at) = body.messages.iter().rposition(asks) else {
-            return Err(wrong("messages", "there is no message of the user"));
+            return Err(AskError::wrong(
+                "messages",
+                "there is no message of the user",
+            ));
         };
         request.question = body.messages[at].text()?;
-        let said = |message: &Message| ["user", "assistant"].contains(&message.role.as_str());
         Ok(Self {
             request,
             model: model.to_owned(),
@@ -122,15 +142,11 @@ impl Asked {
                 .stream_options
                 .and_then(|options| options.include_usage)
                 .unwrap_or(false),
-            has_earlier_turns: body.messages[..at].iter().any(said),
-        })
-    }
-
-    /// What the client should know before the hops.
-    pub(super) fn note(&self) -> Option<String> {
-        self.has_earlier_turns.then(|| {
-            "Only the last message was asked: earlier turns of the conversation are not read.\n"
-                .to_owned()
+            turns: body.messages[..at]
+                .iter()
+                .filter_map(Message::turn)
+                .collect(),
+            show,
         })
     }
 }
@@ -145,29 +161,58 @@ impl Body {
         };
         if any(&self.tools) {
             let problem = "this server calls its own tools and no others; leave it out";
-            return Err(wrong("tools", problem));
+            return Err(AskError::wrong("tools", problem));
         }
         if any(&self.functions) {
             let problem = "this server calls its own tools and no others; leave it out";
-            return Err(wrong("functions", problem));
+            return Err(AskError::wrong("functions", problem));
         }
         if self.n.is_some_and(|n| n != 1) {
-            return Err(wrong("n", "this server gives one answer; leave it out"));
+            return Err(AskError::wrong(
+                "n",
+                "this server gives one answer; leave it out",
+            ));
         }
         let format = self.response_format.as_ref();
         let format = format.and_then(|format| format.get("type")?.as_str());
         if format.is_some_and(|format| format != "text") {
             let problem = "this server answers with text; leave it out";
-            return Err(wrong("response_format", problem));
+            return Err(AskError::wrong("response_format", problem));
         }
         Ok(())
     }
 }
 
 impl Message {
+    /// As a part of the conversation before the question. What is no text is left out.
+    fn turn(&self) -> Option<Turn> {
+        let speaker = match self.role.as_str() {
+            "user" => Speaker::User,
+            "assistant" => Speaker::Assistant,
+            _ => return None,
+        };
+        let text = match self.content.as_ref()? {
+            Content::Text(text) => text.clone(),
+            Content::Parts(parts) => {
+                let texts = parts.iter().filter_map(|part| part.text.as_deref());
+                texts.collect::<Vec<_>>().join("\n")
+            }
+        };
+        let text = text.trim();
+        (!text.is_empty()).then(|| Turn {
+            speaker,
+            text: text.into(),
+        })
+    }
+
     fn text(&self) -> Result<String, AskError> {
         let parts = match &self.content {
-            None => return Err(wrong("messages", "the last message of the user is empty")),
+            None => {
+                return Err(AskError::wrong(
+                    "messages",
+                    "the last message of the user is empty",
+                ));
+            }
             Some(Content::Text(text)) => return Ok(text.clone()),
             Some(Content::Parts(parts)) => parts,
         };
@@ -177,10 +222,34 @@ impl Message {
                 ("text", Some(text)) => Ok(text.as_str()),
                 (kind, _) => {
                     let problem = format!("this server reads text only, not parts of type {kind}");
-                    Err(wrong("messages", problem))
+                    Err(AskError::wrong("messages", problem))
                 }
             });
         Ok(text.collect::<Result<Vec<_>, _>>()?.join("\n"))
+    }
+}
+
+/// Whether the client wants this: the object has priority over the header `spechop-NAME`. It is taken out
+/// of the object.
+fn flag(
+    name: &'static str,
+    object: Option<&mut Value>,
+    headers: &HeaderMap,
+) -> Result<bool, AskError> {
+    let said = object.and_then(|object| object.as_object_mut()?.remove(name));
+    match said {
+        Some(Value::Bool(wanted)) => return Ok(wanted),
+        None | Some(Value::Null) => {}
+        Some(_) => {
+            let field = format!("spechop.{name}");
+            return Err(AskError::wrong(field, "must be true or false"));
+        }
+    }
+    let header = format!("spechop-{name}");
+    match headers.get(&header).map(|value| value.as_bytes()) {
+        None | Some(b"false" | b"0") => Ok(false),
+        Some(b"true" | b"1") => Ok(true),
+        Some(_) => Err(AskError::wrong(header, "must be true or false")),
     }
 }
 
@@ -204,7 +273,7 @@ fn options(object: Option<&Value>) -> Result<AskRequest, AskError> {
         Ok(request)
     } else {
         let problem = "the question is the last message of the user";
-        Err(wrong("spechop.question", problem))
+        Err(AskError::wrong("spechop.question", problem))
     }
 }
 
@@ -219,19 +288,16 @@ fn effort(effort: Option<&str>, k_max: NonZeroUsize) -> Result<Option<u32>, AskE
         Some(other) => {
             let short: String = other.chars().take(32).collect();
             let problem = format!("must be none, minimal, low, medium, high or xhigh, not {short}");
-            return Err(wrong("reasoning_effort", problem));
+            return Err(AskError::wrong("reasoning_effort", problem));
         }
     };
     let k_max = u32::try_from(k_max.get()).unwrap_or(u32::MAX);
     Ok(Some(k.min(k_max)))
 }
 
-fn wrong(field: &str, problem: impl Into<String>) -> AskError {
-    AskError::Invalid(vec![FieldViolation::new(field, problem)])
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
     use serde_json::json;
 
     use super::*;
@@ -242,7 +308,7 @@ mod tests {
             body[name] = value.clone();
         }
         let k_max = NonZeroUsize::new(7).unwrap();
-        Asked::read(body.to_string().as_bytes(), k_max)
+        Asked::read(body.to_string().as_bytes(), &HeaderMap::new(), k_max)
     }
 
     #[test]
@@ -288,8 +354,30 @@ mod tests {
         ]);
         let asked = read(&json!({ "messages": messages })).unwrap();
         assert_eq!(asked.request.question, "two\nthree");
-        assert!(asked.note().unwrap().contains("not read"));
-        assert!(read(&json!({})).unwrap().note().is_none());
+        let turns: Vec<_> = asked.turns.iter().map(|turn| &*turn.text).collect();
+        assert_eq!(turns, ["one", "1"]);
+        assert_eq!(asked.turns[1].speaker, Speaker::Assistant);
+        assert!(read(&json!({})).unwrap().turns.is_empty());
+    }
+
+    #[test]
+    fn what_is_shown_is_said_in_the_object_or_with_a_header() {
+        let mut headers = HeaderMap::new();
+        headers.insert("spechop-events", HeaderValue::from_static("true"));
+        headers.insert("spechop-footer", HeaderValue::from_static("0"));
+        let show = |object: Value, headers: &HeaderMap| {
+            let message = json!({ "role": "user", "content": "q" });
+            let body = json!({ "messages": [message], "spechop": object });
+            let k_max = NonZeroUsize::MIN;
+            let asked = Asked::read(body.to_string().as_bytes(), headers, k_max).unwrap();
+            assert_eq!(asked.request.k, Some(1));
+            (asked.show.events, asked.show.footer)
+        };
+        let none = HeaderMap::new();
+        assert_eq!(show(json!({ "k": 1 }), &none), (false, false));
+        assert_eq!(show(json!({ "k": 1 }), &headers), (true, false));
+        let object = json!({ "k": 1, "events": false, "footer": true });
+        assert_eq!(show(object, &headers), (false, true));
     }
 
     #[test]
@@ -318,6 +406,7 @@ mod tests {
                 "spechop.question",
             ),
             (json!({ "spechop": 3 }), "spechop"),
+            (json!({ "spechop": { "events": 1 } }), "spechop.events"),
             (json!({ "messages": "x" }), "body"),
         ] {
             let error = read(&fields).unwrap_err();

@@ -1,11 +1,12 @@
 //! An answer in the words of OpenAI: reasoning, citations, usage.
 
 use std::fmt::Write;
+use std::ops::Range;
 
-use axum::http::header::HOST;
-use axum::http::request::Parts;
 use serde_json::{Value, json};
 use spechop_proto::{AskResponse, CommitKind, Hop, Passage};
+
+use crate::links::Base;
 
 /// A hop as a line of reasoning.
 pub(super) fn hop_line(number: usize, hop: &Hop) -> String {
@@ -18,7 +19,7 @@ pub(super) fn hop_line(number: usize, hop: &Hop) -> String {
     format!("{number}. {asked} → {found}{how}\n")
 }
 
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -41,64 +42,94 @@ pub(super) fn usage(answer: &AskResponse) -> Value {
 /// Where passages can be looked up.
 pub(super) struct Citing {
     /// The address of this server as the client knows it, if it shows passages.
-    base: Option<String>,
+    pub(super) base: Option<Base>,
 }
 
 impl Citing {
-    pub(super) fn of(head: &Parts, has_passages: bool) -> Self {
-        let authority = head.uri.authority().map(|name| name.as_str());
-        let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let forwarded = head.headers.get("x-forwarded-proto");
-        let scheme = match forwarded.map(|scheme| scheme.as_bytes()) {
-            Some(b"https") => "https",
-            _ => head.uri.scheme_str().unwrap_or("http"),
-        };
-        let base = authority.or(host).filter(|_| has_passages);
-        Self {
-            base: base.map(|host| format!("{scheme}://{host}")),
-        }
-    }
-
-    /// The answer with a marker for each passage that a hop rests on, and what each marker cites. Indexes
-    /// count code points.
-    pub(super) fn content(&self, answer: &AskResponse) -> (String, Vec<Value>) {
+    /// The answer with a marker for each passage that a hop rests on, and what each marker cites.
+    pub(super) fn said<'a>(&self, answer: &'a AskResponse) -> Said<'a> {
         let mut content = answer.answer.clone();
         let mut at = content.chars().count();
-        let mut annotations = Vec::new();
-        let mut cited = Vec::new();
+        let mut sources: Vec<Source<'_>> = Vec::new();
         for hop in &answer.hops {
-            let Some(passage) = best(hop).filter(|passage| !cited.contains(&&passage.passage_id))
-            else {
+            let is_new = |passage: &&Passage| {
+                let id = &passage.passage_id;
+                !sources.iter().any(|known| known.passage.passage_id == *id)
+            };
+            let Some(passage) = best(hop).filter(is_new) else {
                 continue;
             };
             let Some(url) = self.url(passage) else {
                 continue;
             };
-            cited.push(&passage.passage_id);
-            let marker = format!(" [{}]", cited.len());
+            let marker = format!(" [{}]", sources.len() + 1);
             content += &marker;
             let end = at + marker.chars().count();
-            annotations.push(json!({
-                "type": "url_citation",
-                "url_citation": {
-                    "url": url,
-                    "title": passage.title,
-                    // The blank before it is no part of the marker.
-                    "start_index": at + 1,
-                    "end_index": end,
-                },
-            }));
+            sources.push(Source {
+                passage,
+                url,
+                // The blank before it is no part of the marker.
+                marker: at + 1..end,
+            });
             at = end;
         }
-        (content, annotations)
+        Said { content, sources }
     }
 
     fn url(&self, passage: &Passage) -> Option<String> {
         let own = || {
             let base = self.base.as_ref()?;
-            Some(format!("{base}/p/{}", encoded(&passage.passage_id)))
+            Some(base.passage(&passage.passage_id))
         };
         passage.url.clone().or_else(own)
+    }
+}
+
+/// An answer with its markers.
+pub(super) struct Said<'a> {
+    content: String,
+    /// In the order of the markers.
+    pub(super) sources: Vec<Source<'a>>,
+}
+
+/// A passage that an answer cites.
+pub(super) struct Source<'a> {
+    pub(super) passage: &'a Passage,
+    /// Where it can be read.
+    pub(super) url: String,
+    /// Where its marker stands in the content, in code points.
+    marker: Range<usize>,
+}
+
+impl Said<'_> {
+    /// The content. For clients that show no annotations, a list of the sources can stand below it.
+    pub(super) fn text(&self, with_footer: bool) -> String {
+        let mut text = self.content.clone();
+        if with_footer && !self.sources.is_empty() {
+            text += "\n\nSources:\n";
+            for (number, source) in (1..).zip(&self.sources) {
+                let title = one_line(&source.passage.title);
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "[{number}] {title}: {}", source.url);
+            }
+        }
+        text
+    }
+
+    /// What each marker cites, in OpenAI's form.
+    pub(super) fn annotations(&self) -> Vec<Value> {
+        let annotation = |source: &Source<'_>| {
+            json!({
+                "type": "url_citation",
+                "url_citation": {
+                    "url": source.url,
+                    "title": source.passage.title,
+                    "start_index": source.marker.start,
+                    "end_index": source.marker.end,
+                },
+            })
+        };
+        self.sources.iter().map(annotation).collect()
     }
 }
 
@@ -108,23 +139,6 @@ fn best(hop: &Hop) -> Option<&Passage> {
     let mut holding = seen.evidence.iter();
     let holding = holding.find(|passage| passage.text.contains(&seen.answer));
     holding.or_else(|| seen.evidence.first())
-}
-
-/// A name as a part of a path.
-fn encoded(name: &str) -> String {
-    let mut path = String::new();
-    for byte in name.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                path.push(char::from(byte));
-            }
-            // Writing to a string cannot fail.
-            byte => {
-                let _ = write!(path, "%{byte:02X}");
-            }
-        }
-    }
-    path
 }
 
 #[cfg(test)]
@@ -158,7 +172,7 @@ mod tests {
     #[test]
     fn markers_stand_where_the_annotations_say() {
         let citing = Citing {
-            base: Some("http://h:1".to_owned()),
+            base: Some(Base("http://h:1".to_owned())),
         };
         let answer = AskResponse {
             answer: "Łódź 🏙".to_owned(),
@@ -169,7 +183,8 @@ mod tests {
             ],
             ..AskResponse::default()
         };
-        let (content, annotations) = citing.content(&answer);
+        let said = citing.said(&answer);
+        let (content, annotations) = (said.text(false), said.annotations());
         assert_eq!(content, "Łódź 🏙 [1] [2]");
         let points: Vec<_> = content.chars().collect();
         let urls = ["http://h:1/p/a%20b/%C3%A9", "https://w/"];
@@ -185,7 +200,14 @@ mod tests {
         }
         // Nowhere to look it up: no marker.
         let nowhere = Citing { base: None };
-        assert_eq!(nowhere.content(&answer).0, "Łódź 🏙 [1]");
+        assert_eq!(nowhere.said(&answer).text(false), "Łódź 🏙 [1]");
+        // Below the answer, for whoever shows no annotations.
+        let footer = said.text(true);
+        let footer = footer.strip_prefix(&content).unwrap();
+        let listed = format!("\n\nSources:\n[1] T: {}\n[2] T: {}\n", urls[0], urls[1]);
+        assert_eq!(footer, listed);
+        let none = AskResponse::default();
+        assert_eq!(citing.said(&none).text(true), "");
     }
 
     #[test]

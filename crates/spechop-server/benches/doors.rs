@@ -1,0 +1,155 @@
+//! What each door adds to a question: scripted tools without latency, a question of two hops, one after the
+//! other on one connection. The first row is the same question within the process, without any door.
+//!
+//! The client runs on the same cores, and its work is a part of every figure. The last lines say how much
+//! more a question takes through each door than without one.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark, which prints what it has measured"
+)]
+
+#[path = "../tests/support/over_http.rs"]
+mod over_http;
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
+use reqwest::Client;
+use serde_json::{Value, json};
+use spechop_proto::AskRequest;
+use spechop_server::{App, Toolbox};
+use spechop_testkit::{Script, ScriptedPorts};
+use support::{Server, bare, config, question};
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
+
+/// Requests come faster here than a client may send them by default.
+const TOML: &str = "[server]\nrequests_per_second = 1000000\n";
+
+/// The doors over HTTP: a path, a header that its clients send, and a question in its form.
+fn over_http() -> [(&'static str, &'static str, &'static str, Value); 5] {
+    let text = question().question;
+    let plain = json!({ "question": text, "k": 1 });
+    let messages = json!([{ "role": "user", "content": text }]);
+    let chat = json!({ "model": "spechop-k1", "messages": messages });
+    let mut streamed = chat.clone();
+    streamed["stream"] = json!(true);
+    let any = "*/*";
+    let call = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": "ask", "arguments": { "question": text, "k": 1 } },
+    });
+    let either = "application/json, text/event-stream";
+    [
+        ("JSON", "/v1/ask", any, plain.clone()),
+        ("server-sent events", "/v1/ask/stream", any, plain),
+        ("OpenAI", "/v1/chat/completions", any, chat),
+        ("OpenAI, streamed", "/v1/chat/completions", any, streamed),
+        ("MCP", "/mcp", either, call),
+    ]
+}
+
+/// The least mean time of a question that a sample of each door has shown.
+struct Table(RefCell<Vec<(&'static str, Duration)>>);
+
+impl Table {
+    /// Measures a door, which answers one question each time that it is asked.
+    fn measure(
+        &self,
+        group: &mut BenchmarkGroup<'_, WallTime>,
+        runtime: &Runtime,
+        name: &'static str,
+        ask: &impl AsyncFn(),
+    ) {
+        self.0.borrow_mut().push((name, Duration::MAX));
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|times| {
+                let took = runtime.block_on(async {
+                    let began = Instant::now();
+                    for _ in 0..times {
+                        ask().await;
+                    }
+                    began.elapsed()
+                });
+                let mean = took / u32::try_from(times).unwrap_or(u32::MAX);
+                if let Some((_, least)) = self.0.borrow_mut().last_mut() {
+                    *least = mean.min(*least);
+                }
+                took
+            });
+        });
+    }
+
+    fn print(&self) {
+        let rows = self.0.borrow();
+        let alone = rows[0].1;
+        println!(
+            "\nmicroseconds of a question (least mean of a sample), and those that the door adds:"
+        );
+        for (name, least) in rows.iter() {
+            let more = least.saturating_sub(alone).as_micros();
+            println!("{name:>20} {:>8} {more:>8}", least.as_micros());
+        }
+    }
+}
+
+fn doors(criterion: &mut Criterion) {
+    let runtime = Runtime::new().unwrap();
+    let table = Table(RefCell::default());
+    let mut group = criterion.benchmark_group("doors");
+    let request = AskRequest {
+        k: Some(1),
+        ..question()
+    };
+
+    let alone = runtime.block_on(async {
+        let config = config(TOML);
+        let ports = ScriptedPorts::new(Script::instant(2));
+        let toolbox = Toolbox::of(bare(&ports), &config);
+        App::with_toolbox(config, toolbox)
+    });
+    let ask = async || {
+        alone.ask(&request).await.unwrap();
+    };
+    table.measure(&mut group, &runtime, "in the process", &ask);
+
+    let (server, client) = runtime.block_on(async {
+        let server = Server::configured(Script::instant(2), TOML).await;
+        let client = server.client().await;
+        (server, client)
+    });
+    let ask = async || {
+        client.clone().ask(request.clone()).await.unwrap();
+    };
+    table.measure(&mut group, &runtime, "gRPC", &ask);
+    let ask = async || {
+        let events = client.clone().ask_stream(request.clone()).await.unwrap();
+        let mut events = events.into_inner();
+        while events.message().await.unwrap().is_some() {}
+    };
+    table.measure(&mut group, &runtime, "gRPC, streamed", &ask);
+    let client: Client = over_http::client();
+    for (name, path, accept, body) in over_http() {
+        let (url, body) = (over_http::url(&server, path), body.to_string());
+        let ask = async || {
+            let request = client.post(&url).header("accept", accept);
+            let request = request.header("content-type", "application/json");
+            let response = request.body(body.clone()).send().await.unwrap();
+            assert_eq!(response.status(), 200);
+            let told = response.bytes().await.unwrap();
+            assert!(!told.is_empty());
+        };
+        table.measure(&mut group, &runtime, name, &ask);
+    }
+    group.finish();
+    table.print();
+    runtime.block_on(async { drop(server) });
+}
+
+criterion_group!(benches, doors);
+criterion_main!(benches);

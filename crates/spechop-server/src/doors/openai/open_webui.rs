@@ -1,0 +1,48 @@
+//! Events that Open WebUI shows while an answer is on its way: what is looked up, and which passages the answer
+//! rests on. They are sent to clients that ask for them.
+//!
+//! A chunk carries one as `event`, and Open WebUI passes it on to its page as it is
+//! (`open_webui/utils/middleware.py`, `process_chat_response`).
+
+use serde_json::{Value, json};
+use spechop_proto::Hop;
+
+use super::said::{Source, one_line};
+
+/// A planner has written this sub-question. It may yet be thrown away.
+pub(super) fn looking_up(sub_question: &str) -> Value {
+    status(&format!("Looking up: {}", one_line(sub_question)), false)
+}
+
+/// A hop is committed.
+pub(super) fn found(number: usize, hop: &Hop) -> Value {
+    let (asked, found) = (one_line(&hop.sub_question), one_line(&hop.sub_answer));
+    status(&format!("{number}. {asked} → {found}"), false)
+}
+
+/// The answer is there, and rests on these passages, in the order of its markers.
+pub(super) fn ended(hops: usize, sources: &[Source<'_>]) -> Vec<Value> {
+    let hops = match hops {
+        1 => "1 hop".to_owned(),
+        hops => format!("{hops} hops"),
+    };
+    let status = status(&format!("Answered after {hops}"), true);
+    let citations = sources.iter().map(citation);
+    std::iter::once(status).chain(citations).collect()
+}
+
+fn status(description: &str, done: bool) -> Value {
+    json!({ "type": "status", "data": { "description": description, "done": done } })
+}
+
+fn citation(source: &Source<'_>) -> Value {
+    let passage = source.passage;
+    json!({
+        "type": "citation",
+        "data": {
+            "source": { "name": passage.title, "url": source.url },
+            "document": [passage.text],
+            "metadata": [{ "source": source.url, "name": passage.title }],
+        },
+    })
+}

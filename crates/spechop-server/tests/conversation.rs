@@ -1,0 +1,174 @@
+//! Conversations through OpenAI's door: a scripted endpoint puts earlier turns into the question.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+#[path = "support/over_http.rs"]
+mod over_http;
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use over_http::{client, url};
+use serde_json::{Value, json};
+use spechop_llm::{Endpoint, LlmRewriter, OpenAiModel, Retries};
+use spechop_proto::AskResponse;
+use spechop_server::Toolbox;
+use spechop_testkit::{Script, ScriptedPorts};
+use support::{Server, bare, config};
+use wiremock::matchers::{method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+/// What an endpoint streams that says this and has read 40 tokens and written 9.
+fn says(text: &str) -> ResponseTemplate {
+    let events = [
+        json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]}),
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}),
+        json!({"choices": [], "usage": {"prompt_tokens": 40, "completion_tokens": 9}}),
+    ];
+    let mut body: String = events.map(|event| format!("data: {event}\n\n")).concat();
+    body += "data: [DONE]\n\n";
+    ResponseTemplate::new(200).set_body_raw(body.into_bytes(), "text/event-stream")
+}
+
+async fn endpoint(answer: ResponseTemplate) -> MockServer {
+    let endpoint = MockServer::start().await;
+    let chat = Mock::given(method("POST")).and(path("/v1/chat/completions"));
+    chat.respond_with(answer).mount(&endpoint).await;
+    endpoint
+}
+
+/// A server whose generator writes what a script says, and whose questions this endpoint rewrites.
+async fn server(endpoint: &MockServer, toml: &str) -> Server {
+    let mut model = Endpoint::new(format!("{}/v1", endpoint.uri()), "tiny");
+    model.retries = Retries {
+        max: 0,
+        ..Retries::default()
+    };
+    let rewriter = LlmRewriter::new(Arc::new(OpenAiModel::new(&model).unwrap()));
+    let ports = ScriptedPorts::new(Script::instant(1));
+    let config = config(toml);
+    let toolbox = Toolbox::of(bare(&ports), &config).rewriting(Arc::new(rewriter), &config);
+    Server::over(ports, toolbox, config).await
+}
+
+fn conversation() -> Value {
+    json!([
+        { "role": "system", "content": "Be brief." },
+        { "role": "user", "content": "Who directed Solaris?" },
+        { "role": "assistant", "content": [{ "type": "text", "text": "Andrei Tarkovsky" }] },
+        { "role": "user", "content": "And where was he born?" },
+    ])
+}
+
+async fn chat(server: &Server, fields: Value) -> Value {
+    let mut body = json!({ "messages": conversation(), "spechop": { "k": 1 } });
+    for (name, value) in fields.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    let request = client().post(url(server, "/v1/chat/completions"));
+    let response = request.json(&body).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    response.json().await.unwrap()
+}
+
+fn reasoning(said: &Value) -> &str {
+    let message = &said["choices"][0]["message"];
+    message["reasoning_content"].as_str().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn earlier_turns_are_put_into_the_question_and_the_bill() {
+    let endpoint = endpoint(says("Where was Andrei Tarkovsky born?")).await;
+    let server = server(&endpoint, "").await;
+    let said = chat(&server, json!({})).await;
+    let first = reasoning(&said).lines().next().unwrap();
+    assert_eq!(first, "Asked: Where was Andrei Tarkovsky born?");
+    // The endpoint was shown the conversation as one text, and the system's message not at all.
+    let requests = endpoint.received_requests().await.unwrap();
+    assert_eq!(requests.len(), 1);
+    let asked: Value = requests[0].body_json().unwrap();
+    let shown = asked["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        shown["content"],
+        "User: Who directed Solaris?\nAssistant: Andrei Tarkovsky\n\
+         Last question: And where was he born?"
+    );
+    assert!(asked["max_tokens"].as_u64().unwrap() <= 96);
+    assert!(!asked.to_string().contains("Be brief"));
+    // What it has cost is a part of what the question costs.
+    let alone = json!([{ "role": "user", "content": "And where was he born?" }]);
+    let plain = chat(&server, json!({ "messages": alone })).await;
+    assert_eq!(endpoint.received_requests().await.unwrap().len(), 1);
+    assert!(!reasoning(&plain).contains("Asked: "), "{plain}");
+    let tokens = |said: &Value, of: &str| said["usage"][of].as_u64().unwrap();
+    let more = |of: &str| tokens(&said, of) - tokens(&plain, of);
+    assert_eq!((more("prompt_tokens"), more("completion_tokens")), (40, 9));
+    // It is a call of the generator, as one that an answer needs.
+    let backends = server.backends().await;
+    let generator = backends.iter().find(|backend| backend.name == "generator");
+    assert_eq!(generator.unwrap().started, 2 + 1 + 2);
+    // The stream says it, too, before any hop.
+    let streamed = json!({
+        "messages": conversation(), "stream": true, "spechop": { "k": 1, "question_id": "mine" },
+    });
+    let request = client().post(url(&server, "/v1/chat/completions"));
+    let text = request.json(&streamed).send().await.unwrap().text().await;
+    let text = text.unwrap();
+    let (asked, hop) = (text.find("Asked: Where was Andrei"), text.find("1. q0"));
+    assert!(asked.unwrap() < hop.unwrap(), "{text}");
+    let answer = client().get(url(&server, "/v1/questions/mine/answer"));
+    let answer = answer.send().await.unwrap().bytes().await.unwrap();
+    let answer: AskResponse = spechop_proto::json::read(&answer).unwrap();
+    let segments = answer.usage.unwrap().segments.unwrap();
+    assert_eq!((segments.started, segments.wasted), (3, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_needs_nothing_is_asked_as_it_is() {
+    let endpoint = endpoint(says("And where was he born?")).await;
+    let server = server(&endpoint, "").await;
+    let said = chat(&server, json!({})).await;
+    assert!(reasoning(&said).starts_with("1. "), "{said}");
+    assert_eq!(endpoint.received_requests().await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn if_it_comes_to_nothing_the_last_message_is_asked_and_that_is_said() {
+    let slow = says("Where was Andrei Tarkovsky born?").set_delay(Duration::from_secs(3600));
+    for (answer, toml, why) in [
+        (ResponseTemplate::new(401), "", "401"),
+        (ResponseTemplate::new(503), "", "503"),
+        (says("…"), "", "no question"),
+        (
+            slow,
+            "[question]\nsegment_ms_max = 2000\n",
+            "it took longer than",
+        ),
+    ] {
+        let endpoint = endpoint(answer).await;
+        let server = server(&endpoint, toml).await;
+        let said = chat(&server, json!({})).await;
+        let first = reasoning(&said).lines().next().unwrap();
+        assert!(
+            first.starts_with("Only the last message was asked: ") && first.contains(why),
+            "{first}"
+        );
+        assert_eq!(said["choices"][0]["message"]["content"], "so fact 0");
+        server.is_idle().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_hangs_up_meanwhile_leaves_nothing_behind() {
+    let answer = says("Where?").set_delay(Duration::from_secs(3600));
+    let endpoint = endpoint(answer).await;
+    let server = server(&endpoint, "").await;
+    let request = client().post(url(&server, "/v1/chat/completions"));
+    let request = request.json(&json!({ "messages": conversation() }));
+    let mut waits = tokio::task::JoinSet::new();
+    waits.spawn(request.send());
+    support::eventually(|| server.gauges.questions_open() == 1).await;
+    waits.shutdown().await;
+    support::eventually(|| server.gauges.questions_open() == 0).await;
+    server.is_idle().await;
+}
