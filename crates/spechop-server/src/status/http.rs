@@ -14,7 +14,7 @@ use spechop_proto::json::JsonError;
 use tonic::{Code, Status};
 use tonic_types::{FieldViolation, StatusExt};
 
-use super::AskError;
+use super::{AdminError, AskError};
 use crate::transport::AccessError;
 
 /// An error on its way to a client that does not speak gRPC.
@@ -30,6 +30,12 @@ impl From<&AskError> for HttpError {
 impl From<AskError> for HttpError {
     fn from(error: AskError) -> Self {
         (&error).into()
+    }
+}
+
+impl From<AdminError> for HttpError {
+    fn from(error: AdminError) -> Self {
+        Self(error.into())
     }
 }
 
