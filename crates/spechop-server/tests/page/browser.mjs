@@ -167,7 +167,7 @@ test('the policy holds: no foreign origin, no inline script, no frame', async ()
     assert.ok(policy.includes(rule), `${rule} in ${policy}`);
   }
   assert.equal(tab.headersOf['x-content-type-options'], 'nosniff');
-  assert.equal(tab.headersOf['referrer-policy'], 'no-referrer');
+  assert.equal(tab.headersOf['referrer-policy'], 'same-origin');
   quiet(tab);
   // And it is enforced.
   await tab.evaluate(() => {
