@@ -140,8 +140,9 @@ fn told(answer: &AskResponse, shows_passages: bool) -> String {
         .collect();
     format!(
         "<p class=\"final\" dir=\"auto\">{}</p><p class=\"quiet\">It took {:.2} s.</p>\
-         <table><caption>Hops</caption><thead><tr><th>Hop</th><th>Sub-question</th><th>Sub-answer</th>\
-         <th>How</th><th>Written in</th><th>Looked up in</th></tr></thead><tbody>{rows}</tbody></table>\
+         <div class=\"scroll\" tabindex=\"0\"><table><caption>Hops</caption><thead>\
+         <tr><th>Hop</th><th>Sub-question</th><th>Sub-answer</th><th>How</th>\
+         <th>Written in</th><th>Looked up in</th></tr></thead><tbody>{rows}</tbody></table></div>\
          <h2>Passages</h2><ol>{passages}</ol><p><a href=\"./\">Ask again</a></p>",
         escaped(&answer.answer),
         answer.elapsed_ms / 1000.0,
