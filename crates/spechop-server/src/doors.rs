@@ -5,6 +5,7 @@
 //! To add a door, write a file beside this one and a line in [`open`].
 
 mod admin;
+mod form;
 mod grpc;
 mod http;
 mod mcp;
@@ -13,7 +14,9 @@ mod openapi;
 mod page;
 mod passage;
 mod retrieve;
+mod share;
 mod tool_cache;
+mod what_if;
 
 use std::sync::Arc;
 
@@ -55,8 +58,11 @@ pub(crate) fn open<H: Health>(
     let told = Arc::clone(state);
     let metrics = async move || ([(CONTENT_TYPE, METRICS_TYPE)], told.metrics.text());
     house.add(Door::get("/metrics").for_admins(), get(metrics));
-    page::add_to(&mut house);
+    page::add_to(&mut house, state.shares.as_ref());
+    form::add_to(&mut house, admission);
     http::add_to(&mut house, admission);
+    what_if::add_to(&mut house, admission);
+    share::add_to(&mut house, admission);
     passage::add_to(&mut house, admission);
     openai::add_to(&mut house, admission);
     let finder = Arc::new(Finder::new(Arc::clone(state)));

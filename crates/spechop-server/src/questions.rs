@@ -11,10 +11,11 @@ use std::collections::hash_map::{Entry, HashMap, RandomState};
 use std::convert::Infallible;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use spechop_agent::Finish;
+use spechop_sim::{Past, Rules};
 use spechop_types::{Owned, Tenant};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval};
@@ -23,6 +24,7 @@ use tonic_types::FieldViolation;
 
 use self::log::Bounds;
 pub(crate) use self::log::{Forsaken, Found, Log, OffTheLog};
+use crate::config::SpeculatorKind;
 use crate::status::AskError;
 
 /// A client's name for a question, and whose client.
@@ -44,6 +46,15 @@ pub(crate) struct Question {
     /// Ends it without an answer.
     pub(crate) cancel: CancellationToken,
     pub(crate) log: Log,
+    /// What the simulator needs to play it again. Written with its answer.
+    pub(crate) replay: OnceLock<Replay>,
+}
+
+/// How a question went, and by which rules.
+pub(crate) struct Replay {
+    pub(crate) past: Past,
+    pub(crate) rules: Rules,
+    pub(crate) speculator: SpeculatorKind,
 }
 
 /// All of them.
@@ -106,6 +117,7 @@ impl Questions {
             finish: Finish::default(),
             cancel: CancellationToken::new(),
             log: Log::new(self.bounds.clone()),
+            replay: OnceLock::new(),
         });
         match self.lock().known.entry(id) {
             Entry::Occupied(other) if !other.get().log.is_over() => {

@@ -237,12 +237,7 @@ fn hop(hop: &Hop) -> wire::Hop {
     wire::Hop {
         sub_question: words(hop.sub_question.as_str()),
         sub_answer: words(&hop.answer),
-        kind: match hop.kind {
-            CommitKind::Observed => wire::CommitKind::Observed,
-            CommitKind::Accepted => wire::CommitKind::Accepted,
-            CommitKind::Rejected => wire::CommitKind::Rejected,
-        }
-        .into(),
+        kind: commit_kind(hop.kind).into(),
         guess: hop.guess.as_ref().map(|guess| words(guess)),
         verdict: None,
         observation: Some(observation(&hop.observation)),
@@ -314,7 +309,17 @@ fn stop_reason(stopped: Stopped) -> wire::StopReason {
     }
 }
 
-fn stage(stage: Stage) -> wire::Stage {
+/// Where a sub-answer comes from.
+pub(crate) fn commit_kind(kind: CommitKind) -> wire::CommitKind {
+    match kind {
+        CommitKind::Observed => wire::CommitKind::Observed,
+        CommitKind::Accepted => wire::CommitKind::Accepted,
+        CommitKind::Rejected => wire::CommitKind::Rejected,
+    }
+}
+
+/// A kind of work.
+pub(crate) fn stage(stage: Stage) -> wire::Stage {
     match stage {
         Stage::Segment => wire::Stage::Segment,
         Stage::Target => wire::Stage::Target,

@@ -15,6 +15,8 @@ use crate::config::{Config, SpeculatorKind};
 use crate::metrics::Metrics;
 use crate::places::{Place, Places};
 use crate::questions::Questions;
+use crate::shares::Shares;
+use crate::simulations::Simulations;
 use crate::sparingly::Sparingly;
 use crate::status::{AskError, chain};
 use crate::toolbox::Toolbox;
@@ -36,6 +38,10 @@ pub(crate) struct ServerState {
     warnings: Sparingly,
     /// Whose turn it is to play the last questions.
     weighing: Arc<Semaphore>,
+    /// Simulations that somebody asks for.
+    pub(crate) simulations: Simulations,
+    /// `None` if runs may not be shared.
+    pub(crate) shares: Option<Arc<Shares>>,
 }
 
 /// The two phases of a shutdown.
@@ -60,6 +66,8 @@ impl ServerState {
             phases,
             warnings: Sparingly::default(),
             weighing: Arc::new(Semaphore::new(1)),
+            simulations: Simulations::new(),
+            shares: config.server.share.map(Shares::new).map(Arc::new),
             config,
             toolbox,
         })
@@ -129,11 +137,13 @@ impl ServerState {
             | AskError::NotOpen(_)
             | AskError::NoModel { .. }
             | AskError::NoPassage { .. }
+            | AskError::NotNow(_)
             | AskError::TooOld { .. }
             | AskError::Cancelled
             | AskError::Alone { .. } => None,
             AskError::Busy { .. }
             | AskError::TenantBusy { .. }
+            | AskError::SharesFull { .. }
             | AskError::Overdrawn { .. }
             | AskError::Unread { .. }
             | AskError::ShuttingDown

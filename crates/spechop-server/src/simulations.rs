@@ -1,4 +1,4 @@
-//! Simulations for operators: one at a time, the others in line, and none for a caller who has left.
+//! Simulations that callers ask for: one at a time, the others in line, and none for a caller who has left.
 //!
 //! A simulation computes for milliseconds to seconds on a thread that may block. Questions use such
 //! threads too, so a crowd of simulations must not take them.

@@ -57,6 +57,12 @@ pub(crate) enum AskError {
     /// The index has no passage of that identifier.
     #[error("the index has no passage {id}")]
     NoPassage { id: String },
+    /// The question is not as far, or no longer there as a whole.
+    #[error("{0}")]
+    NotNow(&'static str),
+    /// As many runs are shared as may be.
+    #[error("{most} runs are shared, which is the most; end one, or wait until one expires")]
+    SharesFull { most: usize },
     /// A part of the server that stands apart from questions failed.
     #[error(transparent)]
     Port(PortError),
@@ -144,6 +150,12 @@ pub(crate) enum TransportError {
     /// Anything else where JSON is taken. A web page may send that unasked, and JSON it may not.
     #[error("this path takes JSON (content-type application/json, not {kind})")]
     NotJson { kind: String },
+    /// Anything else where a form of the page is taken.
+    #[error(
+        "this path takes a form that a browser posts from the page of this server (with its Origin, and \
+         content-type application/x-www-form-urlencoded, not {kind})"
+    )]
+    NotAForm { kind: String },
     /// Whoever sends it may not ask, or not now.
     #[error(transparent)]
     Access(#[from] AccessError),
@@ -170,6 +182,7 @@ impl TransportError {
             Self::OldHttp { .. } => "http1",
             Self::NotGrpc { .. } => "not_grpc",
             Self::NotJson { .. } => "not_json",
+            Self::NotAForm { .. } => "not_a_form",
             Self::Access(error) => error.reason(),
             Self::Late { .. } => "late",
             Self::TooLong { .. } => "too_long",
@@ -204,7 +217,8 @@ impl From<TransportError> for Status {
             TransportError::OtherHost { .. } | TransportError::FromAPage => Code::PermissionDenied,
             TransportError::OldHttp { .. }
             | TransportError::NotGrpc { .. }
-            | TransportError::NotJson { .. } => Code::Unimplemented,
+            | TransportError::NotJson { .. }
+            | TransportError::NotAForm { .. } => Code::Unimplemented,
             TransportError::Late { .. } => Code::DeadlineExceeded,
             TransportError::TooLong { .. } => Code::OutOfRange,
             TransportError::TooMuchAtOnce => Code::ResourceExhausted,
@@ -252,9 +266,11 @@ impl AskError {
         match self {
             Self::Invalid(_) => Outcome::Invalid,
             Self::NoModel { .. } => Outcome::Invalid,
-            Self::NotOpen(_) | Self::NoPassage { .. } | Self::TooOld { .. } => Outcome::NotOpen,
+            Self::NotOpen(_) | Self::NoPassage { .. } | Self::TooOld { .. } | Self::NotNow(_) => {
+                Outcome::NotOpen
+            }
             Self::Cancelled | Self::Alone { .. } => Outcome::Cancelled,
-            Self::Busy { .. } | Self::TenantBusy { .. } => Outcome::Busy,
+            Self::Busy { .. } | Self::TenantBusy { .. } | Self::SharesFull { .. } => Outcome::Busy,
             Self::Overdrawn { .. } => Outcome::Overdrawn,
             Self::Unread { .. } => Outcome::Unread,
             Self::ShuttingDown => Outcome::ShuttingDown,
@@ -294,6 +310,8 @@ impl From<&AskError> for Status {
             AskError::NotOpen(_)
             | AskError::NoModel { .. }
             | AskError::NoPassage { .. }
+            | AskError::NotNow(_)
+            | AskError::SharesFull { .. }
             | AskError::Port(_)
             | AskError::TooOld { .. }
             | AskError::Cancelled
@@ -344,16 +362,17 @@ impl From<AdminError> for Status {
 fn code(error: &AskError) -> Code {
     match error {
         AskError::Invalid(_) => Code::InvalidArgument,
-        AskError::Busy { .. } | AskError::TenantBusy { .. } | AskError::Overdrawn { .. } => {
-            Code::ResourceExhausted
-        }
+        AskError::Busy { .. }
+        | AskError::TenantBusy { .. }
+        | AskError::SharesFull { .. }
+        | AskError::Overdrawn { .. } => Code::ResourceExhausted,
         AskError::NotOpen(_) | AskError::NoModel { .. } | AskError::NoPassage { .. } => {
             Code::NotFound
         }
         AskError::TooOld { .. } => Code::OutOfRange,
         AskError::Cancelled | AskError::Alone { .. } => Code::Cancelled,
         // Nothing is wrong with the question: asked again and read, it may well be answered.
-        AskError::Unread { .. } => Code::Aborted,
+        AskError::Unread { .. } | AskError::NotNow(_) => Code::Aborted,
         AskError::ShuttingDown => Code::Unavailable,
         AskError::Lost => Code::Internal,
         AskError::Agent(AgentError::Deadline { .. }) => Code::DeadlineExceeded,

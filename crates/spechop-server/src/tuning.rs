@@ -147,7 +147,7 @@ impl Tunings {
             .hops
             .iter()
             .filter_map(|hop| Some((hop.guess_by?, hop.guess_held?)));
-        self.learn(of, k, &stages, past(report, k), judged);
+        self.learn(of, k, &stages, past(report, width), judged);
     }
 
     fn learn(
@@ -282,7 +282,8 @@ fn stages(hop: &HopReport) -> Stages {
 }
 
 /// A question as the simulator knows it.
-fn past(report: &Report, k: NonZeroUsize) -> Past {
+pub(crate) fn past(report: &Report, width: Width) -> Past {
+    let k = width.get().unwrap_or(NonZeroUsize::MAX);
     let answers: Vec<&str> = report.hops.iter().map(|hop| &*hop.hop.answer).collect();
     let hop = |(at, hop): (usize, &HopReport)| PastHop {
         segment_ms: ms(hop.times.segment),

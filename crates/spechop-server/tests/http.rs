@@ -267,7 +267,8 @@ async fn a_reader_that_does_not_read_is_cut_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_description_fits_what_is_served() {
-    let server = Server::configured(Script::instant(1), "[server]\nretrieve = true").await;
+    let all = "[server]\nretrieve = true\n[page]\nshare_s = 60";
+    let server = Server::configured(Script::instant(1), all).await;
     let described: Value = get(&server, "/v1/openapi.json").await.json().await.unwrap();
     let paths = described["paths"].as_object().unwrap();
     // Over HTTP/1.1 the server names every path that it has.

@@ -55,6 +55,22 @@ pub trait Stages {
     fn answered(&mut self, _window: &Window, _branch: BranchId, _answer: &Arc<str>) {}
 }
 
+/// Looks on while a question is played. `()` looks away.
+pub(crate) trait Watch {
+    /// The window has told the driver to do this, so many milliseconds after the begin. What follows from
+    /// it has not happened yet.
+    fn told(&mut self, now_ms: f64, window: &Window, effect: &Effect);
+
+    /// The window is about to hear this, so many milliseconds after the begin.
+    fn hears(&mut self, now_ms: f64, window: &Window, event: &Event);
+}
+
+impl Watch for () {
+    fn told(&mut self, _: f64, _: &Window, _: &Effect) {}
+
+    fn hears(&mut self, _: f64, _: &Window, _: &Event) {}
+}
+
 /// A virtual clock; what it holds is kept from one question for the next.
 #[derive(Debug, Default)]
 pub struct Clock {
@@ -108,12 +124,24 @@ impl Clock {
         limits: Limits,
         orphan_ms: f64,
     ) -> Result<Outcome, S::Missing> {
+        self.watched(stages, limits, orphan_ms, &mut ())
+    }
+
+    /// [`Clock::play`], with somebody who looks on.
+    pub(crate) fn watched<S: Stages, W: Watch>(
+        &mut self,
+        stages: &mut S,
+        limits: Limits,
+        orphan_ms: f64,
+        watch: &mut W,
+    ) -> Result<Outcome, S::Missing> {
         self.due.clear();
         self.lookups.clear();
         self.drafts.clear();
         let (window, effects) = Window::open(limits);
         let play = Play {
             stages,
+            watch,
             orphan_ms,
             clock: self,
             window,
@@ -128,8 +156,9 @@ impl Clock {
     }
 }
 
-struct Play<'a, S> {
+struct Play<'a, S, W> {
     stages: &'a mut S,
+    watch: &'a mut W,
     orphan_ms: f64,
     clock: &'a mut Clock,
     window: Window,
@@ -141,7 +170,7 @@ struct Play<'a, S> {
     launched: u32,
 }
 
-impl<S: Stages> Play<'_, S> {
+impl<S: Stages, W: Watch> Play<'_, S, W> {
     fn play_out(mut self, mut effects: Vec<Effect>) -> Result<Outcome, S::Missing> {
         loop {
             let mut i = 0;
@@ -160,7 +189,7 @@ impl<S: Stages> Play<'_, S> {
             };
             if let Some(event) = self.event(&due) {
                 self.now = due.at;
-                effects = self.window.apply(event);
+                effects = self.apply(event);
             }
         }
         let (first_answer_ms, first_answer_chance) =
@@ -175,7 +204,13 @@ impl<S: Stages> Play<'_, S> {
         })
     }
 
+    fn apply(&mut self, event: Event) -> Vec<Effect> {
+        self.watch.hears(self.now, &self.window, &event);
+        self.window.apply(event)
+    }
+
     fn carry_out(&mut self, effect: &Effect) -> Result<Vec<Effect>, S::Missing> {
+        self.watch.told(self.now, &self.window, effect);
         match effect {
             Effect::Write {
                 branch,
@@ -205,13 +240,13 @@ impl<S: Stages> Play<'_, S> {
             Effect::Draft { branch } => {
                 let branch = *branch;
                 let drafts = self.stages.draft(&self.window, branch);
-                return Ok(self.window.apply(Event::Drafted { branch, drafts }));
+                return Ok(self.apply(Event::Drafted { branch, drafts }));
             }
             Effect::Verify { branch } => {
                 let compared = self.window.comparison(*branch);
                 let accepted =
                     compared.is_some_and(|(guess, found)| self.stages.accepts(guess, found));
-                return Ok(self.window.apply(Event::Verified {
+                return Ok(self.apply(Event::Verified {
                     branch: *branch,
                     accepted,
                 }));

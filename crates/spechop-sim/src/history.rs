@@ -210,6 +210,11 @@ impl Past {
 }
 
 impl PastHop {
+    /// Whether it is known what came of its guess, if only that it came too late.
+    pub fn knows_guess(&self) -> bool {
+        self.known_guess().is_some()
+    }
+
     fn known_guess(&self) -> Option<PastGuess> {
         (self.guess != PastGuess::Untried).then_some(self.guess)
     }

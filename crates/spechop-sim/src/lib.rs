@@ -9,6 +9,7 @@ mod draw;
 mod drive;
 mod history;
 mod inject;
+mod moments;
 mod run;
 mod texts;
 mod trace;
@@ -21,5 +22,6 @@ pub use history::{
     History, Past, PastGuess, PastHop, Recorded, WhatIf, mentioned, what_if, what_if_while,
 };
 pub use inject::InjectedLatency;
+pub use moments::{Moment, What};
 pub use run::{CallCounts, Outcome, Rules, Simulator};
 pub use trace::{Hop, InvalidTrace, Trace, read_shapes, read_traces};

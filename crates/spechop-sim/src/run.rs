@@ -6,7 +6,8 @@ use std::sync::Arc;
 use spechop_types::{BranchId, Chance, LookupId, Observation, Step};
 use spechop_window::{Draft, Guess, Limits, Policy, Width, Window};
 
-use crate::drive::{Clock, Stages};
+use crate::drive::{Clock, Stages, Watch};
+use crate::moments::{Moment, Watcher};
 use crate::texts::{Asked, Texts};
 use crate::{Hop, Trace};
 
@@ -87,6 +88,17 @@ impl Simulator {
 
     /// Plays a trace by these rules. Deterministic.
     pub fn run(&mut self, trace: &Trace, rules: Rules) -> Outcome {
+        self.watched(trace, rules, &mut ())
+    }
+
+    /// [`Simulator::run`], and everything that happens meanwhile, in its order.
+    pub fn told(&mut self, trace: &Trace, rules: Rules) -> (Outcome, Vec<Moment>) {
+        let mut watcher = Watcher::default();
+        let outcome = self.watched(trace, rules, &mut watcher);
+        (outcome, watcher.moments)
+    }
+
+    fn watched(&mut self, trace: &Trace, rules: Rules, watch: &mut impl Watch) -> Outcome {
         self.texts.prepare(trace);
         self.lookups.clear();
         let limits = Limits {
@@ -101,7 +113,8 @@ impl Simulator {
             texts: &mut self.texts,
             lookups: &mut self.lookups,
         };
-        match self.clock.play(&mut stages, limits, rules.orphan_ms) {
+        let orphan_ms = rules.orphan_ms;
+        match self.clock.watched(&mut stages, limits, orphan_ms, watch) {
             Ok(outcome) => outcome,
             Err(never) => match never {},
         }

@@ -12,6 +12,16 @@ use crate::{Hop, Trace};
 /// Most sub-questions of wrong branches that are kept from one trace for the next.
 const ASTRAY_MAX: usize = 4096;
 
+/// What is asked at a hop, counted from 1, if all that it depends on is right.
+pub(crate) fn right(hop: usize) -> String {
+    format!("hop {hop}")
+}
+
+/// What is found for a sub-question.
+pub(crate) fn fact(sub_question: &str) -> String {
+    format!("fact of ({sub_question})")
+}
+
 /// Everything that is ever asked.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
@@ -37,7 +47,7 @@ impl Asked {
         Self {
             sub_question: SubQuestion::new(text),
             found: Arc::new(Observation {
-                answer: format!("fact of ({text})").into(),
+                answer: fact(text).into(),
                 found: true,
                 evidence: Vec::new(),
             }),
@@ -90,7 +100,7 @@ impl Texts {
     /// Makes ready for a trace.
     pub(crate) fn prepare(&mut self, trace: &Trace) {
         for hop in self.right.len()..trace.hops.len() {
-            self.right.push(Asked::new(&format!("hop {}", hop + 1)));
+            self.right.push(Asked::new(&right(hop + 1)));
         }
         if self.astray.len() > ASTRAY_MAX {
             self.astray.clear();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_agent::{Agent, Ports, Report, Settings, StageLimits};
-use spechop_sim::{Hop, Outcome, Rules, Simulator, Trace};
+use spechop_agent::{Agent, Ports, Report, Settings, StageLimits, TraceEvent};
+use spechop_sim::{Hop, Moment, Outcome, Rules, Simulator, Trace};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Chance, Question};
 use spechop_verifier::Mode;
@@ -34,12 +34,12 @@ impl Drawn {
     }
 }
 
-pub(crate) fn simulate(hops: &[Drawn], rules: Rules) -> Outcome {
-    Simulator::new().run(&trace(hops), rules)
+pub(crate) fn simulate(hops: &[Drawn], rules: Rules) -> (Outcome, Vec<Moment>) {
+    Simulator::new().told(&trace(hops), rules)
 }
 
-/// Answers it for real, over scripted ports. `None` where it could not.
-pub(crate) async fn live(hops: &[Drawn], rules: Rules) -> Option<Report> {
+/// Answers it for real, over scripted ports, and says what happened. `None` where it could not.
+pub(crate) async fn live(hops: &[Drawn], rules: Rules) -> Option<(Report, Vec<TraceEvent>)> {
     let script = Script {
         draft_chance: Some(rules.guess_chance),
         ..script(hops)
@@ -65,9 +65,11 @@ pub(crate) async fn live(hops: &[Drawn], rules: Rules) -> Option<Report> {
         ..Settings::default()
     };
     let question = Question::new("Who is the mother of the director?").ok()?;
-    let report = agent.answer(&question, &settings, &mut |_| {}).await.ok();
+    let mut told = Vec::new();
+    let tell = &mut |event| told.push(event);
+    let report = agent.answer(&question, &settings, tell).await.ok();
     assert_eq!(port.live(), 0, "nothing outlives the answer");
-    report
+    Some((report?, told))
 }
 
 fn script(hops: &[Drawn]) -> Script {

@@ -26,6 +26,8 @@ use crate::reply::EVIDENCE_MAX;
 
 /// The encoder of a data folder in which none was chosen.
 const ENCODER: &str = "e5-small-v2";
+/// A month: the longest that a link to a run may work.
+const SHARE_S_MAX: u64 = 2_592_000;
 /// A day: longer than any time limit that makes sense.
 const MS_MAX: u64 = 86_400_000;
 
@@ -248,6 +250,7 @@ fn server(keys: &mut Keys<'_>) -> (Server, Callers) {
         retrieve: keys.flag("server.retrieve").unwrap_or(false),
         tool_outputs: size(keys, "server.tool_outputs", 0..=65_536, 0),
         mcp: keys.flag("server.mcp").unwrap_or(true),
+        share: share(keys),
         mcp_time: millis(keys, "server.mcp_budget_ms", 1, 50_000),
         public_url: keys.parsed(
             "server.public_url",
@@ -256,6 +259,12 @@ fn server(keys: &mut Keys<'_>) -> (Server, Callers) {
         shutdown_grace: millis(keys, "server.shutdown_grace_ms", 0, 10_000),
     };
     (server, callers)
+}
+
+/// Off unless somebody says otherwise: whoever has a link needs no key.
+fn share(keys: &mut Keys<'_>) -> Option<Duration> {
+    let share_s = keys.integer("page.share_s", 0..=SHARE_S_MAX);
+    share_s.filter(|s| *s > 0).map(Duration::from_secs)
 }
 
 /// A stream that nobody reads ends after `unread`. If that does not help, the connection does.

@@ -15,7 +15,6 @@ use crate::caller::caller;
 use crate::config::{DRAFTS_MAX, SpeculatorKind};
 use crate::reply;
 use crate::server_state::ServerState;
-use crate::simulations::Simulations;
 use crate::status::AdminError;
 use crate::tuning::{Known, Members};
 
@@ -29,15 +28,11 @@ const K_MAX: u32 = 1024;
 /// The service behind `spechop.v1.Admin`.
 pub(crate) struct Admin {
     state: Arc<ServerState>,
-    simulations: Simulations,
 }
 
 impl Admin {
     pub(crate) fn new(state: Arc<ServerState>) -> Self {
-        Self {
-            state,
-            simulations: Simulations::new(),
-        }
+        Self { state }
     }
 
     /// The speculator of this name, the default one for no name.
@@ -87,7 +82,7 @@ impl wire::admin_server::Admin for Admin {
         }
         let orphan_ms = questions.salvage_time.as_secs_f64() * 1000.0;
         // Thousands of simulated questions: not on a thread that others wait for.
-        let played = self.simulations.run(move |wanted| {
+        let played = self.state.simulations.run(move |wanted| {
             let guess_chance = tunings.guess_chance(&tuning);
             let history = tunings.history(&tuning);
             let recorded = history.recorded();

@@ -1,10 +1,7 @@
 //! The door for citations: `GET /p/{id}` shows a passage of the index, as a page or as JSON.
 
 use axum::extract::Path;
-use axum::http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, VARY,
-    X_CONTENT_TYPE_OPTIONS,
-};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -14,12 +11,13 @@ use spechop_types::Passage;
 
 use super::House;
 use crate::admission::Admission;
+use crate::html::{Page, escaped, is_web};
 use crate::reply;
 use crate::status::{AskError, HttpError};
 use crate::transport::Door;
 
 /// Nothing is loaded, nothing runs, and nobody may show the page as a part of another one.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 
 /// Builds the door, if the target tool knows its passages by their identifiers.
@@ -32,12 +30,18 @@ pub(super) fn add_to(house: &mut House, admission: &Admission) {
         let found = found.map_err(|error| HttpError::from(AskError::from(error)))?;
         match found {
             Some(passage) if wants_json(&head.headers) => as_json(&passage),
-            Some(passage) => Ok(page(StatusCode::OK, &passage.title, &article(&passage))),
+            Some(passage) => Ok(shown(
+                StatusCode::OK,
+                &head,
+                &passage.title,
+                &article(&passage),
+            )),
             None if wants_json(&head.headers) => {
                 Err(HttpError::from(AskError::NoPassage { id: short(&id) }))
             }
-            None => Ok(page(
+            None => Ok(shown(
                 StatusCode::NOT_FOUND,
+                &head,
                 "No such passage",
                 "<p>The index has no passage of this name.</p>",
             )),
@@ -76,45 +80,16 @@ fn article(passage: &Passage) -> String {
     format!("<p class=\"t\">{text}</p>{source}<p><small>{id}</small></p>")
 }
 
-/// A page of this title; `body` is HTML already.
-fn page(status: StatusCode, title: &str, body: &str) -> Response {
-    let title = escaped(title);
-    let html = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
-         <meta name=\"viewport\" content=\"width=device-width\"><style>body{{max-width:40em;\
-         margin:2em auto;padding:0 1em;font:1em/1.5 sans-serif;color-scheme:light dark}}\
-         .t{{white-space:pre-wrap}}</style></head><body><h1>{title}</h1>{body}</body></html>"
-    );
-    let head = [
-        (CONTENT_TYPE, "text/html; charset=utf-8"),
-        (CACHE_CONTROL, "no-cache"),
-        (VARY, "accept"),
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (REFERRER_POLICY, "no-referrer"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
-    (status, head, html).into_response()
-}
-
-/// Whether a browser may be led there: other schemes could be scripts.
-fn is_web(url: &str) -> bool {
-    url.starts_with("https://") || url.starts_with("http://")
-}
-
-/// A text as HTML shows it, also within quotation marks.
-fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => html += "&amp;",
-            '<' => html += "&lt;",
-            '>' => html += "&gt;",
-            '"' => html += "&quot;",
-            '\'' => html += "&#39;",
-            c => html.push(c),
-        }
-    }
-    html
+/// A page. The name of a passage may hold slashes, and the way to the style sheet goes up as many.
+fn shown(status: StatusCode, head: &Parts, title: &str, body: &str) -> Response {
+    let deep = head.uri.path().matches('/').count().saturating_sub(1);
+    let page = Page {
+        status,
+        policy: POLICY,
+        up: &"../".repeat(deep),
+    };
+    let head = [(CACHE_CONTROL, "no-cache"), (VARY, "accept")];
+    (head, page.of(title, body)).into_response()
 }
 
 /// Of what strangers write, as much as belongs into an error.

@@ -5,13 +5,24 @@ import { Saved, savedInWords, scaleOf, Timeline } from './draw.js';
 import { LOOKS, s, STAGES } from './look.js';
 import * as panels from './panels.js';
 import { Run } from './run.js';
-import { ask, Refused, tell } from './stream.js';
+import { ask, Refused, shared, tell } from './stream.js';
 import { lines, parse, trace } from './trace.js';
 
 /// Most bytes of a recording.
 const FILE_MAX = 64 << 20;
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
 const clock = () => performance.now();
+
+/// The key lives as long as the tab, and stands in no address. A browser may refuse to keep anything.
+function kept(key) {
+  try {
+    if (key) sessionStorage.setItem('key', key);
+    else if (key === '') sessionStorage.removeItem('key');
+    return sessionStorage.getItem('key') ?? '';
+  } catch {
+    return '';
+  }
+}
 
 class Page extends HTMLElement {
   #runs = []; // the first one is what the panels tell; another is drawn below it, aligned
@@ -32,6 +43,8 @@ class Page extends HTMLElement {
     });
     on('again', 'click', () => this.#ask({ ...this.#request, k: 1, auto: false, unbounded: false }, false));
     for (const what of ['finish', 'cancel']) on(what, 'click', () => this.#tell(what));
+    on('what_if', 'click', () => this.#whatIf());
+    on('share', 'click', () => this.#share());
     on('open', 'change', () => this.#open([...at.open.files].slice(0, 2)));
     on('events', 'click', () => save('spechop-events.jsonl', lines(this.#runs[0].events)));
     on('trace', 'click', () => save('spechop-trace.json', JSON.stringify(trace(this.#runs[0].last))));
@@ -44,6 +57,8 @@ class Page extends HTMLElement {
     document.addEventListener('keydown', (event) => this.#key(event));
     new ResizeObserver(() => this.#draw()).observe(at.timelines);
     this.querySelector('.key').append(...meanings());
+    at.key.value = kept();
+    if (document.body.classList.contains('shared')) this.#try(async () => this.#replay([Run.of('', parse(await shared()))]));
   }
 
   #read() {
@@ -73,13 +88,14 @@ class Page extends HTMLElement {
     this.#show(first ? [run] : [this.#runs[0], run]);
     const { signal } = asking.abort;
     const on = {
-      id: (id) => ((asking.id = id), this.#buttons()),
+      id: (id) => ((asking.id = run.id = id), kept(asking.key), this.#buttons()),
       event: (event) => (run.push(event, clock()), this.#draw()),
     };
     try {
       await ask(request, { key: asking.key, signal, on });
     } catch (error) {
       const message = signal.aborted ? 'it was cancelled' : error instanceof Refused ? error.message : 'the server cannot be reached: is it running?';
+      if (error.status === 401) this.#lockedOut();
       run.push({ error: { code: error.code, message, fields: error.fields, retry_after_ms: error.retryAfter } });
     }
     if (this.#asking === asking) this.#asking = null;
@@ -96,25 +112,74 @@ class Page extends HTMLElement {
     }
   }
 
+  /// There is no such key: it is forgotten, and asked for.
+  #lockedOut() {
+    const { at } = this;
+    kept('');
+    at.more.open = true;
+    at.key.focus();
+    at.key.select();
+  }
+
+  /// The same question by another k, simulated over its own stage times.
+  #whatIf() {
+    const { value } = this.at.if_k;
+    const k = value === 'inf' ? { unbounded: true } : { k: Number(value) };
+    const body = { ...k, plan_ahead: this.at.if_ahead.checked };
+    const [first] = this.#runs;
+    this.#try(async () => {
+      const { events, plan_ahead, filled_in } = await tell(first.id, 'what-if', this.at.key.value, body);
+      const ahead = plan_ahead ? ', planning ahead' : '';
+      const lacks = filled_in ? `; ${Math.round(filled_in * 100)} % of its guesses are those of other questions` : '';
+      const title = `simulated over the same stage times: k = ${k.k ?? '∞'}${ahead}${lacks}`;
+      this.#replay([first, Run.of(title, events)]);
+    });
+  }
+
+  #share() {
+    const [{ id }] = this.#runs;
+    const { shared } = this.at;
+    const key = this.at.key.value;
+    this.#try(async () => {
+      const { path, expires_s } = await tell(id, 'share', key);
+      const href = new URL(path.slice(1), location.href).href;
+      const end = () => this.#try(async () => (await tell(id, 'share', key, undefined, 'DELETE'), (shared.hidden = true)));
+      const time = expires_s < 120 ? `${expires_s} s` : `${Math.floor(expires_s / 60)} min`;
+      const words = [` shows this run to whoever has the link, for ${time}. `, el('button', { onclick: end }, 'End it now')];
+      shared.replaceChildren(el('a', { href, class: 't' }, href), ...words);
+      shared.hidden = false;
+    });
+  }
+
   async #open(files) {
     this.#asking?.abort.abort();
-    try {
+    await this.#try(async () => {
       const runs = [];
       for (const file of files) {
         if (file.size > FILE_MAX) throw new Error(`${file.name} is larger than ${FILE_MAX >> 20} MB`);
-        const run = new Run(file.name, false);
-        for (const event of parse(await file.text())) run.push(event);
-        runs.push(run);
+        runs.push(Run.of(file.name, parse(await file.text())));
       }
-      if (runs.length === 0) return;
-      this.#request = null;
-      this.#show(runs);
-      this.#seek(Infinity);
-      this.#notice('');
-    } catch (error) {
-      this.#notice(error.message);
-    }
+      if (runs.length > 0) this.#replay(runs);
+    });
     this.at.open.value = '';
+  }
+
+  /// Shows runs that are over, from their end.
+  #replay(runs) {
+    if (runs[0] !== this.#runs[0]) this.#request = null;
+    this.#show(runs);
+    this.#seek(Infinity);
+  }
+
+  /// If it fails, that is told.
+  async #try(act) {
+    try {
+      this.#notice('');
+      await act();
+    } catch (error) {
+      if (error.status === 401) this.#lockedOut();
+      this.#notice(error instanceof TypeError ? 'the server cannot be reached: is it running?' : error.message);
+    }
   }
 
   #notice(text) {
@@ -130,10 +195,11 @@ class Page extends HTMLElement {
       const [lanes, saved] = [el('div', { class: 'lanes', tabindex: 0, role: 'group', 'aria-label': 'Branches' }), el('div')];
       const words = el('p', { class: 'quiet words' });
       const box = el('section', { class: 'run' }, run.title && el('h2', {}, run.title), lanes, saved, words);
-      return { box, words, timeline: new Timeline(lanes), saved: new Saved(saved) };
+      return { box, words, timeline: new Timeline(lanes, () => this.#draw()), saved: new Saved(saved) };
     });
     this.at.timelines.replaceChildren(...this.#drawn.map(({ box }) => box));
     this.at.runs.hidden = this.at.rest.hidden = false;
+    this.at.shared.hidden = true;
     this.#notice('');
     this.#draw();
   }
@@ -189,7 +255,10 @@ class Page extends HTMLElement {
     const open = this.#asking !== null;
     at.finish.disabled = !(open && this.#asking.id);
     at.cancel.disabled = !open;
-    at.again.disabled = open || this.#request === null;
+    at.other.hidden = open || this.#request === null;
+    const over = this.#runs[0]?.last.phase;
+    at.what_if.disabled = over !== 'answered';
+    at.share.disabled = !(this.#runs[0]?.id && (over === 'answered' || over === 'failed'));
     at.events.disabled = at.trace.disabled = !this.#runs[0]?.events.length;
   }
 

@@ -1,5 +1,5 @@
-// The timeline as SVG: a row for each branch, and under the axis what was saved. Rows are drawn anew only if their
-// branch, the time scale or their running bars have changed.
+// The timeline as SVG: a row for each branch, and under the axis what was saved. Only rows in sight are drawn, and
+// anew only if their branch, the time scale or their running bars have changed.
 
 import { say, set, svg } from './dom.js';
 import { axis, GLYPHS, line, marks, pieces, s, STAGES, state, LOOKS } from './look.js';
@@ -12,58 +12,83 @@ const GUTTER = 30;
 const PAD = 10;
 const CHARACTER = 6.9; // about as wide as one is, in px
 
-export class Timeline {
-  #rows = [];
-  #key = '';
-  #seen = [];
+/// Rows beyond what is in sight that are drawn, so that scrolling finds them.
+const BEYOND = 4;
 
-  constructor(host) {
+export class Timeline {
+  #rows = new Map(); // {lane, node, bars} of the rows that are drawn, by their number
+  #key = '';
+  #seen = null;
+  #label = '';
+  #span = [0, 0];
+
+  /// `moved` is called when other rows come into sight.
+  constructor(host, moved) {
     this.host = host;
     this.grid = svg('g', { class: 'grid' });
-    this.links = svg('g');
+    this.links = svg('path', { class: 'link' });
+    this.dead = svg('path', { class: 'link dead' });
     this.lanes = svg('g');
     this.hooks = svg('g');
     this.cursor = svg('line', { class: 'cursor' });
-    this.root = svg('svg', { role: 'img' }, this.grid, this.cursor, this.links, this.lanes, this.hooks);
+    // The links lie below all bars, and the hooks above.
+    this.root = svg('svg', { role: 'img' }, this.grid, this.cursor, this.links, this.dead, this.lanes, this.hooks);
     host.append(this.root);
+    host.addEventListener('scroll', moved, { passive: true });
   }
 
-  /// Draws a view at a time.
+  /// Draws a view at a time: the rows in sight, and of them those whose branch or scale is another one.
   draw(view, now, scale) {
     const { width } = scale;
-    const key = `${scale.key} ${view.lanes.length}`;
-    const anew = key !== this.#key;
-    const height = Math.max(view.lanes.length, 1) * ROW;
-    if (anew) {
+    const { lanes } = view;
+    const height = Math.max(lanes.length, 1) * ROW;
+    const key = `${scale.key} ${lanes.length}`;
+    const anew = !this.#key.startsWith(`${scale.key} `);
+    if (key !== this.#key) {
       this.#key = key;
       set(this.root, { width, height, viewBox: `0 0 ${width} ${height}` });
       this.grid.replaceChildren(...ticks(scale).map(({ x }) => svg('line', { x1: x, x2: x, y1: 0, y2: height })));
+      set(this.cursor, { y1: 0, y2: height });
     }
-    const news = view.lanes !== this.#seen || anew;
-    if (news) this.#drawAll(view, now, scale, anew);
-    else view.lanes.forEach((lane, n) => runs(lane) && this.#grow(lane, n, now, scale));
+    const { scrollTop, clientHeight } = this.host;
+    const first = Math.max(Math.floor(scrollTop / ROW) - BEYOND, 0);
+    const end = Math.min(Math.ceil((scrollTop + clientHeight) / ROW) + BEYOND, lanes.length);
+    for (const [n, { node }] of this.#rows) if (n < first || n >= end) node.remove(), this.#rows.delete(n);
+    for (let n = first; n < end; n++) {
+      const row = this.#rows.get(n);
+      if (anew || row?.lane !== lanes[n]) this.#row(row, lanes[n], n, now, scale);
+      else if (runs(lanes[n])) this.#grow(row, n, now, scale);
+    }
+    if (anew || lanes !== this.#seen || first !== this.#span[0] || end !== this.#span[1]) this.#connect(lanes, first, end, scale);
+    if (lanes !== this.#seen) this.#tell(lanes);
+    this.#seen = lanes;
+    this.#span = [first, end];
     const x = scale.x(now);
-    set(this.cursor, { x1: x, x2: x, y1: 0, y2: height });
+    set(this.cursor, { x1: x, x2: x });
   }
 
-  #drawAll(view, now, scale, anew) {
-    const before = this.#seen;
-    this.#seen = view.lanes;
-    view.lanes.forEach((lane, n) => {
-      if (!anew && lane === before[n]) return runs(lane) && this.#grow(lane, n, now, scale);
-      const row = this.#row(this.#rows[n], lane, n, now, scale);
-      // The links lie below all bars, and the hooks above.
-      for (const [layer, make] of [['links', linkOf], ['hooks', hookOf]]) {
-        row[layer]?.remove();
-        row[layer] = make(view.lanes, lane, n, scale);
-        if (row[layer]) this[layer].append(row[layer]);
+  #tell(lanes) {
+    const count = (fate) => lanes.filter((lane) => lane.fate === fate).length;
+    const label = `Timeline: ${lanes.length} branches, ${count('committed')} committed, ${count('rolled_back')} rolled back. The list of branches below says the same.`;
+    if (label !== this.#label) set(this.root, { 'aria-label': (this.#label = label) });
+  }
+
+  /// What leads from one branch to another, as far as it is in sight.
+  #connect(lanes, first, end, scale) {
+    const rows = new Map(lanes.map((lane, n) => [lane.id, n]));
+    const inSight = (one, other) => Math.max(one, other) >= first && Math.min(one, other) < end;
+    const paths = { links: '', dead: '' };
+    const hooks = [];
+    lanes.forEach((lane, n) => {
+      const above = rows.get(lane.parent);
+      if (above < n && inSight(above, n)) {
+        paths[lane.fate === 'rolled_back' ? 'dead' : 'links'] += `M${scale.x(lane.began)} ${above * ROW + 41}V${n * ROW + BAR.segment[0]}`;
       }
+      const from = lane.salvaged ? rows.get(lane.salvaged.lane) : undefined;
+      if (from !== undefined && inSight(from, n)) hooks.push(hookOf(lanes[from], from, lane, n, scale));
     });
-    for (const { node, links, hooks } of this.#rows.splice(view.lanes.length)) node.remove(), links?.remove(), hooks?.remove();
-    const count = (fate) => view.lanes.filter((lane) => state(lane) === fate).length;
-    const many = view.lanes.length;
-    const label = `Timeline: ${many} branches, ${count('committed')} committed, ${count('rolled back')} rolled back. The list of branches below says the same.`;
-    set(this.root, { 'aria-label': label });
+    for (const [layer, d] of Object.entries(paths)) set(this[layer], { d });
+    this.hooks.replaceChildren(...hooks.filter(Boolean));
   }
 
   #row(row, lane, n, now, scale) {
@@ -84,15 +109,14 @@ export class Timeline {
     node.append(...marksOf(lane, scale));
     if (row) row.node.replaceWith(node);
     else this.lanes.append(node);
-    this.#rows[n] = { ...row, node, bars };
-    return this.#rows[n];
+    this.#rows.set(n, { lane, node, bars });
   }
 
   /// Only what runs has become longer.
-  #grow(lane, n, now, scale) {
-    pieces(lane, now).forEach((piece, at) => {
-      const bar = this.#rows[n].bars[at];
-      if (!bar) this.#row(this.#rows[n], lane, n, now, scale);
+  #grow(row, n, now, scale) {
+    pieces(row.lane, now).forEach((piece, at) => {
+      const bar = row.bars[at];
+      if (!bar) this.#row(row, row.lane, n, now, scale);
       else if (piece.runs) for (const rect of bar.children) if (rect.localName === 'rect') set(rect, { width: wide(piece, scale) });
     });
   }
@@ -170,18 +194,9 @@ function marksOf(lane, scale) {
   });
 }
 
-/// From the guess that a branch stands on.
-function linkOf(lanes, lane, n, scale) {
-  const above = lanes.findIndex((other) => other.id === lane.parent);
-  if (above < 0 || above >= n) return null;
-  const dead = lane.fate === 'rolled_back' ? ' dead' : '';
-  return svg('path', { class: `link${dead}`, d: `M${scale.x(lane.began)} ${above * ROW + 41}V${n * ROW + BAR.segment[0]}` });
-}
-
 /// From the look-up that a branch took over.
-function hookOf(lanes, lane, n, scale) {
-  const from = lane.salvaged ? lanes.findIndex((other) => other.id === lane.salvaged.lane) : -1;
-  const kept = from >= 0 && lanes[from].bars.findLast((bar) => bar.stage === 'target');
+function hookOf(left, from, lane, n, scale) {
+  const kept = left.bars.findLast((bar) => bar.stage === 'target');
   if (!kept) return null;
   const x = scale.x(lane.salvaged.at);
   const start = Math.min(scale.x(kept.to ?? lane.salvaged.at), x);

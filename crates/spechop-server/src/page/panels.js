@@ -76,6 +76,7 @@ export function failure({ code, message, fields, retryAfter }) {
   });
   const again = num(retryAfter) ? ` Try again in ${s(num(retryAfter))}.` : '';
   const node = el('div', { class: 'error' }, el('p', {}, el('strong', {}, 'No answer. '), t(str(message)), again));
+  if (code === 'UNAUTHENTICATED') node.append(el('p', {}, 'Enter an API key of this server under Budget and key, and ask again.'));
   if (code) node.append(el('p', { class: 'quiet' }, t(str(code))));
   if (wrong.length) node.append(el('ul', {}, ...wrong));
   return node;

@@ -32,22 +32,27 @@ export function reduce(view, event) {
   if (sequence <= view.sequence || view.phase === 'answered' || view.phase === 'failed') return view;
   if (sequence !== view.sequence + 1) return { ...view, gap: { after: view.sequence, got: sequence } };
   const at = Math.max(view.at, num(event.at_ms));
-  const next = { ...view, sequence, at, gap: null, phase: 'running' };
-  const kind = KINDS.find((name) => event[name] !== null && typeof event[name] === 'object');
+  // Field by field: a spread of so many is most of the time of an event.
+  const { lanes: before, hops, draft, answer, error, tuned, usage, refused, providers } = view;
+  const next = { sequence, gap: null, at, phase: 'running', lanes: before, hops, draft, answer, error, tuned, usage, refused, providers };
+  const kind = kindOf(event);
   // A newer server may tell more.
   if (!kind) return next;
   const told = obj(event[kind]);
   const whole = WHOLE[kind];
   if (whole) return whole(next, told, at);
+  const lanes = view.lanes.slice();
   const id = num(event.branch);
-  const found = next.lanes.findLastIndex((lane) => lane.id === id);
-  const place = found < 0 ? next.lanes.length : found;
-  const before = found < 0 ? begin(next, event, at) : next.lanes[found];
-  // Copies, so they may be written to.
-  const lane = EVENTS[kind]({ ...before, hard: before.hard ?? (event.provisional ? null : at) }, told, at, next);
+  let place = lanes.length - 1;
+  while (place >= 0 && lanes[place].id !== id) place--;
+  // The one copy of an event: what it does to its branch is written into it.
+  const lane = place < 0 ? begin(view, event, at) : { ...lanes[place] };
+  if (place < 0) place = lanes.length;
+  lane.hard ??= event.provisional ? null : at;
   lane.touched = sequence;
-  next.lanes = next.lanes.slice();
-  next.lanes[place] = lane;
+  EVENTS[kind](lane, told, at, lanes);
+  lanes[place] = lane;
+  next.lanes = lanes;
   const after = AFTER[kind];
   return after ? after(next, place, told, at) : next;
 }
@@ -115,106 +120,110 @@ const stage = (value) => STAGES.find((name) => name === word(value, 'STAGE_')) ?
 /// `end` is 'running', 'done', 'aborted', 'failed', 'waits' (no turn at the scheduler) or 'kept' (salvaged).
 const bar = (stage, from, end = 'running', to = null) => ({ stage, from, to, end });
 
-/// The lane with its last open bar of a stage ended.
+/// Ends the last open bar of a stage. The lane is a copy, its bars are not.
 function end(lane, stage, at, how) {
   const last = lane.bars.findLastIndex((bar) => bar.stage === stage && bar.to === null);
-  if (last < 0) return lane;
-  const bars = lane.bars.slice();
-  const waits = bars[last].end === 'waits';
-  bars[last] = { ...bars[last], to: Math.max(at, bars[last].from), end: waits ? 'waits' : how };
-  return { ...lane, bars };
+  if (last >= 0) lane.bars = lane.bars.with(last, closed(lane.bars[last], at, how));
 }
 
-/// The lane with everything ended that still runs.
-function still(lane, at, how) {
-  return STAGES.reduce((lane, stage) => end(lane, stage, at, how), lane);
+const closed = (bar, at, how) => ({ ...bar, to: Math.max(at, bar.from), end: bar.end === 'waits' ? 'waits' : how });
+
+/// Ends everything that still runs, and the branch with it.
+function over(lane, at, fate) {
+  if (lane.bars.some((bar) => bar.to === null)) {
+    lane.bars = lane.bars.map((bar) => (bar.to === null ? closed(bar, at, 'aborted') : bar));
+  }
+  lane.fate = fate;
+  lane.ended = at;
+  return lane;
 }
 
-const add = (lane, bar) => ({ ...lane, bars: [...lane.bars, bar] });
+const add = (lane, bar) => void (lane.bars = [...lane.bars, bar]);
 
 /// The question is over: nothing runs any more, and what stood on a guess is thrown away.
 function ended(lanes, at) {
-  return lanes.map((lane) => {
-    if (lane.fate !== 'open') return lane;
-    const fate = lane.hard === null ? 'rolled_back' : 'stopped';
-    return { ...still(lane, at, 'aborted'), fate, ended: at };
-  });
+  return lanes.map((lane) => (lane.fate === 'open' ? over({ ...lane }, at, lane.hard === null ? 'rolled_back' : 'stopped') : lane));
 }
 
-/// What each event does to its branch.
+/// What each event does to its branch: a copy that may be written to. `lanes` are those before.
 const EVENTS = {
   launched: (lane, told, at) => {
     const kind = stage(told.stage);
-    return add(end(lane, kind, at, 'aborted'), bar(kind, at));
+    end(lane, kind, at, 'aborted');
+    add(lane, bar(kind, at));
   },
-  planned: (lane, told, at) => ({ ...end(lane, 'segment', at, 'done'), question: str(told.sub_question) }),
-  drafted: (lane, told, at) => ({
-    ...end(lane, 'segment', at, 'done'),
-    draft: { answer: str(told.answer), chance: num(told.chance), at },
-  }),
-  guessed: (lane, told, at) => ({
-    ...end(lane, 'speculation', at, 'done'),
-    guess: {
+  planned: (lane, told, at) => {
+    end(lane, 'segment', at, 'done');
+    lane.question = str(told.sub_question);
+  },
+  drafted: (lane, told, at) => {
+    end(lane, 'segment', at, 'done');
+    lane.draft = { answer: str(told.answer), chance: num(told.chance), at };
+  },
+  guessed: (lane, told, at) => {
+    end(lane, 'speculation', at, 'done');
+    lane.guess = {
       text: typeof told.guess === 'string' ? told.guess : null,
       others: list(told.others).map(str),
       confidence: maybe(told.confidence),
       by: str(told.by),
       at,
-    },
-  }),
-  observed: (lane, told, at) => {
-    const seen = obj(told.observation);
-    return {
-      ...end(lane, 'target', at, 'done'),
-      observed: {
-        answer: str(seen.answer),
-        found: seen.found === true,
-        evidence: list(seen.evidence).map(obj),
-        took: num(told.took_ms),
-        at,
-      },
     };
   },
-  verified: (lane, told, at) => ({ ...lane, verdicts: [...lane.verdicts, verdict(told.verdict, at)] }),
-  committed: (lane, told, at) => ({ ...still(lane, at, 'aborted'), fate: 'committed', ended: at }),
-  promoted: (lane, _, at) => ({ ...lane, hard: lane.hard ?? at, promoted: at }),
-  rolled_back: (lane, _, at) => ({ ...still(lane, at, 'aborted'), fate: 'rolled_back', ended: at }),
+  observed: (lane, told, at) => {
+    const seen = obj(told.observation);
+    end(lane, 'target', at, 'done');
+    lane.observed = {
+      answer: str(seen.answer),
+      found: seen.found === true,
+      evidence: list(seen.evidence).map(obj),
+      took: num(told.took_ms),
+      at,
+    };
+  },
+  verified: (lane, told, at) => void (lane.verdicts = [...lane.verdicts, verdict(told.verdict, at)]),
+  committed: (lane, _, at) => over(lane, at, 'committed'),
+  rolled_back: (lane, _, at) => over(lane, at, 'rolled_back'),
+  promoted: (lane, _, at) => {
+    lane.hard ??= at;
+    lane.promoted = at;
+  },
   failed: (lane, told, at) => {
     const kind = stage(told.stage);
-    return note(end(lane, kind, at, 'failed'), at, kind, str(told.reason));
+    end(lane, kind, at, 'failed');
+    note(lane, at, kind, str(told.reason));
   },
-  salvaged: (lane, told, at, view) => {
-    const from = orphan(view.lanes, lane);
-    const salvaged = { lane: from && from.id, saved: num(told.saved_ms), at };
-    return { ...add(lane, bar('target', at)), salvaged };
+  salvaged: (lane, told, at, lanes) => {
+    const from = orphan(lanes, lane);
+    add(lane, bar('target', at));
+    lane.salvaged = { lane: from && from.id, saved: num(told.saved_ms), at };
   },
   // The look-up began when it was drafted.
   foreseen: (lane, told, at) => {
     const saved = num(told.saved_ms);
     const drafted = lane.ahead.find((ahead) => same(ahead.question, lane.question));
     const from = Math.max(drafted ? drafted.at : at - saved, 0);
-    return { ...add(lane, bar('target', Math.min(from, at))), foreseen: { saved, at } };
+    add(lane, bar('target', Math.min(from, at)));
+    lane.foreseen = { saved, at };
   },
   asked_ahead: (lane, told, at) => {
     const ahead = { question: str(told.sub_question), chance: num(told.chance), at };
-    return { ...lane, ahead: [...lane.ahead, ahead] };
+    lane.ahead = [...lane.ahead, ahead];
   },
   not_speculated: (lane, told, at) => {
     const kind = stage(told.stage);
     const reason = word(told.reason, 'REFUSAL_');
     // The event is about a branch that was never built.
     if (reason === 'unlikely') return note(lane, at, kind, 'branch behind it not built: too unlikely');
+    note(lane, at, kind, REFUSALS[reason] ?? 'not made ahead of need');
     const open = lane.bars.findLastIndex((bar) => bar.stage === kind && bar.to === null);
-    const noted = note(lane, at, kind, REFUSALS[reason] ?? 'not made ahead of need');
-    if (open < 0) return noted;
+    if (open < 0) return undefined;
     // If there was never a place for it, then all that it did was to wait.
     const never = reason === 'no_place' || reason === 'no_core';
-    const bars = lane.bars.slice();
-    bars[open] = never ? { ...bars[open], end: 'waits' } : { ...bars[open], to: at, end: 'aborted' };
-    if (!never) bars.push(bar(kind, at, 'waits'));
-    return { ...noted, bars };
+    lane.bars = lane.bars.with(open, { ...lane.bars[open], ...(never ? { end: 'waits' } : { to: at, end: 'aborted' }) });
+    return never ? undefined : add(lane, bar(kind, at, 'waits'));
   },
-  provider_changed: (lane) => lane,
+  provider_changed: () => {},
 };
 
 const REFUSALS = {
@@ -227,7 +236,7 @@ const REFUSALS = {
   no_core: 'waited for an idle core until nobody needed it',
 };
 
-const note = (lane, at, stage, text) => ({ ...lane, notes: [...lane.notes, { at, stage, text }] });
+const note = (lane, at, stage, text) => void (lane.notes = [...lane.notes, { at, stage, text }]);
 
 const verdict = (told, at) => ({
   accepted: obj(told).accepted === true,
@@ -251,13 +260,11 @@ const AFTER = {
     const { salvaged, observed } = view.lanes[at];
     const from = salvaged && view.lanes.findIndex((lane) => lane.id === salvaged.lane);
     if (salvaged === null || from < 0) return view;
-    const lanes = view.lanes.slice();
-    const last = lanes[from].bars.findLastIndex((bar) => bar.stage === 'target');
-    const bars = lanes[from].bars.slice();
+    const { bars } = view.lanes[from];
+    const last = bars.findLastIndex((bar) => bar.stage === 'target');
     const whole = bars[last].end === 'done' ? bars[last].to : bars[last].from + observed.took;
-    bars[last] = { ...bars[last], to: Math.min(Math.max(whole, bars[last].to), observed.at), end: 'kept' };
-    lanes[from] = { ...lanes[from], bars };
-    return { ...view, lanes };
+    const kept = { ...bars[last], to: Math.min(Math.max(whole, bars[last].to), observed.at), end: 'kept' };
+    return { ...view, lanes: view.lanes.with(from, { ...view.lanes[from], bars: bars.with(last, kept) }) };
   },
   drafted: (view, at) => {
     const { id, draft } = view.lanes[at];
@@ -341,7 +348,14 @@ export function sequential(view) {
   return { tiles, whole, total: tiles.reduce((sum, tile) => sum + tile.ms, 0) };
 }
 
-const KINDS = [...Object.keys(EVENTS), ...Object.keys(WHOLE)];
+const KINDS = new Set([...Object.keys(EVENTS), ...Object.keys(WHOLE)]);
+
+function kindOf(event) {
+  for (const name in event) {
+    if (KINDS.has(name) && event[name] !== null && typeof event[name] === 'object') return name;
+  }
+  return undefined;
+}
 
 /// How long the question took, in ms; null before it is answered.
 export const elapsed = (view) => (view.answer ? num(view.answer.elapsed_ms) : null);

@@ -12,10 +12,20 @@ export class Run {
   position = null;
   #arrived = 0;
 
+  /// The server's name for its question; '' for a recording.
+  id = '';
+
   constructor(title, live) {
     this.title = title;
     this.live = live;
     if (!live) this.position = 0;
+  }
+
+  /// A run that is over.
+  static of(title, events) {
+    const run = new Run(title, false);
+    for (const event of events) run.push(event);
+    return run;
   }
 
   /// Takes an event, `clock` being the time at which it came, in ms of any origin.

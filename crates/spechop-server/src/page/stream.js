@@ -76,13 +76,18 @@ export async function ask(request, { key, signal, on }) {
   }
 }
 
-/// Tells the server to finish or to cancel a question.
-export const tell = (id, what, key) => call(`v1/questions/${encodeURIComponent(id)}/${what}`, { key, body: {} });
+/// Tells the server something of a question: `finish`, `cancel`, `what-if`, `share`. What it answers.
+export async function tell(id, what, key, body = {}, method = 'POST') {
+  const response = await call(`v1/questions/${encodeURIComponent(id)}/${what}`, { key, body, method });
+  return response.json();
+}
 
-async function call(path, { key, signal, body }) {
+/// The events of the shared run that this address names, one a line.
+export const shared = async () => (await call(`${location.pathname}/events`, {})).text();
+
+async function call(path, { key, signal, body, method = body ? 'POST' : 'GET' }) {
   const headers = body ? { 'content-type': 'application/json' } : {};
   if (key) headers.authorization = `Bearer ${key}`;
-  const method = body ? 'POST' : 'GET';
   const response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body), cache: 'no-store' });
   if (!response.ok) throw new Refused(response.status, await response.json().catch(() => ({})));
   return response;

@@ -92,6 +92,15 @@ pub(crate) enum OffTheLog {
     Behind { first: u64 },
 }
 
+/// A question that is over, from its first event to its end.
+pub(crate) struct Recording {
+    pub(crate) events: Vec<Arc<AskEvent>>,
+    /// Their bytes on the wire.
+    pub(crate) bytes: usize,
+    /// What it ended with, if not with an answer.
+    pub(crate) error: Option<Arc<AskError>>,
+}
+
 /// What a reader finds.
 pub(crate) enum Found {
     /// An event; the last one is the answer.
@@ -156,6 +165,32 @@ impl Log {
     /// The number of the last event so far.
     pub(crate) fn newest(&self) -> u64 {
         self.lock().last
+    }
+
+    /// All of it, if it is over and nothing was forgotten.
+    pub(crate) fn whole(&self) -> Option<Recording> {
+        let state = self.lock();
+        let error = match state.end.as_ref()? {
+            End::Answered => None,
+            End::Failed(error) => Some(Arc::clone(error)),
+        };
+        (state.first() == 1).then(|| Recording {
+            events: state
+                .events
+                .iter()
+                .map(|(event, _)| Arc::clone(event))
+                .collect(),
+            bytes: state.bytes,
+            error,
+        })
+    }
+
+    /// The event that holds the answer.
+    pub(crate) fn answer(&self) -> Option<Arc<AskEvent>> {
+        let state = self.lock();
+        let is_answered = matches!(state.end, Some(End::Answered));
+        let last = state.events.back().filter(|_| is_answered);
+        last.map(|(event, _)| Arc::clone(event))
     }
 
     /// Bytes that it keeps.

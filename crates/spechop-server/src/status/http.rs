@@ -21,7 +21,7 @@ use spechop_proto::json::JsonError;
 use tonic::{Code, Status};
 use tonic_types::{FieldViolation, StatusExt};
 
-use super::{AskError, TransportError};
+use super::{AdminError, AskError, TransportError};
 use crate::finder::FindError;
 
 /// An error on its way to a client that does not speak gRPC.
@@ -84,7 +84,9 @@ impl From<TransportError> for HttpError {
             TransportError::OtherHost { .. } => Some(StatusCode::MISDIRECTED_REQUEST),
             TransportError::FromAPage => Some(StatusCode::FORBIDDEN),
             TransportError::OldHttp { .. } => Some(StatusCode::HTTP_VERSION_NOT_SUPPORTED),
-            TransportError::NotGrpc { .. } | TransportError::NotJson { .. } => {
+            TransportError::NotGrpc { .. }
+            | TransportError::NotJson { .. }
+            | TransportError::NotAForm { .. } => {
                 Some(StatusCode::UNSUPPORTED_MEDIA_TYPE)
             }
             TransportError::Late { .. } => Some(StatusCode::REQUEST_TIMEOUT),
@@ -96,6 +98,15 @@ impl From<TransportError> for HttpError {
         Self {
             error: error.into(),
             status,
+        }
+    }
+}
+
+impl From<AdminError> for HttpError {
+    fn from(error: AdminError) -> Self {
+        Self {
+            error: error.into(),
+            status: None,
         }
     }
 }

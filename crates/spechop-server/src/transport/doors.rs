@@ -14,6 +14,8 @@ pub(crate) struct Doors(Vec<Door>);
 pub(crate) struct Door {
     method: Method,
     path: &'static str,
+    /// Whether a form of HTML is posted to it, and not JSON.
+    pub(super) is_form: bool,
     /// The most bytes of a request's body; `None` for as many as a gRPC message may have.
     pub(super) bytes_max: Option<usize>,
     /// What a key needs to be let in here, if there are keys; `None` for nothing, not even a key.
@@ -32,12 +34,21 @@ impl Door {
         Self::of(Method::POST, path)
     }
 
+    /// A browser posts a form of the page to it. Whoever posts one names the page (Origin).
+    pub(crate) fn form(path: &'static str) -> Self {
+        Self {
+            is_form: true,
+            ..Self::post(path)
+        }
+    }
+
     /// The path, for this method. A segment in braces, as in `/p/{id}`, stands for any segment, and
     /// `{*id}` at the end for the rest of a path.
     pub(crate) fn of(method: Method, path: &'static str) -> Self {
         Self {
             method,
             path,
+            is_form: false,
             bytes_max: None,
             role: Some(Role::Ask),
             errors: ErrorForm::default(),
@@ -52,7 +63,8 @@ impl Door {
         }
     }
 
-    /// For everybody, with a key or without: it tells nothing of any question.
+    /// For everybody, with a key or without: it tells nothing of any question, but for those that their
+    /// tenants share.
     pub(crate) fn for_anybody(self) -> Self {
         Self { role: None, ..self }
     }

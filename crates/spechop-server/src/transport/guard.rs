@@ -25,6 +25,9 @@ const TALKS: &str = "/grpc.reflection.";
 /// A call that lasts for as long as the client likes, and that no connection is kept for.
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
 
+/// What browsers post.
+const FORM: &str = "application/x-www-form-urlencoded";
+
 /// What is looked at, and what is known of it.
 pub(crate) struct Guard {
     pub(super) hosts: Hosts,
@@ -120,9 +123,14 @@ impl Guard {
         if reads || is_empty {
             return Ok(Some(door));
         }
-        // Browsers ask first before they send JSON to another origin, and nobody says yes.
+        // Browsers ask first before they send JSON to another origin, and nobody says yes. They send forms
+        // unasked, and say for which page.
         match kind(&parts.headers) {
-            kind if is_json(kind) => Ok(Some(door)),
+            kind if door.is_form => match is(FORM, kind) && parts.headers.contains_key(ORIGIN) {
+                true => Ok(Some(door)),
+                false => Err(TransportError::NotAForm { kind: short(kind) }),
+            },
+            kind if is("application/json", kind) => Ok(Some(door)),
             kind => Err(TransportError::NotJson { kind: short(kind) }),
         }
     }
@@ -150,9 +158,10 @@ fn kind(headers: &HeaderMap) -> &str {
     kind.and_then(|kind| kind.to_str().ok()).unwrap_or("none")
 }
 
-fn is_json(kind: &str) -> bool {
+/// Whether a content-type is this one, whatever its parameters.
+fn is(expected: &str, kind: &str) -> bool {
     let kind = kind.split_once(';').map_or(kind, |(kind, _)| kind);
-    kind.trim().eq_ignore_ascii_case("application/json")
+    kind.trim().eq_ignore_ascii_case(expected)
 }
 
 /// Of what strangers write, as much as belongs into an error.

@@ -1,6 +1,8 @@
 // The page in a real browser, from a real server. `crates/spechop/tests/real/page.rs` starts both:
 //
 //   PAGE_URL       the server, over an index that holds the answer, hostile passages, and added latency
+//   PAGE_LOCKED    a server over the same index that asks for keys, and where runs may be shared
+//   PAGE_KEYS      two of its keys: one that may ask as it likes, and one that may ask once
 //   PAGE_TOOLS     the folder with playwright-core and axe-core
 //   PAGE_SHOTS     a folder for pictures; none are taken without it
 
@@ -9,9 +11,11 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { recording } from './recordings.mjs';
+import { lines } from '../../src/page/trace.js';
+import { long, recording } from './recordings.mjs';
 
-const { PAGE_URL: url, PAGE_TOOLS: tools, PAGE_SHOTS: shots } = process.env;
+const { PAGE_URL: url, PAGE_LOCKED: locked, PAGE_TOOLS: tools, PAGE_SHOTS: shots } = process.env;
+const [key, once] = process.env.PAGE_KEYS.split(' ');
 const require = createRequire(`${tools}/`);
 const { chromium } = require('playwright-core');
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
@@ -28,7 +32,7 @@ before(async () => {
 after(() => browser?.close());
 
 /// A page in a context of its own. Whatever it complains about fails the test, a refusal of its policy included.
-async function page(options = {}) {
+async function page(options = {}, at = url) {
   const context = await browser.newContext({ viewport: { width: 1100, height: 900 }, ...options });
   const page = await context.newPage();
   page.complaints = [];
@@ -36,9 +40,10 @@ async function page(options = {}) {
   page.on('pageerror', (error) => page.complaints.push(error.message));
   page.on('dialog', (dialog) => (page.complaints.push(`dialog: ${dialog.message()}`), dialog.dismiss()));
   page.on('request', (request) => {
-    if (!request.url().startsWith(url) && !/^(blob|data):/.test(request.url())) page.complaints.push(request.url());
+    const known = request.url().startsWith(new URL('/', at).href) || /^(blob|data):/.test(request.url());
+    if (!known || request.url().includes(key)) page.complaints.push(request.url());
   });
-  const response = await page.goto(url);
+  const response = await page.goto(at);
   page.headersOf = response.headers();
   return page;
 }
@@ -137,7 +142,7 @@ test('a question can be finished and cancelled, and a refusal is told', PATIENCE
   quiet(tab);
 
   await tab.fill('#question', QUESTION);
-  await tab.click('form summary');
+  await tab.click('#more summary');
   await tab.fill('#target_calls', '1000');
   await tab.selectOption('#speculator', 'none');
   await tab.press('#question', 'Enter');
@@ -162,7 +167,7 @@ test('the policy holds: no foreign origin, no inline script, no frame', async ()
     assert.ok(policy.includes(rule), `${rule} in ${policy}`);
   }
   assert.equal(tab.headersOf['x-content-type-options'], 'nosniff');
-  assert.equal(tab.headersOf['referrer-policy'], 'no-referrer');
+  assert.equal(tab.headersOf['referrer-policy'], 'same-origin');
   quiet(tab);
   // And it is enforced.
   await tab.evaluate(() => {
@@ -228,11 +233,12 @@ test('a recording is replayed, scrubbed and stepped through by keys', async () =
   assert.equal(await second.locator('.bar.target.sure').count(), 1);
   assert.equal(await second.locator('.bar.open:not(.speculation)').count(), 0);
   // Only what changed is drawn anew.
-  const lane = await tab.locator('.run').first().locator('.lane').first().elementHandle();
+  const [committed, running] = await Promise.all([0, 1].map((n) => tab.locator('.run').first().locator('.lane').nth(n).elementHandle()));
   await tab.press('body', 'End');
   await tab.waitForSelector('#answer .final');
   for (let n = 0; n < 3; n++) await tab.press('body', 'ArrowLeft');
-  assert.equal(await lane.evaluate((node) => node.isConnected), false, 'it was committed since');
+  assert.equal(await committed.evaluate((node) => node.isConnected), true, 'nothing has happened to it since');
+  assert.equal(await running.evaluate((node) => node.isConnected), false, 'it was committed since');
   assert.notEqual(await clock(), '');
   await tab.press('body', 'Home');
   await tab.press('body', ' ');
@@ -240,6 +246,27 @@ test('a recording is replayed, scrubbed and stepped through by keys', async () =
   await tab.waitForFunction(() => Number(document.querySelector('#time').value) > 500);
   await tab.press('body', ' ');
   await tab.waitForFunction(() => document.querySelector('#play').textContent === 'Play');
+  quiet(tab);
+  await tab.context().close();
+});
+
+test('of many branches those in sight are drawn, wherever one scrolls', async () => {
+  const tab = await page();
+  const events = long(2000);
+  await tab.setInputFiles('#open', { name: 'long.jsonl', mimeType: 'text/plain', buffer: Buffer.from(lines(events)) });
+  await tab.waitForSelector('.lane');
+  const branches = new Set(events.map(({ branch }) => branch)).size;
+  assert.ok((await tab.locator('.lanes svg').getAttribute('aria-label')).includes(`${branches} branches`));
+  assert.ok((await tab.locator('.lane').count()) < 40, 'a screen full');
+  const last = `.lane[transform="translate(0 ${46 * (branches - 1)})"]`;
+  assert.equal(await tab.locator(last).count(), 0);
+  await tab.locator('.lanes').evaluate((node) => (node.scrollTop = node.scrollHeight));
+  await tab.waitForSelector(last);
+  assert.ok((await tab.locator('.lane').count()) < 40);
+  // What leads to a branch in sight is there, too.
+  assert.match(await tab.locator('.link:not(.dead)').getAttribute('d'), /^M/);
+  await tab.locator('.lanes').evaluate((node) => (node.scrollTop = 0));
+  await tab.waitForSelector('.lane[transform="translate(0 0)"]');
   quiet(tab);
   await tab.context().close();
 });
@@ -279,8 +306,98 @@ test('it is accessible and fits, dark, light, narrow, without colours and withou
   }
 });
 
-test('without JavaScript it says what to do', async () => {
+test('a server with keys asks for one, and the key stays in its tab', PATIENCE, async () => {
+  const tab = await page({}, locked);
+  const ask = () => tab.press('#question', 'Enter');
+  const told = async (words) => {
+    await tab.waitForFunction((words) => document.querySelector('#answer .error')?.textContent.includes(words), words, PATIENCE);
+    return tab.locator('#answer .error').textContent();
+  };
+  const stored = () => tab.evaluate(() => [sessionStorage.getItem('key'), localStorage.length, document.cookie]);
+  await tab.fill('#question', QUESTION);
+  await ask();
+  assert.match(await told('wants an API key'), /Enter an API key/);
+  assert.equal(await tab.evaluate(() => document.activeElement.id), 'key');
+  await tab.fill('#key', 'spechop_wrong');
+  await ask();
+  await told('the API key is wrong');
+  assert.deepEqual(await stored(), [null, 0, '']);
+  // All that a browser complains about until here is that it was refused.
+  assert.ok(tab.complaints.every((text) => text.includes('401')), tab.complaints.join());
+  tab.complaints.length = 0;
+
+  await tab.fill('#key', key);
+  await ask();
+  await tab.waitForSelector('#answer .final', PATIENCE);
+  const final = await tab.locator('#answer .final .t').textContent();
+  assert.deepEqual(await stored(), [key, 0, '']);
+
+  // The same question by another k, over its own times.
+  await tab.selectOption('#if_k', 'inf');
+  await tab.click('#what_if');
+  await tab.waitForSelector('.run:nth-child(2) .lane', PATIENCE);
+  assert.match(await tab.locator('.run h2').textContent(), /^simulated over the same stage times: k = ∞/);
+  const axes = await tab.locator('.axis').evaluateAll((all) => all.map((axis) => axis.outerHTML));
+  assert.equal(axes[0], axes[1]);
+  assert.equal(await tab.locator('.run').nth(1).locator('.bar.open').count(), 0);
+  await shoot(tab, 'what-if');
+  await accessible(tab, 'what if');
+
+  // Whoever has the link sees the run, and nothing else, without a key.
+  await tab.click('#share');
+  const link = await tab.locator('#shared a').getAttribute('href');
+  const guest = await page({}, link);
+  await guest.waitForSelector('#answer .final');
+  assert.equal(await guest.locator('#answer .final .t').textContent(), final);
+  assert.ok((await guest.locator('.lane').count()) > 0);
+  for (const hidden of ['#ask', '#cancel', '#again', '#what_if']) assert.ok(await guest.locator(hidden).isHidden(), hidden);
+  assert.deepEqual(await guest.evaluate(() => sessionStorage.length), 0);
+  await shoot(guest, 'shared');
+  await accessible(guest, 'shared');
+  quiet(guest);
+  await tab.click('#shared button');
+  await tab.waitForSelector('#shared', { state: 'hidden' });
+  assert.equal((await guest.goto(link)).status(), 404);
+  assert.match(await guest.locator('h1').textContent(), /leads nowhere/);
+  await guest.context().close();
+
+  // It is there after a reload, and not in another tab.
+  quiet(tab);
+  await tab.reload();
+  assert.equal(await tab.locator('#key').inputValue(), key);
+  const other = await page({}, locked);
+  assert.equal(await other.locator('#key').inputValue(), '');
+  await other.context().close();
+
+  // Too many requests are told, too, with the time to wait.
+  await tab.fill('#question', QUESTION);
+  await tab.click('#more summary');
+  await tab.fill('#key', once);
+  await ask();
+  await tab.waitForSelector('#answer .final', PATIENCE);
+  await ask();
+  assert.match(await told('too many requests'), /Try again in [0-9.]+ m?s/);
+  await tab.context().close();
+});
+
+test('without JavaScript the form is answered with a table', PATIENCE, async () => {
   const tab = await page({ javaScriptEnabled: false });
-  assert.match(await tab.locator('noscript').textContent(), /spechop ask/);
+  await tab.fill('#question', QUESTION);
+  await tab.selectOption('#k', '1');
+  await tab.click('button.main', PATIENCE);
+  await tab.waitForSelector('table', PATIENCE);
+  assert.ok((await tab.locator('p.final').textContent()).length > 0);
+  const hops = await tab.locator('tbody tr').count();
+  assert.ok(hops > 0);
+  assert.equal(await tab.locator('tbody tr td').count(), 6 * hops);
+  await shoot(tab, 'no-script');
+  // From the hop to its passage, and from there to the index.
+  await tab.locator('tbody a').first().click();
+  assert.match(tab.url(), /#passage-\d+$/);
+  await tab.locator('ol li a').first().click();
+  await tab.waitForSelector('p.t');
+  assert.match(tab.url(), /\/p\/p\d+$/);
+  assert.equal(await tab.locator('script').count(), 0);
+  quiet(tab);
   await tab.context().close();
 });

@@ -101,8 +101,34 @@ mod browser {
         let (_server, address) = Server::start(&mut server);
         let address = address.unwrap_or_else(|| panic!("{}", read_to_string(path("log")).unwrap()));
 
+        // The same index behind keys, of which one may ask once and then no more.
+        let key = |name: &str, more: &str| {
+            let (code, told, stderr) =
+                output(&mut in_data_dir(&data, &["keys", "new", "--name", name]));
+            assert_eq!(code, 0, "{stderr}");
+            let (key, lines) = told.split_once('\n').unwrap();
+            (key.trim().to_owned(), format!("{lines}\n{more}\n"))
+        };
+        let (key, once) = (
+            key("page", ""),
+            key("once", "requests_per_second = 0.001\nrequests_burst = 1"),
+        );
+        write(path("keys.toml"), key.1 + &once.1).unwrap();
+        let mut locked = in_data_dir(&data, &["serve", "--listen", "127.0.0.1:0"]);
+        locked
+            .env("SPECHOP_INDEX_DIR", &index)
+            .env("SPECHOP_TUNING_STATE", "none")
+            .env("SPECHOP_SERVER_KEYS_FILE", path("keys.toml"))
+            .env("SPECHOP_PAGE_SHARE_S", "600")
+            .stderr(File::create(path("locked")).unwrap());
+        let (_locked, locked) = Server::start(&mut locked);
+        let locked =
+            locked.unwrap_or_else(|| panic!("{}", read_to_string(path("locked")).unwrap()));
+
         let mut node = node(&[tests().join("browser.mjs")]);
         node.env("PAGE_URL", format!("http://{address}/"))
+            .env("PAGE_LOCKED", format!("http://{locked}/"))
+            .env("PAGE_KEYS", format!("{} {}", key.0, once.0))
             .env("PAGE_TOOLS", data.join("page-tests"));
         passed(&node.output().unwrap());
     }

@@ -1,0 +1,249 @@
+//! The door for a browser without scripts: `POST /ask` takes the form of the page, and answers with a page.
+//!
+//! It waits for the answer. A server that asks for keys cannot be asked this way: a form cannot show one.
+
+use std::fmt::Write;
+
+use axum::body::Bytes;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::http::header::CACHE_CONTROL;
+use axum::http::request::Parts;
+use axum::response::IntoResponse;
+use axum::routing::post;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use spechop_proto::{AskRequest, AskResponse, Budget, CommitKind, Passage, VerifierMode};
+use tonic_types::FieldViolation;
+
+use super::House;
+use crate::admission::Admission;
+use crate::caller::caller;
+use crate::events;
+use crate::html::{Page, escaped, is_web};
+use crate::status::{AskError, HttpError};
+use crate::transport::Door;
+
+/// Nothing runs, and nobody may show the page as a part of another one.
+const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+/// Builds the door.
+pub(super) fn add_to(house: &mut House, admission: &Admission) {
+    let admission = admission.clone();
+    let ask = post(async move |head: Parts, body: Bytes| {
+        let answered = answer(&admission, &head, &body).await;
+        let shows_passages = admission.state().toolbox.passages.is_some();
+        let (status, title, body) = match &answered {
+            Ok((question, answer)) => (StatusCode::OK, &**question, told(answer, shows_passages)),
+            Err(error) => (error.status(), "No answer", refused(error)),
+        };
+        let page = Page {
+            status,
+            policy: POLICY,
+            up: "",
+        };
+        ([(CACHE_CONTROL, "no-store")], page.of(title, &body)).into_response()
+    });
+    // The transport has seen to it.
+    house.add(Door::form("/ask"), ask.layer(DefaultBodyLimit::disable()));
+}
+
+/// The question, and its answer.
+async fn answer(
+    admission: &Admission,
+    head: &Parts,
+    body: &[u8],
+) -> Result<(String, AskResponse), HttpError> {
+    let caller = caller(&head.headers, &head.extensions);
+    let read = caller.and_then(|caller| Ok((caller, read(body)?)));
+    let (caller, request) = read.inspect_err(|error| admission.refused(error))?;
+    let admitted = admission.admit(&request, &caller, None)?;
+    let answer = events::answer(admitted).await;
+    let answer = answer.map_err(|error| HttpError::from(&*error))?;
+    Ok((request.question, answer))
+}
+
+/// The fields of the form. One that is left empty says nothing.
+fn read(body: &[u8]) -> Result<AskRequest, AskError> {
+    let mut request = AskRequest::default();
+    let mut budget = Budget::default();
+    let mut wrong = Vec::new();
+    for (name, value) in form_urlencoded::parse(body).filter(|(_, value)| !value.is_empty()) {
+        let mut number = || {
+            let number: Option<f64> = value.trim().parse().ok();
+            let number = number.filter(|number| number.is_finite() && *number >= 0.0);
+            if number.is_none() {
+                wrong.push(FieldViolation::new(&*name, "must be a number from 0"));
+            }
+            number
+        };
+        match (&*name, &*value) {
+            ("question", text) => text.clone_into(&mut request.question),
+            ("k", "auto") => request.auto = true,
+            ("k", "inf") => request.unbounded = true,
+            ("k", _) => request.k = number().map(|k| k as u32),
+            ("speculator", name) => request.speculator = Some(name.to_owned()),
+            ("verifier", "RULE") => request.verifier = VerifierMode::Rule.into(),
+            ("verifier", "EXACT") => request.verifier = VerifierMode::Exact.into(),
+            ("seconds", _) => budget.time_ms = number().map(|s| (s * 1000.0) as u64),
+            ("target_calls", _) => budget.target_calls = number().map(|calls| calls as u32),
+            ("tokens", _) => budget.tokens = number().map(|tokens| tokens as u64),
+            _ => wrong.push(FieldViolation::new(&*name, "is no field of the form")),
+        }
+    }
+    request.budget = (budget != Budget::default()).then_some(budget);
+    match wrong.is_empty() {
+        true => Ok(request),
+        false => Err(AskError::Invalid(wrong)),
+    }
+}
+
+/// An answer as HTML.
+fn told(answer: &AskResponse, shows_passages: bool) -> String {
+    let mut cited: Vec<&Passage> = Vec::new();
+    let mut rows = String::new();
+    for (hop, n) in answer.hops.iter().zip(1..) {
+        let found = hop.observation.as_ref();
+        let mut refs = String::new();
+        if let Some(passage) = found.and_then(|found| found.evidence.first()) {
+            let known = cited
+                .iter()
+                .position(|known| known.passage_id == passage.passage_id);
+            let at = known.unwrap_or_else(|| {
+                cited.push(passage);
+                cited.len() - 1
+            });
+            refs = format!(" <a href=\"#passage-{0}\">[{0}]</a>", at + 1);
+        }
+        let how = match hop.kind() {
+            CommitKind::Accepted => "guessed, and the guess was right",
+            CommitKind::Rejected => "looked up: the guess was wrong",
+            CommitKind::Observed | CommitKind::Unspecified => "looked up",
+        };
+        let times = hop.times.unwrap_or_default();
+        let s = |ms: f64| format!("{:.2} s", ms / 1000.0);
+        // Writing to a string cannot fail.
+        let _ = write!(
+            rows,
+            "<tr><td>{n}</td><td dir=\"auto\">{}</td><td dir=\"auto\"><b>{}</b>{refs}</td><td>{how}</td>\
+             <td>{}</td><td>{}</td></tr>",
+            escaped(&hop.sub_question),
+            escaped(&hop.sub_answer),
+            s(times.segment_ms),
+            s(times.target_ms),
+        );
+    }
+    let passages: String = cited
+        .iter()
+        .zip(1..)
+        .map(|(passage, n)| cite(passage, n, shows_passages))
+        .collect();
+    format!(
+        "<p class=\"final\" dir=\"auto\">{}</p><p class=\"quiet\">It took {:.2} s.</p>\
+         <div class=\"scroll\" tabindex=\"0\"><table><caption>Hops</caption><thead>\
+         <tr><th>Hop</th><th>Sub-question</th><th>Sub-answer</th><th>How</th>\
+         <th>Written in</th><th>Looked up in</th></tr></thead><tbody>{rows}</tbody></table></div>\
+         <h2>Passages</h2><ol>{passages}</ol><p><a href=\"./\">Ask again</a></p>",
+        escaped(&answer.answer),
+        answer.elapsed_ms / 1000.0,
+    )
+}
+
+/// A passage, with a link to all of it, if this server or the web has it.
+fn cite(passage: &Passage, n: usize, shows_passages: bool) -> String {
+    let title = match passage.title.as_str() {
+        "" => "untitled".to_owned(),
+        title => escaped(title),
+    };
+    let web = passage.url.as_deref().filter(|url| is_web(url));
+    let path = || {
+        format!(
+            "p/{}",
+            utf8_percent_encode(&passage.passage_id, NON_ALPHANUMERIC)
+        )
+    };
+    let title = match web.map(str::to_owned).or_else(|| shows_passages.then(path)) {
+        Some(href) => format!(
+            "<a rel=\"noreferrer noopener\" href=\"{}\">{title}</a>",
+            escaped(&href)
+        ),
+        None => title,
+    };
+    let text = escaped(&passage.text);
+    format!("<li id=\"passage-{n}\" dir=\"auto\">{title}<p class=\"text\">{text}</p></li>")
+}
+
+fn refused(error: &HttpError) -> String {
+    let again = error.retry_after().map_or_else(String::new, |delay| {
+        format!(" Try again in {:.1} s.", delay.as_secs_f64())
+    });
+    let why = escaped(error.message());
+    format!("<p class=\"error\">{why}.{again}</p><p><a href=\"./\">Ask again</a></p>")
+}
+
+#[cfg(test)]
+mod tests {
+    use spechop_proto::{Hop, Observation};
+
+    use super::*;
+
+    #[test]
+    fn a_form_is_a_request() {
+        let request =
+            read(b"question=Who%3F+%C3%A9&k=inf&speculator=&verifier=EXACT&seconds=1.5").unwrap();
+        assert_eq!(request.question, "Who? \u{e9}");
+        assert!(request.unbounded && request.k.is_none() && request.speculator.is_none());
+        assert_eq!(request.verifier(), VerifierMode::Exact);
+        assert_eq!(request.budget.unwrap().time_ms, Some(1500));
+        assert_eq!(read(b"question=q&k=3&seconds=").unwrap().k, Some(3));
+        assert!(read(b"k=auto").unwrap().auto);
+        for (wrong, field) in [
+            ("k=x", "k"),
+            ("seconds=-1", "seconds"),
+            ("tokens=NaN", "tokens"),
+            ("key=x", "key"),
+        ] {
+            let error = read(wrong.as_bytes()).unwrap_err();
+            assert!(
+                matches!(&error, AskError::Invalid(all) if all[0].field == field),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn whatever_an_answer_holds_it_is_text() {
+        let evil = "<script>alert(\"'&\")</script>".to_owned();
+        let passage = Passage {
+            passage_id: "a/\"b".to_owned(),
+            title: evil.clone(),
+            text: evil.clone(),
+            url: Some("javascript:alert(1)".to_owned()),
+            ..Passage::default()
+        };
+        let hop = Hop {
+            sub_question: evil.clone(),
+            sub_answer: evil.clone(),
+            observation: Some(Observation {
+                evidence: vec![passage],
+                ..Observation::default()
+            }),
+            ..Hop::default()
+        };
+        let answer = AskResponse {
+            answer: evil,
+            hops: vec![hop.clone(), hop],
+            ..AskResponse::default()
+        };
+        let html = told(&answer, true);
+        assert!(
+            !html.contains("<script") && !html.contains("javascript:"),
+            "{html}"
+        );
+        // The passage is one, though two hops rest on it.
+        assert_eq!(html.matches("href=\"#passage-1\"").count(), 2, "{html}");
+        assert_eq!(html.matches("<li ").count(), 1, "{html}");
+        assert!(html.contains("href=\"p/a%2F%22b\""), "{html}");
+        assert!(!told(&answer, false).contains("href=\"p/"));
+    }
+}
