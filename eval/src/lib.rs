@@ -42,7 +42,10 @@ pub use play::{MissingStage, play};
 pub use question::{Dataset, GoldHop, Question};
 pub use record::{Parts, RecordError, Recorder};
 pub use replay::{Replayed, replay};
-pub use report::{Cell, Report, ReportData, ReportError, Section, Table, report};
+pub use report::{
+    Cell, CurveFigure, CurvePoint, Report, ReportData, ReportError, Section, Table, curve_svg,
+    report,
+};
 pub use row::{Calls, HopKind, Machine, Row, RowHop, RunInfo, Source, Wanted};
 pub use score::{exact_match, f1, holds, recall};
 pub use scripted::{Script, scripted};

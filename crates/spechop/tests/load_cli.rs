@@ -111,3 +111,62 @@ fn what_is_written_wrong_is_told() {
     let nobody = ["eval", "load", "--addr", "127.0.0.1:9", "--for", "1"];
     shell::refused(&nobody, "no server answers at 127.0.0.1:9");
 }
+
+/// The page of the tuner over a real server: first without a history, then with one.
+#[test]
+fn a_server_is_tuned_by_what_it_was_asked() {
+    let times = [
+        "--look-up",
+        "40:10:1",
+        "--guess-ms",
+        "2",
+        "--segment-ms",
+        "2",
+        "--hit",
+        "0.8",
+    ];
+    let server = Server::start(&times);
+    let tune =
+        |more: &[&str]| shell::printed(&[&["tune", "--addr", &server.address], more].concat());
+    let empty = tune(&[]);
+    assert!(empty.contains("there is nothing to tune by"), "{empty}");
+    assert!(empty.contains("spechop eval load"), "{empty}");
+
+    let asked = ["eval", "load", "--addr", &server.address, "--rate", "20"];
+    let more = ["--for", "3", "--warm-up", "0", "--a", "k=4"];
+    shell::printed(&[&asked[..], &more].concat());
+    let dir = tempfile::tempdir().unwrap();
+    let svg = dir.path().join("tune.svg");
+    let page = tune(&[
+        "--svg",
+        svg.to_str().unwrap(),
+        "--k",
+        "2,4",
+        "--width",
+        "80",
+    ]);
+    for words in [
+        "questions played again",
+        "question.k = ",
+        "question.budget_target_calls = ",
+        "Not sure",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    // k = 1 is always among them.
+    let rows = page
+        .lines()
+        .filter(|line| line.contains(" to ") && line.contains('┼'));
+    assert_eq!(rows.count(), 3, "{page}");
+    assert!(
+        page.lines().all(|line| line.chars().count() <= 80),
+        "{page}"
+    );
+    let drawn = std::fs::read_to_string(svg).unwrap();
+    assert!(drawn.starts_with("<svg xmlns"), "{drawn}");
+    assert_eq!(drawn.matches(r#"class="mark s0""#).count(), 3, "{drawn}");
+
+    shell::miswritten(&["tune", "--k", "0"], "invalid value");
+    let unknown = shell::run(&["tune", "--addr", &server.address, "--speculator", "oven"]);
+    assert!(unknown.1.contains("the speculator oven yet"), "{unknown:?}");
+}
