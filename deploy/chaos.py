@@ -8,9 +8,9 @@ processes of their own behind a real server with a real index. While questions a
 killed or stopped, and comes back. Checked:
 
   * An answer is the one of the undisturbed server, or there is an error with a status: never another answer.
-  * No question takes longer than its deadline and one second.
-  * Within 5 s of the return a question is answered rightly again.
-  * If the server itself is killed, clients hear of it at once, and a restart is ready within --ready-max seconds.
+  * No question takes longer than its deadline and --late-max (1 s).
+  * Within --recovered-max (5 s) of the return a question is answered rightly again.
+  * If the server itself is killed, clients hear of it at once, and a restart is ready within --ready-max (2 s).
 
 Exit code 0 if all of that held. The last line of the output is a JSON object with the counts."""
 
@@ -36,12 +36,8 @@ DATA = pathlib.Path(os.environ.get("SPECHOP_DATA_DIR") or pathlib.Path.home() / 
 
 NAMES = 64
 HOPS = 3
-WORKERS = 8
+WORKERS = 4
 DEADLINE_S = 5.0
-LATE_S = 1.0
-RECOVERED_S = 5.0
-# An error that is told at once is told within this, on a busy machine too.
-AT_ONCE_S = 1.0
 START_S = 120
 
 
@@ -179,7 +175,8 @@ def http_errors():
 class Watch:
     """What was seen, and what must not have been."""
 
-    def __init__(self):
+    def __init__(self, late_max):
+        self.late_max = late_max
         self.lock = threading.Lock()
         self.statuses = collections.Counter()
         self.violations = []
@@ -203,7 +200,7 @@ class Watch:
             self.rows.append((round(time.time(), 3), during, status, round(took, 3)))
         if answer is not None and answer != expected:
             self.violation(f"a wrong answer during {during}: {question!r} has {answer!r}, not {expected!r}")
-        if took > DEADLINE_S + LATE_S:
+        if took > DEADLINE_S + self.late_max:
             self.violation(f"a question took {took:.2f} s during {during}: its deadline is {DEADLINE_S} s")
         if status.startswith("CONNECTION") and not during.startswith("kill server"):
             self.violation(f"no status but {status} during {during}")
@@ -215,7 +212,7 @@ class Drill:
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
         self.rng = random.Random(args.seed)
-        self.watch = Watch()
+        self.watch = Watch(args.late_max)
         self.now = "calm"
         self.over = threading.Event()
         self.questions = questions()
@@ -251,7 +248,11 @@ class Drill:
             # A provider that fails is left alone for 30 s by default, which is longer than a drill waits.
             "web.pause_s": 1,
             "web.pause_s_max": 2,
+            # Little to compute: what is drilled is waiting and failing.
+            "web.results": 3,
+            "web.ranked": 3,
             "speculator.kind": "index",
+            "speculator.model.kind": "generator",
             "tuning.state": "none",
         }
         qdrant = self.qdrant()
@@ -259,7 +260,7 @@ class Drill:
             keys |= {
                 "speculator.kind": "cascade",
                 "speculator.memory_collection": "chaos",
-                "qdrant.url": f"http://127.0.0.1:{qdrant}",
+                "qdrant.urls": f"http://127.0.0.1:{qdrant}",
             }
         command = [spechop, "serve"]
         for key, value in keys.items():
@@ -296,6 +297,8 @@ class Drill:
             answer, status, _ = ask(self.port, question)
             if answer != expected:
                 raise SystemExit(f"chaos: undisturbed, {question!r} has {answer!r} ({status}), not {expected!r}")
+        calm = sorted(ask(self.port, question)[2] for question, _ in self.questions[16:24])
+        print(f"undisturbed and alone, a question takes {calm[len(calm) // 2]:.2f} s", flush=True)
         workers = [threading.Thread(target=self.work, args=(n,)) for n in range(WORKERS)]
         for worker in workers:
             worker.start()
@@ -317,7 +320,7 @@ class Drill:
             if "kill server" in during:
                 during = "kill server: " + during
             self.watch.saw(question, expected, answer, status, took, during)
-            self.over.wait(rng.uniform(0.05, 0.3))
+            self.over.wait(rng.uniform(0.1, 0.6))
 
     def disturb(self):
         end = time.monotonic() + self.args.seconds
@@ -332,6 +335,8 @@ class Drill:
             if not order:
                 order = self.rng.sample(kinds, len(kinds))
             self.disturb_one(*order.pop())
+        if not self.watch.restarts:
+            self.kill_server()
 
     def pause(self, least, most):
         time.sleep(self.rng.uniform(least, most))
@@ -356,14 +361,14 @@ class Drill:
         """A question that is asked after the return is answered in time."""
         back = time.monotonic()
         status = None
-        while (waited := time.monotonic() - back) <= RECOVERED_S:
+        while (waited := time.monotonic() - back) <= self.args.recovered_max:
             question, expected = self.rng.choice(self.questions)
             answer, status, took = ask(self.port, question)
             self.watch.saw(question, expected, answer, status, took, self.now)
             if answer == expected:
                 took = time.monotonic() - back
                 self.watch.recoveries.append((what, round(took, 2)))
-                if took > RECOVERED_S:
+                if took > self.args.recovered_max:
                     self.watch.violation(f"after {what}: the first right answer after {took:.2f} s")
                 return
             time.sleep(0.05)
@@ -380,7 +385,7 @@ class Drill:
         heard.join()
         # Nobody listens: a client is told at once.
         _, status, took = ask(self.port, self.questions[0][0])
-        if not status.startswith("CONNECTION") or took > AT_ONCE_S:
+        if not status.startswith("CONNECTION") or took > self.args.late_max:
             self.watch.violation(f"with the server dead, a client heard {status} after {took:.2f} s")
         begun = time.monotonic()
         self.server.start()
@@ -398,7 +403,7 @@ class Drill:
         heard = time.monotonic()
         killed = getattr(self, "killed", None)
         # It may have been answered before.
-        if status.startswith("CONNECTION") and killed and heard - killed > AT_ONCE_S:
+        if status.startswith("CONNECTION") and killed and heard - killed > self.args.late_max:
             self.watch.violation(f"a client heard of the killed server after {heard - killed:.2f} s")
 
     def end(self):
@@ -419,6 +424,10 @@ def summary(drill, seconds):
         "longest_s": round(watch.longest, 2),
         "deadline_s": DEADLINE_S,
         "recoveries": len(watch.recoveries),
+        "recoveries_s": {
+            what: sorted(took for name, took in watch.recoveries if name == what)
+            for what in sorted({name for name, _ in watch.recoveries})
+        },
         "slowest_recovery_s": worst,
         "restarts_s": watch.restarts,
         "violations": watch.violations,
@@ -432,6 +441,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the order and the length of faults")
     parser.add_argument("--out", type=pathlib.Path, help="a folder for summary.json and rows.tsv")
     parser.add_argument("--ready-max", type=float, default=2.0, help="the longest that a restart may take, in seconds")
+    parser.add_argument("--recovered-max", type=float, default=5.0, help="the longest wait for an answer after a return")
+    parser.add_argument("--late-max", type=float, default=1.0, help="how long after its deadline, or after a crash, a client waits")
     args = parser.parse_args()
     args.spechop = str(pathlib.Path(args.spechop).resolve())
     folder = pathlib.Path(tempfile.mkdtemp(prefix="chaos"))
