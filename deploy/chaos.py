@@ -36,7 +36,7 @@ DATA = pathlib.Path(os.environ.get("SPECHOP_DATA_DIR") or pathlib.Path.home() / 
 
 NAMES = 64
 HOPS = 3
-WORKERS = 4
+WORKERS = 2
 DEADLINE_S = 5.0
 START_S = 120
 
@@ -320,7 +320,7 @@ class Drill:
             if "kill server" in during:
                 during = "kill server: " + during
             self.watch.saw(question, expected, answer, status, took, during)
-            self.over.wait(rng.uniform(0.1, 0.6))
+            self.over.wait(rng.uniform(0.3, 1.2))
 
     def disturb(self):
         end = time.monotonic() + self.args.seconds
