@@ -156,7 +156,7 @@ fn a_server_is_tuned_by_what_it_was_asked() {
     // k = 1 is always among them.
     let rows = page
         .lines()
-        .filter(|line| line.contains(" to ") && line.contains('┼'));
+        .filter(|line| line.contains(") ") && line.contains('┼'));
     assert_eq!(rows.count(), 3, "{page}");
     assert!(
         page.lines().all(|line| line.chars().count() <= 80),

@@ -76,7 +76,6 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
             ("question.verifier", "exact".to_owned()),
             ("question.hop_budget", "32".to_owned()),
             ("server.questions_max", "65536".to_owned()),
-            ("server.connections_max", "65536".to_owned()),
             ("scheduler.retriever.capacity", "65536".to_owned()),
             ("scheduler.retriever.speculative_max", "65536".to_owned()),
         ],
