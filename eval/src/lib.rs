@@ -13,6 +13,7 @@ pub mod decisions;
 mod files;
 mod folder;
 mod live;
+pub mod load;
 mod past;
 mod play;
 mod question;
@@ -22,10 +23,12 @@ mod report;
 pub mod retrieval;
 mod row;
 pub mod score;
+mod scripted;
 mod stage;
 mod stats;
 mod variant;
 pub mod web;
+mod wire;
 
 pub use bundle::{Bundle, BundleError, BundleInfo};
 pub use choose::{Compared, Comparison, Cost, Recording, Setting, compare, learning};
@@ -39,9 +42,13 @@ pub use play::{MissingStage, play};
 pub use question::{Dataset, GoldHop, Question};
 pub use record::{Parts, RecordError, Recorder};
 pub use replay::{Replayed, replay};
-pub use report::{Cell, Report, ReportData, ReportError, Section, Table, report};
+pub use report::{
+    Cell, CurveFigure, CurvePoint, Report, ReportData, ReportError, Section, Table, curve_svg,
+    report,
+};
 pub use row::{Calls, HopKind, Machine, Row, RowHop, RunInfo, Source, Wanted};
 pub use score::{exact_match, f1, holds, recall};
+pub use scripted::{Script, scripted};
 /// Latency that is added to every look-up on purpose.
 pub use spechop_sim::InjectedLatency as Injected;
 pub use stage::{Guessed, Input, KnownHop, Output, PassageName, Stage};

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::{Injected, Question, Row, RunInfo, RunWriter, Variant, Verifier};
+use crate::{Injected, Question, Row, RunInfo, RunWriter, Variant, wire};
 use client::{Asked, Asker, Asking};
 pub use error::LiveError;
 use schedule::Turn;
@@ -89,15 +89,7 @@ impl LiveOptions {
     /// Nothing to ask, something named twice, what no server can do, or more at once than there are.
     pub fn check(&self, questions: &[Question]) -> Result<(), LiveError> {
         for (at, variant) in self.variants.iter().enumerate() {
-            let simulated_only = match variant {
-                Variant { rounds: true, .. } => Some("rounds=on"),
-                Variant {
-                    verifier: Verifier::None,
-                    ..
-                } => Some("verifier=none"),
-                _ => None,
-            };
-            if let Some(what) = simulated_only {
+            if let Some(what) = wire::simulated_only(variant) {
                 let variant = variant.to_string();
                 return Err(LiveError::SimulatedOnly { variant, what });
             }

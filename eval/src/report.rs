@@ -6,6 +6,7 @@
 mod ablation;
 mod by_k;
 mod cost;
+mod curve;
 mod estimate;
 mod figures;
 mod groups;
@@ -21,6 +22,7 @@ mod verifier;
 
 use serde::Serialize;
 
+pub use curve::{CurveFigure, CurvePoint, curve_svg};
 pub use table::{Cell, Table};
 
 use crate::{Run, Source};

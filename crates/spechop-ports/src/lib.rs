@@ -12,6 +12,7 @@
 //! that ask a server have in common is in [`retry`] and [`reason`].
 
 mod call;
+mod chaos;
 mod clock;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
@@ -33,6 +34,7 @@ mod urgency;
 mod vitals;
 
 pub use call::{Call, Lane, Progress, Seat, Wishes};
+pub use chaos::{Chaotic, Faults};
 pub use clock::Doing;
 pub use draft::{Draft, DraftRequest, DraftWriter, Drafter, WrittenDraft};
 pub use encode::{Encoded, Encoder, TextKind};

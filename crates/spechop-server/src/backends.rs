@@ -13,12 +13,14 @@ use spechop_sched::{
     ScheduledSearch, ScheduledSpeculator,
 };
 
+use crate::chaos::Upset;
 use crate::config::{Config, Model, Scheduler, Target};
 use crate::cores;
 
 /// Makes backends as they are asked for, and puts them in front of ports.
 pub(crate) struct Backends {
     limits: Scheduler,
+    upset: Upset,
     opened: Vec<Backend>,
     target: LookUp,
     /// The kind of segments.
@@ -83,6 +85,7 @@ impl Backends {
             },
             segment: Kind::default(),
             limits,
+            upset: Upset::of(config.chaos.as_ref()),
             opened: Vec::new(),
             on: None,
         }
@@ -138,7 +141,7 @@ impl Backends {
         of: &LookUp,
     ) -> Arc<ScheduledRetriever> {
         let backend = self.index();
-        Self::retrieving(inner, &backend, of)
+        Self::retrieving(self.upset.retriever(inner), &backend, of)
     }
 
     pub(crate) fn index(&mut self) -> Backend {
@@ -155,7 +158,7 @@ impl Backends {
         of: &LookUp,
     ) -> Arc<ScheduledRetriever> {
         let backend = self.backend(name, limits, None);
-        Self::retrieving(inner, &backend, of)
+        Self::retrieving(self.upset.retriever(inner), &backend, of)
     }
 
     fn retrieving(
@@ -195,6 +198,7 @@ impl Backends {
     pub(crate) fn plans(&self, inner: Arc<dyn Planner>, backend: &Backend) -> Arc<dyn Planner> {
         let rule = self.policy().of("planner");
         let backend = backend.of_kind(self.segment.clone());
+        let inner = self.upset.planner(inner);
         Arc::new(ScheduledPlanner::new(inner, &backend, rule))
     }
 
@@ -206,6 +210,7 @@ impl Backends {
     ) -> Arc<dyn Reader> {
         let (rule, kind) = &of.reading;
         let backend = backend.of_kind(kind.clone());
+        let inner = self.upset.reader(inner);
         Arc::new(ScheduledReader::new(inner, &backend, *rule))
     }
 
@@ -217,6 +222,7 @@ impl Backends {
         let rule = self.policy().of("speculator");
         let [guess] = Kind::guess(&self.target_kinds());
         let backend = backend.of_kind(guess);
+        let inner = self.upset.speculator(inner);
         Arc::new(ScheduledSpeculator::new(inner, &backend, rule))
     }
 
@@ -229,6 +235,7 @@ impl Backends {
         let rule = self.policy().of("speculator");
         let [draft] = Kind::guess(std::slice::from_ref(&self.segment));
         let backend = backend.of_kind(draft);
+        let inner = self.upset.draft_writer(inner);
         Arc::new(ScheduledDraftWriter::new(inner, &backend, rule))
     }
 

@@ -2,6 +2,7 @@
 //! it means. Whoever holds a [`Config`] holds a valid one.
 
 mod callers;
+mod chaos;
 mod drafting;
 mod encoder;
 mod hot;
@@ -36,6 +37,7 @@ use crate::tuning::Free;
 pub use crate::accounts::Allowance;
 pub use crate::transport::{Limits as Transport, TlsError, TlsFiles, TlsPart};
 pub use callers::Callers;
+pub use chaos::Chaos;
 pub use hot::HotTraffic;
 pub use keys::{Mistake, Source};
 pub use public_url::PublicUrl;
@@ -73,6 +75,8 @@ pub struct Config {
     pub target: Target,
     /// Latency added to every look-up on purpose.
     pub injected_latency: Option<InjectedLatency>,
+    /// Ports that have faults on purpose; `None` if none has.
+    pub chaos: Option<Chaos>,
     /// How calls get their turns.
     pub scheduler: Scheduler,
     /// Who may ask, and how much at once.

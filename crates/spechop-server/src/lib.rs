@@ -23,6 +23,7 @@ mod app;
 mod backends;
 mod bucket;
 mod caller;
+mod chaos;
 pub mod config;
 mod cores;
 mod doors;

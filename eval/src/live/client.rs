@@ -7,18 +7,18 @@
 //! the request is wrong ──────────────▶ Refused
 //! ```
 
-use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, VerifierMode};
+use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use super::LiveError;
-use crate::{K, Question, Variant, Verifier};
+use crate::wire::{self, is_lost, name};
+use crate::{Question, Variant};
 
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// The server ends first and says why; this is for a server that is silent.
@@ -151,36 +151,14 @@ impl Asker {
 }
 
 fn request(question: &Question, variant: &Variant, deadline: Duration) -> AskRequest {
-    // Whoever chooses k chooses the rest, too, unless the variant names it.
-    let chooses = variant.k == K::Auto;
     AskRequest {
         question: question.text.clone(),
-        k: match variant.k {
-            K::Bounded(k) => Some(k),
-            K::Unbounded | K::Auto => None,
-        },
-        unbounded: variant.k == K::Unbounded,
-        auto: variant.k == K::Auto,
         hop_budget: Some(question.hop_budget),
         not_found_max: Some(question.dataset.not_found_max()),
-        verifier: match variant.verifier {
-            Verifier::Exact => VerifierMode::Exact,
-            Verifier::Paper => VerifierMode::Paper,
-            // What only the simulator can do was refused before.
-            Verifier::Rule | Verifier::None => VerifierMode::Rule,
-        }
-        .into(),
         deadline_ms: u64::try_from(deadline.as_millis()).ok(),
-        // The standard agent never guesses: a server without this speculator can be it as well.
-        speculator: (!variant.is_standard()).then(|| variant.speculator.clone()),
-        salvage: Some(variant.salvage),
-        plan_ahead: (variant.plan_ahead || !chooses).then_some(variant.plan_ahead),
-        guesses: Some(variant.guesses),
-        chance_min: (variant.chance_min > 0.0 || !chooses).then_some(variant.chance_min),
-        drafts: Some(variant.drafts),
         // What an earlier asking has left behind would make this one faster.
         fresh: true,
-        ..AskRequest::default()
+        ..wire::request(variant)
     }
 }
 
@@ -213,24 +191,6 @@ fn fate(status: &Status) -> Fate {
         | Code::Internal
         | Code::DataLoss => Fate::Left,
     }
-}
-
-/// Whether the status was made on this side, of a connection that broke or could not be made. The codes
-/// of those are many; a status that the server sent has no source.
-fn is_lost(status: &Status) -> bool {
-    status.source().is_some()
-}
-
-/// The code as gRPC's documents write it.
-fn name(code: Code) -> String {
-    let mut name = String::new();
-    for (at, c) in format!("{code:?}").char_indices() {
-        if at > 0 && c.is_ascii_uppercase() {
-            name.push('_');
-        }
-        name.push(c.to_ascii_uppercase());
-    }
-    name
 }
 
 /// A text from outside as one line without control characters, so that it cannot steer a terminal.
@@ -268,8 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_and_messages_are_one_line() {
-        assert_eq!(name(Code::DeadlineExceeded), "DEADLINE_EXCEEDED");
+    fn messages_are_one_line() {
         assert_eq!(line("a\n\u{1b}[2Jb  c\t"), "a [2Jb c");
     }
 }

@@ -166,7 +166,21 @@ impl Canvas {
             + &body
             + "</svg>"
     }
+
+    /// The whole drawing as a file of its own: it brings the looks along that a page would give it.
+    pub(super) fn finish_alone(self, title: &str, description: &str) -> String {
+        let drawing = self.finish("figure", title, description);
+        let opened = r#"<svg xmlns="http://www.w3.org/2000/svg" "#;
+        let drawing = drawing.replacen("<svg ", opened, 1);
+        drawing.replacen("<title", &format!("<style>{LOOKS}</style><title"), 1) + "\n"
+    }
 }
+
+/// As the style sheet of the report, on a light ground.
+const LOOKS: &str = "svg{background:#fff}text{fill:#1d2329;font:14px system-ui,sans-serif}.tick{fill:#59636e;font-size:13px}\
+.name{font-weight:600}.grid{stroke:#d5dae0}.path{fill:none;stroke-width:2.2}.whisker{stroke-width:1.6}.mark{stroke:#fff}\
+.path.s0,.whisker.s0{stroke:#0063b2}.path.s1,.whisker.s1{stroke:#c24a00}.path.s1{stroke-dasharray:9 3}\
+.mark.s0{fill:#0063b2}.mark.s1{fill:#c24a00}";
 
 impl Scale {
     /// From the first tick at or below the least to the first at or above the greatest, laid over

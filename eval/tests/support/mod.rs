@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use spechop_eval::{Dataset, Injected, LiveOptions, Machine, Question, RunInfo, Source};
+use spechop_eval::{Dataset, Injected, LiveOptions, Machine, Parts, Question, RunInfo, Source};
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Gauges, Toolbox};
@@ -41,11 +41,35 @@ impl Server {
 
     /// The same on this port.
     pub fn start_at(address: SocketAddr, script: Script, toml: &str) -> Self {
+        let ports = ScriptedPorts::new(script);
+        let bare = Bare {
+            planner: Arc::new(Moody(ports.clone())),
+            reader: Arc::new(ports.clone()),
+            retriever: Arc::new(ports.clone()),
+            speculators: BTreeMap::from([(SpeculatorKind::Llm, Arc::new(ports.clone()) as _)]),
+        };
+        Self::start_bare(address, bare, ports, toml)
+    }
+
+    /// These parts, which guess as `llm`, with these lines of configuration.
+    pub fn over(parts: Parts, toml: &str) -> Self {
+        let ports = ScriptedPorts::new(Script::instant(0));
+        let guesses = parts.speculators.into_values();
+        let bare = Bare {
+            planner: parts.planner,
+            reader: parts.reader,
+            retriever: parts.retriever,
+            speculators: guesses.map(|port| (SpeculatorKind::Llm, port)).collect(),
+        };
+        Self::start_bare("127.0.0.1:0".parse().unwrap(), bare, ports, toml)
+    }
+
+    fn start_bare(address: SocketAddr, bare: Bare, ports: ScriptedPorts, toml: &str) -> Self {
         let runtime = Runtime::new().unwrap();
         // What is made here belongs to the server's runtime, the listener above all.
-        let (app, listener, ports) = {
+        let (app, listener) = {
             let _entered = runtime.enter();
-            Self::make(address, script, toml)
+            Self::make(address, bare, toml)
         };
         let gauges = app.gauges();
         let address = listener.local_addr().unwrap();
@@ -58,20 +82,13 @@ impl Server {
         }
     }
 
-    fn make(address: SocketAddr, script: Script, toml: &str) -> (App, TcpListener, ScriptedPorts) {
-        let ports = ScriptedPorts::new(script);
+    fn make(address: SocketAddr, bare: Bare, toml: &str) -> (App, TcpListener) {
         let config = config(toml);
-        let bare = Bare {
-            planner: Arc::new(Moody(ports.clone())),
-            reader: Arc::new(ports.clone()),
-            retriever: Arc::new(ports.clone()),
-            speculators: BTreeMap::from([(SpeculatorKind::Llm, Arc::new(ports.clone()) as _)]),
-        };
         let toolbox = Toolbox::of(bare, &config);
         let listener = std::net::TcpListener::bind(address).unwrap();
         listener.set_nonblocking(true).unwrap();
         let listener = TcpListener::from_std(listener).unwrap();
-        (App::with_toolbox(config, toolbox), listener, ports)
+        (App::with_toolbox(config, toolbox), listener)
     }
 }
 

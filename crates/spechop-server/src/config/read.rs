@@ -12,6 +12,7 @@ use spechop_verifier::Mode;
 use toml::Table;
 
 use super::callers::{Callers, callers, tls};
+use super::chaos::chaos;
 use super::drafting::drafter;
 use super::encoder::encoder;
 use super::keys::{Keys, Mistake, Source};
@@ -155,6 +156,7 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
     let drafter = drafter(keys, &generator, &data, env);
     let (server, callers) = server(keys);
     let config = Config {
+        chaos: chaos(keys, server.listen),
         server,
         callers,
         questions: questions(keys, &drafter),

@@ -12,6 +12,7 @@ mod reach;
 mod serve;
 mod simulate;
 mod theory;
+mod tune;
 mod tuning;
 mod verify;
 
@@ -73,6 +74,8 @@ enum Command {
     Simulate(simulate::Args),
     /// Compute what speculation can gain, in closed form.
     Theory(theory::Args),
+    /// Say which settings suit a running server, with a plot, reasons and doubts.
+    Tune(tune::Args),
     /// Show what a running server has learnt of its tools, and what another k would have done.
     Tuning(tuning::Args),
     /// Run the verifier alone: guesses and observations in, verdicts out, as JSON lines.
@@ -119,6 +122,7 @@ impl Cli {
             Command::Patterns(args) => patterns::run(&args, std::io::stdout().lock()),
             Command::Simulate(args) => simulate::run(&args, std::io::stdout().lock()),
             Command::Theory(args) => theory::run(&args, std::io::stdout().lock()),
+            Command::Tune(args) => runtime()?.block_on(tune::run(args, env)),
             Command::Tuning(args) => runtime()?.block_on(tuning::run(args, env)),
             Command::Verify(args) => {
                 verify::run(&args, std::io::stdin().lock(), std::io::stdout().lock())

@@ -64,6 +64,11 @@ impl Interceptor for WithKey {
 }
 
 impl ServerArgs {
+    /// The address, as it was written.
+    pub(crate) fn address(&self) -> &str {
+        &self.addr
+    }
+
     /// Connects.
     pub(crate) async fn reach(&self, env: &Env) -> anyhow::Result<Reached> {
         let key = self.key(env)?;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod alone;
+mod chaos;
 mod eval_smoke;
 mod mcp;
 mod page;

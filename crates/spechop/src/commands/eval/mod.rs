@@ -4,13 +4,16 @@ mod choose;
 mod decisions;
 mod fit_words;
 mod live;
+mod load;
 mod parts;
 mod questions;
 mod record;
 mod replay;
 mod report;
 mod retrieval;
+mod scripted;
 mod simulate;
+mod stand_in;
 mod steps;
 mod variants;
 mod web;
@@ -34,8 +37,12 @@ enum Command {
     Choose(choose::Args),
     /// Ask a running server the same questions in several ways, and keep every answer.
     Live(live::Args),
+    /// Send questions to a running server at a given rate, and say how long they take.
+    Load(load::Args),
     /// Serve recorded stages: the real server over tools that wait instead of computing.
     Replay(replay::Args),
+    /// Serve scripted tools of given latencies, to measure the engine alone.
+    Scripted(scripted::Args),
     /// Make a page with tables and figures of runs.
     Report(report::Args),
     /// Compare the verifiers on the guesses of runs, and draw some for a person to label.
@@ -65,6 +72,8 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         Command::Simulate(args) => simulate::run(&args, env, std::io::stdout().lock()),
         Command::Choose(args) => choose::run(&args, std::io::stdout().lock()),
         Command::Live(args) => live::run(args, env).await,
+        Command::Load(args) => load::run(args, env).await,
+        Command::Scripted(args) => scripted::run(args).await,
         Command::Replay(args) => replay::run(args).await,
         Command::Report(args) => report::run(&args, std::io::stdout().lock()),
         Command::Decisions(args) => decisions::run(&args, std::io::stdout().lock()),

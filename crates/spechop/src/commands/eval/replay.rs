@@ -1,20 +1,17 @@
 //! `spechop eval replay`: the real server, over tools that wait and do not compute.
 
-use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use anyhow::{Context, ensure};
-use spechop_eval::{Bundle, Injected, replay};
-use spechop_server::config::{Config, SpeculatorKind, Written};
-use spechop_server::{App, Bare, Env, Toolbox};
+use anyhow::ensure;
+use spechop_eval::{Bundle, replay};
+use spechop_server::config::Config;
 
 use super::record::{Latency, latency};
+use super::stand_in::{self, StandIn};
 use crate::commands::configured::key_value;
-use crate::commands::serve::{BACKLOG, bind, shutdown_signal};
 
 /// The arguments of `spechop eval replay`.
 #[derive(Debug, clap::Args)]
@@ -59,35 +56,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     );
     let bundle = Arc::new(Bundle::read(&args.bundle)?);
     let config = config(&args, &bundle)?;
-    let replayed = replay(&bundle, args.speed, &["hot", "index", "llm"]);
-    let (parts, missing) = (replayed.parts, replayed.missing);
-    let kinds = [
-        SpeculatorKind::Hot,
-        SpeculatorKind::Index,
-        SpeculatorKind::Llm,
-    ];
-    let speculators: BTreeMap<_, _> = kinds
-        .into_iter()
-        .filter_map(|kind| Some((kind, Arc::clone(parts.speculators.get(kind.as_str())?))))
-        .collect();
-    let bare = Bare {
-        planner: parts.planner,
-        reader: parts.reader,
-        retriever: parts.retriever,
-        speculators,
-    };
-    let toolbox = Toolbox::of(bare, &config);
-    let socket = bind(args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
-    let shutdown = shutdown_signal()?;
-    let listener = socket.listen(BACKLOG).context("cannot listen")?;
-    let address = listener
-        .local_addr()
-        .context("the listener has no address")?;
-    writeln!(std::io::stdout(), "ready on {address}").context("cannot write to stdout")?;
-    App::with_toolbox(config, toolbox)
-        .serve(listener, shutdown)
-        .await?;
-    let missing = missing.load(Ordering::Relaxed);
+    let replayed = replay(&bundle, args.speed, &stand_in::SPECULATORS);
+    stand_in::serve(config, replayed.parts, args.listen).await?;
+    let missing = replayed.missing.load(Ordering::Relaxed);
     ensure!(
         missing == 0,
         "{missing} stages were asked for that were not recorded: what was answered meanwhile is not what \
@@ -96,62 +67,22 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The defaults, with room for every call at once: recorded stages know no queue. Nothing is opened, but
-/// the configuration wants files that are there: the bundle's.
+/// Nothing is opened, but the configuration wants files that are there: the bundle's.
 fn config(args: &Args, bundle: &Bundle) -> anyhow::Result<Config> {
-    let dir = args.bundle.display().to_string();
-    let file = args.bundle.join("bundle.json").display().to_string();
     // The time that an orphan gets is a time like any other.
     let salvage_ms = (SALVAGE_MS / args.speed).round().max(1.0);
-    let keys = [
-        ("index.dir", dir.clone()),
-        ("encoder.dir", dir.clone()),
-        ("runtime.onnxruntime", file),
-        ("generator.kind", "openai".to_owned()),
-        ("generator.style", "tagged".to_owned()),
-        ("generator.base_url", "http://127.0.0.1:9/v1".to_owned()),
-        ("generator.model", "replay".to_owned()),
-        // As many as its backend may run at once, below.
-        ("generator.requests_max", "1024".to_owned()),
-        ("reader.kind", "generator".to_owned()),
-        ("speculator.kind", "hot".to_owned()),
-        ("speculator.hot_dir", dir),
+    let mut keys = vec![
         ("question.passages", bundle.info().passages.to_string()),
         ("question.salvage_ms", salvage_ms.to_string()),
-        // A replay neither learns from earlier servers nor teaches later ones.
-        ("tuning.state", "none".to_owned()),
     ];
-    let mut keys: Vec<_> = keys
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect();
-    for part in ["generator", "reader", "retriever", "speculator"] {
-        for key in ["capacity", "speculative_max"] {
-            keys.push((format!("scheduler.{part}.{key}"), "1024".to_owned()));
-        }
-    }
     if let Some(injected) = args.inject.0 {
-        let Injected {
-            mean_ms,
-            sigma_ms,
-            seed,
-        } = injected.times(1.0 / args.speed);
-        let values = [
-            ("mean_ms", mean_ms.to_string()),
-            ("sigma_ms", sigma_ms.to_string()),
-            ("seed", seed.to_string()),
-        ];
-        keys.extend(values.map(|(key, value)| (format!("target.injected_latency.{key}"), value)));
+        keys.extend(stand_in::injecting(injected.times(1.0 / args.speed)));
     }
-    let own = keys
-        .into_iter()
-        .map(|(key, value)| (key, "eval replay".to_owned(), value));
-    // The last one to name a key is heard.
-    let set = args.set.iter().cloned();
-    let set = set.map(|(key, value)| (key, "--set".to_owned(), value));
-    let written = Written {
-        file: None,
-        flags: own.chain(set).collect(),
+    let stand_in = StandIn {
+        command: "eval replay",
+        there: (&args.bundle, &args.bundle.join("bundle.json")),
+        keys,
+        set: &args.set,
     };
-    Ok(Config::read(written, &Env::default())?)
+    stand_in.config()
 }

@@ -68,7 +68,7 @@ fn pace(text: &str) -> Result<Pace, String> {
     }
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let share = text
         .parse()
         .ok()

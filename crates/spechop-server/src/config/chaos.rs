@@ -1,0 +1,126 @@
+//! Faults on purpose.
+
+use std::net::SocketAddr;
+
+use spechop_ports::Faults;
+
+use super::keys::Keys;
+use super::read::millis;
+
+/// The ports that can have faults.
+const PORTS: [&str; 5] = [
+    "planner",
+    "retriever",
+    "reader",
+    "speculator",
+    "draft_writer",
+];
+
+/// Ports that have faults on purpose, for tests and drills.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chaos {
+    /// Which faults, and how often.
+    pub faults: Faults,
+    /// The ports that have them, by name.
+    pub ports: Vec<String>,
+}
+
+/// `None` unless some fault has a chance.
+pub(super) fn chaos(keys: &mut Keys<'_>, listen: SocketAddr) -> Option<Chaos> {
+    let mut chance = |name: &str| {
+        let chance = keys.number(&format!("chaos.{name}"), 0.0..=1.0);
+        chance.unwrap_or(0.0)
+    };
+    let faults = Faults {
+        late: chance("late"),
+        error: chance("error"),
+        hang: chance("hang"),
+        garbage: chance("garbage"),
+        disconnect: chance("disconnect"),
+        seed: keys.integer("chaos.seed", 0..=u64::MAX).unwrap_or(1),
+        late_max: millis(keys, "chaos.late_ms", 1, 1_000),
+        on: millis(keys, "chaos.on_ms", 1, 10_000),
+        off: millis(keys, "chaos.off_ms", 0, 0),
+    };
+    let ports = keys.list("chaos.ports");
+    for port in ports.iter().flatten() {
+        if !PORTS.contains(&port.as_str()) {
+            let problem = format!("`{port}` is none of {}", PORTS.join(", "));
+            keys.mistake("chaos.ports", problem);
+        }
+    }
+    let chance = faults.chance();
+    if chance > 1.0 {
+        let problem = format!("the chances of all faults are {chance} together: at most 1");
+        keys.mistake("chaos", problem);
+    }
+    if chance <= 0.0 {
+        return None;
+    }
+    if !listen.ip().is_loopback() {
+        let problem = format!(
+            "faults on purpose are for drills on one machine, and {listen} can be reached from others: \
+             listen on 127.0.0.1, or leave [chaos] out"
+        );
+        keys.mistake("chaos", problem);
+    }
+    let all = || PORTS.map(str::to_owned).to_vec();
+    Some(Chaos {
+        faults,
+        ports: ports.unwrap_or_else(all),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::Env;
+
+    use super::*;
+
+    fn read(listen: &str, section: &str) -> Result<Option<Chaos>, Vec<String>> {
+        let env = Env::default();
+        let table = toml::from_str(&format!("[chaos]\n{section}")).unwrap();
+        let mut keys = Keys::new([], &env, "c.toml".into(), table);
+        let chaos = chaos(&mut keys, listen.parse().unwrap());
+        let mistakes = keys.finish();
+        match mistakes.is_empty() {
+            true => Ok(chaos),
+            false => Err(mistakes.iter().map(ToString::to_string).collect()),
+        }
+    }
+
+    #[test]
+    fn there_is_none_unless_a_fault_has_a_chance() {
+        assert_eq!(read("0.0.0.0:1", "").unwrap(), None);
+        assert_eq!(read("0.0.0.0:1", "seed = 4\nlate_ms = 5").unwrap(), None);
+        let all = read("127.0.0.1:1", "error = 0.25\noff_ms = 500");
+        let all = all.unwrap().unwrap();
+        assert_eq!((all.faults.error, all.ports.len()), (0.25, 5));
+        assert_eq!(all.faults.off, Duration::from_millis(500));
+        let one = read("[::1]:1", "hang = 1\nports = [\"reader\"]");
+        assert_eq!(one.unwrap().unwrap().ports, ["reader"]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_a_mistake() {
+        for (listen, section, words) in [
+            ("0.0.0.0:1", "error = 0.1", "can be reached from others"),
+            ("10.0.0.1:1", "hang = 0.1", "for drills on one machine"),
+            ("127.0.0.1:1", "error = 0.7\nhang = 0.6", "at most 1"),
+            ("127.0.0.1:1", "error = 1.5", "a number from 0 to 1"),
+            (
+                "127.0.0.1:1",
+                "ports = \"oven\"",
+                "`oven` is none of planner",
+            ),
+        ] {
+            let mistakes = read(listen, section).unwrap_err();
+            assert!(
+                mistakes.len() == 1 && mistakes[0].contains(words),
+                "{section}: {mistakes:?}"
+            );
+        }
+    }
+}

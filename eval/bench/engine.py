@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""What the engine costs without its tools: latency added under load, memory, questions a second, connections.
+
+    engine.py --spechop BINARY [--out FOLDER] [--seconds N]
+
+Every part starts `spechop eval scripted` anew, and loads it with `spechop eval load` on the same machine, so both
+share its cores. CPU time and memory are those that Linux reports of the server's process."""
+
+import argparse
+import asyncio
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+
+TICKS = os.sysconf("SC_CLK_TCK")
+# A look-up of the web in the paper, in milliseconds.
+MEAN, SIGMA = 4150, 1680
+HOPS = 3
+
+
+class Server:
+    def __init__(self, spechop, *args):
+        command = [spechop, "eval", "scripted", "--listen", "127.0.0.1:0", *args]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.address = self.process.stdout.readline().removeprefix("ready on ").strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def status(self, name):
+        """A size in MiB."""
+        for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith(name + ":"):
+                return round(int(line.split()[1]) / 1024, 1)
+        return None
+
+    def cpu_s(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def load(args, server, *more):
+    command = [args.spechop, "eval", "load", "--addr", server.address, "--questions", args.questions, "--json", *more]
+    before = server.cpu_s()
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    run = json.loads(done.stdout)
+    run["server_cpu_s"] = round(server.cpu_s() - before, 2)
+    run["server_peak_mib"], run["server_idle_mib"] = server.status("VmHWM"), server.status("VmRSS")
+    return run
+
+
+def show(name, run):
+    of = run["settings"][0]
+    latency = of["latency_ms"]
+    asked = of["asked"] + run["warm_up"]
+    shown = " ".join(f"{key} {latency[key]:.2f}" for key in ("mean", "p50", "p99", "max"))
+    print(
+        f"{name}: {of['answered']} answered, errors {of['errors']}, {run['answered_per_s']:.1f}/s, in flight {run['in_flight_max']},"
+        f" ms: {shown}; sent late p99 {run['sent_late_ms']['p99']:.2f} ms;"
+        f" server: {run['server_peak_mib']} MiB at most, {1e6 * run['server_cpu_s'] / asked:.0f} µs of CPU a question",
+        flush=True,
+    )
+
+
+def under_way(args, rows):
+    """A thousand questions at once. With a steady look-up, what is beyond the sum of three is the engine's."""
+    web = ["--look-up", f"{MEAN}:0:1", "--hops", str(HOPS)]
+    rate = 1000 / (HOPS * MEAN / 1000)
+    connections = ["--connections", "16", "--warm-up", "20"]
+    with Server(args.spechop, *web) as server:
+        alone = load(args, server, "--a", "k=1", "--rate", "0.2", "--for", "20", "--warm-up", "0")
+        show("a few, k = 1", alone)
+        many = load(args, server, "--a", "k=1", "--rate", f"{rate:.2f}", "--for", str(args.seconds), *connections)
+        show("1,000 at once, k = 1", many)
+    added = many["settings"][0]["latency_ms"]["p99"] - alone["settings"][0]["latency_ms"]["p50"]
+    print(f"p99 of a thousand beyond the median of a few: {added:.2f} ms", flush=True)
+    rows |= {"alone": alone, "thousand": many, "added_p99_ms": round(added, 3)}
+    with Server(args.spechop, "--look-up", f"{MEAN}:{SIGMA}:1", "--hops", str(HOPS)) as server:
+        ahead = load(args, server, "--a", "k=3", "--rate", "125", "--for", str(args.seconds), *connections)
+        show("1,000 at once, k = 3, log-normal", ahead)
+    rows["thousand_ahead"] = ahead
+
+
+def throughput(args, rows):
+    """Tools of no time: rates up to where questions queue."""
+    rows["throughput"] = []
+    for hops, k in ((1, 1), (3, 1), (3, 3)):
+        for rate in args.rates:
+            with Server(args.spechop, "--hops", str(hops), "--set", "server.requests_per_second=1000000") as server:
+                run = load(args, server, "--a", f"k={k}", "--rate", str(rate), "--for", "8", "--warm-up", "2", "--connections", "8")
+            show(f"{hops} look-ups of no time, k = {k}, {rate}/s", run)
+            rows["throughput"].append({"hops": hops, "k": k, "rate": rate, "run": run})
+            if run["answered_per_s"] < 0.9 * rate:
+                break
+
+
+async def connect(host, port, outcomes):
+    """One connection that sends the first bytes of HTTP/2 and waits for those of the server."""
+    try:
+        reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port), 30)
+    except (OSError, asyncio.TimeoutError) as error:
+        outcomes.append(f"refused ({type(error).__name__})")
+        return None
+    try:
+        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+        got = await asyncio.wait_for(reader.read(9), 30)
+        outcomes.append("served" if got else "closed")
+    except asyncio.TimeoutError:
+        outcomes.append("hung")
+    except OSError:
+        outcomes.append("closed")
+    return writer
+
+
+async def flood(address, count):
+    host, port = address.rsplit(":", 1)
+    outcomes, begun = [], time.monotonic()
+    held = []
+    for n in range(0, count, 500):
+        held += await asyncio.gather(*(connect(host, int(port), outcomes) for _ in range(min(500, count - n))))
+    took = time.monotonic() - begun
+    counts = {name: outcomes.count(name) for name in sorted(set(outcomes))}
+    return {"connections": count, "outcomes": counts, "seconds": round(took, 2)}, held
+
+
+def connections(args, rows):
+    """10,000 connections that stay open, and a question while they do."""
+    with Server(args.spechop, "--set", "server.connections_max=2048") as server:
+
+        async def run():
+            found, held = await flood(server.address, 10_000)
+            command = [args.spechop, "ask", "--addr", server.address, "Who is it after all?"]
+            asked = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL)
+            found["question_meanwhile"] = "answered" if await asked.wait() == 0 else "not answered"
+            found["server_mib"] = server.status("VmRSS")
+            for writer in filter(None, held):
+                writer.close()
+            return found
+
+        rows["connections"] = asyncio.run(run())
+        print(rows["connections"], flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--spechop", required=True, help="the program, built for release")
+    parser.add_argument("--out", type=pathlib.Path, help="a folder for engine.json")
+    parser.add_argument("--seconds", type=int, default=40, help="how long a thousand questions are under way")
+    parser.add_argument("--rates", type=lambda text: [int(rate) for rate in text.split(",")], default=[1000, 2000, 4000])
+    args = parser.parse_args()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    rows = {"machine": machine(), "command": " ".join(["eval/bench/engine.py", "--seconds", str(args.seconds)])}
+    with tempfile.TemporaryDirectory() as folder:
+        questions = pathlib.Path(folder) / "questions.txt"
+        questions.write_text("".join(f"Who is number {n}?\n" for n in range(20_000)), encoding="utf-8")
+        args.questions = str(questions)
+        for part in (connections, throughput, under_way):
+            part(args, rows)
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / "engine.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def machine():
+    info = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    name = next((line.split(": ")[1] for line in info.splitlines() if line.startswith("model name")), "unknown")
+    return {"cpu": name, "cores": os.cpu_count(), "load_average": os.getloadavg()}
+
+
+if __name__ == "__main__":
+    main()
