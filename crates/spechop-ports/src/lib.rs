@@ -31,7 +31,7 @@ mod search;
 mod urgency;
 mod vitals;
 
-pub use call::{Call, Lane, Progress, Seat, Wishes};
+pub use call::{Call, Lane, Life, Progress, Seat, Wishes};
 pub use clock::Doing;
 pub use draft::{Draft, DraftRequest, DraftWriter, Drafter, WrittenDraft};
 pub use encode::Encoder;
