@@ -6,6 +6,7 @@
 
 mod admin;
 mod grpc;
+mod health;
 mod http;
 mod mcp;
 mod openai;
@@ -55,6 +56,7 @@ pub(crate) fn open<H: Health>(
     let told = Arc::clone(state);
     let metrics = async move || ([(CONTENT_TYPE, METRICS_TYPE)], told.metrics.text());
     house.add(Door::get("/metrics").for_admins(), get(metrics));
+    health::add_to(&mut house, admission);
     page::add_to(&mut house);
     http::add_to(&mut house, admission);
     passage::add_to(&mut house, admission);
