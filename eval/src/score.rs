@@ -3,9 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+pub use spechop_types::normalise;
+
 /// Answers that are right or wrong as a whole: sharing the word `no` with one is no merit.
 const WHOLE: [&str; 3] = ["yes", "no", "noanswer"];
-const ARTICLES: [&str; 3] = ["a", "an", "the"];
 
 /// Whether the answer is one of the golds, but for case, punctuation, articles and blanks.
 ///
@@ -43,40 +44,6 @@ pub fn holds(guess: &str, gold: &str) -> bool {
     let (guess, gold) = (normalise(guess), normalise(gold));
     let said: HashSet<&str> = guess.split(' ').collect();
     !gold.is_empty() && gold.split(' ').all(|word| said.contains(word))
-}
-
-/// SQuAD's: lower case, without ASCII punctuation, without articles, with single blanks.
-///
-/// As Python has it in `\b(a|an|the)\b`, an article is a whole run of letters and digits. Python counts no
-/// combining mark among them, Rust counts vowel signs of some scripts: an article that touches one would be
-/// kept here. No English text has that.
-pub fn normalise(answer: &str) -> String {
-    let bare: String = answer
-        .to_lowercase()
-        .chars()
-        .filter(|c| !c.is_ascii_punctuation())
-        .collect();
-    let mut spaced = String::with_capacity(bare.len());
-    let mut rest = bare.as_str();
-    while let Some(first) = rest.chars().next() {
-        let in_word = first.is_alphanumeric();
-        let end = rest
-            .find(|c: char| c.is_alphanumeric() != in_word)
-            .unwrap_or(rest.len());
-        let (run, after) = rest.split_at(end);
-        spaced.push_str(if ARTICLES.contains(&run) { " " } else { run });
-        rest = after;
-    }
-    let words: Vec<&str> = spaced
-        .split(is_blank)
-        .filter(|word| !word.is_empty())
-        .collect();
-    words.join(" ")
-}
-
-/// What Python's `str.split` splits at: the four separators below are blanks to it, and not to Rust.
-fn is_blank(c: char) -> bool {
-    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
 fn f1_of(said: &str, gold: &str) -> f64 {

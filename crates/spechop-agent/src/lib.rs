@@ -27,6 +27,7 @@
 mod agent;
 mod error;
 mod few;
+mod journal;
 mod ledger;
 mod notes;
 mod report;
@@ -38,6 +39,7 @@ mod trace;
 
 pub use agent::{Agent, Ports};
 pub use error::AgentError;
+pub use journal::{CallEnd, CallNote, CommittedLookup, Journal, Notes, Origin, TakenOver};
 pub use report::{
     Calls, Cost, FirstAnswer, HopReport, PROVIDER_CHANGES_MAX, Report, StageTimes, Stopped, Usage,
 };

@@ -17,6 +17,8 @@ pub(crate) struct BranchNotes {
     /// Its hop, counted from 1.
     pub(crate) hop: u32,
     pub(crate) segment: Duration,
+    /// When its segment ended.
+    pub(crate) written_at: Option<Instant>,
     /// What it may be about to write.
     pub(crate) drafts: Vec<Draft>,
     /// How many look-ups were begun of what it may be about to write.

@@ -56,6 +56,9 @@ pub struct HopReport {
     pub guess_held: Option<bool>,
     /// How long its stages took.
     pub times: StageTimes,
+    /// How long the question waited for its observation and could do nothing else to be done: from when its
+    /// sub-question was written and the hop before committed, until it was committed itself.
+    pub stall: Duration,
     /// What its calls spent that time on: its segment, its look-up, and its guess if that was right.
     pub activities: Activities,
     /// Whether its look-up was begun by a branch that was rolled back.

@@ -1,11 +1,10 @@
 //! One question under way: carries out single effects, and turns what stages bring into events.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use spechop_ports::{Call, Guess, KnownHop, Lane, PlanRequest, PortError};
-use spechop_types::{
-    BranchId, Chance, LookupId, ProviderChange, Question, Stage, Step, SubQuestion,
-};
+use spechop_ports::{Guess, KnownHop, Lane, PlanRequest, PortError};
+use spechop_types::{BranchId, LookupId, ProviderChange, Question, Stage, Step, SubQuestion};
 use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
 use tokio::time::Instant;
@@ -17,12 +16,12 @@ use crate::notes::{BranchNotes, LookupNotes};
 use crate::running::Running;
 use crate::stages::{self, Outcome, Output, Work};
 use crate::{HopReport, Ports, Settings, StageTimes, TraceEvent, TraceKind};
-use ahead::AHEAD;
 
 mod ahead;
 mod chance;
 mod ending;
 mod guesses;
+mod launch;
 mod providers;
 mod refusal;
 
@@ -40,6 +39,10 @@ pub(crate) struct Run<'a> {
     lookups: Few<LookupId, LookupNotes>,
     hops: Vec<HopReport>,
     ledger: Ledger,
+    /// When the last hop was committed; before the first one, when the question was taken up.
+    committed_at: Instant,
+    /// How many calls have been launched.
+    launched: u64,
     /// Each with how many calls made it.
     provider_changes: Vec<(ProviderChange, u32)>,
     /// Why the last failed stage failed.
@@ -68,11 +71,13 @@ impl<'a> Run<'a> {
             window,
             trace,
             started: running.now(),
+            committed_at: running.now(),
             running,
             branches: Few::new(),
             lookups: Few::new(),
             hops: Vec::new(),
             ledger: Ledger::new(settings.budget, settings.prices),
+            launched: 0,
             provider_changes: Vec::new(),
             failure: None,
             is_answered: false,
@@ -146,6 +151,7 @@ impl<'a> Run<'a> {
                 let notes = self.branches.entry(branch, BranchNotes::default);
                 notes.paid.add(Stage::Segment, cost);
                 notes.segment = took;
+                notes.written_at = Some(self.running.now());
                 notes.draft = matches!(step, Step::Answer(_)).then(|| (self.running.now(), chance));
                 let kind = match &step {
                     Step::Ask(sub_question) => TraceKind::Planned {
@@ -316,6 +322,13 @@ impl<'a> Run<'a> {
             return;
         };
         self.ledger.commit(hop.kind, &notes.paid, &found.paid);
+        if let Some(journal) = &self.settings.journal {
+            journal.committed(lookup, hop.kind);
+        }
+        let now = self.running.now();
+        let could_wait = notes.written_at.map(|at| at.max(self.committed_at));
+        let stall = could_wait.map_or(Duration::ZERO, |since| now - since);
+        self.committed_at = now;
         // A guess is judged even if nothing was built upon it: the tuner learns from it.
         let compare = |best: &Guess| {
             let observed = &hop.observation.answer;
@@ -339,6 +352,7 @@ impl<'a> Run<'a> {
                 read: found.read,
                 speculation: found.speculation,
             },
+            stall,
             salvaged: found.salvaged,
             draft_held: (notes.drafted > 0).then_some(found.foreseen.is_some()),
             draft_right: (notes.likeliest.as_ref())
@@ -394,46 +408,6 @@ impl<'a> Run<'a> {
         self.stop(Work::Speculation(lookup));
         self.running.release(lookup);
         self.lookups.remove(lookup);
-    }
-
-    fn launch<F>(
-        &mut self,
-        branch: BranchId,
-        depth: usize,
-        work: Work,
-        stage: impl FnOnce(Call) -> F,
-    ) where
-        F: Future<Output = Result<Outcome, PortError>> + Send + 'a,
-    {
-        let name = work.stage();
-        let lane = if depth == 0 {
-            Lane::Authoritative
-        } else {
-            Lane::Speculative
-        };
-        let limit = match name {
-            Stage::Segment => self.settings.limits.segment,
-            Stage::Target => self.settings.limits.target,
-            Stage::Speculation => self.settings.limits.speculation,
-            Stage::Draft => self.settings.limits.draft,
-        };
-        let call = Call::of(
-            self.settings.tenant.clone(),
-            lane,
-            if depth == 0 {
-                Chance::CERTAIN
-            } else {
-                self.chance_of(work, branch)
-            },
-        )
-        .with(self.settings.wishes);
-        self.ledger.start(name);
-        let stage = Box::pin(stage(call.clone()));
-        self.running.launch(work, call, limit, stage);
-        // What is drafted is told apart: the branch is not there yet.
-        if depth < AHEAD {
-            self.tell(branch, TraceKind::Launched { stage: name });
-        }
     }
 
     fn note(&mut self, lookup: LookupId, asker: BranchId) -> &mut LookupNotes {

@@ -14,6 +14,7 @@ use spechop_types::{Activities, LookupId, ProviderChange, Refusal};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::journal::{Begun, CallEnd};
 use crate::ledger::{Open, Taken};
 use crate::settings::Finish;
 use crate::stages::{Outcome, StageFuture, Work};
@@ -47,6 +48,8 @@ struct Launched<'a> {
     stage: StageFuture<'a>,
     /// Guesses that it tells before its end.
     early: Option<UnboundedReceiver<Guess>>,
+    /// What is to be noted of it at its end, if anything is.
+    begun: Option<Begun>,
 }
 
 /// A stage that was dropped before its end.
@@ -128,7 +131,15 @@ impl<'a> Running<'a> {
             limit,
             stage,
             early: None,
+            begun: None,
         });
+    }
+
+    /// Has a note taken of the end of a stage.
+    pub(crate) fn note(&mut self, work: Work, begun: Begun) {
+        if let Some(launched) = self.stages.iter_mut().find(|l| l.work == work) {
+            launched.begun = Some(begun);
+        }
     }
 
     /// Listens for guesses that a stage tells before its end.
@@ -325,11 +336,13 @@ impl Launched<'_> {
     }
 
     fn stop(self, now: Instant) -> Dropped {
+        let is_late = self.end().is_some_and(|end| end <= now);
         let Self {
             work,
             call,
             at,
             stage,
+            begun,
             ..
         } = self;
         // Asked while it still waits.
@@ -337,16 +350,26 @@ impl Launched<'_> {
         // Whoever gives the turns may note on the call how far it came, and what it tells in its last
         // moment counts, too.
         drop(stage);
+        let taken = Taken {
+            tokens: call.spent(),
+            time: now - at,
+            activities: call.activities(),
+        };
+        let waited_in_vain = waits_for_first_turn(&call).then_some(lacks);
+        if let Some(begun) = begun {
+            let end = match waited_in_vain {
+                Some(why) => CallEnd::Refused(why),
+                None if is_late => CallEnd::TimedOut,
+                None => CallEnd::Dropped,
+            };
+            begun.end(work, &call, at, taken, end);
+        }
         Dropped {
             work,
-            taken: Taken {
-                tokens: call.spent(),
-                time: now - at,
-                activities: call.activities(),
-            },
+            taken,
             changes: call.provider_changes(),
             never_began: call.progress() == Progress::Queued,
-            waited_in_vain: waits_for_first_turn(&call).then_some(lacks),
+            waited_in_vain,
         }
     }
 
@@ -361,127 +384,34 @@ impl Launched<'_> {
         activities: Activities,
         outcome: Result<Outcome, PortError>,
     ) -> News {
+        let taken = Taken {
+            tokens: self.call.spent(),
+            time: now - self.at,
+            activities,
+        };
+        if let Some(begun) = self.begun {
+            let (end, tokens) = match &outcome {
+                Ok(done) => (CallEnd::Done, done.tokens),
+                Err(PortError::NotSpeculated { why, .. }) => (CallEnd::Refused(*why), taken.tokens),
+                Err(_) => (CallEnd::Failed, taken.tokens),
+            };
+            let tokens = tokens.max(taken.tokens);
+            begun.end(
+                self.work,
+                &self.call,
+                self.at,
+                Taken { tokens, ..taken },
+                end,
+            );
+        }
         News::Finished {
             work: self.work,
             outcome,
-            taken: Taken {
-                tokens: self.call.spent(),
-                time: now - self.at,
-                activities,
-            },
+            taken,
             changes: self.call.provider_changes(),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::{pending, poll_fn, ready};
-    use std::sync::Arc;
-
-    use futures::FutureExt;
-    use spechop_types::{Chance, Step, Tokens};
-
-    use super::*;
-    use crate::stages::Output;
-
-    fn work(n: u32) -> Work {
-        Work::Target(LookupId(n))
-    }
-
-    fn call() -> Call {
-        Call::new(Lane::Speculative, Chance::EVEN)
-    }
-
-    fn outcome() -> Result<Outcome, PortError> {
-        Ok(Outcome {
-            output: Output::Step(Step::Answer("42".into())),
-            tokens: Tokens::default(),
-        })
-    }
-
-    async fn next(running: &mut Running<'_>) -> (Work, bool) {
-        match poll_fn(|cx| running.poll_news(cx)).await {
-            News::Finished { work, outcome, .. } => (work, outcome.is_ok()),
-            _ => (work(u32::MAX), false),
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_stopped_stage_is_dropped_at_once_and_no_other_misses_its_turn() {
-        let mut running = Running::new(None, None, None);
-        let held = Arc::new(());
-        let holds = held.clone();
-        let limit = Duration::from_secs(60);
-        running.launch(
-            work(0),
-            call(),
-            limit,
-            Box::pin(async move {
-                pending::<()>().await;
-                drop(holds);
-                outcome()
-            }),
-        );
-        running.launch(work(1), call(), limit, Box::pin(ready(outcome())));
-        assert_eq!(next(&mut running).await, (work(1), true));
-        assert_eq!(Arc::strong_count(&held), 2);
-        running.stop(work(0));
-        assert_eq!(Arc::strong_count(&held), 1);
-        running.launch(work(2), call(), limit, Box::pin(ready(outcome())));
-        let news = next(&mut running).now_or_never();
-        assert_eq!(news, Some((work(2), true)));
-        let idle = poll_fn(|cx| running.poll_news(cx)).await;
-        assert!(matches!(idle, News::Idle));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_timer_serves_limits_that_come_and_go() {
-        let started = Instant::now();
-        let mut running = Running::new(None, None, None);
-        let seconds = |n| Duration::from_secs(n);
-        let a_second = || async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            outcome()
-        };
-        running.launch(work(0), call(), seconds(9), Box::pin(pending()));
-        running.launch(work(1), call(), seconds(90), Box::pin(a_second()));
-        assert_eq!(next(&mut running).await, (work(1), true));
-        // The timer is set to 9 s. An earlier limit comes, and passes.
-        running.launch(work(2), call(), seconds(3), Box::pin(pending()));
-        assert_eq!(next(&mut running).await, (work(2), false));
-        assert_eq!(started.elapsed(), seconds(4));
-        // Another comes, and goes.
-        running.launch(work(3), call(), seconds(2), Box::pin(pending()));
-        running.launch(work(4), call(), seconds(90), Box::pin(a_second()));
-        assert_eq!(next(&mut running).await, (work(4), true));
-        running.stop(work(3));
-        assert_eq!(next(&mut running).await, (work(0), false));
-        assert_eq!(started.elapsed(), seconds(9));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn every_stage_is_polled_once_each_time_the_question_is_woken() {
-        let mut running = Running::new(None, None, None);
-        let polls = Arc::new(std::sync::Mutex::new([0; 2]));
-        for n in 0..2_u32 {
-            let polls = polls.clone();
-            let stage = poll_fn(move |_| {
-                if let Ok(mut polls) = polls.lock() {
-                    polls[n as usize] += 1;
-                }
-                Poll::Pending
-            });
-            running.launch(work(n), call(), Duration::MAX, Box::pin(stage));
-        }
-        for n in 2..5 {
-            running.launch(work(n), call(), Duration::MAX, Box::pin(ready(outcome())));
-            assert_eq!(next(&mut running).await, (work(n), true));
-        }
-        assert_eq!(polls.lock().map(|polls| *polls).ok(), Some([1, 1]));
-        for _ in 0..2 {
-            assert_eq!(next(&mut running).now_or_never(), None);
-        }
-        assert_eq!(polls.lock().map(|polls| *polls).ok(), Some([2, 2]));
-    }
-}
+mod tests;

@@ -4,14 +4,14 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use spechop_ports::Wishes;
-use spechop_types::{Budget, Chance, Money, Price, Stage, Tenant};
+use spechop_ports::{Life, Wishes};
+use spechop_types::{Budget, Chance, Money, Price, Stage, Tenant, TraceContext};
 use spechop_verifier::Mode;
 pub use spechop_window::{Calibration, Hidden, Policy, Weighing, Width};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::Usage;
+use crate::{Journal, Usage};
 
 /// How one question is to be answered. Every value is valid.
 #[derive(Clone, Debug)]
@@ -47,6 +47,16 @@ pub struct Settings {
     pub finish: Option<Finish>,
     /// Where it is noted what the question has cost if it comes to no answer.
     pub bill: Option<Bill>,
+    /// The span of a trace that the question is. With a [`Self::journal`], each call is a child of it by
+    /// its number; without, nobody will hear of children, and every call is this span.
+    pub trace: Option<TraceContext>,
+    /// Nobody needs the answer: every call is one that may be wasted, however near it is. One that has no
+    /// turn, or loses it, ends the question with an error.
+    pub is_unneeded: bool,
+    /// Held by every call for as long as somebody works for it.
+    pub life: Option<Life>,
+    /// Where it is noted what becomes of each call.
+    pub journal: Option<Journal>,
     /// The hard limit: at this instant everything stops with an error.
     pub deadline: Option<Instant>,
     /// Limits of single stages.
@@ -171,6 +181,10 @@ impl Default for Settings {
             draft_samples: 1,
             finish: None,
             bill: None,
+            trace: None,
+            is_unneeded: false,
+            life: None,
+            journal: None,
             deadline: None,
             limits: StageLimits::default(),
         }

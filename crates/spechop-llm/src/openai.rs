@@ -162,12 +162,15 @@ impl OpenAiModel {
         body: Vec<u8>,
     ) -> Result<Generated, Failure> {
         let _permit = self.permit().await;
-        let request = self
+        let mut request = self
             .client
             .post(self.url.clone())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "text/event-stream")
             .body(body);
+        for (name, value) in call.trace_headers() {
+            request = request.header(name, value);
+        }
         let response = timeout(self.limits.silence, request.send())
             .await
             .map_err(|_| self.silent())?

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rmcp::model::{CallToolRequestParams, CallToolResponse};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, RequestParamsMeta};
 use spechop_ports::retry::{Again, Failure, retry};
 use spechop_ports::{Call, PortError, Retriever};
 use spechop_types::{Activity, Passage};
@@ -61,7 +61,12 @@ impl McpRetriever {
         }
     }
 
-    async fn attempt(&self, query: &str, limit: usize) -> Result<Vec<Passage>, Failure> {
+    async fn attempt(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<Passage>, Failure> {
         let blame = Blame { what: &self.what };
         let session = self.line.session().await;
         let session = session.map_err(|error| match error.may_pass() {
@@ -70,10 +75,14 @@ impl McpRetriever {
         })?;
         let arguments = self.options.arguments.fill(query, limit);
         let request = CallToolRequestParams::new(self.options.tool.clone());
+        let mut request = request.with_arguments(arguments);
+        for (name, value) in call.trace_headers() {
+            request
+                .meta_or_default()
+                .insert(name.to_owned(), value.into());
+        }
         // Whatever drops this future has the server told that nobody waits any more.
-        let answer = session
-            .peer
-            .call_tool_once(request.with_arguments(arguments));
+        let answer = session.peer.call_tool_once(request);
         let answered = match timeout(self.options.attempt, answer).await {
             Ok(Ok(CallToolResponse::Complete(result))) if result.is_error == Some(true) => {
                 Err(blame.failed(&result))
@@ -117,7 +126,7 @@ impl Retriever for McpRetriever {
         let _searching = call.doing(Activity::Scan);
         let deadline = Instant::now() + self.options.total;
         let attempts = retry(&self.options.retries, call, deadline, || {
-            self.attempt(query, limit)
+            self.attempt(call, query, limit)
         });
         let late = |_| timed_out(&self.what, self.options.total);
         timeout_at(deadline, attempts).await.map_err(late)?

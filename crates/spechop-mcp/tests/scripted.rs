@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, test_kill_process};
 use spechop_mcp::{Ahead, McpOptions, McpRetriever, OpenError, Program, Server};
 use spechop_ports::{Call, PortError, Retriever, contract};
+use spechop_types::TraceContext;
 use tempfile::TempDir;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/server.sh");
@@ -96,6 +97,24 @@ async fn the_tool_is_a_retriever() {
         );
         contract::retriever(&tool).await;
         assert_eq!(script.starts(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_tool_hears_for_which_span_it_works() {
+    let script = Script::new("answers");
+    let tool = script.open().await;
+    ask(&tool).await.unwrap();
+    assert!(!script.written("heard").contains("traceparent"));
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let call = Call::authoritative().traced(TraceContext::parse(parent, "vendor=1"));
+    tool.retrieve(&call, "rivers", 5).await.unwrap();
+    let heard = script.written("heard");
+    for told in [
+        format!("\"traceparent\":\"{parent}\""),
+        "\"tracestate\":\"vendor=1\"".to_owned(),
+    ] {
+        assert!(heard.contains(&told), "{told}: {heard}");
     }
 }
 

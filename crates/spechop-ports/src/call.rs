@@ -1,10 +1,13 @@
 //! The circumstances of a call: is it needed, or might it be? And for whom?
 
+use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use spechop_types::{Activities, Activity, Chance, Owned, ProviderChange, Refusal, Tenant, Tokens};
+use spechop_types::{
+    Activities, Activity, Chance, Owned, ProviderChange, Refusal, Tenant, Tokens, TraceContext,
+};
 
 use crate::Urgency;
 use crate::clock::{Clock, Doing};
@@ -66,11 +69,34 @@ pub struct Call {
     shared: Arc<Shared>,
     chance: Chance,
     wishes: Wishes,
+    /// The span of a trace that it is.
+    trace: Option<Arc<TraceContext>>,
+    life: Option<Life>,
+}
+
+/// Something that is there for as long as anybody works for a question. Each of its calls holds it, and so
+/// does whoever has been handed the call; what it does when it is dropped is its own business.
+#[derive(Clone)]
+pub struct Life(Arc<dyn Any + Send + Sync>);
+
+impl Life {
+    /// That of this thing.
+    pub fn of(held: Arc<dyn Any + Send + Sync>) -> Self {
+        Self(held)
+    }
+}
+
+impl fmt::Debug for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = Arc::strong_count(&self.0);
+        f.debug_struct("Life").field("held", &held).finish()
+    }
 }
 
 struct Shared {
     authoritative: AtomicBool,
     progress: AtomicU8,
+    was_kept: AtomicBool,
     tenant: Tenant,
     seat: Mutex<Option<Weak<dyn Seat>>>,
     meter: Meter,
@@ -88,6 +114,7 @@ impl Shared {
         Self {
             authoritative: AtomicBool::new(lane == Lane::Authoritative),
             progress: AtomicU8::new(Progress::New as u8),
+            was_kept: AtomicBool::new(false),
             tenant,
             seat: Mutex::new(None),
             meter: Meter::default(),
@@ -112,6 +139,8 @@ impl Call {
             shared: Arc::new(Shared::new(tenant, lane, None)),
             chance,
             wishes: Wishes::default(),
+            trace: None,
+            life: None,
         }
     }
 
@@ -119,6 +148,26 @@ impl Call {
     #[must_use]
     pub fn with(self, wishes: Wishes) -> Self {
         Self { wishes, ..self }
+    }
+
+    /// The same call as this span of a trace.
+    #[must_use]
+    pub fn traced(self, trace: Option<TraceContext>) -> Self {
+        let trace = trace.map(Arc::new);
+        Self { trace, ..self }
+    }
+
+    /// The same call, which holds this for as long as it or a part of it is there.
+    #[must_use]
+    pub fn within(self, life: Life) -> Self {
+        let life = Some(life);
+        Self { life, ..self }
+    }
+
+    /// The headers that tell a service for which span of which trace it works, names in lower case.
+    /// Whoever asks a service on behalf of the call sends them along. None if it belongs to no trace.
+    pub fn trace_headers(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.trace.iter().flat_map(|trace| trace.headers())
     }
 
     /// A call of its own for the same tenant and with the same wishes, in the lane of now: for work that
@@ -131,6 +180,8 @@ impl Call {
             shared: Arc::new(shared),
             chance: self.chance,
             wishes: self.wishes,
+            trace: self.trace.clone(),
+            life: self.life.clone(),
         }
     }
 
@@ -144,6 +195,8 @@ impl Call {
             shared: Arc::new(shared),
             chance: self.chance,
             wishes: self.wishes,
+            trace: self.trace.clone(),
+            life: self.life.clone(),
         };
         let mut parts = lock(&self.shared.parts);
         parts.retain(|part| part.strong_count() > 0);
@@ -194,6 +247,19 @@ impl Call {
     /// Whether kept results may not serve it.
     pub fn is_fresh(&self) -> bool {
         self.wishes.fresh
+    }
+
+    /// A kept result served it, or a part of it.
+    pub fn serve_kept(&self) {
+        self.shared.was_kept.store(true, Relaxed);
+        if let Some(whole) = &self.shared.whole {
+            whole.serve_kept();
+        }
+    }
+
+    /// Whether a kept result served it, or a part of it.
+    pub fn was_kept(&self) -> bool {
+        self.shared.was_kept.load(Relaxed)
     }
 
     /// Whether no provider may learn ahead of need what may be asked next.
@@ -292,11 +358,9 @@ impl Call {
         }
         let parts = std::mem::take(&mut *lock(&self.shared.parts));
         for shared in parts.iter().filter_map(Weak::upgrade) {
-            let (chance, wishes) = (self.chance, self.wishes);
             Self {
                 shared,
-                chance,
-                wishes,
+                ..self.clone()
             }
             .promote();
         }

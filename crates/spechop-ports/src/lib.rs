@@ -33,7 +33,7 @@ mod search;
 mod urgency;
 mod vitals;
 
-pub use call::{Call, Lane, Progress, Seat, Wishes};
+pub use call::{Call, Lane, Life, Progress, Seat, Wishes};
 pub use chaos::{Chaotic, Faults};
 pub use clock::Doing;
 pub use draft::{Draft, DraftRequest, DraftWriter, Drafter, WrittenDraft};

@@ -229,7 +229,7 @@ impl Cluster {
     {
         let deadline = Instant::now() + self.total;
         let attempts = retry(&self.retries, call, deadline, || {
-            self.attempt(collection, &ask)
+            self.attempt(call, collection, &ask)
         });
         let in_time = timeout_at(deadline, attempts).await;
         in_time.unwrap_or_else(|_| Err(late(self.name(), self.total)))
@@ -237,6 +237,7 @@ impl Cluster {
 
     async fn attempt<T, F>(
         &self,
+        call: &Call,
         collection: Option<&str>,
         ask: &(impl Fn(Qdrant) -> F + Send + Sync),
     ) -> Result<T, Failure>
@@ -251,7 +252,13 @@ impl Cluster {
             key: self.key.as_ref().map(|key| key.expose_secret().trim()),
             others: self.nodes.len() > 1,
         };
-        let answer = timeout(self.time_limit, ask(node.client.clone())).await;
+        // The clone shares the connections; the headers are those of this request alone.
+        let client = call
+            .trace_headers()
+            .fold(node.client.clone(), |client, (name, value)| {
+                client.with_header(name, value)
+            });
+        let answer = timeout(self.time_limit, ask(client)).await;
         let (failure, elsewhere) = match answer {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => sorted(&error, &site),

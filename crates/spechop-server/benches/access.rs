@@ -1,17 +1,21 @@
-//! What keys and TLS cost: whole questions over the wire, scripted tools without latency.
+//! What keys, TLS and traces cost: whole questions over the wire, scripted tools without latency.
 //!
 //! One client asks on one connection, one question after the other. `whole` is a question of two hops,
 //! `refused` one that ends at the first look at its fields: there is little else to see in it than the
-//! way in.
+//! way in. With `traces` every span of every question goes to a receiver in this process, which shares the
+//! cores with the server.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark")]
 
 #[path = "../tests/support/pki.rs"]
 mod pki;
+#[path = "../tests/support/receiver.rs"]
+mod receiver;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pki::{Authority, Folder, channel};
+use receiver::{Manner, Receiver};
 use secrecy::ExposeSecret;
 use spechop_proto::AskRequest;
 use spechop_proto::spec_hop_client::SpecHopClient;
@@ -34,11 +38,12 @@ fn access(criterion: &mut Criterion) {
     let fast = "[server]\nrequests_per_second = 1000000\n";
     for (what, request) in [("whole", question()), ("refused", AskRequest::default())] {
         let mut group = criterion.benchmark_group(what);
-        for (name, with_keys, with_tls) in [
-            ("in the clear", false, false),
-            ("keys", true, false),
-            ("tls", false, true),
-            ("keys and tls", true, true),
+        for (name, with_keys, with_tls, with_traces) in [
+            ("in the clear", false, false, false),
+            ("keys", true, false, false),
+            ("tls", false, true, false),
+            ("keys and tls", true, true, false),
+            ("traces", false, false, true),
         ] {
             let mut toml = String::new();
             if with_keys {
@@ -47,6 +52,10 @@ fn access(criterion: &mut Criterion) {
             toml += fast;
             if with_tls {
                 toml += &folder.keys();
+            }
+            let receiver = runtime.block_on(Receiver::start(Manner::Forgets));
+            if with_traces {
+                toml += &format!("[otlp]\nendpoint = \"{}\"\n", receiver.endpoint());
             }
             let (_server, client) = runtime.block_on(async {
                 let server = Server::configured(Script::instant(2), &toml).await;

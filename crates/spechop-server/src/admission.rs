@@ -8,21 +8,27 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_agent::{Agent, Bill, Policy, Ports, Report, Settings, TraceEvent, TraceKind};
+use spechop_agent::{
+    Agent, Bill, Policy, Ports, Report, Settings, TraceEvent, TraceKind, Width,
+};
+use spechop_ports::Life;
 use spechop_proto::{AskRequest, AskResponse, Tuned};
-use spechop_types::Owned;
+use spechop_types::{Owned, TraceId};
+use tracing::Instrument;
 
 pub(crate) use self::resolve::Resolved;
 use self::resolve::Rewriting;
 use crate::accounts::Hold;
 use crate::caller::Caller;
 use crate::config::SpeculatorKind;
+use crate::metrics::{Occupancy, Stillness};
 use crate::outcome::Outcome;
 use crate::places::Place;
 use crate::questions::{Opened, Question, QuestionId, Replay};
 use crate::reply;
 use crate::request::{self, Asked, Rules};
 use crate::server_state::ServerState;
+use crate::spans::Record;
 use crate::status::AskError;
 use crate::tuning;
 
@@ -48,6 +54,8 @@ pub(crate) struct Admitted {
     /// How long it continues if nobody follows it.
     pub(crate) linger: Duration,
     place: Place,
+    /// What it is called in the log: the name of its trace.
+    trace_id: TraceId,
 }
 
 /// What is left of a question that has been answered or has failed.
@@ -83,7 +91,7 @@ impl Admission {
 
     /// Counts a question that a door refuses, and writes it to the log.
     pub(crate) fn refused(&self, error: &AskError) {
-        self.state.metrics.ended(error.outcome());
+        self.state.metrics.questions.ended(error.outcome());
         self.state.refuse(error);
     }
 
@@ -154,8 +162,14 @@ impl Admission {
         let choice = tunings.settle(&tuning, asked.free, load, k_max, settings);
         let tuned = choice.map(|choice| reply::tuned(choice.k, &choice.reason));
         asked.settings.finish = Some(opened.question.finish.clone());
+        let still = Arc::new(state.metrics.questions.stillness());
+        asked.settings.life = Some(Life::of(still.clone()));
         let bill = Bill::default();
         asked.settings.bill = Some(bill.clone());
+        let trace = caller.trace.clone();
+        let traced = state
+            .spans
+            .trace(trace, &mut asked.settings, asked.speculator);
         Ok(Admitted {
             opened,
             may_be_followed: is_named || !asked.linger.is_zero(),
@@ -165,12 +179,16 @@ impl Admission {
                 bill,
                 hold,
                 rewriting: None,
+                record: traced.record,
+                occupancy: Occupancy::default(),
+                still,
             },
             ports: state.toolbox.ports(asked.speculator),
             state,
             asked,
             tuned,
             place,
+            trace_id: traced.id,
         })
     }
 }
@@ -183,9 +201,17 @@ impl Admitted {
 
     /// Answers the question within this future. An error is counted and written to the log here.
     pub(crate) async fn answer(self) -> Result<AskResponse, AskError> {
-        let state = Arc::clone(&self.state);
-        let answered = self.followed(&mut |_| {}, pending()).await;
-        answered.answer.inspect_err(|error| state.refuse(error))
+        let (state, span) = (Arc::clone(&self.state), self.span());
+        let answer = async {
+            let answered = self.followed(&mut |_| {}, pending()).await;
+            answered.answer.inspect_err(|error| state.refuse(error))
+        };
+        answer.instrument(span).await
+    }
+
+    /// What the log says of each line that is written while the question is being answered.
+    pub(crate) fn span(&self) -> tracing::Span {
+        tracing::info_span!("question", trace_id = %self.trace_id)
     }
 
     /// Answers the question, and tells what happens meanwhile. Leaves errors to the caller to write to
@@ -202,7 +228,14 @@ impl Admitted {
         } = &self.asked;
         let agent = Agent::new(self.ports.clone());
         let state = Arc::clone(&self.state);
+        let Tally {
+            record, occupancy, ..
+        } = &mut self.tally;
         let trace = &mut |event: TraceEvent| {
+            if let Some(record) = record.as_mut() {
+                record.hear(&event);
+            }
+            occupancy.hear(&event);
             if let TraceKind::Committed { hop, .. } = &event.kind {
                 state.toolbox.committed(settings, hop);
             }
@@ -233,6 +266,7 @@ impl Admitted {
     fn answered(&mut self, mut report: Report) -> AskResponse {
         let (settings, speculator) = (&self.asked.settings, self.asked.speculator);
         let state = &self.state;
+        state.audits.offer(&self.asked.question, settings, &report);
         let tuning = Owned::new(&settings.tenant, speculator);
         // What was done before the question began says nothing about how to answer it.
         state
@@ -245,7 +279,8 @@ impl Admitted {
             speculator,
         });
         state.weigh(tuning);
-        self.tally.answered(speculator, &mut report);
+        let width = settings.width;
+        self.tally.answered(speculator, width, &mut report);
         let injected = state.config.injected_latency;
         tracing::info!(
             k = %settings.width,
@@ -282,17 +317,26 @@ struct Tally {
     hold: Option<Hold>,
     /// What was done before the question began.
     rewriting: Option<Rewriting>,
+    /// What is noted for its spans, if they are kept.
+    record: Option<Record>,
+    occupancy: Occupancy,
+    still: Arc<Stillness>,
 }
 
 impl Tally {
     /// The report comes to hold what was done before.
-    fn answered(&mut self, speculator: SpeculatorKind, report: &mut Report) {
+    fn answered(&mut self, speculator: SpeculatorKind, width: Width, report: &mut Report) {
         if let Some(rewriting) = &self.rewriting {
             report.elapsed = report.elapsed.saturating_add(rewriting.took());
             rewriting.charge(&mut report.usage);
         }
         if let Some(state) = self.state.take() {
-            state.metrics.answered(speculator, report);
+            let occupancy = std::mem::take(&mut self.occupancy);
+            let questions = &state.metrics.questions;
+            questions.answered(speculator, width, report, occupancy);
+        }
+        if let Some(record) = self.record.take() {
+            record.ended(Outcome::Answered);
         }
         if let Some(mut hold) = self.hold.take() {
             hold.answered(report);
@@ -304,7 +348,11 @@ impl Tally {
         let Some(state) = self.state.take() else {
             return;
         };
-        state.metrics.ended(outcome);
+        state.metrics.questions.ended(outcome);
+        self.still.begin();
+        if let Some(record) = self.record.take() {
+            record.ended(outcome);
+        }
         let (mut due, hold) = (self.bill.take(), self.hold.take());
         if let Some(rewriting) = &self.rewriting {
             let due = due.get_or_insert_default();
@@ -312,7 +360,7 @@ impl Tally {
             rewriting.charge_wasted(&mut due.usage);
         }
         if let Some(due) = due {
-            state.metrics.used(&due.usage);
+            state.metrics.questions.used(&due.usage);
             if let Some(mut hold) = hold {
                 hold.unanswered(&due);
             }

@@ -14,6 +14,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use crate::admission::Admission;
+use crate::audit;
 use crate::caller::Caller;
 use crate::config::Config;
 use crate::cores;
@@ -23,6 +24,7 @@ use crate::hot::HotKeeper;
 use crate::memory::MemoryKeeper;
 use crate::server_state::{Phases, ServerState};
 use crate::shares::Shares;
+use crate::spans::{Exporter, InvalidReceiver};
 use crate::toolbox::{OpenError, Toolbox};
 use crate::transport::{Lines, Transport, TransportFailure};
 use crate::tuning::Keeper;
@@ -30,6 +32,8 @@ use crate::vitals;
 
 /// How long clients may take to hang up after the last question has ended.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How long spans may take that are still to be sent off then.
+const FLUSH: Duration = Duration::from_secs(2);
 
 /// Everything that is needed to serve.
 pub struct App {
@@ -47,6 +51,9 @@ pub enum ServeError {
     /// The reflection service could not be built from our own descriptors.
     #[error("cannot describe the service for reflection")]
     Reflection(#[source] tonic_reflection::server::Error),
+    /// The receiver of traces cannot be used as it is described.
+    #[error(transparent)]
+    Receiver(#[from] InvalidReceiver),
     /// The transport failed.
     #[error("the server failed")]
     Transport(#[from] TransportFailure),
@@ -123,7 +130,8 @@ impl App {
     }
 
     /// Serves until `shutdown` is done and the open questions have ended, which takes the grace
-    /// period at most, and a second for clients that stay on the line. What earlier servers had learnt
+    /// period at most, and a second for clients that stay on the line. Spans that are still to be sent off
+    /// have two seconds more. What earlier servers had learnt
     /// is taken up before, and what this one has learnt is written down behind it.
     ///
     /// # Errors
@@ -143,6 +151,8 @@ impl App {
         let hot = HotKeeper::open(&state.config, traffic.as_ref(), subset.as_ref()).await;
         let (drafter, file) = (&state.toolbox.drafter, &state.config.drafter.file);
         let drafts = DraftKeeper::open(drafter.as_ref(), file.as_deref()).await;
+        let (otlp, queue) = (state.config.otlp.as_ref(), state.spans.queue());
+        let mut exporter = Exporter::open(otlp, queue.map(|queue| &**queue))?;
         // If this future is dropped, no question outlives it.
         let _end = state.phases.closed.clone().drop_guard();
         let served = tokio::select! {
@@ -151,10 +161,13 @@ impl App {
             never = memory.keep() => match never {},
             never = hot.keep() => match never {},
             never = drafts.keep() => match never {},
+            never = exporter.keep() => match never {},
+            never = audit::keep(&state) => match never {},
             never = state.questions.sweep() => match never {},
             never = sweep(state.shares.as_deref()) => match never {},
             never = cores::keep(state.toolbox.cores.as_ref(), &state.config) => match never {},
         };
+        exporter.flush(FLUSH).await;
         keeper.save().await;
         memory.save().await;
         hot.save().await;

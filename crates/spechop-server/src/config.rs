@@ -9,6 +9,7 @@ mod hot;
 mod keys;
 mod mcp;
 mod models;
+mod observing;
 mod public_url;
 mod qdrant;
 mod read;
@@ -40,6 +41,7 @@ pub use callers::Callers;
 pub use chaos::Chaos;
 pub use hot::HotTraffic;
 pub use keys::{Mistake, Source};
+pub use observing::{Audit, Otlp};
 pub use public_url::PublicUrl;
 pub use qdrant::{Qdrant, SharedMemory};
 pub use read::{Written, default_index_dir};
@@ -83,6 +85,12 @@ pub struct Config {
     pub callers: Callers,
     /// The budget of each tenant; `None` if there is no limit.
     pub allowance: Option<Allowance>,
+    /// Where the spans of questions go; `None` for nowhere.
+    pub otlp: Option<Otlp>,
+    /// Whether the environment names a proxy, behind which endpoints of models may be.
+    pub is_proxied: bool,
+    /// How answers are checked against those that need no speculation.
+    pub audit: Audit,
 }
 
 /// The scheduler: the limits of every backend, eligibility, and the choice of k.

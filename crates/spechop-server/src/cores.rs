@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use spechop_llm::{LocalModelOptions, physical_cores};
-use spechop_sched::{Cores, Demand, Millicores};
+use spechop_sched::{Backend, Cores, Demand, Millicores};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::{Config, Encoder, EncoderKind, Engine, Model, Reader};
@@ -21,6 +21,26 @@ const EVERY: Duration = Duration::from_secs(5);
 
 /// What a search takes while its query is encoded elsewhere, on average: the scan alone.
 const SCAN: Millicores = Millicores(250);
+
+/// How busy everything is with what is needed.
+pub(crate) struct Load {
+    backends: Vec<Backend>,
+    cores: Option<Cores>,
+}
+
+impl Load {
+    pub(crate) fn of(backends: Vec<Backend>, cores: Option<Cores>) -> Self {
+        Self { backends, cores }
+    }
+
+    /// The share of the last seconds, from 0 to 1, in which what is needed left no room for speculation: a
+    /// needed call waited for a place somewhere, or needed calls took all cores.
+    pub(crate) fn now(&self) -> f64 {
+        let backends = self.backends.iter().map(Backend::load);
+        let cores = self.cores.iter().map(Cores::load);
+        backends.chain(cores).fold(0.0, f64::max)
+    }
+}
 
 /// The cores of a configuration: those that it names, or else those that this process may use.
 pub(crate) fn of(config: &Config) -> Cores {

@@ -7,6 +7,7 @@
 mod admin;
 mod form;
 mod grpc;
+mod health;
 mod http;
 mod mcp;
 mod openai;
@@ -58,6 +59,7 @@ pub(crate) fn open<H: Health>(
     let told = Arc::clone(state);
     let metrics = async move || ([(CONTENT_TYPE, METRICS_TYPE)], told.metrics.text());
     house.add(Door::get("/metrics").for_admins(), get(metrics));
+    health::add_to(&mut house, admission);
     page::add_to(&mut house, state.shares.as_ref());
     form::add_to(&mut house, admission);
     http::add_to(&mut house, admission);

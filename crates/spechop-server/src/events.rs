@@ -9,6 +9,7 @@ use spechop_agent::TraceEvent;
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, AskResponse};
 use tonic_types::FieldViolation;
+use tracing::Instrument;
 
 use crate::admission::{Admission, Admitted};
 use crate::caller::Caller;
@@ -47,7 +48,8 @@ impl Events {
         let question = Arc::clone(&admitted.opened.question);
         let events = Self::at(&state, &question, 0).map_err(Arc::new)?;
         let questions = Arc::clone(&state.questions);
-        questions.spawn(Box::pin(tell(admitted, state)));
+        let span = admitted.span();
+        questions.spawn(Box::pin(tell(admitted, state).instrument(span)));
         Ok(events)
     }
 

@@ -92,6 +92,11 @@ impl Places {
         self.shared.most - self.shared.free.available_permits()
     }
 
+    /// How many there are.
+    pub(crate) fn most(&self) -> usize {
+        self.shared.most
+    }
+
     /// Waits until all are free.
     pub(crate) async fn free(&self) {
         let all = u32::try_from(self.shared.most).unwrap_or(u32::MAX);

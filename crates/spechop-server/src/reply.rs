@@ -15,7 +15,7 @@ use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
 use spechop_theory::Reason;
 use spechop_types::{Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Stage};
-use spechop_verifier::{Mode, Rule, Verdict};
+use spechop_verifier::{Mode, Verdict};
 
 pub(crate) use self::cost::refusals;
 use self::cost::{activities, refusal, refused, usage};
@@ -276,17 +276,9 @@ pub(crate) fn passage(passage: &Passage) -> wire::Passage {
 fn verdict(verdict: &Verdict) -> wire::Verdict {
     wire::Verdict {
         accepted: verdict.accepted,
-        rule: rule(verdict.rule),
+        rule: verdict.rule.as_str().to_owned(),
         coverage: verdict.coverage,
         jaccard: verdict.jaccard,
-    }
-}
-
-/// The rule's stable name, as `spechop verify` writes it.
-fn rule(rule: Rule) -> String {
-    match serde_json::to_value(rule) {
-        Ok(serde_json::Value::String(name)) => name,
-        _ => format!("{rule:?}"),
     }
 }
 

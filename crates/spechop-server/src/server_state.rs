@@ -11,12 +11,14 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use crate::accounts::{Accounts, Hold};
+use crate::audit::Audits;
 use crate::config::{Config, SpeculatorKind};
 use crate::metrics::Metrics;
 use crate::places::{Place, Places};
 use crate::questions::Questions;
 use crate::shares::Shares;
 use crate::simulations::Simulations;
+use crate::spans::Spans;
 use crate::sparingly::Sparingly;
 use crate::status::{AskError, chain};
 use crate::toolbox::Toolbox;
@@ -30,6 +32,8 @@ pub(crate) struct ServerState {
     pub(crate) speculators: Vec<SpeculatorKind>,
     pub(crate) tunings: Arc<Tunings>,
     pub(crate) metrics: Metrics,
+    pub(crate) spans: Spans,
+    pub(crate) audits: Arc<Audits>,
     pub(crate) phases: Phases,
     /// Those that are open, and those that ended a short while ago.
     pub(crate) questions: Arc<Questions>,
@@ -56,11 +60,23 @@ pub(crate) struct Phases {
 impl ServerState {
     pub(crate) fn new(config: Config, toolbox: Toolbox, phases: Phases) -> Arc<Self> {
         let tunings = Tunings::new(config.scheduler.tuner, config.scheduler.history);
+        let tunings = Arc::new(tunings);
+        let places = Places::new(config.server.questions_max, config.callers.questions_max);
+        let (backends, cores) = (toolbox.backends.clone(), toolbox.cores.clone());
+        let metrics = Metrics::new(backends, cores).watching(
+            places.clone(),
+            Arc::clone(&tunings),
+            toolbox.load_gauge(),
+        );
+        let audits = Arc::new(Audits::new(config.audit, metrics.audits.clone()));
+        let metrics = metrics.auditing(Arc::clone(&audits));
         Arc::new(Self {
+            audits,
             speculators: toolbox.speculators(config.speculator.default),
-            places: Places::new(config.server.questions_max, config.callers.questions_max),
-            tunings: Arc::new(tunings),
-            metrics: Metrics::new(toolbox.backends.clone(), toolbox.cores.clone()),
+            places,
+            tunings,
+            spans: Spans::new(config.otlp.as_ref(), metrics.spans.clone()),
+            metrics,
             accounts: config.allowance.map(Accounts::new),
             questions: Questions::new(config.server.kept, config.server.kept_bytes_max),
             phases,

@@ -250,6 +250,7 @@ impl Retriever for CachedRetriever {
         if !call.is_fresh()
             && let Some(passages) = self.cache.passages(call.tenant(), query)
         {
+            call.serve_kept();
             return Ok(passages.iter().take(limit).cloned().collect());
         }
         self.inner.retrieve(call, query, limit).await

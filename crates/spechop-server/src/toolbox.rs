@@ -22,6 +22,7 @@ use spechop_store::{IndexPassages, IndexRetriever, PassageIndex};
 
 use crate::backends::{Backends, LookUp};
 use crate::config::{self, Config, DraftedBy, Engine, Model, SpeculatorKind, Style};
+use crate::cores::Load;
 use crate::drafts;
 use crate::encoders;
 use crate::hot::{HotSubset, Traffic};
@@ -309,12 +310,14 @@ impl Toolbox {
         kinds
     }
 
-    /// The share of the last seconds, from 0 to 1, in which what is needed left no room for speculation: a
-    /// needed call waited for a place somewhere, or needed calls took all cores.
+    /// The load of now ([`Load::now`]).
     pub(crate) fn load(&self) -> f64 {
-        let backends = self.backends.iter().map(Backend::load);
-        let cores = self.cores.iter().map(Cores::load);
-        backends.chain(cores).fold(0.0, f64::max)
+        self.load_gauge().now()
+    }
+
+    /// The load, for whoever asks later.
+    pub(crate) fn load_gauge(&self) -> Load {
+        Load::of(self.backends.clone(), self.cores.clone())
     }
 
     /// The ports of a question.

@@ -266,6 +266,34 @@ async fn a_reader_that_does_not_read_is_cut_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_looks_after_the_server_hears_what_is_missing() {
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = gone.local_addr().unwrap();
+    drop(gone);
+    let toml = format!("[target]\nkind = \"http\"\nurl = \"http://{nobody}/retrieve\"\n");
+    for (toml, status, missing) in [("", 200, None), (&*toml, 503, Some("retriever"))] {
+        let server = Server::configured(Script::instant(1), toml).await;
+        assert_eq!(get(&server, "/healthz").await.text().await.unwrap(), "ok\n");
+        let told = get(&server, "/readyz").await;
+        assert_eq!(told.status().as_u16(), status);
+        let told: Value = told.json().await.unwrap();
+        assert_eq!(told["ready"], missing.is_none());
+        let parts = told["parts"].as_array().unwrap();
+        let gone: Vec<_> = parts.iter().filter(|part| part["ready"] == false).collect();
+        let names: Vec<_> = gone
+            .iter()
+            .filter_map(|part| part["name"].as_str())
+            .collect();
+        assert_eq!(names, missing.as_slice());
+        assert!(parts.iter().any(|part| part["name"] == "generator"));
+        assert!(
+            !told.to_string().contains("127.0.0.1"),
+            "no address: {told}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_description_fits_what_is_served() {
     let all = "[server]\nretrieve = true\n[page]\nshare_s = 60";
     let server = Server::configured(Script::instant(1), all).await;

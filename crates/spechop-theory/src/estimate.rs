@@ -36,6 +36,19 @@ pub struct Estimate {
     pub high: f64,
 }
 
+/// The share `value` of `n` observations with Wilson's 95 % interval, which is sensible near 0 and 1, too.
+/// `n` is more than 0.
+pub fn wilson(value: f64, n: f64) -> Estimate {
+    let centre = (value + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
+    let spread = value * (1.0 - value) / n + Z * Z / (4.0 * n * n);
+    let half = Z * spread.sqrt() / (1.0 + Z * Z / n);
+    Estimate {
+        value,
+        low: (centre - half).max(0.0),
+        high: (centre + half).min(1.0),
+    }
+}
+
 /// Estimates that forget: a hop's weight halves every `half_life` hops.
 #[derive(Clone, Debug)]
 pub struct Estimator {
@@ -105,15 +118,7 @@ impl Estimator {
     /// Share of guesses accepted (Wilson's interval); `None` before the first comparison.
     pub fn p(&self) -> Option<Estimate> {
         let n = self.seen.accepted.size()?;
-        let value = self.seen.accepted.mean();
-        let centre = (value + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
-        let spread = value * (1.0 - value) / n + Z * Z / (4.0 * n * n);
-        let half = Z * spread.sqrt() / (1.0 + Z * Z / n);
-        Some(Estimate {
-            value,
-            low: (centre - half).max(0.0),
-            high: (centre + half).min(1.0),
-        })
+        Some(wilson(self.seen.accepted.mean(), n))
     }
 
     /// E\[speculation\] / E\[target\]; `None` before there is one of each.

@@ -21,7 +21,7 @@ pub use closed::{
     InvalidSetting, Setting, StageTime, k_deterministic, k_epsilon, k_epsilon_closed, p_starve,
 };
 pub use curve::Point;
-pub use estimate::{Estimate, Estimator, Stages};
+pub use estimate::{Estimate, Estimator, Stages, wilson};
 pub use published::{PUBLISHED, Published};
 pub use reason::{Bound, Reason};
 pub use tune::{Choice, Learnt, Tuner, TunerOptions};

@@ -16,6 +16,7 @@ mod refusal;
 mod stage;
 mod tenant;
 mod text;
+mod trace_context;
 
 pub use activity::{Activities, Activity};
 pub use budget::{Budget, Money, Price, Tokens};
@@ -29,4 +30,5 @@ pub use question::{InvalidQuestion, QUESTION_BYTES_MAX, Question};
 pub use refusal::{Refusal, Refusals};
 pub use stage::Stage;
 pub use tenant::{InvalidTenant, TENANT_BYTES_MAX, Tenant};
-pub use text::canonical;
+pub use text::{canonical, normalise};
+pub use trace_context::{SpanId, TraceContext, TraceId};

@@ -1,4 +1,4 @@
-//! The one way in which two texts are made comparable.
+//! The one way in which two texts are made comparable, and the one in which answers are scored.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
@@ -20,6 +20,43 @@ pub fn canonical(text: &str) -> String {
         fold(text.nfkd().filter(|c| !is_accent(*c)), &mut out);
     }
     out
+}
+
+const ARTICLES: [&str; 3] = ["a", "an", "the"];
+
+/// An answer as scorers of question answering see it, by SQuAD's rules: lower case, without ASCII
+/// punctuation, without articles, with single blanks.
+///
+/// As Python has it in `\b(a|an|the)\b`, an article is a whole run of letters and digits. Python counts no
+/// combining mark among them, Rust counts vowel signs of some scripts: an article that touches one would be
+/// kept here. No English text has that.
+pub fn normalise(answer: &str) -> String {
+    let bare: String = answer
+        .to_lowercase()
+        .chars()
+        .filter(|c| !c.is_ascii_punctuation())
+        .collect();
+    let mut spaced = String::with_capacity(bare.len());
+    let mut rest = bare.as_str();
+    while let Some(first) = rest.chars().next() {
+        let in_word = first.is_alphanumeric();
+        let end = rest
+            .find(|c: char| c.is_alphanumeric() != in_word)
+            .unwrap_or(rest.len());
+        let (run, after) = rest.split_at(end);
+        spaced.push_str(if ARTICLES.contains(&run) { " " } else { run });
+        rest = after;
+    }
+    let words: Vec<&str> = spaced
+        .split(is_blank)
+        .filter(|word| !word.is_empty())
+        .collect();
+    words.join(" ")
+}
+
+/// What Python's `str.split` splits at: the four separators below are blanks to it, and not to Rust.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
 fn fold(chars: impl Iterator<Item = char>, out: &mut String) {

@@ -101,6 +101,56 @@ pub struct Verdict {
 }
 
 impl Rule {
+    /// Every rule, for tables.
+    pub const ALL: [Self; 20] = [
+        Self::Equal,
+        Self::Containment,
+        Self::Coverage,
+        Self::Jaccard,
+        Self::Name,
+        Self::List,
+        Self::Place,
+        Self::Empty,
+        Self::Refusal,
+        Self::Hedge,
+        Self::Polarity,
+        Self::Negation,
+        Self::Date,
+        Self::Number,
+        Self::Ordinal,
+        Self::Direction,
+        Self::Alternatives,
+        Self::Qualifier,
+        Self::Short,
+        Self::Different,
+    ];
+
+    /// The rule's name in verdicts, traces and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Equal => "equal",
+            Self::Containment => "containment",
+            Self::Coverage => "coverage",
+            Self::Jaccard => "jaccard",
+            Self::Name => "name",
+            Self::List => "list",
+            Self::Place => "place",
+            Self::Empty => "empty",
+            Self::Refusal => "refusal",
+            Self::Hedge => "hedge",
+            Self::Polarity => "polarity",
+            Self::Negation => "negation",
+            Self::Date => "date",
+            Self::Number => "number",
+            Self::Ordinal => "ordinal",
+            Self::Direction => "direction",
+            Self::Alternatives => "alternatives",
+            Self::Qualifier => "qualifier",
+            Self::Short => "short",
+            Self::Different => "different",
+        }
+    }
+
     /// Does this rule accept?
     pub fn accepts(self) -> bool {
         match self {
@@ -141,5 +191,18 @@ pub fn verify(mode: Mode, observed: &str, guess: &str) -> Verdict {
         rule,
         coverage: scores.coverage,
         jaccard: scores.jaccard,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rule;
+
+    #[test]
+    fn a_rule_has_one_name_everywhere() {
+        for rule in Rule::ALL {
+            let written = serde_json::to_value(rule).unwrap();
+            assert_eq!(written, rule.as_str());
+        }
     }
 }

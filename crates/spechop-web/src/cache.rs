@@ -64,6 +64,7 @@ impl SearchProvider for KeptSearches {
             && let Some((told, results)) = lock(&self.kept).get(&key)
             && told.elapsed() < self.time
         {
+            call.serve_kept();
             return Ok(results.clone());
         }
         let results = self.inner.search(call, query, limit).await?;
@@ -111,7 +112,10 @@ impl PageReader for KeptPages {
             false => lock(&self.kept).get(&key).cloned(),
         };
         let page = match known {
-            Some((told, page)) if told.elapsed() < self.time => return Ok(page),
+            Some((told, page)) if told.elapsed() < self.time => {
+                call.serve_kept();
+                return Ok(page);
+            }
             Some((_, page)) => match self.inner.renew(call, url, &page).await? {
                 Renewed::Same => page,
                 Renewed::Other(page) => page,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use reqwest::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
 use reqwest::{Client, RequestBuilder, StatusCode, redirect};
 use secrecy::{ExposeSecret, SecretString};
+use spechop_ports::Call;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
@@ -202,8 +203,15 @@ impl Http {
         self.touch();
     }
 
-    /// Sends the request and reads whatever comes.
-    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Answer, Broken> {
+    /// Sends the request on behalf of a call, whose trace goes with it, and reads whatever comes.
+    pub(crate) async fn send(
+        &self,
+        call: &Call,
+        mut request: RequestBuilder,
+    ) -> Result<Answer, Broken> {
+        for (name, value) in call.trace_headers() {
+            request = request.header(name, value);
+        }
         let work = async {
             let mut response = request.send().await.map_err(broken)?;
             self.touch();

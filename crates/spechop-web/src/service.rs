@@ -71,7 +71,7 @@ impl Service {
         let body = body.to_string();
         let deadline = Instant::now() + self.total;
         let attempts = retry(&self.retries, call, deadline, || async {
-            let answer = self.attempt(headers, &body).await?;
+            let answer = self.attempt(call, headers, &body).await?;
             parse(&answer).map_err(|detail| Failure {
                 error: PortError::Malformed {
                     what: self.what(),
@@ -91,6 +91,7 @@ impl Service {
 
     async fn attempt(
         &self,
+        call: &Call,
         headers: &[(&'static str, &str)],
         body: &str,
     ) -> Result<Vec<u8>, Failure> {
@@ -105,7 +106,7 @@ impl Service {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let answer = self.http.send(request).await;
+        let answer = self.http.send(call, request).await;
         let answer = answer.map_err(|broken| self.broken(broken))?;
         if answer.status != StatusCode::OK {
             return Err(self.refused(&answer));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use spechop_ports::{Call, Lane, PortError, Retriever, Seat, contract};
-use spechop_types::{Activity, Chance, Tenant};
+use spechop_types::{Activity, Chance, Tenant, TraceContext};
 use spechop_web::{HttpRetriever, HttpRetrieverOptions};
 use wiremock::matchers::{any, body_json, header, method, path};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
@@ -78,6 +78,29 @@ async fn what_a_search_takes_is_told_of_its_call() {
         call.activities().total(),
         call.activities().of(Activity::Scan)
     );
+}
+
+/// Whoever searches for a question hears for which span of which trace.
+#[tokio::test]
+async fn a_search_belongs_to_the_trace_of_its_call() {
+    let server = server(&[]).await;
+    let retriever = HttpRetriever::new(&options(&server)).expect("a retriever");
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let trace = TraceContext::parse(parent, "vendor=1");
+    for (call, expected) in [
+        (Call::authoritative(), [None, None]),
+        (
+            Call::authoritative().traced(trace),
+            [Some(parent), Some("vendor=1")],
+        ),
+    ] {
+        // What several calls share is still asked for one of them.
+        retriever.retrieve(&call.apart(), "q", 2).await.expect("ok");
+        let requests = server.received_requests().await.expect("requests");
+        let headers = &requests.last().expect("one").headers;
+        let told = TraceContext::HEADERS.map(|name| headers.get(name)?.to_str().ok());
+        assert_eq!(told, expected);
+    }
 }
 
 /// What comes of it if the server says this first; how often it was asked, and how often it asked for less.

@@ -10,7 +10,7 @@ use spechop_window::{Draft, Effect, Event};
 use super::Run;
 use crate::notes::BranchNotes;
 use crate::stages::{self, Work};
-use crate::{Cost, TraceKind};
+use crate::{Cost, Origin, TakenOver, TraceKind};
 
 /// So far out is a look-up that no branch has asked yet: no branch is.
 pub(super) const AHEAD: usize = usize::MAX - 1;
@@ -150,7 +150,7 @@ impl Run<'_> {
 
     /// The branch asks what was drafted for it.
     pub(super) fn confirm(&mut self, branch: BranchId, lookup: LookupId) {
-        let Some(begun) = self.take_over(branch, lookup) else {
+        let Some(begun) = self.take_over(branch, lookup, Origin::Drafted) else {
             return;
         };
         let saved = begun.saved;
@@ -169,7 +169,7 @@ impl Run<'_> {
 
     /// An aborted branch's look-up is what this branch asks.
     pub(super) fn salvage(&mut self, branch: BranchId, lookup: LookupId) {
-        let Some(begun) = self.take_over(branch, lookup) else {
+        let Some(begun) = self.take_over(branch, lookup, Origin::RolledBack) else {
             return;
         };
         if let Some(notes) = self.lookups.get_mut(lookup) {
@@ -181,7 +181,14 @@ impl Run<'_> {
         self.tell_seen(branch, begun);
     }
 
-    fn take_over(&mut self, branch: BranchId, lookup: LookupId) -> Option<Begun> {
+    fn take_over(&mut self, branch: BranchId, lookup: LookupId, origin: Origin) -> Option<Begun> {
+        if let Some(journal) = &self.settings.journal {
+            journal.taken_over(TakenOver {
+                lookup,
+                branch,
+                origin,
+            });
+        }
         self.running.release(lookup);
         if self.window.depth(branch) == Some(0) {
             self.running.promote(Work::Target(lookup));

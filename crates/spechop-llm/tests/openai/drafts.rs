@@ -9,7 +9,7 @@ use spechop_llm::{
     Endpoint, Generation, LlmDraftWriter, LlmPlanner, OpenAiModel, PromptStyle, TextModel,
 };
 use spechop_ports::{Call, DraftWriter, Lane, PlanRequest, Planner, PortError, contract};
-use spechop_types::{Chance, Question, Step, SubQuestion};
+use spechop_types::{Chance, Question, Step, SubQuestion, TraceContext};
 use wiremock::matchers::{body_partial_json, method};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
@@ -57,6 +57,23 @@ async fn sent(server: &MockServer) -> Vec<Value> {
     let received = server.received_requests().await.unwrap();
     let body = |request: &Request| request.body_json().unwrap();
     received.iter().map(body).collect()
+}
+
+#[tokio::test]
+async fn an_endpoint_hears_for_which_span_it_writes() {
+    let server = server(says("yes</answer>", "stop")).await;
+    let model = OpenAiModel::new(&at(&server)).unwrap();
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let call = Call::authoritative().traced(TraceContext::parse(parent, ""));
+    for call in [guess(), call.part()] {
+        model.generate(&call, generation()).await.unwrap();
+    }
+    let received = server.received_requests().await.unwrap();
+    let told = received
+        .iter()
+        .map(|request| request.headers.get("traceparent"));
+    let told: Vec<_> = told.map(|value| Some(value?.to_str().unwrap())).collect();
+    assert_eq!(told, [None, Some(parent)]);
 }
 
 #[tokio::test]

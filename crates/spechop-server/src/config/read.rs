@@ -20,7 +20,7 @@ use super::models::{local, model, reader, speculator};
 use super::target::target;
 use super::{
     Config, DRAFTS_MAX, Drafting, Encoder, Engine, InjectedLatency, InvalidConfig, Model,
-    PlanAhead, Questions, Server, SpeculatorKind, Style, Transport, schedule,
+    PlanAhead, Questions, Server, SpeculatorKind, Style, Transport, observing, schedule,
 };
 use crate::Env;
 use crate::reply::EVIDENCE_MAX;
@@ -168,6 +168,9 @@ fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         generator,
         scheduler,
         allowance: schedule::allowance(keys),
+        otlp: observing::otlp(keys),
+        is_proxied: observing::is_proxied(env),
+        audit: observing::audit(keys),
         injected_latency,
         target,
         lexical_weight: lexical_weight(keys),

@@ -119,6 +119,11 @@ pub enum SearchEngine {
 }
 
 impl SearchEngine {
+    /// Where it is asked.
+    pub(crate) fn base_url(&self) -> &str {
+        &self.endpoint().base_url
+    }
+
     fn endpoint(&self) -> &Endpoint {
         match self {
             Self::Searxng(options) => &options.endpoint,

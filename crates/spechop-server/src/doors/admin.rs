@@ -7,10 +7,12 @@ use std::sync::Arc;
 use spechop_agent::Width;
 use spechop_proto as wire;
 use spechop_sim::{Rules, WhatIf, what_if_while};
+use spechop_theory::Estimate;
 use spechop_types::Owned;
 use tonic::{Request, Response, Status};
 use tonic_types::FieldViolation;
 
+use crate::audit::Findings;
 use crate::caller::caller;
 use crate::config::{DRAFTS_MAX, SpeculatorKind};
 use crate::reply;
@@ -59,7 +61,9 @@ impl wire::admin_server::Admin for Admin {
         let tenant = caller(request.metadata().as_ref(), request.extensions())?.tenant;
         let known = self.state.tunings.known(&tenant, self.state.toolbox.load());
         let tunings = known.iter().map(tuning).collect();
-        Ok(Response::new(wire::GetTuningResponse { tunings }))
+        let found = self.state.audits.counts.of(&tenant);
+        let audit = (found.audits > 0).then(|| audit(&found));
+        Ok(Response::new(wire::GetTuningResponse { tunings, audit }))
     }
 
     async fn what_if(
@@ -155,19 +159,12 @@ fn ks(asked: &[u32]) -> Result<Vec<NonZeroUsize>, AdminError> {
 
 fn tuning(known: &Known) -> wire::Tuning {
     let choice = &known.choice;
-    let estimate = |estimate: Option<spechop_theory::Estimate>| {
-        estimate.map(|estimate| wire::Estimate {
-            value: estimate.value,
-            low: estimate.low,
-            high: estimate.high,
-        })
-    };
     wire::Tuning {
         speculator: known.speculator.as_str().to_owned(),
         choice: Some(reply::tuned(choice.k, &choice.reason)),
-        p: estimate(choice.p),
-        alpha: estimate(choice.alpha),
-        beta: estimate(choice.beta),
+        p: choice.p.map(estimate),
+        alpha: choice.alpha.map(estimate),
+        beta: choice.beta.map(estimate),
         nu: choice.setting.map_or(0.0, |setting| setting.nu()),
         hops: known.hops,
         plan_ahead: Some(wire::PlanAhead {
@@ -192,6 +189,25 @@ fn tuning(known: &Known) -> wire::Tuning {
             })
             .collect(),
         members: members(&known.members),
+    }
+}
+
+fn audit(found: &Findings) -> wire::AuditFindings {
+    wire::AuditFindings {
+        audits: found.audits,
+        differing: found.differing,
+        divergence: found.divergence().map(estimate),
+        accepts: found.accepts,
+        false_accepts: found.false_accepts,
+        false_acceptance: found.false_acceptance().map(estimate),
+    }
+}
+
+fn estimate(estimate: Estimate) -> wire::Estimate {
+    wire::Estimate {
+        value: estimate.value,
+        low: estimate.low,
+        high: estimate.high,
     }
 }
 

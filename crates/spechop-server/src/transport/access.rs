@@ -195,7 +195,11 @@ impl Access {
             })?;
         }
         self.in_time(&tenant)?;
-        parts.extensions.insert(Caller { tenant });
+        // For which span it asks it says itself: `caller` reads that.
+        parts.extensions.insert(Caller {
+            tenant,
+            trace: None,
+        });
         Ok(())
     }
 

@@ -22,7 +22,7 @@ impl Http {
         read: impl FnOnce(&Answer) -> Result<Vec<SearchResult>, SearchTrouble>,
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let _searching = call.doing(Activity::Search);
-        let answer = self.send(request).await.map_err(SearchTrouble::from);
+        let answer = self.send(call, request).await.map_err(SearchTrouble::from);
         match answer.and_then(|answer| read(&answer)) {
             Ok(mut results) => {
                 results.truncate(limit);

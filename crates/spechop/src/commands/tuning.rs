@@ -6,7 +6,9 @@ use std::io::Write;
 use anyhow::Context;
 use serde::Serialize;
 use spechop_proto::admin_client::AdminClient;
-use spechop_proto::{Estimate, GetTuningRequest, Tuning, WhatIfRequest, WhatIfResponse};
+use spechop_proto::{
+    AuditFindings, Estimate, GetTuningRequest, Tuning, WhatIfRequest, WhatIfResponse,
+};
 use spechop_server::Env;
 use spechop_theory::Setting;
 
@@ -37,6 +39,8 @@ For each speculator that has guessed: p, the share of its guesses that were righ
 times of a guess and of writing a sub-question divided by the time of a look-up; and RelLat*, the
 bound of the latency divided by the latency at k = 1, for endless questions. Below, the server
 plays its last questions again with each k, on a virtual clock.
+If answers were audited (`audit.share`), the last lines say how many of them differ from the answer
+without speculation, and how many accepted guesses were wrong. In JSON that is one more object.
 
 Examples:
   spechop tuning
@@ -77,6 +81,50 @@ struct AtK {
     targets: f64,
 }
 
+/// What audits have found.
+#[derive(Debug, Serialize)]
+struct Audit {
+    audits: u64,
+    differing: u64,
+    divergence: Option<Bounded>,
+    accepts: u64,
+    false_accepts: u64,
+    false_acceptance: Option<Bounded>,
+}
+
+impl From<AuditFindings> for Audit {
+    fn from(found: AuditFindings) -> Self {
+        Self {
+            audits: found.audits,
+            differing: found.differing,
+            divergence: found.divergence.map(Bounded::from),
+            accepts: found.accepts,
+            false_accepts: found.false_accepts,
+            false_acceptance: found.false_acceptance.map(Bounded::from),
+        }
+    }
+}
+
+impl Audit {
+    /// For people.
+    fn text(&self) -> String {
+        let share = |some: u64, all: u64, share: Option<Bounded>| match share {
+            Some(share) => format!(
+                "{some} of {all}: {:.2} % ({:.2} to {:.2})",
+                share.value * 100.0,
+                share.low * 100.0,
+                share.high * 100.0
+            ),
+            None => "none seen".to_owned(),
+        };
+        format!(
+            "audits\n  answers that differ      {}\n  guesses accepted wrongly {}\n",
+            share(self.differing, self.audits, self.divergence),
+            share(self.false_accepts, self.accepts, self.false_acceptance),
+        )
+    }
+}
+
 impl From<Estimate> for Bounded {
     fn from(Estimate { value, low, high }: Estimate) -> Self {
         Self { value, low, high }
@@ -86,13 +134,11 @@ impl From<Estimate> for Bounded {
 /// Asks, and prints what is known.
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let mut admin = AdminClient::new(args.server.reach(env).await?);
-    let tunings = admin.get_tuning(GetTuningRequest {}).await;
-    let tunings = tunings
-        .map_err(|status| refused(&status))?
-        .into_inner()
-        .tunings;
+    let learnt = admin.get_tuning(GetTuningRequest {}).await;
+    let learnt = learnt.map_err(|status| refused(&status))?.into_inner();
+    let audit = learnt.audit.map(Audit::from);
     let mut known = Vec::new();
-    for tuning in tunings {
+    for tuning in learnt.tunings {
         let request = WhatIfRequest {
             k: args.k.clone(),
             speculator: tuning.speculator.clone(),
@@ -105,12 +151,18 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     }
     let mut out = std::io::stdout().lock();
     let shown = if args.json {
-        let lines: Result<Vec<_>, _> = known.iter().map(serde_json::to_string).collect();
+        let lines = known.iter().map(serde_json::to_string);
+        let audit = audit.iter().map(serde_json::to_string);
+        let lines: Result<Vec<_>, _> = lines.chain(audit).collect();
         lines?.join("\n")
     } else if known.is_empty() {
         "The server has not answered a question with a speculator yet.".to_owned()
     } else {
-        known.iter().map(text).collect::<Vec<_>>().join("\n")
+        let texts = known
+            .iter()
+            .map(text)
+            .chain(audit.as_ref().map(Audit::text));
+        texts.collect::<Vec<_>>().join("\n")
     };
     writeln!(out, "{}", shown.trim_end()).context("cannot write to stdout")
 }
@@ -232,6 +284,25 @@ mod tests {
         let nothing = of(Tuning::default(), WhatIfResponse::default());
         assert!(nothing.rel_lat_star.is_none() && nothing.k.is_none());
         assert!(text(&nothing).contains("p        unknown"));
+    }
+
+    #[test]
+    fn an_audit_is_shown_with_its_bounds() {
+        let found = AuditFindings {
+            audits: 100,
+            divergence: Some(Estimate {
+                value: 0.0,
+                low: 0.0,
+                high: 0.037,
+            }),
+            ..AuditFindings::default()
+        };
+        let expected = "\
+audits
+  answers that differ      0 of 100: 0.00 % (0.00 to 3.70)
+  guesses accepted wrongly none seen
+";
+        assert_eq!(Audit::from(found).text(), expected);
     }
 
     #[test]

@@ -593,10 +593,28 @@ class GetTuningRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetTuningResponse(_message.Message):
-    __slots__ = ("tunings",)
+    __slots__ = ("tunings", "audit")
     TUNINGS_FIELD_NUMBER: _ClassVar[int]
+    AUDIT_FIELD_NUMBER: _ClassVar[int]
     tunings: _containers.RepeatedCompositeFieldContainer[Tuning]
-    def __init__(self, tunings: _Optional[_Iterable[_Union[Tuning, _Mapping]]] = ...) -> None: ...
+    audit: AuditFindings
+    def __init__(self, tunings: _Optional[_Iterable[_Union[Tuning, _Mapping]]] = ..., audit: _Optional[_Union[AuditFindings, _Mapping]] = ...) -> None: ...
+
+class AuditFindings(_message.Message):
+    __slots__ = ("audits", "differing", "divergence", "accepts", "false_accepts", "false_acceptance")
+    AUDITS_FIELD_NUMBER: _ClassVar[int]
+    DIFFERING_FIELD_NUMBER: _ClassVar[int]
+    DIVERGENCE_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTS_FIELD_NUMBER: _ClassVar[int]
+    FALSE_ACCEPTS_FIELD_NUMBER: _ClassVar[int]
+    FALSE_ACCEPTANCE_FIELD_NUMBER: _ClassVar[int]
+    audits: int
+    differing: int
+    divergence: Estimate
+    accepts: int
+    false_accepts: int
+    false_acceptance: Estimate
+    def __init__(self, audits: _Optional[int] = ..., differing: _Optional[int] = ..., divergence: _Optional[_Union[Estimate, _Mapping]] = ..., accepts: _Optional[int] = ..., false_accepts: _Optional[int] = ..., false_acceptance: _Optional[_Union[Estimate, _Mapping]] = ...) -> None: ...
 
 class Tuning(_message.Message):
     __slots__ = ("speculator", "choice", "p", "alpha", "beta", "nu", "hops", "promises", "plan_ahead", "members", "drafts")

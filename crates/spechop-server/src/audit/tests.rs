@@ -1,0 +1,260 @@
+//! Audits over scripted ports, in virtual time.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use spechop_proto::{AskRequest, AskResponse, VerifierMode};
+use spechop_testkit::{Script, ScriptedPorts};
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::admission::Admission;
+use crate::caller::Caller;
+use crate::config::{Config, Written};
+use crate::server_state::Phases;
+use crate::{Bare, Env, Toolbox};
+
+/// A server's middle over scripted ports: no socket, so that time can stand still.
+struct House {
+    state: Arc<ServerState>,
+    ports: ScriptedPorts,
+}
+
+fn config(toml: &str) -> Config {
+    let home = tempfile::tempdir().unwrap();
+    for file in [
+        "models/e5-small-v2",
+        "models/onnxruntime/libonnxruntime.so",
+        "indexes/default",
+        "models/qwen2.5-coder-1.5b-instruct/model.gguf",
+    ] {
+        std::fs::create_dir_all(home.path().join(file)).unwrap();
+    }
+    let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
+        .into_iter()
+        .collect();
+    let style = ["generator.style", "--set", "tagged"].map(str::to_owned);
+    let written = Written {
+        file: Some(("test.toml".into(), toml.to_owned())),
+        flags: vec![style.into()],
+    };
+    Config::read(written, &env).unwrap()
+}
+
+impl House {
+    fn of(script: Script, toml: &str) -> Self {
+        let config = config(toml);
+        let ports = ScriptedPorts::new(script);
+        let port = Arc::new(ports.clone());
+        let bare = Bare {
+            planner: port.clone(),
+            reader: port.clone(),
+            retriever: port.clone(),
+            speculators: [(SpeculatorKind::Llm, port as _)].into(),
+        };
+        let toolbox = Toolbox::of(bare, &config);
+        Self {
+            state: ServerState::new(config, toolbox, Phases::default()),
+            ports,
+        }
+    }
+
+    async fn ask(&self, k: u32) -> AskResponse {
+        let request = AskRequest {
+            question: "What comes of it?".to_owned(),
+            k: Some(k),
+            verifier: VerifierMode::Paper.into(),
+            speculator: Some("llm".to_owned()),
+            ..AskRequest::default()
+        };
+        let admission = Admission::new(Arc::clone(&self.state));
+        let admitted = admission.admit(&request, &Caller::default(), None);
+        Box::pin(admitted.unwrap().answer()).await.unwrap()
+    }
+
+    /// Audits for so long.
+    async fn audit(&self, time: Duration) {
+        let _ = timeout(time, keep(&self.state)).await;
+    }
+
+    fn counted(&self, line: &str) -> bool {
+        let text = self.state.metrics.text();
+        text.lines().any(|is| is == line)
+    }
+
+    fn found(&self) -> Findings {
+        self.state.audits.counts.total()
+    }
+}
+
+const ALL: &str = "[audit]\nshare = 1.0\n";
+const HOURS: Duration = Duration::from_secs(7200);
+
+/// Two hops; the first guess says something else and shares its words, which is enough for the paper's
+/// rules.
+fn misleading() -> Script {
+    let mut script = Script::steady(&[true, true], 10, 100, 5);
+    script.hops[0].answer = "John Adams".to_owned();
+    script.hops[0].guesses = vec!["John Quincy Adams".to_owned()];
+    script
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verifier_that_accepts_wrongly_is_found_out() {
+    let house = House::of(misleading(), ALL);
+    let answer = house.ask(3).await;
+    house.audit(HOURS).await;
+    let found = house.found();
+    assert_eq!(
+        (found.audits, found.accepts, found.false_accepts),
+        (1, 1, 1)
+    );
+    assert_ne!(answer.answer, "so fact 1", "it was led astray");
+    assert_eq!(found.differing, 1);
+    assert!(house.counted("spechop_audits_total{result=\"differs\"} 1"));
+    assert!(house.counted("spechop_audit_false_accepts_total 1"));
+    // What it cost is nobody's: only the audit's counters know.
+    assert!(house.counted("spechop_audit_calls_total{stage=\"target\"} 2"));
+    assert!(house.counted("spechop_questions_total{outcome=\"answered\"} 1"));
+    let wasted = "spechop_calls_total{stage=\"target\",fate=\"used\"} ";
+    let text = house.state.metrics.text();
+    let used = text.lines().find_map(|line| line.strip_prefix(wasted));
+    assert_eq!(used.map(str::to_owned), Some(answer.hops.len().to_string()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_agrees_shows_zero_and_its_upper_bound() {
+    let house = House::of(Script::steady(&[true, true], 10, 100, 5), ALL);
+    for _ in 0..10 {
+        house.ask(3).await;
+    }
+    house.audit(HOURS).await;
+    let found = house.found();
+    assert_eq!((found.audits, found.differing), (10, 0));
+    assert_eq!((found.accepts, found.false_accepts), (20, 0));
+    let share = found.divergence().unwrap();
+    assert!(
+        share.value == 0.0 && share.high > 0.2 && share.high < 0.35,
+        "{share:?}"
+    );
+    assert!(house.counted("spechop_audit_divergence{bound=\"value\"} 0.0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_audited_unless_somebody_says_so() {
+    let house = House::of(Script::steady(&[true], 10, 100, 5), "");
+    house.ask(3).await;
+    let started = house.ports.started();
+    house.audit(HOURS).await;
+    assert_eq!(house.ports.started(), started);
+    assert_eq!(house.found(), Findings::default());
+}
+
+/// One place for look-ups, and questions one after the other without a pause.
+async fn under_load(toml: &str) -> (Duration, House) {
+    let places = "[scheduler.retriever]\ncapacity = 1\n";
+    let script = Script::steady(&[true, true], 10, 1000, 5);
+    let house = House::of(script, &format!("{toml}{places}"));
+    let began = Instant::now();
+    let questions = async {
+        for _ in 0..5 {
+            // Two at once: there is always somebody who waits.
+            tokio::join!(house.ask(1), house.ask(1));
+        }
+        began.elapsed()
+    };
+    let took = tokio::select! {
+        took = questions => took,
+        never = keep(&house.state) => match never {},
+    };
+    (took, house)
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_load_nothing_is_audited_and_nothing_needed_is_later() {
+    let (without, _) = under_load("").await;
+    let (with, house) = under_load(ALL).await;
+    assert_eq!(with, without);
+    assert_eq!(house.found().audits, 0);
+    // When it is over, there is time.
+    house.audit(HOURS).await;
+    assert!(house.found().audits > 0);
+}
+
+/// An audit runs, and a question comes: the audit leaves its place at once.
+#[tokio::test(start_paused = true)]
+async fn an_audit_makes_room_at_once() {
+    let places = "[scheduler.retriever]\ncapacity = 1\n";
+    let script = || Script::steady(&[true, true], 10, 1000, 5);
+    let alone = House::of(script(), places);
+    let began = Instant::now();
+    alone.ask(1).await;
+    let expected = began.elapsed();
+
+    let house = House::of(script(), &format!("{ALL}{places}"));
+    house.ask(1).await;
+    let later = async {
+        // In the middle of the audit's first look-up.
+        sleep(Duration::from_millis(500)).await;
+        assert_eq!(house.ports.live(), 1, "the audit's");
+        let began = Instant::now();
+        house.ask(1).await;
+        began.elapsed()
+    };
+    let took = tokio::select! {
+        took = later => took,
+        never = keep(&house.state) => match never {},
+    };
+    assert_eq!(took, expected);
+    assert!(house.counted("spechop_audits_total{result=\"load\"} 1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn audits_are_bounded_and_respect_the_quiet() {
+    let toml = "[audit]\nshare = 1.0\nper_hour = 2\n";
+    let house = House::of(Script::steady(&[true], 10, 100, 5), toml);
+    for _ in 0..5 {
+        house.ask(3).await;
+    }
+    house.audit(Duration::from_secs(60)).await;
+    assert_eq!(house.found().audits, 2);
+    assert!(house.counted("spechop_audits_total{result=\"too_many\"} 3"));
+
+    let quiet = House::of(
+        Script::steady(&[true], 10, 100, 5),
+        &format!("{ALL}[tenant]\nquiet = \"*\"\n"),
+    );
+    quiet.ask(3).await;
+    quiet.audit(HOURS).await;
+    assert_eq!(quiet.found().audits, 0);
+    assert!(quiet.counted("spechop_audits_total{result=\"quiet\"} 1"));
+}
+
+/// The end of the server is the end of its audit.
+#[tokio::test(start_paused = true)]
+async fn an_audit_ends_with_whoever_keeps_it() {
+    let house = House::of(Script::steady(&[true], 10, 1000, 5), ALL);
+    house.ask(1).await;
+    let mut keeper = JoinSet::new();
+    let state = Arc::clone(&house.state);
+    keeper.spawn(async move { keep(&state).await });
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(house.ports.live(), 1);
+    keeper.shutdown().await;
+    assert_eq!(house.ports.live(), 0);
+}
+
+#[test]
+fn an_audit_is_the_standard_agent() {
+    let asked = Settings {
+        width: Width::UNBOUNDED,
+        finish: Some(spechop_agent::Finish::default()),
+        ..Settings::default()
+    };
+    let audit = unneeded(&asked);
+    assert_eq!(audit.width.get(), NonZeroUsize::new(1));
+    assert!(audit.is_unneeded && audit.wishes.fresh);
+    assert!(audit.finish.is_none() && audit.life.is_none());
+    assert_eq!(audit.verifier, asked.verifier);
+}

@@ -1,0 +1,38 @@
+//! The doors for whoever looks after the server: is it alive (`/healthz`), and can it answer (`/readyz`)?
+//!
+//! Neither needs a key. They name parts, and no address.
+
+use std::sync::Arc;
+
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderName, StatusCode};
+use axum::response::IntoResponse;
+use axum::routing::get;
+
+use super::{House, json_response};
+use crate::admission::Admission;
+use crate::readiness::Readiness;
+use crate::transport::Door;
+
+/// What was true a while ago is of no use.
+const FRESH: [(HeaderName, &str); 1] = [(CACHE_CONTROL, "no-store")];
+
+/// Builds the doors.
+pub(super) fn add_to(house: &mut House, admission: &Admission) {
+    let alive = get(async || (FRESH, "ok\n"));
+    house.add(Door::get("/healthz").for_anybody(), alive);
+    let state = Arc::clone(admission.state());
+    let parts = Readiness::new(&state.config, state.toolbox.vitals.clone());
+    let parts = Arc::new(parts);
+    let ready = get(async move || {
+        let ready = parts.look(state.phases.closing.is_cancelled()).await;
+        let status = match ready.ready {
+            true => StatusCode::OK,
+            false => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        // Names and truth values are always JSON.
+        let body = serde_json::to_value(&ready).unwrap_or_default();
+        (FRESH, json_response(status, &body)).into_response()
+    });
+    house.add(Door::get("/readyz").for_anybody(), ready);
+}

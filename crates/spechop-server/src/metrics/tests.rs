@@ -1,0 +1,92 @@
+//! Every metric is in the documents, and nothing else is.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use spechop_agent::{Stage, TraceEvent, TraceKind};
+use spechop_theory::TunerOptions;
+use spechop_types::BranchId;
+
+use super::*;
+use crate::cores::Load;
+
+const OPERATING: &str = include_str!("../../../../docs/OPERATING.md");
+
+/// The names in the tables of the section *Metrics*, as they are in the first column.
+fn documented() -> BTreeSet<String> {
+    let section = OPERATING.split("\n## Metrics\n").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `spechop_"));
+    rows.map(|row| {
+        let name = row.split('`').next().unwrap();
+        format!("spechop_{}", name.split('{').next().unwrap())
+    })
+    .collect()
+}
+
+#[test]
+fn the_documents_name_every_metric() {
+    let tunings = Tunings::new(TunerOptions::default(), NonZeroUsize::MIN);
+    let cores = Cores::new(spechop_sched::Millicores(1000));
+    let metrics = Metrics::new(Vec::new(), Some(cores));
+    let metrics = metrics.watching(
+        Places::new(1, 1),
+        Arc::new(tunings),
+        Load::of(Vec::new(), None),
+    );
+    let rules = crate::config::Audit {
+        share: 0.0,
+        per_hour: 1,
+    };
+    let audits = Audits::new(rules, metrics.audits.clone());
+    let text = metrics.auditing(Arc::new(audits)).text();
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let exposed: BTreeSet<_> = types
+        .map(|line| {
+            let (name, kind) = line.split_once(' ').unwrap();
+            // As it is asked for.
+            match kind {
+                "counter" => format!("{name}_total"),
+                _ => name.to_owned(),
+            }
+        })
+        .collect();
+    assert!(exposed.len() > 40, "{exposed:?}");
+    let documented = documented();
+    let missing: Vec<_> = exposed.difference(&documented).collect();
+    assert!(missing.is_empty(), "not in docs/OPERATING.md: {missing:?}");
+    let gone: Vec<_> = documented.difference(&exposed).collect();
+    assert!(
+        gone.is_empty(),
+        "docs/OPERATING.md names what there is not: {gone:?}"
+    );
+}
+
+#[test]
+fn a_window_is_as_full_as_its_branches_live() {
+    let mut occupancy = Occupancy::default();
+    let mut tell = |at_ms: u64, branch: u32, kind: TraceKind| {
+        occupancy.hear(&TraceEvent {
+            at: Duration::from_millis(at_ms),
+            branch: BranchId(branch),
+            hop: 1,
+            provisional: false,
+            kind,
+        });
+    };
+    let launched = || TraceKind::Launched {
+        stage: Stage::Segment,
+    };
+    tell(0, 0, launched());
+    tell(100, 1, launched());
+    // It is tried again, and is no second branch.
+    tell(150, 1, launched());
+    tell(300, 1, TraceKind::RolledBack);
+    tell(400, 2, launched());
+    assert_eq!(occupancy.most, 2);
+    occupancy.ended(Duration::from_millis(1000));
+    assert_eq!(occupancy.time, Duration::from_millis(200 + 600 + 1000));
+}

@@ -1,0 +1,308 @@
+//! Whether the server can answer questions now, and which part is missing if it cannot.
+//!
+//! Parts in this process were opened at the start, and say themselves if they are broken
+//! ([`Vitals`]). For a part elsewhere a connection is opened, and closed again: nothing is asked, so that
+//! nobody is billed. What was found out is kept for some seconds, and nobody finds it out twice at the
+//! same time: however often it is asked for, it costs a connection now and then.
+
+use std::time::Duration;
+
+use futures::future::{join_all, select_ok};
+use serde::Serialize;
+use spechop_ports::Vitals;
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use crate::config::{Config, DraftedBy, EncoderKind, Engine, Model, Reader, Target};
+
+/// How long a part elsewhere may take to accept a connection: less than the second that probes of
+/// Kubernetes wait by default.
+const PATIENCE: Duration = Duration::from_millis(700);
+/// How long what was found out is believed.
+const KEPT: Duration = Duration::from_secs(5);
+
+const GENERATOR: &str = "generator";
+const FALLBACK: &str = "fallback";
+
+/// Knows which parts there are, and asks them.
+pub(crate) struct Readiness {
+    parts: Vec<Part>,
+    vitals: Vitals,
+    /// What parts elsewhere said last, and when: `Some(why)` if one is missing.
+    heard: Mutex<Option<(Instant, Vec<Option<&'static str>>)>>,
+}
+
+/// A part that questions need, or go faster with.
+#[derive(Debug, PartialEq, Eq)]
+struct Part {
+    name: &'static str,
+    is_needed: bool,
+    /// Where it is, if it is elsewhere. One that answers is enough.
+    places: Vec<(String, u16)>,
+}
+
+/// What a part is like now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct State {
+    name: String,
+    ready: bool,
+    /// Whether questions cannot be answered without it.
+    needed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'static str>,
+}
+
+/// What the whole server is like now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Ready {
+    /// Whether questions can be answered.
+    pub(crate) ready: bool,
+    parts: Vec<State>,
+}
+
+impl Readiness {
+    pub(crate) fn new(config: &Config, vitals: Vitals) -> Self {
+        Self {
+            parts: parts(config),
+            vitals,
+            heard: Mutex::default(),
+        }
+    }
+
+    /// What the parts are like, as of a few seconds ago at most. `is_closing` if new questions are refused
+    /// anyway.
+    pub(crate) async fn look(&self, is_closing: bool) -> Ready {
+        let mut heard = self.heard.lock().await;
+        let missing = match &*heard {
+            Some((at, missing)) if at.elapsed() < KEPT => missing.clone(),
+            _ => {
+                let missing = join_all(self.parts.iter().map(missing)).await;
+                *heard = Some((Instant::now(), missing.clone()));
+                missing
+            }
+        };
+        drop(heard);
+        let mut states: Vec<_> = self
+            .parts
+            .iter()
+            .zip(missing)
+            .map(|(part, why)| State {
+                name: part.name.to_owned(),
+                ready: why.is_none(),
+                needed: part.is_needed,
+                why,
+            })
+            .collect();
+        for failure in self.vitals.failures() {
+            let broken = State {
+                name: failure.part,
+                ready: false,
+                needed: true,
+                why: Some("it is broken until the server is started again; the log says why"),
+            };
+            match states.iter_mut().find(|state| state.name == broken.name) {
+                Some(state) => *state = broken,
+                None => states.push(broken),
+            }
+        }
+        Ready::of(states, is_closing)
+    }
+}
+
+impl Ready {
+    /// A generator can be replaced by its fallback, for as long as that is there.
+    fn of(parts: Vec<State>, is_closing: bool) -> Self {
+        let is_there = |name: &str| parts.iter().any(|part| part.name == name && part.ready);
+        let is_replaced = |part: &State| part.name == GENERATOR && is_there(FALLBACK);
+        let is_missing = |part: &State| part.needed && !part.ready && !is_replaced(part);
+        Self {
+            ready: !is_closing && !parts.iter().any(is_missing),
+            parts,
+        }
+    }
+}
+
+/// Why a part is missing; `None` if it is not, or is in this process.
+async fn missing(part: &Part) -> Option<&'static str> {
+    if part.places.is_empty() {
+        return None;
+    }
+    let connect =
+        |(host, port): &(String, u16)| Box::pin(TcpStream::connect((host.clone(), *port)));
+    let connected = timeout(PATIENCE, select_ok(part.places.iter().map(connect))).await;
+    // No address and no error of the system: whoever asks needs no key.
+    match connected {
+        Ok(Ok(_)) => None,
+        Ok(Err(_)) => Some("no connection"),
+        Err(_) => Some("no connection in time"),
+    }
+}
+
+fn parts(config: &Config) -> Vec<Part> {
+    let part = |name, is_needed, places| Part {
+        name,
+        is_needed,
+        places,
+    };
+    let of = |model: &Model| match &model.engine {
+        // What is behind a proxy cannot be seen from here.
+        Engine::OpenAi(_) if config.is_proxied => Vec::new(),
+        Engine::OpenAi(endpoint) => places([endpoint.base_url.as_str()]),
+        Engine::Local(_) => Vec::new(),
+    };
+    let mut parts = vec![part(GENERATOR, true, of(&config.generator))];
+    if let Some(fallback) = &config.fallback {
+        parts.push(part(FALLBACK, false, of(fallback)));
+    }
+    let reader = |reader: &Reader| reader.model().map(of);
+    if let Some(places) = reader(&config.reader) {
+        parts.push(part("reader", true, places));
+    } else if config.reader.is_spans() {
+        parts.push(part("reader", true, Vec::new()));
+    }
+    if let Some(places) = reader(&config.speculator.model) {
+        parts.push(part("speculator", false, places));
+    }
+    if let Some(DraftedBy::Model(model)) = &config.drafter.writer {
+        parts.push(part("drafts", false, of(model)));
+    }
+    parts.push(match &config.encoder.kind {
+        EncoderKind::Onnx { .. } => part("encoder", true, Vec::new()),
+        EncoderKind::Http(options) => part(
+            "encoder",
+            true,
+            places([&*options.service.endpoint.base_url]),
+        ),
+    });
+    parts.push(match &config.target {
+        Target::Index => part("index", true, Vec::new()),
+        Target::Web(web) => {
+            let engines = web
+                .providers
+                .iter()
+                .map(|provider| provider.engine.base_url());
+            part("web", true, places(engines))
+        }
+        Target::Http(options) => part(
+            "retriever",
+            true,
+            places([&*options.service.endpoint.base_url]),
+        ),
+        Target::Qdrant(qdrant) => {
+            let urls = qdrant.cluster.urls.iter().map(String::as_str);
+            part("qdrant", true, places(urls))
+        }
+        Target::Mcp(options) => part(
+            "mcp",
+            true,
+            match &options.server {
+                spechop_mcp::Server::Http(endpoint) => places([&*endpoint.base_url]),
+                spechop_mcp::Server::Program(_) => Vec::new(),
+            },
+        ),
+    });
+    if let Some(shared) = &config.speculator.memory.shared {
+        let urls = shared.cluster.urls.iter().map(String::as_str);
+        parts.push(part("memory", false, places(urls)));
+    }
+    parts
+}
+
+/// Host and port of each address. The configuration has checked them; one that is none cannot be asked.
+fn places<'a>(urls: impl IntoIterator<Item = &'a str>) -> Vec<(String, u16)> {
+    let place = |url: &str| {
+        let uri: axum::http::Uri = url.trim().parse().ok()?;
+        let usual = match uri.scheme_str() {
+            Some("https") => 443,
+            _ => 80,
+        };
+        let host = uri.host()?.trim_matches(['[', ']']).to_owned();
+        Some((host, uri.port_u16().unwrap_or(usual)))
+    };
+    urls.into_iter().filter_map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn an_address_names_a_host_and_a_port() {
+        for (url, expected) in [
+            ("http://127.0.0.1:8080/v1", Some(("127.0.0.1", 8080))),
+            ("https://api.example.org/v1", Some(("api.example.org", 443))),
+            ("http://searx", Some(("searx", 80))),
+            ("http://[::1]:6334", Some(("::1", 6334))),
+            ("what?", None),
+        ] {
+            let expected = expected.map(|(host, port)| (host.to_owned(), port));
+            assert_eq!(places([url]).pop(), expected, "{url}");
+        }
+    }
+
+    fn part(name: &'static str, is_needed: bool, places: &[u16]) -> Part {
+        let place = |port: &u16| ("127.0.0.1".to_owned(), *port);
+        Part {
+            name,
+            is_needed,
+            places: places.iter().map(place).collect(),
+        }
+    }
+
+    /// The names of the parts that are not there, and whether questions can be answered.
+    async fn look(parts: Vec<Part>, vitals: &Vitals) -> (Vec<String>, bool) {
+        let readiness = Readiness {
+            parts,
+            vitals: vitals.clone(),
+            heard: Mutex::default(),
+        };
+        let ready = readiness.look(false).await;
+        assert!(!readiness.look(true).await.ready, "it is closing");
+        let parts = ready.parts.into_iter().filter(|part| !part.ready);
+        (parts.map(|part| part.name).collect(), ready.ready)
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_is_told_by_name() {
+        let there = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let up = there.local_addr().unwrap().port();
+        let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let down = gone.local_addr().unwrap().port();
+        drop(gone);
+        let vitals = Vitals::default();
+        for (parts, missing, is_ready) in [
+            (vec![part("index", true, &[])], vec![], true),
+            (vec![part("qdrant", true, &[down, up])], vec![], true),
+            (vec![part("qdrant", true, &[down])], vec!["qdrant"], false),
+            (vec![part("memory", false, &[down])], vec!["memory"], true),
+            (
+                vec![part(GENERATOR, true, &[down]), part(FALLBACK, false, &[])],
+                vec![GENERATOR],
+                true,
+            ),
+            (
+                vec![
+                    part(GENERATOR, true, &[down]),
+                    part(FALLBACK, false, &[down]),
+                ],
+                vec![GENERATOR, FALLBACK],
+                false,
+            ),
+        ] {
+            let seen = look(parts, &vitals).await;
+            assert_eq!(
+                seen,
+                (missing.into_iter().map(str::to_owned).collect(), is_ready)
+            );
+        }
+        vitals.fail("index", "its files were cut");
+        let parts = vec![part("index", true, &[]), part("encoder", true, &[])];
+        assert_eq!(
+            look(parts, &vitals).await,
+            (vec!["index".to_owned()], false)
+        );
+    }
+}

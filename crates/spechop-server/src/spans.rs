@@ -1,0 +1,163 @@
+//! Spans of questions, for a receiver of OTLP.
+//!
+//! ```text
+//! key        the attributes that a span can have: a closed set
+//! story      from what was noted of a question to its spans: a pure function
+//! exporter   a bounded queue of spans, and whoever sends them off
+//! ```
+//!
+//! A question's spans are made when it ends, from the events that it told meanwhile and from the notes
+//! of its calls. Nothing of a question waits for them: what the queue has no room for is dropped and
+//! counted. Upstream services learn before which span they work for, as a span's name follows from that of
+//! the question and from a number.
+
+mod exporter;
+mod key;
+mod story;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use spechop_agent::{Journal, Settings, TraceEvent, Width};
+use spechop_types::{TraceContext, TraceId};
+use tokio::time::Instant;
+
+use crate::config::{Otlp, SpeculatorKind};
+use crate::outcome::Outcome;
+pub(crate) use exporter::{Exporter, InvalidReceiver, Queue, SpanCounts};
+use story::{Marks, Story};
+
+/// Decides which questions are told of, and to which trace each belongs.
+pub(crate) struct Spans {
+    /// `None` if nobody is told.
+    told: Option<Told>,
+}
+
+struct Told {
+    queue: Arc<Queue>,
+    sample: f64,
+}
+
+/// A question's place in a trace.
+pub(crate) struct Traced {
+    /// The name of the trace: what the question is called in the log.
+    pub(crate) id: TraceId,
+    /// The notes of its spans, if they are kept.
+    pub(crate) record: Option<Record>,
+}
+
+/// What is noted of a question until its end. If it is dropped before, the question went away.
+pub(crate) struct Record {
+    queue: Arc<Queue>,
+    context: TraceContext,
+    parent: Option<TraceContext>,
+    journal: Journal,
+    began: SystemTime,
+    since: Instant,
+    width: Width,
+    speculator: SpeculatorKind,
+    marks: Marks,
+    is_over: bool,
+}
+
+impl Spans {
+    pub(crate) fn new(otlp: Option<&Otlp>, counts: SpanCounts) -> Self {
+        Self {
+            told: otlp.map(|otlp| Told {
+                queue: Arc::new(Queue::new(counts)),
+                sample: otlp.sample,
+            }),
+        }
+    }
+
+    /// Where spans wait to be sent off, if they are.
+    pub(crate) fn queue(&self) -> Option<&Arc<Queue>> {
+        self.told.as_ref().map(|told| &told.queue)
+    }
+
+    /// Gives a question that was let in its place in the trace of its caller, or in one of its own.
+    ///
+    /// A caller that brings a trace has decided whether it is kept. Without a receiver, the caller's trace
+    /// is passed on as it is, and a question without one belongs to none: no service upstream hears of it.
+    pub(crate) fn trace(
+        &self,
+        parent: Option<TraceContext>,
+        settings: &mut Settings,
+        speculator: SpeculatorKind,
+    ) -> Traced {
+        let Some(told) = &self.told else {
+            let id = parent.as_ref().map_or_else(
+                || TraceContext::root(rand::random(), 1, false).trace_id(),
+                TraceContext::trace_id,
+            );
+            settings.trace = parent;
+            return Traced { id, record: None };
+        };
+        let context = match &parent {
+            Some(parent) => parent.child(rand::random()),
+            None => {
+                let root = TraceContext::root(rand::random(), rand::random(), false);
+                let sampled = root.trace_id().is_among(told.sample);
+                root.with_sampled(sampled)
+            }
+        };
+        settings.trace = Some(context.clone());
+        let id = context.trace_id();
+        let record = context.is_sampled().then(|| {
+            let journal = Journal::default();
+            settings.journal = Some(journal.clone());
+            Record {
+                queue: Arc::clone(&told.queue),
+                context,
+                parent,
+                journal,
+                began: SystemTime::now(),
+                since: Instant::now(),
+                width: settings.width,
+                speculator,
+                marks: Marks::default(),
+                is_over: false,
+            }
+        });
+        Traced { id, record }
+    }
+}
+
+impl Record {
+    /// Notes what happens.
+    pub(crate) fn hear(&mut self, event: &TraceEvent) {
+        self.marks.hear(event);
+    }
+
+    /// The question has ended so.
+    pub(crate) fn ended(mut self, outcome: Outcome) {
+        self.tell(outcome);
+    }
+
+    fn tell(&mut self, outcome: Outcome) {
+        self.is_over = true;
+        let story = Story {
+            context: self.context.clone(),
+            parent: self.parent.take(),
+            began: self.began,
+            elapsed: self.since.elapsed(),
+            outcome,
+            width: self.width,
+            speculator: self.speculator,
+            marks: std::mem::take(&mut self.marks),
+            notes: self.journal.take(),
+        };
+        self.queue.offer(story::spans(&story));
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.tell(Outcome::Cancelled);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

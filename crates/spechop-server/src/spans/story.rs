@@ -1,0 +1,447 @@
+//! From what was noted of a question to its spans. Pure: nothing here waits, and nothing reads a clock.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use opentelemetry_proto::tonic::trace::v1::{Span, Status};
+use spechop_agent::{CallEnd, CallNote, Notes, Origin, TraceEvent, TraceKind, Width};
+use spechop_types::{Activity, BranchId, CommitKind, LookupId, Stage, TraceContext};
+use spechop_verifier::Verdict;
+
+use super::key::Key;
+use crate::config::SpeculatorKind;
+use crate::outcome::Outcome;
+
+/// Most events of a question that are noted for its spans.
+const MARKS_MAX: usize = 16_384;
+/// A span's flags say whether its parent is somewhere else, and that this is known.
+const PARENT_IS_KNOWN: u32 = 0x100;
+const PARENT_IS_REMOTE: u32 = 0x200;
+
+/// What is known of a question when it ends.
+pub(crate) struct Story {
+    /// The span of the question itself. Those of its calls are children of it by their number.
+    pub(crate) context: TraceContext,
+    /// The caller's span, if it brought one.
+    pub(crate) parent: Option<TraceContext>,
+    /// By the clock on the wall.
+    pub(crate) began: SystemTime,
+    pub(crate) elapsed: Duration,
+    pub(crate) outcome: Outcome,
+    pub(crate) width: Width,
+    pub(crate) speculator: SpeculatorKind,
+    pub(crate) marks: Marks,
+    pub(crate) notes: Notes,
+}
+
+/// What happened to the branches of a question.
+#[derive(Default)]
+pub(crate) struct Marks(Vec<Mark>);
+
+struct Mark {
+    at: Duration,
+    branch: BranchId,
+    hop: u32,
+    what: What,
+}
+
+enum What {
+    Began,
+    Verified(Verdict),
+    Promoted,
+    Committed,
+    RolledBack,
+}
+
+impl Marks {
+    /// Notes an event, if it is of interest here.
+    pub(crate) fn hear(&mut self, event: &TraceEvent) {
+        let what = match &event.kind {
+            TraceKind::Launched {
+                stage: Stage::Segment,
+            } => What::Began,
+            TraceKind::Verified { verdict } => What::Verified(*verdict),
+            TraceKind::Promoted => What::Promoted,
+            TraceKind::Committed { .. } => What::Committed,
+            TraceKind::RolledBack => What::RolledBack,
+            TraceKind::Launched { .. }
+            | TraceKind::Planned { .. }
+            | TraceKind::Drafted { .. }
+            | TraceKind::Guessed { .. }
+            | TraceKind::Observed { .. }
+            | TraceKind::ProviderChanged { .. }
+            | TraceKind::AskedAhead { .. }
+            | TraceKind::Foreseen { .. }
+            | TraceKind::Salvaged { .. }
+            | TraceKind::NotSpeculated { .. }
+            | TraceKind::Failed { .. } => return,
+        };
+        if self.0.len() < MARKS_MAX {
+            self.0.push(Mark {
+                at: event.at,
+                branch: event.branch,
+                hop: event.hop,
+                what,
+            });
+        }
+    }
+}
+
+/// What became of a piece of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The answer stands on it, and needed it from the start.
+    Committed,
+    /// The answer stands on it, and it was begun ahead of need.
+    Promoted,
+    /// The answer stands on it, and it was begun for a branch that was rolled back.
+    Salvaged,
+    /// The answer stands on it, and it was begun before its sub-question was written.
+    Foreseen,
+    /// It went with a branch whose guess was wrong.
+    RolledBack,
+    /// It brought nothing, or nothing that was used.
+    Unused,
+}
+
+impl Fate {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::Promoted => "promoted",
+            Self::Salvaged => "salvaged",
+            Self::Foreseen => "foreseen",
+            Self::RolledBack => "rolled_back",
+            Self::Unused => "unused",
+        }
+    }
+}
+
+/// A branch from its first segment to its end.
+struct Branch {
+    hop: u32,
+    began: Duration,
+    ended: Option<Duration>,
+    was_promoted: bool,
+    was_rolled_back: bool,
+    verdict: Option<Verdict>,
+}
+
+/// The spans of a question: its own first, then its hops, branches and calls.
+pub(crate) fn spans(story: &Story) -> Vec<Span> {
+    Telling {
+        branches: branches(&story.marks),
+        story,
+    }
+    .all()
+}
+
+fn branches(marks: &Marks) -> BTreeMap<BranchId, Branch> {
+    let mut branches = BTreeMap::new();
+    for mark in &marks.0 {
+        let branch = branches.entry(mark.branch).or_insert(Branch {
+            hop: mark.hop,
+            began: mark.at,
+            ended: None,
+            was_promoted: false,
+            was_rolled_back: false,
+            verdict: None,
+        });
+        match mark.what {
+            What::Began => {}
+            What::Verified(verdict) => branch.verdict = Some(verdict),
+            What::Promoted => branch.was_promoted = true,
+            What::Committed => branch.ended = Some(mark.at),
+            What::RolledBack => {
+                branch.was_rolled_back = true;
+                branch.ended = Some(mark.at);
+            }
+        }
+    }
+    branches
+}
+
+struct Telling<'a> {
+    story: &'a Story,
+    branches: BTreeMap<BranchId, Branch>,
+}
+
+/// A span as far as all kinds have the same.
+struct Draft<'a> {
+    context: &'a TraceContext,
+    parent: Option<&'a TraceContext>,
+    name: &'static str,
+    began: Duration,
+    ended: Duration,
+    attributes: Vec<KeyValue>,
+    links: Vec<Link>,
+    /// What went wrong, if anything did.
+    wrong: Option<&'static str>,
+}
+
+impl Telling<'_> {
+    fn all(&self) -> Vec<Span> {
+        let mut hops: BTreeMap<u32, (Duration, Duration, bool)> = BTreeMap::new();
+        for branch in self.branches.values() {
+            let (began, ended) = (branch.began, self.end(branch));
+            let is_committed = matches!(self.fate(branch), Fate::Committed | Fate::Promoted);
+            let hop = hops.entry(branch.hop).or_insert((began, ended, false));
+            *hop = (hop.0.min(began), hop.1.max(ended), hop.2 || is_committed);
+        }
+        let mut spans = vec![self.question()];
+        for (number, (began, ended, is_committed)) in hops {
+            let fate = match is_committed {
+                true => Fate::Committed,
+                false => Fate::Unused,
+            };
+            spans.push(self.span(Draft {
+                context: &self.hop(number),
+                parent: Some(&self.story.context),
+                name: "hop",
+                began,
+                ended,
+                attributes: vec![Key::Hop.number(number), Key::Fate.text(fate.as_str())],
+                links: Vec::new(),
+                wrong: None,
+            }));
+        }
+        spans.extend(self.branches.iter().map(|(id, b)| self.branch(*id, b)));
+        spans.extend(self.story.notes.calls.iter().map(|call| self.call(call)));
+        spans
+    }
+
+    fn question(&self) -> Span {
+        let story = self.story;
+        let k = match story.width.get() {
+            Some(k) => Key::K.number(k.get()),
+            None => Key::K.text("unbounded"),
+        };
+        let mut attributes = vec![
+            k,
+            Key::Speculator.text(story.speculator.as_str()),
+            Key::Outcome.text(story.outcome.as_str()),
+        ];
+        if story.notes.left_out > 0 {
+            attributes.push(Key::LeftOut.number(story.notes.left_out));
+        }
+        let was_answered = story.outcome == Outcome::Answered;
+        let mut span = self.span(Draft {
+            context: &story.context,
+            parent: story.parent.as_ref(),
+            name: "question",
+            began: Duration::ZERO,
+            ended: story.elapsed,
+            attributes,
+            links: Vec::new(),
+            wrong: (!was_answered).then_some(story.outcome.as_str()),
+        });
+        span.kind = SpanKind::Server.into();
+        if story.parent.is_some() {
+            span.flags |= PARENT_IS_REMOTE;
+        }
+        span
+    }
+
+    fn branch(&self, id: BranchId, branch: &Branch) -> Span {
+        let mut attributes = vec![
+            Key::Branch.number(id.0),
+            Key::Hop.number(branch.hop),
+            Key::Fate.text(self.fate(branch).as_str()),
+        ];
+        if let Some(verdict) = branch.verdict {
+            attributes.push(Key::Verdict.flag(verdict.accepted));
+            attributes.push(Key::Rule.text(verdict.rule.as_str()));
+        }
+        let taken_over = self.story.notes.taken_over.iter();
+        let links = taken_over
+            .filter(|taken| taken.branch == id)
+            .filter_map(|taken| {
+                let call = self.target_of(taken.lookup)?;
+                Some(self.link(&self.story.context.child(call.number), taken.origin))
+            });
+        self.span(Draft {
+            context: &self.branch_context(id),
+            parent: Some(&self.hop(branch.hop)),
+            name: "branch",
+            began: branch.began,
+            ended: self.end(branch),
+            attributes,
+            links: links.collect(),
+            wrong: None,
+        })
+    }
+
+    fn call(&self, call: &CallNote) -> Span {
+        let waiting: Duration = [Activity::Turn, Activity::Queue]
+            .iter()
+            .map(|activity| call.activities.of(*activity))
+            .sum();
+        let joined = !call.activities.of(Activity::Join).is_zero();
+        let (end, wrong) = match call.end {
+            CallEnd::Done => ("done", None),
+            CallEnd::Failed => ("failed", Some("failed")),
+            CallEnd::TimedOut => ("timed_out", Some("timed out")),
+            CallEnd::Refused(_) => ("refused", None),
+            CallEnd::Dropped => ("dropped", None),
+        };
+        let mut attributes = vec![
+            Key::Hop.number(call.hop),
+            Key::Branch.number(call.branch.0),
+            Key::Fate.text(self.fate_of(call).as_str()),
+            Key::Speculative.flag(call.was_speculative),
+            Key::Needed.flag(call.is_needed),
+            Key::Cached.flag(call.was_kept || joined),
+            Key::End.text(end),
+            Key::TokensPrompt.number(call.tokens.prompt),
+            Key::TokensCompletion.number(call.tokens.completion),
+            Key::WaitingMs.decimal(waiting.as_secs_f64() * 1000.0),
+        ];
+        if let CallEnd::Refused(why) = call.end {
+            attributes.push(Key::Refusal.text(why.as_str()));
+        }
+        let taken_over = self.story.notes.taken_over.iter();
+        let links = taken_over
+            .filter(|taken| call.stage == Stage::Target && call.lookup == Some(taken.lookup))
+            .map(|taken| self.link(&self.branch_context(taken.branch), taken.origin));
+        let parent = match self.branches.contains_key(&call.branch) {
+            true => self.branch_context(call.branch),
+            false => self.story.context.clone(),
+        };
+        self.span(Draft {
+            context: &self.story.context.child(call.number),
+            parent: Some(&parent),
+            name: call.stage.as_str(),
+            began: call.began,
+            ended: call.ended,
+            attributes,
+            links: links.collect(),
+            wrong,
+        })
+    }
+
+    /// The branch that wrote the answer ends with the question.
+    fn end(&self, branch: &Branch) -> Duration {
+        branch.ended.unwrap_or(self.story.elapsed).max(branch.began)
+    }
+
+    fn fate(&self, branch: &Branch) -> Fate {
+        let is_over = branch.ended.is_some() || self.story.outcome == Outcome::Answered;
+        match (branch.was_rolled_back, is_over, branch.was_promoted) {
+            (true, _, _) => Fate::RolledBack,
+            (false, false, _) => Fate::Unused,
+            (false, true, true) => Fate::Promoted,
+            (false, true, false) => Fate::Committed,
+        }
+    }
+
+    fn fate_of(&self, call: &CallNote) -> Fate {
+        if call.end == CallEnd::Dropped && self.is_rolled_back(call.branch) {
+            return Fate::RolledBack;
+        }
+        if call.end != CallEnd::Done {
+            return Fate::Unused;
+        }
+        let unless_used = match self.is_rolled_back(call.branch) {
+            true => Fate::RolledBack,
+            false => Fate::Unused,
+        };
+        let committed = |lookup| {
+            let mut all = self.story.notes.committed.iter();
+            all.find(|committed| committed.lookup == lookup)
+        };
+        let begun = match call.was_speculative {
+            true => Fate::Promoted,
+            false => Fate::Committed,
+        };
+        match (call.stage, call.lookup) {
+            (Stage::Segment, _) => match self.branches.get(&call.branch) {
+                Some(branch) => self.fate(branch),
+                None => Fate::Unused,
+            },
+            (Stage::Target, Some(lookup)) => match committed(lookup) {
+                Some(_) => match self.origin(lookup) {
+                    Some(Origin::RolledBack) => Fate::Salvaged,
+                    Some(Origin::Drafted) => Fate::Foreseen,
+                    None => begun,
+                },
+                None => unless_used,
+            },
+            (Stage::Speculation, Some(lookup)) => match committed(lookup) {
+                Some(committed) if committed.kind == CommitKind::Accepted => Fate::Committed,
+                Some(_) | None => unless_used,
+            },
+            // Whether a draft was of use is told by the look-up that it began.
+            (Stage::Draft, _) | (Stage::Target | Stage::Speculation, None) => unless_used,
+        }
+    }
+
+    fn is_rolled_back(&self, branch: BranchId) -> bool {
+        let branch = self.branches.get(&branch);
+        branch.is_some_and(|branch| branch.was_rolled_back)
+    }
+
+    fn origin(&self, lookup: LookupId) -> Option<Origin> {
+        let taken_over = self.story.notes.taken_over.iter().rev();
+        let mut of_it = taken_over.filter(|taken| taken.lookup == lookup);
+        of_it.next().map(|taken| taken.origin)
+    }
+
+    fn target_of(&self, lookup: LookupId) -> Option<&CallNote> {
+        let mut calls = self.story.notes.calls.iter();
+        calls.find(|call| call.stage == Stage::Target && call.lookup == Some(lookup))
+    }
+
+    /// Numbers of calls, branches and hops never meet.
+    fn branch_context(&self, branch: BranchId) -> TraceContext {
+        self.story.context.child((1 << 32) | u64::from(branch.0))
+    }
+
+    fn hop(&self, hop: u32) -> TraceContext {
+        self.story.context.child((2 << 32) | u64::from(hop))
+    }
+
+    fn link(&self, to: &TraceContext, origin: Origin) -> Link {
+        let origin = match origin {
+            Origin::RolledBack => "salvaged",
+            Origin::Drafted => "foreseen",
+        };
+        Link {
+            trace_id: to.trace_id().to_bytes().to_vec(),
+            span_id: to.span_id().to_bytes().to_vec(),
+            trace_state: to.state().to_owned(),
+            attributes: vec![Key::Origin.text(origin)],
+            flags: 1 | PARENT_IS_KNOWN,
+            ..Link::default()
+        }
+    }
+
+    fn span(&self, draft: Draft<'_>) -> Span {
+        let at = |since: Duration| {
+            let at = self.story.began + since;
+            let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+            u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
+        };
+        let parent = draft.parent.map(|parent| parent.span_id().to_bytes());
+        Span {
+            trace_id: draft.context.trace_id().to_bytes().to_vec(),
+            span_id: draft.context.span_id().to_bytes().to_vec(),
+            trace_state: draft.context.state().to_owned(),
+            parent_span_id: parent.map(Vec::from).unwrap_or_default(),
+            flags: 1 | PARENT_IS_KNOWN,
+            name: draft.name.to_owned(),
+            kind: SpanKind::Internal.into(),
+            start_time_unix_nano: at(draft.began),
+            end_time_unix_nano: at(draft.ended.max(draft.began)),
+            attributes: draft.attributes,
+            links: draft.links,
+            status: draft.wrong.map(|wrong| Status {
+                message: wrong.to_owned(),
+                code: StatusCode::Error.into(),
+            }),
+            ..Span::default()
+        }
+    }
+}

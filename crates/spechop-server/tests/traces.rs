@@ -1,0 +1,229 @@
+//! Traces of questions at a receiver of OTLP, and what becomes of questions if there is none.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+#[path = "support/over_http.rs"]
+mod over_http;
+#[path = "support/receiver.rs"]
+mod receiver;
+mod support;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use over_http::{client, url};
+use receiver::{Manner, Receiver};
+use serde_json::{Value, json};
+use spechop_testkit::Script;
+use support::{Server, question};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tonic::Request;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Generous: machines may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const SPAN: &str = "b7ad6b7169203331";
+
+fn parent(trace: &str) -> String {
+    format!("00-{trace}-{SPAN}-01")
+}
+
+fn otlp(endpoint: &str) -> String {
+    format!("[otlp]\nendpoint = \"{endpoint}\"\nheaders = \"x-key=s3cret\"\n")
+}
+
+/// Ends the server, with which the last spans are sent off.
+async fn end(mut server: Server) {
+    server.shut_down();
+    timeout(PATIENCE, server.ended()).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_of_any_door_becomes_part_of_its_callers_trace() {
+    let receiver = Receiver::start(Manner::Takes).await;
+    let server = Server::configured(Script::instant(2), &otlp(&receiver.endpoint())).await;
+    let traces: Vec<String> = (1..=5).map(|n| format!("{n:032x}")).collect();
+
+    let mut grpc = server.client().await;
+    let mut request = Request::new(question());
+    let metadata = request.metadata_mut();
+    metadata.insert("traceparent", parent(&traces[0]).parse().unwrap());
+    metadata.insert("tracestate", "vendor=1".parse().unwrap());
+    grpc.ask(request).await.unwrap();
+
+    let body = json!({ "question": question().question });
+    let chat = json!({
+        "model": "spechop",
+        "messages": [{ "role": "user", "content": question().question }],
+    });
+    let call = json!({
+        "jsonrpc": "2.0", "id": 7, "method": "tools/call",
+        "params": { "name": "ask", "arguments": { "question": question().question } },
+    });
+    for (trace, path, body) in [
+        (&traces[1], "/v1/ask", &body),
+        (&traces[2], "/v1/ask/stream", &body),
+        (&traces[3], "/v1/chat/completions", &chat),
+        (&traces[4], "/mcp", &call),
+    ] {
+        let request = client()
+            .post(url(&server, path))
+            .header("traceparent", parent(trace))
+            .header("accept", "application/json, text/event-stream");
+        let answer = request.json(body).send().await.unwrap();
+        assert!(answer.status().is_success(), "{path}: {}", answer.status());
+        let text = answer.text().await.unwrap();
+        assert!(text.contains("so fact 1"), "{path}: {text}");
+    }
+    end(server).await;
+
+    for trace in &traces {
+        let spans = receiver.trace(trace);
+        let questions: Vec<_> = spans.iter().filter(|s| s.name == "question").collect();
+        assert_eq!(questions.len(), 1, "{trace}");
+        assert_eq!(receiver::hex(&questions[0].parent_span_id), SPAN);
+        for name in ["hop", "branch", "segment", "target"] {
+            assert!(
+                spans.iter().any(|span| span.name == name),
+                "{trace}: {name}"
+            );
+        }
+        let ids: Vec<_> = spans.iter().map(|span| &span.span_id).collect();
+        let rest = spans.iter().filter(|span| span.name != "question");
+        assert!(
+            rest.into_iter()
+                .all(|span| ids.contains(&&span.parent_span_id))
+        );
+    }
+    assert_eq!(receiver.trace(&traces[0])[0].trace_state, "vendor=1");
+    assert_eq!(receiver.keys(), ["s3cret"]);
+    assert_eq!(receiver.services(), ["spechop"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_share_is_kept_and_the_rest_is_not() {
+    let receiver = Receiver::start(Manner::Takes).await;
+    let toml = otlp(&receiver.endpoint()) + "sample = 0.0\n";
+    let server = Server::configured(Script::instant(1), &toml).await;
+    server.ask(question()).await.unwrap();
+    let mut request = Request::new(question());
+    let value = parent(TRACE).parse().unwrap();
+    request.metadata_mut().insert("traceparent", value);
+    server.client().await.ask(request).await.unwrap();
+    end(server).await;
+    assert_eq!(
+        receiver.traces(),
+        [TRACE],
+        "only the one that was asked for"
+    );
+}
+
+/// Nobody there, nobody who answers, somebody who fails, somebody who speaks something else, and somebody
+/// who does not want them: questions are answered, and what was lost is counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_the_receiver_does_questions_are_answered() {
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = format!("http://{}", gone.local_addr().unwrap());
+    drop(gone);
+    let silent = Receiver::start(Manner::Silent).await;
+    let failing = Receiver::start(Manner::Fails).await;
+    let picky = Receiver::start(Manner::Rejects).await;
+    let (babble, _babbler) = babbler().await;
+    let cases = [
+        (nobody, "failed"),
+        (silent.endpoint(), "failed"),
+        (failing.endpoint(), "failed"),
+        (babble, "failed"),
+        (picky.endpoint(), "rejected"),
+    ];
+    for (endpoint, reason) in cases {
+        let server = Server::configured(Script::instant(2), &otlp(&endpoint)).await;
+        let answer = timeout(PATIENCE, server.ask(question())).await.unwrap();
+        assert_eq!(answer.unwrap().answer, "so fact 1");
+        let lost = format!("spechop_spans_dropped_total{{reason=\"{reason}\"}}");
+        let counted = async {
+            while server.metric(&lost).await == 0 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(PATIENCE, counted).await.expect(&endpoint);
+        assert_eq!(server.metric("spechop_spans_exported_total").await, 0);
+        // It ends in time, too.
+        server.ask(question()).await.unwrap();
+        end(server).await;
+    }
+}
+
+/// Says something to everybody that is not HTTP/2.
+async fn babbler() -> (String, JoinSet<io::Result<()>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await?;
+            stream.write_all(&[0x5a; 4096]).await?;
+            let _ = stream.read(&mut [0; 64]).await;
+        }
+    });
+    (endpoint, tasks)
+}
+
+/// What the log says, in memory.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// On one thread, which is the one whose log is read. No receiver is configured: the name is there anyway.
+#[tokio::test]
+async fn a_line_of_the_log_names_the_trace_of_its_question() {
+    let lines = Lines::default();
+    let log = tracing_subscriber::fmt().json().with_writer(lines.clone());
+    let _log = tracing::subscriber::set_default(log.finish());
+    let server = Server::start(Script::instant(1)).await;
+    let mut client = server.client().await;
+    for stream in [false, true] {
+        let mut request = Request::new(question());
+        let value = parent(TRACE).parse().unwrap();
+        request.metadata_mut().insert("traceparent", value);
+        if stream {
+            let mut events = client.ask_stream(request).await.unwrap().into_inner();
+            while events.message().await.unwrap().is_some() {}
+        } else {
+            client.ask(request).await.unwrap();
+        }
+    }
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let answered: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &Value| line["fields"]["message"] == "answered")
+        .collect();
+    assert_eq!(answered.len(), 2);
+    for line in answered {
+        assert_eq!(line["span"]["trace_id"], TRACE, "{line}");
+    }
+}
