@@ -120,10 +120,11 @@ impl Admission {
         if state.phases.closing.is_cancelled() {
             return Err(AskError::ShuttingDown);
         }
+        let config = state.config();
         let rules = Rules {
-            questions: &state.config.questions,
+            questions: &config.questions,
             speculators: &state.speculators,
-            linger_max: state.config.server.linger_max,
+            linger_max: config.server.linger_max,
         };
         let mut asked = Asked::read(request, &caller.tenant, patience, &rules)?;
         let place = state.place(&caller.tenant)?;
@@ -139,7 +140,7 @@ impl Admission {
         let tunings = &state.tunings;
         let tuning = Owned::new(&settings.tenant, asked.speculator);
         let load = state.toolbox.load();
-        let k_max = state.config.questions.k_max;
+        let k_max = config.questions.k_max;
         let choice = tunings.settle(&tuning, asked.free, load, k_max, settings);
         let tuned = choice.map(|choice| reply::tuned(choice.k, &choice.reason));
         asked.settings.finish = Some(opened.question.finish.clone());
@@ -225,7 +226,7 @@ impl Admitted {
         let tuning = Owned::new(&settings.tenant, speculator);
         state.tunings.record(tuning.clone(), settings.width, report);
         state.weigh(tuning);
-        let injected = state.config.injected_latency;
+        let injected = state.config().injected_latency;
         tracing::info!(
             k = %settings.width,
             speculator = speculator.as_str(),

@@ -32,7 +32,8 @@ const ACTIVITY_BUCKETS: [f64; 12] = [
 
 /// The metrics of a server.
 pub(crate) struct Metrics {
-    registry: Registry,
+    /// Others may register what they count.
+    pub(crate) registry: Registry,
     questions: Family<Ended, Counter>,
     retrievals: Family<Ended, Counter>,
     seconds: Family<Who, Histogram, fn() -> Histogram>,

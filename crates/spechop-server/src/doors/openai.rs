@@ -60,7 +60,7 @@ pub(super) fn add_to(house: &mut House, admission: &Admission) {
 
 async fn complete(admission: &Admission, head: &Parts, body: &[u8]) -> Response {
     let read = caller(&head.headers, &head.extensions).and_then(|caller| {
-        let k_max = admission.state().config.questions.k_max;
+        let k_max = admission.state().config().questions.k_max;
         Ok((caller, Asked::read(body, k_max)?))
     });
     let (caller, asked) = match read {
