@@ -32,6 +32,7 @@ const ACTIVITY_BUCKETS: [f64; 12] = [
 
 /// The metrics of a server.
 pub(crate) struct Metrics {
+    /// Others may register what they count.
     pub(crate) registry: Registry,
     questions: Family<Ended, Counter>,
     retrievals: Family<Ended, Counter>,
