@@ -56,6 +56,11 @@ impl Accounts {
         Arc::new(Self(Mutex::new(Book::new(allowance))))
     }
 
+    /// From now on tenants may spend so much. What they have spent stays spent.
+    pub(crate) fn change(&self, allowance: Allowance) {
+        self.lock().change(allowance);
+    }
+
     /// Sets aside what a question with this budget may cost, and says what it may cost at most.
     pub(crate) fn hold(
         self: &Arc<Self>,

@@ -139,10 +139,11 @@ impl Admission {
         if state.phases.closing.is_cancelled() {
             return Err(AskError::ShuttingDown);
         }
+        let config = state.config();
         let rules = Rules {
-            questions: &state.config.questions,
+            questions: &config.questions,
             speculators: &state.speculators,
-            linger_max: state.config.server.linger_max,
+            linger_max: config.server.linger_max,
         };
         let mut asked = Asked::read(request, &caller.tenant, patience, &rules)?;
         let place = state.place(&caller.tenant)?;
@@ -158,7 +159,7 @@ impl Admission {
         let tunings = &state.tunings;
         let tuning = Owned::new(&settings.tenant, asked.speculator);
         let load = state.toolbox.load();
-        let k_max = state.config.questions.k_max;
+        let k_max = config.questions.k_max;
         let choice = tunings.settle(&tuning, asked.free, load, k_max, settings);
         let tuned = choice.map(|choice| reply::tuned(choice.k, &choice.reason));
         asked.settings.finish = Some(opened.question.finish.clone());
@@ -281,7 +282,7 @@ impl Admitted {
         state.weigh(tuning);
         let width = settings.width;
         self.tally.answered(speculator, width, &mut report);
-        let injected = state.config.injected_latency;
+        let injected = state.config().injected_latency;
         tracing::info!(
             k = %settings.width,
             speculator = speculator.as_str(),

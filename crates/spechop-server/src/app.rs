@@ -2,6 +2,7 @@
 //! stop it.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +23,12 @@ use crate::doors;
 use crate::drafts::DraftKeeper;
 use crate::hot::HotKeeper;
 use crate::memory::MemoryKeeper;
+use crate::reload::Reloading;
 use crate::server_state::{Phases, ServerState};
 use crate::shares::Shares;
 use crate::spans::{Exporter, InvalidReceiver};
 use crate::toolbox::{OpenError, Toolbox};
-use crate::transport::{Lines, Transport, TransportFailure};
+use crate::transport::{Follower, Lines, Transport, TransportFailure};
 use crate::tuning::Keeper;
 use crate::vitals;
 
@@ -40,6 +42,7 @@ pub struct App {
     state: Arc<ServerState>,
     shutdown_grace: Duration,
     transport: Transport,
+    reloading: Option<Reloading>,
 }
 
 /// Why the server ended without having been asked to.
@@ -72,6 +75,16 @@ impl Gauges {
         self.state.questions_open()
     }
 
+    /// 1 from the start, and one more for each changed configuration that was taken up.
+    pub fn config_generation(&self) -> u64 {
+        self.state.reloads.generation()
+    }
+
+    /// How many changed configurations were refused.
+    pub fn config_refusals(&self) -> u64 {
+        self.state.reloads.last().refusals
+    }
+
     /// Connections that are open.
     pub fn connections_open(&self) -> usize {
         self.lines.open()
@@ -100,12 +113,22 @@ impl App {
     pub fn with_toolbox(config: Config, toolbox: Toolbox) -> Self {
         let shutdown_grace = config.server.shutdown_grace;
         let state = ServerState::new(config, toolbox, Phases::default());
-        let (config, counts) = (&state.config, state.metrics.transport.clone());
+        let (config, counts) = (state.config(), state.metrics.transport.clone());
         let transport = Transport::new(&config.server, &config.callers, counts);
         Self {
             state,
             shutdown_grace,
             transport,
+            reloading: None,
+        }
+    }
+
+    /// The same server, which takes up changes of its configuration file.
+    #[must_use]
+    pub fn reloading(self, reloading: Reloading) -> Self {
+        Self {
+            reloading: Some(reloading),
+            ..self
         }
     }
 
@@ -138,21 +161,23 @@ impl App {
     ///
     /// Whatever ends the server early.
     pub async fn serve(
-        self,
+        mut self,
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), ServeError> {
         let state = Arc::clone(&self.state);
-        let keeper = Keeper::open(&state.config, &state.tunings).await;
+        let config = state.config();
+        let keeper = Keeper::open(&config, &state.tunings).await;
         let memory = state.toolbox.memory.as_ref();
-        let file = state.config.speculator.memory.file.as_deref();
+        let file = config.speculator.memory.file.as_deref();
         let memory = MemoryKeeper::open(memory, file).await;
         let (traffic, subset) = (&state.toolbox.traffic, &state.toolbox.hot);
-        let hot = HotKeeper::open(&state.config, traffic.as_ref(), subset.as_ref()).await;
-        let (drafter, file) = (&state.toolbox.drafter, &state.config.drafter.file);
+        let hot = HotKeeper::open(&config, traffic.as_ref(), subset.as_ref()).await;
+        let (drafter, file) = (&state.toolbox.drafter, &config.drafter.file);
         let drafts = DraftKeeper::open(drafter.as_ref(), file.as_deref()).await;
-        let (otlp, queue) = (state.config.otlp.as_ref(), state.spans.queue());
+        let (otlp, queue) = (config.otlp.as_ref(), state.spans.queue());
         let mut exporter = Exporter::open(otlp, queue.map(|queue| &**queue))?;
+        let (reloading, follower) = (self.reloading.take(), self.transport.follower());
         // If this future is dropped, no question outlives it.
         let _end = state.phases.closed.clone().drop_guard();
         let served = tokio::select! {
@@ -165,7 +190,8 @@ impl App {
             never = audit::keep(&state) => match never {},
             never = state.questions.sweep() => match never {},
             never = sweep(state.shares.as_deref()) => match never {},
-            never = cores::keep(state.toolbox.cores.as_ref(), &state.config) => match never {},
+            never = cores::keep(state.toolbox.cores.as_ref(), &config) => match never {},
+            never = follow(reloading, Arc::clone(&state), follower) => match never {},
         };
         exporter.flush(FLUSH).await;
         keeper.save().await;
@@ -244,7 +270,19 @@ impl App {
 async fn sweep(shares: Option<&Shares>) -> Infallible {
     match shares {
         Some(shares) => shares.sweep().await,
-        None => std::future::pending().await,
+        None => pending().await,
+    }
+}
+
+/// Follows the configuration file, if there is one to follow. Never ends.
+async fn follow(
+    reloading: Option<Reloading>,
+    state: Arc<ServerState>,
+    follower: Follower,
+) -> Infallible {
+    match reloading {
+        Some(reloading) => reloading.keep(state, follower).await,
+        None => pending().await,
     }
 }
 

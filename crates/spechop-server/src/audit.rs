@@ -147,7 +147,7 @@ impl Audits {
             .map_err(|_| NotDone::Load)?;
         let bill = Bill::default();
         settings.bill = Some(bill.clone());
-        settings.deadline = Some(Instant::now() + state.config.questions.deadline_max);
+        settings.deadline = Some(Instant::now() + state.config().questions.deadline_max);
         let agent = Agent::new(Ports {
             drafter: None,
             draft_writer: None,

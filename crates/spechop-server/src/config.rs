@@ -1,5 +1,5 @@
 //! The configuration. It is read twice: `keys` collects what the operator wrote, then `read` says what
-//! it means. Whoever holds a [`Config`] holds a valid one.
+//! it means. Whoever holds a [`Config`] holds a valid one. `table` says which keys there are.
 
 mod callers;
 mod chaos;
@@ -9,12 +9,18 @@ mod hot;
 mod keys;
 mod mcp;
 mod models;
+mod nearest;
 mod observing;
+mod print;
 mod public_url;
 mod qdrant;
+mod questions;
 mod read;
+mod reload;
 mod remembering;
 mod schedule;
+mod show;
+mod table;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -25,15 +31,11 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use spechop_agent::{Policy, Prices, StageLimits, Width};
 use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
 use spechop_sched::{Eligibility, Limits as Lanes, Millicores};
 use spechop_theory::TunerOptions;
-use spechop_types::{Budget, Chance, Tenant};
-use spechop_verifier::Mode;
+use spechop_types::Chance;
 use spechop_web::HttpEncoderOptions;
-
-use crate::tuning::Free;
 
 pub use crate::accounts::Allowance;
 pub use crate::transport::{Limits as Transport, TlsError, TlsFiles, TlsPart};
@@ -42,10 +44,14 @@ pub use chaos::Chaos;
 pub use hot::HotTraffic;
 pub use keys::{Mistake, Source};
 pub use observing::{Audit, Otlp};
+pub use print::{example, reference};
 pub use public_url::PublicUrl;
 pub use qdrant::{Qdrant, SharedMemory};
+pub use questions::{PlanAhead, Questions};
 pub use read::{Written, default_index_dir};
+pub use reload::{Effective, Reread};
 pub(crate) use schedule::lanes_of;
+pub use show::{Origin, Setting, as_toml};
 pub use spechop_sim::InjectedLatency;
 pub use target::{Provider, SearchEngine, Target, Web};
 
@@ -208,103 +214,6 @@ pub enum PatternSource {
 
 /// Most look-ups that may be drafted for a hop.
 pub(crate) const DRAFTS_MAX: u32 = 8;
-
-/// How questions are answered.
-#[derive(Clone, Debug)]
-pub struct Questions {
-    /// Default k. With `auto`, the k used until enough has been observed.
-    pub width: Width,
-    /// Whether the server chooses k for questions that name none.
-    pub auto: bool,
-    /// Largest k that may be asked for.
-    pub k_max: NonZeroUsize,
-    /// The most hops of questions that name no hop budget.
-    pub hops: u32,
-    /// Largest hop budget that may be asked for.
-    pub hops_max: u32,
-    /// Passages read for each hop, if the question says nothing.
-    pub passages: NonZeroUsize,
-    /// Most passages that may be asked for.
-    pub passages_max: NonZeroUsize,
-    /// When a guess counts as right, if the question says nothing.
-    pub verifier: Mode,
-    /// Look-ups that may find nothing before the answer is written.
-    pub not_found_max: u32,
-    /// Whether look-ups of rolled-back branches are kept, if the question says nothing.
-    pub salvage: bool,
-    /// The most look-ups that are kept for one question.
-    pub salvage_max: NonZeroUsize,
-    /// How long a look-up that nobody needs is kept.
-    pub salvage_time: Duration,
-    /// Whether planning continues without a guess, if the question says nothing.
-    pub plan_ahead: PlanAhead,
-    /// Tenants of whom no provider may learn ahead of need what may be asked; `*` for all of them.
-    pub quiet: Vec<String>,
-    /// Guesses of one hop that branches are built upon, if the question says nothing.
-    pub guesses: NonZeroUsize,
-    /// Most guesses of a hop that may be asked for.
-    pub guesses_max: NonZeroUsize,
-    /// Branches less likely than this to become head are not built, if the question says nothing. `None`:
-    /// each guess is weighed.
-    pub chance_min: Option<Chance>,
-    /// Most look-ups that are drafted for a hop, if the question says nothing. `None`: one, if that pays.
-    pub drafts: Option<usize>,
-    /// Whether the answers of drafted look-ups are guessed before they are asked for.
-    pub draft_guesses: bool,
-    /// How many drafts a language model writes of a sub-question, if one does.
-    pub draft_samples: u32,
-    /// The longest that any question may take.
-    pub deadline_max: Duration,
-    /// Soft limits of every question.
-    pub budget: Budget,
-    /// What calls cost.
-    pub prices: Prices,
-    /// Limits of single stages.
-    pub limits: StageLimits,
-}
-
-impl Questions {
-    /// Whether nothing may be looked up elsewhere ahead of need on behalf of this tenant.
-    pub(crate) fn is_quiet(&self, tenant: &Tenant) -> bool {
-        let mut quiet = self.quiet.iter();
-        quiet.any(|name| name == "*" || name == tenant.as_str())
-    }
-
-    /// What of a question is left to the server, if the question says nothing.
-    pub(crate) fn free(&self) -> Free {
-        Free {
-            k: self.auto,
-            plan_ahead: self.plan_ahead == PlanAhead::Auto,
-            gate: self.chance_min.is_none(),
-            drafts: self.drafts.is_none(),
-        }
-    }
-
-    /// The window's policy as the simulator plays it, with nothing chosen.
-    pub(crate) fn policy(&self, salvage: bool) -> Policy {
-        Policy {
-            orphans_max: if salvage { self.salvage_max.get() } else { 0 },
-            // What else a speculator would have guessed is not recorded.
-            guesses_max: NonZeroUsize::MIN,
-            chance_min: self.chance_min.unwrap_or(Chance::NONE),
-            plan_ahead: self.plan_ahead == PlanAhead::On,
-            drafts_max: self.drafts.unwrap_or(0),
-            draft_guesses: self.draft_guesses,
-            ..Policy::PAPER
-        }
-    }
-}
-
-/// Whether planning continues without a guess.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlanAhead {
-    /// Always.
-    On,
-    /// Never.
-    Off,
-    /// If it would have paid for the last questions.
-    Auto,
-}
 
 impl Config {
     /// Whether anything runs on ONNX Runtime.

@@ -68,11 +68,11 @@ pub(crate) fn open<H: Health>(
     passage::add_to(&mut house, admission);
     openai::add_to(&mut house, admission);
     let finder = Arc::new(Finder::new(Arc::clone(state)));
-    if state.config.server.retrieve {
+    if state.config().server.retrieve {
         let route = retrieve::route(Arc::clone(&finder));
         house.add(Door::post(retrieve::PATH), route);
     }
-    if state.config.server.mcp {
+    if state.config().server.mcp {
         house.add(Door::post(mcp::PATH), mcp::route(admission, &finder));
         // Clients may ask for a stream, or end a session: they hear that there is none (405).
         house.doors.add(Door::get(mcp::PATH));

@@ -28,10 +28,11 @@ pub(crate) struct Embedder {
 impl Embedder {
     /// `None` if this server has no encoder to ask.
     pub(crate) fn open(state: &Arc<ServerState>) -> Option<Self> {
-        let most = state.config.server.questions_max;
+        let config = state.config();
+        let most = config.server.questions_max;
         Some(Self {
             encoder: Arc::clone(state.toolbox.encoder.as_ref()?),
-            places: Places::new(most, state.config.callers.questions_max),
+            places: Places::new(most, config.callers.questions_max),
             state: Arc::clone(state),
             warnings: Sparingly::default(),
         })
@@ -72,7 +73,7 @@ impl Embedder {
             let (NoPlace::Full(most) | NoPlace::TenantFull(most)) = full;
             FindError::Busy { most }
         })?;
-        let limit = self.state.config.questions.limits.target;
+        let limit = self.state.config().questions.limits.target;
         let mut all = Encoded {
             vectors: Vec::with_capacity(texts.len()),
             tokens: Some(0),

@@ -155,7 +155,7 @@ async fn tell(admitted: Admitted, state: Arc<ServerState>) {
     let question = Arc::clone(&admitted.opened.question);
     let log = &question.log;
     let _ends = Ends(Arc::clone(&question));
-    let (unread, linger) = (state.config.server.unread, admitted.linger);
+    let (unread, linger) = (state.config().server.unread, admitted.linger);
     let mut sequence = 0;
     if let Some(tuned) = admitted.tuned.clone() {
         sequence += 1;

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::accounts::Hold;
 use crate::caller::Caller;
 use crate::outcome::Outcome;
-use crate::places::{NoPlace, Places};
+use crate::places::NoPlace;
 use crate::server_state::ServerState;
 use crate::sparingly::Sparingly;
 use crate::status::{AskError, chain};
@@ -27,7 +27,6 @@ const KEPT: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 pub(crate) struct Finder {
     state: Arc<ServerState>,
     /// As many requests at once as questions.
-    places: Places,
     kept: Mutex<OwnedCache<Arc<str>, Passage>>,
     warnings: Sparingly,
 }
@@ -62,10 +61,6 @@ impl From<PortError> for FindError {
 impl Finder {
     pub(crate) fn new(state: Arc<ServerState>) -> Self {
         Self {
-            places: Places::new(
-                state.config.server.questions_max,
-                state.config.callers.questions_max,
-            ),
             state,
             kept: Mutex::new(OwnedCache::new(KEPT)),
             warnings: Sparingly::default(),
@@ -141,13 +136,14 @@ impl Finder {
         queries: Vec<String>,
         topk: Option<usize>,
     ) -> Result<Vec<Vec<Passage>>, FindError> {
-        let questions = &self.state.config.questions;
+        let config = self.state.config();
+        let questions = &config.questions;
         if self.state.phases.closing.is_cancelled() {
             return Err(AskError::ShuttingDown.into());
         }
         check(&queries, topk, questions.passages_max)?;
         let topk = topk.unwrap_or(questions.passages.get());
-        let _place = self.places.take(tenant).map_err(|full| {
+        let _place = self.state.retrievals.take(tenant).map_err(|full| {
             let (NoPlace::Full(most) | NoPlace::TenantFull(most)) = full;
             FindError::Busy { most }
         })?;

@@ -43,7 +43,8 @@ pub(crate) use questions::{Questions, Stillness};
 
 /// The metrics of a server.
 pub(crate) struct Metrics {
-    registry: Registry,
+    /// Others may register what they count.
+    pub(crate) registry: Registry,
     retrievals: Family<Ended, Counter>,
     /// Counted when questions end.
     pub(crate) questions: Questions,

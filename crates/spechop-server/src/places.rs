@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use spechop_types::Tenant;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 
 use crate::status::AskError;
 
@@ -19,11 +19,18 @@ pub(crate) struct Places {
 
 #[derive(Debug)]
 struct Shared {
-    free: Arc<Semaphore>,
+    book: Mutex<Book>,
+    /// Told when the last place becomes free.
+    all_free: Notify,
+}
+
+#[derive(Debug)]
+struct Book {
     most: usize,
     of_one: usize,
+    taken: usize,
     /// How many each tenant has; who has none is not in it.
-    taken: Mutex<HashMap<Tenant, usize>>,
+    of: HashMap<Tenant, usize>,
 }
 
 /// One of the places. Dropping it makes room for another question.
@@ -31,7 +38,6 @@ struct Shared {
 pub(crate) struct Place {
     shared: Arc<Shared>,
     tenant: Tenant,
-    _one: OwnedSemaphorePermit,
 }
 
 /// Why there is no place; with the most that there may be.
@@ -61,35 +67,44 @@ impl Places {
     pub(crate) fn new(most: usize, of_one: usize) -> Self {
         Self {
             shared: Arc::new(Shared {
-                free: Arc::new(Semaphore::new(most)),
-                most,
-                of_one,
-                taken: Mutex::default(),
+                book: Mutex::new(Book {
+                    most,
+                    of_one,
+                    taken: 0,
+                    of: HashMap::new(),
+                }),
+                all_free: Notify::new(),
             }),
         }
     }
 
+    /// From now on there are so many. Those that are taken stay taken.
+    pub(crate) fn resize(&self, most: usize, of_one: usize) {
+        let mut book = self.shared.lock();
+        (book.most, book.of_one) = (most, of_one);
+    }
+
     /// A place for a question of this tenant.
     pub(crate) fn take(&self, tenant: &Tenant) -> Result<Place, NoPlace> {
-        let shared = &self.shared;
-        let mut taken = shared.lock();
-        let has = taken.get(tenant).copied().unwrap_or(0);
-        if has >= shared.of_one {
-            return Err(NoPlace::TenantFull(shared.of_one));
+        let mut book = self.shared.lock();
+        let has = book.of.get(tenant).copied().unwrap_or(0);
+        if has >= book.of_one {
+            return Err(NoPlace::TenantFull(book.of_one));
         }
-        let one = Arc::clone(&shared.free).try_acquire_owned();
-        let one = one.map_err(|_| NoPlace::Full(shared.most))?;
-        taken.insert(tenant.clone(), has + 1);
+        if book.taken >= book.most {
+            return Err(NoPlace::Full(book.most));
+        }
+        book.taken += 1;
+        book.of.insert(tenant.clone(), has + 1);
         Ok(Place {
-            shared: Arc::clone(shared),
+            shared: Arc::clone(&self.shared),
             tenant: tenant.clone(),
-            _one: one,
         })
     }
 
     /// How many are taken.
     pub(crate) fn taken(&self) -> usize {
-        self.shared.most - self.shared.free.available_permits()
+        self.shared.lock().taken
     }
 
     /// How many there are.
@@ -99,27 +114,38 @@ impl Places {
 
     /// Waits until all are free.
     pub(crate) async fn free(&self) {
-        let all = u32::try_from(self.shared.most).unwrap_or(u32::MAX);
-        // It fails if the semaphore is closed, which nobody does.
-        let _ = self.shared.free.acquire_many(all).await;
+        loop {
+            let freed = self.shared.all_free.notified();
+            tokio::pin!(freed);
+            // Before the count is read, so that nothing is missed between the two.
+            freed.as_mut().enable();
+            if self.taken() == 0 {
+                return;
+            }
+            freed.await;
+        }
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Tenant, usize>> {
+    fn lock(&self) -> MutexGuard<'_, Book> {
         // Nothing panics while it is held.
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut taken = self.shared.lock();
-        if let Some(has) = taken.get_mut(&self.tenant) {
+        let mut book = self.shared.lock();
+        book.taken -= 1;
+        if let Some(has) = book.of.get_mut(&self.tenant) {
             *has -= 1;
             if *has == 0 {
-                taken.remove(&self.tenant);
+                book.of.remove(&self.tenant);
             }
+        }
+        if book.taken == 0 {
+            self.shared.all_free.notify_waiters();
         }
     }
 }
@@ -141,6 +167,24 @@ mod tests {
         held.push(places.take(&greedy).unwrap());
         drop((held, last));
         assert_eq!(places.taken(), 0);
-        assert!(places.shared.lock().is_empty());
+        assert!(places.shared.lock().of.is_empty());
+    }
+
+    #[tokio::test]
+    async fn fewer_places_evict_nobody_and_more_count_at_once() {
+        let places = Places::new(2, 2);
+        let tenant = Tenant::default();
+        let held: Vec<_> = (0..2).map(|_| places.take(&tenant).unwrap()).collect();
+        places.resize(1, 1);
+        assert_eq!(places.taken(), 2);
+        assert_eq!(places.take(&tenant).unwrap_err(), NoPlace::TenantFull(1));
+        places.resize(3, 3);
+        let third = places.take(&tenant).unwrap();
+        assert_eq!(places.take(&tenant).unwrap_err(), NoPlace::TenantFull(3));
+        let all_free = places.free();
+        tokio::pin!(all_free);
+        assert!(futures::poll!(all_free.as_mut()).is_pending());
+        drop((held, third));
+        all_free.await;
     }
 }

@@ -1,7 +1,7 @@
 //! What the server holds: configuration, models, accounts, what was learnt, and the open questions. Every
 //! door and every question shares it. It knows no door.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use spechop_agent::Settings;
@@ -16,6 +16,7 @@ use crate::config::{Config, SpeculatorKind};
 use crate::metrics::Metrics;
 use crate::places::{Place, Places};
 use crate::questions::Questions;
+use crate::reload::{Reloads, Told};
 use crate::shares::Shares;
 use crate::simulations::Simulations;
 use crate::spans::Spans;
@@ -26,7 +27,9 @@ use crate::tuning::{Free, TuningOf, Tunings};
 
 /// What all questions and doors share.
 pub(crate) struct ServerState {
-    pub(crate) config: Config,
+    /// What counts now.
+    config: RwLock<Arc<Config>>,
+    pub(crate) reloads: Arc<Reloads>,
     pub(crate) toolbox: Toolbox,
     /// The speculators that the server offers, the default one first.
     pub(crate) speculators: Vec<SpeculatorKind>,
@@ -37,8 +40,10 @@ pub(crate) struct ServerState {
     pub(crate) phases: Phases,
     /// Those that are open, and those that ended a short while ago.
     pub(crate) questions: Arc<Questions>,
-    accounts: Option<Arc<Accounts>>,
+    accounts: RwLock<Option<Arc<Accounts>>>,
     places: Places,
+    /// Places of requests for passages, which are no questions.
+    pub(crate) retrievals: Places,
     warnings: Sparingly,
     /// Whose turn it is to play the last questions.
     weighing: Arc<Semaphore>,
@@ -61,7 +66,9 @@ impl ServerState {
     pub(crate) fn new(config: Config, toolbox: Toolbox, phases: Phases) -> Arc<Self> {
         let tunings = Tunings::new(config.scheduler.tuner, config.scheduler.history);
         let tunings = Arc::new(tunings);
-        let places = Places::new(config.server.questions_max, config.callers.questions_max);
+        let (most, of_one) = (config.server.questions_max, config.callers.questions_max);
+        let places = Places::new(most, of_one);
+        let reloads = Reloads::new();
         let (backends, cores) = (toolbox.backends.clone(), toolbox.cores.clone());
         let metrics = Metrics::new(backends, cores).watching(
             places.clone(),
@@ -69,24 +76,58 @@ impl ServerState {
             toolbox.load_gauge(),
         );
         let audits = Arc::new(Audits::new(config.audit, metrics.audits.clone()));
-        let metrics = metrics.auditing(Arc::clone(&audits));
+        let mut metrics = metrics.auditing(Arc::clone(&audits));
+        let told = Box::new(Told(Arc::clone(&reloads)));
+        metrics.registry.register_collector(told);
         Arc::new(Self {
             audits,
             speculators: toolbox.speculators(config.speculator.default),
             places,
+            retrievals: Places::new(most, of_one),
             tunings,
             spans: Spans::new(config.otlp.as_ref(), metrics.spans.clone()),
             metrics,
-            accounts: config.allowance.map(Accounts::new),
+            reloads,
+            accounts: RwLock::new(config.allowance.map(Accounts::new)),
             questions: Questions::new(config.server.kept, config.server.kept_bytes_max),
             phases,
             warnings: Sparingly::default(),
             weighing: Arc::new(Semaphore::new(1)),
             simulations: Simulations::new(),
             shares: config.server.share.map(Shares::new).map(Arc::new),
-            config,
+            config: RwLock::new(Arc::new(config)),
             toolbox,
         })
+    }
+
+    /// The configuration that counts now. A question takes what it needs when it is admitted.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        // Nothing panics while it is held.
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on this configuration counts. Only keys that the table calls live may differ.
+    pub(crate) fn reconfigure(&self, config: Config) {
+        let (most, of_one) = (config.server.questions_max, config.callers.questions_max);
+        self.places.resize(most, of_one);
+        self.retrievals.resize(most, of_one);
+        {
+            let mut accounts = self
+                .accounts
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            match (&*accounts, config.allowance) {
+                // What was spent is spent.
+                (Some(accounts), Some(allowance)) => accounts.change(allowance),
+                (_, allowance) => *accounts = allowance.map(Accounts::new),
+            }
+        }
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    }
+
+    fn accounts(&self) -> Option<Arc<Accounts>> {
+        let accounts = self.accounts.read();
+        accounts.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Questions that have a place: they are being answered, or their streams being read.
@@ -107,7 +148,7 @@ impl ServerState {
 
     /// Sets aside what a question may cost, if tenants have accounts, and narrows its budget to that.
     pub(crate) fn hold(&self, settings: &mut Settings) -> Result<Option<Hold>, AskError> {
-        let Some(accounts) = &self.accounts else {
+        let Some(accounts) = self.accounts() else {
             return Ok(None);
         };
         let tenant = &settings.tenant;
@@ -127,7 +168,7 @@ impl ServerState {
         tenant: &Tenant,
         look_ups: u32,
     ) -> Result<Option<(Hold, u32)>, AskError> {
-        let Some(accounts) = &self.accounts else {
+        let Some(accounts) = self.accounts() else {
             return Ok(None);
         };
         let overdrawn = |shortage| AskError::Overdrawn {
@@ -176,7 +217,7 @@ impl ServerState {
     /// Every few questions it is asked anew which setting is the best, beside the answers. One at a time,
     /// since it computes; if it is left out, the next question asks again.
     pub(crate) fn weigh(self: &Arc<Self>, tuning: TuningOf) {
-        let free = self.config.questions.free();
+        let free = self.config().questions.free();
         if free == Free::default() || !self.tunings.is_weighing_due(&tuning) {
             return;
         }
@@ -187,7 +228,8 @@ impl ServerState {
         // It ends by itself, after a fraction of a second.
         drop(spawn_blocking(move || {
             let _turn = turn;
-            let questions = &state.config.questions;
+            let config = state.config();
+            let questions = &config.questions;
             let orphan_ms = questions.salvage_time.as_secs_f64() * 1000.0;
             let policy = questions.policy(true);
             state.tunings.weigh(&tuning, free, policy, orphan_ms);
@@ -197,7 +239,7 @@ impl ServerState {
     /// For a reader that has taken nothing for too long.
     pub(crate) fn unread(&self) -> AskError {
         AskError::Unread {
-            limit: self.config.server.unread,
+            limit: self.config().server.unread,
         }
     }
 }

@@ -1,13 +1,23 @@
 //! Whoever goes away takes everything along: calls, tasks, places.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests"
+)]
+
 mod support;
 
 use std::time::Duration;
 
-use spechop_proto::AskRequest;
+use spechop_proto::spec_hop_client::SpecHopClient;
+use spechop_proto::{AskRequest, CancelRequest};
+use spechop_server::Env;
 use spechop_testkit::Script;
 use support::{Server, endless, eventually, question};
 use tokio::task::JoinSet;
+use tonic::transport::Channel;
 use tonic::{Code, Request};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,6 +101,87 @@ async fn a_thousand_cancelled_questions_leave_nothing() {
         "they had begun: {}",
         server.ports.started()
     );
+}
+
+/// Questions that go away at four moments of their lives. SPECHOP_CANCELS says how many; 2,000 if it is not set.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_cancels_leave_no_task_and_no_call() {
+    const AT_ONCE: usize = 40;
+    // A connection on which a thousand streams were taken back is closed (ENHANCE_YOUR_CALM).
+    const WAVES_A_CONNECTION: usize = 10;
+    let env = Env::read();
+    let cancels: usize = env
+        .get("SPECHOP_CANCELS")
+        .map_or(2_000, |n| n.parse().unwrap());
+    let toml = "[server]\nquestions_max = 100\nrequests_per_second = 1000000\n\
+                [scheduler.retriever]\ncapacity = 1000\n[scheduler.generator]\ncapacity = 1000";
+    let server = Server::configured(endless(), toml).await;
+    let mut client = server.client().await;
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    // One question first, so that whatever stays for good is there.
+    drop(client.clone().ask_stream(question()).await.unwrap());
+    server.is_idle().await;
+    let before = tasks();
+    for wave in 0..cancels / AT_ONCE {
+        if wave % WAVES_A_CONNECTION == 0 {
+            client = server.client().await;
+        }
+        let mut asking = JoinSet::new();
+        for i in 0..AT_ONCE {
+            let client = client.clone();
+            asking.spawn(cancelled(client, format!("q{wave}-{i}"), i % 4));
+        }
+        while let Some(asked) = asking.join_next().await {
+            asked.unwrap();
+        }
+        // Their places are free again soon, or the next wave would be refused.
+        eventually(|| server.gauges.questions_open() == 0).await;
+    }
+    server.is_idle().await;
+    eventually(|| tasks() <= before).await;
+    for backend in server.backends().await {
+        let running = backend.running_authoritative + backend.running_speculative;
+        let waiting = backend.waiting_authoritative + backend.waiting_speculative;
+        assert_eq!((running, waiting), (0, 0), "{}", backend.name);
+    }
+}
+
+/// Asks, and takes it back at this moment.
+async fn cancelled(mut client: SpecHopClient<Channel>, name: String, moment: usize) {
+    let mut asked = question();
+    match moment {
+        // As soon as it is on its way, or before.
+        0 => tokio::select! {
+            biased;
+            _ = client.ask(asked) => panic!("there is no end to it"),
+            () = tokio::task::yield_now() => {}
+        },
+        // When the answer has begun.
+        1 => drop(client.ask_stream(asked).await.unwrap()),
+        // When something has happened.
+        2 => {
+            let mut stream = client.ask_stream(asked).await.unwrap().into_inner();
+            stream.message().await.unwrap();
+        }
+        // By the call that is there for it.
+        _ => {
+            asked.question_id.clone_from(&name);
+            let mut stream = client.ask_stream(asked).await.unwrap().into_inner();
+            let cancel = CancelRequest { question_id: name };
+            client.cancel(cancel).await.unwrap();
+            let status = loop {
+                match stream.message().await {
+                    Ok(event) => assert!(event.is_some()),
+                    Err(status) => break status,
+                }
+            };
+            assert_eq!(status.code(), Code::Cancelled);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,13 +1,22 @@
 //! The end: no new questions, a grace period for open ones, and nobody can hold it up.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use spechop_proto::AskResponse;
+use spechop_proto::ask_event::Event;
+use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_testkit::Script;
 use support::{Server, endless, eventually, question};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tonic::Code;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -115,4 +124,102 @@ async fn health_tells_that_it_serves_and_that_it_stops() {
         .await
         .expect("the watch does not hold it up")
         .unwrap();
+}
+
+/// What the client of one question was told until its stream ended.
+struct Told {
+    /// Sub-question and sub-answer of each committed hop.
+    hops: Vec<(String, String)>,
+    end: Result<AskResponse, Status>,
+}
+
+/// Reads a stream to its end. Events have numbers without gaps, so that a client knows what it has.
+async fn told(mut client: SpecHopClient<Channel>, tenant: String, committed: &AtomicUsize) -> Told {
+    let mut request = Request::new(question());
+    let tenant = tenant.parse().unwrap();
+    request.metadata_mut().insert("spechop-tenant", tenant);
+    let (mut hops, mut last) = (Vec::new(), 0);
+    let mut stream = client.ask_stream(request).await.unwrap().into_inner();
+    let end = loop {
+        let event = match stream.message().await {
+            Ok(event) => event.expect("an answer or an error comes last"),
+            Err(status) => break Err(status),
+        };
+        assert_eq!(event.sequence, last + 1);
+        last = event.sequence;
+        match event.event {
+            Some(Event::Committed(news)) => {
+                let hop = news.hop.unwrap();
+                hops.push((hop.sub_question, hop.sub_answer));
+                committed.fetch_add(1, Ordering::SeqCst);
+            }
+            Some(Event::Answer(answer)) => break Ok(answer),
+            _ => {}
+        }
+    };
+    Told { hops, end }
+}
+
+/// 200 questions are open when the server is told to end. With time enough all of them are answered, with
+/// too little those are cut off that need longer. No hop that was told as committed is missing in an answer,
+/// and nothing is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_under_load_loses_no_committed_hop() {
+    const QUESTIONS: usize = 200;
+    for (grace_ms, all_end_well) in [(60_000, true), (20, false)] {
+        let target_ms = if all_end_well { 60 } else { 1_000 };
+        let script = Script::steady(&[true, false, true, true], 2, target_ms, 2);
+        let expected = script.answer();
+        let toml = format!(
+            "[server]\nquestions_max = 256\nshutdown_grace_ms = {grace_ms}\n\
+             [scheduler.retriever]\ncapacity = 4096\n[scheduler.generator]\ncapacity = 4096"
+        );
+        let tasks = || {
+            tokio::runtime::Handle::current()
+                .metrics()
+                .num_alive_tasks()
+        };
+        let before = tasks();
+        let mut server = Server::configured(script, &toml).await;
+        let committed = Arc::new(AtomicUsize::new(0));
+        let mut readers = JoinSet::new();
+        let mut client = server.client().await;
+        for n in 0..QUESTIONS {
+            // A connection has at most 100 streams.
+            if n % 50 == 0 {
+                client = server.client().await;
+            }
+            let (client, committed) = (client.clone(), Arc::clone(&committed));
+            readers.spawn(async move { told(client, format!("t{n}"), &committed).await });
+        }
+        eventually(|| server.gauges.questions_open() == QUESTIONS).await;
+        eventually(|| committed.load(Ordering::SeqCst) > 0).await;
+        server.shut_down();
+        let mut answered = 0;
+        while let Some(told) = readers.join_next().await {
+            let Told { hops, end } = told.unwrap();
+            match end {
+                Ok(answer) => {
+                    answered += 1;
+                    assert_eq!(answer.answer, expected);
+                    let written = answer.hops.into_iter();
+                    let written: Vec<_> = written.map(|h| (h.sub_question, h.sub_answer)).collect();
+                    assert_eq!(hops, written);
+                }
+                Err(status) => {
+                    assert_eq!(status.code(), Code::Unavailable, "{status}");
+                    assert!(!all_end_well, "{status}");
+                    assert!(hops.len() < 4, "it had not ended");
+                }
+            }
+        }
+        assert_eq!(answered == QUESTIONS, all_end_well, "{answered} answers");
+        timeout(PATIENCE, server.ended())
+            .await
+            .expect("it ends")
+            .unwrap();
+        server.is_idle().await;
+        drop((client, server));
+        eventually(|| tasks() <= before).await;
+    }
 }

@@ -103,6 +103,10 @@ impl Book {
         }
     }
 
+    pub(super) fn change(&mut self, allowance: Allowance) {
+        self.allowance = allowance;
+    }
+
     /// Sets aside what a question may cost that wants so much; `None` wants a share of what is left.
     pub(super) fn hold(
         &mut self,

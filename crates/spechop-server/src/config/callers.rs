@@ -11,11 +11,11 @@ use toml::{Table, Value};
 
 use super::InvalidConfig;
 use super::keys::{Keys, Mistake, Source};
+use super::table::LIST as KEYS;
 use crate::keys::{Behalf, Key, KeyHash, KeyName, RequestRate, Role};
 use crate::transport::{TlsFiles, TlsPart};
 
-/// The list of keys in the configuration, and in the file beside it.
-const KEYS: &str = "keys";
+/// A file with more keys than the list of the configuration itself.
 const KEYS_FILE: &str = "server.keys_file";
 
 /// Who may ask, and how much at once.
@@ -83,7 +83,7 @@ impl Callers {
 
 /// `places` is the most open questions of all.
 pub(super) fn callers(keys: &mut Keys<'_>, places: usize) -> Callers {
-    let list = keys.tables(KEYS).unwrap_or_default();
+    let list = keys.tables().unwrap_or_default();
     let mut wrong = Vec::new();
     let own = keys_of(&list, &mut wrong);
     wrong.extend(twice(&own));
@@ -119,7 +119,7 @@ pub(super) fn callers(keys: &mut Keys<'_>, places: usize) -> Callers {
     } else {
         places
     };
-    callers.questions_max = super::read::count(keys, "tenant.questions_max", 65_536, usual).get();
+    callers.questions_max = keys.count_or("tenant.questions_max", usual).get();
     callers
 }
 
@@ -157,9 +157,8 @@ pub(super) fn tls(keys: &mut Keys<'_>) -> Option<TlsFiles> {
 
 /// The limit of each tenant.
 fn rate(keys: &mut Keys<'_>) -> Option<RequestRate> {
-    let per_second = keys.number("tenant.requests_per_second", 0.001..=1e6);
-    let burst = keys.integer("tenant.requests_burst", 1..=1_000_000);
-    let burst = burst.and_then(|burst| u32::try_from(burst).ok());
+    let per_second = keys.number("tenant.requests_per_second");
+    let burst = keys.small_if("tenant.requests_burst");
     if per_second.is_none() && burst.is_some() {
         keys.mistake(
             "tenant.requests_burst",

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use spechop_ports::Faults;
 
 use super::keys::Keys;
-use super::read::millis;
 
 /// The ports that can have faults.
 const PORTS: [&str; 5] = [
@@ -28,8 +27,7 @@ pub struct Chaos {
 /// `None` unless some fault has a chance.
 pub(super) fn chaos(keys: &mut Keys<'_>, listen: SocketAddr) -> Option<Chaos> {
     let mut chance = |name: &str| {
-        let chance = keys.number(&format!("chaos.{name}"), 0.0..=1.0);
-        chance.unwrap_or(0.0)
+        keys.number(&format!("chaos.{name}")).unwrap_or(0.0)
     };
     let faults = Faults {
         late: chance("late"),
@@ -37,10 +35,10 @@ pub(super) fn chaos(keys: &mut Keys<'_>, listen: SocketAddr) -> Option<Chaos> {
         hang: chance("hang"),
         garbage: chance("garbage"),
         disconnect: chance("disconnect"),
-        seed: keys.integer("chaos.seed", 0..=u64::MAX).unwrap_or(1),
-        late_max: millis(keys, "chaos.late_ms", 1, 1_000),
-        on: millis(keys, "chaos.on_ms", 1, 10_000),
-        off: millis(keys, "chaos.off_ms", 0, 0),
+        seed: keys.integer("chaos.seed").unwrap_or(1),
+        late_max: keys.millis("chaos.late_ms"),
+        on: keys.millis("chaos.on_ms"),
+        off: keys.millis("chaos.off_ms"),
     };
     let ports = keys.list("chaos.ports");
     for port in ports.iter().flatten() {

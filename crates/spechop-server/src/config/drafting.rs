@@ -4,12 +4,9 @@ use std::path::Path;
 
 use super::keys::Keys;
 use super::models::model;
-use super::read::small;
 use super::{DraftedBy, Drafting, Engine, Model, PatternSource, Style};
 use crate::Env;
 
-/// Most samples of a draft. The source measures up to nine, which cost a quarter more and save hardly more.
-const SAMPLES_MAX: u64 = 16;
 /// The section of the model that writes drafts.
 const MODEL: &str = "drafter.model";
 
@@ -23,7 +20,7 @@ pub(super) fn drafter(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: 
     let kind = keys.one_of("drafter.kind", &kinds);
     let (by_patterns, by_model) = kind.unwrap_or((true, false));
     let file = keys.path("drafter.patterns");
-    let samples = small(keys, "drafter.samples", 1..=SAMPLES_MAX, 1);
+    let samples = keys.small("drafter.samples");
     let own = model(keys, MODEL, data, env);
     Drafting {
         patterns: match file {
@@ -31,7 +28,7 @@ pub(super) fn drafter(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: 
             Some(file) => PatternSource::File(file),
             None => PatternSource::Shipped,
         },
-        learns: keys.flag("drafter.learn").unwrap_or(true),
+        learns: keys.switch("drafter.learn"),
         file: keys.path("drafter.file"),
         samples,
         writer: by_model.then(|| writer(keys, own, generator, samples)),

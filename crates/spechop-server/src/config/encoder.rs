@@ -1,20 +1,14 @@
 //! Where the text encoder runs, in this process or behind HTTP.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 
 use spechop_web::{EmbeddingForm, HttpEncoderOptions};
 
 use super::keys::Keys;
 use super::models::api_key;
-use super::read::{chosen_encoder, count, millis, must_be_pulled};
+use super::read::{chosen_encoder, must_be_pulled};
 use super::{Encoder, EncoderKind};
 use crate::Env;
-
-/// What is asked twice is asked soon. A vector is 1.5 KB.
-const QUERIES_KEPT: usize = 256;
-/// E5-small's.
-const WIDTH: usize = 384;
 
 pub(super) fn encoder(keys: &mut Keys<'_>, data: &Path, env: &Env) -> Encoder {
     let models = data.join("models");
@@ -27,8 +21,7 @@ pub(super) fn encoder(keys: &mut Keys<'_>, data: &Path, env: &Env) -> Encoder {
     // Every key is read whatever the kind, so that a variable can switch between them.
     let dir = keys.path("encoder.dir");
     let dir = dir.unwrap_or_else(|| models.join(chosen_encoder(&models)));
-    let threads = keys.integer("encoder.threads", 1..=1024);
-    let threads = threads.and_then(|threads| NonZeroUsize::new(usize::try_from(threads).ok()?));
+    let threads = keys.count_if("encoder.threads");
     let http = http(keys, env, form);
     let kind = match http {
         Some(options) => EncoderKind::Http(Box::new(options)),
@@ -37,13 +30,11 @@ pub(super) fn encoder(keys: &mut Keys<'_>, data: &Path, env: &Env) -> Encoder {
             EncoderKind::Onnx { dir, threads }
         }
     };
-    let kept = keys.integer("encoder.queries_kept", 0..=1_000_000);
+    let queries_kept = keys.size("encoder.queries_kept");
     let library = keys.path("runtime.onnxruntime");
     Encoder {
         kind,
-        queries_kept: kept
-            .and_then(|count| usize::try_from(count).ok())
-            .unwrap_or(QUERIES_KEPT),
+        queries_kept,
         runtime_library: library.unwrap_or_else(|| models.join("onnxruntime/libonnxruntime.so")),
     }
 }
@@ -52,11 +43,11 @@ fn http(keys: &mut Keys<'_>, env: &Env, form: Option<EmbeddingForm>) -> Option<H
     let url = keys.text("encoder.url");
     let model = keys.text("encoder.model");
     let variable = keys.text("encoder.api_key_env");
-    let width = count(keys, "encoder.width", 65_536, WIDTH);
+    let width = keys.count("encoder.width");
     let prefixes = ["encoder.query_prefix", "encoder.passage_prefix"].map(|key| keys.verbatim(key));
-    let batch = count(keys, "encoder.batch", 4096, 32);
-    let at_once = count(keys, "encoder.requests_max", 1024, 4);
-    let time_limit = millis(keys, "encoder.ms_max", 1, 10_000);
+    let batch = keys.count("encoder.batch");
+    let at_once = keys.count("encoder.requests_max");
+    let time_limit = keys.millis("encoder.ms_max");
     let form = form?;
     for (key, value) in [("encoder.url", &url), ("encoder.model", &model)] {
         if value.is_none() {

@@ -5,13 +5,6 @@ use std::time::Duration;
 
 use super::keys::Keys;
 
-/// The share of the passages that is hot if nobody says another: the paper's second one.
-const FRACTION: f64 = 0.1;
-/// Reading the whole index more often than this would be all that the server does.
-const EVERY_S_MIN: u64 = 10;
-/// A month.
-const EVERY_S_MAX: u64 = 2_592_000;
-
 /// How the hot subset follows the traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HotTraffic {
@@ -38,7 +31,7 @@ pub(super) fn hot_traffic(keys: &mut Keys<'_>, data: &Path) -> HotTraffic {
         keys.path(key).or_else(|| Some(data.join("traffic.json")))
     };
     let key = "speculator.hot_every_s";
-    let every = keys.integer(key, EVERY_S_MIN..=EVERY_S_MAX);
+    let every = keys.integer(key);
     if every.is_some() && tenants.is_empty() {
         let problem = "nobody's traffic is counted: name the tenants in speculator.hot_tenants, \
                        whose answers may then shape what is fast for all";
@@ -49,12 +42,12 @@ pub(super) fn hot_traffic(keys: &mut Keys<'_>, data: &Path) -> HotTraffic {
         let problem = format!("{} is missing", path.display());
         keys.mistake("speculator.hot_in_degree", problem);
     }
-    let fraction = keys.number("speculator.hot_fraction", 0.0001..=1.0);
+    let fraction = keys.number("speculator.hot_fraction");
     HotTraffic {
         file: file.filter(|_| !tenants.is_empty()),
         tenants,
         every: every.map(Duration::from_secs),
-        fraction: fraction.unwrap_or(FRACTION),
+        fraction: fraction.unwrap_or_default(),
         in_degree,
     }
 }

@@ -3,12 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use toml::{Table, Value};
 
+use super::InvalidConfig;
+use super::nearest::nearest;
+use super::table::{self, Key, Kind, LIST};
 use crate::Env;
 
 /// Where a setting was written.
@@ -37,19 +41,19 @@ pub struct Mistake {
     pub remedy: Option<String>,
 }
 
-/// Settings that were written, to be asked for by their keys. Asking makes a key known; what nobody
-/// asks for is a mistake.
+/// Settings that were written, to be asked for by their keys. What is not in the table is a mistake.
 pub(super) struct Keys<'a> {
     flags: BTreeMap<String, (String, String)>,
     env: &'a Env,
     file: PathBuf,
     written: BTreeMap<String, Value>,
-    known: BTreeSet<String>,
+    asked: BTreeSet<String>,
     mistakes: Vec<Mistake>,
 }
 
 impl<'a> Keys<'a> {
     /// `flags` are (key, flag as written, value).
+    #[cfg(test)]
     pub(super) fn new(
         flags: impl IntoIterator<Item = (String, String, String)>,
         env: &'a Env,
@@ -58,6 +62,16 @@ impl<'a> Keys<'a> {
     ) -> Self {
         let mut written = BTreeMap::new();
         flatten("", table, &mut written);
+        Self::of(flags, env, file, written)
+    }
+
+    /// The same, with the settings of the file by their paths.
+    pub(super) fn of(
+        flags: impl IntoIterator<Item = (String, String, String)>,
+        env: &'a Env,
+        file: PathBuf,
+        written: BTreeMap<String, Value>,
+    ) -> Self {
         Self {
             flags: flags
                 .into_iter()
@@ -66,72 +80,102 @@ impl<'a> Keys<'a> {
             env,
             file,
             written,
-            known: BTreeSet::new(),
+            asked: BTreeSet::new(),
             mistakes: Vec::new(),
         }
     }
 
-    /// A whole number within a range.
-    pub(super) fn integer(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
-        let (low, high) = range.clone().into_inner();
-        let wanted = match high {
-            u64::MAX => format!("a whole number, at least {low}"),
-            _ => format!("a whole number from {low} to {high}"),
-        };
-        self.integer_of(key, range, &wanted)
-    }
-
-    /// A whole number, at least 1. What else may stand there was asked for before: it is `or`.
-    pub(super) fn count_or(&mut self, key: &str, or: &str) -> Option<u64> {
-        let wanted = format!("{or} or a whole number, at least 1");
-        self.integer_of(key, 1..=u64::MAX, &wanted)
-    }
-
-    fn integer_of(&mut self, key: &str, range: RangeInclusive<u64>, wanted: &str) -> Option<u64> {
-        self.read(key, wanted, |value| {
-            match value {
+    /// A whole number.
+    pub(super) fn integer(&mut self, key: &str) -> Option<u64> {
+        self.read(key, |kind, value| {
+            let number = match value {
                 Value::Integer(number) => u64::try_from(*number).ok(),
                 Value::String(text) => text.trim().parse().ok(),
                 _ => None,
-            }
-            .filter(|number| range.contains(number))
+            };
+            number.filter(|number| kind.holds_whole(*number))
         })
     }
 
-    /// A number within a range.
-    pub(super) fn number(&mut self, key: &str, range: RangeInclusive<f64>) -> Option<f64> {
-        let wanted = format!("a number from {} to {}", range.start(), range.end());
-        self.read(key, &wanted, |value| {
-            match value {
+    /// A number.
+    pub(super) fn number(&mut self, key: &str) -> Option<f64> {
+        self.read(key, |kind, value| {
+            let number = match value {
                 #[expect(clippy::cast_precision_loss, reason = "far from 2^53")]
                 Value::Integer(number) => Some(*number as f64),
                 Value::Float(number) => Some(*number),
                 Value::String(text) => text.trim().parse().ok(),
                 _ => None,
-            }
-            .filter(|number| range.contains(number))
+            };
+            number.filter(|number| kind.holds_number(*number))
         })
+    }
+
+    /// A whole number that the table has a default for.
+    pub(super) fn size(&mut self, key: &str) -> usize {
+        let size = self.integer(key);
+        size.and_then(|size| usize::try_from(size).ok())
+            .unwrap_or_default()
+    }
+
+    /// The same, in 32 bits.
+    pub(super) fn small(&mut self, key: &str) -> u32 {
+        self.small_if(key).unwrap_or_default()
+    }
+
+    /// A whole number in 32 bits.
+    pub(super) fn small_if(&mut self, key: &str) -> Option<u32> {
+        let number = self.integer(key);
+        number.and_then(|number| u32::try_from(number).ok())
+    }
+
+    /// A number of at least 1 that the table has a default for.
+    pub(super) fn count(&mut self, key: &str) -> NonZeroUsize {
+        self.count_or(key, 1)
+    }
+
+    /// A number of at least 1, or else `usual`.
+    pub(super) fn count_or(&mut self, key: &str, usual: usize) -> NonZeroUsize {
+        let count = self.count_if(key).or_else(|| NonZeroUsize::new(usual));
+        count.unwrap_or(NonZeroUsize::MIN)
+    }
+
+    /// A number of at least 1.
+    pub(super) fn count_if(&mut self, key: &str) -> Option<NonZeroUsize> {
+        let count = self.integer(key);
+        count.and_then(|count| NonZeroUsize::new(usize::try_from(count).ok()?))
+    }
+
+    /// Milliseconds that the table has a default for.
+    pub(super) fn millis(&mut self, key: &str) -> Duration {
+        Duration::from_millis(self.integer(key).unwrap_or_default())
     }
 
     /// Whether exactly this word stands there. What else may stand there is asked for next.
     pub(super) fn is(&mut self, key: &str, word: &str) -> bool {
-        self.known.insert(key.to_owned());
-        let written = self.find(key);
-        written.is_some_and(|(value, _)| value.as_str().is_some_and(|text| text.trim() == word))
+        let row = self.row(key);
+        let written = self.find(key).map(|(value, _)| value);
+        let value = written.or_else(|| row.default.value());
+        value.is_some_and(|value| value.as_str().is_some_and(|text| text.trim() == word))
     }
 
     /// `true` or `false`.
     pub(super) fn flag(&mut self, key: &str) -> Option<bool> {
-        self.read(key, "true or false", |value| match value {
+        self.read(key, |_, value| match value {
             Value::Boolean(flag) => Some(*flag),
             Value::String(text) => text.trim().parse().ok(),
             _ => None,
         })
     }
 
+    /// `true` or `false`, for which the table has a default.
+    pub(super) fn switch(&mut self, key: &str) -> bool {
+        self.flag(key).unwrap_or_default()
+    }
+
     /// A text that is not blank.
     pub(super) fn text(&mut self, key: &str) -> Option<String> {
-        self.read(key, "a text", |value| {
+        self.read(key, |_, value| {
             value
                 .as_str()
                 .map(str::trim)
@@ -142,7 +186,7 @@ impl<'a> Keys<'a> {
 
     /// A text with all its spaces, which may be empty.
     pub(super) fn verbatim(&mut self, key: &str) -> Option<String> {
-        self.read(key, "a text", |value| value.as_str().map(str::to_owned))
+        self.read(key, |_, value| value.as_str().map(str::to_owned))
     }
 
     /// Texts: a list, or one text with commas between them. Blank ones are left out.
@@ -154,7 +198,7 @@ impl<'a> Keys<'a> {
                 .map(str::to_owned)
                 .collect()
         };
-        self.read(key, "a list of texts", |value| match value {
+        self.read(key, |_, value| match value {
             Value::String(text) => Some(parts(text)),
             Value::Array(items) => items
                 .iter()
@@ -169,36 +213,37 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// Tables, written as `[[key]]` in the file.
-    pub(super) fn tables(&mut self, key: &str) -> Option<Vec<Table>> {
-        let wanted = format!("tables, each written as [[{key}]]");
-        let fields = format!("{key}.");
-        let is_field = |written: &&String| written.starts_with(&fields);
-        let one: Vec<_> = self.written.keys().filter(is_field).cloned().collect();
-        if !one.is_empty() {
-            self.known.extend(one);
-            self.known.insert(key.to_owned());
-            self.mistakes.push(Mistake {
-                key: key.to_owned(),
-                source: Source::File(self.file.clone()),
-                problem: format!("expected {wanted}, found [{key}] with one bracket"),
-                remedy: None,
-            });
+    /// The tables of [`LIST`], written as `[[keys]]` in the file.
+    pub(super) fn tables(&mut self) -> Option<Vec<Table>> {
+        let wanted = format!("expected tables, each written as [[{LIST}]], found");
+        let fields = format!("{LIST}.");
+        if self.written.keys().any(|key| key.starts_with(&fields)) {
+            self.mistake_in_file(LIST, format!("{wanted} [{LIST}] with one bracket"));
             return None;
         }
-        self.read(key, &wanted, |value| {
-            value
-                .as_array()?
-                .iter()
-                .map(|item| item.as_table().cloned())
-                .collect()
-        })
+        let (value, source) = self.find(LIST)?;
+        let items = value.as_array().map(|items| items.iter());
+        let tables = items.and_then(|mut items| {
+            items.try_fold(Vec::new(), |mut tables, item| {
+                tables.push(item.as_table()?.clone());
+                Some(tables)
+            })
+        });
+        if tables.is_none() {
+            self.mistakes.push(Mistake {
+                key: LIST.to_owned(),
+                source,
+                problem: format!("{wanted} {value}"),
+                remedy: None,
+            });
+        }
+        tables
     }
 
     /// A program and its arguments: a list, or one text with spaces between them. A list keeps every
     /// text whole, whatever is in it.
     pub(super) fn words(&mut self, key: &str) -> Option<Vec<String>> {
-        self.read(key, "a program and its arguments", |value| match value {
+        self.read(key, |_, value| match value {
             Value::String(text) => Some(text.split_whitespace().map(str::to_owned).collect()),
             Value::Array(items) => items
                 .iter()
@@ -215,14 +260,14 @@ impl<'a> Keys<'a> {
         self.text(key).map(|path| env.expand(&path))
     }
 
-    /// One of a few words.
+    /// One of the words of the table, as these are meant.
     pub(super) fn one_of<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Option<T> {
-        let names: Vec<_> = words
-            .iter()
-            .map(|(word, _)| format!("\"{word}\""))
-            .collect();
-        self.read(key, &names.join(" or "), |value| {
+        self.read(key, |kind, value| {
             let text = value.as_str()?.trim();
+            debug_assert!(
+                words.iter().all(|(word, _)| kind.has_word(word)),
+                "the table has other words for {key}"
+            );
             words
                 .iter()
                 .find(|(word, _)| *word == text)
@@ -230,9 +275,9 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// Whatever its type parses; `wanted` says what that is.
-    pub(super) fn parsed<T: FromStr>(&mut self, key: &str, wanted: &str) -> Option<T> {
-        self.read(key, wanted, |value| value.as_str()?.trim().parse().ok())
+    /// Whatever its type parses.
+    pub(super) fn parsed<T: FromStr>(&mut self, key: &str) -> Option<T> {
+        self.read(key, |_, value| value.as_str()?.trim().parse().ok())
     }
 
     /// Where the setting was written.
@@ -251,6 +296,15 @@ impl<'a> Keys<'a> {
         });
     }
 
+    fn mistake_in_file(&mut self, key: &str, problem: String) {
+        self.mistakes.push(Mistake {
+            key: key.to_owned(),
+            source: Source::File(self.file.clone()),
+            problem,
+            remedy: None,
+        });
+    }
+
     /// Notes that something is not on the disk, and the command that makes it.
     pub(super) fn missing(&mut self, key: &str, problem: String, command: String) {
         let source = self.source(key);
@@ -262,27 +316,26 @@ impl<'a> Keys<'a> {
         });
     }
 
-    /// Every mistake, keys that nobody asked for among them.
+    /// Every mistake, keys that are not in the table among them.
     pub(super) fn finish(mut self) -> Vec<Mistake> {
+        let known: BTreeSet<String> = table::all().map(|(path, _)| path).collect();
+        let is_field = |key: &&String| key.starts_with(LIST) && key[LIST.len()..].starts_with('.');
+        let is_known = |key: &String| known.contains(key) || key == LIST;
+        let names = || {
+            let names = known.iter().filter(|key| !is_field(key));
+            names.map(String::as_str)
+        };
+        let hint = |key: &str| nearest(key, names().chain([LIST]));
         let mut unknown: Vec<(String, Source, Option<String>)> = Vec::new();
-        for key in self.written.keys().filter(|key| !self.known.contains(*key)) {
-            let hint = nearest(key, self.known.iter().map(String::as_str));
-            unknown.push((key.clone(), Source::File(self.file.clone()), hint));
+        for key in self.written.keys().filter(|key| !is_known(key)) {
+            unknown.push((key.clone(), Source::File(self.file.clone()), hint(key)));
         }
-        for (key, (flag, _)) in self
-            .flags
-            .iter()
-            .filter(|(key, _)| !self.known.contains(*key))
-        {
-            let hint = nearest(key, self.known.iter().map(String::as_str));
-            unknown.push((key.clone(), Source::Flag(flag.clone()), hint));
+        let flags = self.flags.iter();
+        for (key, (flag, _)) in flags.filter(|(key, _)| !is_known(key) || is_field(key)) {
+            unknown.push((key.clone(), Source::Flag(flag.clone()), hint(key)));
         }
-        let variables: BTreeSet<_> = self.known.iter().map(|key| variable(key)).collect();
-        let sections: BTreeSet<_> = self
-            .known
-            .iter()
-            .filter_map(|key| key.split('.').next())
-            .collect();
+        let variables: BTreeSet<_> = names().map(variable).collect();
+        let sections: BTreeSet<_> = names().filter_map(|key| key.split('.').next()).collect();
         // Other SPECHOP_ variables are not ours to judge: Kubernetes sets some for every service.
         for section in sections {
             for name in self.env.names(&format!("{}_", variable(section))) {
@@ -308,21 +361,19 @@ impl<'a> Keys<'a> {
 
     /// All keys that were asked for.
     #[cfg(test)]
-    pub(super) fn known(&self) -> &BTreeSet<String> {
-        &self.known
+    pub(super) fn asked(&self) -> &BTreeSet<String> {
+        &self.asked
     }
 
-    fn read<T>(
-        &mut self,
-        key: &str,
-        wanted: &str,
-        parse: impl FnOnce(&Value) -> Option<T>,
-    ) -> Option<T> {
-        self.known.insert(key.to_owned());
-        let (value, source) = self.find(key)?;
-        let parsed = parse(&value);
-        if parsed.is_none() {
-            let problem = format!("expected {wanted}, found {value}");
+    /// What is written, or else what the table says.
+    fn read<T>(&mut self, key: &str, parse: impl Fn(&Kind, &Value) -> Option<T>) -> Option<T> {
+        let row = self.row(key);
+        if let Some((value, source)) = self.find(key) {
+            let parsed = parse(&row.kind, &value);
+            if parsed.is_some() {
+                return parsed;
+            }
+            let problem = format!("expected {}, found {value}", row.kind);
             self.mistakes.push(Mistake {
                 key: key.to_owned(),
                 source,
@@ -330,11 +381,22 @@ impl<'a> Keys<'a> {
                 remedy: None,
             });
         }
-        parsed
+        let value = row.default.value()?;
+        parse(&row.kind, &value)
     }
 
-    /// Flags go before variables, variables before the file.
-    fn find(&self, key: &str) -> Option<(Value, Source)> {
+    /// The row of a key that is asked for.
+    fn row(&mut self, key: &str) -> &'static Key {
+        /// Stands in for a row that a test would miss.
+        static NONE: Key = Key::UNKNOWN;
+        self.asked.insert(key.to_owned());
+        let row = table::find(key);
+        debug_assert!(row.is_some(), "{key} is not in the table");
+        row.unwrap_or(&NONE)
+    }
+
+    /// What is written. Flags go before variables, variables before the file.
+    pub(super) fn find(&self, key: &str) -> Option<(Value, Source)> {
         if let Some((flag, value)) = self.flags.get(key) {
             return Some((Value::String(value.clone()), Source::Flag(flag.clone())));
         }
@@ -345,6 +407,24 @@ impl<'a> Keys<'a> {
         let value = self.written.get(key)?;
         Some((value.clone(), Source::File(self.file.clone())))
     }
+}
+
+/// The settings of a file by their paths.
+pub(super) fn values_of(path: &Path, text: &str) -> Result<BTreeMap<String, Value>, InvalidConfig> {
+    let table: Table = toml::from_str(text).map_err(|error| {
+        let line = error
+            .span()
+            .map_or(1, |span| text[..span.start].lines().count().max(1));
+        InvalidConfig(vec![Mistake {
+            key: format!("line {line}"),
+            source: Source::File(path.to_owned()),
+            problem: format!("not TOML: {}", error.message().trim()),
+            remedy: None,
+        }])
+    })?;
+    let mut values = BTreeMap::new();
+    flatten("", table, &mut values);
+    Ok(values)
 }
 
 /// `question.k` → `SPECHOP_QUESTION_K`.
@@ -368,40 +448,6 @@ fn flatten(prefix: &str, table: Table, out: &mut BTreeMap<String, Value>) {
     }
 }
 
-/// The known word that differs least, if it is close enough to have been meant.
-fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
-    known
-        .map(|other| {
-            // The right name in the wrong section is as near as a slip of the finger.
-            let distance = if last(other) == last(word) {
-                1
-            } else {
-                distance(word, other)
-            };
-            (distance, other)
-        })
-        .filter(|(distance, other)| *distance <= 2.max(other.len() / 5))
-        .min()
-        .map(|(_, other)| other.to_owned())
-}
-
-/// Levenshtein's edit distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -419,36 +465,6 @@ impl fmt::Display for Mistake {
         match &self.remedy {
             Some(command) => write!(f, ": run `{command}`"),
             None => Ok(()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_edits() {
-        for (a, b, edits) in [
-            ("", "", 0),
-            ("kitten", "sitting", 3),
-            ("question.kk", "question.k", 1),
-        ] {
-            assert_eq!(distance(a, b), edits);
-            assert_eq!(distance(b, a), edits);
-        }
-    }
-
-    #[test]
-    fn suggests_only_what_may_have_been_meant() {
-        let known = ["question.k", "question.passages", "server.listen"];
-        for (word, hint) in [
-            ("question.passsages", Some("question.passages")),
-            ("server.passages", Some("question.passages")),
-            ("listen", Some("server.listen")),
-            ("colour.of.the.sky", None),
-        ] {
-            assert_eq!(nearest(word, known.into_iter()).as_deref(), hint, "{word}");
         }
     }
 }

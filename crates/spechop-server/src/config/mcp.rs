@@ -1,16 +1,13 @@
 //! A tool of an MCP server as the target (`[target.mcp]`).
 
-use std::time::Duration;
-
 use spechop_mcp::{Ahead, Arguments, Form, McpOptions, Path, Program, Server, Shape};
 use spechop_web::Endpoint;
 
 use super::keys::Keys;
 use super::models::api_key;
-use super::read::{count, millis};
 use crate::Env;
 
-/// What a program is told of our environment if nobody says otherwise.
+/// Variables that everybody has, so that nobody misses them.
 const ENV: [&str; 2] = ["PATH", "HOME"];
 
 pub(super) fn mcp(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> McpOptions {
@@ -28,16 +25,12 @@ pub(super) fn mcp(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> McpOptions {
         arguments: arguments(keys),
         shape: shape(keys),
         ahead: ahead(keys),
-        start: millis(keys, "target.mcp.start_ms_max", 1, in_ms(usual.start)),
-        attempt: millis(keys, "target.mcp.ms_max", 1, in_ms(usual.attempt)),
-        total: millis(keys, "target.mcp.total_ms_max", 1, in_ms(usual.total)),
-        bytes_max: count(keys, "target.mcp.bytes_max", 64 << 20, usual.bytes_max).get(),
+        start: keys.millis("target.mcp.start_ms_max"),
+        attempt: keys.millis("target.mcp.ms_max"),
+        total: keys.millis("target.mcp.total_ms_max"),
+        bytes_max: keys.count("target.mcp.bytes_max").get(),
         ..usual
     }
-}
-
-fn in_ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn server(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Server {
@@ -61,12 +54,11 @@ fn server(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Server {
         }
         return Server::Http(endpoint);
     }
-    let names = names.unwrap_or_else(|| ENV.map(str::to_owned).into());
+    let names = names.unwrap_or_default();
     let mut passed = Vec::new();
     for name in names {
         match env.secret(&name) {
             Some(value) => passed.push((name, value)),
-            // What everybody has is not missed.
             None if !is_used || ENV.contains(&&*name) => {}
             None => {
                 let problem = format!("the environment variable {name:?} is not set");

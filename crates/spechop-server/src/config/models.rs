@@ -1,13 +1,13 @@
 //! The models of a configuration: who plans, reads and guesses, and where each of them runs.
 
 use std::borrow::Cow;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle, physical_cores};
 
 use super::keys::{Keys, Source};
-use super::read::{count, must_be_pulled, must_exist, small};
+use super::read::{must_be_pulled, must_exist};
 use super::{Engine, Model, Reader, Speculator, SpeculatorKind, Style, Target, remembering};
 use crate::Env;
 
@@ -49,23 +49,12 @@ pub(super) fn reader(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: &
 fn spans(keys: &mut Keys<'_>, section: &str, data: &Path) -> Reader {
     let key = |name: &str| format!("{section}.{name}");
     let dir = small_reader(keys, section, data);
-    // The other keys of the section are known, and of no use.
+    // The other keys of the section are of no use, but they may be wrong.
     local(keys, section, data, Style::Chat(PromptStyle::default()));
-    for name in [
-        "style",
-        "base_url",
-        "model",
-        "api_key_env",
-        "reasoning_effort",
-        "requests_max",
-    ] {
-        keys.text(&key(name));
-    }
     must_be_pulled(keys, &key("dir"), &dir, READER);
-    let threads = keys.integer(&key("threads"), 1..=1024);
     Reader::Spans {
         dir,
-        threads: threads.and_then(|threads| NonZeroUsize::new(usize::try_from(threads).ok()?)),
+        threads: keys.count_if(&key("threads")),
     }
 }
 
@@ -101,24 +90,20 @@ pub(super) fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) 
         Local,
         OpenAi,
     }
-    let no_other = match section {
-        "fallback" => "none",
-        _ => "generator",
-    };
     let key = |name: &str| format!("{section}.{name}");
-    let kind = keys
-        .one_of(
-            &key("kind"),
-            &[
-                ("local", Kind::Local),
-                ("openai", Kind::OpenAi),
-                (no_other, Kind::NoOther),
-            ],
-        )
-        .unwrap_or(match section {
-            "generator" => Kind::Local,
-            _ => Kind::NoOther,
-        });
+    let kinds = [
+        ("local", Kind::Local),
+        ("openai", Kind::OpenAi),
+        ("none", Kind::NoOther),
+        ("generator", Kind::NoOther),
+    ];
+    // The generator itself has only the first two, the others one of the last two.
+    let kinds = match section {
+        "generator" => &kinds[..2],
+        "fallback" => &kinds[..3],
+        _ => &[kinds[0], kinds[1], kinds[3]],
+    };
+    let kind = keys.one_of(&key("kind"), kinds).unwrap_or(Kind::NoOther);
     // Only what plans can speak in lines.
     let plans = matches!(section, "generator" | "fallback");
     let chat = [
@@ -139,8 +124,8 @@ pub(super) fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) 
     let name = keys.text(&key("model"));
     let variable = keys.text(&key("api_key_env"));
     let reasoning_effort = keys.text(&key("reasoning_effort"));
-    let predicted_output = plans && keys.flag(&key("predicted_output")).unwrap_or(false);
-    let requests_max = count(keys, &key("requests_max"), 1024, 4);
+    let predicted_output = plans && keys.switch(&key("predicted_output"));
+    let requests_max = keys.count(&key("requests_max"));
     let engine = match kind {
         Kind::NoOther => return None,
         Kind::Local => {
@@ -189,9 +174,7 @@ pub(super) fn local(
         // threads spend three times as long, waiting for each other (measured on two cores).
         Style::Steps => (PLANNER, Some(NonZeroU32::MIN), 1024),
     };
-    let named_threads = keys
-        .integer(&key("threads"), 1..=1024)
-        .and_then(|threads| NonZeroU32::new(u32::try_from(threads).ok()?));
+    let named_threads = keys.small_if(&key("threads")).and_then(NonZeroU32::new);
     let threads = named_threads.or(threads);
     let workers = workers(keys, &key("workers"), threads, physical_cores());
     // The adapter fits the default model, and no other.
@@ -203,20 +186,19 @@ pub(super) fn local(
         adapter: keys.path(&key("adapter")).or(adapter),
         workers,
         threads,
-        context_tokens_per_sequence: small(
-            keys,
-            &key("context_tokens"),
-            512..=1 << 20,
-            context_tokens,
-        ),
+        context_tokens_per_sequence: keys
+            .small_if(&key("context_tokens"))
+            .unwrap_or(context_tokens),
         // One for each worker, and a few that stand ready beside a single one.
-        sequences: small(keys, &key("sequences"), 1..=1024, workers.get().max(4)),
+        sequences: keys
+            .small_if(&key("sequences"))
+            .unwrap_or(workers.get().max(4)),
         // Lines share no instructions: every living branch has a prompt of its own to keep.
         kept_prompts: match style {
             Style::Chat(_) => 3,
             Style::Steps => 8,
         },
-        drafts: keys.flag(&key("draft_tokens")).unwrap_or(true),
+        drafts: keys.switch(&key("draft_tokens")),
         ..LocalModelOptions::new(named.unwrap_or_else(|| models.join(default).join("model.gguf")))
     }
 }
@@ -231,7 +213,7 @@ fn workers(keys: &mut Keys<'_>, key: &str, threads: Option<NonZeroU32>, cores: u
         return auto;
     }
     let most = cores.saturating_mul(WORKERS_A_CORE_MAX);
-    let Some(named) = keys.count_or(key, "\"auto\"") else {
+    let Some(named) = keys.integer(key) else {
         return auto;
     };
     match u32::try_from(named).ok().and_then(NonZeroU32::new) {
@@ -255,6 +237,12 @@ fn name_of<'a>(file: &'a Path, data: &Path) -> Cow<'a, str> {
         .map_or(GENERATOR.into(), |name| name.to_string_lossy())
 }
 
+/// Whether this can be the name of a variable that holds a key.
+pub(super) fn is_variable(text: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    text.chars().all(is_name)
+}
+
 /// The key itself never stands in the configuration; a key that was pasted there is not repeated.
 pub(super) fn api_key(
     keys: &mut Keys<'_>,
@@ -262,8 +250,7 @@ pub(super) fn api_key(
     variable: &str,
     env: &Env,
 ) -> Option<secrecy::SecretString> {
-    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    if !variable.chars().all(is_name) {
+    if !is_variable(variable) {
         keys.mistake(
             key,
             "expected the name of an environment variable (capital letters, digits, _) that holds \
@@ -341,7 +328,7 @@ pub(super) fn speculator(
         cascade,
         default,
         hot_dir,
-        hot_passages: count(keys, "speculator.passages", 100, 2),
+        hot_passages: keys.count("speculator.passages"),
         hot,
         model,
     }
@@ -385,9 +372,10 @@ mod tests {
             ),
         ] {
             let env = Env::default();
-            let table = written.parse().unwrap();
+            let table = format!("[generator]\n{written}").parse().unwrap();
             let mut keys = Keys::new([], &env, "c.toml".into(), table);
-            let workers = workers(&mut keys, "workers", NonZeroU32::new(threads), cores);
+            let threads = NonZeroU32::new(threads);
+            let workers = workers(&mut keys, "generator.workers", threads, cores);
             let mistakes = keys.finish();
             match expected {
                 Ok(expected) => assert_eq!((workers.get(), mistakes.len()), (expected, 0)),

@@ -9,8 +9,6 @@ use crate::Env;
 
 const ENDPOINT: &str = "otlp.endpoint";
 const HEADERS: &str = "otlp.headers";
-/// Audits of an hour, if nobody says how many.
-const AUDITS_PER_HOUR: u32 = 60;
 
 /// Where the spans of questions go. Its `Debug` shows no header.
 #[derive(Clone, Debug)]
@@ -35,7 +33,7 @@ pub struct Audit {
 
 pub(super) fn otlp(keys: &mut Keys<'_>) -> Option<Otlp> {
     let endpoint = keys.text(ENDPOINT);
-    let sample = keys.number("otlp.sample", 0.0..=1.0);
+    let sample = keys.number("otlp.sample");
     let headers = headers(keys);
     let Some(endpoint) = endpoint else {
         if sample.is_some() || !headers.is_empty() {
@@ -92,12 +90,10 @@ pub(super) fn is_proxied(env: &Env) -> bool {
 }
 
 pub(super) fn audit(keys: &mut Keys<'_>) -> Audit {
-    let share = keys.number("audit.share", 0.0..=1.0).unwrap_or(0.0);
-    let per_hour = keys.integer("audit.per_hour", 1..=1_000_000);
-    let per_hour = per_hour.and_then(|most| u32::try_from(most).ok());
+    let share = keys.number("audit.share").unwrap_or(0.0);
     Audit {
         share,
-        per_hour: per_hour.unwrap_or(AUDITS_PER_HOUR),
+        per_hour: keys.small("audit.per_hour"),
     }
 }
 

@@ -7,7 +7,6 @@ use spechop_qdrant::{Cluster, ClusterOptions, Consistency, InvalidOptions, Searc
 
 use super::keys::Keys;
 use super::models::api_key;
-use super::read::{count, millis};
 use super::target::Target;
 use crate::Env;
 
@@ -66,21 +65,18 @@ pub(super) fn shared_memory(
     })
 }
 
-/// Where a server on this machine listens.
-const URL: &str = "http://127.0.0.1:6334";
-
 pub(super) fn qdrant(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Qdrant {
     let urls = keys.list("qdrant.urls");
-    let usual = ClusterOptions::new(urls.unwrap_or_else(|| vec![URL.to_owned()]));
+    let usual = ClusterOptions::new(urls.unwrap_or_default());
     let variable = keys.text("qdrant.api_key_env");
     let key = variable
         .filter(|_| is_used)
         .and_then(|name| api_key(keys, "qdrant.api_key_env", &name, env));
     let cluster = ClusterOptions {
         key,
-        time_limit: millis(keys, "qdrant.ms_max", 1, 5_000),
-        total: millis(keys, "qdrant.total_ms_max", 1, 15_000),
-        connections: count(keys, "qdrant.connections", 64, usual.connections.get()),
+        time_limit: keys.millis("qdrant.ms_max"),
+        total: keys.millis("qdrant.total_ms_max"),
+        connections: keys.count("qdrant.connections"),
         ..usual
     };
     if is_used && let Err(error) = Cluster::new(&cluster) {
@@ -94,9 +90,7 @@ pub(super) fn qdrant(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Qdrant {
     }
     Qdrant {
         cluster,
-        collection: keys
-            .text("qdrant.collection")
-            .unwrap_or_else(|| spechop_qdrant::COLLECTION.to_owned()),
+        collection: keys.text("qdrant.collection").unwrap_or_default(),
         search: search(keys),
     }
 }
@@ -104,10 +98,10 @@ pub(super) fn qdrant(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Qdrant {
 fn search(keys: &mut Keys<'_>) -> SearchOptions {
     let consistency = keys.text("qdrant.read_consistency");
     SearchOptions {
-        exact: keys.flag("qdrant.exact").unwrap_or(false),
-        hnsw_ef: keys.integer("qdrant.hnsw_ef", 1..=1_000_000),
+        exact: keys.switch("qdrant.exact"),
+        hnsw_ef: keys.integer("qdrant.hnsw_ef"),
         rescore: keys.flag("qdrant.rescore"),
-        oversampling: keys.number("qdrant.oversampling", 1.0..=1000.0),
+        oversampling: keys.number("qdrant.oversampling"),
         consistency: consistency.and_then(|text| match text.parse::<Consistency>() {
             Ok(consistency) => Some(consistency),
             Err(wanted) => {

@@ -5,25 +5,14 @@ use std::path::Path;
 use spechop_types::Chance;
 
 use super::keys::Keys;
-use super::read::count;
 use super::{Cascade, Memory, SharedMemory, SpeculatorKind};
-
-/// Entries of a memory: 8 MB.
-const MEMORY_MAX: usize = 4096;
-/// Of so many, the nearest is found in a millisecond or two.
-const MEMORY_MOST: u64 = 20_000;
-/// The E5 models find all texts alike: questions about different things lie at 0.8 to 0.9.
-const SIMILARITY: f64 = 0.95;
 
 /// Which speculators are asked together; `can` tells of those that there are.
 pub(super) fn cascade(keys: &mut Keys<'_>, can: impl Fn(SpeculatorKind) -> bool) -> Cascade {
     let key = "speculator.cascade";
-    let usual = [SpeculatorKind::Memory, SpeculatorKind::Index];
-    let members = match keys.list(key) {
-        None => usual.to_vec(),
-        Some(names) => named(keys, key, &names, can),
-    };
-    let confident = keys.number("speculator.cascade_confidence", 0.0..=1.0);
+    let names = keys.list(key).unwrap_or_default();
+    let members = named(keys, key, &names, can);
+    let confident = keys.number("speculator.cascade_confidence");
     Cascade {
         members,
         confident: confident.map_or(Chance::EVEN, Chance::of),
@@ -99,10 +88,10 @@ pub(super) fn memory(
                        of the two out";
         keys.mistake(key, problem);
     }
-    let similarity = keys.number("speculator.memory_similarity", 0.5..=1.0);
+    let similarity = keys.number("speculator.memory_similarity");
     Memory {
-        most: count(keys, "speculator.memory_max", MEMORY_MOST, MEMORY_MAX),
-        similarity: similarity.unwrap_or(SIMILARITY) as f32,
+        most: keys.count("speculator.memory_max"),
+        similarity: similarity.unwrap_or_default() as f32,
         file,
         shared,
     }

@@ -11,7 +11,6 @@ use spechop_types::{Money, Price};
 
 use super::keys::Keys;
 use super::qdrant::Qdrant;
-use super::read::count;
 use super::{Allowance, Engine, Model, Scheduler};
 
 /// A call that computes on this machine keeps its worker busy; a second one waits ready behind it.
@@ -22,8 +21,6 @@ const INDEX: usize = 16;
 const MCP: usize = 8;
 /// A look-up that only waits needs nothing but memory.
 const SLOW_INDEX: usize = 256;
-/// The longest period of an allowance: a month.
-const PERIOD_S_MAX: u64 = 31 * 86_400;
 
 pub(super) fn scheduler(
     keys: &mut Keys<'_>,
@@ -46,7 +43,7 @@ pub(super) fn scheduler(
         cores: cores(keys),
         eligibility: eligibility(keys),
         tuner: tuner(keys),
-        history: count(keys, "tuning.history", 100_000, 200),
+        history: keys.count("tuning.history"),
         state: state(keys, data),
     }
 }
@@ -56,7 +53,7 @@ fn cores(keys: &mut Keys<'_>) -> Option<Millicores> {
     if keys.is("scheduler.cores", "auto") {
         return None;
     }
-    let cores = keys.number("scheduler.cores", 0.01..=65_536.0)?;
+    let cores = keys.number("scheduler.cores")?;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -120,18 +117,17 @@ pub(super) fn lanes_at(
     usual: Option<Rate>,
 ) -> Limits {
     let key = |what: &str| format!("scheduler.{name}.{what}");
-    let capacity = count(keys, &key("capacity"), 65_536, at_once);
-    let per_second = keys.number(&key("per_second"), 0.001..=1_000_000.0);
-    let burst = keys.integer(&key("burst"), 1..=1_000_000);
+    let capacity = keys.count_or(&key("capacity"), at_once);
+    let per_second = keys.number(&key("per_second"));
+    let burst = keys.small_if(&key("burst"));
     if burst.is_some() && per_second.is_none() {
         keys.mistake(&key("per_second"), "a burst needs a rate");
     }
-    let speculative = keys.integer(&key("speculative_max"), 0..=65_536);
+    let speculative = keys.integer(&key("speculative_max"));
     Limits {
         capacity,
         rate: match per_second {
             Some(per_second) => {
-                let burst = burst.and_then(|burst| u32::try_from(burst).ok());
                 let burst = burst.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
                 Rate::per_second(per_second, burst).ok()
             }
@@ -157,26 +153,14 @@ fn eligibility(keys: &mut Keys<'_>) -> Eligibility {
 }
 
 fn tuner(keys: &mut Keys<'_>) -> TunerOptions {
-    let usual = TunerOptions::default();
     TunerOptions {
-        k_max: count(keys, "tuning.k_max", 64, usual.k_max.get()),
-        epsilon: keys
-            .number("tuning.epsilon", 0.0001..=0.9999)
-            .unwrap_or(usual.epsilon),
-        min_gain: keys
-            .number("tuning.gain_min", 0.0..=1.0)
-            .unwrap_or(usual.min_gain),
-        worth: keys
-            .number("tuning.call_worth", 0.0..=1.0)
-            .unwrap_or(usual.worth),
-        half_life: keys
-            .number("tuning.half_life", 1.0..=1_000_000.0)
-            .unwrap_or(usual.half_life),
-        probe_every: keys
-            .integer("tuning.probe_every", 2..=1_000_000)
-            .and_then(|every| u32::try_from(every).ok())
-            .unwrap_or(usual.probe_every),
-        ..usual
+        k_max: keys.count("tuning.k_max"),
+        epsilon: keys.number("tuning.epsilon").unwrap_or_default(),
+        min_gain: keys.number("tuning.gain_min").unwrap_or_default(),
+        worth: keys.number("tuning.call_worth").unwrap_or_default(),
+        half_life: keys.number("tuning.half_life").unwrap_or_default(),
+        probe_every: keys.small("tuning.probe_every"),
+        ..TunerOptions::default()
     }
 }
 
@@ -184,7 +168,7 @@ pub(super) fn prices(keys: &mut Keys<'_>) -> Prices {
     let mut of = |stage: &str| {
         let mut amount = |what: &str| {
             let key = format!("prices.{stage}.{what}_micros");
-            Money(keys.integer(&key, 0..=1_000_000_000_000).unwrap_or(0))
+            Money(keys.integer(&key).unwrap_or_default())
         };
         Price {
             call: amount("call"),
@@ -202,10 +186,10 @@ pub(super) fn prices(keys: &mut Keys<'_>) -> Prices {
 
 /// What each tenant may spend in a period; `None` where nothing is limited.
 pub(super) fn allowance(keys: &mut Keys<'_>) -> Option<Allowance> {
-    let period = keys.integer("tenant.period_s", 1..=PERIOD_S_MAX);
-    let mut limit = |name: &str| keys.integer(&format!("tenant.{name}"), 1..=u64::MAX);
+    let period = keys.integer("tenant.period_s");
+    let mut limit = |name: &str| keys.integer(&format!("tenant.{name}"));
     let allowance = Allowance {
-        period: Duration::from_secs(period.unwrap_or(3600)),
+        period: Duration::from_secs(period.unwrap_or_default()),
         time: limit("time_ms").map(Duration::from_millis),
         target_calls: limit("target_calls"),
         tokens: limit("tokens"),

@@ -21,7 +21,6 @@ use super::keys::Keys;
 use super::mcp::mcp;
 use super::models::api_key;
 use super::qdrant::{Qdrant, qdrant};
-use super::read::{count, millis};
 use super::schedule::lanes_at;
 use crate::Env;
 
@@ -140,10 +139,6 @@ impl SearchEngine {
 const SEARCHES: usize = 16;
 /// DuckDuckGo blocks an address after five or six quick requests.
 const DUCKDUCKGO_PER_SECOND: f64 = 0.5;
-/// Neither needs a key, and each finds what the other does not.
-const PROVIDERS: &str = "duckduckgo,mediawiki";
-/// An hour.
-const KEPT_S: u64 = 3600;
 
 pub(super) fn target(keys: &mut Keys<'_>, env: &Env) -> Target {
     #[derive(Clone, Copy)]
@@ -187,15 +182,14 @@ fn http(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> HttpRetrieverOptions {
         options.service.endpoint.key =
             variable.and_then(|name| api_key(keys, "target.api_key_env", &name, env));
     }
-    options.service.endpoint.time_limit = millis(keys, "target.http_ms_max", 1, 10_000);
-    options.with_tenant = keys.flag("target.with_tenant").unwrap_or(false);
+    options.service.endpoint.time_limit = keys.millis("target.http_ms_max");
+    options.with_tenant = keys.switch("target.with_tenant");
     options
 }
 
 fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
     let contact = keys.text("web.contact");
-    let names = keys.list("web.providers");
-    let names = names.unwrap_or_else(|| PROVIDERS.split(',').map(str::to_owned).collect());
+    let names = keys.list("web.providers").unwrap_or_default();
     let mut known = providers(keys, env, contact.as_deref(), is_used.then_some(&names[..]));
     let mut providers = Vec::new();
     for name in &names {
@@ -210,21 +204,20 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
     if names.is_empty() {
         keys.mistake("web.providers", "somebody has to search");
     }
-    let usual = WebOptions::default();
     let pages = pages(keys, contact);
     Web {
         providers,
         breaker: breaker(keys),
         options: WebOptions {
-            results: count(keys, "web.results", 20, usual.results.get()),
-            ranked: count(keys, "web.ranked", 1000, usual.ranked.get()),
+            results: keys.count("web.results"),
+            ranked: keys.count("web.ranked"),
             // Reading the last page takes a moment.
             pages_time: Duration::from_millis(pages.limit_ms + 100),
         },
         pages,
         kept: CacheOptions {
-            time: Duration::from_secs(keys.integer("web.keep_s", 0..=2_592_000).unwrap_or(KEPT_S)),
-            most: count(keys, "web.keep_max", 1_000_000, 512),
+            time: Duration::from_secs(keys.integer("web.keep_s").unwrap_or_default()),
+            most: keys.count("web.keep_max"),
         },
     }
 }
@@ -232,7 +225,7 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
 fn breaker(keys: &mut Keys<'_>) -> BreakerOptions {
     let usual = BreakerOptions::default();
     let mut pause = |key: &str, usual: Duration| {
-        let s = keys.integer(key, 1..=86_400);
+        let s = keys.integer(key);
         s.map_or(usual, Duration::from_secs)
     };
     let cool_down = pause("web.pause_s", usual.cool_down);
@@ -240,12 +233,9 @@ fn breaker(keys: &mut Keys<'_>) -> BreakerOptions {
     if cool_down_max < cool_down {
         keys.mistake("web.pause_s_max", "must be at least web.pause_s");
     }
-    let failures = keys.integer("web.failures_max", 1..=1000);
-    let failures = failures.and_then(|most| u32::try_from(most).ok());
+    let failures = keys.small("web.failures_max");
     BreakerOptions {
-        failures_max: failures
-            .and_then(NonZeroU32::new)
-            .unwrap_or(usual.failures_max),
+        failures_max: NonZeroU32::new(failures).unwrap_or(usual.failures_max),
         cool_down,
         cool_down_max,
         ..usual
@@ -275,9 +265,7 @@ fn providers(
             endpoint.key =
                 variable.and_then(|variable| api_key(keys, &key("api_key_env"), &variable, env));
         }
-        let limit = usual.time_limit.as_millis();
-        let limit = u64::try_from(limit).unwrap_or(u64::MAX);
-        endpoint.time_limit = millis(keys, &key("ms_max"), 1, limit);
+        endpoint.time_limit = keys.millis(&key("ms_max"));
         endpoint.contact = contact.map(str::to_owned);
         endpoint
     };
@@ -290,9 +278,7 @@ fn providers(
     let duckduckgo = DuckDuckGoOptions::default();
     let duckduckgo = DuckDuckGoOptions {
         endpoint: endpoint(keys, &duckduckgo.endpoint, false),
-        region: keys
-            .text("web.duckduckgo.region")
-            .unwrap_or(duckduckgo.region),
+        region: keys.text("web.duckduckgo.region").unwrap_or_default(),
     };
     let brave = BraveOptions::default();
     let brave = BraveOptions {
@@ -331,10 +317,6 @@ fn providers(
 }
 
 fn pages(keys: &mut Keys<'_>, contact: Option<String>) -> PageOptions {
-    let usual = PageOptions::default();
-    let size = |keys: &mut Keys<'_>, key: &str, most: u64, usual: usize| {
-        count(keys, key, most, usual).get()
-    };
     let ports = keys.list("web.ports").map(|ports| {
         let port = |text: &String| match text.parse::<u16>() {
             Ok(port) => Some(port),
@@ -346,14 +328,12 @@ fn pages(keys: &mut Keys<'_>, contact: Option<String>) -> PageOptions {
         ports.iter().filter_map(port).collect()
     });
     PageOptions {
-        limit_ms: keys
-            .integer("web.page_ms_max", 1..=600_000)
-            .unwrap_or(usual.limit_ms),
-        body_bytes_max: size(keys, "web.page_bytes_max", 64 << 20, usual.body_bytes_max),
-        text_chars_max: size(keys, "web.page_chars_max", 1 << 20, usual.text_chars_max),
-        robots: keys.flag("web.robots").unwrap_or(usual.robots),
-        user_agent: keys.text("web.user_agent").unwrap_or(usual.user_agent),
-        ports: ports.unwrap_or(usual.ports),
+        limit_ms: keys.integer("web.page_ms_max").unwrap_or_default(),
+        body_bytes_max: keys.size("web.page_bytes_max"),
+        text_chars_max: keys.size("web.page_chars_max"),
+        robots: keys.switch("web.robots"),
+        user_agent: keys.text("web.user_agent").unwrap_or_default(),
+        ports: ports.unwrap_or_default(),
         allow: parsed(keys, "web.allow"),
         deny: parsed(keys, "web.deny"),
         contact,

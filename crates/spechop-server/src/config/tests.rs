@@ -7,6 +7,8 @@ use std::path::Path;
 use secrecy::ExposeSecret;
 use spechop_llm::PromptStyle;
 use spechop_sched::Grade;
+use spechop_types::Tenant;
+use spechop_verifier::Mode;
 
 use super::*;
 use crate::Env;
@@ -242,18 +244,43 @@ fn the_style_decides_who_reads_and_guesses() {
     }
 }
 
-/// What may stand below `[[keys]]`.
-const KEY_FIELDS: [&str; 6] = [
-    "name",
-    "hash",
-    "tenant",
-    "roles",
-    "requests_per_second",
-    "requests_burst",
-];
+#[test]
+fn the_table_has_the_keys_that_are_asked_for_and_no_others() {
+    let is_field = |path: &String| {
+        path.strip_prefix(table::LIST)
+            .is_some_and(|f| f.starts_with('.'))
+    };
+    let rows: BTreeSet<_> = table::all().map(|(path, _)| path).collect();
+    let rows: BTreeSet<_> = rows.into_iter().filter(|path| !is_field(path)).collect();
+    let mut asked = super::read::asked_keys();
+    // These belong to kinds that the defaults do not choose.
+    for section in [
+        "reader.",
+        "speculator.model.",
+        "fallback.",
+        "drafter.model.",
+    ] {
+        let unused = rows.iter().filter(|path| path.starts_with(section));
+        asked.extend(unused.cloned());
+    }
+    assert_eq!(asked, rows);
+}
 
 #[test]
-fn the_example_names_every_key_and_holds_the_defaults() {
+fn the_example_and_the_reference_are_those_of_the_table() {
+    const REFERENCE: &str = include_str!("../../../../docs/CONFIG.md");
+    assert!(
+        EXAMPLE == example(),
+        "run `spechop config show --example > deploy/spechop.example.toml`"
+    );
+    assert!(
+        REFERENCE == reference(),
+        "run `spechop config show --keys > docs/CONFIG.md`"
+    );
+}
+
+#[test]
+fn the_example_holds_the_defaults() {
     let home = Home::new();
     let defaults = format!("{:?}", home.read("", &[], &[]).unwrap());
     let written: String = EXAMPLE
@@ -264,57 +291,6 @@ fn the_example_names_every_key_and_holds_the_defaults() {
         format!("{:?}", home.read(&written, &[], &[]).unwrap()),
         defaults
     );
-
-    let mut section = String::new();
-    let mut named = BTreeSet::new();
-    for line in EXAMPLE.lines() {
-        let line = uncommented(&uncommented(line, "## "), "# ");
-        if let Some(name) = line.trim_start_matches("## [").strip_prefix('[') {
-            // Of a list that has no default, the example is a comment.
-            section = name.trim_matches(['[', ']']).to_owned();
-        } else if let (Some((key, _)), false) = (line.split_once(" = "), line.starts_with('#')) {
-            named.insert(format!("{section}.{key}"));
-        }
-    }
-    // The other models have the generator's keys; naming them once is enough.
-    let models = [
-        "fallback.",
-        "reader.",
-        "speculator.model.",
-        "drafter.model.",
-        "scheduler.reader.",
-        "scheduler.retriever.",
-        "scheduler.speculator.",
-        "scheduler.web.",
-        "scheduler.http.",
-        "scheduler.qdrant.",
-        "scheduler.mcp.",
-        "scheduler.searxng.",
-        "scheduler.duckduckgo.",
-        "scheduler.brave.",
-        "scheduler.tavily.",
-        "scheduler.serper.",
-        "scheduler.mediawiki.",
-        "web.duckduckgo.",
-        "web.brave.",
-        "web.tavily.",
-        "web.serper.",
-        "web.mediawiki.",
-        "prices.target.",
-        "prices.speculation.",
-        "prices.draft.",
-    ];
-    let keys: BTreeSet<_> = super::read::known_keys()
-        .into_iter()
-        .chain(KEY_FIELDS.map(|field| format!("keys.{field}")))
-        .filter(|key| key != "keys")
-        .filter(|key| {
-            !models.iter().any(|model| key.starts_with(model))
-                || key.ends_with("kind")
-                || ["reader.dir", "web.duckduckgo.region"].contains(&key.as_str())
-        })
-        .collect();
-    assert_eq!(named, keys);
 }
 
 /// A line of TOML that was commented out with `mark`, or the line as it is.
@@ -361,12 +337,12 @@ fn mistakes_name_their_key_their_source_and_the_remedy() {
         (
             "[question]\nk = 0",
             &[][..],
-            "question.k (c.toml): expected a whole number from 1 to 1024, found 0",
+            "question.k (c.toml): expected \"auto\" or a whole number from 1 to 1024, found 0",
         ),
         (
             "[question]\nk = \"many\"",
             &[],
-            "question.k (c.toml): expected a whole number from 1 to 1024, found \"many\"",
+            "question.k (c.toml): expected \"auto\" or a whole number from 1 to 1024, found \"many\"",
         ),
         (
             "[question]\nk = 65",
@@ -381,7 +357,7 @@ fn mistakes_name_their_key_their_source_and_the_remedy() {
         (
             "",
             &[("SPECHOP_QUESTION_K", "-1")],
-            "question.k (SPECHOP_QUESTION_K): expected a whole number from 1 to 1024, found \"-1\"",
+            "question.k (SPECHOP_QUESTION_K): expected \"auto\" or a whole number from 1 to 1024, found \"-1\"",
         ),
         (
             "[question]\npassages_max = 313",
@@ -397,7 +373,7 @@ fn mistakes_name_their_key_their_source_and_the_remedy() {
         (
             "[question]\nchance_min = 1.5",
             &[],
-            "question.chance_min (c.toml): expected a number from 0 to 1, found 1.5",
+            "question.chance_min (c.toml): expected \"auto\" or a number from 0 to 1, found 1.5",
         ),
         (
             "[question]\npassagess = 5",

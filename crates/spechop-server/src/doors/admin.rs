@@ -15,6 +15,7 @@ use tonic_types::FieldViolation;
 use crate::audit::Findings;
 use crate::caller::caller;
 use crate::config::{DRAFTS_MAX, SpeculatorKind};
+use crate::reload::unix_seconds;
 use crate::reply;
 use crate::server_state::ServerState;
 use crate::status::AdminError;
@@ -74,7 +75,8 @@ impl wire::admin_server::Admin for Admin {
         let asked = request.into_inner();
         let tuning = Owned::new(&tenant, self.speculator(&asked.speculator)?);
         let ks = ks(&asked.k)?;
-        let questions = &self.state.config.questions;
+        let config = self.state.config();
+        let questions = &config.questions;
         let tunings = Arc::clone(&self.state.tunings);
         let mut policy = questions.policy(asked.salvage.unwrap_or(questions.salvage));
         policy.plan_ahead &= policy.salvages();
@@ -142,6 +144,23 @@ impl wire::admin_server::Admin for Admin {
             }
         });
         Ok(Response::new(wire::GetBackendsResponse { backends, cores }))
+    }
+
+    async fn get_configuration(
+        &self,
+        _request: Request<wire::GetConfigurationRequest>,
+    ) -> Result<Response<wire::GetConfigurationResponse>, Status> {
+        let reloads = &self.state.reloads;
+        let last = reloads.last();
+        let (refused, refusal) = last.refused.unzip();
+        Ok(Response::new(wire::GetConfigurationResponse {
+            generation: reloads.generation(),
+            taken_up_at_s: unix_seconds(last.taken),
+            refusals: last.refusals,
+            refused_at_s: refused.map(unix_seconds),
+            refusal: refusal.filter(|_| !last.is_fine).unwrap_or_default(),
+            waiting_keys: last.waiting,
+        }))
     }
 }
 

@@ -37,7 +37,8 @@ struct Tools {
 
 /// Takes POST requests. Whether they are too long has been seen before.
 pub(super) fn route(admission: &Admission, finder: &Arc<Finder>) -> MethodRouter {
-    let server = &admission.state().config.server;
+    let config = admission.state().config();
+    let server = &config.server;
     let tools = Tools {
         admission: admission.clone(),
         finder: Arc::clone(finder),

@@ -86,11 +86,6 @@ impl Ring {
         self.keys.is_empty()
     }
 
-    /// How many keys there are.
-    pub(crate) fn len(&self) -> usize {
-        self.keys.len()
-    }
-
     /// The key that this text is.
     pub(crate) async fn check(&self, text: &str) -> Result<Arc<Held>, CheckError> {
         let name = name_in(text).and_then(|name| KeyName::new(name).ok());

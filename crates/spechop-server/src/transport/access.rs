@@ -48,18 +48,25 @@ const SWEEP: Duration = Duration::from_secs(1);
 
 /// Who may ask, and how often.
 pub(super) struct Access {
-    callers: Callers,
-    /// `None` if no keys are asked for.
-    ring: Option<RwLock<(Vec<Key>, Arc<Ring>)>>,
+    now: RwLock<Arc<Rules>>,
     /// What the file held at the last look, if it was something new.
     seen: Mutex<Option<Vec<Key>>>,
+}
+
+/// What holds now.
+struct Rules {
+    callers: Callers,
+    /// All keys, those of the file among them.
+    keys: Vec<Key>,
+    /// `None` if no keys are asked for.
+    ring: Option<Arc<Ring>>,
     tenants: Option<Tenants>,
 }
 
 /// The limit of each tenant.
 struct Tenants {
     rate: RequestRate,
-    book: Mutex<Book>,
+    book: Arc<Mutex<Book>>,
 }
 
 #[derive(Default)]
@@ -81,59 +88,76 @@ pub(super) fn role_of_service(path: &str) -> Option<Role> {
     }
 }
 
+impl Rules {
+    /// Of these callers, with these keys. What was known of keys and tenants is known of them still.
+    fn new(callers: Callers, keys: Vec<Key>, before: Option<&Self>) -> Self {
+        let ring = callers.wants_keys().then(|| {
+            let ring = Ring::new(&keys, before.and_then(|rules| rules.ring.as_deref()));
+            if ring.is_empty() {
+                tracing::warn!("there is no API key, so nobody may ask: see `spechop keys new`");
+            }
+            Arc::new(ring)
+        });
+        let book = before.and_then(|rules| rules.tenants.as_ref());
+        let book = book.map_or_else(Arc::default, |tenants| Arc::clone(&tenants.book));
+        Self {
+            tenants: callers.rate.map(|rate| Tenants { rate, book }),
+            callers,
+            keys,
+            ring,
+        }
+    }
+}
+
 impl Access {
     /// With the keys that are in the file now.
     pub(super) fn open(callers: Callers) -> Result<Self, InvalidConfig> {
         let keys = callers.read()?;
-        let ring = callers.wants_keys().then(|| {
-            let ring = Arc::new(Ring::new(&keys, None));
-            if ring.is_empty() {
-                tracing::warn!("there is no API key, so nobody may ask: see `spechop keys new`");
-            }
-            RwLock::new((keys, ring))
-        });
-        let tenants = callers.rate.map(|rate| Tenants {
-            rate,
-            book: Mutex::default(),
-        });
         Ok(Self {
-            callers,
-            ring,
+            now: RwLock::new(Arc::new(Rules::new(callers, keys, None))),
             seen: Mutex::default(),
-            tenants,
         })
     }
 
     /// Whether requests must show a key.
     pub(super) fn wants_keys(&self) -> bool {
-        self.ring.is_some()
+        self.now().ring.is_some()
+    }
+
+    /// From now on these may ask. A request that was let in stays in. Blocks.
+    pub(super) fn take_up(&self, callers: Callers) -> Result<(), InvalidConfig> {
+        let keys = callers.read()?;
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        *now = Arc::new(Rules::new(callers, keys, Some(&now)));
+        Ok(())
     }
 
     /// Reads the file of keys, and takes up what it holds if that is new and was there at the last look,
     /// too: an editor may be in the middle of writing it, and half a list is a list. True if it should be
     /// looked at again soon. Blocks.
     pub(super) fn look_again(&self) -> bool {
-        let Some(ring) = &self.ring else {
+        let before = self.now();
+        if before.callers.keys_file.is_none() {
             return false;
-        };
-        let keys = match self.callers.read() {
+        }
+        let keys = match before.callers.read() {
             Ok(keys) => keys,
             Err(error) => {
                 tracing::warn!(%error, "the API keys stay as they were");
                 return false;
             }
         };
-        let mut current = ring.write().unwrap_or_else(PoisonError::into_inner);
-        if current.0 != keys {
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        // Somebody may have taken up other callers meanwhile.
+        if now.callers == before.callers && now.keys != keys {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             if seen.as_ref() != Some(&keys) {
                 *seen = Some(keys);
                 return true;
             }
             *seen = None;
-            let ring = Arc::new(Ring::new(&keys, Some(&current.1)));
-            tracing::info!(keys = ring.len(), "the API keys were read again");
-            *current = (keys, ring);
+            tracing::info!(keys = keys.len(), "the API keys were read again");
+            *now = Arc::new(Rules::new(now.callers.clone(), keys, Some(&now)));
         }
         false
     }
@@ -150,10 +174,11 @@ impl Access {
         let Some(role) = role else {
             return Ok(());
         };
-        let Some(ring) = self.ring() else {
+        let rules = self.now();
+        let Some(ring) = &rules.ring else {
             // What is wrong with it the door says.
             let caller = caller(&parts.headers, &Extensions::new()).unwrap_or_default();
-            return self.in_time(&caller.tenant);
+            return rules.in_time(&caller.tenant);
         };
         let checked = match sent {
             Ok(key) => ring.check(&key).await,
@@ -194,7 +219,7 @@ impl Access {
                 again_in,
             })?;
         }
-        self.in_time(&tenant)?;
+        rules.in_time(&tenant)?;
         // For which span it asks it says itself: `caller` reads that.
         parts.extensions.insert(Caller {
             tenant,
@@ -203,12 +228,13 @@ impl Access {
         Ok(())
     }
 
-    fn ring(&self) -> Option<Arc<Ring>> {
-        let ring = self.ring.as_ref()?;
-        let ring = ring.read().unwrap_or_else(PoisonError::into_inner);
-        Some(Arc::clone(&ring.1))
+    fn now(&self) -> Arc<Rules> {
+        // Nothing panics while it is held.
+        Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
     }
+}
 
+impl Rules {
     /// Takes one of the tenant's requests.
     fn in_time(&self, tenant: &Tenant) -> Result<(), AccessError> {
         let Some(tenants) = &self.tenants else {
@@ -318,7 +344,7 @@ mod tests {
         };
         let tenants = Tenants {
             rate,
-            book: Mutex::default(),
+            book: Arc::default(),
         };
         let now = Instant::now() + Duration::from_secs(60);
         let name = |n: usize| Tenant::new(&format!("t{n}")).unwrap();

@@ -34,7 +34,7 @@ mod tls;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -131,6 +131,45 @@ pub(crate) struct Transport {
     tls: Option<TlsFiles>,
     callers: Callers,
     reload: Duration,
+    follower: Follower,
+}
+
+/// What of a transport that serves can change. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Follower {
+    parts: Arc<OnceLock<Changing>>,
+}
+
+/// The parts that read files again.
+#[derive(Clone)]
+struct Changing {
+    tls: Option<Arc<Tls>>,
+    access: Arc<Access>,
+}
+
+impl Follower {
+    /// From now on these may ask. Blocks: their file is read.
+    pub(crate) fn take_up(&self, callers: &Callers) -> Result<(), InvalidConfig> {
+        match self.parts.get() {
+            Some(parts) => parts.access.take_up(callers.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks whether the files of TLS and of keys have changed, and says whether to look again soon.
+    pub(crate) async fn look_again(&self) -> bool {
+        let Some(parts) = self.parts.get().cloned() else {
+            return false;
+        };
+        let looked = tokio::task::spawn_blocking(move || {
+            if let Some(tls) = parts.tls {
+                tls.look_again();
+            }
+            parts.access.look_again()
+        });
+        // It fails if it panicked; the next look is another one.
+        looked.await.unwrap_or(false)
+    }
 }
 
 /// Why nothing is served any more, or nothing was from the start.
@@ -160,12 +199,18 @@ impl Transport {
             tls: settings.tls.clone(),
             callers: callers.clone(),
             reload: settings.reload,
+            follower: Follower::default(),
         }
     }
 
     /// The open connections.
     pub(crate) fn lines(&self) -> Lines {
         self.lines.clone()
+    }
+
+    /// What of it can change while it serves.
+    pub(crate) fn follower(&self) -> Follower {
+        self.follower.clone()
     }
 
     /// Serves these routes until `stop` is done and every connection has ended. What is none of the
@@ -185,11 +230,16 @@ impl Transport {
                 "API keys cross the network in the clear unless a proxy speaks TLS: see server.tls_cert"
             );
         }
+        // It serves once.
+        let _ = self.follower.parts.set(Changing {
+            tls: tls.clone(),
+            access: Arc::clone(&access),
+        });
         let guard = Guard {
             hosts: Hosts::of(address, &self.lines.limits().hosts),
             doors,
             lines: self.lines(),
-            access: Arc::clone(&access),
+            access,
         };
         let routes = routes.layer(from_fn_with_state(Arc::new(guard), guard::attend));
         let router = Server::builder()
@@ -206,15 +256,14 @@ impl Transport {
             .http2_keepalive_timeout(Some(PING_PATIENCE))
             .add_routes(Routes::from(routes));
         let greeting = self.lines.limits().message_time;
-        let acceptors = tls.clone();
         let incoming = self.lines.accept(listener).map(move |line| {
-            let acceptor = acceptors.as_ref().map(|tls| tls.acceptor());
+            let acceptor = tls.as_ref().map(|tls| tls.acceptor());
             Ok::<_, io::Error>(Socket::new(line, acceptor, greeting))
         });
         tokio::select! {
             served = router.serve_with_incoming_shutdown(incoming, stop) => Ok(served?),
             never = self.lines.sweep() => match never {},
-            never = look_again(tls, access, self.reload) => match never {},
+            never = look_again(&self.follower, self.reload) => match never {},
         }
     }
 }
@@ -223,27 +272,13 @@ impl Transport {
 const SETTLED: Duration = Duration::from_millis(500);
 
 /// Looks every now and then whether the files of TLS and of keys have changed. Never ends.
-async fn look_again(
-    tls: Option<Arc<Tls>>,
-    access: Arc<Access>,
-    every: Duration,
-) -> std::convert::Infallible {
+async fn look_again(follower: &Follower, every: Duration) -> std::convert::Infallible {
     let mut next = every;
     loop {
         tokio::time::sleep(next).await;
-        let (tls, access) = (tls.clone(), Arc::clone(&access));
-        let looked = tokio::task::spawn_blocking(move || {
-            if let Some(tls) = tls {
-                tls.look_again();
-            }
-            access.look_again()
-        });
-        // It fails if it panicked; the next look is another one.
-        let has_changed = looked.await.unwrap_or(false);
-        next = if has_changed {
-            every.min(SETTLED)
-        } else {
-            every
+        next = match follower.look_again().await {
+            true => every.min(SETTLED),
+            false => every,
         };
     }
 }

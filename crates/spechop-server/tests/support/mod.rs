@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use spechop_proto::{AskRequest, AskResponse, Backend, GetBackendsRequest};
 use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Gauges, ServeError, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts, SharedMap};
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -73,7 +75,11 @@ impl Server {
 
     /// Plays what is left of a script in this toolbox.
     pub async fn over(ports: ScriptedPorts, toolbox: Toolbox, config: Config) -> Self {
-        let app = App::with_toolbox(config, toolbox);
+        Self::serving(ports, App::with_toolbox(config, toolbox)).await
+    }
+
+    /// Plays what this server was built over, of which some are `ports`.
+    pub async fn serving(ports: ScriptedPorts, app: App) -> Self {
         let gauges = app.gauges();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -155,8 +161,8 @@ impl Server {
     }
 }
 
-/// A configuration whose models and indexes need not be real.
-pub fn config(toml: &str) -> Config {
+/// A data folder in which everything lies that the defaults name, empty.
+pub fn home() -> TempDir {
     let home = tempfile::tempdir().unwrap();
     for file in [
         "models/e5-small-v2",
@@ -166,20 +172,26 @@ pub fn config(toml: &str) -> Config {
     ] {
         fs::create_dir_all(home.path().join(file)).unwrap();
     }
+    home
+}
+
+/// These lines of configuration, in a file.
+pub fn written(file: impl Into<PathBuf>, toml: &str) -> Written {
+    // Of this style a model can do everything, guess from memory included, as the scripted ones do.
+    let style = ["generator.style", "--set", "tagged"].map(str::to_owned);
+    Written {
+        file: Some((file.into(), toml.to_owned())),
+        flags: vec![style.into()],
+    }
+}
+
+/// A configuration whose models and indexes need not be real.
+pub fn config(toml: &str) -> Config {
+    let home = home();
     let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
         .into_iter()
         .collect();
-    let file = Some(("test.toml".into(), toml.to_owned()));
-    // Of this style a model can do everything, guess from memory included, as the scripted ones do.
-    let style = ["generator.style", "--set", "tagged"].map(str::to_owned);
-    let mut config = Config::read(
-        Written {
-            file,
-            flags: vec![style.into()],
-        },
-        &env,
-    )
-    .unwrap();
+    let mut config = Config::read(written("test.toml", toml), &env).unwrap();
     // The data folder goes with this function; what is kept elsewhere stays.
     for file in [
         &mut config.scheduler.state,

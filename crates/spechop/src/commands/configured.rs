@@ -19,6 +19,11 @@ pub(crate) struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// This file, and these keys.
+    pub(crate) fn of(config: Option<PathBuf>, set: Vec<(String, String)>) -> Self {
+        Self { config, set }
+    }
+
     /// What the operator wrote.
     pub(crate) fn written(self, env: &Env) -> anyhow::Result<Written> {
         let path = self

@@ -1,6 +1,7 @@
 //! The commands of `spechop`: one module parses and carries out each of them.
 
 mod ask;
+mod config;
 mod configured;
 mod eval;
 mod index;
@@ -58,6 +59,8 @@ enum Command {
     Serve(serve::Args),
     /// Ask a running server a question.
     Ask(ask::Args),
+    /// Check a configuration, and show what is set where.
+    Config(config::Args),
     /// Measure: record, simulate, replay and ask data sets, and report the results.
     Eval(eval::Args),
     /// Build passage indexes.
@@ -103,6 +106,7 @@ impl Cli {
                 runtime()?.block_on(serve::run(args, env))
             }
             Command::Ask(args) => runtime()?.block_on(ask::run(args, env)),
+            Command::Config(args) => config::run(args, env, std::io::stdout().lock()),
             Command::Eval(args) => {
                 if args.computes() {
                     serve::wait_passively(env);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Context;
 use spechop_server::config::Config;
-use spechop_server::{App, Env};
+use spechop_server::{App, Env, Reloading};
 use tokio::net::TcpSocket;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -36,6 +36,9 @@ Flags go before SPECHOP_ variables (question.k is SPECHOP_QUESTION_K), and varia
 configuration file.
 When the server accepts questions, it prints one line: `ready on ADDRESS`.
 SIGTERM or Ctrl-C ends the server. Open questions may finish within the grace period.
+A change of the configuration file counts without a restart for the keys that
+`spechop config show --keys` calls live. SIGHUP has the file read at once. A file with a mistake in it
+is refused whole, and the log says why.
 
 Examples:
   spechop serve
@@ -80,6 +83,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         let (key, flag) = ("server.allow_remote".to_owned(), "--insecure".to_owned());
         written.flags.push((key, flag, true.to_string()));
     }
+    let reloading = Reloading::new(&written, env.clone())?;
     let config = Config::read(written, env)?;
     // Bound now, so that a taken port shows at once; listening later, so that whoever connects
     // finds the models open.
@@ -87,6 +91,8 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on {}", config.server.listen))?;
     let shutdown = shutdown_signal()?;
     tokio::pin!(shutdown);
+    let mut hangup = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
+    let bell = reloading.bell();
     let app = tokio::select! {
         app = App::build(config) => app?,
         () = &mut shutdown => return Ok(()),
@@ -96,7 +102,14 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         .local_addr()
         .context("the listener has no address")?;
     writeln!(std::io::stdout(), "ready on {address}").context("cannot write to stdout")?;
-    Ok(app.serve(listener, shutdown).await?)
+    let serving = app.reloading(reloading).serve(listener, shutdown);
+    tokio::pin!(serving);
+    loop {
+        tokio::select! {
+            served = &mut serving => return Ok(served?),
+            _ = hangup.recv() => bell.notify_one(),
+        }
+    }
 }
 
 pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {

@@ -746,6 +746,26 @@ class GetBackendsResponse(_message.Message):
     cores: Cores
     def __init__(self, backends: _Optional[_Iterable[_Union[Backend, _Mapping]]] = ..., cores: _Optional[_Union[Cores, _Mapping]] = ...) -> None: ...
 
+class GetConfigurationRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetConfigurationResponse(_message.Message):
+    __slots__ = ("generation", "taken_up_at_s", "refusals", "refused_at_s", "refusal", "waiting_keys")
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_UP_AT_S_FIELD_NUMBER: _ClassVar[int]
+    REFUSALS_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    WAITING_KEYS_FIELD_NUMBER: _ClassVar[int]
+    generation: int
+    taken_up_at_s: float
+    refusals: int
+    refused_at_s: float
+    refusal: str
+    waiting_keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, generation: _Optional[int] = ..., taken_up_at_s: _Optional[float] = ..., refusals: _Optional[int] = ..., refused_at_s: _Optional[float] = ..., refusal: _Optional[str] = ..., waiting_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class Cores(_message.Message):
     __slots__ = ("count", "authoritative", "speculative")
     COUNT_FIELD_NUMBER: _ClassVar[int]

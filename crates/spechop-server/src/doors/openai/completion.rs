@@ -31,14 +31,14 @@ pub(super) struct Chat {
 
 impl Chat {
     pub(super) fn new(admission: Admission) -> Self {
-        let links = Links::of(&admission.state().config.server);
+        let links = Links::of(&admission.state().config().server);
         Self { admission, links }
     }
 
     pub(super) async fn complete(&self, head: &Parts, body: &[u8]) -> Response {
         let state = self.admission.state();
         let read = caller(&head.headers, &head.extensions).and_then(|caller| {
-            let k_max = state.config.questions.k_max;
+            let k_max = state.config().questions.k_max;
             Ok((caller, Asked::read(body, &head.headers, k_max)?))
         });
         let (caller, mut asked) = match read {

@@ -1,0 +1,135 @@
+//! The keys of questions: how they are answered, what they may cost, and what is learnt of them.
+
+use super::DefaultValue::{Example, Is, Usually};
+use super::Kind::{File, Flag, List, Number, OneOf, Or, Whole};
+use super::{DRAFTS_MAX, Key, MS_MAX, keys};
+
+/// `[question]`.
+pub(super) static QUESTION: &[Key] = keys! {
+    /// The most branches alive at once (the paper's k). 1 does not speculate. With "auto" the server
+    /// chooses from what it has seen of its tools (see [tuning]).
+    k: Or("auto", &Whole(1, 1024)), Is("3"), live;
+    /// The largest k that a request may ask for.
+    k_max: Whole(1, 1024), Is("64"), live;
+    /// The most hops. After them the answer is written from the committed hops.
+    hop_budget: Whole(1, 1024), Is("6"), live;
+    /// The most hops that a request may ask for.
+    hop_budget_max: Whole(1, 1024), Is("32"), live;
+    /// How many passages are read for each hop.
+    passages: Whole(1, 1000), Is("5"), live;
+    /// The most passages of a hop that a request may ask for. Times hop_budget_max it is at most 10000.
+    passages_max: Whole(1, 1000), Is("20"), live;
+    /// When a guess counts as right: "rule" (the same meaning, by rules that say what may differ), "exact" (the
+    /// same text; the answer is then the one that k = 1 gives), or "paper" (the paper's rules to the letter, for
+    /// comparison: they accept on shared words).
+    verifier: OneOf(&["rule", "exact", "paper"]), Is(r#""rule""#), live;
+    /// How many look-ups may find nothing. After one more, the answer is written from the committed hops.
+    not_found_max: Whole(0, 1024), Is("1"), live;
+    /// Whether look-ups of rolled-back branches are kept for a while, in case they are asked again.
+    salvage: Flag, Is("true"), live;
+    /// The most look-ups that are kept of one question.
+    salvage_max: Whole(1, 1024), Is("8"), live;
+    /// How long such a look-up is kept.
+    salvage_ms: Whole(1, MS_MAX), Is("10000"), live;
+    /// Whether planning continues without a guess that is worth building upon, with the answer left open.
+    /// Later sub-questions that do not need the answer are then looked up ahead of time. Needs salvage.
+    /// "auto" plays the tenant's last questions with it and without it, and does it if it saves time without
+    /// a quarter more look-ups.
+    plan_ahead: Or("auto", &Flag), Is(r#""auto""#), live;
+    /// The most guesses of one hop that branches are built upon.
+    guesses: Whole(1, 16), Is("1"), live;
+    /// The most guesses of a hop that a request may ask for.
+    guesses_max: Whole(1, 16), Is("4"), live;
+    /// The gate of speculation: a branch less likely than this to be needed is not built. If half of the
+    /// guesses are right, 0.3 leaves out branches that stand on two guesses or more. A higher gate means
+    /// fewer calls and less speed; 0.0 leaves it open. "auto" weighs each guess: how often such guesses were
+    /// right, and the time that a right one hides, against the price of a look-up in vain. The price is the
+    /// highest one at which the tenant's last questions would have taken as long (tuning.gain_min).
+    chance_min: Or("auto", &Number(0.0, 1.0)), Is(r#""auto""#), live;
+    /// Drafts: while the planner writes a sub-question, so many look-ups begin of what it may become. They are
+    /// used if it then writes the same words. If not, they were made in vain. k = 1 makes none. "auto" makes
+    /// one if that would have saved enough of the last questions' time (tuning.gain_min).
+    drafts: Or("auto", &Whole(0, DRAFTS_MAX as u64)), Is("0"), live;
+    /// Whether the answers of drafted look-ups are guessed, too, before the sub-question is there.
+    draft_guesses: Flag, Is("false"), live;
+    /// The longest time that a question may take. Clients may ask for less.
+    deadline_ms: Whole(1, MS_MAX), Is("300000"), live;
+    /// The longest that writing a sub-question may take.
+    segment_ms_max: Whole(1, MS_MAX), Is("120000"), live;
+    /// The longest that looking up and reading may take.
+    target_ms_max: Whole(1, MS_MAX), Is("120000"), live;
+    /// The longest that guessing may take.
+    speculation_ms_max: Whole(1, MS_MAX), Is("20000"), live;
+    /// The longest that a language model may take for a draft (drafter.kind).
+    draft_ms_max: Whole(1, MS_MAX), Is("10000"), live;
+    /// A soft limit of every question, wasted work included, as the next three. None by default.
+    budget_time_ms: Whole(1, MS_MAX), Example("60000"), live;
+    /// The most target calls of a question.
+    budget_target_calls: Whole(1, 1_000_000), Example("20"), live;
+    /// The most tokens of a question.
+    budget_tokens: Whole(1, u64::MAX), Example("100000"), live;
+    /// The most money of a question, in millionths of the currency of [prices].
+    budget_money_micros: Whole(1, u64::MAX), Example("50000"), live;
+};
+
+/// `[tenant]`.
+pub(super) static TENANT: &[Key] = keys! {
+    /// The most open questions of a tenant. By default all of server.questions_max; if the keys are of several
+    /// tenants, half of it.
+    questions_max: Whole(1, 65_536), Example("16"), live;
+    /// The most requests a second of a tenant in the long run. Further requests are refused with RESOURCE_EXHAUSTED,
+    /// which says when to try again. No limit by default.
+    requests_per_second: Number(0.001, 1e6), Example("5"), live;
+    /// The most requests at once after a pause; by default as many as in a second.
+    requests_burst: Whole(1, 1_000_000), Example("10"), live;
+    /// How long the period is in which a tenant may spend what the next four say. A question is charged for
+    /// the work that was started, whether or not it comes to an answer. No limit by default.
+    period_s: Whole(1, 31 * 86_400), Is("3600"), live;
+    /// The time of questions, one after the other.
+    time_ms: Whole(1, u64::MAX), Example("600000"), live;
+    /// The most target calls.
+    target_calls: Whole(1, u64::MAX), Example("1000"), live;
+    /// The most tokens.
+    tokens: Whole(1, u64::MAX), Example("1000000"), live;
+    /// The most money, in millionths of the currency of [prices].
+    money_micros: Whole(1, u64::MAX), Example("1000000"), live;
+    /// Tenants for whom nothing is looked up elsewhere ahead of need, so that no search engine learns what may
+    /// be asked; "*" for all of them. A request can wish for the same (`quiet`).
+    quiet: List, Example(r#"["clinic"]"#), live;
+};
+
+/// `[tuning]`.
+pub(super) static TUNING: &[Key] = keys! {
+    /// The largest k that is chosen.
+    k_max: Whole(1, 64), Is("8");
+    /// The accepted chance that the chosen k is too small.
+    epsilon: Number(0.0001, 0.9999), Is("0.05");
+    /// The least share of the latency that all larger k together must save to be worth it.
+    gain_min: Number(0.0, 1.0), Is("0.01");
+    /// The least share of the latency that one further target call must save. 0 if calls cost nothing.
+    call_worth: Number(0.0, 1.0), Is("0.0");
+    /// The number of hops after which an observation counts half.
+    half_life: Number(1.0, 1_000_000.0), Is("150.0");
+    /// While speculation is off, one question in so many tries it.
+    probe_every: Whole(2, 1_000_000), Is("10");
+    /// How many past questions of a tenant the admin call WhatIf simulates.
+    history: Whole(1, 100_000), Is("200");
+    /// The file that keeps the estimates and these questions over a restart; "none" for no file. The server
+    /// writes it once a minute and when it ends. It holds names of tenants, times and hit rates, no word
+    /// of a question.
+    /// If the file is damaged or of another version, it is renamed to NAME.damaged and learning starts
+    /// anew. The estimates of a speculator also start anew if another generator, reader, index or
+    /// speculator is configured. If two servers share a file, the last one to write it wins.
+    /// Of all histories together, about the last 60,000 hops are kept.
+    state: Or("none", &File), Usually(r#""~/.local/share/spechop/tuning.json""#);
+};
+
+/// What every stage costs.
+pub(super) static PRICES: &[Key] = keys! {
+    /// The price of a call.
+    call_micros: Whole(0, 1_000_000_000_000), Is("0"), live;
+    /// The price of a million tokens read.
+    prompt_million_micros: Whole(0, 1_000_000_000_000), Is("0"), live;
+    /// The price of a million tokens written.
+    completion_million_micros: Whole(0, 1_000_000_000_000), Is("0"), live;
+};

@@ -1,0 +1,278 @@
+//! A changed configuration is taken up while the server runs, wholly or not at all.
+//!
+//! The file is looked at every now and then, and at once if somebody rings (`SIGHUP`). Its content is
+//! compared, as that of the files of TLS is. A change counts if it was there at the last look, too: an
+//! editor may be in the middle of writing it. If any part of it is wrong, nothing of it counts. Questions
+//! that are open keep the options that they were admitted with.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::gauge::ConstGauge;
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::Env;
+use crate::config::{Effective, InvalidConfig, Reread, Written};
+use crate::server_state::ServerState;
+use crate::transport::Follower;
+
+/// How soon to look again at a file that has just changed.
+const SETTLED: Duration = Duration::from_millis(500);
+/// The most bytes of the file. The example has a few ten thousand.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// The configuration of a server that follows its file.
+pub struct Reloading {
+    effective: Effective,
+    env: Env,
+    bell: Arc<Notify>,
+    /// The text of the last look.
+    seen: Option<String>,
+}
+
+impl Reloading {
+    /// Follows the file of what was written, which the server has started with.
+    ///
+    /// # Errors
+    ///
+    /// The file is not TOML.
+    pub fn new(written: &Written, env: Env) -> Result<Self, InvalidConfig> {
+        Ok(Self {
+            effective: Effective::new(written)?,
+            env,
+            bell: Arc::default(),
+            seen: written.file.as_ref().map(|(_, text)| text.clone()),
+        })
+    }
+
+    /// Whoever rings this bell has the file read at once, and the files of TLS and of keys, too.
+    pub fn bell(&self) -> Arc<Notify> {
+        Arc::clone(&self.bell)
+    }
+
+    /// Follows the file for as long as it is polled.
+    pub(crate) async fn keep(mut self, state: Arc<ServerState>, follower: Follower) -> Infallible {
+        let every = state.config().server.reload;
+        let mut next = every;
+        let mut unsettled = None;
+        loop {
+            let is_rung = tokio::select! {
+                () = self.bell.notified() => true,
+                () = sleep(next) => false,
+            };
+            next = every;
+            if is_rung {
+                follower.look_again().await;
+            }
+            let Some(path) = self.effective.path().map(Path::to_owned) else {
+                continue;
+            };
+            let text = spawn_blocking(move || read(&path)).await;
+            let text = match text.unwrap_or_else(|error| Err(error.to_string())) {
+                Ok(text) => text,
+                Err(problem) => {
+                    // A file that stays away is told once.
+                    if is_rung || self.seen.take().is_some() {
+                        state.reloads.refused(&problem);
+                    }
+                    continue;
+                }
+            };
+            if !is_rung && self.seen.as_ref() == Some(&text) {
+                continue;
+            }
+            if !is_rung && unsettled.as_ref() != Some(&text) {
+                unsettled = Some(text);
+                next = every.min(SETTLED);
+                continue;
+            }
+            unsettled = None;
+            self.seen = Some(text.clone());
+            self.take_up(text, &state, &follower).await;
+        }
+    }
+
+    async fn take_up(&mut self, text: String, state: &Arc<ServerState>, follower: &Follower) {
+        let (effective, env) = (self.effective.clone(), self.env.clone());
+        let (shared, follower) = (Arc::clone(state), follower.clone());
+        // It looks at files, and it ends by itself.
+        let taken = spawn_blocking(move || {
+            let reread = effective.reread(&text, &env)?;
+            follower.take_up(&reread.config.callers)?;
+            shared.reconfigure(reread.config.clone());
+            Ok::<_, InvalidConfig>(reread)
+        });
+        match taken.await {
+            Ok(Ok(Reread {
+                effective,
+                changed,
+                waiting,
+                ..
+            })) => {
+                self.effective = effective;
+                state.reloads.taken(&changed, &waiting);
+            }
+            Ok(Err(error)) => state.reloads.refused(&error.to_string()),
+            Err(error) => state.reloads.refused(&error.to_string()),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let told = |problem: String| format!("{} cannot be read: {problem}", path.display());
+    let bytes = fs::metadata(path).map_err(|error| told(error.to_string()))?;
+    if !bytes.is_file() || bytes.len() > FILE_BYTES_MAX {
+        return Err(told(format!(
+            "it is no file of at most {FILE_BYTES_MAX} bytes"
+        )));
+    }
+    fs::read_to_string(path).map_err(|error| told(error.to_string()))
+}
+
+/// What became of the file so far.
+#[derive(Debug)]
+pub(crate) struct Reloads {
+    generation: AtomicU64,
+    last: Mutex<Last>,
+}
+
+/// The same, as the metrics tell it.
+#[derive(Debug)]
+pub(crate) struct Told(pub(crate) Arc<Reloads>);
+
+/// The last times.
+#[derive(Clone, Debug)]
+pub(crate) struct Last {
+    /// When the configuration was taken up that counts.
+    pub(crate) taken: SystemTime,
+    /// How many changed files were refused.
+    pub(crate) refusals: u64,
+    /// When one was refused for the last time, and why.
+    pub(crate) refused: Option<(SystemTime, String)>,
+    /// Whether the last file was taken up.
+    pub(crate) is_fine: bool,
+    /// The keys that have changed in the file and wait for a restart.
+    pub(crate) waiting: Vec<String>,
+}
+
+impl Reloads {
+    /// The first generation.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            generation: AtomicU64::new(1),
+            last: Mutex::new(Last {
+                taken: SystemTime::now(),
+                refusals: 0,
+                refused: None,
+                is_fine: true,
+                waiting: Vec::new(),
+            }),
+        })
+    }
+
+    /// 1 from the start, and one more for each file that was taken up.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn last(&self) -> Last {
+        self.lock().clone()
+    }
+
+    fn taken(&self, changed: &[String], waiting: &[String]) {
+        {
+            let mut last = self.lock();
+            last.taken = SystemTime::now();
+            last.is_fine = true;
+            last.waiting = waiting.to_vec();
+        }
+        let generation = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
+        tracing::info!(generation, ?changed, "the configuration was read again");
+        if !waiting.is_empty() {
+            tracing::warn!(
+                ?waiting,
+                "these keys have changed in the file and stay as they were until a restart"
+            );
+        }
+    }
+
+    fn refused(&self, problem: &str) {
+        {
+            let mut last = self.lock();
+            last.refusals += 1;
+            last.refused = Some((SystemTime::now(), problem.to_owned()));
+            last.is_fine = false;
+        }
+        tracing::warn!(problem, "the configuration stays as it was");
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Last> {
+        // Nothing panics while it is held.
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// In `GET /metrics`.
+impl Collector for Told {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let last = self.0.last();
+        let count = |count: usize| count as u64;
+        for (name, help, value) in [
+            (
+                "config_generation",
+                "1 from the start, and one more for each changed configuration that was taken up",
+                self.0.generation(),
+            ),
+            (
+                "config_refusals",
+                "Changed configurations that were refused",
+                last.refusals,
+            ),
+            (
+                "config_last_reload_successful",
+                "Whether the last changed configuration was taken up; 1 before the first one",
+                u64::from(last.is_fine),
+            ),
+            (
+                "config_waiting_keys",
+                "Keys that have changed in the file and wait for a restart",
+                count(last.waiting.len()),
+            ),
+        ] {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        let refused = last.refused.map_or(0.0, |(time, _)| unix_seconds(time));
+        for (name, help, value) in [
+            (
+                "config_last_success_timestamp_seconds",
+                "When the configuration was taken up that counts",
+                unix_seconds(last.taken),
+            ),
+            (
+                "config_last_failure_timestamp_seconds",
+                "When a changed configuration was refused for the last time; 0 for never",
+                refused,
+            ),
+        ] {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64())
+}

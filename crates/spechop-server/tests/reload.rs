@@ -1,0 +1,335 @@
+//! A changed configuration is taken up while the server runs, wholly or not at all.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+use spechop_proto::admin_client::AdminClient;
+use spechop_proto::ask_event::Event;
+use spechop_proto::{AskRequest, CancelRequest, GetConfigurationRequest, GetConfigurationResponse};
+use spechop_server::config::Config;
+use spechop_server::keys::{Cost, KeyName, NewKey};
+use spechop_server::{App, Env, Reloading, Toolbox};
+use spechop_testkit::{Script, ScriptedPorts};
+use support::{Server, bare, endless, eventually, home, question, written};
+use tempfile::TempDir;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tonic::{Code, Request, Status};
+
+/// A server that follows its configuration file.
+struct Followed {
+    server: Server,
+    file: PathBuf,
+    bell: Arc<Notify>,
+    _home: TempDir,
+}
+
+impl Followed {
+    async fn start(script: Script, toml: &str) -> Self {
+        let home = home();
+        let file = home.path().join("spechop.toml");
+        fs::write(&file, toml).unwrap();
+        let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
+            .into_iter()
+            .collect();
+        let written = written(&file, toml);
+        let config = Config::read(written.clone(), &env).unwrap();
+        let reloading = Reloading::new(&written, env).unwrap();
+        let bell = reloading.bell();
+        let ports = ScriptedPorts::new(script);
+        let toolbox = Toolbox::of(bare(&ports), &config);
+        let app = App::with_toolbox(config, toolbox).reloading(reloading);
+        Self {
+            server: Server::serving(ports, app).await,
+            file,
+            bell,
+            _home: home,
+        }
+    }
+
+    /// Changes the file, and waits until it is taken up.
+    async fn takes_up(&self, toml: &str) {
+        let generation = self.server.gauges.config_generation();
+        fs::write(&self.file, toml).unwrap();
+        self.bell.notify_one();
+        eventually(|| self.server.gauges.config_generation() > generation).await;
+    }
+
+    /// Changes the file, and waits until it is refused.
+    async fn refuses(&self, toml: &str) {
+        let refusals = self.server.gauges.config_refusals();
+        fs::write(&self.file, toml).unwrap();
+        self.bell.notify_one();
+        eventually(|| self.server.gauges.config_refusals() > refusals).await;
+    }
+
+    /// What the admin service says of the configuration.
+    async fn known(&self) -> GetConfigurationResponse {
+        let mut admin = AdminClient::new(self.server.channel().await);
+        let known = admin.get_configuration(GetConfigurationRequest {}).await;
+        known.unwrap().into_inner()
+    }
+
+    /// The k that a question is answered with which names none.
+    async fn k(&self) -> Option<u32> {
+        let answer = self.server.ask(question()).await.unwrap();
+        answer.applied.unwrap().k
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k_and_limits_count_for_the_next_question() {
+    let followed = Followed::start(Script::instant(1), "[question]\nk = 2").await;
+    assert_eq!(followed.k().await, Some(2));
+    followed.takes_up("[question]\nk = 5\nk_max = 6").await;
+    assert_eq!(followed.k().await, Some(5));
+    let asked = AskRequest {
+        k: Some(7),
+        ..question()
+    };
+    let status = followed.server.ask(asked).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    // What is left out is as it was by default.
+    followed.takes_up("").await;
+    assert_eq!(followed.k().await, Some(3));
+    assert_eq!(followed.server.metric("spechop_config_generation").await, 3);
+    assert_eq!(
+        followed
+            .server
+            .metric("spechop_config_last_reload_successful")
+            .await,
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tightened_limit_evicts_nobody_and_lets_nobody_in() {
+    let followed = Followed::start(endless(), "[server]\nquestions_max = 2").await;
+    let mut client = followed.server.client().await;
+    let first = client.ask_stream(question()).await.unwrap();
+    let second = client.ask_stream(question()).await.unwrap();
+    followed.takes_up("[server]\nquestions_max = 1").await;
+    assert_eq!(followed.server.gauges.questions_open(), 2);
+    drop(first);
+    eventually(|| followed.server.gauges.questions_open() == 1).await;
+    let status = client.ask_stream(question()).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    followed.takes_up("[server]\nquestions_max = 3").await;
+    let third = client.ask_stream(question()).await.unwrap();
+    let fourth = client.ask_stream(question()).await.unwrap();
+    assert_eq!(followed.server.gauges.questions_open(), 3);
+    drop((second, third, fourth));
+    followed.server.is_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rates_and_budgets_of_tenants_change() {
+    let followed = Followed::start(Script::instant(1), "").await;
+    followed.server.ask(question()).await.unwrap();
+    let slow = "[tenant]\nrequests_per_second = 0.001\nrequests_burst = 1";
+    followed.takes_up(slow).await;
+    followed.server.ask(question()).await.unwrap();
+    let status = followed.server.ask(question()).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    followed.takes_up("[tenant]\ntarget_calls = 1").await;
+    // The one call is spent by a question of one hop.
+    followed.server.ask(question()).await.unwrap();
+    let status = followed.server.ask(question()).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    followed.takes_up("[tenant]\ntarget_calls = 3").await;
+    followed.server.ask(question()).await.unwrap();
+    followed.takes_up("").await;
+    for _ in 0..5 {
+        followed.server.ask(question()).await.unwrap();
+    }
+}
+
+/// A key, and the lines of configuration that hold its hash.
+fn key(name: &str) -> (String, String) {
+    let cost = Cost {
+        memory_kib: 64,
+        passes: 1,
+    };
+    let made = NewKey::generate(&KeyName::new(name).unwrap(), cost).unwrap();
+    let hash = made.hash.as_str();
+    let lines = format!("[[keys]]\nname = \"{name}\"\nhash = \"{hash}\"\n");
+    (made.key.expose_secret().to_owned(), lines)
+}
+
+fn with<T>(key: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    let bearer = format!("Bearer {key}").parse().unwrap();
+    request.metadata_mut().insert("authorization", bearer);
+    request
+}
+
+/// What was let in stays in; everything new that the key asks for is refused, news of its own question
+/// included.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_key_opens_nothing_and_its_stream_is_read_to_its_end() {
+    let (stays, one) = key("stays");
+    let (goes, two) = key("goes");
+    let script = Script::steady(&[true, true, true], 5, 200, 5);
+    let expected = script.answer();
+    let followed = Followed::start(script, &format!("{one}{two}")).await;
+    let mut client = followed.server.client().await;
+    let named = AskRequest {
+        question_id: "mine".to_owned(),
+        ..question()
+    };
+    let stream = client.ask_stream(with(&goes, named)).await.unwrap();
+    let mut stream = stream.into_inner();
+    assert!(stream.message().await.unwrap().is_some());
+    followed.takes_up(&one).await;
+    let refused = |status: Status| assert_eq!(status.code(), Code::Unauthenticated);
+    refused(client.ask(with(&goes, question())).await.unwrap_err());
+    let cancel = CancelRequest {
+        question_id: "mine".to_owned(),
+    };
+    refused(client.cancel(with(&goes, cancel)).await.unwrap_err());
+    client.ask(with(&stays, question())).await.unwrap();
+    let mut answer = None;
+    while let Some(event) = stream.message().await.unwrap() {
+        if let Some(Event::Answer(last)) = event.event {
+            answer = Some(last.answer);
+        }
+    }
+    assert_eq!(answer, Some(expected));
+    // Without any key, everybody may ask again.
+    followed.takes_up("").await;
+    followed.server.ask(question()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_file_is_refused_whole() {
+    let followed = Followed::start(Script::instant(1), "[question]\nk = 2").await;
+    for wrong in [
+        "[question]\nk = 4\npassages = 0",
+        "[question]\nk = 4\nkk = 1",
+        "[question]\nk = 4\n[server]\nlisten = \"here\"",
+        "[question]\nk = 4\n[server]\nkeys_file = \"/nowhere.toml\"",
+        "[question\nk = 4",
+    ] {
+        followed.refuses(wrong).await;
+        assert_eq!(followed.k().await, Some(2), "{wrong}");
+    }
+    let server = &followed.server;
+    assert_eq!(server.metric("spechop_config_generation").await, 1);
+    assert_eq!(server.metric("spechop_config_refusals").await, 5);
+    assert_eq!(
+        server.metric("spechop_config_last_reload_successful").await,
+        0
+    );
+    let known = followed.known().await;
+    assert!(known.refusal.contains("not TOML"), "{}", known.refusal);
+    assert!(known.refused_at_s.unwrap() >= known.taken_up_at_s);
+    // A file that has gone away changes nothing either.
+    fs::remove_file(&followed.file).unwrap();
+    let refusals = server.gauges.config_refusals();
+    followed.bell.notify_one();
+    eventually(|| server.gauges.config_refusals() > refusals).await;
+    assert_eq!(followed.k().await, Some(2));
+    followed.takes_up("[question]\nk = 4").await;
+    assert_eq!(followed.k().await, Some(4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_need_a_restart_stay_as_they_were() {
+    let toml = "[server]\nunread_ms = 5000\n[question]\nk = 2";
+    let followed = Followed::start(Script::instant(1), toml).await;
+    let changed = "[server]\nunread_ms = 6000\ntool_outputs = 7\n[question]\nk = 4";
+    followed.takes_up(changed).await;
+    assert_eq!(followed.k().await, Some(4));
+    assert_eq!(
+        followed.server.metric("spechop_config_waiting_keys").await,
+        2
+    );
+    let known = followed.known().await;
+    assert_eq!(
+        known.waiting_keys,
+        ["server.tool_outputs", "server.unread_ms"]
+    );
+    assert_eq!((known.generation, known.refused_at_s), (2, None));
+    assert!(known.taken_up_at_s > 1.6e9);
+    // Taken back before the restart: nothing waits any more.
+    followed.takes_up(toml).await;
+    assert_eq!(
+        followed.server.metric("spechop_config_waiting_keys").await,
+        0
+    );
+}
+
+/// Nobody rings: the file is looked at, and counts when it has settled.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_is_noticed() {
+    let toml = "[server]\nreload_ms = 20";
+    let followed = Followed::start(Script::instant(1), toml).await;
+    fs::write(&followed.file, format!("{toml}\n[question]\nk = 6")).unwrap();
+    eventually(|| followed.server.gauges.config_generation() == 2).await;
+    assert_eq!(followed.k().await, Some(6));
+    fs::write(&followed.file, format!("{toml}\n[question]\nk = \"six\"")).unwrap();
+    eventually(|| followed.server.gauges.config_refusals() == 1).await;
+    // It is told once.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(followed.server.gauges.config_refusals(), 1);
+}
+
+/// Questions come while the configuration changes all the time. Each is answered, with a k that counted
+/// at some time, and no event of it is missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_under_load_lose_nothing() {
+    const ASKERS: usize = 8;
+    const QUESTIONS: usize = 12;
+    let script = Script::steady(&[true, false, true], 1, 4, 1);
+    let expected = script.answer();
+    let followed = Followed::start(script, "[question]\nk = 1").await;
+    let client = followed.server.client().await;
+    let mut asking = JoinSet::new();
+    for _ in 0..ASKERS {
+        let mut client = client.clone();
+        let expected = expected.clone();
+        asking.spawn(async move {
+            for _ in 0..QUESTIONS {
+                let stream = client.ask_stream(question()).await.unwrap();
+                let (mut stream, mut last, mut answer) = (stream.into_inner(), 0, None);
+                while let Some(event) = stream.message().await.unwrap() {
+                    assert_eq!(event.sequence, last + 1);
+                    last = event.sequence;
+                    if let Some(Event::Answer(whole)) = event.event {
+                        answer = Some(whole);
+                    }
+                }
+                let answer = answer.unwrap();
+                assert_eq!(answer.answer, expected);
+                let k = answer.applied.unwrap().k.unwrap();
+                assert!((1..=4).contains(&k), "{k}");
+            }
+        });
+    }
+    let mut changes = 0;
+    while !asking.is_empty() {
+        changes += 1;
+        if changes % 5 == 0 {
+            followed.refuses("[question]\nk = 0").await;
+        }
+        let more = if changes % 2 == 0 {
+            ""
+        } else {
+            "[tenant]\nquestions_max = 30\n"
+        };
+        followed
+            .takes_up(&format!("{more}[question]\nk = {}", changes % 4 + 1))
+            .await;
+        while let Some(asked) = asking.try_join_next() {
+            asked.unwrap();
+        }
+    }
+    assert!(changes > 3, "{changes} changes");
+    followed.server.is_idle().await;
+}
