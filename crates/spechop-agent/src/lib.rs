@@ -25,6 +25,7 @@
 //! `spechop-agent` never sees tonic, prost, reqwest or ort: the world is `spechop-ports`.
 
 mod agent;
+mod confidence;
 mod error;
 mod few;
 mod ledger;
@@ -37,6 +38,7 @@ mod stages;
 mod trace;
 
 pub use agent::{Agent, Ports};
+pub use confidence::Confidence;
 pub use error::AgentError;
 pub use report::{
     Calls, Cost, FirstAnswer, HopReport, PROVIDER_CHANGES_MAX, Report, StageTimes, Stopped, Usage,

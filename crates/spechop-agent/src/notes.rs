@@ -17,6 +17,8 @@ pub(crate) struct BranchNotes {
     /// Its hop, counted from 1.
     pub(crate) hop: u32,
     pub(crate) segment: Duration,
+    /// How sure the planner was of the step, if it could tell.
+    pub(crate) certainty: Option<Chance>,
     /// What it may be about to write.
     pub(crate) drafts: Vec<Draft>,
     /// How many look-ups were begun of what it may be about to write.

@@ -395,7 +395,10 @@ mod tests {
 
     fn outcome() -> Result<Outcome, PortError> {
         Ok(Outcome {
-            output: Output::Step(Step::Answer("42".into())),
+            output: Output::Step {
+                step: Step::Answer("42".into()),
+                certainty: None,
+            },
             tokens: Tokens::default(),
         })
     }

@@ -39,6 +39,7 @@ impl Asked {
             found: Arc::new(Observation {
                 answer: format!("fact of ({text})").into(),
                 found: true,
+                confidence: None,
                 evidence: Vec::new(),
             }),
             wrong: Vec::new(),

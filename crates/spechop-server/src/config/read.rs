@@ -345,6 +345,9 @@ fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
                 .number("question.chance_min", 0.0..=1.0)
                 .map(Chance::of),
         },
+        confidence_min: keys
+            .number("question.confidence_min", 0.0..=1.0)
+            .map_or(Chance::NONE, Chance::of),
         drafts: match keys.is("question.drafts", "auto") {
             true => None,
             false => Some(small(keys, "question.drafts", 0..=u64::from(DRAFTS_MAX), 0) as usize),
