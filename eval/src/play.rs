@@ -235,7 +235,8 @@ impl<'a> Recorded<'a> {
             url: None,
             score: 0.0,
         });
-        let observation = Observation::read(answer, evidence.collect());
+        let observation = Observation::read(answer, evidence.collect())
+            .read_with(reading.sure.map(|share| Chance::of(f64::from(share))));
         let waits = self
             .injected
             .map_or(0.0, |injected| injected.of(asked.as_str()));
@@ -312,11 +313,7 @@ impl Stages for Recorded<'_> {
             self.seen.speculations.add(stage.tokens);
             waited = stage.ms;
             if let Some(guess) = guesses(stage, self.guess_chance).into_iter().next() {
-                let observation = Observation {
-                    answer: guess.text,
-                    found: true,
-                    evidence: Vec::new(),
-                };
+                let observation = Observation::read(Some(guess.text), Vec::new());
                 let at = self.lookups.entry(lookup).or_default();
                 at.observation = Some(Arc::new(observation));
                 (at.target_ms, at.target_tokens) = (waited, stage.tokens);

@@ -264,6 +264,7 @@ impl Recorder {
             // To the microsecond.
             ms: (measured.time.as_secs_f64() * 1e6).round() / 1e3,
             tokens: measured.tokens,
+            sure: measured.sure.map(Chance::share_f32),
         }))
     }
 
@@ -279,6 +280,7 @@ impl Recorder {
             output,
             time,
             tokens: planned.tokens.total(),
+            sure: planned.certainty,
         })
     }
 
@@ -296,6 +298,7 @@ impl Recorder {
             output,
             time,
             tokens: 0,
+            sure: None,
         })
     }
 
@@ -314,6 +317,7 @@ impl Recorder {
         Ok(Measured {
             time: started.elapsed(),
             tokens: read.tokens.total(),
+            sure: read.confidence,
             output: Output::Read(read.answer),
         })
     }
@@ -355,6 +359,7 @@ struct Measured {
     output: Output,
     time: Duration,
     tokens: u64,
+    sure: Option<Chance>,
 }
 
 async fn guess(guesser: &dyn Speculator, request: GuessRequest) -> Result<Measured, PortError> {
@@ -377,6 +382,8 @@ async fn guess(guesser: &dyn Speculator, request: GuessRequest) -> Result<Measur
         output: Output::Guesses(guesses.collect()),
         time,
         tokens: guessed.tokens.total(),
+        // Each guess says how sure it is.
+        sure: None,
     })
 }
 

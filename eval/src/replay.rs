@@ -87,6 +87,10 @@ fn tokens(stage: &Stage) -> Tokens {
     }
 }
 
+fn sure(stage: &Stage) -> Option<Chance> {
+    stage.sure.map(|share| Chance::of(f64::from(share)))
+}
+
 fn unsound(stage: &Stage) -> PortError {
     PortError::Malformed {
         what: "the bundle".into(),
@@ -108,8 +112,11 @@ impl Planner for Replay {
             Output::Answer(text) => Step::Answer(Arc::clone(text)),
             _ => return Err(unsound(stage)),
         };
-        let tokens = tokens(stage);
-        Ok(Planned { step, tokens })
+        Ok(Planned {
+            step,
+            certainty: sure(stage),
+            tokens: tokens(stage),
+        })
     }
 }
 
@@ -151,6 +158,7 @@ impl Reader for Replay {
         };
         Ok(Reading {
             answer: answer.clone(),
+            confidence: sure(stage),
             tokens: tokens(stage),
         })
     }

@@ -130,6 +130,10 @@ pub struct Stage {
     /// Tokens that language models read and wrote for it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tokens: u64,
+    /// How sure whoever wrote or read was, 0 to 1: `Planned::certainty` or `Reading::confidence` of the ports.
+    /// `None` if nobody could tell, or it was recorded before anybody could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sure: Option<f32>,
 }
 
 fn is_zero(tokens: &u64) -> bool {

@@ -25,6 +25,7 @@
 //! `spechop-agent` never sees tonic, prost, reqwest or ort: the world is `spechop-ports`.
 
 mod agent;
+mod confidence;
 mod error;
 mod few;
 mod journal;
@@ -38,6 +39,7 @@ mod stages;
 mod trace;
 
 pub use agent::{Agent, Ports};
+pub use confidence::Confidence;
 pub use error::AgentError;
 pub use journal::{CallEnd, CallNote, CommittedLookup, Journal, Notes, Origin, TakenOver};
 pub use report::{

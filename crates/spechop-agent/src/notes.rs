@@ -19,6 +19,8 @@ pub(crate) struct BranchNotes {
     pub(crate) segment: Duration,
     /// When its segment ended.
     pub(crate) written_at: Option<Instant>,
+    /// How sure the planner was of the step, if it could tell.
+    pub(crate) certainty: Option<Chance>,
     /// What it may be about to write.
     pub(crate) drafts: Vec<Draft>,
     /// How many look-ups were begun of what it may be about to write.

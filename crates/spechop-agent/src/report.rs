@@ -20,6 +20,8 @@ pub struct Report {
     pub stopped: Stopped,
     /// Time of the segment that wrote the answer.
     pub final_segment: Duration,
+    /// How sure the planner was of it, if it could tell.
+    pub final_certainty: Option<Chance>,
     /// When the answer was first there. It was confirmed at the end.
     pub first_answer: FirstAnswer,
     /// Wall-clock time of the whole question.
@@ -76,6 +78,8 @@ pub struct HopReport {
     pub guess_refused: bool,
     /// Whether its speculator was asked, was in time, and had no guess.
     pub silent: bool,
+    /// How sure the planner was of its sub-question, if it could tell.
+    pub certainty: Option<Chance>,
     /// The best guess's own estimate of being right; `None` if it gave none.
     pub confidence: Option<Chance>,
     /// Whose guess it was that was right, else the best one, if the speculator had asked others

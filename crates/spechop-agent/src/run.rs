@@ -146,11 +146,11 @@ impl<'a> Run<'a> {
         let tokens = tokens.max(taken.tokens);
         let cost = self.ledger.settle(work.stage(), Taken { tokens, ..taken });
         match (work, output) {
-            (Work::Segment(branch), Output::Step(step)) => {
+            (Work::Segment(branch), Output::Step { step, certainty }) => {
                 let chance = self.window.answer_chance(branch);
                 let notes = self.branches.entry(branch, BranchNotes::default);
                 notes.paid.add(Stage::Segment, cost);
-                notes.segment = took;
+                (notes.segment, notes.certainty) = (took, certainty);
                 notes.written_at = Some(self.running.now());
                 notes.draft = matches!(step, Step::Answer(_)).then(|| (self.running.now(), chance));
                 let kind = match &step {
@@ -360,6 +360,7 @@ impl<'a> Run<'a> {
             foreseen: found.foreseen.unwrap_or_default(),
             activities: notes.paid.activities_with(&found.paid, hop.kind),
             guess_refused: found.guess_refused && found.guesses.is_empty(),
+            certainty: notes.certainty,
             silent: found.speculation.is_some() && found.guesses.is_empty(),
             confidence: found.guesses.first().and_then(|best| best.confidence),
             guess_by,

@@ -10,7 +10,9 @@ use spechop_ports::{
     Call, Draft, DraftWriter, Guess, GuessRequest, KnownHop, PlanRequest, PortError, ReadRequest,
     Speculator,
 };
-use spechop_types::{BranchId, LookupId, Observation, Question, Stage, Step, SubQuestion, Tokens};
+use spechop_types::{
+    BranchId, Chance, LookupId, Observation, Question, Stage, Step, SubQuestion, Tokens,
+};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
@@ -48,7 +50,11 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) enum Output {
-    Step(Step),
+    Step {
+        step: Step,
+        /// [`Planned::certainty`](spechop_ports::Planned::certainty).
+        certainty: Option<Chance>,
+    },
     Observation {
         observation: Arc<Observation>,
         /// The reader's share of the time.
@@ -67,7 +73,10 @@ pub(crate) async fn segment(
 ) -> Result<Outcome, PortError> {
     let planned = ports.planner.plan(&call, request).await?;
     Ok(Outcome {
-        output: Output::Step(planned.step),
+        output: Output::Step {
+            step: planned.step,
+            certainty: planned.certainty,
+        },
         tokens: planned.tokens,
     })
 }
@@ -89,7 +98,7 @@ pub(crate) async fn target(
         passages: passages.clone(),
     };
     let reading = ports.reader.read(&call, request).await?;
-    let observation = Observation::read(reading.answer, passages);
+    let observation = Observation::read(reading.answer, passages).read_with(reading.confidence);
     Ok(Outcome {
         output: Output::Observation {
             observation: Arc::new(observation),

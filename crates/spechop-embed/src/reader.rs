@@ -222,6 +222,10 @@ impl Reader for SpanReader {
         let scored = self.read_scored(call, request, NonZeroUsize::MIN).await?;
         Ok(Reading {
             answer: scored.answer().map(|best| Arc::clone(&best.answer)),
+            confidence: scored
+                .ranked
+                .first()
+                .map(|best| Chance::of(best.confidence)),
             // A budget counts what language models read and write.
             tokens: Tokens::default(),
         })

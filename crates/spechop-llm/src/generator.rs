@@ -105,6 +105,8 @@ impl Planner for LlmPlanner {
         }
         Ok(Planned {
             step: step?,
+            // Its thoughts stand in the same text, and repairs are texts of their own.
+            certainty: None,
             tokens,
         })
     }
@@ -116,6 +118,7 @@ impl Reader for LlmReader {
         if self.limits.passages == 0 || request.passages.is_empty() {
             return Ok(Reading {
                 answer: None,
+                confidence: None,
                 tokens: Tokens::default(),
             });
         }
@@ -126,6 +129,7 @@ impl Reader for LlmReader {
         .await;
         Ok(Reading {
             answer: answer?,
+            confidence: None,
             tokens,
         })
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use spechop_ports::{Call, PortError};
-use spechop_types::Tokens;
+use spechop_types::{Chance, Tokens};
 
 /// Who says a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,6 +93,9 @@ pub struct Generated {
     pub text: String,
     /// Why it ended.
     pub end: End,
+    /// The geometric mean, over its tokens, of the chance against the next likeliest token, 0.5 to 1.
+    /// `None` if the engine cannot tell.
+    pub certainty: Option<Chance>,
     /// What it cost.
     pub tokens: Tokens,
 }

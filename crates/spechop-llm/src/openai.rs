@@ -490,6 +490,7 @@ impl Said {
     fn generated(self, generation: &Generation) -> Generated {
         Generated {
             end: self.end.unwrap_or(End::Turn),
+            certainty: None,
             tokens: self.tokens(generation),
             text: self.text,
         }

@@ -30,6 +30,7 @@ impl TextModel for Scripted {
         Ok(Generated {
             text,
             end,
+            certainty: None,
             tokens: Tokens {
                 prompt: 10,
                 completion: 1,

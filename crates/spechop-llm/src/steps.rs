@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use spechop_ports::{Call, KnownHop, PlanRequest, Planned, Planner, PortError};
-use spechop_types::{Step, SubQuestion, Tokens};
+use spechop_types::{Chance, Step, SubQuestion, Tokens};
 
 use crate::prompt::{
     ANSWER_TOKENS_MAX, NOT_THERE, SUB_QUESTION_TOKENS_MAX, has_substance, is_refusal,
@@ -86,6 +86,7 @@ impl Planner for StepPlanner {
             call,
             text: prompt(&request),
             tokens: Tokens::default(),
+            certainty: None,
         };
         let step = match page.step(&request).await {
             Err(PortError::TooLong { what, detail }) if !request.hops.is_empty() => {
@@ -95,6 +96,7 @@ impl Planner for StepPlanner {
             step => step?,
         };
         Ok(Planned {
+            certainty: page.certainty.filter(|_| step.is_some()),
             step: step.unwrap_or_else(|| fallback(&request)),
             tokens: page.tokens,
         })
@@ -108,6 +110,8 @@ struct Page<'a> {
     text: String,
     /// Of all generations.
     tokens: Tokens,
+    /// Of the line that became the step, or of what was written last.
+    certainty: Option<Chance>,
 }
 
 impl Page<'_> {
@@ -170,6 +174,7 @@ impl Page<'_> {
         };
         let generated = self.model.generate(self.call, generation).await?;
         self.tokens += generated.tokens;
+        self.certainty = generated.certainty;
         Ok(generated)
     }
 }

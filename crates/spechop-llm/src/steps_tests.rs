@@ -88,6 +88,7 @@ impl TextModel for Narrow {
         Ok(Generated {
             text: ASKED.to_owned(),
             end: End::Stop,
+            certainty: None,
             tokens: Tokens::default(),
         })
     }

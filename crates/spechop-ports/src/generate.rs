@@ -37,6 +37,9 @@ pub struct Planned {
     /// The next sub-question or the final answer; never empty. With
     /// [`PlanRequest::must_answer`] always an answer.
     pub step: Step,
+    /// How sure the planner was of its words: the geometric mean, over their tokens, of the chance against
+    /// the token that was next likeliest, 0.5 to 1. `None` if it cannot tell.
+    pub certainty: Option<Chance>,
     /// Tokens spent on it, repairs included.
     pub tokens: Tokens,
 }
@@ -68,6 +71,9 @@ pub struct ReadRequest {
 pub struct Reading {
     /// The sub-answer, never empty; `None` where the passages do not hold it.
     pub answer: Option<Arc<str>>,
+    /// How likely the best reading is to be right, even if it was too unlikely to be the answer. `None` if
+    /// the reader cannot tell.
+    pub confidence: Option<Chance>,
     /// Tokens spent on it, repairs included.
     pub tokens: Tokens,
 }

@@ -291,7 +291,17 @@ impl Admitted {
             injected_latency = injected.is_some(),
             "answered"
         );
-        reply::answer(&report, settings, speculator, injected, self.tuned.take())
+        let confidence = report.confidence(&self.asked.question);
+        let confidence_min = state.config().questions.confidence_min;
+        reply::answer(
+            &report,
+            confidence,
+            confidence_min,
+            settings,
+            speculator,
+            injected,
+            self.tuned.take(),
+        )
     }
 }
 

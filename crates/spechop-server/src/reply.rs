@@ -10,7 +10,9 @@ mod cut;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use spechop_agent::{HopReport, Report, Settings, StageTimes, Stopped, TraceEvent, TraceKind};
+use spechop_agent::{
+    Confidence, HopReport, Report, Settings, StageTimes, Stopped, TraceEvent, TraceKind,
+};
 use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
 use spechop_theory::Reason;
@@ -33,16 +35,33 @@ const URL_BYTES_MAX: usize = 2 << 10;
 /// The most bytes of a question, an answer or a guess: as much as a client may ask.
 const WORDS_BYTES_MAX: usize = 4 << 10;
 
-/// The answer of a question that was asked with `settings`.
+/// What is said in place of an answer that is too unlikely.
+const NOT_IN_THE_SOURCES: &str = "not found in the sources";
+
+/// The answer of a question that was asked with `settings`. It is withheld if it is less likely than
+/// `confidence_min`.
 pub(crate) fn answer(
     report: &Report,
+    confidence: Confidence,
+    confidence_min: Chance,
     settings: &Settings,
     speculator: SpeculatorKind,
     injected: Option<InjectedLatency>,
     tuned: Option<wire::Tuned>,
 ) -> wire::AskResponse {
+    let withheld = confidence
+        .chance
+        .is_some_and(|chance| chance < confidence_min);
     wire::AskResponse {
-        answer: words(&report.answer),
+        answer: match withheld {
+            true => NOT_IN_THE_SOURCES.to_owned(),
+            false => words(&report.answer),
+        },
+        confidence: Some(wire::Confidence {
+            chance: confidence.chance.map(Chance::share),
+            supported: confidence.supported,
+            withheld: withheld.then(|| words(&report.answer)),
+        }),
         hops: report.hops.iter().map(hop_report).collect(),
         stop_reason: stop_reason(report.stopped).into(),
         elapsed_ms: ms(report.elapsed),

@@ -49,6 +49,7 @@ impl Asked {
             found: Arc::new(Observation {
                 answer: fact(text).into(),
                 found: true,
+                confidence: None,
                 evidence: Vec::new(),
             }),
             wrong: Vec::new(),

@@ -121,6 +121,7 @@ mod tests {
         async fn read(&self, _: &Call, request: ReadRequest) -> Result<Reading, PortError> {
             Ok(Reading {
                 answer: request.passages.last().map(|passage| passage.text.clone()),
+                confidence: None,
                 tokens: PRICE,
             })
         }

@@ -269,6 +269,7 @@ impl Planner for ScriptedPorts {
         };
         Ok(Planned {
             step,
+            certainty: None,
             tokens: TOKENS,
         })
     }
@@ -366,6 +367,7 @@ impl Reader for ScriptedPorts {
         }
         Ok(Reading {
             answer: answer.map(Into::into),
+            confidence: None,
             tokens: TOKENS,
         })
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Passage, canonical};
+use crate::{Chance, Passage, canonical};
 
 /// One sub-question, with the folded form under which two askings of it are the same.
 #[derive(Clone, Debug)]
@@ -72,6 +72,9 @@ pub struct Observation {
     pub answer: Arc<str>,
     /// False where the reader found no relevant information.
     pub found: bool,
+    /// How likely the best reading of the evidence is to be right, even if it was too unlikely to be the
+    /// answer. `None` if the reader cannot tell.
+    pub confidence: Option<Chance>,
     /// The passages read, best first.
     pub evidence: Vec<Passage>,
 }
@@ -85,8 +88,15 @@ impl Observation {
         Self {
             found: answer.is_some(),
             answer: answer.unwrap_or_else(|| NOTHING_FOUND.into()),
+            confidence: None,
             evidence,
         }
+    }
+
+    /// The same, of a reader that can tell how likely it is to be right.
+    #[must_use]
+    pub fn read_with(self, confidence: Option<Chance>) -> Self {
+        Self { confidence, ..self }
     }
 }
 

@@ -30,6 +30,7 @@ impl Run<'_> {
                 .stopped()
                 .map_or(Stopped::Answered, Stopped::from),
             final_segment: notes.segment,
+            final_certainty: notes.certainty,
             first_answer: FirstAnswer {
                 at: drafted.duration_since(self.started).min(elapsed),
                 chance,

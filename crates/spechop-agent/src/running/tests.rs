@@ -19,7 +19,10 @@ fn call() -> Call {
 
 fn outcome() -> Result<Outcome, PortError> {
     Ok(Outcome {
-        output: Output::Step(Step::Answer("42".into())),
+        output: Output::Step {
+            step: Step::Answer("42".into()),
+            certainty: None,
+        },
         tokens: Tokens::default(),
     })
 }

@@ -219,6 +219,7 @@ impl Planner for RemotePorts {
         };
         Ok(Planned {
             step,
+            certainty: None,
             tokens: TOKENS,
         })
     }
@@ -247,6 +248,7 @@ impl Reader for RemotePorts {
         match self.ask(Request::Read(asked, passages)).await? {
             Reply::Read(answer) => Ok(Reading {
                 answer: answer.map(Into::into),
+                confidence: None,
                 tokens: TOKENS,
             }),
             _ => unexpected(),

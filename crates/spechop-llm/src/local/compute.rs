@@ -131,7 +131,7 @@ impl<'model> Compute<'model> {
         self.cut(slot, keep)
     }
 
-    /// Processes tokens of one sequence, at most a chunk. Returns the token that follows, if it
+    /// Processes tokens of one sequence, at most a chunk. Returns what is likeliest to follow, if it
     /// is `wanted`.
     pub(super) fn step(
         &mut self,
@@ -139,7 +139,7 @@ impl<'model> Compute<'model> {
         at: usize,
         tokens: &[LlamaToken],
         wanted: bool,
-    ) -> Result<Option<LlamaToken>, ComputeError> {
+    ) -> Result<Option<Likeliest>, ComputeError> {
         self.batch.clear();
         let seq = i32::try_from(slot)?;
         for (offset, token) in tokens.iter().enumerate() {
@@ -149,7 +149,7 @@ impl<'model> Compute<'model> {
         }
         self.context.decode(&mut self.batch)?;
         let row = self.batch.n_tokens() - 1;
-        Ok(wanted.then(|| argmax(self.context.get_logits_ith(row))))
+        Ok(wanted.then(|| likeliest(self.context.get_logits_ith(row))))
     }
 
     /// Processes tokens of one sequence, at most a chunk. Returns what is likeliest after each of the first
@@ -186,6 +186,14 @@ pub(super) struct Likeliest {
     pub(super) lead: f32,
 }
 
+impl Likeliest {
+    /// The logarithm of its chance if there were no tokens but it and the next one. A sum over the whole
+    /// vocabulary would cost fifty thousand exponentials a token.
+    pub(super) fn ln_chance(self) -> f64 {
+        -(-f64::from(self.lead)).exp().ln_1p()
+    }
+}
+
 fn likeliest(logits: &[f32]) -> Likeliest {
     let (mut best, mut second) = ((0, f32::NEG_INFINITY), f32::NEG_INFINITY);
     for (id, logit) in (0..).zip(logits) {
@@ -200,17 +208,6 @@ fn likeliest(logits: &[f32]) -> Likeliest {
         token: LlamaToken::new(best.0),
         lead: best.1 - second,
     }
-}
-
-/// The likeliest token; the lowest one of several.
-fn argmax(logits: &[f32]) -> LlamaToken {
-    let mut best = (0, f32::NEG_INFINITY);
-    for (id, logit) in (0..).zip(logits) {
-        if *logit > best.1 {
-            best = (id, *logit);
-        }
-    }
-    LlamaToken::new(best.0)
 }
 
 #[cfg(test)]
@@ -233,7 +230,7 @@ mod tests {
             }
             let mut all = vec![self.logits()];
             for at in at..at + 3 {
-                let token = next.unwrap();
+                let token = next.unwrap().token;
                 next = self.step(slot, at, &[token], true).unwrap();
                 all.push(self.logits());
             }
@@ -365,9 +362,15 @@ mod tests {
         ] {
             let token = LlamaToken::new(id);
             assert_eq!(likeliest(&logits), Likeliest { token, lead });
-            assert_eq!(argmax(&logits), token);
         }
         assert!(likeliest(&[f32::NAN; 2]).lead.is_nan(), "nothing leads");
+        let chance = |lead| {
+            let token = LlamaToken::new(0);
+            Likeliest { token, lead }.ln_chance().exp()
+        };
+        assert!((chance(0.0) - 0.5).abs() < 1e-9);
+        assert!((chance(2.0) - 0.880_797).abs() < 1e-6);
+        assert!(chance(1e9) <= 1.0);
     }
 
     #[test]
@@ -377,7 +380,7 @@ mod tests {
             (vec![f32::NAN, -1.0, -1.0], 1),
             (vec![f32::NEG_INFINITY; 3], 0),
         ] {
-            assert_eq!(argmax(&logits), LlamaToken::new(id));
+            assert_eq!(likeliest(&logits).token, LlamaToken::new(id));
         }
     }
 }

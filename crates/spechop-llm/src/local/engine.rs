@@ -18,13 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use llama_cpp_2::model::LlamaModel;
-use llama_cpp_2::token::LlamaToken;
 use spechop_ports::{Metered, PortError, panic_text};
 use spechop_types::{Activity, Tokens};
 use tokio::time::Instant;
 
 use super::ahead::Pays;
-use super::compute::{Compute, ComputeError};
+use super::compute::{Compute, ComputeError, Likeliest};
 use super::job::{Begun, Job, Progress, Waiting, best};
 use super::kept::Kept;
 use super::output::Output;
@@ -167,6 +166,7 @@ impl<'model> Engine<'model> {
             let nothing = Generated {
                 text: String::new(),
                 end: End::Length,
+                certainty: None,
                 tokens: Tokens::default(),
             };
             let _ = job.reply.send(Ok(nothing));
@@ -380,8 +380,8 @@ impl<'model> Engine<'model> {
                         self.keep(at);
                     }
                 }
-                if let Some(token) = next {
-                    self.append(at, token);
+                if let Some(next) = next {
+                    self.append(at, next);
                 }
             }
             Err(error) => self.fail(at, error),
@@ -404,10 +404,12 @@ impl<'model> Engine<'model> {
     }
 
     /// Takes in a generated token, and answers if it was the last. True if so.
-    fn append(&mut self, index: usize, token: LlamaToken) -> bool {
+    fn append(&mut self, index: usize, next: Likeliest) -> bool {
+        let token = next.token;
         let running = &mut self.running[index];
         let vocab = self.parts.model.vocab();
         running.progress.generated += 1;
+        running.progress.ln_chance += next.ln_chance();
         running.meter();
         self.parts.counters.generated_tokens.fetch_add(1, Relaxed);
         let progress = &mut running.progress;
@@ -470,9 +472,11 @@ impl Parts<'_> {
             prompt: waiting.prompt.item.tokens.len() as u64,
             completion: u64::from(progress.generated),
         };
+        let certainty = progress.certainty();
         let _ = waiting.job.reply.send(Ok(Generated {
             text: progress.output.into_text(),
             end,
+            certainty,
             tokens,
         }));
     }

@@ -3,7 +3,7 @@
 use llama_cpp_2::context::session::SeqState;
 use llama_cpp_2::token::LlamaToken;
 use spechop_ports::{Call, Lane, Metered, PortError, Urgency};
-use spechop_types::Owned;
+use spechop_types::{Chance, Owned};
 use tokio::sync::oneshot;
 
 use super::ahead::Ahead;
@@ -37,6 +37,8 @@ pub(super) struct Progress {
     pub(super) next: Option<LlamaToken>,
     pub(super) output: Output,
     pub(super) generated: u32,
+    /// The sum over them of [`Likeliest::ln_chance`](super::compute::Likeliest::ln_chance).
+    pub(super) ln_chance: f64,
     /// What may be written next.
     pub(super) ahead: Ahead,
 }
@@ -49,8 +51,15 @@ impl Progress {
             next: None,
             output,
             generated: 0,
+            ln_chance: 0.0,
             ahead,
         }
+    }
+
+    /// How sure the model was of what it has written.
+    pub(super) fn certainty(&self) -> Option<Chance> {
+        let written = (self.generated > 0).then(|| f64::from(self.generated))?;
+        Some(Chance::of((self.ln_chance / written).exp()))
     }
 }
 

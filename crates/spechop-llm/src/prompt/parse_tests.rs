@@ -26,6 +26,7 @@ fn said(text: &str, end: End) -> Generated {
     Generated {
         text: text.to_owned(),
         end,
+        certainty: None,
         tokens: Tokens::default(),
     }
 }

@@ -185,6 +185,7 @@ impl Planner for Warmable {
         self.retrieved.fetch_add(1, SeqCst);
         Ok(Planned {
             step: Step::Answer("42".into()),
+            certainty: None,
             tokens: Tokens::default(),
         })
     }

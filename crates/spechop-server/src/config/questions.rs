@@ -50,6 +50,8 @@ pub struct Questions {
     /// Branches less likely than this to become head are not built, if the question says nothing. `None`:
     /// each guess is weighed.
     pub chance_min: Option<Chance>,
+    /// An answer less likely than this to be right is withheld.
+    pub confidence_min: Chance,
     /// Most look-ups that are drafted for a hop, if the question says nothing. `None`: one, if that pays.
     pub drafts: Option<usize>,
     /// Whether the answers of drafted look-ups are guessed before they are asked for.
@@ -153,6 +155,9 @@ pub(super) fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
             true => None,
             false => keys.number("question.chance_min").map(Chance::of),
         },
+        confidence_min: keys
+            .number("question.confidence_min")
+            .map_or(Chance::NONE, Chance::of),
         drafts: match keys.is("question.drafts", "auto") {
             true => None,
             false => Some(keys.size("question.drafts")),

@@ -15,6 +15,7 @@ pub(crate) fn texts() -> (Vec<SubQuestion>, Arc<Observation>, Arc<str>) {
     let right = Observation {
         answer: "fact".into(),
         found: true,
+        confidence: None,
         evidence: Vec::new(),
     };
     (asked.collect(), Arc::new(right), "fiction".into())

@@ -84,6 +84,7 @@ fn event(text: &str) -> Event {
             observation: Observation {
                 answer: rest.into(),
                 found: rest != "-",
+                confidence: None,
                 evidence: Vec::new(),
             }
             .into(),

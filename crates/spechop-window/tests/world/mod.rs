@@ -77,6 +77,7 @@ impl World {
         Observation {
             answer: format!("fact {}", draw % 5).into(),
             found: draw / 8 % 8 >= self.missing,
+            confidence: None,
             evidence: Vec::new(),
         }
     }

@@ -49,13 +49,13 @@ impl Engine<'_> {
         let running = &mut self.running[index];
         running.progress.at = kept;
         running.progress.ahead.judged(held == guesses);
-        for token in &guessed[..held] {
-            if self.append(index, *token) {
+        for said in &likeliest[..held] {
+            if self.append(index, *said) {
                 return;
             }
         }
         if is_sure {
-            self.append(index, said.token);
+            self.append(index, said);
         } else {
             self.running[index].progress.ahead.alone();
         }

@@ -2,6 +2,7 @@
 //! the same jobs, turn by turn.
 
 use llama_cpp_2::model::LlamaModel;
+use llama_cpp_2::token::LlamaToken;
 use spechop_ports::{Call, Lane};
 use spechop_types::{Chance, Owned};
 use tokio::sync::oneshot;

@@ -46,6 +46,10 @@ pub(super) static QUESTION: &[Key] = keys! {
     /// right, and the time that a right one hides, against the price of a look-up in vain. The price is the
     /// highest one at which the tenant's last questions would have taken as long (tuning.gain_min).
     chance_min: Or("auto", &Number(0.0, 1.0)), Is(r#""auto""#), live;
+    /// An answer that is less likely than this to be right is withheld: the answer is then "not found in the
+    /// sources", with the hops and what they found. 0.0 withholds none. Language models behind an endpoint do
+    /// not tell how sure they are, so nothing of theirs is withheld.
+    confidence_min: Number(0.0, 1.0), Is("0.03"), live;
     /// Drafts: while the planner writes a sub-question, so many look-ups begin of what it may become. They are
     /// used if it then writes the same words. If not, they were made in vain. k = 1 makes none. "auto" makes
     /// one if that would have saved enough of the last questions' time (tuning.gain_min).

@@ -3,8 +3,8 @@
 use std::fmt::{self, Write};
 
 use spechop_proto::{
-    AskResponse, Calls, CommitKind, Hop, Passage, ProviderChange, StageTimes, StopReason,
-    VerifierMode,
+    AskResponse, Calls, CommitKind, Confidence, Hop, Passage, ProviderChange, StageTimes,
+    StopReason, VerifierMode,
 };
 
 use super::clean::clean;
@@ -147,8 +147,33 @@ impl fmt::Display for Citation<'_> {
     }
 }
 
+/// How far to trust the answer, as far as anybody can tell.
+fn worth(confidence: &Confidence) -> String {
+    let mut worth = match confidence.chance {
+        Some(chance) => format!("right with chance {chance:.2}"),
+        None => String::new(),
+    };
+    if !confidence.supported {
+        let separator = if worth.is_empty() { "" } else { "; " };
+        worth += separator;
+        worth += "no evidence holds this answer";
+    }
+    if let Some(withheld) = &confidence.withheld {
+        worth += &format!("; withheld: {}", clean(withheld));
+    }
+    worth
+}
+
 fn write_cost(out: &mut String, answer: &AskResponse) -> fmt::Result {
     writeln!(out, "{}", summary(answer))?;
+    if let Some(worth) = answer
+        .confidence
+        .as_ref()
+        .map(worth)
+        .filter(|worth| !worth.is_empty())
+    {
+        writeln!(out, "{worth}")?;
+    }
     if let Some(first) = answer.first_answer.filter(|first| first.chance < 1.0) {
         writeln!(
             out,
@@ -363,6 +388,11 @@ mod tests {
                 at_ms: 3_100.0,
                 chance: 0.62,
                 confirmed_ms: 5_021.0,
+            }),
+            confidence: Some(Confidence {
+                chance: Some(0.715),
+                supported: true,
+                withheld: None,
             }),
             activities: Vec::new(),
             provider_changes: vec![ProviderChange {

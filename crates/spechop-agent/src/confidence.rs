@@ -1,0 +1,201 @@
+//! How likely an answer is to be right, told from how sure planner and reader were on the way.
+//!
+//! Neither says it of the whole answer: a reader is sure of a sub-answer to a question that nobody should
+//! have asked, and a planner is sure of its words. So both are weighed together, by weights that were fitted
+//! on questions whose answers are known (`eval/train/fit_confidence.py`).
+//!
+//! Only the committed trajectory counts. It is the same at every k, and so is the confidence.
+
+use spechop_types::{Chance, Question, canonical};
+
+use crate::Report;
+
+/// What an answer is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confidence {
+    /// How likely it is to be right. `None` if planner or reader cannot tell how sure they were, as language
+    /// models behind an endpoint.
+    pub chance: Option<Chance>,
+    /// Whether it was found: a committed hop found something, and the answer stands in the evidence of such a
+    /// hop, or chooses among what the question offers (a name in it, yes, no).
+    pub supported: bool,
+}
+
+/// Logistic regression over what planner and reader say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Weights {
+    intercept: f64,
+    /// Of the logarithm of each.
+    first_segment: f64,
+    last_segment: f64,
+    lowest_segment: f64,
+    lowest_reading: f64,
+    mean_reading: f64,
+    /// Of the share of hops that found nothing.
+    not_found: f64,
+}
+
+/// Of the embedded planner and reader: 234 questions that neither was trained on and 156 that are none
+/// (`eval/datasets/off_form`).
+pub(crate) const EMBEDDED: Weights = Weights {
+    intercept: 1.389,
+    first_segment: 0.777,
+    last_segment: -0.008,
+    lowest_segment: 1.060,
+    lowest_reading: 0.635,
+    mean_reading: 0.886,
+    not_found: 0.170,
+};
+
+/// What is weighed, of one answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Signs {
+    first_segment: f64,
+    last_segment: f64,
+    lowest_segment: f64,
+    lowest_reading: f64,
+    mean_reading: f64,
+    not_found: f64,
+}
+
+/// Less than this is not told apart: the logarithm of nothing has no end.
+const LEAST: f64 = 1e-3;
+
+impl Signs {
+    /// `segments`: how sure the planner was of each step, the answer last; `None` of one that it could not
+    /// write, so that the question itself was looked up. `readings`: how likely each hop's best reading was,
+    /// and whether it was taken.
+    pub(crate) fn of(
+        segments: &[Option<Chance>],
+        readings: &[(Option<Chance>, bool)],
+    ) -> Option<Self> {
+        let ln = |chance: Option<Chance>| chance.map_or(LEAST, Chance::share).max(LEAST).ln();
+        let lowest = |all: &mut dyn Iterator<Item = f64>| all.fold(0.0, f64::min);
+        let tells = segments.iter().any(Option::is_some);
+        let reads = readings.iter().any(|(sure, _)| sure.is_some());
+        if !tells || readings.is_empty() || !reads {
+            return None;
+        }
+        let hops = readings.len() as f64;
+        Some(Self {
+            first_segment: segments.first().map_or(0.0, |first| ln(*first)),
+            last_segment: segments.last().map_or(0.0, |last| ln(*last)),
+            lowest_segment: lowest(&mut segments.iter().map(|sure| ln(*sure))),
+            lowest_reading: lowest(&mut readings.iter().map(|(sure, _)| ln(*sure))),
+            mean_reading: readings.iter().map(|(sure, _)| ln(*sure)).sum::<f64>() / hops,
+            not_found: readings.iter().filter(|(_, found)| !found).count() as f64 / hops,
+        })
+    }
+}
+
+impl Weights {
+    pub(crate) fn chance(self, signs: Signs) -> Chance {
+        let sum = self.intercept
+            + self.first_segment * signs.first_segment
+            + self.last_segment * signs.last_segment
+            + self.lowest_segment * signs.lowest_segment
+            + self.lowest_reading * signs.lowest_reading
+            + self.mean_reading * signs.mean_reading
+            + self.not_found * signs.not_found;
+        Chance::of(1.0 / (1.0 + (-sum).exp()))
+    }
+}
+
+impl Report {
+    /// What the answer to `question` is worth.
+    pub fn confidence(&self, question: &Question) -> Confidence {
+        let segments = self.hops.iter().map(|hop| hop.certainty);
+        let segments: Vec<_> = segments.chain([self.final_certainty]).collect();
+        let observations = self.hops.iter().map(|hop| &hop.hop.observation);
+        let readings = observations.map(|seen| (seen.confidence, seen.found));
+        let readings: Vec<_> = readings.collect();
+        let supported = self.is_supported(question);
+        let chance = match readings.is_empty() {
+            // It was not looked up, so nothing speaks for it.
+            true => self.final_certainty.map(|_| Chance::NONE),
+            false => Signs::of(&segments, &readings).map(|signs| EMBEDDED.chance(signs)),
+        };
+        Confidence { chance, supported }
+    }
+
+    fn is_supported(&self, question: &Question) -> bool {
+        // In blanks, so that words are compared as wholes.
+        let words = |text: &str| format!(" {} ", canonical(text));
+        let answer = words(&self.answer);
+        if answer.trim().is_empty() {
+            return false;
+        }
+        let mut found = (self.hops.iter().map(|hop| &hop.hop.observation))
+            .filter(|seen| seen.found)
+            .peekable();
+        if found.peek().is_none() {
+            return false;
+        }
+        let chooses =
+            matches!(answer.trim(), "yes" | "no") || words(question.as_str()).contains(&answer);
+        chooses
+            || found.any(|seen| {
+                words(&seen.answer).contains(&answer)
+                    || (seen.evidence.iter()).any(|passage| words(&passage.text).contains(&answer))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WEIGHTS: Weights = Weights {
+        intercept: 1.0,
+        first_segment: 0.5,
+        last_segment: 0.25,
+        lowest_segment: 2.0,
+        lowest_reading: 1.0,
+        mean_reading: 0.5,
+        not_found: -3.0,
+    };
+
+    fn chance(segments: &[f64], readings: &[(f64, bool)]) -> f64 {
+        let segments: Vec<_> = segments.iter().map(|s| Some(Chance::of(*s))).collect();
+        let readings: Vec<_> = (readings.iter())
+            .map(|(sure, found)| (Some(Chance::of(*sure)), *found))
+            .collect();
+        let signs = Signs::of(&segments, &readings).expect("signs");
+        WEIGHTS.chance(signs).share()
+    }
+
+    #[test]
+    fn who_is_sure_of_everything_is_believed() {
+        let sure = chance(&[1.0, 1.0], &[(1.0, true)]);
+        assert!((sure - 1.0 / (1.0 + (-1.0_f64).exp())).abs() < 1e-6);
+    }
+
+    #[test]
+    fn every_doubt_counts() {
+        let sure = chance(&[1.0, 1.0], &[(1.0, true)]);
+        for doubt in [
+            chance(&[0.8, 1.0], &[(1.0, true)]),
+            chance(&[1.0, 0.8], &[(1.0, true)]),
+            chance(&[1.0, 1.0], &[(0.5, true)]),
+            chance(&[1.0, 1.0], &[(1.0, false)]),
+            chance(&[1.0, 1.0, 1.0], &[(1.0, true), (0.5, true)]),
+        ] {
+            assert!(doubt < sure, "{doubt}");
+        }
+        assert!(
+            chance(&[0.5], &[(0.0, false)]) > 0.0,
+            "nothing is impossible"
+        );
+    }
+
+    #[test]
+    fn who_cannot_tell_is_not_asked() {
+        let sure = Some(Chance::CERTAIN);
+        assert_eq!(Signs::of(&[None, None], &[(sure, true)]), None);
+        assert_eq!(Signs::of(&[sure, sure], &[(None, true)]), None);
+        assert_eq!(Signs::of(&[sure], &[]), None);
+        // A step that the planner could not write is a doubt of its own.
+        let doubted = Signs::of(&[None, sure], &[(sure, true)]).expect("signs");
+        assert!((doubted.lowest_segment - LEAST.ln()).abs() < 1e-12);
+    }
+}

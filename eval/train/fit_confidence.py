@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Fits the weights of crates/spechop-agent/src/confidence.rs: how likely an answer is to be right.
+
+    eval/train/fit_confidence.py BUNDLE... [--off-form BUNDLE]
+
+A bundle holds recorded questions at k = 1 (`spechop eval record --k 1`). An answer is right by exact match.
+No answer to the questions of --off-form (eval/datasets/off_form) is right. The figures come from five-fold
+cross-validation over questions; the weights that are printed are fitted on all of them.
+"""
+
+import argparse
+import json
+import math
+import random
+import re
+import string
+from pathlib import Path
+
+LEAST = 1e-3
+NAMES = ["intercept", "first_segment", "last_segment", "lowest_segment", "lowest_reading", "mean_reading", "not_found"]
+# Pulls weights towards 0: there are few right answers.
+RIDGE = 1.0
+FOLDS = 5
+
+
+def normalised(text):
+    text = "".join(c for c in text.lower() if c not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def lines(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def signs(segments, readings):
+    """What is weighed: `Signs::of` in confidence.rs."""
+    ln = lambda sure: math.log(max(sure or 0.0, LEAST))
+    read = [ln(sure) for sure, _ in readings]
+    return [
+        1.0,
+        ln(segments[0]),
+        ln(segments[-1]),
+        min(ln(sure) for sure in segments),
+        min(read),
+        sum(read) / len(read),
+        sum(not found for _, found in readings) / len(readings),
+    ]
+
+
+def answered(bundle):
+    """Each question of a bundle: its kind, its signs, and whether its answer is right."""
+    segments, readings = {}, {}
+    for stage in lines(bundle / "stages.jsonl"):
+        asked = stage["input"]
+        if asked["stage"] == "segment":
+            segments[asked["question"], json.dumps(asked["hops"]), asked["must_answer"]] = stage
+        elif asked["stage"] == "reading":
+            readings.setdefault(asked["sub_question"], stage)
+    for question in lines(bundle / "questions.jsonl"):
+        hops, sure, read, answer = [], [], [], None
+        while answer is None:
+            known = (question["text"], json.dumps(hops))
+            stage = segments.get((*known, False)) or segments.get((*known, True))
+            if stage is None:
+                break
+            sure.append(stage.get("sure"))
+            if "answer" in stage["output"]:
+                answer = stage["output"]["answer"]
+                break
+            asked = stage["output"]["ask"]
+            reading = readings.get(asked)
+            if reading is None or len(hops) > 16:
+                break
+            found = reading["output"]["read"]
+            read.append((reading.get("sure"), found is not None))
+            hops.append([asked, found or "No relevant information found"])
+        if answer is not None and read:
+            right = normalised(answer) in map(normalised, question["answers"])
+            yield question["kind"], signs(sure, read), right
+
+
+def chance(weights, row):
+    return 1.0 / (1.0 + math.exp(-sum(w * x for w, x in zip(weights, row))))
+
+
+def solved(matrix, right):
+    """Gaussian elimination; the matrix is small and positive definite."""
+    size = len(right)
+    rows = [list(row) + [value] for row, value in zip(matrix, right)]
+    for at in range(size):
+        pivot = max(range(at, size), key=lambda i: abs(rows[i][at]))
+        rows[at], rows[pivot] = rows[pivot], rows[at]
+        for other in range(size):
+            if other != at:
+                share = rows[other][at] / rows[at][at]
+                rows[other] = [a - share * b for a, b in zip(rows[other], rows[at])]
+    return [rows[i][size] / rows[i][i] for i in range(size)]
+
+
+def fitted(rows):
+    """Newton's method for logistic regression with a ridge on all but the intercept."""
+    size = len(NAMES)
+    weights = [0.0] * size
+    for _ in range(50):
+        gradient = [0.0] * size
+        curve = [[0.0] * size for _ in range(size)]
+        for signs_of, right in rows:
+            p = chance(weights, signs_of)
+            for i in range(size):
+                gradient[i] += (right - p) * signs_of[i]
+                for j in range(size):
+                    curve[i][j] += p * (1 - p) * signs_of[i] * signs_of[j]
+        for i in range(size):
+            ridge = RIDGE if i else 1e-6
+            gradient[i] -= ridge * weights[i]
+            curve[i][i] += ridge
+        step = solved(curve, gradient)
+        weights = [w + s for w, s in zip(weights, step)]
+        if max(map(abs, step)) < 1e-9:
+            break
+    return weights
+
+
+def calibration_error(said, bins=10):
+    """Expected calibration error over bins of equal width."""
+    total = 0.0
+    for n in range(bins):
+        inside = [(p, r) for p, r in said if n / bins <= p < (n + 1) / bins or (p == 1 and n == bins - 1)]
+        if inside:
+            gap = sum(p for p, _ in inside) - sum(r for _, r in inside)
+            total += abs(gap)
+    return total / max(1, len(said))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bundle", nargs="+", type=Path)
+    parser.add_argument("--off-form", type=Path)
+    chosen = parser.parse_args()
+    sets = {bundle.name: list(answered(bundle)) for bundle in chosen.bundle}
+    off = [("off", row, False) for _, row, _ in answered(chosen.off_form)] if chosen.off_form else []
+    every = [(name, row, right) for name, rows in sets.items() for _, row, right in rows]
+    every += [("off-form", row, False) for _, row, _ in off]
+    random.Random(1).shuffle(every)
+    said = {}
+    for fold in range(FOLDS):
+        weights = fitted([(row, right) for n, (_, row, right) in enumerate(every) if n % FOLDS != fold])
+        for n, (name, row, right) in enumerate(every):
+            if n % FOLDS == fold:
+                said.setdefault(name, []).append((chance(weights, row), right))
+    on_form = [pair for name, pairs in said.items() if name != "off-form" for pair in pairs]
+    for name, pairs in sorted(said.items()):
+        right = sorted((p for p, r in pairs if r), reverse=True)
+        print(f"{name}: {len(pairs)} answers, {len(right)} right, calibration error {calibration_error(pairs):.3f}")
+        if right:
+            least = right[int(0.8 * (len(right) - 1))]
+            wrong = [p for p, r in pairs if not r]
+            kept = sum(p >= least for p in wrong) / max(1, len(wrong))
+            print(f"  at {least:.3f}, where 80 % of the right answers stay, {100 * kept:.0f} % of the wrong ones do")
+    for least in (0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.15):
+        share = lambda pairs: 100 * sum(p < least for p, _ in pairs) / max(1, len(pairs))
+        lost = share([pair for pair in on_form if pair[1]])
+        print(f"below {least}: {share(said.get('off-form', [])):.0f} % of the off-form, {share(on_form):.0f} % of the others, {lost:.1f} % of the right answers")
+    for name, weight in zip(NAMES, fitted([(row, right) for _, row, right in every])):
+        print(f"    {name}: {weight:.3f},")
+
+
+if __name__ == "__main__":
+    main()
