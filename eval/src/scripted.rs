@@ -143,6 +143,7 @@ impl Planner for Scripted {
         };
         Ok(Planned {
             step,
+            certainty: None,
             tokens: Tokens::default(),
         })
     }
@@ -180,6 +181,7 @@ impl Reader for Scripted {
         let best = request.passages.into_iter().next();
         Ok(Reading {
             answer: best.map(|passage| passage.text),
+            confidence: None,
             tokens: Tokens::default(),
         })
     }

@@ -8,9 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_agent::{
-    Agent, Bill, Policy, Ports, Report, Settings, TraceEvent, TraceKind, Width,
-};
+use spechop_agent::{Agent, Bill, Policy, Ports, Report, Settings, TraceEvent, TraceKind, Width};
 use spechop_ports::Life;
 use spechop_proto::{AskRequest, AskResponse, Tuned};
 use spechop_types::{Owned, TraceId};

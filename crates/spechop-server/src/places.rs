@@ -109,7 +109,7 @@ impl Places {
 
     /// How many there are.
     pub(crate) fn most(&self) -> usize {
-        self.shared.most
+        self.shared.lock().most
     }
 
     /// Waits until all are free.

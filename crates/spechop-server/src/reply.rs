@@ -370,6 +370,7 @@ mod tests {
         let observation = Observation {
             answer: Arc::clone(&text),
             found: true,
+            confidence: None,
             evidence: vec![passage; passages],
         };
         let took = Duration::from_secs_f64(0.1);

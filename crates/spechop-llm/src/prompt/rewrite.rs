@@ -130,6 +130,7 @@ mod tests {
     fn one_line_is_the_question_and_anything_else_is_none() {
         let said = |text: &str, end: End| {
             rewritten(&Generated {
+                certainty: None,
                 text: text.to_owned(),
                 end,
                 tokens: Tokens::default(),

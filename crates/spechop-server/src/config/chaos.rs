@@ -26,9 +26,7 @@ pub struct Chaos {
 
 /// `None` unless some fault has a chance.
 pub(super) fn chaos(keys: &mut Keys<'_>, listen: SocketAddr) -> Option<Chaos> {
-    let mut chance = |name: &str| {
-        keys.number(&format!("chaos.{name}")).unwrap_or(0.0)
-    };
+    let mut chance = |name: &str| keys.number(&format!("chaos.{name}")).unwrap_or(0.0);
     let faults = Faults {
         late: chance("late"),
         error: chance("error"),

@@ -22,7 +22,7 @@ pub(super) fn add_to(house: &mut House, admission: &Admission) {
     let alive = get(async || (FRESH, "ok\n"));
     house.add(Door::get("/healthz").for_anybody(), alive);
     let state = Arc::clone(admission.state());
-    let parts = Readiness::new(&state.config, state.toolbox.vitals.clone());
+    let parts = Readiness::new(&state.config(), state.toolbox.vitals.clone());
     let parts = Arc::new(parts);
     let ready = get(async move || {
         let ready = parts.look(state.phases.closing.is_cancelled()).await;

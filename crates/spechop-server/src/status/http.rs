@@ -86,9 +86,7 @@ impl From<TransportError> for HttpError {
             TransportError::OldHttp { .. } => Some(StatusCode::HTTP_VERSION_NOT_SUPPORTED),
             TransportError::NotGrpc { .. }
             | TransportError::NotJson { .. }
-            | TransportError::NotAForm { .. } => {
-                Some(StatusCode::UNSUPPORTED_MEDIA_TYPE)
-            }
+            | TransportError::NotAForm { .. } => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
             TransportError::Late { .. } => Some(StatusCode::REQUEST_TIMEOUT),
             TransportError::TooLong { .. } => Some(StatusCode::PAYLOAD_TOO_LARGE),
             TransportError::TooMuchAtOnce => Some(StatusCode::TOO_MANY_REQUESTS),

@@ -198,7 +198,7 @@ class Budget(_message.Message):
     def __init__(self, time_ms: _Optional[int] = ..., target_calls: _Optional[int] = ..., tokens: _Optional[int] = ..., money_micros: _Optional[int] = ...) -> None: ...
 
 class AskResponse(_message.Message):
-    __slots__ = ("answer", "hops", "stop_reason", "elapsed_ms", "final_segment_ms", "usage", "applied", "injected_latency", "refused", "provider_changes", "first_answer", "activities")
+    __slots__ = ("answer", "hops", "stop_reason", "elapsed_ms", "final_segment_ms", "usage", "applied", "injected_latency", "refused", "provider_changes", "first_answer", "activities", "confidence")
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     HOPS_FIELD_NUMBER: _ClassVar[int]
     STOP_REASON_FIELD_NUMBER: _ClassVar[int]
@@ -211,6 +211,7 @@ class AskResponse(_message.Message):
     PROVIDER_CHANGES_FIELD_NUMBER: _ClassVar[int]
     FIRST_ANSWER_FIELD_NUMBER: _ClassVar[int]
     ACTIVITIES_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     answer: str
     hops: _containers.RepeatedCompositeFieldContainer[Hop]
     stop_reason: StopReason
@@ -223,7 +224,18 @@ class AskResponse(_message.Message):
     provider_changes: _containers.RepeatedCompositeFieldContainer[ProviderChange]
     first_answer: FirstAnswer
     activities: _containers.RepeatedCompositeFieldContainer[ActivityTime]
-    def __init__(self, answer: _Optional[str] = ..., hops: _Optional[_Iterable[_Union[Hop, _Mapping]]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., elapsed_ms: _Optional[float] = ..., final_segment_ms: _Optional[float] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., injected_latency: _Optional[_Union[InjectedLatency, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., provider_changes: _Optional[_Iterable[_Union[ProviderChange, _Mapping]]] = ..., first_answer: _Optional[_Union[FirstAnswer, _Mapping]] = ..., activities: _Optional[_Iterable[_Union[ActivityTime, _Mapping]]] = ...) -> None: ...
+    confidence: Confidence
+    def __init__(self, answer: _Optional[str] = ..., hops: _Optional[_Iterable[_Union[Hop, _Mapping]]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., elapsed_ms: _Optional[float] = ..., final_segment_ms: _Optional[float] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., injected_latency: _Optional[_Union[InjectedLatency, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., provider_changes: _Optional[_Iterable[_Union[ProviderChange, _Mapping]]] = ..., first_answer: _Optional[_Union[FirstAnswer, _Mapping]] = ..., activities: _Optional[_Iterable[_Union[ActivityTime, _Mapping]]] = ..., confidence: _Optional[_Union[Confidence, _Mapping]] = ...) -> None: ...
+
+class Confidence(_message.Message):
+    __slots__ = ("chance", "supported", "withheld")
+    CHANCE_FIELD_NUMBER: _ClassVar[int]
+    SUPPORTED_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
+    chance: float
+    supported: bool
+    withheld: str
+    def __init__(self, chance: _Optional[float] = ..., supported: bool = ..., withheld: _Optional[str] = ...) -> None: ...
 
 class FirstAnswer(_message.Message):
     __slots__ = ("at_ms", "chance", "confirmed_ms")
