@@ -38,7 +38,7 @@ pub fn curve_svg(figure: &CurveFigure) -> String {
         PARTS[0],
         0,
         "RelLat",
-        rel_lat.collect(),
+        &rel_lat.collect::<Vec<_>>(),
     );
     let targets = figure.points.iter().map(|at| at.targets);
     draw(
@@ -47,7 +47,7 @@ pub fn curve_svg(figure: &CurveFigure) -> String {
         PARTS[1],
         1,
         "look-ups of a question",
-        targets.collect(),
+        &targets.collect::<Vec<_>>(),
     );
     let (x, y) = ((LEFT + RIGHT) / 2.0, PARTS[1].1 + 40.0);
     canvas.text("name", Anchor::Middle, (x, y), "k");
@@ -63,7 +63,7 @@ fn draw(
     (top, bottom): (f64, f64),
     series: usize,
     name: &str,
-    values: Vec<(f64, f64, f64)>,
+    values: &[(f64, f64, f64)],
 ) {
     let greatest = values.iter().map(|(_, _, high)| *high).fold(1.0, f64::max);
     let scale = Scale::over(0.0, greatest, bottom, top - bottom);

@@ -38,7 +38,7 @@ enum Command {
     /// Ask a running server the same questions in several ways, and keep every answer.
     Live(live::Args),
     /// Send questions to a running server at a given rate, and say how long they take.
-    Load(load::Args),
+    Load(Box<load::Args>),
     /// Serve recorded stages: the real server over tools that wait instead of computing.
     Replay(replay::Args),
     /// Serve scripted tools of given latencies, to measure the engine alone.
@@ -72,9 +72,9 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         Command::Simulate(args) => simulate::run(&args, env, std::io::stdout().lock()),
         Command::Choose(args) => choose::run(&args, std::io::stdout().lock()),
         Command::Live(args) => live::run(args, env).await,
-        Command::Load(args) => load::run(args, env).await,
-        Command::Scripted(args) => scripted::run(args).await,
-        Command::Replay(args) => replay::run(args).await,
+        Command::Load(args) => Box::pin(load::run(*args, env)).await,
+        Command::Scripted(args) => Box::pin(scripted::run(args)).await,
+        Command::Replay(args) => Box::pin(replay::run(args)).await,
         Command::Report(args) => report::run(&args, std::io::stdout().lock()),
         Command::Decisions(args) => decisions::run(&args, std::io::stdout().lock()),
         Command::FitWords(args) => fit_words::run(args, env).await,
