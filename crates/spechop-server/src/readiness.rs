@@ -25,12 +25,15 @@ const KEPT: Duration = Duration::from_secs(5);
 const GENERATOR: &str = "generator";
 const FALLBACK: &str = "fallback";
 
+/// When the parts were asked, and what is wrong with each.
+type Heard = (Instant, Vec<Option<&'static str>>);
+
 /// Knows which parts there are, and asks them.
 pub(crate) struct Readiness {
     parts: Vec<Part>,
     vitals: Vitals,
     /// What parts elsewhere said last, and when: `Some(why)` if one is missing.
-    heard: Mutex<Option<(Instant, Vec<Option<&'static str>>)>>,
+    heard: Mutex<Option<Heard>>,
 }
 
 /// A part that questions need, or go faster with.

@@ -43,7 +43,10 @@ fn files_with(words: &[&str]) -> Vec<String> {
 fn statuses_are_made_in_one_file() {
     let files = files_with(&[" Status::", "(Status::", "tonic::Status::", "StatusExt"]);
     assert!(files.iter().any(|file| file == "status.rs"));
-    let elsewhere = |file: &&String| *file != "status.rs" && !file.starts_with("status/");
+    // The exporter of spans is a client of gRPC: the status says what came of its own call.
+    let elsewhere = |file: &&String| {
+        *file != "status.rs" && !file.starts_with("status/") && *file != "spans/exporter.rs"
+    };
     assert_eq!(files.iter().find(elsewhere), None);
 }
 
@@ -57,6 +60,7 @@ fn protobuf_types_stay_at_the_wire() {
         [
             "admission.rs",
             "app.rs",
+            "audit/tests.rs",
             "events.rs",
             "questions/log.rs",
             "questions/tests.rs",

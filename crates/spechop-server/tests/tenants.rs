@@ -272,6 +272,29 @@ async fn a_crowd_of_simulations_is_answered_or_told_to_come_again() {
 /// Files with a lock: whatever several questions can change is behind one. Each is no memory, or its
 /// keys have tenants. The one memory without a lock is the engine's (`spechop-llm/src/local/slots.rs`).
 const LOCKS: &[(&str, &str)] = &[
+    ("agent/src/journal.rs", "one question's calls"),
+    ("server/src/audit.rs", "answers that wait for an audit"),
+    (
+        "server/src/audit/counts.rs",
+        "what audits found: OwnedCache",
+    ),
+    ("server/src/doors/page.rs", "the page's files"),
+    ("server/src/metrics/questions.rs", "when one question ended"),
+    ("server/src/readiness.rs", "parts that do not answer"),
+    ("server/src/reload.rs", "when the configuration was read"),
+    (
+        "server/src/server_state.rs",
+        "the configuration, and the accounts that it makes",
+    ),
+    (
+        "server/src/shares.rs",
+        "runs that their tenants have shared with whoever has the link",
+    ),
+    ("server/src/spans/exporter.rs", "where spans come from"),
+    (
+        "server/src/transport/mod.rs",
+        "what of the transport may change",
+    ),
     ("agent/src/settings.rs", "one question's bill"),
     (
         "draft/src/drafter.rs",

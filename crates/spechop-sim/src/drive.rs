@@ -216,6 +216,10 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
                 branch,
                 must_answer,
             } => {
+                // It may have been rolled back while this effect waited in line.
+                if self.window.depth(*branch).is_none() {
+                    return Ok(Vec::new());
+                }
                 let took = self.stages.write(&self.window, *branch, *must_answer)?;
                 self.calls.segments += 1;
                 self.launch(What::Segment(*branch), took);

@@ -136,7 +136,15 @@ async fn commands_speak_tls_and_show_a_key() {
         ),
     ] {
         for command in [&["ask", "What comes of it?"][..], &["tuning"]] {
-            let (code, _, stderr) = run(&[command, args].concat(), variables);
+            let mut ran = run(&[command, args].concat(), variables);
+            // A client that hears of the hang-up before it has written its request knows no more.
+            for _ in 0..20 {
+                if !ran.2.contains("operation was canceled") {
+                    break;
+                }
+                ran = run(&[command, args].concat(), variables);
+            }
+            let (code, _, stderr) = ran;
             match words {
                 None => assert_eq!((code, &*stderr), (0, ""), "{args:?}"),
                 Some(words) => {

@@ -67,8 +67,13 @@ impl Run<'_> {
 /// A question without an answer is paid for all the same.
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        if let Some(bill) = self.settings.bill.as_ref().filter(|_| !self.is_answered) {
+        if self.is_answered {
+            return;
+        }
+        if self.settings.bill.is_some() || self.settings.journal.is_some() {
             self.stop_all();
+        }
+        if let Some(bill) = self.settings.bill.as_ref() {
             let (tokens_lost, money_lost) = self.ledger.lost();
             bill.set(Due {
                 elapsed: self.started.elapsed(),

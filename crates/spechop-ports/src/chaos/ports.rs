@@ -129,17 +129,18 @@ mod tests {
             &self,
             _: &Call,
             query: &str,
-            _: usize,
+            limit: usize,
         ) -> Result<Vec<Passage>, PortError> {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let text: Arc<str> = query.into();
-            Ok(vec![Passage {
+            let found = [Passage {
                 id: Arc::clone(&text),
                 title: Arc::clone(&text),
                 text,
                 url: None,
                 score: 1.0,
-            }])
+            }];
+            Ok(found.into_iter().take(limit).collect())
         }
     }
 

@@ -271,11 +271,11 @@ fn the_example_and_the_reference_are_those_of_the_table() {
     const REFERENCE: &str = include_str!("../../../../docs/CONFIG.md");
     assert!(
         EXAMPLE == example(),
-        "run `spechop config show --example > deploy/spechop.example.toml`"
+        "keep what `spechop config show --example` prints as deploy/spechop.example.toml"
     );
     assert!(
         REFERENCE == reference(),
-        "run `spechop config show --keys > docs/CONFIG.md`"
+        "keep what `spechop config show --keys` prints as docs/CONFIG.md"
     );
 }
 

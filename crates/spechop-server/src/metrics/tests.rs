@@ -1,7 +1,9 @@
 //! Every metric is in the documents, and nothing else is.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use spechop_agent::{Stage, TraceEvent, TraceKind};
@@ -25,6 +27,18 @@ fn documented() -> BTreeSet<String> {
         format!("spechop_{}", name.split('{').next().unwrap())
     })
     .collect()
+}
+
+/// All sources of this crate in one text.
+fn sources(folder: &Path) -> String {
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let text = |path: PathBuf| match path.is_dir() {
+        true => sources(&path),
+        false => fs::read_to_string(path).unwrap_or_default(),
+    };
+    entries.map(text).collect()
 }
 
 #[test]
@@ -54,11 +68,19 @@ fn the_documents_name_every_metric() {
             }
         })
         .collect();
-    assert!(exposed.len() > 40, "{exposed:?}");
+    // A family tells its name only once it has counted something.
+    assert!(exposed.len() > 30, "{exposed:?}");
     let documented = documented();
     let missing: Vec<_> = exposed.difference(&documented).collect();
     assert!(missing.is_empty(), "not in docs/OPERATING.md: {missing:?}");
-    let gone: Vec<_> = documented.difference(&exposed).collect();
+    let source = sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")));
+    let is_gone = |name: &&String| {
+        let name = name.trim_start_matches("spechop_");
+        // A counter has the one end, what is registered with a unit the other.
+        let name = name.trim_end_matches("_total").trim_end_matches("_seconds");
+        !source.contains(&format!("\"{name}\""))
+    };
+    let gone: Vec<_> = documented.iter().filter(is_gone).collect();
     assert!(
         gone.is_empty(),
         "docs/OPERATING.md names what there is not: {gone:?}"
