@@ -204,10 +204,10 @@ live() {
   for set in "${SETS[@]}"; do
     echo "== live $set-own" >&2
     # shellcheck disable=SC2046
-    asked serve $(index_of "$set") --set question.verifier=rule --set tuning.state=none -- \
+    asked serve $(index_of "$set") --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
       $(questions "$set" 30) --k 1,3 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-0"
     # shellcheck disable=SC2046
-    asked serve $(index_of "$set") --set question.verifier=rule --set tuning.state=none "${web[@]}" -- \
+    asked serve $(index_of "$set") --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none "${web[@]}" -- \
       $(questions "$set" 30) --k 1,3 --concurrency 1,8 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-4150"
   done
 }
@@ -277,7 +277,7 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
   web=$PID
   # shellcheck disable=SC2046
   asked serve $(index_of "$set") --set target.kind=web --set web.providers=searxng --set "web.searxng.url=http://$ADDRESS" \
-    --set "web.allow=$ADDRESS" --set web.keep_s=0 --set web.searxng.ms_max=30000 --set speculator.kind=index --set question.verifier=rule \
+    --set "web.allow=$ADDRESS" --set web.keep_s=0 --set web.searxng.ms_max=30000 --set speculator.kind=index --set question.verifier=rule --set question.confidence_min=0 \
     --set tuning.state=none "${server[@]}" -- \
     $(questions "$set" "$count" eval/datasets/own_mix.json) --concurrency "${CONCURRENCY:-1}" \
     --system "embedded default, web" --part "web=$(basename "$corpus") $(hash_of "$corpus"), ${WEB%:*} ms" \
