@@ -112,7 +112,7 @@ pub(super) async fn serve(config: Config, parts: Parts, listen: SocketAddr) -> a
         .local_addr()
         .context("the listener has no address")?;
     writeln!(std::io::stdout(), "ready on {address}").context("cannot write to stdout")?;
-    Ok(App::with_toolbox(config, toolbox)
-        .serve(listener, shutdown)
-        .await?)
+    let served = App::with_toolbox(config, toolbox).serve(listener, shutdown);
+    // It is large, and those who await it would be, too.
+    Ok(Box::pin(served).await?)
 }
