@@ -93,14 +93,16 @@ def until(holds, seconds, what):
 class Upstream:
     """A process at a port of its own, which comes back there."""
 
-    def __init__(self, name, port, command, log, env=None):
-        self.name, self.port, self.command, self.log, self.env = name, port, command, log, env
+    def __init__(self, name, port, command, log, env=None, cwd=None):
+        self.name, self.port, self.command, self.log, self.env, self.cwd = name, port, command, log, env, cwd
         self.process = None
 
     def start(self):
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.env or os.environ
+                self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.env or os.environ,
+                # Qdrant leaves a file where it is started.
+                cwd=self.cwd,
             )
 
     def ready(self, seconds=START_S):
@@ -281,7 +283,7 @@ class Drill:
             "QDRANT__STORAGE__STORAGE_PATH": str(self.folder / "qdrant"),
             "QDRANT__TELEMETRY_DISABLED": "true",
         }
-        qdrant = Upstream("qdrant", grpc, [str(binary)], self.folder / "qdrant.log", env)
+        qdrant = Upstream("qdrant", grpc, [str(binary)], self.folder / "qdrant.log", env, cwd=self.folder)
         self.upstreams.append(qdrant)
         return grpc
 

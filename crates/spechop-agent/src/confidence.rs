@@ -4,7 +4,8 @@
 //! have asked, and a planner is sure of its words. So both are weighed together, by weights that were fitted
 //! on questions whose answers are known (`eval/train/fit_confidence.py`).
 //!
-//! Only the committed trajectory counts. It is the same at every k, and so is the confidence.
+//! Only the committed trajectory counts. It is the same at every k, and so is the confidence, but for its last
+//! digits: a local planner may read several tokens in one call, and then the bits of its logits differ.
 
 use spechop_types::{Chance, Question, canonical};
 

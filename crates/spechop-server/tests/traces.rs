@@ -7,13 +7,11 @@ mod over_http;
 mod receiver;
 mod support;
 
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use over_http::{client, url};
 use receiver::{Manner, Receiver};
-use serde_json::{Value, json};
+use serde_json::json;
 use spechop_testkit::Script;
 use support::{Server, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,7 +19,6 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tonic::Request;
-use tracing_subscriber::fmt::MakeWriter;
 
 /// Generous: machines may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -172,58 +169,4 @@ async fn babbler() -> (String, JoinSet<io::Result<()>>) {
         }
     });
     (endpoint, tasks)
-}
-
-/// What the log says, in memory.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-/// On one thread, which is the one whose log is read. No receiver is configured: the name is there anyway.
-#[tokio::test]
-async fn a_line_of_the_log_names_the_trace_of_its_question() {
-    let lines = Lines::default();
-    let log = tracing_subscriber::fmt().json().with_writer(lines.clone());
-    let _log = tracing::subscriber::set_default(log.finish());
-    let server = Server::start(Script::instant(1)).await;
-    let mut client = server.client().await;
-    for stream in [false, true] {
-        let mut request = Request::new(question());
-        let value = parent(TRACE).parse().unwrap();
-        request.metadata_mut().insert("traceparent", value);
-        if stream {
-            let mut events = client.ask_stream(request).await.unwrap().into_inner();
-            while events.message().await.unwrap().is_some() {}
-        } else {
-            client.ask(request).await.unwrap();
-        }
-    }
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-    let answered: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .filter(|line: &Value| line["fields"]["message"] == "answered")
-        .collect();
-    assert_eq!(answered.len(), 2);
-    for line in answered {
-        assert_eq!(line["span"]["trace_id"], TRACE, "{line}");
-    }
 }

@@ -37,7 +37,11 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
         id: asking.question.id.clone(),
         variant: asking.variant.clone(),
         concurrency: asking.concurrency,
-        answer: answer.answer,
+        // What was withheld is scored as any other answer.
+        answer: answer
+            .confidence
+            .and_then(|confidence| confidence.withheld)
+            .unwrap_or(answer.answer),
         latency_ms: answer.elapsed_ms * speed,
         first_answer_ms: answer.first_answer.map(|first| first.at_ms * speed),
         first_answer_chance: answer.first_answer.map(|first| first.chance),

@@ -26,10 +26,12 @@ async fn plan(planner: &StepPlanner, request: &PlanRequest, drafts: &[&str]) -> 
         drafts: drafts.collect(),
         ..request.clone()
     };
-    planner
-        .plan(&Call::authoritative(), request)
-        .await
-        .expect("a step")
+    let planned = planner.plan(&Call::authoritative(), request).await;
+    // How sure it was may differ in its last bits: several tokens are read in one call.
+    Planned {
+        certainty: None,
+        ..planned.expect("a step")
+    }
 }
 
 #[tokio::test]

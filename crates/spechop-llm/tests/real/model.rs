@@ -86,11 +86,14 @@ pub(crate) fn long(topic: &str, tokens_max: u32) -> Generation {
     )
 }
 
+/// What the model says. How sure it was is left out: that may differ in its last bits if several tokens were
+/// read in one call, and the text may not.
 pub(crate) async fn say(model: &LocalModel, generation: Generation) -> Generated {
-    model
-        .generate(&Call::authoritative(), generation)
-        .await
-        .expect("a text")
+    let said = model.generate(&Call::authoritative(), generation).await;
+    Generated {
+        certainty: None,
+        ..said.expect("a text")
+    }
 }
 
 /// Waits until the model says so of itself.

@@ -1,0 +1,71 @@
+//! The log names the trace of each question. Alone in its process: whether a span is wanted is remembered for
+//! all threads, and threads of other tests have no log.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod support;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use spechop_testkit::Script;
+use support::{Server, question};
+use tonic::Request;
+use tracing_subscriber::fmt::MakeWriter;
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+
+/// What the log says, in memory.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// On one thread, which is the one whose log is read. No receiver is configured: the name is there anyway.
+#[tokio::test]
+async fn a_line_of_the_log_names_the_trace_of_its_question() {
+    let lines = Lines::default();
+    let log = tracing_subscriber::fmt().json().with_writer(lines.clone());
+    let _log = tracing::subscriber::set_default(log.finish());
+    let server = Server::start(Script::instant(1)).await;
+    let mut client = server.client().await;
+    for stream in [false, true] {
+        let mut request = Request::new(question());
+        let parent = format!("00-{TRACE}-b7ad6b7169203331-01");
+        let value = parent.parse().unwrap();
+        request.metadata_mut().insert("traceparent", value);
+        if stream {
+            let mut events = client.ask_stream(request).await.unwrap().into_inner();
+            while events.message().await.unwrap().is_some() {}
+        } else {
+            client.ask(request).await.unwrap();
+        }
+    }
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let answered: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &Value| line["fields"]["message"] == "answered")
+        .collect();
+    assert_eq!(answered.len(), 2);
+    for line in answered {
+        assert_eq!(line["span"]["trace_id"], TRACE, "{line}");
+    }
+}
