@@ -7,6 +7,7 @@ mod over_http;
 mod receiver;
 mod support;
 
+use std::io;
 use std::time::Duration;
 
 use over_http::{client, url};
