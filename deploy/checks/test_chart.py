@@ -87,6 +87,11 @@ class Rendered(unittest.TestCase):
             "the chart has changed since it was rendered: run 'make check-deploy UPDATE=1' and look at the difference",
         )  # fmt: skip
 
+    def test_the_charts_alerts_are_those_of_everybody(self):
+        # Helm reads nothing beside the chart, and a link does not survive every way to copy a folder.
+        mine = (CHART / "alerts.yml").read_text(encoding="utf-8")
+        self.assertEqual(mine, (DEPLOY / "monitoring" / "alerts.yml").read_text(encoding="utf-8"), "copy it anew")
+
     def test_kubernetes_takes_every_manifest(self):
         for case in cases():
             for one in kept(case):
