@@ -94,8 +94,8 @@ impl Doors {
             "params": { "name": "ask", "arguments": arguments },
         });
         let told = self.post("/mcp", &call).await;
-        let lines = told.lines().filter_map(|line| line.strip_prefix("data: "));
-        let last = lines.filter(|line| line.starts_with('{')).next_back();
+        let mut lines = told.lines().filter_map(|line| line.strip_prefix("data: "));
+        let last = lines.rfind(|line| line.starts_with('{'));
         let message: Value = serde_json::from_str(last.unwrap()).unwrap();
         message["result"]["structuredContent"].clone()
     }

@@ -45,7 +45,7 @@ async fn told(client: &mut Command) -> (Value, Arc<OnnxEncoder>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_of_openai_gets_an_answer() {
     let mut python = Command::new(tool("venv/bin/python"));
-    let (said, encoder) = told(python.arg(program("openai_client.py"))).await;
+    let (said, encoder) = Box::pin(told(python.arg(program("openai_client.py")))).await;
     check(&said);
     check_embeddings(&said, &encoder).await;
 }
@@ -55,7 +55,7 @@ async fn the_client_of_openai_gets_an_answer() {
 async fn the_openai_client_for_node_gets_an_answer() {
     let mut node = Command::new("node");
     node.env("OPENAI_TOOLS", tool("openai-tests"));
-    let (said, encoder) = told(node.arg(program("openai_client.mjs"))).await;
+    let (said, encoder) = Box::pin(told(node.arg(program("openai_client.mjs")))).await;
     check(&said);
     check_embeddings(&said, &encoder).await;
 }
