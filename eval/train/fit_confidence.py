@@ -34,7 +34,7 @@ def lines(path):
 
 
 def signs(segments, readings):
-    """What is weighed: `Signs::of` in confidence.rs."""
+    """What is weighed: `signs` in confidence.rs."""
     ln = lambda sure: math.log(max(sure or 0.0, LEAST))
     read = [ln(sure) for sure, _ in readings]
     return [

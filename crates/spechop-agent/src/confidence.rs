@@ -22,82 +22,59 @@ pub struct Confidence {
     pub supported: bool,
 }
 
-/// Logistic regression over what planner and reader say.
+/// What is weighed, of one answer: logarithms of how sure the planner was of its first, its last and its least
+/// certain step, of how likely the least likely reading was and the readings were on average, and the share of
+/// hops that found nothing.
+type Signs = [f64; 6];
+
+/// Logistic regression over them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Weights {
+struct Weights {
     intercept: f64,
-    /// Of the logarithm of each.
-    first_segment: f64,
-    last_segment: f64,
-    lowest_segment: f64,
-    lowest_reading: f64,
-    mean_reading: f64,
-    /// Of the share of hops that found nothing.
-    not_found: f64,
+    of: Signs,
 }
 
 /// Of the embedded planner and reader: 234 questions that neither was trained on and 156 that are none
 /// (`eval/datasets/off_form`).
-pub(crate) const EMBEDDED: Weights = Weights {
+const EMBEDDED: Weights = Weights {
     intercept: 1.389,
-    first_segment: 0.777,
-    last_segment: -0.008,
-    lowest_segment: 1.060,
-    lowest_reading: 0.635,
-    mean_reading: 0.886,
-    not_found: 0.170,
+    of: [0.777, -0.008, 1.060, 0.635, 0.886, 0.170],
 };
-
-/// What is weighed, of one answer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Signs {
-    first_segment: f64,
-    last_segment: f64,
-    lowest_segment: f64,
-    lowest_reading: f64,
-    mean_reading: f64,
-    not_found: f64,
-}
 
 /// Less than this is not told apart: the logarithm of nothing has no end.
 const LEAST: f64 = 1e-3;
 
-impl Signs {
-    /// `segments`: how sure the planner was of each step, the answer last; `None` of one that it could not
-    /// write, so that the question itself was looked up. `readings`: how likely each hop's best reading was,
-    /// and whether it was taken.
-    pub(crate) fn of(
-        segments: &[Option<Chance>],
-        readings: &[(Option<Chance>, bool)],
-    ) -> Option<Self> {
-        let ln = |chance: Option<Chance>| chance.map_or(LEAST, Chance::share).max(LEAST).ln();
-        let lowest = |all: &mut dyn Iterator<Item = f64>| all.fold(0.0, f64::min);
-        let tells = segments.iter().any(Option::is_some);
-        let reads = readings.iter().any(|(sure, _)| sure.is_some());
-        if !tells || readings.is_empty() || !reads {
-            return None;
-        }
-        let hops = readings.len() as f64;
-        Some(Self {
-            first_segment: segments.first().map_or(0.0, |first| ln(*first)),
-            last_segment: segments.last().map_or(0.0, |last| ln(*last)),
-            lowest_segment: lowest(&mut segments.iter().map(|sure| ln(*sure))),
-            lowest_reading: lowest(&mut readings.iter().map(|(sure, _)| ln(*sure))),
-            mean_reading: readings.iter().map(|(sure, _)| ln(*sure)).sum::<f64>() / hops,
-            not_found: readings.iter().filter(|(_, found)| !found).count() as f64 / hops,
-        })
+/// `segments`: how sure the planner was of each step, the answer last; `None` of one that it could not write,
+/// so that the question itself was looked up. `readings`: how likely each hop's best reading was, and whether
+/// it was taken.
+fn signs(segments: &[Option<Chance>], readings: &[(Option<Chance>, bool)]) -> Option<Signs> {
+    let ln = |chance: Option<Chance>| chance.map_or(LEAST, Chance::share).max(LEAST).ln();
+    let lowest = |all: &mut dyn Iterator<Item = f64>| all.fold(0.0, f64::min);
+    let tells = segments.iter().any(Option::is_some);
+    let reads = readings.iter().any(|(sure, _)| sure.is_some());
+    if !tells || readings.is_empty() || !reads {
+        return None;
     }
+    let hops = readings.len() as f64;
+    let not_found = readings.iter().filter(|(_, found)| !found).count() as f64;
+    Some([
+        segments.first().map_or(0.0, |first| ln(*first)),
+        segments.last().map_or(0.0, |last| ln(*last)),
+        lowest(&mut segments.iter().map(|sure| ln(*sure))),
+        lowest(&mut readings.iter().map(|(sure, _)| ln(*sure))),
+        readings.iter().map(|(sure, _)| ln(*sure)).sum::<f64>() / hops,
+        not_found / hops,
+    ])
 }
 
 impl Weights {
-    pub(crate) fn chance(self, signs: Signs) -> Chance {
-        let sum = self.intercept
-            + self.first_segment * signs.first_segment
-            + self.last_segment * signs.last_segment
-            + self.lowest_segment * signs.lowest_segment
-            + self.lowest_reading * signs.lowest_reading
-            + self.mean_reading * signs.mean_reading
-            + self.not_found * signs.not_found;
+    fn chance(self, signs: Signs) -> Chance {
+        let products = self
+            .of
+            .iter()
+            .zip(signs)
+            .map(|(weight, sign)| weight * sign);
+        let sum = self.intercept + products.sum::<f64>();
         Chance::of(1.0 / (1.0 + (-sum).exp()))
     }
 }
@@ -114,7 +91,7 @@ impl Report {
         let chance = match readings.is_empty() {
             // It was not looked up, so nothing speaks for it.
             true => self.final_certainty.map(|_| Chance::NONE),
-            false => Signs::of(&segments, &readings).map(|signs| EMBEDDED.chance(signs)),
+            false => signs(&segments, &readings).map(|signs| EMBEDDED.chance(signs)),
         };
         Confidence { chance, supported }
     }
@@ -148,12 +125,7 @@ mod tests {
 
     const WEIGHTS: Weights = Weights {
         intercept: 1.0,
-        first_segment: 0.5,
-        last_segment: 0.25,
-        lowest_segment: 2.0,
-        lowest_reading: 1.0,
-        mean_reading: 0.5,
-        not_found: -3.0,
+        of: [0.5, 0.25, 2.0, 1.0, 0.5, -3.0],
     };
 
     fn chance(segments: &[f64], readings: &[(f64, bool)]) -> f64 {
@@ -161,7 +133,7 @@ mod tests {
         let readings: Vec<_> = (readings.iter())
             .map(|(sure, found)| (Some(Chance::of(*sure)), *found))
             .collect();
-        let signs = Signs::of(&segments, &readings).expect("signs");
+        let signs = signs(&segments, &readings).expect("signs");
         WEIGHTS.chance(signs).share()
     }
 
@@ -192,11 +164,11 @@ mod tests {
     #[test]
     fn who_cannot_tell_is_not_asked() {
         let sure = Some(Chance::CERTAIN);
-        assert_eq!(Signs::of(&[None, None], &[(sure, true)]), None);
-        assert_eq!(Signs::of(&[sure, sure], &[(None, true)]), None);
-        assert_eq!(Signs::of(&[sure], &[]), None);
+        assert_eq!(signs(&[None, None], &[(sure, true)]), None);
+        assert_eq!(signs(&[sure, sure], &[(None, true)]), None);
+        assert_eq!(signs(&[sure], &[]), None);
         // A step that the planner could not write is a doubt of its own.
-        let doubted = Signs::of(&[None, sure], &[(sure, true)]).expect("signs");
-        assert!((doubted.lowest_segment - LEAST.ln()).abs() < 1e-12);
+        let doubted = signs(&[None, sure], &[(sure, true)]).expect("signs");
+        assert!((doubted[2] - LEAST.ln()).abs() < 1e-12);
     }
 }
