@@ -283,7 +283,7 @@ where
         let answer = answered(client.clone(), request, options.streams, limit).await;
         if let Err(status) = answer {
             return Err(LoadRunError::First {
-                code: wire::name(status.code()),
+                code: spechop_proto::code_name(status.code()),
                 message: status.message().to_owned(),
             });
         }
@@ -322,7 +322,7 @@ where
                 .map_or(0, |calls| calls.started),
         }),
         Err(status) if wire::is_lost(&status) => Outcome::Failed("CONNECTION_LOST".to_owned()),
-        Err(status) => Outcome::Failed(wire::name(status.code())),
+        Err(status) => Outcome::Failed(spechop_proto::code_name(status.code())),
     }
 }
 

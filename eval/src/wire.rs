@@ -2,7 +2,7 @@
 //! how a status is named.
 
 use spechop_proto::{AskRequest, VerifierMode};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use crate::{K, Variant, Verifier};
 
@@ -47,18 +47,6 @@ pub(crate) fn simulated_only(variant: &Variant) -> Option<&'static str> {
     }
 }
 
-/// The code as gRPC's documents write it.
-pub(crate) fn name(code: Code) -> String {
-    let mut name = String::new();
-    for (at, c) in format!("{code:?}").char_indices() {
-        if at > 0 && c.is_ascii_uppercase() {
-            name.push('_');
-        }
-        name.push(c.to_ascii_uppercase());
-    }
-    name
-}
-
 /// Whether the status was made on this side, of a connection that broke or could not be made. The codes
 /// of those are many; a status that the server sent has no source.
 pub(crate) fn is_lost(status: &Status) -> bool {
@@ -68,12 +56,6 @@ pub(crate) fn is_lost(status: &Status) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn codes_are_written_as_everywhere() {
-        assert_eq!(name(Code::DeadlineExceeded), "DEADLINE_EXCEEDED");
-        assert_eq!(name(Code::Ok), "OK");
-    }
 
     #[test]
     fn what_a_server_chooses_is_left_out_unless_it_is_named() {

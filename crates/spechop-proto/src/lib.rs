@@ -31,3 +31,28 @@ pub const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// The encoded `FileDescriptorSet` of the package, comments included: for reflection, and for
 /// turning messages into JSON.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+/// The code as gRPC's documents write it.
+pub fn code_name(code: tonic::Code) -> String {
+    let mut name = String::new();
+    for (at, c) in format!("{code:?}").char_indices() {
+        if at > 0 && c.is_ascii_uppercase() {
+            name.push('_');
+        }
+        name.push(c.to_ascii_uppercase());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn codes_are_written_as_everywhere() {
+        assert_eq!(code_name(Code::DeadlineExceeded), "DEADLINE_EXCEEDED");
+        assert_eq!(code_name(Code::Ok), "OK");
+    }
+}

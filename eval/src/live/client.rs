@@ -17,7 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use super::LiveError;
-use crate::wire::{self, is_lost, name};
+use crate::wire::{self, is_lost};
 use crate::{Question, Variant};
 
 const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -120,7 +120,10 @@ impl Asker {
                 Ok(answer) => return Asked::Answered(Box::new(answer)),
                 Err(status) => status,
             };
-            let (code, message) = (name(status.code()), line(status.message()));
+            let (code, message) = (
+                spechop_proto::code_name(status.code()),
+                line(status.message()),
+            );
             if status.code() == Code::ResourceExhausted {
                 self.busy.fetch_add(1, Relaxed);
             }

@@ -206,21 +206,9 @@ pub(super) fn refused(status: &Status) -> anyhow::Error {
     let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));
     anyhow!(
         "{}: {}",
-        name(status.code()),
+        spechop_proto::code_name(status.code()),
         clean::clean(&format!("{}{why}", status.message()))
     )
-}
-
-/// The code as gRPC's documents write it.
-fn name(code: tonic::Code) -> String {
-    let mut name = String::new();
-    for (at, c) in format!("{code:?}").char_indices() {
-        if at > 0 && c.is_ascii_uppercase() {
-            name.push('_');
-        }
-        name.push(c.to_ascii_uppercase());
-    }
-    name
 }
 
 fn width(text: &str) -> Result<Width, String> {
