@@ -88,7 +88,8 @@ pub struct LocalModelOptions {
     /// kind of prompt (instructions and examples of a planner, a reader, …) keeps one busy.
     pub kept_prompts: u32,
     /// Whether tokens are guessed without the model, from a generation's draft or from its prompt, and read by
-    /// the model several at once. The text is the same, but if two tokens are nearly as likely.
+    /// the model several at once. Off by default: whether it is done hangs on time, and if two tokens are nearly
+    /// as likely, such a call can choose the other.
     pub drafts: bool,
     /// Generations that may wait; the least urgent one beyond is turned away.
     pub waiting_max: usize,
@@ -113,7 +114,7 @@ impl LocalModelOptions {
             context_tokens_per_sequence: 4096,
             sequences: 3,
             kept_prompts: 3,
-            drafts: true,
+            drafts: false,
             waiting_max: 256,
             vitals: Vitals::default(),
         }

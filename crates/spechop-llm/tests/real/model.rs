@@ -88,15 +88,7 @@ pub(crate) fn long(topic: &str, tokens_max: u32) -> Generation {
 
 pub(crate) async fn say(model: &LocalModel, generation: Generation) -> Generated {
     let call = Call::authoritative();
-    without_certainty(model.generate(&call, generation).await)
-}
-
-/// How sure a model was may differ in its last bits if several tokens were read in one call. The text may not.
-fn without_certainty(said: Result<Generated, PortError>) -> Generated {
-    Generated {
-        certainty: None,
-        ..said.expect("a text")
-    }
+    model.generate(&call, generation).await.expect("a text")
 }
 
 /// Waits until the model says so of itself.
@@ -122,7 +114,8 @@ pub(crate) async fn launch<'a>(
     future
 }
 
-/// A text depends on its prompt alone, from a cold cache or a warm one, alone or in company. `open` opens the model with its own changes and those given.
+/// A text, and to the last bit how sure the model was, depend on the prompt alone, from a cold cache or a warm
+/// one, alone or in company. `open` opens the model with its own changes and those given.
 pub(crate) async fn same_text(open: impl Fn(fn(&mut LocalModelOptions)) -> LocalModel) {
     let text = "Question: Where does the river rise?\nWhich river? => The Orne\nWho is old";
     let generations: Vec<Generation> = vec![
@@ -166,7 +159,7 @@ pub(crate) async fn same_text(open: impl Fn(fn(&mut LocalModelOptions)) -> Local
     let paused = launch(&model, &guess, generations[4].clone()).await;
     until(&model, |stats| stats.generated_tokens > 4).await;
     assert_eq!(say(&model, generations[0].clone()).await, fresh[0]);
-    assert_eq!(without_certainty(paused.await), fresh[4]);
+    assert_eq!(paused.await.expect("a text"), fresh[4]);
     assert_eq!(model.stats().evicted, 0);
 
     // After an eviction.
@@ -175,6 +168,6 @@ pub(crate) async fn same_text(open: impl Fn(fn(&mut LocalModelOptions)) -> Local
     let evicted = launch(&model, &guess, generations[4].clone()).await;
     until(&model, |stats| stats.generated_tokens > 4).await;
     assert_eq!(say(&model, generations[0].clone()).await, fresh[0]);
-    assert_eq!(without_certainty(evicted.await), fresh[4]);
+    assert_eq!(evicted.await.expect("a text"), fresh[4]);
     assert_eq!(model.stats().evicted, 1);
 }
