@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The passages of the demo, on standard output: 1,500 of the 6,120 of the shipped corpus, so that the first index is
+"""The passages of the demo, on standard output: 1,000 of the 6,120 of the shipped corpus, so that the first index is
 built in seconds.
 
 These are all passages that the data set gives with the demo's questions, the misleading ones too, and then the first
@@ -11,7 +11,7 @@ import json
 import pathlib
 import sys
 
-PASSAGES = 1500
+PASSAGES = 1000
 WIKI = pathlib.Path(__file__).parent / "2wikimultihopqa"
 
 

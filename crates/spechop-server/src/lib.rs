@@ -1,4 +1,4 @@
-//! Configuration, wiring and gRPC: everything that answers questions over the wire.
+//! Configuration, wiring and the doors: everything that answers questions over the wire.
 //!
 //! ```text
 //! env, config ─▶ toolbox, questions ─▶ server_state ─▶ admission ─▶ events ─▶ doors ─▶ app
@@ -11,10 +11,12 @@
 //! Four things happen in one file each:
 //!
 //! * The environment is read in `env` only.
-//! * Errors become statuses, of gRPC and of HTTP, in `status` only.
-//! * Protobuf messages are read in `request` and written in `reply`. Beside these two, only
-//!   `questions`, `admission`, `events`, the JSON form of errors and the doors name protobuf types: no
-//!   model, no configuration and no account sees one.
+//! * Errors of a question become statuses, of gRPC and of HTTP, in `status` only. A door that serves files
+//!   says by itself that one is not found.
+//! * Protobuf messages of a question are read in `request` and written in `reply`; the doors of `Admin` and
+//!   of `WhatIf` translate their own. Beside these, only `questions`, `admission`, `events`, `app`, which
+//!   asks the server itself, the JSON form of errors and the doors name protobuf types: no model, no
+//!   configuration and no account sees one.
 //! * Who asks is read in `caller` only.
 
 mod accounts;

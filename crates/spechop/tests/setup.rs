@@ -17,9 +17,9 @@ const ELF64: &[u8] = b"\x7fELF\x02 a library";
 const ELF32: &[u8] = b"\x7fELF\x01 a library";
 
 /// What the script itself is made of.
-const TOOLS: [&str; 16] = [
+const TOOLS: [&str; 17] = [
     "bash", "od", "tr", "sed", "dirname", "readlink", "sort", "head", "cut", "grep", "getconf",
-    "env", "nproc", "cat", "uname", "rm",
+    "env", "nproc", "cat", "uname", "rm", "sleep",
 ];
 
 /// A machine with a compiler, cmake, make and the right Rust, and root's rights; no libclang.
@@ -239,6 +239,32 @@ fn everything_that_is_missing_is_installed_in_one_go() {
         .without("c++")
         .without("make");
     bare.installs("cmake g++ make libclang-dev");
+}
+
+/// The build does not wait for what it does not need; setting up waits for the build.
+#[test]
+fn a_build_begins_as_soon_as_it_can() {
+    let bare = |build: &str| {
+        Machine::new().command("build", build).command(
+            "apt-get",
+            "[ $1 = update ] || echo \"${@:4}\" >> \"$NOTES\"; [[ $* != *maven ]] || sleep 0.3",
+        )
+    };
+    let run = |machine: &Machine| machine.run(&["build", "maven", "--", "build", "it"]);
+    let machine = bare("echo building $* >> \"$NOTES\"");
+    let output = run(&machine);
+    assert!(output.status.success(), "{output:?}");
+    let notes = machine.installed();
+    let mut lines: Vec<_> = notes.lines().collect();
+    assert_eq!(lines[0], "--no-install-recommends libclang-dev");
+    lines[1..].sort_unstable();
+    assert_eq!(lines[1..], ["--no-install-recommends maven", "building it"]);
+    let failed = run(&bare("exit 7"));
+    assert_eq!(failed.status.code(), Some(7), "{failed:?}");
+    // A package that cannot be installed ends the build.
+    let no_maven = bare("exec sleep 20").command("apt-get", "[[ $* != *maven ]]");
+    let output = run(&no_maven);
+    assert!(!output.status.success(), "{output:?}");
 }
 
 #[test]

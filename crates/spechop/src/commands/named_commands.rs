@@ -10,12 +10,14 @@ use super::{Cli, Command};
 use crate::models::{ANY_ENCODER, Catalogue, DEFAULT};
 
 /// Folders and files whose texts people read, from the root of the repository.
-const TEXTS: [&str; 10] = [
+const TEXTS: [&str; 12] = [
     "ARCHITECTURE.md",
     "Makefile",
     "README.md",
     "crates",
+    "clients/python/README.md",
     "deploy",
+    "docs",
     "eval/README.md",
     "eval/run.sh",
     "eval/src",

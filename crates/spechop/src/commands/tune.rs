@@ -51,7 +51,7 @@ bounds are those of p and alpha (95 %), carried over by the paper's closed form.
 settings that follow, why, and what speaks against relying on them.
 
 Nothing is changed: write what you take into the configuration, and restart the server. With
-question.k = \"auto\" the server chooses by itself and goes on learning.
+question.k = \"auto\" the server chooses by itself and keeps learning.
 
 Examples:
   spechop tune

@@ -37,7 +37,7 @@ pub(crate) struct Args {
 const HELP: &str = "\
 For each speculator that has guessed: p, the share of its guesses that were right; alpha and beta, the
 times of a guess and of writing a sub-question divided by the time of a look-up; and RelLat*, the
-bound of the latency divided by the latency at k = 1, for endless questions. Below, the server
+bound of the latency divided by the latency at k = 1, for questions with endlessly many hops. Below, the server
 plays its last questions again with each k, on a virtual clock.
 If answers were audited (`audit.share`), the last lines say how many of them differ from the answer
 without speculation, and how many accepted guesses were wrong. In JSON that is one more object.
