@@ -53,7 +53,8 @@ briefly slow.one 1
 for n in "${!question[@]}"; do
   printf '\n=== question %d of %d, k = %d: %s ===\n' $((n + 1)) ${#question[@]} "$k" "${question[n]}"
   ask "slow.many.$n" "$n" --k "$k" --watch
-  cat "$work/slow.many.$n.text"
+  # The heading says already that the latency is injected.
+  grep -v '^INJECTED LATENCY' "$work/slow.many.$n.text"
   echo "seconds to this answer: $(seconds "slow.one.$n") at k = 1, $(seconds "slow.many.$n") at k = $k"
 done
 stop

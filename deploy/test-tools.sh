@@ -113,7 +113,7 @@ from_npm() { # FOLDER CONSEQUENCE
   fi
 }
 from_npm page-tests "the page's test in a browser is left out"
-from_npm openai-tests "the test with OpenAI's client for Node is left out"
+from_npm node-tests "the tests with clients in Node are left out"
 
 # And what checks the files of deploy/.
 deploy/checks/tools.sh

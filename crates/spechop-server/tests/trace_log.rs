@@ -2,41 +2,17 @@
 //! all threads, and threads of other tests have no log.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "support/lines.rs"]
+mod lines;
 mod support;
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
+use lines::Lines;
 use serde_json::Value;
 use spechop_testkit::Script;
 use support::{Server, question};
 use tonic::Request;
-use tracing_subscriber::fmt::MakeWriter;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
-
-/// What the log says, in memory.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 /// On one thread, which is the one whose log is read. No receiver is configured: the name is there anyway.
 #[tokio::test]
@@ -58,7 +34,7 @@ async fn a_line_of_the_log_names_the_trace_of_its_question() {
             client.ask(request).await.unwrap();
         }
     }
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let text = lines.text();
     let answered: Vec<Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())

@@ -90,6 +90,12 @@ fn help_teaches_by_example() {
     ] {
         let (code, stdout, _) = run(empty.path(), args);
         assert!(code == 0 && stdout.contains(words), "{stdout}");
+        // The flags of every command stand apart from its own.
+        let (own, log) = stdout.split_once("\nLog:\n").unwrap();
+        assert!(
+            log.contains("--log <FILTER>") && !own.contains("--log"),
+            "{stdout}"
+        );
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod answers;
 mod broken_parts;
+mod documented;
 mod doors;
 mod openai_client;
 mod python_client;

@@ -1,6 +1,6 @@
 // The unmodified client of OpenAI for Node, against our server.
 //
-//     OPENAI_TOOLS=FOLDER node openai_client.mjs BASE_URL BROKEN_BASE_URL QUESTION
+//     NODE_TOOLS=FOLDER node openai_client.mjs BASE_URL BROKEN_BASE_URL QUESTION
 //
 // FOLDER has the package. Prints one JSON object: what it was told. openai_client.py prints the same of the
 // client for Python.
@@ -8,7 +8,7 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
-const { OpenAI } = createRequire(join(process.env.OPENAI_TOOLS, "package.json"))("openai");
+const { OpenAI } = createRequire(join(process.env.NODE_TOOLS, "package.json"))("openai");
 const [baseURL, brokenURL, question] = process.argv.slice(2);
 const client = new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
 const broken = new OpenAI({ baseURL: brokenURL, apiKey: "none", maxRetries: 0 });

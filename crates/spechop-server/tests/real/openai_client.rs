@@ -54,7 +54,7 @@ async fn the_client_of_openai_gets_an_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_openai_client_for_node_gets_an_answer() {
     let mut node = Command::new("node");
-    node.env("OPENAI_TOOLS", tool("openai-tests"));
+    node.env("NODE_TOOLS", tool("node-tests"));
     let (said, encoder) = Box::pin(told(node.arg(program("openai_client.mjs")))).await;
     check(&said);
     check_embeddings(&said, &encoder).await;

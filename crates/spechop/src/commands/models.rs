@@ -118,12 +118,26 @@ fn pull(
     // Clients run in folders of their own, where a relative path would mean another place.
     let models_dir = std::path::absolute(data_dir.join("models"))?;
     let puller = Puller::new(models_dir, sources(args, data_dir)?, clients);
+    let mut already_here = Vec::new();
     for name in names {
-        if name == ANY_ENCODER {
-            pull_encoder(catalogue, &puller, args.check)?;
-        } else {
-            pull_one(catalogue, &puller, name, args.check)?;
+        let (name, pulled) = match name {
+            ANY_ENCODER => pull_encoder(catalogue, &puller, args.check)?,
+            name => (name, puller.pull(catalogue.find(name)?, args.check)?),
+        };
+        if pulled == Pulled::AlreadyThere {
+            already_here.push(name);
         }
+    }
+    if !already_here.is_empty() {
+        eprintln!(
+            "already here{}: {}",
+            if args.check {
+                ", with every hash right"
+            } else {
+                ""
+            },
+            already_here.join(", ")
+        );
     }
     Ok(())
 }
@@ -140,37 +154,33 @@ fn spelt_out(names: &[String]) -> Vec<&str> {
     all
 }
 
-fn pull_one(catalogue: &Catalogue, puller: &Puller, name: &str, check: bool) -> anyhow::Result<()> {
-    if puller.pull(catalogue.find(name)?, check)? == Pulled::AlreadyThere {
-        eprintln!(
-            "{name}: already here{}",
-            if check { ", every hash is right" } else { "" }
-        );
-    }
-    Ok(())
-}
-
 /// Pulls the default encoder, else its stand-in, and notes which one it was.
-fn pull_encoder(catalogue: &Catalogue, puller: &Puller, check: bool) -> anyhow::Result<()> {
-    let chosen = match pull_one(catalogue, puller, DEFAULT_ENCODER, check) {
-        Ok(()) => DEFAULT_ENCODER,
+fn pull_encoder(
+    catalogue: &Catalogue,
+    puller: &Puller,
+    check: bool,
+) -> anyhow::Result<(&'static str, Pulled)> {
+    let pull = |name| puller.pull(catalogue.find(name)?, check);
+    let (chosen, pulled) = match pull(DEFAULT_ENCODER) {
+        Ok(pulled) => (DEFAULT_ENCODER, pulled),
         Err(why) => {
             eprintln!("{why:#}");
-            pull_one(catalogue, puller, FALLBACK_ENCODER, check)?;
+            let pulled = pull(FALLBACK_ENCODER)?;
             eprintln!(
                 "WARNING: the encoder is {FALLBACK_ENCODER}, NOT {DEFAULT_ENCODER}, which could not be had (see above).\n\
                  WARNING: retrieval differs, and an index built with one cannot be searched with the other.\n\
                  WARNING: run `spechop models pull encoder` again to get {DEFAULT_ENCODER}."
             );
-            FALLBACK_ENCODER
+            (FALLBACK_ENCODER, pulled)
         }
     };
     let note = puller.models_dir().join(DEFAULT_ENCODER_FILE);
     if fs::read_to_string(&note).is_ok_and(|noted| noted.trim() == chosen) {
-        return Ok(());
+        return Ok((chosen, pulled));
     }
     fs::write(&note, format!("{chosen}\n"))
-        .with_context(|| format!("cannot write {}", note.display()))
+        .with_context(|| format!("cannot write {}", note.display()))?;
+    Ok((chosen, pulled))
 }
 
 /// Flags before settings before the default order.

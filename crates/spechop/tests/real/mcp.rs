@@ -1,6 +1,7 @@
 //! The official client of MCP asks our server, in every way that it knows.
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -10,6 +11,11 @@ use crate::Server;
 use crate::shell::{in_data_dir, output};
 
 const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/mcp_client.py");
+/// A server of others: a tool that searches a folder of notes.
+const NOTES: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../spechop-mcp/tests/real_mcp/notes_server.py"
+);
 
 #[test]
 fn the_official_client_searches_fetches_and_asks() {
@@ -62,6 +68,66 @@ fn the_official_client_searches_fetches_and_asks() {
         assert!(!told["answer"].as_str().unwrap().is_empty());
         assert_eq!(told["wrong"][0], true);
     }
+}
+
+/// The whole way: planner, scheduler, the tool of another program, reader, and citations of what it found.
+#[test]
+fn a_tool_of_another_server_is_the_target() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = assets::data_dir();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir(path("notes")).unwrap();
+    for (title, text) in [
+        (
+            "Polish-Russian War",
+            "Polish-Russian War is a film of 2009 directed by Xawery Żuławski.",
+        ),
+        (
+            "Xawery Żuławski",
+            "Xawery Żuławski is a director. His mother is Małgorzata Braunek.",
+        ),
+    ] {
+        std::fs::write(path(&format!("notes/{title}.txt")), text).unwrap();
+    }
+    let python = data.join("venv/bin/python").display().to_string();
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\n[target]\nkind = \"mcp\"\n[target.mcp]\n\
+         command = [{python:?}, {NOTES:?}, {:?}]\ntool = \"search\"\n\
+         [generator]\nthreads = 1\n[tuning]\nstate = \"none\"\n",
+        path("notes")
+    );
+    std::fs::write(path("config.toml"), config).unwrap();
+    let mut serve = in_data_dir(&data, &["serve", "--config", &path("config.toml")]);
+    serve.stderr(std::fs::File::create(path("log")).unwrap());
+    let (_server, address) = Server::start(&mut serve);
+    let log = || std::fs::read_to_string(path("log")).unwrap();
+    let address = address.unwrap_or_else(|| panic!("{}", log()));
+
+    let question = "Who is the mother of the director of film Polish-Russian War?";
+    let ask = ["ask", "--addr", &address, "--json", "--k", "2", question];
+    let (code, stdout, stderr) = output(&mut in_data_dir(&data, &ask));
+    assert_eq!(code, 0, "{stderr}\n{}", log());
+    let said: Value = serde_json::from_str(&stdout).unwrap();
+    let hops = said["hops"].as_array().unwrap();
+    assert!(!hops.is_empty(), "{said}");
+    let titles: Vec<_> = hops
+        .iter()
+        .flat_map(|hop| hop["observation"]["evidence"].as_array().unwrap())
+        .map(|passage| passage["title"].as_str().unwrap())
+        .collect();
+    assert!(titles.contains(&"Polish-Russian War"), "{said}");
+    assert!(titles.iter().all(|title| {
+        Path::new(&path("notes"))
+            .join(format!("{title}.txt"))
+            .exists()
+    }));
+    // Its calls went through the scheduler, by a backend of its own.
+    let mut metrics = std::net::TcpStream::connect(&address).unwrap();
+    let get = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    metrics.write_all(get.as_bytes()).unwrap();
+    let mut told = String::new();
+    metrics.read_to_string(&mut told).unwrap();
+    assert!(told.contains("backend=\"mcp\""), "{told}");
 }
 
 #[test]
