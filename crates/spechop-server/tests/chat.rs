@@ -7,15 +7,13 @@ mod support;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use over_http::{client, url};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
-use spechop_ports::{Passages, PortError};
 use spechop_server::Toolbox;
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Passage, Stage};
-use support::{Server, bare, config};
+use spechop_types::Stage;
+use support::{Server, Shelf, bare, config};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_streams_its_hops_and_tells_errors_in_openais_form() {
@@ -89,16 +87,6 @@ async fn a_chat_streams_its_hops_and_tells_errors_in_openais_form() {
         reasoning.starts_with("Only the last message was asked"),
         "{reasoning}"
     );
-}
-
-/// Says of every passage that it is there, so that it can be cited.
-struct Shelf;
-
-#[async_trait]
-impl Passages for Shelf {
-    async fn passage(&self, _: &str) -> Result<Option<Passage>, PortError> {
-        Ok(None)
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

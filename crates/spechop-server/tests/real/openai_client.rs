@@ -11,7 +11,7 @@ use spechop_testkit::{Script, ScriptedPorts, assets};
 use spechop_types::Stage;
 use tokio::process::Command;
 
-use crate::support::{Server, bare, config, question};
+use crate::support::{Server, Shelf, bare, config, question};
 use crate::unmodified_client::{output, tool};
 
 fn program(name: &str) -> PathBuf {
@@ -28,7 +28,8 @@ async fn told(client: &mut Command) -> (Value, Arc<OnnxEncoder>) {
     let config = config("");
     let ports = ScriptedPorts::new(Script::steady(&[true, false], 1, 10, 1));
     let shared = Arc::clone(&encoder) as Arc<dyn Encoder>;
-    let toolbox = Toolbox::of(bare(&ports), &config).encoding(shared, &config);
+    let mut toolbox = Toolbox::of(bare(&ports), &config).encoding(shared, &config);
+    toolbox.passages = Some(Arc::new(Shelf));
     let server = Server::over(ports, toolbox, config).await;
     let mut script = Script::instant(2);
     script.failures.insert((1, Stage::Target), u32::MAX);
@@ -70,7 +71,9 @@ fn check(said: &Value) {
     ];
     assert_eq!(said["models"], json!(models));
     assert_eq!(said["model"], "spechop-auto");
-    assert_eq!(said["content"], "so fact 1");
+    let content = said["content"].as_str().unwrap();
+    assert!(content.starts_with("so fact 1"), "{content}");
+    check_annotations(content, &said["annotations"]);
     assert_eq!(said["finish_reason"], "stop");
     let reasoning = "1. q0 after nothing? → fact 0\n2. q1 after fact 0? → fact 1\n";
     assert_eq!(said["reasoning"], reasoning);
@@ -99,6 +102,25 @@ fn check(said: &Value) {
         let refused = &said["refused"][what];
         assert_eq!(refused["status"], status, "{what}: {refused}");
         assert_eq!(refused["param"], param, "{what}");
+    }
+}
+
+/// Each marker of the text has its citation, at its place in code points, and it leads to a passage.
+fn check_annotations(content: &str, annotations: &Value) {
+    let annotations = annotations.as_array().unwrap();
+    assert!(!annotations.is_empty(), "{content}");
+    assert_eq!(content.matches('[').count(), annotations.len(), "{content}");
+    let letters: Vec<char> = content.chars().collect();
+    for (at, annotation) in annotations.iter().enumerate() {
+        assert_eq!(annotation["type"], "url_citation");
+        let cited = &annotation["url_citation"];
+        let place = |key: &str| usize::try_from(cited[key].as_u64().unwrap()).unwrap();
+        let marker: String = letters[place("start_index")..place("end_index")]
+            .iter()
+            .collect();
+        assert_eq!(marker, format!("[{}]", at + 1));
+        assert!(cited["url"].as_str().unwrap().contains("/p/"), "{cited}");
+        assert!(!cited["title"].as_str().unwrap().is_empty(), "{cited}");
     }
 }
 
