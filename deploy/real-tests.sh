@@ -29,8 +29,8 @@ elif ! command -v chromium >/dev/null || [ ! -e "$SPECHOP_DATA_DIR/page-tests/in
   leave_out+=(--skip page::browser)
 fi
 if ! command -v node >/dev/null || [ ! -e "$SPECHOP_DATA_DIR/node-tests/installed" ]; then
-  echo "OpenAI's client for Node and gRPC's are not installed: their tests are left out" >&2
-  leave_out+=(--skip the_openai_client_for_node --skip the_documented_client_for_node)
+  echo "the clients for Node are not installed: their tests are left out" >&2
+  leave_out+=(--skip the_openai_client_for_node --skip the_documented_client_for_node --skip the_ai_sdk_for_node)
 fi
 if [ ! -f "$SPECHOP_DATA_DIR/mcp/version" ]; then
   echo "the MCP server that has everything is not installed: its test is left out" >&2

@@ -6,6 +6,7 @@ mod answers;
 mod broken_parts;
 mod documented;
 mod doors;
+mod mcp_host;
 mod openai_client;
 mod python_client;
 #[path = "../support/mod.rs"]
