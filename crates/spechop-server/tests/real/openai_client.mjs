@@ -48,6 +48,7 @@ const told = chunks.filter((chunk) => chunk.choices.length > 0).map((chunk) => c
 const joined = (field) => told.map(({ delta }) => delta[field] ?? "").join("");
 const wide = await asked({ spechop: { k: 2, hop_budget: 1 } });
 const image = [{ type: "image_url", image_url: { url: "https://a.example/" } }];
+const tools = [{ type: "function", function: { name: "f", parameters: {} } }];
 const passages = await embedded();
 const models = [];
 for await (const model of client.models.list()) models.push(model.id);
@@ -79,7 +80,8 @@ console.log(JSON.stringify({
     "as query": (await embedded({ input: texts[0], spechop: { as: "query" } })).data[0].embedding,
   },
   refused: {
-    tools: await refused(asked, { tools: [{ type: "function", function: { name: "f", parameters: {} } }] }),
+    "offered tools": await refused(asked, { tools }),
+    tools: await refused(asked, { tools, tool_choice: "required" }),
     n: await refused(asked, { n: 2 }),
     image: await refused(asked, { messages: [{ role: "user", content: image }] }),
     option: await refused(asked, { spechop: { kk: 2 } }),

@@ -50,6 +50,7 @@ chunks = list(asked(stream=True, stream_options={"include_usage": True}))
 deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
 wide = asked(extra_body={"spechop": {"k": 2, "hop_budget": 1}})
 image = [{"type": "image_url", "image_url": {"url": "https://a.example/"}}]
+tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
 passages = embedded()
 
 print(json.dumps({
@@ -79,7 +80,8 @@ print(json.dumps({
         "as query": embedded(input=texts[0], extra_body={"spechop": {"as": "query"}}).data[0].embedding,
     },
     "refused": {
-        "tools": refused(tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}]),
+        "offered tools": refused(tools=tools),
+        "tools": refused(tools=tools, tool_choice="required"),
         "n": refused(n=2),
         "image": refused(messages=[{"role": "user", "content": image}]),
         "option": refused(extra_body={"spechop": {"kk": 2}}),

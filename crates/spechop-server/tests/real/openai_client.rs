@@ -89,7 +89,8 @@ fn check(said: &Value) {
     assert_eq!(cut_off["code"], "unavailable", "{cut_off}");
     assert_eq!(cut_off["type"], "server_error");
     for (what, status, param) in [
-        ("tools", 400, json!("tools")),
+        ("offered tools", 200, json!(null)),
+        ("tools", 400, json!("tool_choice")),
         ("n", 400, json!("n")),
         ("image", 400, json!("messages")),
         ("option", 400, json!("spechop.kk")),

@@ -21,7 +21,7 @@ const OWN: [&str; 14] = [
     "body",
     "dimensions",
     "encoding_format",
-    "functions",
+    "function_call",
     "input",
     "messages",
     "model",
@@ -31,7 +31,7 @@ const OWN: [&str; 14] = [
     "spechop-events",
     "spechop-footer",
     "spechop-tenant",
-    "tools",
+    "tool_choice",
 ];
 
 /// A request that can be asked.
@@ -65,8 +65,8 @@ struct Body {
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
     n: Option<u64>,
-    tools: Option<Value>,
-    functions: Option<Value>,
+    tool_choice: Option<Value>,
+    function_call: Option<Value>,
     response_format: Option<Value>,
     reasoning_effort: Option<String>,
     spechop: Option<Value>,
@@ -154,18 +154,22 @@ impl Asked {
 impl Body {
     /// What this server does not do is declined, rather than left out in silence.
     fn decline(&self) -> Result<(), AskError> {
-        let any = |value: &Option<Value>| match value {
+        // Chat programs offer tools with every message. An offer that nobody takes is no error: a model may
+        // always answer without one. A call that must be made is.
+        let must = |choice: &Option<Value>| match choice {
             None | Some(Value::Null) => false,
-            Some(Value::Array(items)) => !items.is_empty(),
+            Some(Value::String(choice)) => !["auto", "none"].contains(&choice.as_str()),
             Some(_) => true,
         };
-        if any(&self.tools) {
-            let problem = "this server calls its own tools and no others; leave it out";
-            return Err(AskError::wrong("tools", problem));
-        }
-        if any(&self.functions) {
-            let problem = "this server calls its own tools and no others; leave it out";
-            return Err(AskError::wrong("functions", problem));
+        for (field, choice) in [
+            ("tool_choice", &self.tool_choice),
+            ("function_call", &self.function_call),
+        ] {
+            if must(choice) {
+                let problem =
+                    "this server calls its own tools and no others: leave it out, or say \"auto\"";
+                return Err(AskError::wrong(field, problem));
+            }
         }
         if self.n.is_some_and(|n| n != 1) {
             return Err(AskError::wrong(
@@ -385,8 +389,12 @@ mod tests {
         let image = json!([{ "type": "image_url", "image_url": { "url": "x" } }]);
         for (fields, field) in [
             (json!({ "n": 2 }), "n"),
-            (json!({ "tools": [{ "type": "function" }] }), "tools"),
-            (json!({ "functions": [{}] }), "functions"),
+            (json!({ "tool_choice": "required" }), "tool_choice"),
+            (
+                json!({ "tool_choice": { "type": "function", "function": { "name": "f" } } }),
+                "tool_choice",
+            ),
+            (json!({ "function_call": { "name": "f" } }), "function_call"),
             (
                 json!({ "response_format": { "type": "json_object" } }),
                 "response_format",
@@ -419,6 +427,11 @@ mod tests {
         let usual =
             json!({ "n": 1, "tools": [], "temperature": 0.5, "max_tokens": 5, "user": "u" });
         assert!(read(&usual).is_ok());
+        // Tools that are offered are not called.
+        for choice in [json!(null), json!("auto"), json!("none")] {
+            let offer = json!({ "tools": [{ "type": "function" }], "tool_choice": choice });
+            assert!(read(&offer).is_ok(), "{offer}");
+        }
         assert!(read(&json!({ "model": "gpt" })).is_err());
     }
 }
