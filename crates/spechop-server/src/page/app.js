@@ -71,9 +71,9 @@ class Page extends HTMLElement {
     if (at.speculator.value) request.speculator = at.speculator.value;
     if (at.verifier.value) request.verifier = `VERIFIER_MODE_${at.verifier.value}`;
     const budget = {};
-    for (const field of ['time_ms', 'target_calls', 'tokens']) {
+    for (const [field, unit] of Object.entries({ time_ms: 1000, target_calls: 1, tokens: 1, money_micros: 1e6 })) {
       const { value } = at[field];
-      if (value) budget[field] = Math.round(Number(value) * (field === 'time_ms' ? 1000 : 1));
+      if (value) budget[field] = Math.round(Number(value) * unit);
     }
     if (Object.keys(budget).length) request.budget = budget;
     return request;

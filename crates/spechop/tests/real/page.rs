@@ -39,7 +39,7 @@ fn passed(output: &Output) {
 
 #[test]
 fn recorded_runs_are_reduced() {
-    let files = ["reduce.test.mjs", "stream.test.mjs"].map(|name| tests().join(name));
+    let files = ["panels.test.mjs", "reduce.test.mjs", "stream.test.mjs"].map(|name| tests().join(name));
     let mut node = node(&["--test".into()]);
     passed(&node.args(files).output().unwrap());
 }
