@@ -160,7 +160,7 @@ fn sure(answer: &AskResponse) -> String {
     let chance = chance.map(|chance| format!("Right with chance {:.0} %. ", 100.0 * chance));
     let withheld = confidence.and_then(|sure| sure.withheld.as_deref());
     let withheld = withheld.map(|answer| format!("Withheld: {}. ", escaped(answer)));
-    chance.into_iter().chain(withheld).collect()
+    withheld.into_iter().chain(chance).collect()
 }
 
 /// A passage, with a link to all of it, if this server or the web has it.
@@ -273,7 +273,7 @@ mod tests {
             ..answer
         };
         let html = told(&unsure, true);
-        let expected = "Right with chance 12 %. Withheld: &lt;b&gt;. It took";
+        let expected = "Withheld: &lt;b&gt;. Right with chance 12 %. It took";
         assert!(html.contains(expected), "{html}");
     }
 }

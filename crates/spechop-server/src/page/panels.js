@@ -37,12 +37,14 @@ export function spanOf(text, answer) {
   return from < 0 ? null : [from, from + answer.length];
 }
 
+/// Leads to a passage.
+const ref = (n) => el('a', { href: `#passage-${n + 1}`, class: 'ref' }, `[${n + 1}]`);
 const t = (text, name = 't') => el('span', { class: name, dir: 'auto' }, text);
 
 export function answer(node, view) {
   renew(node, [view.answer, view.draft, view.error, view.phase, view.gap, view.hops], () => {
     if (view.answer) {
-      const refs = citations(view.hops).map((_, n) => el('a', { href: `#passage-${n + 1}`, class: 'ref' }, `[${n + 1}]`));
+      const refs = citations(view.hops).map((_, n) => ref(n));
       const why = STOPS[word(view.answer.stop_reason, 'STOP_REASON_')];
       return [
         el('p', { class: 'kind' }, 'Answer'),
@@ -63,9 +65,10 @@ export function answer(node, view) {
 export function sure({ confidence }) {
   const { chance, supported, withheld } = obj(confidence);
   const told = [];
-  if (maybe(chance) !== null) told.push(`Right with chance ${Math.round(num(chance) * 100)} %.`);
+  const percent = num(chance) < 0.01 ? 'less than 1' : Math.round(num(chance) * 100);
+  if (typeof withheld === 'string') told.push(`Withheld: ${withheld}`);
+  if (maybe(chance) !== null) told.push(`Right with chance ${percent} %.`);
   if (supported === false) told.push('It stands in nothing that was looked up.');
-  if (typeof withheld === 'string') told.push(`Withheld, since it is too unlikely: ${withheld}`);
   return told;
 }
 
@@ -104,9 +107,7 @@ export function hops(node, view) {
   renew(node, [view.hops], () => {
     const cited = citations(view.hops);
     return view.hops.map((hop, n) => {
-      const refs = cited.flatMap((one, at) =>
-        one.hops.includes(n + 1) ? [el('a', { href: `#passage-${at + 1}`, class: 'ref' }, `[${at + 1}]`)] : [],
-      );
+      const refs = cited.flatMap((one, at) => (one.hops.includes(n + 1) ? [ref(at)] : []));
       const { verdict } = hop;
       const scores =
         verdict && ` Rule: ${verdict.rule}, coverage ${verdict.coverage.toFixed(2)}, Jaccard ${verdict.jaccard.toFixed(2)}.`;
@@ -183,6 +184,9 @@ export function cost(view) {
     const [{ total }, took] = [sequential(view), elapsed(view)];
     if (took !== null) row('time hidden', s(Math.max(total - took, 0)), `of ${s(total)}`);
     row('work', s(sum('time_ms')), `${s(sum('wasted_time_ms'))} of it wasted`);
+    const turns = list(obj(answer).activities).map(obj).filter(({ activity }) => word(activity, 'ACTIVITY_') === 'turn');
+    const waited = turns.reduce((all, { time_ms }) => all + num(time_ms), 0);
+    if (waited >= 1) row('waited', s(waited), 'for turns at the scheduler, within the bars');
     const lost = sum('wasted_prompt_tokens', 'wasted_completion_tokens');
     row('tokens', sum('prompt_tokens', 'completion_tokens'), `${lost} of them wasted`);
     const money = (...fields) => (sum(...fields) / 1e6).toFixed(4);

@@ -46,14 +46,24 @@ test('a k that was chosen tells why and by which estimates, as far as there are 
   assert.deepEqual(meters(answered({ applied: {} })), { k: '∞' });
 });
 
+test('what the calls waited for a turn is told once the answer is there', () => {
+  const activities = [
+    { stage: 'STAGE_SEGMENT', activity: 'ACTIVITY_TURN', time_ms: 1200 },
+    { stage: 'STAGE_SEGMENT', activity: 'ACTIVITY_DECODE', time_ms: 9000 },
+    { stage: 'STAGE_TARGET', activity: 'ACTIVITY_TURN', time_ms: 300 },
+  ];
+  assert.match(meters(answered({ usage: {}, activities })).waited, /^1\.50 s /);
+  assert.equal(meters(answered({ usage: {}, activities: [null, 7, { activity: 7 }] })).waited, undefined);
+});
+
 test('how sure an answer is is told in words, as far as it is known', () => {
   assert.deepEqual(sure({}), []);
   assert.deepEqual(sure({ confidence: { supported: true } }), []);
   assert.deepEqual(sure({ confidence: { chance: 0.834, supported: true } }), ['Right with chance 83 %.']);
   assert.deepEqual(sure({ confidence: { chance: 0, supported: false, withheld: '<b>Paris</b>' } }), [
-    'Right with chance 0 %.',
+    'Withheld: <b>Paris</b>',
+    'Right with chance less than 1 %.',
     'It stands in nothing that was looked up.',
-    'Withheld, since it is too unlikely: <b>Paris</b>',
   ]);
   for (const odd of [null, 1, 'x', [], { chance: 'x', withheld: 7, supported: 'no' }]) {
     assert.ok(sure({ confidence: odd }).every((told) => typeof told === 'string'), JSON.stringify(odd));

@@ -6,6 +6,9 @@ mod answers;
 mod broken_parts;
 mod doors;
 mod openai_client;
+#[path = "../support/over_http.rs"]
+mod over_http;
+mod page;
 mod python_client;
 #[path = "../support/mod.rs"]
 mod support;
