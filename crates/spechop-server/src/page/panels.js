@@ -128,6 +128,7 @@ export function passages(node, view) {
   renew(node, [view.hops], () =>
     citations(view.hops).map(({ passage, hops, answers }, n) => {
       const address = webAddress(passage.url);
+      const id = str(passage.passage_id);
       const source = address && el('a', { href: address, rel: 'noopener noreferrer', target: '_blank' }, t(address));
       return el(
         'li',
@@ -137,7 +138,8 @@ export function passages(node, view) {
           { id: `passage-${n + 1}` },
           el('summary', {}, t(str(passage.title) || 'untitled'), el('span', { class: 'quiet' }, ` · hop ${hops.join(', ')}`)),
           el('p', { dir: 'auto', class: 't text' }, ...marked(str(passage.text), answers)),
-          el('p', { class: 'quiet' }, t(str(passage.passage_id)), source && ' · ', source),
+          // A page's own identifier is its address, and a part of it.
+          el('p', { class: 'quiet' }, ...(source && id.startsWith(passage.url) ? [source] : [t(id), source && ' · ', source])),
         ),
       );
     }),

@@ -241,7 +241,9 @@ test('over a slow web, what was begun on a guess turns solid', PATIENCE, async (
   assert.equal(await tab.locator('.lane .bar.open').count(), 0);
   // Its passages are pages, which have addresses of their own.
   await tab.locator('#answer .ref').first().click();
-  assert.match(await tab.locator('#passages details[open] a').first().getAttribute('href'), /^http:/);
+  const cited = tab.locator('#passages details[open]').first();
+  assert.match(await cited.locator('a').getAttribute('href'), /^http:/);
+  assert.equal((await cited.innerText()).split('http://').length, 2, 'its address once');
   await shoot(tab, 'web');
   quiet(tab);
   await tab.context().close();
