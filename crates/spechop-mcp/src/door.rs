@@ -80,7 +80,20 @@ pub enum News {
         hops: Vec<Hop>,
         /// Why no further sub-question was asked.
         stop_reason: String,
+        /// What the answer is worth, if that is known.
+        confidence: Option<Confidence>,
     },
+}
+
+/// What an answer is worth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Confidence {
+    /// How likely it is to be right, 0 to 1, as far as the models can tell.
+    pub chance: Option<f64>,
+    /// Whether it stands in what was found.
+    pub supported: bool,
+    /// The answer that was too unlikely to be given.
+    pub withheld: Option<String>,
 }
 
 /// A committed hop.
@@ -243,7 +256,16 @@ impl<D: Desk> Door<D> {
                     text,
                     hops,
                     stop_reason,
-                } => return Ok(self.answer(request, &text, &hops, &stop_reason)),
+                    confidence,
+                } => {
+                    let mut result = self.answer(request, &text, &hops, &stop_reason);
+                    if let (Some(confidence), Some(told)) =
+                        (confidence, &mut result.structured_content)
+                    {
+                        told["confidence"] = confidence.told();
+                    }
+                    return Ok(result);
+                }
             }
         }
         Err(Refused("the question ended without an answer".to_owned()))
@@ -296,6 +318,20 @@ impl<D: Desk> Door<D> {
         let url = passage.url.as_deref().map(Cow::Borrowed);
         let url = url.unwrap_or_else(|| self.0.address(request, &passage.id).into());
         json!({ "id": passage.id, "title": passage.title, "url": url })
+    }
+}
+
+impl Confidence {
+    /// As JSON. What is not known is left out.
+    fn told(self) -> Value {
+        let mut told = json!({ "supported": self.supported });
+        if let Some(chance) = self.chance {
+            told["chance"] = chance.into();
+        }
+        if let Some(withheld) = self.withheld {
+            told["withheld"] = withheld.into();
+        }
+        told
     }
 }
 
@@ -407,4 +443,26 @@ fn tools() -> Vec<Tool> {
             }),
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_how_sure_an_answer_is_only_the_known_is_told() {
+        let unknown = Confidence {
+            chance: None,
+            supported: true,
+            withheld: None,
+        };
+        assert_eq!(unknown.told(), json!({ "supported": true }));
+        let withheld = Confidence {
+            chance: Some(0.25),
+            supported: false,
+            withheld: Some("x".to_owned()),
+        };
+        let expected = json!({ "supported": false, "chance": 0.25, "withheld": "x" });
+        assert_eq!(withheld.told(), expected);
+    }
 }

@@ -159,7 +159,7 @@ impl Admission {
         let load = state.toolbox.load();
         let k_max = config.questions.k_max;
         let choice = tunings.settle(&tuning, asked.free, load, k_max, settings);
-        let tuned = choice.map(|choice| reply::tuned(choice.k, &choice.reason));
+        let tuned = choice.as_ref().map(reply::tuned);
         asked.settings.finish = Some(opened.question.finish.clone());
         let still = Arc::new(state.metrics.questions.stillness());
         asked.settings.life = Some(Life::of(still.clone()));

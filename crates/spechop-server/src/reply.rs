@@ -7,7 +7,6 @@
 mod cost;
 mod cut;
 
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use spechop_agent::{
@@ -15,7 +14,7 @@ use spechop_agent::{
 };
 use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
-use spechop_theory::Reason;
+use spechop_theory::{Choice, Estimate};
 use spechop_types::{Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Stage};
 use spechop_verifier::{Mode, Verdict};
 
@@ -123,11 +122,15 @@ pub(crate) fn event(sequence: u64, event: &TraceEvent) -> wire::AskEvent {
     }
 }
 
-/// The k that was chosen for a question.
-pub(crate) fn tuned(k: NonZeroUsize, reason: &Reason) -> wire::Tuned {
+/// The k that was chosen, why, and what was known of the speculator by then.
+pub(crate) fn tuned(choice: &Choice) -> wire::Tuned {
+    let value = |of: Option<Estimate>| of.map(|estimate| estimate.value);
     wire::Tuned {
-        k: u32::try_from(k.get()).unwrap_or(u32::MAX),
-        reason: reason.to_string(),
+        k: u32::try_from(choice.k.get()).unwrap_or(u32::MAX),
+        reason: choice.reason.to_string(),
+        p: value(choice.p),
+        alpha: value(choice.alpha),
+        beta: value(choice.beta),
     }
 }
 

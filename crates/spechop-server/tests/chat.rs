@@ -52,6 +52,14 @@ async fn a_chat_streams_its_hops_and_tells_errors_in_openais_form() {
         deltas.filter_map(Value::as_str).collect()
     };
     assert_eq!(joined("content"), "so fact 1");
+    // How sure the answer is stands where the answer ends, and nowhere else.
+    let (end, before) = chunks.split_last().unwrap();
+    assert_eq!(end["choices"][0]["finish_reason"], "stop");
+    assert!(
+        end["spechop"]["confidence"]["supported"].is_boolean(),
+        "{end}"
+    );
+    assert!(before.iter().all(|chunk| chunk.get("spechop").is_none()));
     let reasoning = joined("reasoning_content");
     assert!(
         reasoning.starts_with("1. ") && reasoning.contains("\n2. "),
@@ -80,6 +88,8 @@ async fn a_chat_streams_its_hops_and_tells_errors_in_openais_form() {
     let response = chat(&server, json!({ "messages": long })).await;
     assert_eq!(response.status(), StatusCode::OK);
     let said: Value = response.json().await.unwrap();
+    let confidence = &said["spechop"]["confidence"];
+    assert!(confidence["supported"].is_boolean(), "{said}");
     let reasoning = said["choices"][0]["message"]["reasoning_content"]
         .as_str()
         .unwrap();

@@ -155,6 +155,8 @@ async fn a_question_tells_each_hop_and_then_its_answer() {
     let result = &answer["result"];
     let structured = &result["structuredContent"];
     assert_eq!(structured["stop_reason"], "answered");
+    let confidence = &structured["confidence"];
+    assert!(confidence["supported"].is_boolean(), "{structured}");
     let hops = structured["hops"].as_array().unwrap();
     assert_eq!(hops.len(), 3);
     let text = result["content"][0]["text"].as_str().unwrap();

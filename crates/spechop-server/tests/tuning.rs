@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{
-    Activity, AskRequest, FinishNowRequest, GetTuningRequest, GetTuningResponse, Refusal, Stage,
-    StopReason, WhatIfRequest, WhatIfResponse, ask_event::Event,
+    Activity, AskRequest, Estimate, FinishNowRequest, GetTuningRequest, GetTuningResponse, Refusal,
+    Stage, StopReason, WhatIfRequest, WhatIfResponse, ask_event::Event,
 };
 use spechop_testkit::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,12 +31,15 @@ fn script(right: &[bool]) -> Script {
 #[tokio::test]
 async fn k_is_chosen_by_what_was_seen_and_the_stream_says_why() {
     let server = Server::start(script(&[true, true, true])).await;
-    for _ in 0..6 {
+    for n in 0..6 {
         let answer = server.ask(auto()).await.unwrap();
         let applied = answer.applied.unwrap();
         let tuned = applied.tuned.unwrap();
         assert_eq!(applied.k, Some(tuned.k));
         assert!(!tuned.reason.is_empty());
+        // Nothing is known before the first question, and nothing is made up.
+        let known = [tuned.p, tuned.alpha, tuned.beta].map(|of| of.is_some());
+        assert_eq!(known, [n > 0; 3]);
     }
     let mut stream = server
         .client()
@@ -52,6 +55,8 @@ async fn k_is_chosen_by_what_was_seen_and_the_stream_says_why() {
     };
     assert!(tuned.k > 1, "every guess is right: {}", tuned.reason);
     assert!(tuned.reason.contains("saves"), "{}", tuned.reason);
+    // And by which estimates: those that operators are told.
+    let (p, alpha, beta) = (tuned.p, tuned.alpha, tuned.beta);
     let second = stream.message().await.unwrap().unwrap();
     assert_eq!(second.sequence, 2);
     drop(stream);
@@ -61,6 +66,12 @@ async fn k_is_chosen_by_what_was_seen_and_the_stream_says_why() {
     let [tuning] = tunings.into_inner().tunings.try_into().unwrap();
     assert_eq!((tuning.speculator.as_str(), tuning.hops), ("llm", 18));
     assert!(tuning.p.unwrap().value > 0.99);
+    let value = |of: Option<Estimate>| of.map(|estimate| estimate.value);
+    assert_eq!(
+        (p, alpha, beta),
+        (value(tuning.p), value(tuning.alpha), value(tuning.beta))
+    );
+    assert!(alpha.unwrap() < 1.0, "a guess is faster than a look-up");
     assert!(tuning.promises[1].rel_lat < tuning.promises[0].rel_lat);
 }
 

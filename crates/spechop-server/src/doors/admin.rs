@@ -180,7 +180,7 @@ fn tuning(known: &Known) -> wire::Tuning {
     let choice = &known.choice;
     wire::Tuning {
         speculator: known.speculator.as_str().to_owned(),
-        choice: Some(reply::tuned(choice.k, &choice.reason)),
+        choice: Some(reply::tuned(choice)),
         p: choice.p.map(estimate),
         alpha: choice.alpha.map(estimate),
         beta: choice.beta.map(estimate),

@@ -88,6 +88,9 @@ fn read(body: &[u8]) -> Result<AskRequest, AskError> {
             ("seconds", _) => budget.time_ms = number().map(|s| (s * 1000.0) as u64),
             ("target_calls", _) => budget.target_calls = number().map(|calls| calls as u32),
             ("tokens", _) => budget.tokens = number().map(|tokens| tokens as u64),
+            ("money", _) => {
+                budget.money_micros = number().map(|money| (money * 1e6).round() as u64);
+            }
             _ => wrong.push(FieldViolation::new(&*name, "is no field of the form")),
         }
     }
@@ -139,14 +142,25 @@ fn told(answer: &AskResponse, shows_passages: bool) -> String {
         .map(|(passage, n)| cite(passage, n, shows_passages))
         .collect();
     format!(
-        "<p class=\"final\" dir=\"auto\">{}</p><p class=\"quiet\">It took {:.2} s.</p>\
+        "<p class=\"final\" dir=\"auto\">{}</p><p class=\"quiet\" dir=\"auto\">{}It took {:.2} s.</p>\
          <div class=\"scroll\" tabindex=\"0\"><table><caption>Hops</caption><thead>\
          <tr><th>Hop</th><th>Sub-question</th><th>Sub-answer</th><th>How</th>\
          <th>Written in</th><th>Looked up in</th></tr></thead><tbody>{rows}</tbody></table></div>\
          <h2>Passages</h2><ol>{passages}</ol><p><a href=\"./\">Ask again</a></p>",
         escaped(&answer.answer),
+        sure(answer),
         answer.elapsed_ms / 1000.0,
     )
+}
+
+/// How sure the answer is, in a sentence or two; nothing if that is not known.
+fn sure(answer: &AskResponse) -> String {
+    let confidence = answer.confidence.as_ref();
+    let chance = confidence.and_then(|sure| sure.chance);
+    let chance = chance.map(|chance| format!("Right with chance {:.0} %. ", 100.0 * chance));
+    let withheld = confidence.and_then(|sure| sure.withheld.as_deref());
+    let withheld = withheld.map(|answer| format!("Withheld: {}. ", escaped(answer)));
+    withheld.into_iter().chain(chance).collect()
 }
 
 /// A passage, with a link to all of it, if this server or the web has it.
@@ -183,7 +197,7 @@ fn refused(error: &HttpError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use spechop_proto::{Hop, Observation};
+    use spechop_proto::{Confidence, Hop, Observation};
 
     use super::*;
 
@@ -195,12 +209,16 @@ mod tests {
         assert!(request.unbounded && request.k.is_none() && request.speculator.is_none());
         assert_eq!(request.verifier(), VerifierMode::Exact);
         assert_eq!(request.budget.unwrap().time_ms, Some(1500));
+        // A price has no exact form in binary, and is meant to the millionth.
+        let money = read(b"question=q&money=0.000249").unwrap().budget.unwrap();
+        assert_eq!(money.money_micros, Some(249));
         assert_eq!(read(b"question=q&k=3&seconds=").unwrap().k, Some(3));
         assert!(read(b"k=auto").unwrap().auto);
         for (wrong, field) in [
             ("k=x", "k"),
             ("seconds=-1", "seconds"),
             ("tokens=NaN", "tokens"),
+            ("money=1+EUR", "money"),
             ("key=x", "key"),
         ] {
             let error = read(wrong.as_bytes()).unwrap_err();
@@ -245,5 +263,17 @@ mod tests {
         assert_eq!(html.matches("<li ").count(), 1, "{html}");
         assert!(html.contains("href=\"p/a%2F%22b\""), "{html}");
         assert!(!told(&answer, false).contains("href=\"p/"));
+        assert!(html.contains("auto\">It took"), "{html}");
+        let unsure = AskResponse {
+            confidence: Some(Confidence {
+                chance: Some(0.125),
+                withheld: Some("<b>".to_owned()),
+                ..Confidence::default()
+            }),
+            ..answer
+        };
+        let html = told(&unsure, true);
+        let expected = "Withheld: &lt;b&gt;. Right with chance 12 %. It took";
+        assert!(html.contains(expected), "{html}");
     }
 }

@@ -192,16 +192,23 @@ fn packed(text: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Whoever waits for the page waits for all of it. What is sent, and what lies here.
-    const SENT_MAX: usize = 31_500;
-    const BYTES_MAX: usize = 84_000;
+    /// The limit of the page counts what is sent: packed, as every browser takes it.
+    const SENT_MAX: usize = 60_000;
+    /// What is sent to a client that cannot unpack. No limit, but nothing should grow unseen.
+    const BYTES_MAX: usize = 86_000;
 
     #[test]
     fn the_page_is_small() {
         let sent: usize = ALL.iter().map(|file| file.packed().len()).sum();
         let bytes: usize = ALL.iter().map(|file| file.text.len()).sum();
-        assert!(sent > 0 && sent <= SENT_MAX, "{sent} bytes are sent");
-        assert!(bytes <= BYTES_MAX, "{bytes} bytes");
+        assert!(
+            sent > 0 && sent <= SENT_MAX,
+            "the page is {sent} bytes with gzip, and may be {SENT_MAX} (docs/PAGE.md)"
+        );
+        assert!(
+            bytes <= BYTES_MAX,
+            "the source of the page is {bytes} bytes, and was {BYTES_MAX} at most: can it be simpler?"
+        );
     }
 
     #[test]

@@ -71,9 +71,9 @@ class Page extends HTMLElement {
     if (at.speculator.value) request.speculator = at.speculator.value;
     if (at.verifier.value) request.verifier = `VERIFIER_MODE_${at.verifier.value}`;
     const budget = {};
-    for (const field of ['time_ms', 'target_calls', 'tokens']) {
+    for (const [field, unit] of Object.entries({ time_ms: 1000, target_calls: 1, tokens: 1, money_micros: 1e6 })) {
       const { value } = at[field];
-      if (value) budget[field] = Math.round(Number(value) * (field === 'time_ms' ? 1000 : 1));
+      if (value) budget[field] = Math.round(Number(value) * unit);
     }
     if (Object.keys(budget).length) request.budget = budget;
     return request;
@@ -190,7 +190,7 @@ class Page extends HTMLElement {
   #show(runs) {
     this.#runs = runs;
     this.#playing = false;
-    for (const run of runs) if (run.live) for (const other of runs) other.position = null;
+    if (runs.some((run) => run.live)) for (const run of runs) run.position = null;
     this.#drawn = runs.map((run) => {
       const [lanes, saved] = [el('div', { class: 'lanes', tabindex: 0, role: 'group', 'aria-label': 'Branches' }), el('div')];
       const words = el('p', { class: 'quiet words' });
@@ -216,7 +216,7 @@ class Page extends HTMLElement {
     const time = clock();
     const runs = this.#runs;
     if (runs.length === 0) return;
-    const end = Math.max(...runs.map((run) => run.end(time)));
+    const end = this.#end(time);
     if (this.#playing) {
       const position = runs[0].position + time - this.#before;
       if (position >= end) this.#playing = false;
@@ -262,12 +262,18 @@ class Page extends HTMLElement {
     at.events.disabled = at.trace.disabled = !this.#runs[0]?.events.length;
   }
 
+  /// Where the longest run ends.
+  #end(time) {
+    return Math.max(...this.#runs.map((run) => run.end(time)));
+  }
+
   #seek(ms) {
     this.#playing = false;
+    const time = clock();
+    const end = this.#end(time);
     for (const run of this.#runs) {
-      const end = run.end(clock());
       // The end of a live run is where it is now, and later where it will be then.
-      run.position = ms >= end && run.live ? null : Math.min(ms, Math.max(...this.#runs.map((run) => run.end(clock()))));
+      run.position = run.live && ms >= run.end(time) ? null : Math.min(ms, end);
     }
     this.#draw();
   }
@@ -282,10 +288,11 @@ class Page extends HTMLElement {
   #play() {
     const [run] = this.#runs;
     if (!run) return;
-    const [now, end] = [run.now(clock()), run.end(clock())];
+    const time = clock();
+    const now = run.now(time);
     this.#playing = !this.#playing;
-    for (const run of this.#runs) run.position = this.#playing && now >= end ? 0 : now;
-    this.#before = clock();
+    for (const other of this.#runs) other.position = this.#playing && now >= run.end(time) ? 0 : now;
+    this.#before = time;
     this.#draw();
   }
 

@@ -2,7 +2,7 @@
 
 import { el, say, webAddress } from './dom.js';
 import { s, words } from './look.js';
-import { list, num, obj, str, word } from './read.js';
+import { list, maybe, num, obj, str, word } from './read.js';
 import { elapsed, sequential } from './reduce.js';
 
 /// Fills a node anew if what it is made of is another thing than before.
@@ -37,16 +37,19 @@ export function spanOf(text, answer) {
   return from < 0 ? null : [from, from + answer.length];
 }
 
+/// Leads to a passage.
+const ref = (n) => el('a', { href: `#passage-${n + 1}`, class: 'ref' }, `[${n + 1}]`);
 const t = (text, name = 't') => el('span', { class: name, dir: 'auto' }, text);
 
 export function answer(node, view) {
   renew(node, [view.answer, view.draft, view.error, view.phase, view.gap, view.hops], () => {
     if (view.answer) {
-      const refs = citations(view.hops).map((_, n) => el('a', { href: `#passage-${n + 1}`, class: 'ref' }, `[${n + 1}]`));
+      const refs = citations(view.hops).map((_, n) => ref(n));
       const why = STOPS[word(view.answer.stop_reason, 'STOP_REASON_')];
       return [
         el('p', { class: 'kind' }, 'Answer'),
         el('p', { class: 'final' }, t(str(view.answer.answer)), ' ', ...refs),
+        ...sure(view.answer).map((told) => el('p', { class: 'quiet' }, t(told))),
         why && el('p', { class: 'quiet' }, why),
       ];
     }
@@ -56,6 +59,17 @@ export function answer(node, view) {
     const likely = chance < 1 ? `: it stands on guesses, ${Math.round(chance * 100)} % likely to hold` : '';
     return [...wrong, el('p', { class: 'kind' }, `Provisional${likely}`), el('p', { class: 'draft' }, t(answer))];
   });
+}
+
+/// How sure an answer is, in sentences; none if the server did not say.
+export function sure({ confidence }) {
+  const { chance, supported, withheld } = obj(confidence);
+  const told = [];
+  const percent = num(chance) < 0.01 ? 'less than 1' : Math.round(num(chance) * 100);
+  if (typeof withheld === 'string') told.push(`Withheld: ${withheld}`);
+  if (maybe(chance) !== null) told.push(`Right with chance ${percent} %.`);
+  if (supported === false) told.push('It stands in nothing that was looked up.');
+  return told;
 }
 
 const STOPS = {
@@ -93,9 +107,7 @@ export function hops(node, view) {
   renew(node, [view.hops], () => {
     const cited = citations(view.hops);
     return view.hops.map((hop, n) => {
-      const refs = cited.flatMap((one, at) =>
-        one.hops.includes(n + 1) ? [el('a', { href: `#passage-${at + 1}`, class: 'ref' }, `[${at + 1}]`)] : [],
-      );
+      const refs = cited.flatMap((one, at) => (one.hops.includes(n + 1) ? [ref(at)] : []));
       const { verdict } = hop;
       const scores =
         verdict && ` Rule: ${verdict.rule}, coverage ${verdict.coverage.toFixed(2)}, Jaccard ${verdict.jaccard.toFixed(2)}.`;
@@ -116,6 +128,7 @@ export function passages(node, view) {
   renew(node, [view.hops], () =>
     citations(view.hops).map(({ passage, hops, answers }, n) => {
       const address = webAddress(passage.url);
+      const id = str(passage.passage_id);
       const source = address && el('a', { href: address, rel: 'noopener noreferrer', target: '_blank' }, t(address));
       return el(
         'li',
@@ -125,7 +138,8 @@ export function passages(node, view) {
           { id: `passage-${n + 1}` },
           el('summary', {}, t(str(passage.title) || 'untitled'), el('span', { class: 'quiet' }, ` · hop ${hops.join(', ')}`)),
           el('p', { dir: 'auto', class: 't text' }, ...marked(str(passage.text), answers)),
-          el('p', { class: 'quiet' }, t(str(passage.passage_id)), source && ' · ', source),
+          // A page's own identifier is its address, and a part of it.
+          el('p', { class: 'quiet' }, ...(source && id.startsWith(passage.url) ? [source] : [t(id), source && ' · ', source])),
         ),
       );
     }),
@@ -146,38 +160,50 @@ function marked(text, answers) {
 }
 
 export function meters(node, view) {
-  renew(node, [view.usage, view.tuned, view.answer, view.refused, view.providers], () => {
-    const of = (kind) => obj(obj(view.usage)[kind]);
-    const sum = (field) => ['segments', 'targets', 'speculations'].reduce((all, kind) => all + num(of(kind)[field]), 0);
-    const { total } = sequential(view);
-    const took = elapsed(view);
-    const applied = obj(obj(view.answer).applied);
-    const rows = [];
-    const row = (name, value, more = '') => value !== '' && rows.push([name, value, more]);
-    if (view.usage) {
-      const targets = of('targets');
-      row('look-ups', `${num(targets.started)}`, `${num(targets.wasted)} of them wasted`);
-      const again = num(view.usage.salvaged);
-      if (again) row('taken over', `${again}`, 'look-ups of branches that were thrown away');
-      const early = num(view.usage.drafted);
-      if (early) row('begun early', `${early}`, `${num(view.usage.foreseen)} of them asked for`);
-      row('guesses', `${num(of('speculations').started)}`, `${num(of('speculations').wasted)} of them of no use`);
-      if (took !== null) row('time hidden', s(Math.max(total - took, 0)), `of ${s(total)}`);
-      row('work', s(sum('time_ms')), `${s(sum('wasted_time_ms'))} of it wasted`);
-      const tokens = sum('prompt_tokens') + sum('completion_tokens');
-      const lost = sum('wasted_prompt_tokens') + sum('wasted_completion_tokens');
-      row('tokens', `${tokens}`, `${lost} of them wasted`);
-      const money = sum('money_micros');
-      if (money) row('money', `${(money / 1e6).toFixed(4)}`, `${(sum('wasted_money_micros') / 1e6).toFixed(4)} of it wasted`);
-    }
-    if (view.refused) row('held back', `${view.refused}`, 'calls that were not made ahead of need');
-    if (view.tuned) row('k', `${view.tuned.k}`, `auto: ${view.tuned.reason}`);
-    else if (view.answer) row('k', applied.k === undefined || applied.k === null ? '∞' : `${num(applied.k)}`);
-    for (const { from, to, why } of view.providers) row('provider', `${from} → ${to}`, why);
-    return rows.map(([name, value, more]) =>
+  renew(node, [view.usage, view.tuned, view.answer, view.refused, view.providers], () =>
+    cost(view).map(([name, value, more]) =>
       el('div', {}, el('dt', {}, name), el('dd', {}, el('strong', {}, t(value)), ' ', t(more, 't quiet'))),
-    );
-  });
+    ),
+  );
+}
+
+/// What a question has cost, and by what its k was chosen: [name, value, more] of each meter.
+export function cost(view) {
+  const { usage, tuned, answer, refused, providers } = view;
+  const of = (kind) => obj(obj(usage)[kind]);
+  const sum = (...fields) =>
+    ['segments', 'targets', 'speculations', 'drafts'].flatMap((kind) => fields.map((field) => num(of(kind)[field]))).reduce((a, b) => a + b);
+  const rows = [];
+  const row = (name, value, more = '') => rows.push([name, `${value}`, more]);
+  if (usage) {
+    const [targets, guesses] = [of('targets'), of('speculations')];
+    row('look-ups', num(targets.started), `${num(targets.wasted)} of them wasted`);
+    const again = num(usage.salvaged);
+    if (again) row('taken over', again, 'look-ups of branches that were thrown away');
+    const early = num(usage.drafted);
+    if (early) row('begun early', early, `${num(usage.foreseen)} of them asked for`);
+    row('guesses', num(guesses.started), `${num(guesses.wasted)} of them of no use`);
+    const [{ total }, took] = [sequential(view), elapsed(view)];
+    if (took !== null) row('time hidden', s(Math.max(total - took, 0)), `of ${s(total)}`);
+    row('work', s(sum('time_ms')), `${s(sum('wasted_time_ms'))} of it wasted`);
+    const turns = list(obj(answer).activities).map(obj).filter(({ activity }) => word(activity, 'ACTIVITY_') === 'turn');
+    const waited = turns.reduce((all, { time_ms }) => all + num(time_ms), 0);
+    if (waited >= 1) row('waited', s(waited), 'for turns at the scheduler, within the bars');
+    const lost = sum('wasted_prompt_tokens', 'wasted_completion_tokens');
+    row('tokens', sum('prompt_tokens', 'completion_tokens'), `${lost} of them wasted`);
+    const money = (...fields) => (sum(...fields) / 1e6).toFixed(4);
+    if (sum('money_micros')) row('money', money('money_micros'), `${money('wasted_money_micros')} of it wasted`);
+  }
+  if (refused) row('held back', refused, 'calls that were not made ahead of need');
+  const { k } = obj(obj(answer).applied);
+  if (tuned) row('k', tuned.k, `auto: ${tuned.reason}`);
+  else if (answer) row('k', k === undefined || k === null ? '∞' : num(k));
+  const { p = null, alpha = null, beta = null } = tuned ?? {};
+  if (p !== null) row('p̂', p.toFixed(2), 'share of guesses that were right so far');
+  if (alpha !== null) row('α̂', alpha.toFixed(2), 'time of a guess, by that of a look-up');
+  if (beta !== null) row('β̂', beta.toFixed(2), 'time to write a sub-question, by that of a look-up');
+  for (const { from, to, why } of providers) row('provider', `${from} → ${to}`, why);
+  return rows;
 }
 
 export function branches(node, view) {

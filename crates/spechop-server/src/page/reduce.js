@@ -17,7 +17,7 @@ export const START = Object.freeze({
   draft: null, // {lane, answer, chance, at}: the answer before it is final
   answer: null, // the AskResponse
   error: null, // {code, message, fields, retryAfter}
-  tuned: null, // {k, reason}
+  tuned: null, // {k, reason, p, alpha, beta}; an estimate is null while nothing is known of it
   usage: null, // as of the last commit
   refused: 0, // calls that were not made ahead of need, or stopped
   providers: Object.freeze([]), // searches that went to another provider
@@ -313,7 +313,10 @@ function timesOf(lane) {
 
 /// What is not about one branch.
 const WHOLE = {
-  tuned: (view, told) => ({ ...view, tuned: { k: num(told.k), reason: str(told.reason) } }),
+  tuned: (view, { k, reason, p, alpha, beta }) => {
+    const tuned = { k: num(k), reason: str(reason), p: maybe(p), alpha: maybe(alpha), beta: maybe(beta) };
+    return { ...view, tuned };
+  },
   answer: (view, told, at) => {
     const hops = list(told.hops).map((told, n) => {
       const seen = view.hops[n];

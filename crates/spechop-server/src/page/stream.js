@@ -3,11 +3,17 @@
 
 import { list, obj } from './read.js';
 
-/// Waits between attempts to get back into a stream, in ms. The server keeps the events meanwhile.
-const PAUSES = [250, 500, 1000, 2000, 4000, 8000, 8000, 8000];
+/// How long a question waits for a page that has lost its connection, or sleeps, in ms: just under the most that a
+/// server allows, unless it is configured otherwise (`server.linger_ms_max`).
+export const LINGER = 59_000;
 
-/// How long a question waits for a page that has lost its connection, in ms.
-const LINGER = 15_000;
+/// Waits between attempts to get back into a stream, in ms: for as long as the question waits. The server keeps the
+/// events meanwhile.
+export const PAUSES = [250, 500, 1000, 2000, 4000, ...Array(7).fill(8000)];
+
+/// A stream that is silent for so long is broken, in ms: the server sends something every 15 s. A page that has slept
+/// may hear of it in no other way.
+const SILENCE = 40_000;
 
 /// What the server said when it said no.
 export class Refused extends Error {
@@ -67,7 +73,7 @@ export async function ask(request, { key, signal, on }) {
     const before = after;
     try {
       const path = `v1/questions/${encodeURIComponent(id)}/events?after=${after}`;
-      over = await read(await call(path, { key, signal }), take, signal);
+      over = await read(await inTime(call(path, { key, signal })), take, signal);
     } catch (error) {
       // Out of reach is worth another attempt; a no is not.
       if (signal.aborted || error instanceof Refused) throw error;
@@ -99,7 +105,7 @@ async function read(response, take, signal) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   try {
     for (;;) {
-      const { value, done } = await reader.read();
+      const { value, done } = await inTime(reader.read());
       if (done) return false;
       for (const { event, data } of messages.feed(value)) {
         const told = JSON.parse(data);
@@ -115,9 +121,18 @@ async function read(response, take, signal) {
   }
 }
 
+/// What is waited for, unless it comes too late.
+function inTime(coming) {
+  let timer;
+  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error('the server is silent')), SILENCE)));
+  return Promise.race([coming, late]).finally(() => clearTimeout(timer));
+}
+
+/// Waits for so long, or until the browser says that it is back on the net.
 function pause(ms, signal) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, ms);
+    globalThis.addEventListener?.('online', resolve, { once: true, signal });
     signal.addEventListener('abort', () => (clearTimeout(timer), reject(signal.reason)), { once: true });
   });
 }

@@ -1,6 +1,8 @@
 // The page in a real browser, from a real server. `crates/spechop/tests/real/page.rs` starts both:
 //
-//   PAGE_URL       the server, over an index that holds the answer, hostile passages, and added latency
+//   PAGE_URL       the server, over an index with added latency; the passages that hold the answer are hostile
+//   PAGE_HOSTILE   what is hostile in them
+//   PAGE_WEB       a server that looks up in a slow web, with the same passages
 //   PAGE_LOCKED    a server over the same index that asks for keys, and where runs may be shared
 //   PAGE_KEYS      two of its keys: one that may ask as it likes, and one that may ask once
 //   PAGE_TOOLS     the folder with playwright-core and axe-core
@@ -9,12 +11,14 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { connect, createServer } from 'node:net';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { lines } from '../../src/page/trace.js';
 import { long, recording } from './recordings.mjs';
 
-const { PAGE_URL: url, PAGE_LOCKED: locked, PAGE_TOOLS: tools, PAGE_SHOTS: shots } = process.env;
+const { PAGE_URL: url, PAGE_WEB: web, PAGE_LOCKED: locked, PAGE_TOOLS: tools, PAGE_SHOTS: shots } = process.env;
+const hostile = process.env.PAGE_HOSTILE.trim();
 const [key, once] = process.env.PAGE_KEYS.split(' ');
 const require = createRequire(`${tools}/`);
 const { chromium } = require('playwright-core');
@@ -110,6 +114,13 @@ test('a question is asked, struck out, made solid, and answered, with the keyboa
   assert.equal(await tab.evaluate(() => document.activeElement.localName), 'summary');
   await shoot(tab, 'answered');
   await accessible(tab, 'answered');
+  // What is hostile in it stands there as text, in title and passage, and has done nothing.
+  assert.match(hostile, /<script>window\.pwned=1<\/script>.*onerror/);
+  assert.ok((await passage.locator('summary').innerText()).includes(hostile));
+  assert.ok(await passage.locator('.text').isVisible());
+  assert.ok((await passage.locator('.text').innerText()).includes(hostile));
+  assert.equal(await tab.locator('img, spechop-page script').count(), 0);
+  assert.equal(await tab.evaluate(() => window.pwned), undefined);
   quiet(tab);
   await tab.context().close();
 });
@@ -144,8 +155,10 @@ test('a question can be finished and cancelled, and a refusal is told', PATIENCE
   await tab.fill('#question', QUESTION);
   await tab.click('#more summary');
   await tab.fill('#target_calls', '1000');
+  await tab.fill('#money_micros', '2.5');
   await tab.selectOption('#speculator', 'none');
-  await tab.press('#question', 'Enter');
+  const [sent] = await Promise.all([tab.waitForRequest((request) => request.method() === 'POST'), tab.press('#question', 'Enter')]);
+  assert.match(sent.postData(), /"budget":\{"target_calls":1000,"money_micros":2500000\}/);
   await tab.waitForSelector('#finish:not(:disabled)', PATIENCE);
   await tab.waitForSelector('.lane .bar.target', { ...PATIENCE, state: 'attached' });
   await tab.click('#finish');
@@ -157,6 +170,82 @@ test('a question can be finished and cancelled, and a refusal is told', PATIENCE
   await tab.press('#question', 'Enter');
   await tab.waitForSelector('#answer .error', PATIENCE);
   assert.match(await tab.locator('#answer .error').textContent(), /speculator/);
+  await tab.context().close();
+});
+
+/// A way to a server that can be cut. A browser that goes offline loses what is under way, but Chromium's own
+/// emulation of that only keeps it from asking anew.
+async function way(to) {
+  const { hostname, port } = new URL(to);
+  const ends = new Set();
+  const server = createServer((near) => {
+    const far = connect(port, hostname);
+    near.pipe(far).pipe(near);
+    for (const end of [near, far]) {
+      ends.add(end);
+      // Either end goes with the other.
+      end.on('error', () => {}).on('close', () => (ends.delete(end), near.destroy(), far.destroy()));
+    }
+  });
+  await new Promise((ready) => server.listen(0, '127.0.0.1', ready));
+  const cut = () => ends.forEach((end) => end.destroy());
+  return { url: `http://127.0.0.1:${server.address().port}/`, cut, end: () => (server.close(), cut()) };
+}
+
+test('a browser that was offline for a while sees every event, and each once', PATIENCE, async () => {
+  const there = await way(url);
+  const tab = await page({}, there.url);
+  const debug = await tab.context().newCDPSession(tab);
+  await debug.send('Network.enable');
+  const offline = (offline) =>
+    debug.send('Network.emulateNetworkConditions', { offline, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
+  const resumed = [];
+  tab.on('response', (response) => {
+    const [, after] = /\/events\?after=(\d+)$/.exec(response.url()) ?? [];
+    if (after) resumed.push([response.status(), Number(after)]);
+  });
+  await tab.fill('#question', QUESTION);
+  await tab.press('#question', 'Enter');
+  await tab.waitForSelector('.lane .bar', { ...PATIENCE, state: 'attached' });
+  await offline(true);
+  there.cut();
+  await tab.waitForTimeout(3000);
+  assert.equal(await tab.locator('#answer .final, #answer .error').count(), 0, 'it is in the middle of the question');
+  await offline(false);
+  await tab.waitForSelector('#answer .final', PATIENCE);
+  assert.equal(resumed.length, 1, JSON.stringify(resumed));
+  assert.equal(resumed[0][0], 200);
+  assert.ok(resumed[0][1] > 0, 'not from the beginning');
+  const [download] = await Promise.all([tab.waitForEvent('download'), tab.click('#events')]);
+  const events = readFileSync(await download.path(), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+  assert.deepEqual(events.map(({ sequence }) => sequence), events.map((_, n) => n + 1));
+  assert.ok(events.at(-1).answer && events.length > resumed[0][1] + 2);
+  // All that the browser complains about is that it was offline.
+  assert.deepEqual(tab.complaints.filter((text) => !/net::ERR_/.test(text)), []);
+  await tab.context().close();
+  there.end();
+});
+
+test('over a slow web, what was begun on a guess turns solid', PATIENCE, async () => {
+  const tab = await page({}, web);
+  await tab.fill('#question', QUESTION);
+  await tab.selectOption('#k', '4');
+  await tab.press('#question', 'Enter');
+  await tab.waitForSelector('.lane .bar.segment.open .hatch, .lane .bar.target.open .hatch', { ...PATIENCE, state: 'attached' });
+  await shoot(tab, 'web-running');
+  await tab.waitForSelector('.lane .mark.promoted', { ...PATIENCE, state: 'attached' });
+  await tab.waitForSelector('#answer .final', PATIENCE);
+  // What was promoted was done ahead of need, and is needed.
+  const solid = tab.locator('.lane.committed, .lane.wrote-the-answer').filter({ has: tab.locator('.mark.promoted') });
+  assert.ok((await solid.locator('.bar.ahead').count()) > 0);
+  assert.equal(await tab.locator('.lane .bar.open').count(), 0);
+  // Its passages are pages, which have addresses of their own.
+  await tab.locator('#answer .ref').first().click();
+  const cited = tab.locator('#passages details[open]').first();
+  assert.match(await cited.locator('a').getAttribute('href'), /^http:/);
+  assert.equal((await cited.innerText()).split('http://').length, 2, 'its address once');
+  await shoot(tab, 'web');
+  quiet(tab);
   await tab.context().close();
 });
 

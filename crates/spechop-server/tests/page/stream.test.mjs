@@ -1,10 +1,10 @@
 // Streams, and what is taken away: whatever the network does to the pieces, the events are the same.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import test from 'node:test';
-import { citations, spanOf } from '../../src/page/panels.js';
 import { views } from '../../src/page/reduce.js';
-import { ask, Messages, Refused } from '../../src/page/stream.js';
+import { ask, LINGER, Messages, PAUSES, Refused } from '../../src/page/stream.js';
 import { lines, parse, trace } from '../../src/page/trace.js';
 import { draws, names, recording } from './recordings.mjs';
 
@@ -40,7 +40,7 @@ async function asked(name, pieces, signal = new AbortController().signal) {
   const calls = [];
   globalThis.fetch = async (path, { method, headers, body }) => {
     // Else the server would give the question up at once.
-    if (body) assert.ok(JSON.parse(body).linger_ms >= 10_000);
+    if (body) assert.equal(JSON.parse(body).linger_ms, LINGER);
     calls.push(`${method} ${path} ${headers.authorization ?? ''}`.trim());
     const after = Number(/after=(\d+)/.exec(path)?.[1] ?? 0);
     const part = events.filter((event) => event.error || event.sequence > after).slice(0, pieces[calls.length - 1] ?? Infinity);
@@ -60,6 +60,67 @@ test('a broken stream is taken up behind its last event, until its end', async (
     'GET v1/questions/q-7/events?after=5 Bearer k',
     'GET v1/questions/q-7/events?after=14 Bearer k',
   ]);
+});
+
+test('a question waits almost as long as a server allows, and the page tries for as long', () => {
+  const example = readFileSync(new URL('../../../../deploy/spechop.example.toml', import.meta.url), 'utf8');
+  const most = Number(/^# linger_ms_max = (\d+)$/m.exec(example)[1]);
+  assert.ok(LINGER <= most && LINGER >= 0.9 * most, `${LINGER} of ${most}`);
+  assert.ok(PAUSES.reduce((sum, ms) => sum + ms) >= LINGER);
+});
+
+test('a stream that falls silent is taken up again, one that sends signs of life is not', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const events = recording('rejected');
+  const calls = [];
+  let silent = true;
+  globalThis.fetch = async (path) => {
+    calls.push(path);
+    const after = Number(/after=(\d+)/.exec(path)?.[1] ?? 0);
+    const rest = events.filter((event) => event.sequence > after);
+    if (calls.length === 2) return new Promise(() => {});
+    if (calls.length > 2) return new Response(wire(rest));
+    let pulse;
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode(wire(rest.slice(0, 5))));
+        const beat = () => (silent || controller.enqueue(new TextEncoder().encode(': still here\n\n')), (pulse = setTimeout(beat, 15_000)));
+        beat();
+      },
+      cancel: () => clearTimeout(pulse),
+    });
+    return new Response(body, { headers: { 'spechop-question-id': 'q-7' } });
+  };
+  const seen = [];
+  const on = { id: () => {}, event: (event) => seen.push(event) };
+  const asking = ask({}, { signal: new AbortController().signal, on });
+  const pass = async (seconds) => {
+    for (let n = 0; n < seconds; n++) {
+      context.mock.timers.tick(1000);
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+    }
+  };
+  silent = false;
+  await pass(300);
+  assert.deepEqual(calls, ['v1/ask/stream']);
+  silent = true;
+  // First the stream is silent, then the server.
+  await pass(120);
+  await asking;
+  assert.deepEqual(seen, events);
+  assert.deepEqual(calls.slice(1), Array(2).fill('v1/questions/q-7/events?after=5'));
+});
+
+test('a page that is back on the net does not wait any longer', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const net = new EventTarget();
+  globalThis.addEventListener = net.addEventListener.bind(net);
+  context.after(() => delete globalThis.addEventListener);
+  const asking = asked('rejected', [5]);
+  // No time passes here.
+  for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate), net.dispatchEvent(new Event('online'));
+  const { seen, events } = await asking;
+  assert.deepEqual(seen, events);
 });
 
 test('an error ends a stream, and is an event', async () => {
@@ -106,16 +167,4 @@ test('a trace holds every bar, in microseconds, on threads that have names', () 
   const ends = spans.filter(({ cat }) => cat !== 'k=1').map(({ ts, dur }) => ts + dur);
   assert.ok(Math.abs(Math.max(...ends) - last * 1000) < 1);
   assert.ok(traceEvents.some(({ ph, name }) => ph === 'i' && name === 'accepted'));
-});
-
-test('a citation is a passage that holds the answer', () => {
-  const { hops } = views(recording('rejected')).at(-1);
-  const cited = citations(hops);
-  assert.deepEqual(cited.map(({ hops }) => hops), [[1], [2]]);
-  for (const { passage, answers } of cited) {
-    const [from, to] = spanOf(passage.text, answers[0]);
-    assert.equal(passage.text.slice(from, to).toLowerCase(), answers[0].toLowerCase());
-  }
-  assert.equal(spanOf('nothing of it', 'absent'), null);
-  assert.equal(spanOf('İİİ abc', 'ABC'), null);
 });

@@ -8,6 +8,9 @@ mod documented;
 mod doors;
 mod mcp_host;
 mod openai_client;
+#[path = "../support/over_http.rs"]
+mod over_http;
+mod page;
 mod python_client;
 #[path = "../support/mod.rs"]
 mod support;

@@ -254,6 +254,7 @@ mod tests {
             choice: Some(Tuned {
                 k: 3,
                 reason: "more gains nothing".into(),
+                ..Tuned::default()
             }),
             p: estimate(0.68),
             alpha: estimate(0.19),

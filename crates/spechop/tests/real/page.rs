@@ -39,7 +39,8 @@ fn passed(output: &Output) {
 
 #[test]
 fn recorded_runs_are_reduced() {
-    let files = ["reduce.test.mjs", "stream.test.mjs"].map(|name| tests().join(name));
+    let files =
+        ["panels.test.mjs", "reduce.test.mjs", "stream.test.mjs"].map(|name| tests().join(name));
     let mut node = node(&["--test".into()]);
     passed(&node.args(files).output().unwrap());
 }
@@ -51,28 +52,32 @@ mod browser {
     use crate::Server;
     use crate::shell::{in_data_dir, output};
 
-    /// The passages of the first demonstration, and one that holds a script.
+    /// What a passage of the web may hold.
+    const HOSTILE: &str = " <script>window.pwned=1</script><img src=x onerror=\"window.pwned=1\">";
+
+    /// The passages of the first demonstration. Those that the answer rests on hold a script, so that the page has to
+    /// show it.
     fn corpus() -> String {
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../eval/datasets/2wikimultihopqa/demo_questions.jsonl");
         let questions = read_to_string(file).unwrap();
         let first: Value = serde_json::from_str(questions.lines().next().unwrap()).unwrap();
-        let passages = first["context"].as_array().unwrap().iter().map(|passage| {
+        let facts = first["supporting_facts"].as_array().unwrap();
+        let mut lines = String::new();
+        for (n, passage) in first["context"].as_array().unwrap().iter().enumerate() {
             let sentences = passage[1].as_array().unwrap().iter();
             let text: Vec<_> = sentences
                 .map(|sentence| sentence.as_str().unwrap())
                 .collect();
-            json!({"title": passage[0], "text": text.join(" ")})
-        });
-        let evil = "<script>window.pwned=1</script><img src=x onerror=\"window.pwned=1\">";
-        let evil = json!({
-            "title": format!("Prince Ferdinand of Bavaria {evil}"),
-            "text": format!("{evil} Prince Ferdinand of Bavaria had a mother, and she did die.")
-        });
-        let mut lines = String::new();
-        for (n, mut passage) in passages.chain([evil]).enumerate() {
-            passage["id"] = json!(format!("p{n}"));
-            lines += &format!("{passage}\n");
+            let (mut title, mut text) = (passage[0].as_str().unwrap().to_owned(), text.join(" "));
+            if facts.iter().any(|fact| fact[0] == passage[0]) {
+                title += HOSTILE;
+                text += HOSTILE;
+            }
+            lines += &format!(
+                "{}\n",
+                json!({"id": format!("p{n}"), "title": title, "text": text})
+            );
         }
         lines
     }
@@ -125,8 +130,30 @@ mod browser {
         let locked =
             locked.unwrap_or_else(|| panic!("{}", read_to_string(path("locked")).unwrap()));
 
+        // The same passages in a web that is as slow as a real one, and guesses from the index meanwhile.
+        let mut web = in_data_dir(&data, &["eval", "web", "--corpus", &corpus]);
+        web.args(["--listen", "127.0.0.1:0", "--latency", "3000:300"])
+            .stderr(File::create(path("web")).unwrap());
+        let (_web, web) = Server::start(&mut web);
+        let web = web.unwrap_or_else(|| panic!("{}", read_to_string(path("web")).unwrap()));
+        let mut surfing = in_data_dir(&data, &["serve", "--listen", "127.0.0.1:0"]);
+        surfing
+            .env("SPECHOP_INDEX_DIR", &index)
+            .env("SPECHOP_TUNING_STATE", "none")
+            .env("SPECHOP_TARGET_KIND", "web")
+            .env("SPECHOP_WEB_PROVIDERS", "searxng")
+            .env("SPECHOP_WEB_SEARXNG_URL", format!("http://{web}"))
+            .env("SPECHOP_WEB_ALLOW", &web)
+            .env("SPECHOP_SPECULATOR_KIND", "index")
+            .stderr(File::create(path("surfing")).unwrap());
+        let (_surfing, surfing) = Server::start(&mut surfing);
+        let surfing =
+            surfing.unwrap_or_else(|| panic!("{}", read_to_string(path("surfing")).unwrap()));
+
         let mut node = node(&[tests().join("browser.mjs")]);
         node.env("PAGE_URL", format!("http://{address}/"))
+            .env("PAGE_WEB", format!("http://{surfing}/"))
+            .env("PAGE_HOSTILE", HOSTILE)
             .env("PAGE_LOCKED", format!("http://{locked}/"))
             .env("PAGE_KEYS", format!("{} {}", key.0, once.0))
             .env("PAGE_TOOLS", data.join("page-tests"));

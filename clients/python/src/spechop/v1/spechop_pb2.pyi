@@ -489,12 +489,18 @@ class AskEvent(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., at_ms: _Optional[float] = ..., branch: _Optional[int] = ..., hop: _Optional[int] = ..., provisional: bool = ..., launched: _Optional[_Union[Launched, _Mapping]] = ..., planned: _Optional[_Union[Planned, _Mapping]] = ..., drafted: _Optional[_Union[Drafted, _Mapping]] = ..., guessed: _Optional[_Union[Guessed, _Mapping]] = ..., observed: _Optional[_Union[Observed, _Mapping]] = ..., verified: _Optional[_Union[Verified, _Mapping]] = ..., committed: _Optional[_Union[Committed, _Mapping]] = ..., promoted: _Optional[_Union[Promoted, _Mapping]] = ..., rolled_back: _Optional[_Union[RolledBack, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., salvaged: _Optional[_Union[Salvaged, _Mapping]] = ..., answer: _Optional[_Union[AskResponse, _Mapping]] = ..., tuned: _Optional[_Union[Tuned, _Mapping]] = ..., not_speculated: _Optional[_Union[NotSpeculated, _Mapping]] = ..., provider_changed: _Optional[_Union[ProviderChange, _Mapping]] = ..., asked_ahead: _Optional[_Union[AskedAhead, _Mapping]] = ..., foreseen: _Optional[_Union[Foreseen, _Mapping]] = ...) -> None: ...
 
 class Tuned(_message.Message):
-    __slots__ = ("k", "reason")
+    __slots__ = ("k", "reason", "p", "alpha", "beta")
     K_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    P_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
+    BETA_FIELD_NUMBER: _ClassVar[int]
     k: int
     reason: str
-    def __init__(self, k: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    p: float
+    alpha: float
+    beta: float
+    def __init__(self, k: _Optional[int] = ..., reason: _Optional[str] = ..., p: _Optional[float] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ...) -> None: ...
 
 class Launched(_message.Message):
     __slots__ = ("stage",)

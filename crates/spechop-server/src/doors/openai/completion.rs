@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use spechop_proto::ask_event::Event;
 
 use super::asked::Asked;
-use super::said::{Citing, hop_line, usage};
+use super::said::{Citing, hop_line, ours, usage};
 use super::{error_body, json_body, open_webui, refused};
 use crate::admission::{Admission, Admitted, Resolved};
 use crate::caller::caller;
@@ -132,6 +132,7 @@ impl Completion {
             "model": self.asked.model,
             "choices": [choice],
             "usage": usage(&answer),
+            "spechop": ours(&answer),
         })))
     }
 
@@ -178,7 +179,9 @@ impl Completion {
                 }
                 let mut frames = self.told(|| open_webui::ended(*hops, &said.sources));
                 frames.push(self.chunk(&delta, None));
-                frames.push(self.chunk(&json!({}), Some("stop")));
+                let mut stop = self.choice(&json!({}), Some("stop"));
+                stop["spechop"] = ours(answer);
+                frames.push(data(&stop));
                 if self.asked.include_usage {
                     let mut last = self.outline();
                     last["choices"] = json!([]);
@@ -208,6 +211,10 @@ impl Completion {
     }
 
     fn chunk(&self, delta: &Value, finish_reason: Option<&str>) -> String {
+        data(&self.choice(delta, finish_reason))
+    }
+
+    fn choice(&self, delta: &Value, finish_reason: Option<&str>) -> Value {
         let mut chunk = self.outline();
         chunk["choices"] = json!([{
             "index": 0,
@@ -218,7 +225,7 @@ impl Completion {
         if self.asked.include_usage {
             chunk["usage"] = Value::Null;
         }
-        data(&chunk)
+        chunk
     }
 
     fn outline(&self) -> Value {

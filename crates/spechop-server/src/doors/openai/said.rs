@@ -26,7 +26,12 @@ pub(super) fn one_line(text: &str) -> String {
 /// Tokens of all calls, wasted ones included.
 pub(super) fn usage(answer: &AskResponse) -> Value {
     let usage = answer.usage.unwrap_or_default();
-    let calls = [usage.segments, usage.targets, usage.speculations];
+    let calls = [
+        usage.segments,
+        usage.targets,
+        usage.speculations,
+        usage.drafts,
+    ];
     let (mut prompt, mut completion) = (0_u64, 0_u64);
     for calls in calls.into_iter().flatten() {
         prompt = prompt.saturating_add(calls.prompt_tokens);
@@ -37,6 +42,21 @@ pub(super) fn usage(answer: &AskResponse) -> Value {
         "completion_tokens": completion,
         "total_tokens": prompt.saturating_add(completion),
     })
+}
+
+/// What OpenAI's form has no place for, in an object of our own.
+pub(super) fn ours(answer: &AskResponse) -> Value {
+    let Some(sure) = &answer.confidence else {
+        return json!({});
+    };
+    let mut confidence = json!({ "supported": sure.supported });
+    if let Some(chance) = sure.chance {
+        confidence["chance"] = chance.into();
+    }
+    if let Some(withheld) = &sure.withheld {
+        confidence["withheld"] = withheld.as_str().into();
+    }
+    json!({ "confidence": confidence })
 }
 
 /// Where passages can be looked up.
@@ -143,7 +163,7 @@ fn best(hop: &Hop) -> Option<&Passage> {
 
 #[cfg(test)]
 mod tests {
-    use spechop_proto::Observation;
+    use spechop_proto::{Calls, Confidence, Observation, Usage};
 
     use super::*;
 
@@ -208,6 +228,56 @@ mod tests {
         assert_eq!(footer, listed);
         let none = AskResponse::default();
         assert_eq!(citing.said(&none).text(true), "");
+    }
+
+    #[test]
+    fn the_tokens_of_every_kind_of_call_are_counted() {
+        let calls = |n: u64| {
+            Some(Calls {
+                prompt_tokens: n,
+                completion_tokens: 10 * n,
+                ..Calls::default()
+            })
+        };
+        let answer = AskResponse {
+            usage: Some(Usage {
+                segments: calls(1),
+                targets: calls(20),
+                speculations: calls(300),
+                drafts: calls(4000),
+                ..Usage::default()
+            }),
+            ..AskResponse::default()
+        };
+        let expected =
+            json!({ "prompt_tokens": 4321, "completion_tokens": 43210, "total_tokens": 47531 });
+        assert_eq!(usage(&answer), expected);
+    }
+
+    #[test]
+    fn how_sure_an_answer_is_is_told_as_far_as_it_is_known() {
+        let told = |confidence| {
+            ours(&AskResponse {
+                confidence,
+                ..AskResponse::default()
+            })
+        };
+        let unknown = Confidence {
+            supported: true,
+            ..Confidence::default()
+        };
+        let expected = json!({ "confidence": { "supported": true } });
+        assert_eq!(told(Some(unknown)), expected);
+        let withheld = Confidence {
+            chance: Some(0.25),
+            supported: false,
+            withheld: Some("Łódź".to_owned()),
+        };
+        let expected = json!({
+            "confidence": { "supported": false, "chance": 0.25, "withheld": "Łódź" },
+        });
+        assert_eq!(told(Some(withheld)), expected);
+        assert_eq!(told(None), json!({}));
     }
 
     #[test]

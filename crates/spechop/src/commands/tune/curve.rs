@@ -178,6 +178,7 @@ pub(super) mod tests {
             choice: Some(Tuned {
                 k: 3,
                 reason: "more gains nothing".into(),
+                ..Tuned::default()
             }),
             p: estimate(0.62, 0.58, 0.66),
             alpha: estimate(0.12, 0.11, 0.13),

@@ -1,0 +1,87 @@
+// What is told beside the timeline: the meters, and how sure an answer is.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { citations, cost, spanOf, sure } from '../../src/page/panels.js';
+import { reduce, START, views } from '../../src/page/reduce.js';
+import { names, recording } from './recordings.mjs';
+
+/// The meters of an answer, by name.
+const meters = (view) => Object.fromEntries(cost(view).map(([name, value, more]) => [name, `${value} ${more}`.trim()]));
+const answered = (answer, events = []) => [...events, { answer }].map((event, n) => ({ sequence: n + 1, ...event })).reduce(reduce, START);
+
+test('tokens, money and time of every kind of call are counted, drafts included', () => {
+  const calls = (n) => ({
+    prompt_tokens: n,
+    completion_tokens: 2 * n,
+    wasted_prompt_tokens: 3 * n,
+    wasted_completion_tokens: 4 * n,
+    time_ms: 1000 * n,
+    wasted_time_ms: 100 * n,
+    money_micros: 1e5 * n,
+    wasted_money_micros: 1e4 * n,
+  });
+  const kinds = ['segments', 'targets', 'speculations', 'drafts'];
+  const all = meters(answered({ usage: Object.fromEntries(kinds.map((kind, n) => [kind, calls(10 ** n)])) }));
+  assert.equal(all.tokens, '3333 7777 of them wasted');
+  assert.equal(all.money, '111.1000 11.1100 of it wasted');
+  assert.equal(all.work, '1111.0 s 111.1 s of it wasted');
+  for (const kind of kinds) {
+    const one = meters(answered({ usage: { [kind]: calls(7) } }));
+    assert.deepEqual([one.tokens, one.money], ['21 49 of them wasted', '0.7000 0.0700 of it wasted'], kind);
+  }
+});
+
+test('a k that was chosen tells why and by which estimates, as far as there are any', () => {
+  const tuned = { k: 4, reason: 'speculation saves 30 %', p: 0.72, alpha: 0.105, beta: 0 };
+  const told = meters(answered({}, [{ tuned }]));
+  assert.equal(told.k, '4 auto: speculation saves 30 %');
+  assert.match(told['p̂'], /^0\.72 share of guesses/);
+  assert.match(told['α̂'], /^0\.1[01] time of a guess/);
+  assert.match(told['β̂'], /^0\.00 time to write/);
+  const unknown = meters(answered({}, [{ tuned: { k: 3, reason: 'the default' } }]));
+  assert.deepEqual(Object.keys(unknown), ['k']);
+  const named = meters(answered({ applied: { k: 2 } }));
+  assert.deepEqual(named, { k: '2' });
+  assert.deepEqual(meters(answered({ applied: {} })), { k: '∞' });
+});
+
+test('what the calls waited for a turn is told once the answer is there', () => {
+  const activities = [
+    { stage: 'STAGE_SEGMENT', activity: 'ACTIVITY_TURN', time_ms: 1200 },
+    { stage: 'STAGE_SEGMENT', activity: 'ACTIVITY_DECODE', time_ms: 9000 },
+    { stage: 'STAGE_TARGET', activity: 'ACTIVITY_TURN', time_ms: 300 },
+  ];
+  assert.match(meters(answered({ usage: {}, activities })).waited, /^1\.50 s /);
+  assert.equal(meters(answered({ usage: {}, activities: [null, 7, { activity: 7 }] })).waited, undefined);
+});
+
+test('how sure an answer is is told in words, as far as it is known', () => {
+  assert.deepEqual(sure({}), []);
+  assert.deepEqual(sure({ confidence: { supported: true } }), []);
+  assert.deepEqual(sure({ confidence: { chance: 0.834, supported: true } }), ['Right with chance 83 %.']);
+  assert.deepEqual(sure({ confidence: { chance: 0, supported: false, withheld: '<b>Paris</b>' } }), [
+    'Withheld: <b>Paris</b>',
+    'Right with chance less than 1 %.',
+    'It stands in nothing that was looked up.',
+  ]);
+  for (const odd of [null, 1, 'x', [], { chance: 'x', withheld: 7, supported: 'no' }]) {
+    assert.ok(sure({ confidence: odd }).every((told) => typeof told === 'string'), JSON.stringify(odd));
+  }
+});
+
+test('every view of every recording has its meters', () => {
+  for (const name of names) for (const view of views(recording(name))) assert.ok(cost(view).every((row) => row.every((part) => typeof part === 'string')));
+});
+
+test('a citation is a passage that holds the answer', () => {
+  const { hops } = views(recording('rejected')).at(-1);
+  const cited = citations(hops);
+  assert.deepEqual(cited.map(({ hops }) => hops), [[1], [2]]);
+  for (const { passage, answers } of cited) {
+    const [from, to] = spanOf(passage.text, answers[0]);
+    assert.equal(passage.text.slice(from, to).toLowerCase(), answers[0].toLowerCase());
+  }
+  assert.equal(spanOf('nothing of it', 'absent'), null);
+  assert.equal(spanOf('İİİ abc', 'ABC'), null);
+});
