@@ -2,7 +2,7 @@
 # What the tests use besides our own code, into the data folder: a Python environment with a real llama.cpp server
 # and an unmodified gRPC client, and, where Go is installed, grpcurl. A real Qdrant server. From Debian, for root: searx,
 # a real metasearch engine, and a real browser, which the page's tests drive with two packages of npm. From npm, the
-# official server of MCP that has everything, and the official client of OpenAI.
+# official server of MCP that has everything, and clients in Node: OpenAI's, gRPC's, one of MCP.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,6 +23,21 @@ if ! cmp -s deploy/requirements-test.txt "$venv/requirements-test.txt"; then
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --only-binary=:all: \
     --requirement deploy/requirements-test.txt
   cp deploy/requirements-test.txt "$venv/requirements-test.txt"
+fi
+
+# First of all, since npm fetches some of what follows. The page is plain JavaScript, so its tests need Node. Chromium is Debian's own: nothing of npm brings a browser.
+wanted=()
+command -v node >/dev/null && command -v npm >/dev/null || wanted+=(nodejs npm)
+# It draws no letter without a font.
+command -v chromium >/dev/null || wanted+=(chromium fonts-dejavu-core)
+if [ ${#wanted[@]} -gt 0 ]; then
+  if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+    echo "installing ${wanted[*]} from Debian" >&2
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null; } ||
+      echo "${wanted[*]} cannot be installed: the page's tests that need them are left out" >&2
+  else
+    echo "missing for the page's tests, which are left out: ${wanted[*]} (install these Debian packages)" >&2
+  fi
 fi
 
 if [ ! -x "$data/bin/grpcurl-$grpcurl" ]; then
@@ -82,21 +97,6 @@ if ! deploy/has-searx.sh; then
       echo "python3-searx cannot be installed: its test is left out" >&2
   else
     echo "searx cannot be installed here: its test is left out (install python3-searx, if this Debian has it)" >&2
-  fi
-fi
-
-# The page is plain JavaScript, so its tests need Node. Chromium is Debian's own: nothing of npm brings a browser.
-wanted=()
-command -v node >/dev/null && command -v npm >/dev/null || wanted+=(nodejs npm)
-# It draws no letter without a font.
-command -v chromium >/dev/null || wanted+=(chromium fonts-dejavu-core)
-if [ ${#wanted[@]} -gt 0 ]; then
-  if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-    echo "installing ${wanted[*]} from Debian" >&2
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null; } ||
-      echo "${wanted[*]} cannot be installed: the page's tests that need them are left out" >&2
-  else
-    echo "missing for the page's tests, which are left out: ${wanted[*]} (install these Debian packages)" >&2
   fi
 fi
 

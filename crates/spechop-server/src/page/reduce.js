@@ -123,7 +123,14 @@ const bar = (stage, from, end = 'running', to = null) => ({ stage, from, to, end
 /// Ends the last open bar of a stage. The lane is a copy, its bars are not.
 function end(lane, stage, at, how) {
   const last = lane.bars.findLastIndex((bar) => bar.stage === stage && bar.to === null);
-  if (last >= 0) lane.bars = lane.bars.with(last, closed(lane.bars[last], at, how));
+  if (last >= 0) lane.bars = replaced(lane.bars, last, closed(lane.bars[last], at, how));
+}
+
+/// A copy with another item in one place. (`Array.with` came to Node in version 20; Debian 12 has 18.)
+function replaced(list, at, item) {
+  const copy = list.slice();
+  copy[at] = item;
+  return copy;
 }
 
 const closed = (bar, at, how) => ({ ...bar, to: Math.max(at, bar.from), end: bar.end === 'waits' ? 'waits' : how });
@@ -220,7 +227,7 @@ const EVENTS = {
     if (open < 0) return undefined;
     // If there was never a place for it, then all that it did was to wait.
     const never = reason === 'no_place' || reason === 'no_core';
-    lane.bars = lane.bars.with(open, { ...lane.bars[open], ...(never ? { end: 'waits' } : { to: at, end: 'aborted' }) });
+    lane.bars = replaced(lane.bars, open, { ...lane.bars[open], ...(never ? { end: 'waits' } : { to: at, end: 'aborted' }) });
     return never ? undefined : add(lane, bar(kind, at, 'waits'));
   },
   provider_changed: () => {},
@@ -264,7 +271,7 @@ const AFTER = {
     const last = bars.findLastIndex((bar) => bar.stage === 'target');
     const whole = bars[last].end === 'done' ? bars[last].to : bars[last].from + observed.took;
     const kept = { ...bars[last], to: Math.min(Math.max(whole, bars[last].to), observed.at), end: 'kept' };
-    return { ...view, lanes: view.lanes.with(from, { ...view.lanes[from], bars: bars.with(last, kept) }) };
+    return { ...view, lanes: replaced(view.lanes, from, { ...view.lanes[from], bars: replaced(bars, last, kept) }) };
   },
   drafted: (view, at) => {
     const { id, draft } = view.lanes[at];

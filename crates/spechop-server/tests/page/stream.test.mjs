@@ -9,6 +9,8 @@ import { lines, parse, trace } from '../../src/page/trace.js';
 import { draws, names, recording } from './recordings.mjs';
 
 const kind = (event) => (event.answer ? 'answer' : event.error ? 'error' : 'other');
+/// Debian 12 has Node 18, whose clock cannot be held still for asynchronous code. The browser's test covers both there.
+const still = { skip: process.version.startsWith('v18.') && 'the clock of Node 18 cannot be held still' };
 const wire = (events) =>
   events.map((event) => `id: ${event.sequence}\nevent: ${kind(event)}\ndata: ${JSON.stringify(event.error ?? event)}\n\n`).join(': still here\n\n');
 
@@ -69,7 +71,7 @@ test('a question waits almost as long as a server allows, and the page tries for
   assert.ok(PAUSES.reduce((sum, ms) => sum + ms) >= LINGER);
 });
 
-test('a stream that falls silent is taken up again, one that sends signs of life is not', async (context) => {
+test('a stream that falls silent is taken up again, one that sends signs of life is not', still, async (context) => {
   context.mock.timers.enable({ apis: ['setTimeout'] });
   const events = recording('rejected');
   const calls = [];
@@ -111,7 +113,7 @@ test('a stream that falls silent is taken up again, one that sends signs of life
   assert.deepEqual(calls.slice(1), Array(2).fill('v1/questions/q-7/events?after=5'));
 });
 
-test('a page that is back on the net does not wait any longer', async (context) => {
+test('a page that is back on the net does not wait any longer', still, async (context) => {
   context.mock.timers.enable({ apis: ['setTimeout'] });
   const net = new EventTarget();
   globalThis.addEventListener = net.addEventListener.bind(net);
