@@ -1,6 +1,8 @@
 //! What each door adds to a question: scripted tools without latency, a question of two hops, one after the
 //! other on one connection. The first row is the same question within the process, without any door.
 //!
+//! The last row is asked beside 200 streams whose clients read nothing; the row before it, alone.
+//!
 //! The client runs on the same cores, and its work is a part of every figure. The last lines say how much
 //! more a question takes through each door than without one.
 #![allow(
@@ -21,12 +23,15 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use reqwest::Client;
 use serde_json::{Value, json};
-use spechop_proto::AskRequest;
+use spechop_proto::spec_hop_client::SpecHopClient;
+use spechop_proto::{AskEvent, AskRequest};
 use spechop_server::{App, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
 use support::{Server, bare, config, question};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
+use tonic::transport::Endpoint;
+use tonic::{Request, Streaming};
 
 /// Requests come faster here than a client may send them by default.
 const TOML: &str = "[server]\nrequests_per_second = 1000000\n";
@@ -146,9 +151,48 @@ fn doors(criterion: &mut Criterion) {
         };
         table.measure(&mut group, &runtime, name, &ask);
     }
+    runtime.block_on(async { drop(server) });
+
+    // Events that are longer than what an unread stream takes.
+    let (server, client) = runtime.block_on(async {
+        let script = Script {
+            passage_bytes: 8000,
+            ..Script::instant(2)
+        };
+        let toml = format!("{TOML}unread_ms = 600000\nquestions_max = 300\n");
+        let server = Server::configured(script, &toml).await;
+        let client = server.client().await;
+        (server, client)
+    });
+    let ask = async || {
+        client.clone().ask(request.clone()).await.unwrap();
+    };
+    table.measure(&mut group, &runtime, "gRPC, long texts", &ask);
+    let streams = runtime.block_on(unread(&server, &request));
+    let name = "…beside 200 unread";
+    table.measure(&mut group, &runtime, name, &ask);
+    assert!(
+        server.gauges.questions_open() >= streams.len(),
+        "they are held"
+    );
+    runtime.block_on(async { drop((streams, server)) });
     group.finish();
     table.print();
-    runtime.block_on(async { drop(server) });
+}
+
+/// 200 streams whose clients read nothing, each of a tenant of its own.
+async fn unread(server: &Server, request: &AskRequest) -> Vec<Streaming<AskEvent>> {
+    let mut streams = Vec::new();
+    for tenant in 0..200 {
+        let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
+        let endpoint = endpoint.initial_stream_window_size(Some(1024));
+        let mut client = SpecHopClient::new(endpoint.connect().await.unwrap());
+        let mut request = Request::new(request.clone());
+        let tenant = format!("t{tenant}").parse().unwrap();
+        request.metadata_mut().insert("spechop-tenant", tenant);
+        streams.push(client.ask_stream(request).await.unwrap().into_inner());
+    }
+    streams
 }
 
 criterion_group!(benches, doors);

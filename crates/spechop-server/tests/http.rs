@@ -201,41 +201,51 @@ async fn two_hundred_streams_at_once_leave_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_breaks_at_any_byte_leaves_nothing() {
     let server = Server::configured(endless(), "[server]\nmessage_ms_max = 1000").await;
-    let body = r#"{"question":"What comes of it?"}"#;
-    let request = format!(
-        "POST /v1/ask/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
+    let chat = r#"{"stream":true,"messages":[{"role":"user","content":"What comes of it?"}]}"#;
+    let tool = r#"{"name":"ask","arguments":{"question":"What comes of it?"}}"#;
+    let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{tool}}}"#);
     let mut asking = JoinSet::new();
     let address = server.address;
-    for end in (0..=request.len()).step_by(3) {
-        let part = request[..end].to_owned();
-        asking.spawn(async move {
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            stream.write_all(part.as_bytes()).await.unwrap();
-        });
-    }
-    // And while the answer is read.
-    for most in (0..1200).step_by(60) {
-        let request = request.clone();
-        asking.spawn(async move {
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            stream.write_all(request.as_bytes()).await.unwrap();
-            let mut read = 0;
-            let mut buffer = [0; 7];
-            // Some events come at once, and then none.
-            let pause = Duration::from_millis(100);
-            while read < most {
-                match tokio::time::timeout(pause, stream.read(&mut buffer)).await {
-                    Ok(Ok(n)) if n > 0 => read += n,
-                    _ => break,
+    for (path, body) in [
+        ("/v1/ask", r#"{"question":"What comes of it?"}"#),
+        ("/v1/ask/stream", r#"{"question":"What comes of it?"}"#),
+        ("/v1/chat/completions", chat),
+        ("/mcp", &call),
+    ] {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        for end in 0..=request.len() {
+            let part = request[..end].to_owned();
+            asking.spawn(async move {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                stream.write_all(part.as_bytes()).await.unwrap();
+            });
+        }
+        // And while the answer is read.
+        for most in (0..1200).step_by(60) {
+            let request = request.clone();
+            asking.spawn(async move {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                stream.write_all(request.as_bytes()).await.unwrap();
+                let mut read = 0;
+                let mut buffer = [0; 7];
+                // Some events come at once, and then none.
+                let pause = Duration::from_millis(100);
+                while read < most {
+                    match tokio::time::timeout(pause, stream.read(&mut buffer)).await {
+                        Ok(Ok(n)) if n > 0 => read += n,
+                        _ => break,
+                    }
                 }
-            }
-        });
+            });
+        }
+        // A door after the other: as many connections as a server takes from one address.
+        while asking.join_next().await.is_some() {}
+        server.is_idle().await;
     }
-    while asking.join_next().await.is_some() {}
-    server.is_idle().await;
     eventually(|| server.gauges.connections_open() == 0).await;
 }
 
