@@ -21,7 +21,7 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use reqwest::Client;
 use serde_json::{Value, json};
-use spechop_proto::AskRequest;
+use spechop_proto::options::Width;
 use spechop_server::{App, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
 use support::{Server, bare, config, question};
@@ -34,7 +34,7 @@ const TOML: &str = "[server]\nrequests_per_second = 1000000\n";
 /// The doors over HTTP: a path, a header that its clients send, and a question in its form.
 fn over_http() -> [(&'static str, &'static str, &'static str, Value); 5] {
     let text = question().question;
-    let plain = json!({ "question": text, "k": 1 });
+    let plain = json!({ "question": text, "options": { "k": 1 } });
     let messages = json!([{ "role": "user", "content": text }]);
     let chat = json!({ "model": "spechop-k1", "messages": messages });
     let mut streamed = chat.clone();
@@ -102,10 +102,7 @@ fn doors(criterion: &mut Criterion) {
     let runtime = Runtime::new().unwrap();
     let table = Table(RefCell::default());
     let mut group = criterion.benchmark_group("doors");
-    let request = AskRequest {
-        k: Some(1),
-        ..question()
-    };
+    let request = question().with(|asked| asked.width = Some(Width::K(1)));
 
     let alone = runtime.block_on(async {
         let config = config(TOML);

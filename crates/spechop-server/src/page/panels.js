@@ -151,7 +151,7 @@ export function meters(node, view) {
     const sum = (field) => ['segments', 'targets', 'speculations'].reduce((all, kind) => all + num(of(kind)[field]), 0);
     const { total } = sequential(view);
     const took = elapsed(view);
-    const applied = obj(obj(view.answer).applied);
+    const applied = obj(obj(obj(view.answer).applied).options);
     const rows = [];
     const row = (name, value, more = '') => value !== '' && rows.push([name, value, more]);
     if (view.usage) {
