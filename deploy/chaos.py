@@ -150,7 +150,7 @@ class Server(Upstream):
 
 def ask(port, question):
     """(answer or None, status or why there is none, seconds)."""
-    body = json.dumps({"question": question, "deadline_ms": int(DEADLINE_S * 1000), "fresh": True}).encode()
+    body = json.dumps({"question": question, "deadline_ms": int(DEADLINE_S * 1000), "options": {"fresh": True}}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/ask", body, {"content-type": "application/json"})
     begun = time.monotonic()
     try:

@@ -28,7 +28,7 @@ def main(folder):
     base = mean(answer["elapsed_ms"] for answer in answers["1"])
     for k in KS:
         those = answers[k]
-        chosen = {answer["applied"].get("k") for answer in those}
+        chosen = {answer["applied"]["options"].get("k") for answer in those}
         name = k if k != "auto" else f"auto ({', '.join(map(str, sorted(filter(None, chosen))))})"
         seconds = mean(answer["elapsed_ms"] for answer in those)
         first = mean((answer.get("first_answer") or {}).get("at_ms", answer["elapsed_ms"]) for answer in those)

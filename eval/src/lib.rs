@@ -52,4 +52,4 @@ pub use scripted::{Script, scripted};
 /// Latency that is added to every look-up on purpose.
 pub use spechop_sim::InjectedLatency as Injected;
 pub use stage::{Guessed, Input, KnownHop, Output, PassageName, Stage};
-pub use variant::{InvalidVariant, K, Variant, Verifier};
+pub use variant::{InvalidVariant, Variant};

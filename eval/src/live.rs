@@ -184,7 +184,7 @@ pub async fn live(
     };
     let mut asker = Asker::connect(&options.address, options.retry_for, options.deadline).await?;
     // Of all questions the last one is asked again the latest.
-    let widest = options.variants.iter().max_by_key(|v| v.k);
+    let widest = options.variants.iter().max_by_key(|v| v.k());
     if let (Some(question), Some(variant)) = (questions.get(last.question), widest) {
         match asker.warm_up(question, variant).await {
             Asked::Answered(answer) => check_injected(&answer, run.info())?,

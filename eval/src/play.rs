@@ -1,19 +1,18 @@
 //! A recorded question, played by any variant: the window on the virtual clock, over a bundle.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use spechop_sim::{Clock, Rules, Stages};
 use spechop_types::{
     BranchId, Chance, CommitKind, LookupId, Observation, Passage, Step, SubQuestion,
 };
-use spechop_verifier::{Mode, verify};
-use spechop_window::{Guess, Limits, Policy, Weighing, Width, Window};
+use spechop_verifier::verify;
+use spechop_window::{Guess, Limits, Policy, Width, Window};
 
 use crate::bundle::Bundle;
 use crate::stage::{Input, KnownHop, Output, Stage};
-use crate::{Calls, HopKind, Injected, K, Question, Row, RowHop, Variant, Verifier};
+use crate::{Calls, HopKind, Injected, Question, Row, RowHop, Variant};
 
 /// A stage that the variant needs and the bundle does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,32 +77,19 @@ pub fn play(
 
 fn width(variant: &Variant) -> Width {
     // Without verification there is nothing to run ahead of.
-    if variant.verifier == Verifier::None {
+    if variant.unverified {
         return Width::STANDARD;
     }
-    match variant.k {
-        // Who plays has no server to choose; `k=auto` is refused before.
-        K::Unbounded | K::Auto => Width::UNBOUNDED,
-        K::Bounded(k) => NonZeroUsize::new(k as usize).map_or(Width::STANDARD, Width::bounded),
-    }
+    // Who plays has no server to choose; `k=auto` is refused before.
+    Width::asked(variant.k()).unwrap_or(Width::UNBOUNDED)
 }
 
 fn policy(variant: &Variant) -> Policy {
-    let salvaging = Policy::default();
     Policy {
-        orphans_max: if variant.salvage {
-            salvaging.orphans_max
-        } else {
-            0
-        },
-        plan_ahead: variant.plan_ahead,
-        guesses_max: NonZeroUsize::new(variant.guesses as usize).unwrap_or(NonZeroUsize::MIN),
-        chance_min: Chance::of(variant.chance_min),
-        weighing: Weighing::NONE,
         continuous: !variant.rounds,
         // What a drafter would have said is not recorded.
         drafts_max: 0,
-        draft_guesses: false,
+        ..Policy::default().with(&variant.options)
     }
 }
 
@@ -201,11 +187,11 @@ impl<'a> Recorded<'a> {
             return Ok(None);
         };
         let stage = self.find(Input::Speculation {
-            speculator: self.variant.speculator.as_str().into(),
+            speculator: self.variant.speculator().into(),
             question: Arc::clone(&self.question),
             hops: Self::prefix(window, branch),
             sub_question: Arc::clone(asked.text()),
-            limit: self.variant.guesses as usize,
+            limit: self.variant.guesses(),
         })?;
         Ok(Some(stage))
     }
@@ -307,7 +293,7 @@ impl Stages for Recorded<'_> {
             return Ok(0.0);
         };
         let mut waited = 0.0;
-        if self.variant.verifier == Verifier::None
+        if self.variant.unverified
             && let Some(stage) = self.speculation(window, lookup)?
         {
             self.seen.speculations.add(stage.tokens);
@@ -360,11 +346,7 @@ impl Stages for Recorded<'_> {
     }
 
     fn accepts(&mut self, guess: &str, observation: &Observation) -> bool {
-        let mode = match self.variant.verifier {
-            Verifier::Exact => Mode::Exact,
-            Verifier::Paper => Mode::Paper,
-            Verifier::Rule | Verifier::None => Mode::Rule,
-        };
+        let mode = self.variant.options.verifier.unwrap_or_default();
         verify(mode, &observation.answer, guess).accepted
     }
 

@@ -98,11 +98,12 @@ impl Recorder {
     /// The first one that is not.
     pub fn check(&self, variants: &[Variant]) -> Result<(), RecordError> {
         let there = &self.parts.speculators;
-        let lacks =
-            |variant: &&Variant| !variant.is_standard() && !there.contains_key(&variant.speculator);
+        let lacks = |variant: &&Variant| {
+            !variant.is_standard() && !there.contains_key(variant.speculator())
+        };
         match variants.iter().find(lacks) {
             None => Ok(()),
-            Some(variant) => Err(self.no_speculator(&variant.speculator)),
+            Some(variant) => Err(self.no_speculator(variant.speculator())),
         }
     }
 

@@ -1,132 +1,217 @@
 //! The ways in which a question can be answered that a run compares.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use spechop_types::{AnswerOptions, Chance, InvalidOption, K, VerifierMode};
 
 /// One way to answer. Written as `k=3`, `k=inf,salvage=off`, `k=3,speculator=llm,verifier=exact`: what
 /// is as usual is left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Variant {
-    /// Most branches alive at once.
-    pub k: K,
-    /// Who guesses. Usually `hot`.
-    pub speculator: String,
-    /// When a guess counts as right. Usually by our rules.
-    pub verifier: Verifier,
-    /// Whether look-ups of rolled-back branches are kept. Usually so.
-    pub salvage: bool,
-    /// Whether planning continues without a guess. Usually not.
-    pub plan_ahead: bool,
-    /// Guesses of a hop that branches are built upon. Usually 1.
-    pub guesses: u32,
-    /// No branch is built that is less likely than this to be needed. Usually 0: all are.
-    pub chance_min: f64,
-    /// Look-ups that are begun for a hop while its sub-question is still being written. Usually none.
-    pub drafts: u32,
+    /// What a server can be asked for, too. Everything that a variant can say is said; how many hops there
+    /// may be, and the like, is a matter of the question.
+    pub options: AnswerOptions,
+    /// Every guess is right: it replaces the look-up ("full speculation"). If there is none, it is looked
+    /// up. Usually not.
+    pub unverified: bool,
     /// In rounds: the window is filled again only when all of it is settled. Usually not: it slides.
     pub rounds: bool,
 }
 
-/// The paper's k: the most branches alive at once. In tables in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum K {
-    /// So many.
-    Bounded(u32),
-    /// As many as there may be.
-    Unbounded,
-    /// As many as the server chooses for each question. Only a server can. It also chooses whether planning
-    /// goes ahead and what is gated, unless the variant names that.
-    Auto,
-}
-
-/// When a guess counts as right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verifier {
-    /// The same words.
-    Exact,
-    /// The same meaning, by our rules.
-    Rule,
-    /// The paper's rules to the letter.
-    Paper,
-    /// Always: the guess replaces the look-up ("full speculation"). Where there is none, it is looked up.
-    None,
-}
-
 impl Variant {
     /// The usual way, at this k.
-    pub fn at(k: impl Into<K>) -> Self {
+    pub fn at(k: K) -> Self {
         Self {
-            k: k.into(),
-            speculator: "hot".into(),
-            verifier: Verifier::Rule,
-            salvage: true,
-            plan_ahead: false,
-            guesses: 1,
-            chance_min: 0.0,
-            drafts: 0,
+            options: AnswerOptions {
+                k: Some(k),
+                speculator: Some("hot".to_owned()),
+                verifier: Some(VerifierMode::Rule),
+                salvage: Some(true),
+                plan_ahead: Some(false),
+                guesses: Some(NonZeroUsize::MIN),
+                chance_min: Some(Chance::NONE),
+                drafts: Some(0),
+                ..AnswerOptions::default()
+            },
+            unverified: false,
             rounds: false,
         }
     }
 
+    /// Most branches alive at once.
+    pub fn k(&self) -> K {
+        self.options.k.unwrap_or(K::Unbounded)
+    }
+
+    /// Who guesses.
+    pub fn speculator(&self) -> &str {
+        self.options.speculator.as_deref().unwrap_or_default()
+    }
+
+    /// The same with another speculator.
+    #[must_use]
+    pub fn with_speculator(mut self, name: &str) -> Self {
+        self.options.speculator = Some(name.to_owned());
+        self
+    }
+
+    /// Guesses of a hop that branches are built upon.
+    pub fn guesses(&self) -> usize {
+        self.options.guesses.map_or(1, NonZeroUsize::get)
+    }
+
+    /// Whether look-ups of rolled-back branches are kept.
+    pub fn salvages(&self) -> bool {
+        self.options.salvage == Some(true)
+    }
+
+    /// Whether guesses are verified by our rules, as usual.
+    pub fn is_by_rule(&self) -> bool {
+        self.options.verifier == Some(VerifierMode::Rule) && !self.unverified
+    }
+
     /// The standard agent, which everything is compared with.
     pub fn standard() -> Self {
-        Self::at(K::Bounded(1))
+        Self::at(K::ONE)
     }
 
     /// Everything that the tables compare: widths with and without salvage, and at the paper's k = 3
     /// each ablation.
     pub fn suite() -> Vec<Self> {
-        let widths = [Some(1), Some(2), Some(3), Some(4), Some(6), None].map(K::from);
-        let salvaging = widths.map(Self::at);
-        let plain = widths
-            .into_iter()
-            .filter(|k| *k != K::Bounded(1))
-            .map(|k| Self {
-                salvage: false,
-                ..Self::at(k)
-            });
-        let usual = Self::at(K::Bounded(3));
+        let bounded = [1, 2, 3, 4, 6].into_iter().filter_map(K::of);
+        let widths: Vec<K> = bounded.chain([K::Unbounded]).collect();
+        let plain = widths.iter().filter(|k| **k != K::ONE).map(|k| {
+            let mut plain = Self::at(*k);
+            plain.options.salvage = Some(false);
+            plain
+        });
+        let salvaging = widths.iter().copied().map(Self::at);
+        let ablation = |change: fn(&mut Self)| {
+            // The paper's k = 3.
+            let mut variant = Self::at(K::Bounded(NonZeroUsize::MIN.saturating_add(2)));
+            change(&mut variant);
+            variant
+        };
         let ablations = [
+            ablation(|of| of.options.verifier = Some(VerifierMode::Exact)),
             Self {
-                verifier: Verifier::Exact,
-                ..usual.clone()
-            },
-            Self {
-                verifier: Verifier::None,
+                unverified: true,
                 ..Self::standard()
             },
-            Self {
-                rounds: true,
-                ..usual.clone()
-            },
-            Self {
-                plan_ahead: true,
-                ..usual.clone()
-            },
-            Self {
-                guesses: 3,
-                ..usual.clone()
-            },
-            Self {
-                chance_min: 0.5,
-                ..usual
-            },
+            ablation(|of| of.rounds = true),
+            ablation(|of| of.options.plan_ahead = Some(true)),
+            ablation(|of| of.options.guesses = NonZeroUsize::new(3)),
+            ablation(|of| of.options.chance_min = Some(Chance::EVEN)),
         ];
-        salvaging
-            .into_iter()
-            .chain(plain)
-            .chain(ablations)
-            .collect()
+        salvaging.chain(plain).chain(ablations).collect()
     }
 
     /// Whether this is the standard agent: nothing is ever guessed, so nothing else matters.
     pub fn is_standard(&self) -> bool {
-        self.k == K::Bounded(1) && self.verifier != Verifier::None
+        self.k() == K::ONE && !self.unverified
+    }
+
+    /// Each thing that it says, by name and as it is written, in the order in which it is written.
+    fn pairs(&self) -> Vec<(&'static str, String)> {
+        let mut pairs = self.options.said();
+        for (name, value) in &mut pairs {
+            if *name == "verifier" && self.unverified {
+                NONE.clone_into(value);
+            }
+        }
+        pairs.push((ROUNDS, if self.rounds { "on" } else { "off" }.to_owned()));
+        pairs
+    }
+
+    /// Says one thing by its name.
+    fn say(&mut self, name: &str, value: &str) -> Result<(), InvalidOption> {
+        match (name, value) {
+            ("verifier", NONE) => {
+                self.unverified = true;
+                return self.options.say(name, VerifierMode::Rule.as_str());
+            }
+            (ROUNDS, "on" | "off") => {
+                self.rounds = value == "on";
+                return Ok(());
+            }
+            ("speculator", value) if !is_name(value) => return Err(InvalidOption::Value),
+            ("verifier", _) => self.unverified = false,
+            _ if !is_sayable(name) => return Err(InvalidOption::Name),
+            _ => {}
+        }
+        self.options.say(name, value)?;
+        let many = self.guesses() > GUESSES_MAX || self.options.drafts > Some(DRAFTS_MAX);
+        let wide = matches!(self.options.k, Some(K::Bounded(k)) if k.get() > K_MAX);
+        match many || wide {
+            true => Err(InvalidOption::Value),
+            false => Ok(()),
+        }
+    }
+
+    /// The variant with each single thing as usual, and what was changed.
+    pub(crate) fn put_back(&self) -> Vec<(String, Self)> {
+        let usual = Self::at(self.k()).pairs();
+        let changed = self.pairs().into_iter().zip(usual).filter(|(a, b)| a != b);
+        let back = changed.filter_map(|((name, value), (_, usual))| {
+            let mut other = self.clone();
+            other.say(name, &usual).ok()?;
+            let what = match name {
+                "guesses" | "drafts" => format!("{value} {name}"),
+                _ => format!("{} {value}", name.replace('_', "-")),
+            };
+            Some((what, other))
+        });
+        back.collect()
+    }
+
+    /// What a text says, and no more than that.
+    pub(crate) fn said(text: &str) -> Result<Self, InvalidVariant> {
+        let mut said = Self {
+            options: AnswerOptions::default(),
+            unverified: false,
+            rounds: false,
+        };
+        for pair in text.split(',') {
+            let unknown = || InvalidVariant::Unknown(pair.trim().to_owned());
+            let (name, value) = pair.trim().split_once('=').ok_or_else(unknown)?;
+            if name.contains('_') {
+                return Err(unknown());
+            }
+            let name = name.replace('-', "_");
+            said.say(&name, value).map_err(|_| unknown())?;
+        }
+        let options = &said.options;
+        if options.k.is_none() {
+            return Err(InvalidVariant::NoK(text.to_owned()));
+        }
+        if options.plan_ahead == Some(true) && options.salvage == Some(false) {
+            return Err(InvalidVariant::PlanAheadAlone(text.to_owned()));
+        }
+        if options.plan_ahead == Some(true) {
+            // Planning ahead needs it, whatever else is usual.
+            said.options.salvage = Some(true);
+        }
+        if said.unverified && said.k() != K::ONE {
+            return Err(InvalidVariant::NothingAhead(text.to_owned()));
+        }
+        Ok(said)
     }
 }
+
+/// The verifier that takes every guess.
+const NONE: &str = "none";
+/// What only the simulator can do.
+const ROUNDS: &str = "rounds";
+/// The largest k of a variant but `inf`.
+const K_MAX: usize = 64;
+/// The most guesses of a hop.
+const GUESSES_MAX: usize = 8;
+/// The most drafts of a hop.
+const DRAFTS_MAX: u32 = 8;
 
 /// Why a text is no variant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -148,85 +233,22 @@ pub enum InvalidVariant {
     NothingAhead(String),
 }
 
-impl From<Option<u32>> for K {
-    /// `None` is unbounded.
-    fn from(k: Option<u32>) -> Self {
-        k.map_or(Self::Unbounded, Self::Bounded)
-    }
-}
-
-impl fmt::Display for K {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bounded(k) => write!(f, "{k}"),
-            Self::Unbounded => f.write_str("inf"),
-            Self::Auto => f.write_str("auto"),
-        }
-    }
-}
-
 impl FromStr for Variant {
     type Err = InvalidVariant;
 
     fn from_str(text: &str) -> Result<Self, InvalidVariant> {
-        let mut variant = Self::at(K::Unbounded);
-        let mut has_k = false;
-        for pair in text.split(',') {
-            let unknown = || InvalidVariant::Unknown(pair.trim().to_owned());
-            let (key, value) = pair.trim().split_once('=').ok_or_else(unknown)?;
-            let switch = || match value {
-                "on" => Ok(true),
-                "off" => Ok(false),
-                _ => Err(unknown()),
-            };
-            match key {
-                "k" => {
-                    has_k = true;
-                    variant.k = match value {
-                        "inf" => K::Unbounded,
-                        "auto" => K::Auto,
-                        k => K::Bounded(number(k, 1, 64).ok_or_else(unknown)?),
-                    };
-                }
-                "speculator" if is_name(value) => variant.speculator = value.to_owned(),
-                "verifier" => {
-                    variant.verifier = match value {
-                        "rule" => Verifier::Rule,
-                        "exact" => Verifier::Exact,
-                        "paper" => Verifier::Paper,
-                        "none" => Verifier::None,
-                        _ => return Err(unknown()),
-                    };
-                }
-                "salvage" => variant.salvage = switch()?,
-                "plan-ahead" => variant.plan_ahead = switch()?,
-                "guesses" => variant.guesses = number(value, 1, 8).ok_or_else(unknown)?,
-                "chance-min" => {
-                    let share = value.parse().ok();
-                    let sensible = |share: &f64| (0.0..=1.0).contains(share);
-                    variant.chance_min = share.filter(sensible).ok_or_else(unknown)?;
-                }
-                "drafts" => variant.drafts = number(value, 0, 8).ok_or_else(unknown)?,
-                "rounds" => variant.rounds = switch()?,
-                _ => return Err(unknown()),
-            }
-        }
-        if !has_k {
-            return Err(InvalidVariant::NoK(text.to_owned()));
-        }
-        if variant.plan_ahead && !variant.salvage {
-            return Err(InvalidVariant::PlanAheadAlone(text.to_owned()));
-        }
-        if variant.verifier == Verifier::None && variant.k != K::Bounded(1) {
-            return Err(InvalidVariant::NothingAhead(text.to_owned()));
-        }
-        Ok(variant)
+        let said = Self::said(text)?;
+        Ok(Self {
+            options: said.options.or(&Self::at(K::ONE).options),
+            ..said
+        })
     }
 }
 
-fn number(text: &str, least: u32, most: u32) -> Option<u32> {
-    let number = text.parse().ok()?;
-    (least..=most).contains(&number).then_some(number)
+/// Whether a variant can say this option.
+fn is_sayable(name: &str) -> bool {
+    let usual = Variant::standard().options.said();
+    usual.iter().any(|(known, _)| *known == name)
 }
 
 fn is_name(text: &str) -> bool {
@@ -236,34 +258,11 @@ fn is_name(text: &str) -> bool {
 
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "k={}", self.k)?;
-        let usual = Self::at(self.k);
-        if self.speculator != usual.speculator {
-            write!(f, ",speculator={}", self.speculator)?;
-        }
-        match self.verifier {
-            Verifier::Rule => {}
-            Verifier::Exact => f.write_str(",verifier=exact")?,
-            Verifier::Paper => f.write_str(",verifier=paper")?,
-            Verifier::None => f.write_str(",verifier=none")?,
-        }
-        if !self.salvage {
-            f.write_str(",salvage=off")?;
-        }
-        if self.plan_ahead {
-            f.write_str(",plan-ahead=on")?;
-        }
-        if self.guesses != usual.guesses {
-            write!(f, ",guesses={}", self.guesses)?;
-        }
-        if self.chance_min > 0.0 {
-            write!(f, ",chance-min={}", self.chance_min)?;
-        }
-        if self.drafts > 0 {
-            write!(f, ",drafts={}", self.drafts)?;
-        }
-        if self.rounds {
-            f.write_str(",rounds=on")?;
+        write!(f, "k={}", self.k())?;
+        let usual = Self::at(self.k()).pairs();
+        let pairs = self.pairs();
+        for (name, value) in pairs.iter().filter(|pair| !usual.contains(pair)) {
+            write!(f, ",{}={value}", name.replace('_', "-"))?;
         }
         Ok(())
     }
@@ -301,7 +300,7 @@ mod tests {
             assert_eq!(variant.to_string(), text);
         }
         let spaced: Variant = " k=2 , salvage=on".parse().unwrap();
-        assert_eq!(spaced, Variant::at(Some(2)));
+        assert_eq!(spaced, Variant::at(K::of(2).unwrap()));
     }
 
     #[test]
@@ -324,6 +323,10 @@ mod tests {
             "k=auto,verifier=none",
             "k=any",
             "k=3,salvage",
+            "k=3,drafts=9",
+            "k=3,plan_ahead=on",
+            "k=3,hop-budget=4",
+            "k=3,quiet=on",
         ] {
             assert!(text.parse::<Variant>().is_err(), "{text:?}");
         }

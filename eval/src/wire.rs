@@ -1,37 +1,24 @@
 //! What live runs and load runs have in common on the wire: how a way to answer becomes a request, and
 //! how a status is named.
 
-use spechop_proto::{AskRequest, VerifierMode};
+use spechop_types::{AnswerOptions, Chance, K};
 use tonic::Status;
 
-use crate::{K, Variant, Verifier};
+use crate::Variant;
 
-/// A request that is answered in this way. It holds no question yet, and no limits.
-pub(crate) fn request(variant: &Variant) -> AskRequest {
+/// What a server is asked for, to answer in this way.
+pub(crate) fn options(variant: &Variant) -> AnswerOptions {
     // Whoever chooses k chooses the rest, too, unless the variant names it.
-    let chooses = variant.k == K::Auto;
-    AskRequest {
-        k: match variant.k {
-            K::Bounded(k) => Some(k),
-            K::Unbounded | K::Auto => None,
-        },
-        unbounded: variant.k == K::Unbounded,
-        auto: variant.k == K::Auto,
-        verifier: match variant.verifier {
-            Verifier::Exact => VerifierMode::Exact,
-            Verifier::Paper => VerifierMode::Paper,
-            // What only the simulator can do was refused before.
-            Verifier::Rule | Verifier::None => VerifierMode::Rule,
-        }
-        .into(),
+    let chooses = variant.k() == K::Auto;
+    let options = variant.options.clone();
+    AnswerOptions {
         // The standard agent never guesses: a server without this speculator can be it as well.
-        speculator: (!variant.is_standard()).then(|| variant.speculator.clone()),
-        salvage: Some(variant.salvage),
-        plan_ahead: (variant.plan_ahead || !chooses).then_some(variant.plan_ahead),
-        guesses: Some(variant.guesses),
-        chance_min: (variant.chance_min > 0.0 || !chooses).then_some(variant.chance_min),
-        drafts: Some(variant.drafts),
-        ..AskRequest::default()
+        speculator: options.speculator.filter(|_| !variant.is_standard()),
+        plan_ahead: options.plan_ahead.filter(|ahead| *ahead || !chooses),
+        chance_min: options
+            .chance_min
+            .filter(|gate| *gate > Chance::NONE || !chooses),
+        ..options
     }
 }
 
@@ -40,8 +27,7 @@ pub(crate) fn simulated_only(variant: &Variant) -> Option<&'static str> {
     match variant {
         Variant { rounds: true, .. } => Some("rounds=on"),
         Variant {
-            verifier: Verifier::None,
-            ..
+            unverified: true, ..
         } => Some("verifier=none"),
         _ => None,
     }
@@ -59,11 +45,12 @@ mod tests {
 
     #[test]
     fn what_a_server_chooses_is_left_out_unless_it_is_named() {
-        let auto = request(&"k=auto".parse().unwrap());
-        assert!(auto.auto && auto.k.is_none() && auto.chance_min.is_none());
-        let named = request(&"k=auto,chance-min=0.25".parse().unwrap());
-        assert_eq!(named.chance_min, Some(0.25));
-        let fixed = request(&"k=3".parse().unwrap());
-        assert_eq!((fixed.k, fixed.plan_ahead), (Some(3), Some(false)));
+        let options = |text: &str| options(&text.parse().unwrap());
+        let auto = options("k=auto");
+        assert_eq!((auto.k, auto.chance_min), (Some(K::Auto), None));
+        let named = options("k=auto,chance-min=0.25");
+        assert_eq!(named.chance_min, Some(Chance::of(0.25)));
+        let fixed = options("k=3");
+        assert_eq!((fixed.k, fixed.plan_ahead), (K::of(3), Some(false)));
     }
 }

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use spechop_eval::{
-    HopKind, Injected, K, LiveError, LiveOptions, Progress, Question, Run, RunWriter, Summary,
-    live, probe,
+    HopKind, Injected, LiveError, LiveOptions, Progress, Question, Run, RunWriter, Summary, live,
+    probe,
 };
 use spechop_testkit::Script;
+use spechop_types::K;
 use support::{Server, eventually, info, options, questions};
 use tempfile::tempdir;
 use tokio::sync::oneshot;
@@ -37,7 +38,7 @@ async fn ask(
 /// Every row that there is, by id, k and concurrency; each once, or reading would fail.
 fn rows(dir: &Path) -> BTreeSet<(String, K, u32)> {
     let rows = Run::read(dir).unwrap().rows.into_iter();
-    rows.map(|row| (row.id, row.variant.k, row.concurrency))
+    rows.map(|row| (row.id, row.variant.k(), row.concurrency))
         .collect()
 }
 
@@ -61,8 +62,12 @@ async fn a_whole_run_has_every_row_once() {
     assert_eq!(rows(dir.path()).len(), 16);
     assert!(run.missing().iter().all(|missing| missing.ids.is_empty()));
     // One at a time, the order is the schedule's: the variants take turns.
-    let asked = run.rows.iter().take(8).map(|row| (&*row.id, row.variant.k));
-    let k = |k| move |id: &'static str| (id, K::Bounded(k));
+    let asked = run
+        .rows
+        .iter()
+        .take(8)
+        .map(|row| (&*row.id, row.variant.k()));
+    let k = |k| move |id: &'static str| (id, K::of(k).unwrap());
     let expected = [
         k(1)("q0"),
         k(3)("q1"),
@@ -86,13 +91,13 @@ async fn a_server_may_choose_k() {
     let server = Server::start(script(), "");
     let dir = tempdir().unwrap();
     let mut options = options(server.address, &[1]);
-    options.variants[1].k = K::Auto;
+    options.variants[1].options.k = Some(K::Auto);
     let summary = ask(dir.path(), &options, &questions(3), |_| {})
         .await
         .unwrap();
     assert_eq!((summary.added, summary.failures), (6, Vec::new()));
     let run = Run::read(dir.path()).unwrap();
-    let chosen = run.rows.iter().filter(|row| row.variant.k == K::Auto);
+    let chosen = run.rows.iter().filter(|row| row.variant.k() == K::Auto);
     assert_eq!(chosen.count(), 3);
 }
 
@@ -255,10 +260,10 @@ async fn a_question_without_an_answer_is_named_and_the_run_goes_on() {
         let failures: Vec<_> = summary
             .failures
             .iter()
-            .map(|failure| (&*failure.id, failure.variant.k, failure.concurrency))
+            .map(|failure| (&*failure.id, failure.variant.k(), failure.concurrency))
             .collect();
         for concurrency in [1, 2] {
-            for k in [K::Bounded(1), K::Bounded(3)] {
+            for k in [K::ONE, K::of(3).unwrap()] {
                 assert!(failures.contains(&("q1", k, concurrency)), "{failures:?}");
             }
         }
@@ -333,9 +338,13 @@ async fn what_cannot_be_asked_is_told_at_once() {
         (
             &*open,
             "k=3,speculator=hot-0.05",
-            "hot-0.05 (INVALID_ARGUMENT: speculator: ",
+            "hot-0.05 (INVALID_ARGUMENT: options.speculator: ",
         ),
-        (&*open, "k=64,speculator=llm", "(INVALID_ARGUMENT: k: "),
+        (
+            &*open,
+            "k=64,speculator=llm",
+            "(INVALID_ARGUMENT: options.k: ",
+        ),
     ] {
         let dir = tempdir().unwrap();
         let options = LiveOptions {

@@ -3,6 +3,7 @@
 
 mod recording;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use recording::{
     Told, in_memory, live, live_times, parts, paused, question, record, recorded, recorder, times,
     variant,
 };
-use spechop_eval::{Bundle, HopKind, Injected, MissingStage, Row, Variant, Verifier, play, replay};
+use spechop_eval::{Bundle, HopKind, Injected, MissingStage, Row, Variant, play, replay};
 use spechop_sim::{Clock, InjectedLatency};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::Chance;
+use spechop_types::{AnswerOptions, Chance, K, VerifierMode};
 
 /// Times are drawn in steps, so that some stages take many times as long as others, and from a range
 /// so wide that no two sums of them are ever the same: what ends in the same moment ends in an order
@@ -126,20 +127,25 @@ fn budgets() -> impl Strategy<Value = u32> {
 }
 
 fn variants() -> impl Strategy<Value = Variant> {
-    let k = proptest::option::weighted(0.8, 1..5_u32);
-    let verifier = prop_oneof![Just(Verifier::Exact), Just(Verifier::Rule)];
+    let k = proptest::option::weighted(0.8, 1..5_usize);
+    let verifier = prop_oneof![Just(VerifierMode::Exact), Just(VerifierMode::Rule)];
     let gate = prop_oneof![3 => Just(0.0), 1 => 0.0..=1.0];
     let switches = any::<[bool; 3]>();
-    (k, verifier, 1..4_u32, gate, switches).prop_map(|(k, verifier, guesses, chance_min, on)| {
+    (k, verifier, 1..4_usize, gate, switches).prop_map(|(k, verifier, guesses, chance_min, on)| {
         let [salvage, plan_ahead, rounds] = on;
+        let options = AnswerOptions {
+            verifier: Some(verifier),
+            salvage: Some(salvage),
+            plan_ahead: Some(plan_ahead),
+            guesses: NonZeroUsize::new(guesses),
+            chance_min: Some(Chance::of(chance_min)),
+            ..AnswerOptions::default()
+        };
+        let usual = Variant::at(k.and_then(K::of).unwrap_or(K::Unbounded));
         Variant {
-            verifier,
-            salvage,
-            plan_ahead,
-            guesses,
-            chance_min,
+            options: options.or(&usual.options),
             rounds,
-            ..Variant::at(k)
+            ..usual
         }
     })
 }
@@ -188,7 +194,8 @@ proptest! {
             let mut bundle = in_memory(question(hop_budget));
             let standard = record(&mut recorder, &mut bundle, &Variant::standard()).await.unwrap();
             for variant in variants {
-                let exact = Variant { verifier: Verifier::Exact, ..variant };
+                let mut exact = variant;
+                exact.options.verifier = Some(VerifierMode::Exact);
                 let row = record(&mut recorder, &mut bundle, &exact).await.unwrap();
                 prop_assert_eq!(&row.answer, &standard.answer);
                 prop_assert_eq!(trajectory(&row), trajectory(&standard));

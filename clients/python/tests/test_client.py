@@ -32,17 +32,18 @@ class Threads(unittest.TestCase):
         answer = self.client.ask(QUESTION, k=3)
         self.assertEqual(answer.answer, "so fact 1")
         self.assertEqual([hop.sub_answer for hop in answer.hops], ["fact 0", "fact 1"])
-        self.assertEqual(answer.applied.k, 3)
+        self.assertEqual(answer.applied.options.k, 3)
 
     def test_every_k(self) -> None:
-        self.assertEqual(self.client.ask(QUESTION, k=1).applied.k, 1)
-        self.assertFalse(self.client.ask(QUESTION, k=math.inf).applied.HasField("k"))
+        self.assertEqual(self.client.ask(QUESTION, k=1).applied.options.k, 1)
+        applied = self.client.ask(QUESTION, k=math.inf).applied
+        self.assertEqual(applied.options.WhichOneof("width"), "unbounded")
         self.assertNotEqual(self.client.ask(QUESTION, k="auto").applied.tuned.reason, "")
 
     def test_options_arrive(self) -> None:
         applied = self.client.ask(
             QUESTION, k=2.0, verifier="exact", hop_budget=5, top_passages=2, salvage=False, quiet=True, chance_min=0.25
-        ).applied
+        ).applied.options
         self.assertEqual((applied.k, applied.hop_budget, applied.top_passages), (2, 5, 2))
         self.assertEqual((applied.salvage, applied.quiet, applied.chance_min), (False, True, 0.25))
         self.assertEqual(applied.verifier, 1)
@@ -70,7 +71,7 @@ class Threads(unittest.TestCase):
         with self.assertRaises(SpecHopError) as caught:
             self.client.ask("", k=0)
         self.assertEqual(caught.exception.code, grpc.StatusCode.INVALID_ARGUMENT)
-        self.assertEqual({field.field for field in caught.exception.fields}, {"question", "k"})
+        self.assertEqual({field.field for field in caught.exception.fields}, {"question", "options.k"})
         with self.assertRaises(SpecHopError) as caught:
             list(self.client.stream(""))
         self.assertEqual([field.field for field in caught.exception.fields], ["question"])
@@ -193,7 +194,7 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         async with AsyncSpecHop(ADDRESS) as client:
             with self.assertRaises(SpecHopError) as caught:
                 await client.ask("", k=0)
-            self.assertEqual({field.field for field in caught.exception.fields}, {"question", "k"})
+            self.assertEqual({field.field for field in caught.exception.fields}, {"question", "options.k"})
             with self.assertRaises(SpecHopError):
                 [event async for event in client.stream("")]
 
@@ -213,8 +214,9 @@ class WithoutServer(unittest.TestCase):
 
     def test_every_field_of_a_request_is_an_option(self) -> None:
         # k stands for three of them.
-        others = {"question", "unbounded", "auto"}
-        fields = {field.name for field in spechop.v1.spechop_pb2.AskRequest.DESCRIPTOR.fields}
+        others = {"question", "options", "unbounded", "auto"}
+        messages = spechop.v1.spechop_pb2.AskRequest, spechop.v1.spechop_pb2.Options
+        fields = {field.name for message in messages for field in message.DESCRIPTOR.fields}
         self.assertEqual(fields - others, set(spechop.Options.__annotations__))
 
     def test_a_key_never_travels_in_the_clear(self) -> None:

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use spechop_ports::{Life, Wishes};
-use spechop_types::{Budget, Chance, Money, Price, Stage, Tenant, TraceContext};
+use spechop_types::{AnswerOptions, Budget, Chance, Money, Price, Stage, Tenant, TraceContext};
 use spechop_verifier::Mode;
 pub use spechop_window::{Calibration, Hidden, Policy, Weighing, Width};
 use tokio::sync::Notify;
@@ -61,6 +61,46 @@ pub struct Settings {
     pub deadline: Option<Instant>,
     /// Limits of single stages.
     pub limits: StageLimits,
+}
+
+impl Settings {
+    /// With what is said about them. What is not said stays. Who guesses is nothing that they hold.
+    #[must_use]
+    pub fn with(self, said: &AnswerOptions) -> Self {
+        Self {
+            width: said.k.and_then(Width::asked).unwrap_or(self.width),
+            policy: self.policy.with(said),
+            hops_max: said.hop_budget.unwrap_or(self.hops_max),
+            not_found_max: said.not_found_max.unwrap_or(self.not_found_max),
+            passages: said.top_passages.unwrap_or(self.passages),
+            verifier: said.verifier.unwrap_or(self.verifier),
+            wishes: Wishes {
+                fresh: said.fresh,
+                quiet: said.quiet,
+            },
+            ..self
+        }
+    }
+
+    /// What they say, but who guesses.
+    pub fn options(&self) -> AnswerOptions {
+        let policy = &self.policy;
+        AnswerOptions {
+            k: Some(self.width.into()),
+            hop_budget: Some(self.hops_max),
+            top_passages: Some(self.passages),
+            verifier: Some(self.verifier),
+            speculator: None,
+            salvage: Some(policy.salvages()),
+            plan_ahead: Some(policy.plans_ahead()),
+            guesses: Some(policy.guesses_max),
+            chance_min: Some(policy.chance_min),
+            not_found_max: Some(self.not_found_max),
+            drafts: Some(u32::try_from(policy.drafts_max).unwrap_or(u32::MAX)),
+            fresh: self.wishes.fresh,
+            quiet: self.wishes.quiet,
+        }
+    }
 }
 
 /// Ends a question early: the answer is then written from what is committed, as at the end of a
@@ -199,5 +239,40 @@ impl Default for StageLimits {
             speculation: Duration::from_secs(20),
             draft: Duration::from_secs(10),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_counts_and_the_rest_stays() {
+        let usual = Settings::default().options();
+        assert_eq!(Settings::default().with(&usual).options(), usual);
+        for (option, value) in [
+            ("k", "7"),
+            ("k", "inf"),
+            ("hop_budget", "9"),
+            ("top_passages", "2"),
+            ("verifier", "paper"),
+            ("salvage", "off"),
+            ("plan_ahead", "on"),
+            ("guesses", "3"),
+            ("chance_min", "0.25"),
+            ("not_found_max", "4"),
+            ("drafts", "2"),
+            ("fresh", "on"),
+            ("quiet", "on"),
+        ] {
+            let mut said = AnswerOptions::default();
+            said.say(option, value).unwrap();
+            let options = Settings::default().with(&said).options();
+            assert_eq!(options, said.or(&usual), "{option}={value}");
+        }
+        // Who chooses comes later.
+        let mut auto = AnswerOptions::default();
+        auto.say("k", "auto").unwrap();
+        assert_eq!(Settings::default().with(&auto).options(), usual);
     }
 }

@@ -11,7 +11,7 @@ use prost_reflect::{
 };
 use serde_json::Value;
 
-use crate::{AskEvent, AskRequest, AskResponse, DESCRIPTORS, Passage};
+use crate::{AskEvent, AskRequest, AskResponse, DESCRIPTORS, Options, Passage};
 
 /// A message that has a JSON form.
 pub trait InJson: Message + Default {
@@ -21,6 +21,10 @@ pub trait InJson: Message + Default {
 
 impl InJson for AskRequest {
     const NAME: &'static str = "spechop.v1.AskRequest";
+}
+
+impl InJson for Options {
+    const NAME: &'static str = "spechop.v1.Options";
 }
 
 impl InJson for AskResponse {
@@ -171,7 +175,17 @@ fn blame(kind: &MessageDescriptor, value: &Value, path: &str, wrong: &mut Vec<Wr
             continue;
         };
         if let (Kind::Message(inner), true) = (known.kind(), value.is_object()) {
+            let before = wrong.len();
             blame(&inner, value, &format!("{here}."), wrong);
+            // Fields that are fine one by one may exclude each other.
+            if wrong.len() == before
+                && let Err(error) = DynamicMessage::deserialize(inner, value.clone())
+            {
+                wrong.push(WrongField {
+                    field: here,
+                    problem: error.to_string(),
+                });
+            }
             continue;
         }
         let alone = Value::Object([(name.clone(), value.clone())].into_iter().collect());
@@ -248,8 +262,11 @@ mod tests {
     fn reads_both_spellings_of_names_and_of_enums() {
         let expected = AskRequest {
             question: "q".into(),
-            hop_budget: Some(3),
-            verifier: VerifierMode::Exact.into(),
+            options: Some(Options {
+                hop_budget: Some(3),
+                verifier: VerifierMode::Exact.into(),
+                ..Options::default()
+            }),
             budget: Some(Budget {
                 target_calls: Some(7),
                 ..Budget::default()
@@ -257,8 +274,8 @@ mod tests {
             ..AskRequest::default()
         };
         for text in [
-            r#"{"question":"q","hop_budget":3,"verifier":"VERIFIER_MODE_EXACT","budget":{"target_calls":7}}"#,
-            r#"{"question":"q","hopBudget":3,"verifier":1,"budget":{"targetCalls":7},"k":null}"#,
+            r#"{"question":"q","options":{"hop_budget":3,"verifier":"VERIFIER_MODE_EXACT"},"budget":{"target_calls":7}}"#,
+            r#"{"question":"q","options":{"hopBudget":3,"verifier":1,"k":null},"budget":{"targetCalls":7}}"#,
         ] {
             assert_eq!(
                 read::<AskRequest>(text.as_bytes()).unwrap(),
@@ -273,13 +290,16 @@ mod tests {
         for (text, expected) in [
             (r#"{"questoin":"q"}"#, &["questoin"][..]),
             (
-                r#"{"question":7,"k":"x","auto":1}"#,
-                &["auto", "k", "question"],
+                r#"{"question":7,"options":{"k":"x","auto":1}}"#,
+                &["options.auto", "options.k", "question"],
             ),
-            (r#"{"k":-1}"#, &["k"]),
+            (r#"{"k":1}"#, &["k"]),
+            (r#"{"options":{"k":-1}}"#, &["options.k"]),
+            (r#"{"options":{"unbounded":true}}"#, &["options.unbounded"]),
+            (r#"{"options":{"k":1,"auto":{}}}"#, &["options"]),
             (r#"{"budget":{"tokens":1,"tokns":1}}"#, &["budget.tokns"]),
             (r#"{"budget":3}"#, &["budget"]),
-            (r#"{"verifier":"EXACT"}"#, &["verifier"]),
+            (r#"{"options":{"verifier":"EXACT"}}"#, &["options.verifier"]),
             ("[1]", &[""]),
         ] {
             let error = read::<AskRequest>(text.as_bytes()).unwrap_err();

@@ -1,8 +1,9 @@
 //! The wire: messages, client and server of `spechop.v1`, generated from `proto/`.
 //!
-//! Nothing is written here by hand but the server's codec, the JSON form and a limit. Only `spechop-server`, `spechop-eval` and
-//! the command line know these types.
+//! Nothing is written here by hand but the server's codec, the JSON form, the options of a question and
+//! a limit. Only `spechop-server`, `spechop-eval` and the command line know these types.
 
+mod answer_options;
 mod codec;
 pub mod json;
 

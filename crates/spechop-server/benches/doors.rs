@@ -23,6 +23,7 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use reqwest::Client;
 use serde_json::{Value, json};
+use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskEvent, AskRequest};
 use spechop_server::{App, Toolbox};
@@ -39,7 +40,7 @@ const TOML: &str = "[server]\nrequests_per_second = 1000000\n";
 /// The doors over HTTP: a path, a header that its clients send, and a question in its form.
 fn over_http() -> [(&'static str, &'static str, &'static str, Value); 5] {
     let text = question().question;
-    let plain = json!({ "question": text, "k": 1 });
+    let plain = json!({ "question": text, "options": { "k": 1 } });
     let messages = json!([{ "role": "user", "content": text }]);
     let chat = json!({ "model": "spechop-k1", "messages": messages });
     let mut streamed = chat.clone();
@@ -107,10 +108,7 @@ fn doors(criterion: &mut Criterion) {
     let runtime = Runtime::new().unwrap();
     let table = Table(RefCell::default());
     let mut group = criterion.benchmark_group("doors");
-    let request = AskRequest {
-        k: Some(1),
-        ..question()
-    };
+    let request = question().with(|asked| asked.width = Some(Width::K(1)));
 
     let alone = runtime.block_on(async {
         let config = config(TOML);

@@ -47,7 +47,7 @@ pub use observing::{Audit, Otlp};
 pub use print::{example, reference};
 pub use public_url::PublicUrl;
 pub use qdrant::{Qdrant, SharedMemory};
-pub use questions::{PlanAhead, Questions};
+pub use questions::Questions;
 pub use read::{Written, default_index_dir};
 pub use reload::{Effective, Reread};
 pub(crate) use schedule::lanes_of;

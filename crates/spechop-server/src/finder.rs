@@ -142,7 +142,7 @@ impl Finder {
             return Err(AskError::ShuttingDown.into());
         }
         check(&queries, topk, questions.passages_max)?;
-        let topk = topk.unwrap_or(questions.passages.get());
+        let topk = topk.unwrap_or(questions.passages().get());
         let _place = self.state.retrievals.take(tenant).map_err(|full| {
             let (NoPlace::Full(most) | NoPlace::TenantFull(most)) = full;
             FindError::Busy { most }

@@ -15,8 +15,10 @@ use spechop_agent::{
 use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
 use spechop_theory::{Choice, Estimate};
-use spechop_types::{Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Stage};
-use spechop_verifier::{Mode, Verdict};
+use spechop_types::{
+    AnswerOptions, Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Stage,
+};
+use spechop_verifier::Verdict;
 
 pub(crate) use self::cost::refusals;
 use self::cost::{activities, refusal, refused, usage};
@@ -68,28 +70,8 @@ pub(crate) fn answer(
         usage: Some(usage(&report.usage)),
         activities: activities(&report.usage),
         applied: Some(wire::Applied {
-            k: settings
-                .width
-                .get()
-                .map(|k| u32::try_from(k.get()).unwrap_or(u32::MAX)),
-            hop_budget: settings.hops_max,
-            not_found_max: settings.not_found_max,
-            top_passages: u32::try_from(settings.passages.get()).unwrap_or(u32::MAX),
-            verifier: match settings.verifier {
-                Mode::Exact => wire::VerifierMode::Exact,
-                Mode::Rule => wire::VerifierMode::Rule,
-                Mode::Paper => wire::VerifierMode::Paper,
-            }
-            .into(),
-            speculator: speculator.as_str().to_owned(),
-            salvage: settings.policy.salvages(),
-            plan_ahead: settings.policy.plans_ahead(),
-            guesses: u32::try_from(settings.policy.guesses_max.get()).unwrap_or(u32::MAX),
+            options: Some(options(settings, speculator)),
             tuned,
-            chance_min: settings.policy.chance_min.share(),
-            fresh: settings.wishes.fresh,
-            quiet: settings.wishes.quiet,
-            drafts: u32::try_from(settings.policy.drafts_max).unwrap_or(u32::MAX),
         }),
         injected_latency: injected.map(|latency| wire::InjectedLatency {
             mean_ms: latency.mean_ms,
@@ -108,6 +90,15 @@ pub(crate) fn answer(
             .map(|(change, times)| provider_change(change, *times))
             .collect(),
     }
+}
+
+/// How a question was answered.
+fn options(settings: &Settings, speculator: SpeculatorKind) -> wire::Options {
+    let options = AnswerOptions {
+        speculator: Some(speculator.as_str().to_owned()),
+        ..settings.options()
+    };
+    options.into()
 }
 
 /// Something that happened, as the event of that number.

@@ -3,15 +3,14 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use spechop_agent::{Policy, Settings, Width};
-use spechop_ports::Wishes;
-use spechop_proto::{AskRequest, VerifierMode};
-use spechop_types::{Budget, Chance, Money, Owned, Question, Tenant};
-use spechop_verifier::Mode;
+use spechop_agent::Settings;
+use spechop_proto::AskRequest;
+use spechop_proto::json::WrongField;
+use spechop_types::{AnswerOptions, Budget, K, Money, Owned, Question, Tenant};
 use tokio::time::Instant;
 use tonic_types::FieldViolation;
 
-use crate::config::{DRAFTS_MAX, PlanAhead, Questions, SpeculatorKind};
+use crate::config::{DRAFTS_MAX, Questions, SpeculatorKind};
 use crate::questions::QuestionId;
 use crate::status::AskError;
 use crate::tuning::Free;
@@ -54,36 +53,18 @@ impl Asked {
         if let Err(error) = &question {
             wrong.field("question", error.to_string());
         }
-        let hops_max = wrong.within(
-            "hop_budget",
-            request.hop_budget,
-            server.hops,
-            server.hops_max,
-        );
-        let passages = wrong.count(
-            "top_passages",
-            request.top_passages,
-            server.passages,
-            server.passages_max,
-        );
-        let width = width(request, hops_max, server, &mut wrong);
-        let policy = policy(request, server, &mut wrong);
-        let verifier = match VerifierMode::try_from(request.verifier) {
-            Ok(VerifierMode::Unspecified) => server.verifier,
-            Ok(VerifierMode::Exact) => Mode::Exact,
-            Ok(VerifierMode::Rule) => Mode::Rule,
-            Ok(VerifierMode::Paper) => Mode::Paper,
-            Err(_) => {
-                wrong.field("verifier", format!("there is no mode {}", request.verifier));
-                server.verifier
-            }
-        };
+        let (asked, refused) = request.options.clone().unwrap_or_default().read();
+        for WrongField { field, problem } in refused {
+            wrong.option(&field, problem);
+        }
+        let options = asked.clone().or(&server.usual);
+        check(&asked, &options, server, &mut wrong);
         if request.deadline_ms == Some(0) {
             wrong.field("deadline_ms", "must be at least 1".to_owned());
         }
         let budget = budget(request, server.budget, &mut wrong);
         let id = id(&request.question_id, tenant, &mut wrong);
-        let speculator = speculator(request, rules.speculators, &mut wrong);
+        let speculator = speculator(asked.speculator.as_deref(), rules.speculators, &mut wrong);
         let deadline = [
             Some(server.deadline_max),
             request.deadline_ms.map(Duration::from_millis),
@@ -97,15 +78,14 @@ impl Asked {
                 format!("must be at most {most} on this server"),
             );
         }
-        let quiet = request.quiet || server.is_quiet(tenant);
+        let free = Free::of(&options);
+        let options = AnswerOptions {
+            quiet: options.quiet || server.is_quiet(tenant),
+            ..options
+        };
         let settings = Settings {
-            width,
-            policy,
+            policy: server.policy(&options),
             orphan_time: server.salvage_time,
-            hops_max,
-            not_found_max: request.not_found_max.unwrap_or(server.not_found_max),
-            passages,
-            verifier,
             budget,
             prices: server.prices,
             tenant: tenant.clone(),
@@ -116,13 +96,8 @@ impl Asked {
                 .map(|limit| Instant::now() + limit),
             limits: server.limits,
             draft_samples: server.draft_samples,
-            wishes: Wishes {
-                fresh: request.fresh,
-                quiet,
-            },
-            ..Settings::default()
+            ..Settings::default().with(&options)
         };
-        let named = request.k.is_some() || request.unbounded;
         match question {
             Ok(question) if wrong.0.is_empty() => Ok(Self {
                 question,
@@ -130,76 +105,71 @@ impl Asked {
                 speculator,
                 id,
                 linger,
-                free: Free {
-                    k: request.auto || (server.auto && !named),
-                    plan_ahead: request.plan_ahead.is_none()
-                        && server.plan_ahead == PlanAhead::Auto,
-                    gate: request.chance_min.is_none() && server.chance_min.is_none(),
-                    drafts: request.drafts.is_none() && server.drafts.is_none(),
-                },
+                free,
             }),
             _ => Err(AskError::Invalid(wrong.0)),
         }
     }
 }
 
-fn width(request: &AskRequest, hops_max: u32, server: &Questions, wrong: &mut Wrong) -> Width {
-    if request.auto && (request.k.is_some() || request.unbounded) {
-        wrong.field("auto", "excludes k and unbounded".to_owned());
-    }
-    match (request.k, request.unbounded) {
-        (Some(_), true) => {
-            wrong.field("unbounded", "excludes k".to_owned());
-            server.width
-        }
-        (None, true) => {
-            // More branches than hops and an answer cannot be: unbounded is no more than that.
-            if server.k_max.get() <= hops_max as usize {
+/// What this server takes of what is asked, and whether it fits together with the rest of `options`.
+fn check(asked: &AnswerOptions, options: &AnswerOptions, server: &Questions, wrong: &mut Wrong) {
+    let hops_max = server.hops_max;
+    match asked.k {
+        None | Some(K::Auto) => {}
+        Some(K::Bounded(k)) => wrong.at_most("k", k.get(), server.k_max.get()),
+        // More branches than hops and an answer cannot be: unbounded is no more than that.
+        Some(K::Unbounded) => {
+            let hops = options.hop_budget.unwrap_or(hops_max).min(hops_max);
+            if server.k_max.get() <= hops as usize {
                 let max = server.k_max;
-                wrong.field("unbounded", format!("this server takes k up to {max}"));
+                wrong.option("unbounded", format!("this server takes k up to {max}"));
             }
-            Width::UNBOUNDED
         }
-        (None, false) => server.width,
-        (Some(_), false) => {
-            Width::bounded(wrong.count("k", request.k, NonZeroUsize::MIN, server.k_max))
+    }
+    for (option, asked, most) in [
+        (
+            "hop_budget",
+            asked.hop_budget.map(|hops| hops as usize),
+            hops_max as usize,
+        ),
+        (
+            "top_passages",
+            asked.top_passages.map(NonZeroUsize::get),
+            server.passages_max.get(),
+        ),
+        (
+            "guesses",
+            asked.guesses.map(NonZeroUsize::get),
+            server.guesses_max.get(),
+        ),
+        (
+            "drafts",
+            asked.drafts.map(|drafts| drafts as usize),
+            DRAFTS_MAX as usize,
+        ),
+    ] {
+        if let Some(asked) = asked {
+            wrong.at_most(option, asked, most);
         }
+    }
+    if asked.plan_ahead == Some(true) && options.salvage == Some(false) {
+        let problem = "needs salvage, by which the look-ups made ahead are taken up";
+        wrong.option("plan_ahead", problem.to_owned());
     }
 }
 
-fn policy(request: &AskRequest, server: &Questions, wrong: &mut Wrong) -> Policy {
-    let salvage = request.salvage.unwrap_or(server.salvage);
-    if request.plan_ahead == Some(true) && !salvage {
-        let problem = "needs salvage, by which the look-ups made ahead are taken up";
-        wrong.field("plan_ahead", problem.to_owned());
-    }
-    Policy {
-        orphans_max: if salvage { server.salvage_max.get() } else { 0 },
-        plan_ahead: request
-            .plan_ahead
-            .unwrap_or(server.plan_ahead == PlanAhead::On),
-        guesses_max: wrong.count(
-            "guesses",
-            request.guesses,
-            server.guesses,
-            server.guesses_max,
-        ),
-        chance_min: match request.chance_min {
-            Some(share) => wrong.chance("chance_min", share),
-            None => server.chance_min.unwrap_or(Chance::NONE),
-        },
-        drafts_max: match request.drafts {
-            // None is as good as any number.
-            Some(0) => 0,
-            drafts => {
-                let usual = server.drafts.unwrap_or(0);
-                let usual = u32::try_from(usual).unwrap_or(DRAFTS_MAX);
-                wrong.within("drafts", drafts, usual, DRAFTS_MAX) as usize
-            }
-        },
-        draft_guesses: server.draft_guesses,
-        ..Policy::PAPER
-    }
+/// Options that are said to a simulation which knows only `known`.
+pub(crate) fn others<'a>(
+    said: &AnswerOptions,
+    known: &'a [&str],
+) -> impl Iterator<Item = WrongField> + 'a {
+    let others = said.said().into_iter();
+    let others = others.filter(|(name, _)| !known.contains(name));
+    others.map(|(name, _)| WrongField {
+        field: name.to_owned(),
+        problem: "is nothing that a simulation knows".to_owned(),
+    })
 }
 
 /// The request's limits and the server's: the stricter one counts.
@@ -254,22 +224,18 @@ fn stricter<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
 }
 
 fn speculator(
-    request: &AskRequest,
+    asked: Option<&str>,
     offered: &[SpeculatorKind],
     wrong: &mut Wrong,
 ) -> SpeculatorKind {
     let default = offered.first().copied().unwrap_or(SpeculatorKind::None);
-    let Some(name) = request
-        .speculator
-        .as_deref()
-        .filter(|name| !name.is_empty())
-    else {
+    let Some(name) = asked else {
         return default;
     };
     let found = offered.iter().find(|kind| kind.as_str() == name);
     found.copied().unwrap_or_else(|| {
         let names: Vec<_> = offered.iter().map(|kind| kind.as_str()).collect();
-        wrong.field(
+        wrong.option(
             "speculator",
             format!(
                 "there is none of this name; this server has {}",
@@ -288,38 +254,13 @@ impl Wrong {
         self.0.push(FieldViolation::new(field, problem));
     }
 
-    /// A field from 1 to `max`, or its default.
-    fn within(&mut self, field: &str, value: Option<u32>, default: u32, max: u32) -> u32 {
-        match value {
-            None => default,
-            Some(value) if (1..=max).contains(&value) => value,
-            Some(value) => {
-                self.field(field, format!("must be from 1 to {max}, not {value}"));
-                default
-            }
-        }
+    fn option(&mut self, name: &str, problem: String) {
+        self.field(&format!("options.{name}"), problem);
     }
 
-    /// A share from 0 to 1.
-    fn chance(&mut self, field: &str, share: f64) -> Chance {
-        if !(0.0..=1.0).contains(&share) {
-            self.field(field, format!("must be from 0 to 1, not {share}"));
+    fn at_most(&mut self, option: &str, number: usize, most: usize) {
+        if number > most {
+            self.option(option, format!("must be at most {most}, not {number}"));
         }
-        Chance::of(share)
-    }
-
-    /// [`Wrong::within`] for what counts things in memory.
-    fn count(
-        &mut self,
-        field: &str,
-        value: Option<u32>,
-        default: NonZeroUsize,
-        max: NonZeroUsize,
-    ) -> NonZeroUsize {
-        let limit = u32::try_from(max.get()).unwrap_or(u32::MAX);
-        let chosen = value.map(|_| self.within(field, value, 1, limit));
-        chosen
-            .and_then(|chosen| NonZeroUsize::new(chosen as usize))
-            .unwrap_or(default)
     }
 }

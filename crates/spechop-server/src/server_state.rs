@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use spechop_agent::Settings;
-use spechop_types::{Budget, Money, Tenant};
+use spechop_types::{AnswerOptions, Budget, Money, Tenant};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
@@ -231,7 +231,10 @@ impl ServerState {
             let config = state.config();
             let questions = &config.questions;
             let orphan_ms = questions.salvage_time.as_secs_f64() * 1000.0;
-            let policy = questions.policy(true);
+            let policy = questions.simulated(&AnswerOptions {
+                salvage: Some(true),
+                ..questions.usual.clone()
+            });
             state.tunings.weigh(&tuning, free, policy, orphan_ms);
         }));
     }

@@ -198,7 +198,7 @@ impl Toolbox {
                 true => backends.shares(&retriever, &guess),
                 false => backends.retrieves(near, &guess),
             };
-            let whole = guess_over(&backends, look_up, config.questions.passages, &guess);
+            let whole = guess_over(&backends, look_up, config.questions.passages(), &guess);
             speculators.insert(SpeculatorKind::Index, whole);
         }
         let rewriter = generator.rewriter(&backends);

@@ -5,6 +5,7 @@ mod support;
 
 use std::time::Duration;
 
+use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, Budget, StopReason};
 use spechop_testkit::Script;
 use spechop_types::Stage;
@@ -29,14 +30,16 @@ async fn server() -> Server {
 /// One look-up at a time, as many as may be, and a budget of a thousand.
 fn greedy() -> AskRequest {
     AskRequest {
-        k: Some(1),
-        hop_budget: Some(32),
         budget: Some(Budget {
             target_calls: Some(1000),
             ..Budget::default()
         }),
         ..question()
     }
+    .with(|asked| {
+        asked.width = Some(Width::K(1));
+        asked.hop_budget = Some(32);
+    })
 }
 
 fn of(tenant: &str, request: AskRequest) -> Request<AskRequest> {
@@ -162,10 +165,7 @@ async fn questions_at_once_never_overdraw() {
         let mut asking = JoinSet::new();
         for i in 0..20 {
             let mut client = server.client().await;
-            let mut request = AskRequest {
-                k: Some(k),
-                ..greedy()
-            };
+            let mut request = greedy().with(|asked| asked.width = Some(Width::K(k)));
             if i % 2 == 0 {
                 request.budget = None;
             }

@@ -4,9 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use spechop_proto::{AskRequest, CommitKind, StopReason, VerifierMode};
+use spechop_proto::options::Width;
+use spechop_proto::{AskRequest, CommitKind, Options, StopReason, VerifierMode};
 use spechop_testkit::Script;
-use support::{Server, question};
+use support::{Server, options, question};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_says_how_many_look_ups_may_find_nothing() {
@@ -17,15 +18,14 @@ async fn a_question_says_how_many_look_ups_may_find_nothing() {
     let server = Server::start(script).await;
     // The server's own limit is the paper's.
     for (most, applied) in [(None, 1), (Some(0), 0), (Some(2), 2)] {
-        let request = AskRequest {
-            k: Some(1),
-            not_found_max: most,
-            ..question()
-        };
+        let request = question().with(|asked| {
+            asked.width = Some(Width::K(1));
+            asked.not_found_max = most;
+        });
         let answer = server.ask(request).await.unwrap();
         assert_eq!(answer.stop_reason(), StopReason::NotFound);
         assert_eq!(answer.hops.len(), applied as usize + 1);
-        assert_eq!(answer.applied.unwrap().not_found_max, applied);
+        assert_eq!(options(&answer).not_found_max, Some(applied));
     }
 }
 
@@ -101,15 +101,24 @@ async fn answers_with_hops_citations_and_cost() {
         "{usage:?}"
     );
     assert!(usage.segments.unwrap().prompt_tokens > 0);
-    let applied = answer.applied.unwrap();
-    assert_eq!(
-        (applied.k, applied.hop_budget, applied.top_passages),
-        (Some(3), 6, 5)
-    );
-    assert_eq!(
-        (applied.verifier(), &*applied.speculator),
-        (VerifierMode::Rule, "llm")
-    );
+    // Everything is said, be it asked for or not.
+    let applied = options(&answer);
+    let expected = Options {
+        width: Some(Width::K(3)),
+        hop_budget: Some(6),
+        top_passages: Some(5),
+        verifier: VerifierMode::Rule.into(),
+        speculator: Some("llm".to_owned()),
+        salvage: Some(true),
+        plan_ahead: Some(false),
+        guesses: Some(1),
+        chance_min: Some(0.0),
+        not_found_max: Some(1),
+        drafts: Some(0),
+        fresh: false,
+        quiet: false,
+    };
+    assert_eq!(applied, expected);
     assert_eq!(answer.injected_latency, None);
     server.is_idle().await;
 }
@@ -119,10 +128,7 @@ async fn the_request_decides_how() {
     let server = Server::start(Script::steady(&[true, true, true], 1, 10, 2)).await;
 
     let standard = server
-        .ask(AskRequest {
-            k: Some(1),
-            ..question()
-        })
+        .ask(question().with(|asked| asked.width = Some(Width::K(1))))
         .await
         .unwrap();
     assert_eq!(standard.usage.unwrap().speculations.unwrap().started, 0);
@@ -134,10 +140,7 @@ async fn the_request_decides_how() {
     );
 
     // Guesses that say nothing are certain to nobody: they are made, and nothing is built upon them.
-    let shut = AskRequest {
-        chance_min: Some(1.0),
-        ..question()
-    };
+    let shut = question().with(|asked| asked.chance_min = Some(1.0));
     let shut = server.ask(shut).await.unwrap();
     assert!(
         shut.hops
@@ -145,28 +148,22 @@ async fn the_request_decides_how() {
             .all(|hop| hop.kind() == CommitKind::Observed)
     );
     assert_eq!(shut.usage.unwrap().targets.unwrap().wasted, 0);
-    assert_eq!(shut.applied.unwrap().chance_min, 1.0);
+    assert_eq!(options(&shut).chance_min, Some(1.0));
 
-    let silent = AskRequest {
-        speculator: Some("none".into()),
-        ..question()
-    };
+    let silent = question().with(|asked| asked.speculator = Some("none".into()));
     let silent = server.ask(silent).await.unwrap();
     assert_eq!(silent.usage.unwrap().speculations.unwrap().started, 0);
-    assert_eq!(silent.applied.unwrap().speculator, "none");
+    assert_eq!(options(&silent).speculator.as_deref(), Some("none"));
 
-    let request = AskRequest {
-        unbounded: true,
-        top_passages: Some(1),
-        verifier: VerifierMode::Exact.into(),
-        ..question()
-    };
+    let request = question().with(|asked| {
+        asked.width = Some(Width::UNBOUNDED);
+        asked.top_passages = Some(1);
+        asked.verifier = VerifierMode::Exact.into();
+    });
     let unbounded = server.ask(request).await.unwrap();
-    assert_eq!(unbounded.applied.as_ref().unwrap().k, None);
-    assert_eq!(
-        unbounded.applied.as_ref().unwrap().verifier(),
-        VerifierMode::Exact
-    );
+    let applied = options(&unbounded);
+    assert_eq!(applied.width, Some(Width::UNBOUNDED));
+    assert_eq!(applied.verifier(), VerifierMode::Exact);
     assert!(
         unbounded
             .hops
@@ -176,10 +173,7 @@ async fn the_request_decides_how() {
     assert_eq!(unbounded.answer, standard.answer);
 
     let short = server
-        .ask(AskRequest {
-            hop_budget: Some(1),
-            ..question()
-        })
+        .ask(question().with(|asked| asked.hop_budget = Some(1)))
         .await
         .unwrap();
     assert_eq!(
@@ -192,10 +186,10 @@ async fn the_request_decides_how() {
         ..Default::default()
     };
     let request = AskRequest {
-        k: Some(1),
         budget: Some(budget),
         ..question()
-    };
+    }
+    .with(|asked| asked.width = Some(Width::K(1)));
     let poor = server.ask(request).await.unwrap();
     assert_eq!(
         (poor.hops.len(), poor.stop_reason()),
@@ -208,10 +202,7 @@ async fn injected_latency_is_there_and_is_labelled() {
     let toml = "[target.injected_latency]\nmean_ms = 60.0\nseed = 9";
     let server = Server::configured(Script::instant(2), toml).await;
     let answer = server
-        .ask(AskRequest {
-            k: Some(1),
-            ..question()
-        })
+        .ask(question().with(|asked| asked.width = Some(Width::K(1))))
         .await
         .unwrap();
     let label = answer.injected_latency.unwrap();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use prost::Message;
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
+use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse, Budget, FinishNowRequest};
 use spechop_server::Bare;
 use spechop_testkit::{Script, ScriptedPorts};
@@ -36,125 +37,81 @@ async fn every_wrong_field_is_named() {
             "5000 bytes; the most is 4096",
         ),
         (
-            AskRequest {
-                k: Some(0),
-                ..question()
-            },
-            &["k"],
-            "must be from 1 to 64, not 0",
+            question().with(|asked| asked.width = Some(Width::K(0))),
+            &["options.k"],
+            "must be at least 1, not 0",
         ),
         (
-            AskRequest {
-                k: Some(65),
-                ..question()
-            },
-            &["k"],
-            "must be from 1 to 64, not 65",
+            question().with(|asked| asked.width = Some(Width::K(65))),
+            &["options.k"],
+            "must be at most 64, not 65",
         ),
         (
-            AskRequest {
-                k: Some(u32::MAX),
-                ..question()
-            },
-            &["k"],
-            "must be from 1 to 64",
+            question().with(|asked| asked.width = Some(Width::K(u32::MAX))),
+            &["options.k"],
+            "must be at most 64",
         ),
         (
-            AskRequest {
-                k: Some(2),
-                unbounded: true,
-                ..question()
-            },
-            &["unbounded"],
-            "excludes k",
+            question().with(|asked| asked.hop_budget = Some(0)),
+            &["options.hop_budget"],
+            "must be at least 1, not 0",
         ),
         (
-            AskRequest {
-                hop_budget: Some(0),
-                ..question()
-            },
-            &["hop_budget"],
-            "from 1 to 32, not 0",
+            question().with(|asked| asked.hop_budget = Some(33)),
+            &["options.hop_budget"],
+            "must be at most 32, not 33",
         ),
         (
-            AskRequest {
-                hop_budget: Some(33),
-                ..question()
-            },
-            &["hop_budget"],
-            "from 1 to 32, not 33",
+            question().with(|asked| asked.top_passages = Some(0)),
+            &["options.top_passages"],
+            "at least 1",
         ),
         (
-            AskRequest {
-                top_passages: Some(0),
-                ..question()
-            },
-            &["top_passages"],
-            "from 1 to 20",
+            question().with(|asked| asked.top_passages = Some(21)),
+            &["options.top_passages"],
+            "must be at most 20, not 21",
         ),
         (
-            AskRequest {
-                top_passages: Some(21),
-                ..question()
-            },
-            &["top_passages"],
-            "from 1 to 20",
+            question().with(|asked| asked.guesses = Some(0)),
+            &["options.guesses"],
+            "must be at least 1, not 0",
         ),
         (
-            AskRequest {
-                guesses: Some(0),
-                ..question()
-            },
-            &["guesses"],
-            "from 1 to 4, not 0",
+            question().with(|asked| asked.guesses = Some(5)),
+            &["options.guesses"],
+            "must be at most 4, not 5",
         ),
         (
-            AskRequest {
-                guesses: Some(5),
-                ..question()
-            },
-            &["guesses"],
-            "from 1 to 4, not 5",
+            question().with(|asked| asked.drafts = Some(9)),
+            &["options.drafts"],
+            "must be at most 8, not 9",
         ),
         (
-            AskRequest {
-                chance_min: Some(-0.01),
-                ..question()
-            },
-            &["chance_min"],
+            question().with(|asked| asked.chance_min = Some(-0.01)),
+            &["options.chance_min"],
             "must be from 0 to 1, not -0.01",
         ),
         (
-            AskRequest {
-                chance_min: Some(1.5),
-                ..question()
-            },
-            &["chance_min"],
+            question().with(|asked| asked.chance_min = Some(1.5)),
+            &["options.chance_min"],
             "must be from 0 to 1, not 1.5",
         ),
         (
-            AskRequest {
-                chance_min: Some(f64::NAN),
-                ..question()
-            },
-            &["chance_min"],
+            question().with(|asked| asked.chance_min = Some(f64::NAN)),
+            &["options.chance_min"],
             "must be from 0 to 1, not NaN",
         ),
         (
-            AskRequest {
-                salvage: Some(false),
-                plan_ahead: Some(true),
-                ..question()
-            },
-            &["plan_ahead"],
+            question().with(|asked| {
+                asked.salvage = Some(false);
+                asked.plan_ahead = Some(true);
+            }),
+            &["options.plan_ahead"],
             "needs salvage",
         ),
         (
-            AskRequest {
-                verifier: 77,
-                ..question()
-            },
-            &["verifier"],
+            question().with(|asked| asked.verifier = 77),
+            &["options.verifier"],
             "no mode 77",
         ),
         (
@@ -166,11 +123,8 @@ async fn every_wrong_field_is_named() {
             "at least 1",
         ),
         (
-            AskRequest {
-                speculator: Some("oracle".into()),
-                ..question()
-            },
-            &["speculator"],
+            question().with(|asked| asked.speculator = Some("oracle".into())),
+            &["options.speculator"],
             "this server has llm, none",
         ),
         (
@@ -198,13 +152,17 @@ async fn every_wrong_field_is_named() {
             "at least 1",
         ),
         (
-            AskRequest {
-                k: Some(0),
-                hop_budget: Some(0),
-                top_passages: Some(0),
-                ..asking("")
-            },
-            &["question", "hop_budget", "top_passages", "k"],
+            asking("").with(|asked| {
+                asked.width = Some(Width::K(0));
+                asked.hop_budget = Some(0);
+                asked.top_passages = Some(0);
+            }),
+            &[
+                "question",
+                "options.k",
+                "options.hop_budget",
+                "options.top_passages",
+            ],
             "; ",
         ),
     ] {
@@ -243,25 +201,16 @@ async fn the_server_can_take_less() {
     let server = Server::configured(Script::instant(1), toml).await;
     for (request, words) in [
         (
-            AskRequest {
-                k: Some(3),
-                ..question()
-            },
-            "k: must be from 1 to 2, not 3",
+            question().with(|asked| asked.width = Some(Width::K(3))),
+            "options.k: must be at most 2, not 3",
         ),
         (
-            AskRequest {
-                unbounded: true,
-                ..question()
-            },
-            "unbounded: this server takes k up to 2",
+            question().with(|asked| asked.width = Some(Width::UNBOUNDED)),
+            "options.unbounded: this server takes k up to 2",
         ),
         (
-            AskRequest {
-                top_passages: Some(6),
-                ..question()
-            },
-            "top_passages: must be from 1 to 5",
+            question().with(|asked| asked.top_passages = Some(6)),
+            "options.top_passages: must be at most 5",
         ),
     ] {
         let status = server.ask(request).await.unwrap_err();
@@ -353,10 +302,7 @@ async fn a_question_that_is_too_long_for_the_planner_is_the_clients_mistake() {
     assert_eq!(server.metric(&outcome("invalid")).await, 2);
 
     // Hops that outgrow the planner are nobody's mistake.
-    let one_by_one = AskRequest {
-        k: Some(1),
-        ..question()
-    };
+    let one_by_one = question().with(|asked| asked.width = Some(Width::K(1)));
     let status = server.ask(one_by_one).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
     assert_eq!(server.metric(&outcome("failed")).await, 1);

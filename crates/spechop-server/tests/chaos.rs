@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use spechop_proto::AskRequest;
+use spechop_proto::options::Width;
 use spechop_testkit::Script;
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -17,11 +18,10 @@ fn script() -> Script {
 }
 
 fn asked(k: u32) -> AskRequest {
-    AskRequest {
-        k: Some(k),
-        fresh: true,
-        ..question()
-    }
+    question().with(|asked| {
+        asked.width = Some(Width::K(k));
+        asked.fresh = true;
+    })
 }
 
 /// Asks `count` questions, eight at once; how often each answer or status came.

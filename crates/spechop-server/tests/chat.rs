@@ -20,7 +20,7 @@ async fn a_chat_streams_its_hops_and_tells_errors_in_openais_form() {
     let chat = async |server: &Server, fields: Value| {
         let mut body = json!({
             "messages": [{ "role": "user", "content": "q" }],
-            "spechop": { "k": 1 },
+            "spechop": { "options": { "k": 1 } },
         });
         for (name, value) in fields.as_object().unwrap() {
             body[name] = value.clone();

@@ -61,7 +61,7 @@ fn conversation() -> Value {
 }
 
 async fn chat(server: &Server, fields: Value) -> Value {
-    let mut body = json!({ "messages": conversation(), "spechop": { "k": 1 } });
+    let mut body = json!({ "messages": conversation(), "spechop": { "options": { "k": 1 } } });
     for (name, value) in fields.as_object().unwrap() {
         body[name] = value.clone();
     }
@@ -109,7 +109,7 @@ async fn earlier_turns_are_put_into_the_question_and_the_bill() {
     assert_eq!(generator.unwrap().started, 2 + 1 + 2);
     // The stream says it, too, before any hop.
     let streamed = json!({
-        "messages": conversation(), "stream": true, "spechop": { "k": 1, "question_id": "mine" },
+        "messages": conversation(), "stream": true, "spechop": { "options": { "k": 1 }, "question_id": "mine" },
     });
     let request = client().post(url(&server, "/v1/chat/completions"));
     let text = request.json(&streamed).send().await.unwrap().text().await;

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use spechop_ports::{Call, Encoder, PortError, Retriever, Vitals};
 use spechop_proto::AskRequest;
+use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_server::{App, Bare, ServeError, Toolbox};
 use spechop_store::{IndexRetriever, IndexWriter, Inputs, PassageIndex, PassageRef};
@@ -178,10 +179,11 @@ async fn a_large_index_that_breaks_is_never_served_in_silence() {
         let mut open = File::options();
         open.write(true).open(dir.join(name)).unwrap()
     };
-    let standard = || AskRequest {
-        k: Some(1),
-        speculator: Some("none".into()),
-        ..question()
+    let standard = || {
+        question().with(|asked| {
+            asked.width = Some(Width::K(1));
+            asked.speculator = Some("none".into());
+        })
     };
     let script = || Script::steady(&[true, true], 1, 2, 1);
     let dir = tempfile::tempdir().unwrap();

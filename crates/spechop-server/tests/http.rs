@@ -11,7 +11,8 @@ use over_http::{Frames, answer_of, bare, client, get, post, said, url};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use spechop_proto::json as wire_json;
-use spechop_proto::{AskEvent, AskRequest, AskResponse};
+use spechop_proto::options::Width;
+use spechop_proto::{AskEvent, AskResponse};
 use spechop_testkit::Script;
 use spechop_types::Stage;
 use support::{Server, endless, eventually, question};
@@ -25,16 +26,13 @@ async fn all_doors_give_the_same_answers_hops_and_calls() {
         let mut script = Script::random(seed);
         script.failures.clear();
         let server = Server::start(script).await;
-        let request = AskRequest {
-            k: Some(k),
-            ..question()
-        };
+        let request = question().with(|asked| asked.width = Some(Width::K(k)));
         let grpc = server.ask(request.clone()).await.unwrap();
-        let over_json = post(&server, "/v1/ask", json!({ "k": k })).await;
+        let over_json = post(&server, "/v1/ask", json!({ "options": { "k": k } })).await;
         assert_eq!(over_json.status(), StatusCode::OK);
         let text = over_json.bytes().await.unwrap();
         let over_json = wire_json::read::<AskResponse>(&text).unwrap();
-        let streamed = post(&server, "/v1/ask/stream", json!({ "k": k })).await;
+        let streamed = post(&server, "/v1/ask/stream", json!({ "options": { "k": k } })).await;
         let frames = Frames::of(streamed).all().await;
         assert_eq!(said(&over_json), said(&grpc), "seed {seed}");
         assert_eq!(said(&answer_of(&frames)), said(&grpc), "seed {seed}");
@@ -67,11 +65,24 @@ async fn wrong_requests_are_told_every_wrong_field() {
     for path in ["/v1/ask", "/v1/ask/stream"] {
         for (fields, named) in [
             (
-                json!({ "k": 0, "hop_budget": 99 }),
-                &["hop_budget", "k"][..],
+                json!({ "options": { "k": 0, "hop_budget": 99 } }),
+                &["options.hop_budget", "options.k"][..],
             ),
             (json!({ "questoin": "x" }), &["questoin"]),
-            (json!({ "k": "x", "auto": 3 }), &["auto", "k"]),
+            (json!({ "k": 3 }), &["k"]),
+            (json!({ "options": { "width": 3 } }), &["options.width"]),
+            (
+                json!({ "options": { "k": 3, "unbounded": {} } }),
+                &["options"],
+            ),
+            (
+                json!({ "options": { "unbounded": true } }),
+                &["options.unbounded"],
+            ),
+            (
+                json!({ "options": { "k": "x", "auto": 3 } }),
+                &["options.auto", "options.k"],
+            ),
             (json!({ "budget": { "tokns": 1 } }), &["budget.tokns"]),
             (json!({ "linger_ms": 10_000_000 }), &["linger_ms"]),
         ] {
@@ -262,7 +273,7 @@ async fn a_reader_that_does_not_read_is_cut_off() {
     let client = bare().http2_prior_knowledge();
     let client = client.http2_initial_stream_window_size(1024);
     let asked = client.build().unwrap().post(url(&server, "/v1/ask/stream"));
-    let asked = asked.json(&json!({ "question": "q", "k": 1 }));
+    let asked = asked.json(&json!({ "question": "q", "options": { "k": 1 } }));
     let response = asked.send().await.unwrap();
     server.is_idle().await;
     let unread = "spechop_questions_total{outcome=\"unread\"}";

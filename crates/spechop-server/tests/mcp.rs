@@ -195,7 +195,7 @@ async fn what_is_wrong_is_told_to_the_model() {
         (
             "ask",
             json!({ "question": "x", "k": 0 }),
-            "k: must be from 1 to 64",
+            "k: must be at least 1, not 0",
         ),
         (
             "ask",

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use spechop_proto::admin_client::AdminClient;
-use spechop_proto::{AskRequest, AskResponse, CommitKind, GetTuningRequest};
+use spechop_proto::options::Width;
+use spechop_proto::{AskResponse, CommitKind, GetTuningRequest};
 use spechop_testkit::{Script, SharedMap};
 use tonic::{Code, Request};
 
@@ -17,11 +18,10 @@ fn script(right: bool) -> Script {
 }
 
 async fn ask(server: &Server, tenant: &str, speculator: &str) -> AskResponse {
-    let mut request = Request::new(AskRequest {
-        speculator: Some(speculator.to_owned()),
-        k: Some(3),
-        ..question()
-    });
+    let mut request = Request::new(question().with(|asked| {
+        asked.speculator = Some(speculator.to_owned());
+        asked.width = Some(Width::K(3));
+    }));
     let metadata = request.metadata_mut();
     metadata.insert("spechop-tenant", tenant.parse().unwrap());
     let answer = server.client().await.ask(request).await;
@@ -136,10 +136,7 @@ async fn a_shared_memory_that_is_out_of_reach_hurts_no_question() {
 async fn a_server_without_one_says_so() {
     let server = Server::start(script(true)).await;
     let refused = server
-        .ask(AskRequest {
-            speculator: Some("memory".to_owned()),
-            ..question()
-        })
+        .ask(question().with(|asked| asked.speculator = Some("memory".to_owned())))
         .await
         .unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);

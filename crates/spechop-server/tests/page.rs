@@ -99,7 +99,7 @@ async fn a_form_is_answered_with_a_table() {
     );
     let wrong = post_form(&server, Some(&own), FORM, "question=q&k=0").await;
     assert!(
-        wrong.0 == 400 && wrong.1.contains("class=\"error\">k: "),
+        wrong.0 == 400 && wrong.1.contains("class=\"error\">options.k: "),
         "{wrong:?}"
     );
     let look_ups = server.look_ups().await;
@@ -142,13 +142,13 @@ async fn what_if(server: &Server, id: &str, body: &str) -> (u16, Value) {
 async fn an_answered_question_is_simulated_by_another_k() {
     let right = [true, false, true, true];
     let server = Server::start(Script::steady(&right, 5, 300, 5)).await;
-    let (id, live) = answered(&server, json!({ "k": 3 })).await;
+    let (id, live) = answered(&server, json!({ "options": { "k": 3 } })).await;
     let answer = &live.last().unwrap()["answer"];
     let mut latencies = Vec::new();
     for (body, k) in [
         (r#"{"k": 1}"#, json!(1)),
         (r#"{"k": 3}"#, json!(3)),
-        (r#"{"unbounded": true}"#, Value::Null),
+        (r#"{"unbounded": {}}"#, Value::Null),
     ] {
         let (status, told) = what_if(&server, &id, body).await;
         assert_eq!(status, 200, "{told}");
@@ -190,14 +190,14 @@ async fn an_answered_question_is_simulated_by_another_k() {
     // Three of four guesses are right, so a wider window hides look-ups.
     assert!(three < one && unbounded < one, "{latencies:?}");
     // At k = 1 nothing is known of guesses, and those of the question before take their place.
-    let (alone, _) = answered(&server, json!({ "k": 1 })).await;
+    let (alone, _) = answered(&server, json!({ "options": { "k": 1 } })).await;
     let (_, told) = what_if(&server, &alone, r#"{"k": 2}"#).await;
     assert_eq!(told["filled_in"], 1.0, "{told}");
     for (id, body, expected) in [
         ("nobody", r#"{"k": 1}"#, 404),
         (&*id, "{}", 400),
         (&*id, r#"{"k": 0}"#, 400),
-        (&*id, r#"{"k": 2, "unbounded": true}"#, 400),
+        (&*id, r#"{"k": 2, "unbounded": {}}"#, 400),
         (&*id, "no", 400),
     ] {
         let (status, said) = what_if(&server, id, body).await;

@@ -11,12 +11,15 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::ask_event::Event;
-use spechop_proto::{AskRequest, CancelRequest, GetConfigurationRequest, GetConfigurationResponse};
+use spechop_proto::options::Width;
+use spechop_proto::{
+    AskRequest, AskResponse, CancelRequest, GetConfigurationRequest, GetConfigurationResponse,
+};
 use spechop_server::config::Config;
 use spechop_server::keys::{Cost, KeyName, NewKey};
 use spechop_server::{App, Env, Reloading, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
-use support::{Server, bare, endless, eventually, home, question, written};
+use support::{Server, bare, endless, eventually, home, options, question, written};
 use tempfile::TempDir;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -78,8 +81,14 @@ impl Followed {
 
     /// The k that a question is answered with which names none.
     async fn k(&self) -> Option<u32> {
-        let answer = self.server.ask(question()).await.unwrap();
-        answer.applied.unwrap().k
+        k_of(&self.server.ask(question()).await.unwrap())
+    }
+}
+
+fn k_of(answer: &AskResponse) -> Option<u32> {
+    match options(answer).width {
+        Some(Width::K(k)) => Some(k),
+        _ => None,
     }
 }
 
@@ -89,10 +98,7 @@ async fn k_and_limits_count_for_the_next_question() {
     assert_eq!(followed.k().await, Some(2));
     followed.takes_up("[question]\nk = 5\nk_max = 6").await;
     assert_eq!(followed.k().await, Some(5));
-    let asked = AskRequest {
-        k: Some(7),
-        ..question()
-    };
+    let asked = question().with(|asked| asked.width = Some(Width::K(7)));
     let status = followed.server.ask(asked).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
     // What is left out is as it was by default.
@@ -307,7 +313,7 @@ async fn changes_under_load_lose_nothing() {
                 }
                 let answer = answer.unwrap();
                 assert_eq!(answer.answer, expected);
-                let k = answer.applied.unwrap().k.unwrap();
+                let k = k_of(&answer).unwrap();
                 assert!((1..=4).contains(&k), "{k}");
             }
         });

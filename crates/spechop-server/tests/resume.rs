@@ -27,7 +27,7 @@ async fn a_reader_that_comes_back_misses_nothing() {
     let asked = post(
         &server,
         "/v1/ask/stream",
-        json!({ "linger_ms": 20_000, "k": 1 }),
+        json!({ "linger_ms": 20_000, "options": { "k": 1 } }),
     )
     .await;
     let mut frames = Frames::of(asked);
@@ -167,7 +167,8 @@ async fn a_question_can_be_finished_and_cancelled_and_left_alone() {
     );
 
     let server = Server::start(slow()).await;
-    let mut frames = Frames::of(post(&server, "/v1/ask/stream", json!({ "k": 1 })).await);
+    let mut frames =
+        Frames::of(post(&server, "/v1/ask/stream", json!({ "options": { "k": 1 } })).await);
     let id = frames.question_id();
     while frames.next().await.unwrap().1 != "committed" {}
     let finish = url(&server, &format!("/v1/questions/{id}/finish"));

@@ -6,9 +6,10 @@ mod support;
 use std::collections::BTreeSet;
 
 use spechop_proto::ask_event::Event;
+use spechop_proto::options::Width;
 use spechop_proto::{AskEvent, AskRequest};
 use spechop_testkit::Script;
-use support::{Server, eventually, question};
+use support::{Server, eventually, options, question};
 use tonic::Code;
 
 async fn events(server: &Server, request: AskRequest) -> Vec<AskEvent> {
@@ -37,11 +38,10 @@ fn independent() -> Script {
 async fn salvage_is_told_counted_and_can_be_switched_off() {
     let server = Server::start(independent()).await;
     for (salvage, taken) in [(None, 1), (Some(true), 1), (Some(false), 0)] {
-        let request = AskRequest {
-            k: Some(4),
-            salvage,
-            ..question()
-        };
+        let request = question().with(|asked| {
+            asked.width = Some(Width::K(4));
+            asked.salvage = salvage;
+        });
         let events = events(&server, request).await;
         let salvaged: Vec<_> = events
             .iter()
@@ -62,7 +62,7 @@ async fn salvage_is_told_counted_and_can_be_switched_off() {
         let hops: Vec<_> = answer.hops.iter().map(|hop| hop.salvaged).collect();
         assert_eq!(hops, [false, false, taken == 1]);
         assert_eq!(answer.usage.as_ref().unwrap().salvaged as usize, taken);
-        assert_eq!(answer.applied.as_ref().unwrap().salvage, taken == 1);
+        assert_eq!(options(answer).salvage, Some(taken == 1));
     }
 }
 

@@ -30,6 +30,7 @@ use spechop_ports::{
     Call, Encoder, GuessRequest, Lane, PortError, RecentQueries, Speculator, contract,
 };
 use spechop_proto::admin_client::AdminClient;
+use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, FinishNowRequest, GetTuningRequest, WhatIfRequest};
 use spechop_server::{Counted, read_traffic};
 use spechop_speculate::{Memory, MemoryOptions};
@@ -146,10 +147,7 @@ async fn look_ups_under_way() {
         let client = server.client().await;
         let ask = |tenant| {
             let mut client = client.clone();
-            let k_one = AskRequest {
-                k: Some(1),
-                ..question()
-            };
+            let k_one = question().with(|asked| asked.width = Some(Width::K(1)));
             async move { client.ask(of(tenant, k_one)).await }
         };
         let (first, second) = (ask(tenants[0]), ask(tenants[1]));
@@ -193,10 +191,7 @@ async fn seen(server: &Server, tenant: &str) -> [String; 3] {
     let mut admin = AdminClient::new(server.channel().await);
     let tuning = admin.get_tuning(of(tenant, GetTuningRequest {})).await;
     let what_if = admin.what_if(of(tenant, WhatIfRequest::default())).await;
-    let auto = AskRequest {
-        auto: true,
-        ..question()
-    };
+    let auto = question().with(|asked| asked.width = Some(Width::AUTO));
     let answer = server.client().await.ask(of(tenant, auto)).await;
     let tuned = answer.unwrap().into_inner().applied.unwrap().tuned;
     [

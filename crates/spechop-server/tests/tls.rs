@@ -9,8 +9,8 @@ mod support;
 use std::time::Duration;
 
 use pki::{Authority, Folder, channel};
-use spechop_proto::AskRequest;
 use spechop_proto::ask_event::Event;
+use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_testkit::Script;
 use spechop_testkit::frames::{PREFACE, frames, kind};
@@ -102,10 +102,7 @@ async fn a_new_certificate_counts_from_then_on_and_open_streams_go_on() {
         async |authority: &Authority| authority.connect(server.address, &["h2"]).await.is_ok();
     let connected = channel(server.address, old.trusted()).await.unwrap();
     let mut client = SpecHopClient::new(connected);
-    let request = AskRequest {
-        k: Some(1),
-        ..question()
-    };
+    let request = question().with(|asked| asked.width = Some(Width::K(1)));
     let mut events = client.ask_stream(request).await.unwrap().into_inner();
     events.message().await.unwrap().unwrap();
     assert!(is_served(&old).await && !is_served(&new).await);

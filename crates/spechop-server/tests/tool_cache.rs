@@ -4,7 +4,6 @@
 mod support;
 
 use serde_json::{Value, json};
-use spechop_proto::AskRequest;
 use spechop_testkit::Script;
 use support::{Server, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -51,10 +50,7 @@ fn put(ttl_s: f64) -> Value {
 
 /// The ids of the evidence of the only hop.
 async fn evidence(server: &Server, tenant: &str, fresh: bool) -> Vec<String> {
-    let request = AskRequest {
-        fresh,
-        ..question()
-    };
+    let request = question().with(|asked| asked.fresh = fresh);
     let mut request = Request::new(request);
     let name = tenant.parse().unwrap();
     request.metadata_mut().insert("spechop-tenant", name);

@@ -5,22 +5,21 @@
 use std::collections::BTreeMap;
 
 use spechop_proto::admin_client::AdminClient;
+use spechop_proto::options::Width;
 use spechop_proto::{
-    Activity, AskRequest, Estimate, FinishNowRequest, GetTuningRequest, GetTuningResponse, Refusal,
-    Stage, StopReason, WhatIfRequest, WhatIfResponse, ask_event::Event,
+    Activity, AskRequest, Estimate, FinishNowRequest, GetTuningRequest, GetTuningResponse, Options,
+    Refusal, Stage, StopReason, WhatIfRequest, WhatIfResponse, ask_event::Event,
 };
 use spechop_testkit::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tonic::{Code, Request};
+use tonic::{Code, Request, Response};
+use tonic_types::StatusExt;
 
 mod support;
-use support::{Server, config, endless, eventually, question};
+use support::{Server, config, endless, eventually, options, question};
 
 fn auto() -> AskRequest {
-    AskRequest {
-        auto: true,
-        ..question()
-    }
+    question().with(|asked| asked.width = Some(Width::AUTO))
 }
 
 /// Three hops, quick guesses, slow look-ups.
@@ -33,9 +32,9 @@ async fn k_is_chosen_by_what_was_seen_and_the_stream_says_why() {
     let server = Server::start(script(&[true, true, true])).await;
     for n in 0..6 {
         let answer = server.ask(auto()).await.unwrap();
-        let applied = answer.applied.unwrap();
-        let tuned = applied.tuned.unwrap();
-        assert_eq!(applied.k, Some(tuned.k));
+        let applied = options(&answer);
+        let tuned = answer.applied.unwrap().tuned.unwrap();
+        assert_eq!(applied.width, Some(Width::K(tuned.k)));
         assert!(!tuned.reason.is_empty());
         // Nothing is known before the first question, and nothing is made up.
         let known = [tuned.p, tuned.alpha, tuned.beta].map(|of| of.is_some());
@@ -86,22 +85,17 @@ async fn speculation_that_never_pays_is_switched_off() {
     let reason = last.unwrap().reason;
     assert!(reason.contains("off"), "{reason}");
     // Whoever names a k gets it.
-    let named = AskRequest {
-        k: Some(2),
-        ..question()
-    };
-    let applied = server.ask(named).await.unwrap().applied.unwrap();
-    assert_eq!((applied.k, applied.tuned), (Some(2), None));
+    let named = question().with(|asked| asked.width = Some(Width::K(2)));
+    let answer = server.ask(named).await.unwrap();
+    assert_eq!(options(&answer).width, Some(Width::K(2)));
+    assert_eq!(answer.applied.unwrap().tuned, None);
 }
 
 #[tokio::test]
 async fn what_if_answers_for_other_ks_from_the_last_questions() {
     let server = Server::start(script(&[true, true, true])).await;
     for k in [1, 3, 3] {
-        let asked = AskRequest {
-            k: Some(k),
-            ..question()
-        };
+        let asked = question().with(|asked| asked.width = Some(Width::K(k)));
         server.ask(asked).await.unwrap();
     }
     let mut admin = AdminClient::new(server.channel().await);
@@ -126,13 +120,38 @@ async fn what_if_answers_for_other_ks_from_the_last_questions() {
         };
         assert_eq!(admin.what_if(asked).await.unwrap_err().code(), wrong);
     }
-    let nobody = WhatIfRequest {
-        speculator: "oracle".into(),
-        ..WhatIfRequest::default()
+    let mut what_if = async |options| {
+        let asked = WhatIfRequest {
+            k: vec![4],
+            options: Some(options),
+        };
+        admin.what_if(asked).await.map(Response::into_inner)
     };
-    let refused = admin.what_if(nobody).await.unwrap_err();
+    let nobody = Options {
+        speculator: Some("oracle".into()),
+        ..Options::default()
+    };
+    let refused = what_if(nobody).await.unwrap_err();
     assert_eq!(refused.code(), Code::NotFound);
     assert!(refused.message().contains("llm"), "{}", refused.message());
+    let unused = Options {
+        speculator: Some("none".into()),
+        salvage: Some(false),
+        chance_min: Some(1.0),
+        ..Options::default()
+    };
+    assert_eq!(what_if(unused).await.unwrap().questions, 0);
+    let unknown = Options {
+        guesses: Some(2),
+        chance_min: Some(2.0),
+        ..Options::default()
+    };
+    let refused = what_if(unknown).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    let details = refused.get_details_bad_request().unwrap();
+    let named = details.field_violations.iter().map(|wrong| &*wrong.field);
+    let named: Vec<_> = named.collect();
+    assert_eq!(named, ["options.chance_min", "options.guesses"]);
 }
 
 /// What operators are told: of the estimates, and of other ks.
@@ -177,29 +196,19 @@ async fn what_was_learnt_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn auto_excludes_a_k() {
-    let server = Server::start(script(&[true])).await;
-    let both = AskRequest {
-        k: Some(2),
-        ..auto()
-    };
-    let refused = server.ask(both).await.unwrap_err();
-    assert_eq!(refused.code(), Code::InvalidArgument);
-    assert!(refused.message().contains("auto"), "{}", refused.message());
-}
-
-#[tokio::test]
 async fn a_tenant_spends_no_more_than_it_may() {
     let server = Server::configured(script(&[true, true]), "[tenant]\ntarget_calls = 5").await;
     let ask = |tenant: &'static str| {
-        let mut request = Request::new(AskRequest {
-            k: Some(1),
-            budget: Some(spechop_proto::Budget {
-                target_calls: Some(4),
-                ..spechop_proto::Budget::default()
-            }),
-            ..question()
-        });
+        let mut request = Request::new(
+            AskRequest {
+                budget: Some(spechop_proto::Budget {
+                    target_calls: Some(4),
+                    ..spechop_proto::Budget::default()
+                }),
+                ..question()
+            }
+            .with(|asked| asked.width = Some(Width::K(1))),
+        );
         request
             .metadata_mut()
             .insert("spechop-tenant", tenant.parse().unwrap());
@@ -225,10 +234,7 @@ async fn a_tenant_spends_no_more_than_it_may() {
 async fn metrics_count_what_was_used_and_what_was_wasted() {
     let toml = "[prices.target]\ncall_micros = 100";
     let server = Server::configured(script(&[true, false, true]), toml).await;
-    let asked = AskRequest {
-        k: Some(3),
-        ..question()
-    };
+    let asked = question().with(|asked| asked.width = Some(Width::K(3)));
     let answer = server.ask(asked).await.unwrap();
     let usage = answer.usage.unwrap();
     let targets = usage.targets.unwrap();
@@ -314,10 +320,7 @@ async fn what_was_not_done_ahead_of_need_is_streamed_reported_and_measured() {
     std::fs::write(&policy, rules.concat()).unwrap();
     let toml = format!("[scheduler]\npolicy = {policy:?}");
     let server = Server::configured(script(&[true, true, true]), &toml).await;
-    let asked = AskRequest {
-        k: Some(3),
-        ..question()
-    };
+    let asked = question().with(|asked| asked.width = Some(Width::K(3)));
     let mut client = server.client().await;
     let mut stream = client.ask_stream(asked).await.unwrap().into_inner();
     let (mut told, mut answer) = (BTreeMap::new(), None);
@@ -370,11 +373,15 @@ async fn get(server: &Server, path: &str) -> String {
 #[tokio::test]
 async fn a_question_is_finished_early_by_its_name() {
     let server = Server::start(script(&[true; 6])).await;
-    let named = |id: &str| AskRequest {
-        question_id: id.to_owned(),
-        hop_budget: Some(6),
-        k: Some(1),
-        ..question()
+    let named = |id: &str| {
+        AskRequest {
+            question_id: id.to_owned(),
+            ..question()
+        }
+        .with(|asked| {
+            asked.hop_budget = Some(6);
+            asked.width = Some(Width::K(1));
+        })
     };
     let mut client = server.client().await;
     let mut stream = client.ask_stream(named("q-1")).await.unwrap().into_inner();

@@ -3,9 +3,10 @@
 
 mod support;
 
+use spechop_proto::AskEvent;
 use spechop_proto::ask_event::Event;
+use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{AskEvent, AskRequest};
 use spechop_testkit::Script;
 use support::{Server, endless, eventually, question};
 use tonic::transport::Endpoint;
@@ -25,10 +26,7 @@ async fn unread(server: &Server) -> Streaming<AskEvent> {
     let endpoint = Endpoint::from_shared(url).unwrap();
     let endpoint = endpoint.initial_stream_window_size(Some(1024));
     let mut client = SpecHopClient::new(endpoint.connect().await.unwrap());
-    let asked = AskRequest {
-        k: Some(1),
-        ..question()
-    };
+    let asked = question().with(|asked| asked.width = Some(Width::K(1)));
     client.ask_stream(asked).await.unwrap().into_inner()
 }
 

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use spechop_ports::{Call, Lane, PortError, Retriever};
 use spechop_proto::ask_event::Event;
+use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse, ProviderChange};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Passage;
-use support::{Server, bare, config, question};
+use support::{Server, bare, config, options, question};
 use tonic::Request;
 
 /// Plays the scripted look-ups, and notes what each was told. The provider that comes first is always down.
@@ -59,12 +60,11 @@ impl Overheard {
 }
 
 fn wishing(quiet: bool, fresh: bool) -> AskRequest {
-    AskRequest {
-        k: Some(4),
-        quiet,
-        fresh,
-        ..question()
-    }
+    question().with(|asked| {
+        asked.width = Some(Width::K(4));
+        asked.quiet = quiet;
+        asked.fresh = fresh;
+    })
 }
 
 async fn ask_as(tenant: &'static str, server: &Server, request: AskRequest) -> AskResponse {
@@ -90,14 +90,14 @@ async fn a_quiet_question_looks_nothing_up_ahead_of_need() {
         .filter(|(lane, _)| *lane == Lane::Speculative)
         .count();
     assert!(ahead > 0, "otherwise there is nothing to forbid");
-    assert!(!loud.applied.as_ref().unwrap().quiet);
+    assert!(!options(&loud).quiet);
 
     // By its own wish, or because the operator has said so of its tenant.
     for (tenant, quiet) in [("others", true), ("monks", false)] {
         let answer = ask_as(tenant, &server, wishing(quiet, false)).await;
         let lanes: Vec<Lane> = heard.take().into_iter().map(|(lane, _)| lane).collect();
         assert_eq!(lanes, [Lane::Authoritative; 3], "{tenant}");
-        assert!(answer.applied.as_ref().unwrap().quiet, "{tenant}");
+        assert!(options(&answer).quiet, "{tenant}");
         assert_eq!(answer.answer, loud.answer, "{tenant}");
         assert!(
             !answer.refused.is_empty(),
@@ -114,7 +114,7 @@ async fn the_wish_for_fresh_results_reaches_every_look_up() {
         let calls = heard.take();
         assert!(calls.len() >= 3);
         assert!(calls.iter().all(|call| call.1 == fresh), "{calls:?}");
-        assert_eq!(answer.applied.unwrap().fresh, fresh);
+        assert_eq!(options(&answer).fresh, fresh);
     }
 }
 

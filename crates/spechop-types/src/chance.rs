@@ -27,6 +27,11 @@ impl Chance {
         Self((share.clamp(0.0, 1.0) * f64::from(WHOLE)).round() as u32)
     }
 
+    /// [`Chance::of`] a share that must lie between 0 and 1.
+    pub fn exactly(share: f64) -> Option<Self> {
+        (0.0..=1.0).contains(&share).then(|| Self::of(share))
+    }
+
     /// From 0 to 1.
     pub fn share(self) -> f64 {
         f64::from(self.0) / f64::from(WHOLE)

@@ -26,20 +26,8 @@ mod tokens;
 
 use serde::{Deserialize, Serialize};
 
-/// How strictly a guess is compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Byte for byte, after trimming white space. A model that goes on from the guess then reads
-    /// exactly what it would have read after the observation, so that speculation changes nothing.
-    /// Texts that are equal only when folded would prompt it differently.
-    Exact,
-    /// Both say the same thing, by the rules of this crate.
-    #[default]
-    Rule,
-    /// The paper's rules to the letter (appendix D.4), which accept on shared words. For comparison.
-    Paper,
-}
+/// How strictly a guess is compared. [`Mode::Rule`] is by the rules of this crate.
+pub use spechop_types::VerifierMode as Mode;
 
 /// The rule that decided. The names are stable: they appear in verdicts, traces and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

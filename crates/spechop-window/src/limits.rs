@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use crate::{Weighing, Width};
-use spechop_types::Chance;
+use spechop_types::{AnswerOptions, Chance};
 
 /// The limits of one question's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,23 @@ impl Policy {
         draft_guesses: false,
         continuous: true,
     };
+
+    /// With what is said about it. What is not said stays.
+    #[must_use]
+    pub fn with(self, said: &AnswerOptions) -> Self {
+        Self {
+            orphans_max: match said.salvage {
+                Some(false) => 0,
+                Some(true) if self.orphans_max == 0 => Self::default().orphans_max,
+                Some(true) | None => self.orphans_max,
+            },
+            plan_ahead: said.plan_ahead.unwrap_or(self.plan_ahead),
+            guesses_max: said.guesses.unwrap_or(self.guesses_max),
+            chance_min: said.chance_min.unwrap_or(self.chance_min),
+            drafts_max: said.drafts.map_or(self.drafts_max, |most| most as usize),
+            ..self
+        }
+    }
 
     /// Whether aborted look-ups are kept for reuse.
     pub fn salvages(&self) -> bool {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 
+use spechop_types::K;
+
 /// The paper's k: the most branches alive at once, or no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Width(Option<NonZeroUsize>);
@@ -18,6 +20,15 @@ impl Width {
         Self(Some(k))
     }
 
+    /// What is asked for. `None`: it is left to the server.
+    pub fn asked(k: K) -> Option<Self> {
+        match k {
+            K::Bounded(k) => Some(Self::bounded(k)),
+            K::Unbounded => Some(Self::UNBOUNDED),
+            K::Auto => None,
+        }
+    }
+
     /// k, or `None` for no bound.
     pub fn get(self) -> Option<NonZeroUsize> {
         self.0
@@ -26,6 +37,12 @@ impl Width {
     /// True if one more branch may join `alive` others.
     pub fn has_room(self, alive: usize) -> bool {
         self.0.is_none_or(|k| alive < k.get())
+    }
+}
+
+impl From<Width> for K {
+    fn from(width: Width) -> Self {
+        width.0.map_or(Self::Unbounded, Self::Bounded)
     }
 }
 

@@ -2,10 +2,11 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
+use spechop_types::K;
 use tempfile::tempdir;
 
 use super::*;
-use crate::{Calls, Dataset, HopKind, Injected, K, Machine, RowHop, Source, Variant};
+use crate::{Calls, Dataset, HopKind, Injected, Machine, RowHop, Source, Variant};
 
 fn info(questions: usize) -> RunInfo {
     RunInfo {
@@ -324,8 +325,9 @@ fn a_folder_has_one_run_and_one_writer() {
 #[test]
 fn more_may_be_wanted_later_and_is_missing_until_it_is_there() {
     let dir = tempdir().unwrap();
-    let want = |ks: &[u32]| {
-        let variants: Vec<_> = ks.iter().map(|k| Variant::at(Some(*k))).collect();
+    let want = |ks: &[usize]| {
+        let ks = ks.iter().filter_map(|k| K::of(*k));
+        let variants: Vec<_> = ks.map(Variant::at).collect();
         let wanted = Wanted::all(&variants, &[1]);
         let info = RunInfo { wanted, ..info(2) };
         RunWriter::open(dir.path(), &info, &questions(2)).unwrap().0
@@ -338,7 +340,7 @@ fn more_may_be_wanted_later_and_is_missing_until_it_is_there() {
     let missing: Vec<_> = run
         .missing()
         .into_iter()
-        .map(|m| (m.way.variant.k, m.ids.len()))
+        .map(|m| (m.way.variant.k(), m.ids.len()))
         .collect();
-    assert_eq!(missing, [(K::Bounded(1), 1), (K::Bounded(3), 2)]);
+    assert_eq!(missing, [(K::ONE, 1), (K::of(3).unwrap(), 2)]);
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse};
+use spechop_types::AnswerOptions;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -156,12 +157,20 @@ impl Asker {
 fn request(question: &Question, variant: &Variant, deadline: Duration) -> AskRequest {
     AskRequest {
         question: question.text.clone(),
+        options: Some(options(question, variant).into()),
+        deadline_ms: u64::try_from(deadline.as_millis()).ok(),
+        ..AskRequest::default()
+    }
+}
+
+/// How a question is asked.
+pub(super) fn options(question: &Question, variant: &Variant) -> AnswerOptions {
+    AnswerOptions {
         hop_budget: Some(question.hop_budget),
         not_found_max: Some(question.dataset.not_found_max()),
-        deadline_ms: u64::try_from(deadline.as_millis()).ok(),
         // What an earlier asking has left behind would make this one faster.
         fresh: true,
-        ..wire::request(variant)
+        ..wire::options(variant)
     }
 }
 

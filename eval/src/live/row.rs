@@ -1,11 +1,12 @@
 //! From the wire to a row.
 
 use spechop_proto as wire;
-use spechop_proto::{AskResponse, CommitKind, VerifierMode};
+use spechop_proto::{AskResponse, CommitKind};
+use spechop_types::K;
 
 use super::LiveError;
-use super::client::Asking;
-use crate::{Calls, HopKind, Injected, K, Row, RowHop, Variant, Verifier};
+use super::client::{Asking, options};
+use crate::{Calls, HopKind, Injected, Row, RowHop};
 
 /// The latency that the server adds on purpose.
 pub(super) fn injected(answer: &AskResponse) -> Option<Injected> {
@@ -56,62 +57,21 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
 
 /// A field that a server does not know it passes over in silence.
 fn check_applied(asking: &Asking, applied: &wire::Applied) -> Result<(), String> {
-    let Variant {
-        k,
-        speculator,
-        verifier,
-        salvage,
-        plan_ahead,
-        guesses,
-        chance_min,
-        drafts,
-        rounds: _,
-    } = &asking.variant;
-    let mode = match verifier {
-        Verifier::Exact => VerifierMode::Exact,
-        Verifier::Paper => VerifierMode::Paper,
-        Verifier::Rule | Verifier::None => VerifierMode::Rule,
-    };
-    for (same, what) in [
-        (
-            match k {
-                K::Bounded(k) => applied.k == Some(*k),
-                K::Unbounded => applied.k.is_none(),
-                K::Auto => applied.tuned.is_some(),
-            },
-            "k",
-        ),
-        (
-            applied.speculator == *speculator || asking.variant.is_standard(),
-            "speculator",
-        ),
-        (applied.fresh, "age of kept results"),
-        (applied.verifier() == mode, "verifier"),
-        (applied.salvage == *salvage, "salvage"),
-        (
-            applied.plan_ahead == *plan_ahead || (*k == K::Auto && !plan_ahead),
-            "plan-ahead",
-        ),
-        (applied.guesses == *guesses, "guesses"),
-        (applied.drafts == *drafts, "drafts"),
-        (
-            applied.hop_budget == asking.question.hop_budget,
-            "hop budget",
-        ),
-        (
-            applied.not_found_max == asking.question.dataset.not_found_max(),
-            "number of look-ups that may find nothing",
-        ),
-        (
-            (applied.chance_min - chance_min).abs() < 1e-9,
-            "gate (chance-min)",
-        ),
-    ] {
-        if !same {
-            return Err(format!("was given with another {what} than was asked for"));
-        }
+    let mut asked = options(&asking.question, &asking.variant);
+    let (given, _) = applied.options.clone().unwrap_or_default().read();
+    let is_chosen = asked.k == Some(K::Auto);
+    if is_chosen {
+        asked.k = None;
     }
-    Ok(())
+    let unlike = match asked.unlike(&given) {
+        None if is_chosen && applied.tuned.is_none() => Some("k"),
+        unlike => unlike,
+    };
+    unlike.map_or(Ok(()), |option| {
+        Err(format!(
+            "was given with another {option} than was asked for"
+        ))
+    })
 }
 
 fn hop(hop: wire::Hop, speed: f64) -> Result<RowHop, &'static str> {

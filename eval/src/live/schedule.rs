@@ -50,6 +50,8 @@ pub(super) fn turns(
 mod tests {
     use std::time::Duration;
 
+    use spechop_types::K;
+
     use super::*;
     use crate::{Calls, Dataset, Variant};
 
@@ -70,7 +72,7 @@ mod tests {
     fn options() -> LiveOptions {
         LiveOptions {
             address: String::new(),
-            variants: [Some(1), Some(3)].map(Variant::at).to_vec(),
+            variants: ["k=1", "k=3"].map(|way| way.parse().unwrap()).to_vec(),
             concurrency: vec![1, 2],
             retry_for: Duration::ZERO,
             deadline: Duration::ZERO,
@@ -84,7 +86,7 @@ mod tests {
             .into_iter()
             .map(|turns| {
                 let turns = turns.iter().map(|turn| {
-                    let k = options.variants[turn.variant].k;
+                    let k = options.variants[turn.variant].k();
                     format!("{}:{k}", turn.question)
                 });
                 turns.collect::<Vec<_>>().join(" ")
@@ -115,11 +117,11 @@ mod tests {
             salvaged: 0,
         };
         let there = [
-            row("0", Some(1), 1),
-            row("1", Some(1), 1),
-            row("2", Some(3), 2),
+            row("0", K::ONE, 1),
+            row("1", K::ONE, 1),
+            row("2", K::of(3).unwrap(), 2),
             // Of an earlier call with more variants.
-            row("2", None, 1),
+            row("2", K::Unbounded, 1),
         ];
         check(&there, "1:3 2:1 0:3 2:3 | 0:1 1:3 2:1 0:3 1:1");
     }

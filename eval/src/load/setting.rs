@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use spechop_proto::{AskRequest, VerifierMode};
+use spechop_proto::AskRequest;
+use spechop_types::AnswerOptions;
 
 use crate::{InvalidVariant, Variant, wire};
 
@@ -12,8 +13,8 @@ use crate::{InvalidVariant, Variant, wire};
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSetting {
     text: String,
-    /// Without a question and without limits.
-    request: AskRequest,
+    /// What it names.
+    options: AnswerOptions,
 }
 
 /// Why a text is no setting.
@@ -32,17 +33,21 @@ impl LoadSetting {
     pub fn configured() -> Self {
         Self {
             text: "as configured".to_owned(),
-            request: AskRequest::default(),
+            options: AnswerOptions::default(),
         }
     }
 
     /// The request for a question. `fresh`: without what earlier questions have left behind.
     pub(super) fn ask(&self, question: &str, deadline_ms: u64, fresh: bool) -> AskRequest {
+        let options = AnswerOptions {
+            fresh,
+            ..self.options.clone()
+        };
         AskRequest {
             question: question.to_owned(),
+            options: Some(options.into()),
             deadline_ms: Some(deadline_ms),
-            fresh,
-            ..self.request.clone()
+            ..AskRequest::default()
         }
     }
 }
@@ -57,45 +62,22 @@ impl FromStr for LoadSetting {
     type Err = InvalidSetting;
 
     fn from_str(text: &str) -> Result<Self, InvalidSetting> {
-        let variant: Variant = text.parse()?;
-        if let Some(what) = wire::simulated_only(&variant) {
+        let said = Variant::said(text)?;
+        if let Some(what) = wire::simulated_only(&said) {
             return Err(InvalidSetting::SimulatedOnly(what));
-        }
-        let mut request = wire::request(&variant);
-        let names = |key: &str| {
-            let mut pairs = text.split(',');
-            pairs.any(|pair| pair.trim().split('=').next() == Some(key))
-        };
-        if !names("speculator") {
-            request.speculator = None;
-        }
-        if !names("verifier") {
-            request.verifier = VerifierMode::Unspecified.into();
-        }
-        if !names("salvage") && !variant.plan_ahead {
-            request.salvage = None;
-        }
-        if !names("plan-ahead") {
-            request.plan_ahead = None;
-        }
-        if !names("guesses") {
-            request.guesses = None;
-        }
-        if !names("chance-min") {
-            request.chance_min = None;
-        }
-        if !names("drafts") {
-            request.drafts = None;
         }
         Ok(Self {
             text: text.to_owned(),
-            request,
+            options: said.options,
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use spechop_proto::options::Width;
+    use spechop_proto::{Options, VerifierMode};
+
     use super::*;
 
     #[test]
@@ -103,7 +85,10 @@ mod tests {
         let setting: LoadSetting = "k=3".parse().unwrap();
         let expected = AskRequest {
             question: "Who?".into(),
-            k: Some(3),
+            options: Some(Options {
+                width: Some(Width::K(3)),
+                ..Options::default()
+            }),
             deadline_ms: Some(50),
             ..AskRequest::default()
         };
@@ -112,7 +97,9 @@ mod tests {
             .parse()
             .unwrap();
         let asked = named.ask("Who?", 50, true);
-        assert!(asked.auto && asked.fresh && asked.salvage.is_none());
+        let asked = asked.options.unwrap();
+        assert_eq!(asked.width, Some(Width::AUTO));
+        assert!(asked.fresh && asked.salvage.is_none());
         assert_eq!(asked.speculator.as_deref(), Some("llm"));
         assert_eq!(asked.chance_min, Some(0.5));
         assert_eq!(asked.verifier(), VerifierMode::Exact);

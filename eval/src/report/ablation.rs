@@ -1,8 +1,10 @@
 //! What each part is worth: variants that differ in one thing only.
 
+use spechop_types::K;
+
 use crate::score::exact_match;
 use crate::stats::{mcnemar, mean, ratio, sign_flip};
-use crate::{K, Row, Variant, Verifier};
+use crate::{Row, Variant};
 
 use super::groups::{Case, Compared, Group, Pair, View, common, name, rel_lat};
 use super::quality::{flag, same_answer};
@@ -121,10 +123,7 @@ fn row(
 fn ablations<'b, 'a>(view: &'b View<'a>) -> Vec<Ablation<'b, 'a>> {
     let mut found = Vec::new();
     for changed in &view.compared {
-        for (what, other) in put_back(changed.variant) {
-            if other == *changed.variant {
-                continue;
-            }
+        for (what, other) in changed.variant.put_back() {
             let same =
                 |c: &&Compared<'_>| *c.variant == other && c.concurrency == changed.concurrency;
             let usual = if other.is_standard() {
@@ -141,8 +140,8 @@ fn ablations<'b, 'a>(view: &'b View<'a>) -> Vec<Ablation<'b, 'a>> {
                 });
             }
         }
-        if changed.is_usual() && changed.variant.k == K::Bounded(2) {
-            let best = view.best(&changed.variant.speculator);
+        if changed.is_usual() && K::of(2) == Some(changed.variant.k()) {
+            let best = view.best(changed.variant.speculator());
             let best = best.filter(|best| {
                 best.variant != changed.variant && best.concurrency == changed.concurrency
             });
@@ -158,75 +157,4 @@ fn ablations<'b, 'a>(view: &'b View<'a>) -> Vec<Ablation<'b, 'a>> {
     // The same change together, whatever its k.
     found.sort_by(|a, b| a.what.cmp(&b.what));
     found
-}
-
-/// The variant with each single thing as usual, and what was changed.
-fn put_back(variant: &Variant) -> [(String, Variant); 8] {
-    let usual = Variant::at(variant.k);
-    let of = variant.clone();
-    let on = |on: bool| if on { "on" } else { "off" };
-    let verifier = match variant.verifier {
-        Verifier::Exact => "exact",
-        Verifier::Rule => "rule",
-        Verifier::Paper => "paper",
-        Verifier::None => "none",
-    };
-    [
-        (
-            format!("speculator {}", of.speculator),
-            Variant {
-                speculator: usual.speculator,
-                ..of.clone()
-            },
-        ),
-        (
-            format!("verifier {verifier}"),
-            Variant {
-                verifier: usual.verifier,
-                ..of.clone()
-            },
-        ),
-        (
-            format!("salvage {}", on(of.salvage)),
-            Variant {
-                salvage: usual.salvage,
-                ..of.clone()
-            },
-        ),
-        (
-            format!("plan-ahead {}", on(of.plan_ahead)),
-            Variant {
-                plan_ahead: usual.plan_ahead,
-                ..of.clone()
-            },
-        ),
-        (
-            format!("{} guesses", of.guesses),
-            Variant {
-                guesses: usual.guesses,
-                ..of.clone()
-            },
-        ),
-        (
-            format!("chance-min {}", of.chance_min),
-            Variant {
-                chance_min: usual.chance_min,
-                ..of.clone()
-            },
-        ),
-        (
-            format!("{} drafts", of.drafts),
-            Variant {
-                drafts: usual.drafts,
-                ..of.clone()
-            },
-        ),
-        (
-            format!("rounds {}", on(of.rounds)),
-            Variant {
-                rounds: usual.rounds,
-                ..of
-            },
-        ),
-    ]
 }

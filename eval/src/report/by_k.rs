@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use spechop_types::K;
+
 use crate::score::exact_match;
-use crate::{K, Source, Variant, stats};
+use crate::{Source, Variant, stats};
 
 use super::estimate::Estimates;
 use super::groups::{Case, Group, Pair, View, rel_lat};
@@ -55,7 +57,7 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
         let mut row = vec![Cell::text(k.to_string())];
         for (view, cases) in group.views.iter().zip(&found) {
             row.push(Cell::interval(rel_lat(cases), 3));
-            row.push(match cases.is_empty() || k == K::Bounded(1) {
+            row.push(match cases.is_empty() || k == K::ONE {
                 true => Cell::none(),
                 false => Cell::p(stats::sign_flip(&gaps(cases))),
             });
@@ -111,15 +113,11 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
 
 /// The questions that were answered with this k and else as usual, beside k = 1.
 pub(super) fn at<'a>(view: &View<'a>, speculator: &str, k: K) -> Vec<Case<'a>> {
-    if k == K::Bounded(1) {
+    if k == K::ONE {
         let pairs = view.standard.values().next().into_iter().flatten();
         return pairs.map(Pair::beside_itself).collect();
     }
-    let speculator = speculator.to_owned();
-    let compared = view.get(&Variant {
-        speculator,
-        ..Variant::at(k)
-    });
+    let compared = view.get(&Variant::at(k).with_speculator(speculator));
     compared
         .map(|compared| compared.cases.clone())
         .unwrap_or_default()
@@ -128,10 +126,10 @@ pub(super) fn at<'a>(view: &View<'a>, speculator: &str, k: K) -> Vec<Case<'a>> {
 /// Every k that some run has as usual, 1 first, then unbounded, then chosen by the server; none where there is only k = 1.
 pub(super) fn widths(group: &Group<'_>, speculator: &str) -> Vec<K> {
     let all = group.views.iter().flat_map(|view| view.main());
-    let usual = all.filter(|c| c.is_usual() && c.variant.speculator == speculator);
-    let mut widths: BTreeSet<K> = usual.map(|c| c.variant.k).collect();
+    let usual = all.filter(|c| c.is_usual() && c.variant.speculator() == speculator);
+    let mut widths: BTreeSet<K> = usual.map(|c| c.variant.k()).collect();
     if !widths.is_empty() {
-        widths.insert(K::Bounded(1));
+        widths.insert(K::ONE);
     }
     widths.into_iter().collect()
 }

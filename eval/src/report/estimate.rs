@@ -3,12 +3,12 @@
 //! Plain means over all hops. The server's running estimates clip outliers; here that would hold a
 //! ratio of plain means, RelLat, against a bound of clipped ones.
 
-use std::num::NonZeroUsize;
-
 use spechop_theory::Setting;
 
+use spechop_types::K;
+
 use crate::stats::{self, Interval};
-use crate::{HopKind, K, Row};
+use crate::{HopKind, Row};
 
 /// Columns: what each question adds to the sums.
 const ACCEPTED: usize = 0;
@@ -117,7 +117,7 @@ impl Estimates {
         match k {
             K::Auto => None,
             K::Unbounded => Some(setting.rel_lat_oracle()),
-            K::Bounded(k) => Some(setting.rel_lat_continuous(NonZeroUsize::new(k as usize)?)),
+            K::Bounded(k) => Some(setting.rel_lat_continuous(k)),
         }
     }
 

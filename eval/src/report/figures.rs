@@ -1,7 +1,9 @@
 //! The figures of a group of runs.
 
+use spechop_types::K;
+
 use crate::stats::{Interval, quantile};
-use crate::{K, Source, Variant};
+use crate::{Source, Variant};
 
 use super::by_k::{at, widths};
 use super::cost::targets;

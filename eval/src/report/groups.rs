@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use spechop_types::K;
+
 use crate::stats::{self, Interval};
-use crate::{K, Question, Row, Run, RunInfo, Source, Variant, Verifier};
+use crate::{Question, Row, Run, RunInfo, Source, Variant};
 
 use super::{ReportError, unlike};
 
@@ -121,10 +123,10 @@ impl<'a> Group<'a> {
     /// Every speculator that some run has, the usual one first.
     pub(super) fn speculators(&self) -> Vec<&'a str> {
         let all = self.views.iter().flat_map(|view| view.compared.iter());
-        let names: BTreeSet<&str> = all.map(|c| c.variant.speculator.as_str()).collect();
+        let names: BTreeSet<&str> = all.map(|c| c.variant.speculator()).collect();
         let mut names: Vec<&str> = names.into_iter().collect();
-        let usual = Variant::standard().speculator;
-        names.sort_by_key(|name| *name != usual);
+        let usual = Variant::standard();
+        names.sort_by_key(|name| *name != usual.speculator());
         names
     }
 }
@@ -267,7 +269,7 @@ impl<'a> View<'a> {
         // A server may choose a narrow one.
         self.usual(speculator)
             .into_iter()
-            .max_by_key(|c| (c.variant.k != K::Auto, c.variant.k))
+            .max_by_key(|c| (c.variant.k() != K::Auto, c.variant.k()))
     }
 
     /// This speculator's window that was fastest.
@@ -282,9 +284,8 @@ impl<'a> View<'a> {
     /// What this speculator is judged by: the variants that are as usual in all but k; where there are
     /// none, all by the usual verifier.
     fn usual(&self, speculator: &str) -> Vec<&Compared<'a>> {
-        let by_rule = |c: &&Compared<'a>| {
-            c.variant.speculator == speculator && c.variant.verifier == Verifier::Rule
-        };
+        let by_rule =
+            |c: &&Compared<'a>| c.variant.speculator() == speculator && c.variant.is_by_rule();
         let by_rule: Vec<_> = self.main().filter(by_rule).collect();
         let usual: Vec<_> = by_rule.iter().copied().filter(|c| c.is_usual()).collect();
         if usual.is_empty() { by_rule } else { usual }
@@ -298,12 +299,8 @@ impl Compared<'_> {
 
     /// Whether nothing but k and the speculator is special.
     pub(super) fn is_usual(&self) -> bool {
-        let speculator = self.variant.speculator.clone();
-        *self.variant
-            == Variant {
-                speculator,
-                ..Variant::at(self.variant.k)
-            }
+        let usual = Variant::at(self.variant.k());
+        *self.variant == usual.with_speculator(self.variant.speculator())
     }
 
     pub(super) fn rel_lat(&self) -> Option<Interval> {
@@ -383,7 +380,7 @@ pub(super) fn name(variant: &Variant, concurrency: u32) -> String {
 }
 
 fn order(row: &Row) -> (u32, K, String) {
-    (row.concurrency, row.variant.k, row.variant.to_string())
+    (row.concurrency, row.variant.k(), row.variant.to_string())
 }
 
 fn not_whole(

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::Variant;
 use crate::stats::Interval;
 
 use super::estimate::Estimates;
@@ -37,10 +36,9 @@ pub(super) fn shown<'b, 'a>(
 ) -> Option<(&'b Compared<'a>, Option<&'b Compared<'a>>)> {
     let best = view.best(speculator)?;
     let without = |with: &Compared<'_>| {
-        view.get(&Variant {
-            salvage: false,
-            ..with.variant.clone()
-        })
+        let mut plain = with.variant.clone();
+        plain.options.salvage = Some(false);
+        view.get(&plain)
     };
     if let Some(without) = without(best) {
         return Some((best, Some(without)));
@@ -48,7 +46,7 @@ pub(super) fn shown<'b, 'a>(
     // The fastest of those that there are both of, else the fastest.
     let both = view
         .main()
-        .filter(|c| c.is_usual() && c.variant.speculator == speculator);
+        .filter(|c| c.is_usual() && c.variant.speculator() == speculator);
     let both = both.filter_map(|with| Some((with, without(with)?, with.rel_lat_value()?)));
     let both = both.min_by(|(.., a), (.., b)| a.total_cmp(b));
     Some(both.map_or((best, None), |(with, without, _)| (with, Some(without))))

@@ -1,8 +1,8 @@
 //! A row for each run: what was gained, and what it did to the answers.
 
+use crate::Variant;
 use crate::score::exact_match;
 use crate::stats::mean;
-use crate::{Variant, Verifier};
 
 use super::cost::targets;
 use super::estimate::Estimates;
@@ -38,8 +38,8 @@ pub(super) fn table(groups: &[Group<'_>]) -> Table {
 fn row(group: &Group<'_>, view: &View<'_>) -> Vec<Cell> {
     let expected = view.run.info.questions;
     let usual = view.main();
-    let usual = fastest(usual.filter(|c| *c.variant == Variant::at(c.variant.k)));
-    let any = fastest(view.main().filter(|c| c.variant.verifier == Verifier::Rule));
+    let usual = fastest(usual.filter(|c| *c.variant == Variant::at(c.variant.k())));
+    let any = fastest(view.main().filter(|c| c.variant.is_by_rule()));
     let alone = || view.standard.values().next().into_iter().flatten();
     let cases = usual.map_or_else(
         || alone().map(Pair::beside_itself).collect(),
@@ -84,7 +84,7 @@ fn row(group: &Group<'_>, view: &View<'_>) -> Vec<Cell> {
 }
 
 fn bound(view: &View<'_>, of: &Compared<'_>) -> Cell {
-    let Some(widest) = view.widest(&of.variant.speculator) else {
+    let Some(widest) = view.widest(of.variant.speculator()) else {
         return Cell::none();
     };
     let bound = Estimates::of(widest.cases.iter().map(|case| case.row)).bound();

@@ -1,8 +1,8 @@
 //! How well the verifier tells right guesses from wrong ones, where the data set knows the hops.
 
+use crate::HopKind;
 use crate::score::holds;
 use crate::stats::ratio;
-use crate::{HopKind, Verifier};
 
 use super::groups::{Case, Group};
 use super::table::{Cell, Table};
@@ -24,11 +24,7 @@ struct Counts {
 pub(super) fn table(group: &Group<'_>) -> Table {
     let mut rows = Vec::new();
     for view in &group.views {
-        for compared in view
-            .compared
-            .iter()
-            .filter(|c| c.variant.verifier != Verifier::None)
-        {
+        for compared in view.compared.iter().filter(|c| !c.variant.unverified) {
             let counts: Vec<Counts> = compared.cases.iter().map(count).collect();
             let share = |above: fn(&Counts) -> f64, below: fn(&Counts) -> f64| {
                 let pairs: Vec<_> = counts.iter().map(|c| [above(c), below(c)]).collect();

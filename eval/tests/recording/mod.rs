@@ -3,20 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_agent::{Agent, AgentError, Ports, Report, Settings, StageLimits, Width};
+use spechop_agent::{Agent, AgentError, Ports, Report, Settings, StageLimits};
 use spechop_eval::{
     Bundle, BundleInfo, Dataset, HopKind, Machine, Parts, Question, RecordError, Recorder, Row,
-    Variant, Verifier,
+    Variant,
 };
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Chance, CommitKind};
-use spechop_verifier::Mode;
-use spechop_window::{Policy, Weighing};
+use spechop_types::CommitKind;
+use spechop_window::Policy;
 
 /// For how long the simulator keeps an orphan.
 const ORPHAN: Duration = Duration::from_secs(10);
@@ -111,40 +109,24 @@ pub async fn live(
         planner: parts.planner,
         reader: parts.reader,
         retriever: parts.retriever,
-        speculator: parts.speculators.get(&variant.speculator).cloned(),
+        speculator: parts.speculators.get(variant.speculator()).cloned(),
         drafter: None,
         draft_writer: None,
     });
+    assert!(!variant.unverified, "the agent always verifies");
+    let usual = Settings::default().with(&variant.options);
     let settings = Settings {
-        width: match variant.k {
-            spechop_eval::K::Bounded(k) => Width::bounded(NonZeroUsize::new(k as usize).unwrap()),
-            _ => Width::UNBOUNDED,
-        },
         policy: Policy {
-            orphans_max: match variant.salvage {
-                true => Policy::default().orphans_max,
-                false => 0,
-            },
-            plan_ahead: variant.plan_ahead,
-            guesses_max: NonZeroUsize::new(variant.guesses as usize).unwrap(),
-            chance_min: Chance::of(variant.chance_min),
-            weighing: Weighing::NONE,
             continuous: !variant.rounds,
             drafts_max: 0,
-            draft_guesses: false,
+            ..usual.policy
         },
         orphan_time: ORPHAN.div_f64(speed),
         hops_max: question.hop_budget,
         not_found_max: question.dataset.not_found_max(),
-        verifier: match variant.verifier {
-            Verifier::Exact => Mode::Exact,
-            Verifier::Paper => Mode::Paper,
-            Verifier::Rule => Mode::Rule,
-            Verifier::None => unreachable!("the agent always verifies"),
-        },
         // Recordings know none.
         limits: StageLimits::NONE,
-        ..Settings::default()
+        ..usual
     };
     let asked = spechop_types::Question::new(&question.text).unwrap();
     agent.answer(&asked, &settings, &mut |_| {}).await

@@ -106,7 +106,7 @@ fn well_formed(html: &str) {
 fn figures_that_compare_variants_show_the_run_that_has_most() {
     let [mut live, simulated] = both();
     live.rows
-        .retain(|row| row.variant.k != spechop_eval::K::Unbounded);
+        .retain(|row| row.variant.k() != spechop_types::K::Unbounded);
     let html = report(&[live, simulated]).unwrap().html;
     for caption in [
         "Cost against gain, simulated:",

@@ -127,7 +127,7 @@ fn variants_without_a_common_question_are_no_ablation() {
     let mut run = run(Source::Live, 6, &variants);
     run.rows.retain(|row| {
         let early = row.id.as_str() < "q003";
-        row.variant.is_standard() || early == row.variant.salvage
+        row.variant.is_standard() || early == row.variant.salvages()
     });
     let report = report(&[run]).unwrap();
     let mut tables = report.data.sections[0].tables.iter();

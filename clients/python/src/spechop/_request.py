@@ -49,6 +49,8 @@ class Options(TypedDict, total=False):
 
 _VERIFIERS = {"exact": wire.VERIFIER_MODE_EXACT, "rule": wire.VERIFIER_MODE_RULE, "paper": wire.VERIFIER_MODE_PAPER}
 
+_FIELDS = set(wire.AskRequest.DESCRIPTOR.fields_by_name)
+
 
 def ask_request(question: str, **options: Unpack[Options]) -> wire.AskRequest:
     """The request.
@@ -57,23 +59,25 @@ def ask_request(question: str, **options: Unpack[Options]) -> wire.AskRequest:
         ValueError: an option has a value that no server could take.
         TypeError: there is no such option.
     """
-    fields: dict[str, Any] = dict(options)
-    unknown = sorted(fields.keys() - Options.__annotations__.keys())
+    said: dict[str, Any] = dict(options)
+    unknown = sorted(said.keys() - Options.__annotations__.keys())
     if unknown:
         raise TypeError(f"there is no option {unknown[0]!r}; the options are {', '.join(Options.__annotations__)}")
-    k = fields.pop("k", None)
+    # What is no field of the question is one of its options.
+    fields = {name: said.pop(name) for name in _FIELDS & said.keys()}
+    k = said.pop("k", None)
     if k == "auto":
-        fields["auto"] = True
+        said["auto"] = wire.Auto()
     elif k == math.inf:
-        fields["unbounded"] = True
+        said["unbounded"] = wire.Unbounded()
     elif k is not None:
         # A bool is an int to Python, and 2.0 is a number that somebody has computed.
         if isinstance(k, (bool, str)) or k != int(k):
             raise ValueError(f'k must be a whole number, math.inf or "auto", not {k!r}')
-        fields["k"] = int(k)
-    verifier = fields.pop("verifier", None)
+        said["k"] = int(k)
+    verifier = said.pop("verifier", None)
     if verifier is not None:
         if verifier not in _VERIFIERS:
             raise ValueError(f'verifier must be "exact", "rule" or "paper", not {verifier!r}')
-        fields["verifier"] = _VERIFIERS[verifier]
-    return wire.AskRequest(question=question, **fields)
+        said["verifier"] = _VERIFIERS[verifier]
+    return wire.AskRequest(question=question, options=wire.Options(**said), **fields)

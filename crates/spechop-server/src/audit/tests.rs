@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_proto::{AskRequest, AskResponse, VerifierMode};
+use spechop_proto::{AskRequest, AskResponse, VerifierMode, options};
 use spechop_testkit::{Script, ScriptedPorts};
 use tokio::task::JoinSet;
 
@@ -63,11 +63,13 @@ impl House {
     async fn ask(&self, k: u32) -> AskResponse {
         let request = AskRequest {
             question: "What comes of it?".to_owned(),
-            k: Some(k),
-            verifier: VerifierMode::Paper.into(),
-            speculator: Some("llm".to_owned()),
             ..AskRequest::default()
-        };
+        }
+        .with(|asked| {
+            asked.width = Some(options::Width::K(k));
+            asked.verifier = VerifierMode::Paper.into();
+            asked.speculator = Some("llm".to_owned());
+        });
         let admission = Admission::new(Arc::clone(&self.state));
         let admitted = admission.admit(&request, &Caller::default(), None);
         Box::pin(admitted.unwrap().answer()).await.unwrap()

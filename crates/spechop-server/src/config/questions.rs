@@ -3,57 +3,39 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use spechop_agent::{Policy, Prices, StageLimits, Width};
-use spechop_types::{Budget, Chance, Money, Tenant};
-use spechop_verifier::Mode;
+use spechop_agent::{Policy, Prices, Settings, StageLimits};
+use spechop_types::{AnswerOptions, Budget, Chance, K, Money, Tenant, VerifierMode};
 
 use super::keys::Keys;
 use super::{Drafting, schedule};
 use crate::reply::EVIDENCE_MAX;
 use crate::tuning::Free;
 
+/// The k of a server that chooses and has seen nothing yet.
+const K_FIRST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);
+
 /// How questions are answered.
 #[derive(Clone, Debug)]
 pub struct Questions {
-    /// Default k. With `auto`, the k used until enough has been observed.
-    pub width: Width,
-    /// Whether the server chooses k for questions that name none.
-    pub auto: bool,
+    /// What counts if a question says nothing. What is not said here either, and a k that is `auto`, is
+    /// chosen by what has been seen of the tenant's questions.
+    pub usual: AnswerOptions,
     /// Largest k that may be asked for.
     pub k_max: NonZeroUsize,
-    /// The most hops of questions that name no hop budget.
-    pub hops: u32,
     /// Largest hop budget that may be asked for.
     pub hops_max: u32,
-    /// Passages read for each hop, if the question says nothing.
-    pub passages: NonZeroUsize,
     /// Most passages that may be asked for.
     pub passages_max: NonZeroUsize,
-    /// When a guess counts as right, if the question says nothing.
-    pub verifier: Mode,
-    /// Look-ups that may find nothing before the answer is written.
-    pub not_found_max: u32,
-    /// Whether look-ups of rolled-back branches are kept, if the question says nothing.
-    pub salvage: bool,
     /// The most look-ups that are kept for one question.
     pub salvage_max: NonZeroUsize,
     /// How long a look-up that nobody needs is kept.
     pub salvage_time: Duration,
-    /// Whether planning continues without a guess, if the question says nothing.
-    pub plan_ahead: PlanAhead,
     /// Tenants of whom no provider may learn ahead of need what may be asked; `*` for all of them.
     pub quiet: Vec<String>,
-    /// Guesses of one hop that branches are built upon, if the question says nothing.
-    pub guesses: NonZeroUsize,
     /// Most guesses of a hop that may be asked for.
     pub guesses_max: NonZeroUsize,
-    /// Branches less likely than this to become head are not built, if the question says nothing. `None`:
-    /// each guess is weighed.
-    pub chance_min: Option<Chance>,
     /// An answer less likely than this to be right is withheld.
     pub confidence_min: Chance,
-    /// Most look-ups that are drafted for a hop, if the question says nothing. `None`: one, if that pays.
-    pub drafts: Option<usize>,
     /// Whether the answers of drafted look-ups are guessed before they are asked for.
     pub draft_guesses: bool,
     /// How many drafts a language model writes of a sub-question, if one does.
@@ -77,91 +59,54 @@ impl Questions {
 
     /// What of a question is left to the server, if the question says nothing.
     pub(crate) fn free(&self) -> Free {
-        Free {
-            k: self.auto,
-            plan_ahead: self.plan_ahead == PlanAhead::Auto,
-            gate: self.chance_min.is_none(),
-            drafts: self.drafts.is_none(),
-        }
+        Free::of(&self.usual)
     }
 
-    /// The window's policy as the simulator plays it, with nothing chosen.
-    pub(crate) fn policy(&self, salvage: bool) -> Policy {
-        Policy {
-            orphans_max: if salvage { self.salvage_max.get() } else { 0 },
-            // What else a speculator would have guessed is not recorded.
-            guesses_max: NonZeroUsize::MIN,
-            chance_min: self.chance_min.unwrap_or(Chance::NONE),
-            plan_ahead: self.plan_ahead == PlanAhead::On,
-            drafts_max: self.drafts.unwrap_or(0),
+    /// Passages read for each hop, if the question says nothing.
+    pub fn passages(&self) -> NonZeroUsize {
+        let usual = self.usual.top_passages;
+        usual.unwrap_or_else(|| Settings::default().passages)
+    }
+
+    /// The window's policy, if this is said.
+    pub(crate) fn policy(&self, said: &AnswerOptions) -> Policy {
+        let salvaging = Policy {
+            orphans_max: self.salvage_max.get(),
             draft_guesses: self.draft_guesses,
             ..Policy::PAPER
+        };
+        salvaging.with(said)
+    }
+
+    /// [`Self::policy`] as the simulator plays it.
+    pub(crate) fn simulated(&self, said: &AnswerOptions) -> Policy {
+        Policy {
+            // What else a speculator would have guessed is not recorded.
+            guesses_max: NonZeroUsize::MIN,
+            ..self.policy(said)
         }
     }
-}
-
-/// Whether planning continues without a guess.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlanAhead {
-    /// Always.
-    On,
-    /// Never.
-    Off,
-    /// If it would have paid for the last questions.
-    Auto,
 }
 
 pub(super) fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
-    let auto = keys.is("question.k", "auto");
-    let k = if auto {
-        3
-    } else {
-        keys.count("question.k").get()
+    let usual = usual(keys);
+    let k = match usual.k {
+        Some(K::Bounded(k)) => k,
+        // Until enough has been seen to choose one.
+        _ => K_FIRST,
     };
     let questions = Questions {
-        width: Width::bounded(NonZeroUsize::new(k).unwrap_or(NonZeroUsize::MIN)),
-        auto,
+        usual,
         k_max: keys.count("question.k_max"),
-        hops: keys.small("question.hop_budget"),
         hops_max: keys.small("question.hop_budget_max"),
-        passages: keys.count("question.passages"),
         passages_max: keys.count("question.passages_max"),
-        verifier: keys
-            .one_of(
-                "question.verifier",
-                &[
-                    ("rule", Mode::Rule),
-                    ("exact", Mode::Exact),
-                    ("paper", Mode::Paper),
-                ],
-            )
-            .unwrap_or(Mode::Rule),
-        not_found_max: keys.small("question.not_found_max"),
-        salvage: keys.switch("question.salvage"),
         salvage_max: keys.count("question.salvage_max"),
         salvage_time: keys.millis("question.salvage_ms"),
-        plan_ahead: match keys.is("question.plan_ahead", "auto") {
-            true => PlanAhead::Auto,
-            false => match keys.flag("question.plan_ahead") {
-                Some(true) => PlanAhead::On,
-                Some(false) => PlanAhead::Off,
-                None => PlanAhead::Auto,
-            },
-        },
         quiet: keys.list("tenant.quiet").unwrap_or_default(),
-        guesses: keys.count("question.guesses"),
         guesses_max: keys.count("question.guesses_max"),
-        chance_min: match keys.is("question.chance_min", "auto") {
-            true => None,
-            false => keys.number("question.chance_min").map(Chance::of),
-        },
         confidence_min: keys
             .number("question.confidence_min")
             .map_or(Chance::NONE, Chance::of),
-        drafts: match keys.is("question.drafts", "auto") {
-            true => None,
-            false => Some(keys.size("question.drafts")),
-        },
         draft_guesses: keys.switch("question.draft_guesses"),
         draft_samples: drafter.samples,
         deadline_max: keys.millis("question.deadline_ms"),
@@ -186,25 +131,25 @@ pub(super) fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
     for (key, value, key_max, max) in [
         (
             "question.k",
-            questions.width.get().map_or(0, NonZeroUsize::get),
+            k.get(),
             "question.k_max",
             questions.k_max.get(),
         ),
         (
             "question.hop_budget",
-            questions.hops as usize,
+            questions.usual.hop_budget.unwrap_or(0) as usize,
             "question.hop_budget_max",
             questions.hops_max as usize,
         ),
         (
             "question.guesses",
-            questions.guesses.get(),
+            questions.usual.guesses.map_or(0, NonZeroUsize::get),
             "question.guesses_max",
             questions.guesses_max.get(),
         ),
         (
             "question.passages",
-            questions.passages.get(),
+            questions.passages().get(),
             "question.passages_max",
             questions.passages_max.get(),
         ),
@@ -222,4 +167,37 @@ pub(super) fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
         keys.mistake("question.passages_max", problem);
     }
     questions
+}
+
+/// What counts if a question says nothing.
+fn usual(keys: &mut Keys<'_>) -> AnswerOptions {
+    let verifiers = VerifierMode::ALL.map(|mode| (mode.as_str(), mode));
+    AnswerOptions {
+        k: Some(match keys.is("question.k", "auto") {
+            true => K::Auto,
+            false => K::Bounded(keys.count("question.k")),
+        }),
+        hop_budget: Some(keys.small("question.hop_budget")),
+        top_passages: Some(keys.count("question.passages")),
+        verifier: keys.one_of("question.verifier", &verifiers),
+        // Which there are, and which of them is the default, is no matter of single questions.
+        speculator: None,
+        salvage: Some(keys.switch("question.salvage")),
+        plan_ahead: match keys.is("question.plan_ahead", "auto") {
+            true => None,
+            false => keys.flag("question.plan_ahead"),
+        },
+        guesses: Some(keys.count("question.guesses")),
+        chance_min: match keys.is("question.chance_min", "auto") {
+            true => None,
+            false => keys.number("question.chance_min").map(Chance::of),
+        },
+        not_found_max: Some(keys.small("question.not_found_max")),
+        drafts: match keys.is("question.drafts", "auto") {
+            true => None,
+            false => Some(keys.small("question.drafts")),
+        },
+        fresh: false,
+        quiet: false,
+    }
 }

@@ -8,7 +8,7 @@ use secrecy::ExposeSecret;
 use spechop_llm::PromptStyle;
 use spechop_sched::Grade;
 use spechop_types::Tenant;
-use spechop_verifier::Mode;
+use spechop_types::VerifierMode;
 
 use super::*;
 use crate::Env;
@@ -82,7 +82,7 @@ fn an_empty_configuration_has_every_default() {
     let config = home.read("", &[], &[]).unwrap();
     assert_eq!(config.server.listen, "127.0.0.1:50051".parse().unwrap());
     assert_eq!(config.server.unread, Duration::from_secs(60));
-    assert_eq!(config.questions.width.to_string(), "3");
+    assert_eq!(config.questions.usual.k.unwrap().to_string(), "3");
     assert_eq!(
         config.encoder.dir(),
         Some(&*home.path("models/e5-small-v2"))
@@ -107,8 +107,8 @@ fn an_empty_configuration_has_every_default() {
     assert!(matches!(config.speculator.model, Reader::Generator));
     assert_eq!(config.injected_latency, None);
     // Guesses are weighed, and nothing is drafted.
-    let questions = &config.questions;
-    assert_eq!((questions.chance_min, questions.drafts), (None, Some(0)));
+    let usual = &config.questions.usual;
+    assert_eq!((usual.chance_min, usual.drafts), (None, Some(0)));
 }
 
 #[test]
@@ -310,8 +310,13 @@ fn uncommented(line: &str, mark: &str) -> String {
 #[test]
 fn the_demo_is_valid() {
     assert_eq!(
-        Home::new().read(DEMO, &[], &[]).unwrap().questions.verifier,
-        Mode::Exact
+        Home::new()
+            .read(DEMO, &[], &[])
+            .unwrap()
+            .questions
+            .usual
+            .verifier,
+        Some(VerifierMode::Exact)
     );
 }
 
@@ -326,7 +331,7 @@ fn flags_go_before_variables_and_variables_before_the_file() {
         (&variable[..], &[("question.k", "6")][..], "6"),
     ] {
         let config = home.read(file, variables, flags).unwrap();
-        assert_eq!(config.questions.width.to_string(), k);
+        assert_eq!(config.questions.usual.k.unwrap().to_string(), k);
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use spechop_agent::Width;
 use spechop_proto as wire;
+use spechop_proto::json::WrongField;
 use spechop_sim::{Rules, WhatIf, what_if_while};
 use spechop_theory::Estimate;
-use spechop_types::Owned;
+use spechop_types::{AnswerOptions, Owned};
 use tonic::{Request, Response, Status};
 use tonic_types::FieldViolation;
 
@@ -17,9 +18,10 @@ use crate::caller::caller;
 use crate::config::{DRAFTS_MAX, SpeculatorKind};
 use crate::reload::unix_seconds;
 use crate::reply;
+use crate::request::others;
 use crate::server_state::ServerState;
 use crate::status::AdminError;
-use crate::tuning::{Known, Members};
+use crate::tuning::{Free, Known, Members};
 
 /// The values of k that `WhatIf` tries if the request names none.
 const KS: [u32; 6] = [1, 2, 3, 4, 6, 8];
@@ -39,11 +41,11 @@ impl Admin {
     }
 
     /// The speculator of this name, the default one for no name.
-    fn speculator(&self, name: &str) -> Result<SpeculatorKind, AdminError> {
+    fn speculator(&self, name: Option<&str>) -> Result<SpeculatorKind, AdminError> {
         let offered = &self.state.speculators;
         let found = match name {
-            "" => offered.first(),
-            name => offered.iter().find(|kind| kind.as_str() == name),
+            None => offered.first(),
+            Some(name) => offered.iter().find(|kind| kind.as_str() == name),
         };
         found.copied().ok_or_else(|| {
             let names: Vec<_> = offered.iter().map(|kind| kind.as_str()).collect();
@@ -73,19 +75,17 @@ impl wire::admin_server::Admin for Admin {
     ) -> Result<Response<wire::WhatIfResponse>, Status> {
         let tenant = caller(request.metadata().as_ref(), request.extensions())?.tenant;
         let asked = request.into_inner();
-        let tuning = Owned::new(&tenant, self.speculator(&asked.speculator)?);
+        let said = simulated(&asked.options.unwrap_or_default())?;
+        let speculator = self.speculator(said.speculator.as_deref())?;
+        let tuning = Owned::new(&tenant, speculator);
         let ks = ks(&asked.k)?;
         let config = self.state.config();
         let questions = &config.questions;
         let tunings = Arc::clone(&self.state.tunings);
-        let mut policy = questions.policy(asked.salvage.unwrap_or(questions.salvage));
+        let options = said.or(&questions.usual);
+        let mut policy = questions.simulated(&options);
         policy.plan_ahead &= policy.salvages();
-        let mut free = questions.free();
-        if let Some(drafts) = asked.drafts {
-            // Of a hop one draft is recorded at most.
-            policy.drafts_max = drafts.min(DRAFTS_MAX) as usize;
-            free.drafts = false;
-        }
+        let free = Free::of(&options);
         let orphan_ms = questions.salvage_time.as_secs_f64() * 1000.0;
         // Thousands of simulated questions: not on a thread that others wait for.
         let played = self.state.simulations.run(move |wanted| {
@@ -161,6 +161,29 @@ impl wire::admin_server::Admin for Admin {
             refusal: refusal.filter(|_| !last.is_fine).unwrap_or_default(),
             waiting_keys: last.waiting,
         }))
+    }
+}
+
+/// What the simulator is told of how to play. It knows no other options.
+fn simulated(asked: &wire::Options) -> Result<AnswerOptions, AdminError> {
+    const KNOWN: [&str; 5] = [
+        "speculator",
+        "salvage",
+        "plan_ahead",
+        "chance_min",
+        "drafts",
+    ];
+    let (mut said, mut wrong) = asked.read();
+    wrong.extend(others(&said, &KNOWN));
+    // Of a hop one draft is recorded at most.
+    said.drafts = said.drafts.map(|drafts| drafts.min(DRAFTS_MAX));
+    let violation =
+        |wrong: WrongField| FieldViolation::new(format!("options.{}", wrong.field), wrong.problem);
+    match wrong.is_empty() {
+        true => Ok(said),
+        false => Err(AdminError::Invalid(
+            wrong.into_iter().map(violation).collect(),
+        )),
     }
 }
 

@@ -12,7 +12,8 @@ use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use axum::routing::post;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use spechop_proto::{AskRequest, AskResponse, Budget, CommitKind, Passage, VerifierMode};
+use spechop_proto::options::Width;
+use spechop_proto::{AskRequest, AskResponse, Budget, CommitKind, Options, Passage, VerifierMode};
 use tonic_types::FieldViolation;
 
 use super::House;
@@ -66,6 +67,7 @@ async fn answer(
 /// The fields of the form. One that is left empty says nothing.
 fn read(body: &[u8]) -> Result<AskRequest, AskError> {
     let mut request = AskRequest::default();
+    let mut options = Options::default();
     let mut budget = Budget::default();
     let mut wrong = Vec::new();
     for (name, value) in form_urlencoded::parse(body).filter(|(_, value)| !value.is_empty()) {
@@ -79,12 +81,12 @@ fn read(body: &[u8]) -> Result<AskRequest, AskError> {
         };
         match (&*name, &*value) {
             ("question", text) => text.clone_into(&mut request.question),
-            ("k", "auto") => request.auto = true,
-            ("k", "inf") => request.unbounded = true,
-            ("k", _) => request.k = number().map(|k| k as u32),
-            ("speculator", name) => request.speculator = Some(name.to_owned()),
-            ("verifier", "RULE") => request.verifier = VerifierMode::Rule.into(),
-            ("verifier", "EXACT") => request.verifier = VerifierMode::Exact.into(),
+            ("k", "auto") => options.width = Some(Width::AUTO),
+            ("k", "inf") => options.width = Some(Width::UNBOUNDED),
+            ("k", _) => options.width = number().map(|k| Width::K(k as u32)),
+            ("speculator", name) => options.speculator = Some(name.to_owned()),
+            ("verifier", "RULE") => options.verifier = VerifierMode::Rule.into(),
+            ("verifier", "EXACT") => options.verifier = VerifierMode::Exact.into(),
             ("seconds", _) => budget.time_ms = number().map(|s| (s * 1000.0) as u64),
             ("target_calls", _) => budget.target_calls = number().map(|calls| calls as u32),
             ("tokens", _) => budget.tokens = number().map(|tokens| tokens as u64),
@@ -94,6 +96,7 @@ fn read(body: &[u8]) -> Result<AskRequest, AskError> {
             _ => wrong.push(FieldViolation::new(&*name, "is no field of the form")),
         }
     }
+    request.options = Some(options);
     request.budget = (budget != Budget::default()).then_some(budget);
     match wrong.is_empty() {
         true => Ok(request),
@@ -206,14 +209,17 @@ mod tests {
         let request =
             read(b"question=Who%3F+%C3%A9&k=inf&speculator=&verifier=EXACT&seconds=1.5").unwrap();
         assert_eq!(request.question, "Who? \u{e9}");
-        assert!(request.unbounded && request.k.is_none() && request.speculator.is_none());
-        assert_eq!(request.verifier(), VerifierMode::Exact);
         assert_eq!(request.budget.unwrap().time_ms, Some(1500));
         // A price has no exact form in binary, and is meant to the millionth.
         let money = read(b"question=q&money=0.000249").unwrap().budget.unwrap();
         assert_eq!(money.money_micros, Some(249));
-        assert_eq!(read(b"question=q&k=3&seconds=").unwrap().k, Some(3));
-        assert!(read(b"k=auto").unwrap().auto);
+        let options = request.options.unwrap();
+        assert_eq!(options.width, Some(Width::UNBOUNDED));
+        assert_eq!(options.verifier(), VerifierMode::Exact);
+        assert_eq!(options.speculator, None);
+        let width = |form: &str| read(form.as_bytes()).unwrap().options.unwrap().width;
+        assert_eq!(width("question=q&k=3&seconds="), Some(Width::K(3)));
+        assert_eq!(width("k=auto"), Some(Width::AUTO));
         for (wrong, field) in [
             ("k=x", "k"),
             ("seconds=-1", "seconds"),

@@ -13,6 +13,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use spechop_mcp::door::{Confidence, Desk, Hop, News, Question, Refused, service};
 use spechop_proto::ask_event::Event;
+use spechop_proto::options::Width;
 use spechop_proto::{self as wire, AskEvent, AskRequest, Budget};
 use spechop_types::Passage;
 
@@ -74,7 +75,10 @@ impl Desk for Tools {
         let time = question.budget.unwrap_or(self.time);
         let asked = AskRequest {
             question: question.text,
-            k: question.k,
+            options: question.k.map(|k| wire::Options {
+                width: Some(Width::K(k)),
+                ..wire::Options::default()
+            }),
             budget: Some(Budget {
                 time_ms: Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)),
                 ..Budget::default()

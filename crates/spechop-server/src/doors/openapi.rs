@@ -137,7 +137,9 @@ mod tests {
         }
         let request = &document["components"]["schemas"]["AskRequest"]["properties"];
         assert_eq!(request["question"]["type"], "string");
-        assert_eq!(request["k"]["type"], "integer");
+        assert_eq!(request["options"]["$ref"], "#/components/schemas/Options");
+        let options = &document["components"]["schemas"]["Options"]["properties"];
+        assert_eq!(options["k"]["type"], "integer");
     }
 
     #[test]

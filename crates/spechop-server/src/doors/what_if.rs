@@ -2,7 +2,7 @@
 //! stage times.
 //!
 //! ```text
-//! {"k": 3, "plan_ahead": false}   or   {"unbounded": true}
+//! {"k": 3, "plan_ahead": false}   or   {"unbounded": {}}
 //! {"k": 3, "plan_ahead": false, "latency_ms": …, "sequential_ms": …, "filled_in": 0.0, "events": […]}
 //! ```
 //!
@@ -15,20 +15,20 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::post;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use spechop_agent::Width;
 use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
+use spechop_proto::json::{JsonError, WrongField};
 use spechop_sim::{Moment, Outcome, Rules, Simulator, What};
-use spechop_types::{CommitKind, Owned};
-use tonic_types::FieldViolation;
+use spechop_types::{CommitKind, K, Owned};
 
 use super::{House, json_response};
 use crate::admission::Admission;
 use crate::caller::caller;
 use crate::questions::Question;
 use crate::reply;
+use crate::request::others;
 use crate::status::{AskError, HttpError};
 use crate::transport::Door;
 
@@ -57,35 +57,24 @@ pub(super) fn add_to(house: &mut House, admission: &Admission) {
     house.add(Door::post(PATH), play);
 }
 
-/// Another k.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Asked {
-    k: Option<usize>,
-    #[serde(default)]
-    unbounded: bool,
-    /// As the question was answered, if nothing is said.
-    plan_ahead: Option<bool>,
-}
-
-impl Asked {
-    fn read(body: &[u8]) -> Result<(Width, Option<bool>), AskError> {
-        let wrong = |field, problem| AskError::Invalid(vec![FieldViolation::new(field, problem)]);
-        let asked: Self = serde_json::from_slice(body).map_err(|error| {
-            let form = r#"must be JSON such as {"k": 3, "plan_ahead": false}"#;
-            wrong("body", format!("{form}: {error}"))
-        })?;
-        let k = asked.k.and_then(|k| k.min(K_MAX + 1).try_into().ok());
-        let width = match (k, asked.unbounded) {
-            (Some(k), false) if usize::from(k) <= K_MAX => Width::bounded(k),
-            (None, true) if asked.k.is_none() => Width::UNBOUNDED,
-            _ => {
-                let problem =
-                    format!("must be from 1 to {K_MAX}, or left out if unbounded is true");
-                return Err(wrong("k", problem));
-            }
-        };
-        Ok((width, asked.plan_ahead))
+/// Another k, and whether planning goes ahead; as the question was answered, if nothing is said.
+fn read(body: &[u8]) -> Result<(Width, Option<bool>), AskError> {
+    let (said, mut wrong) = wire::json::read::<wire::Options>(body)?.read();
+    let width = match said.k {
+        Some(K::Bounded(k)) if k.get() <= K_MAX => Some(Width::bounded(k)),
+        Some(K::Unbounded) => Some(Width::UNBOUNDED),
+        Some(K::Bounded(_) | K::Auto) | None => None,
+    };
+    if width.is_none() && wrong.iter().all(|wrong| wrong.field != "k") {
+        wrong.push(WrongField {
+            field: "k".to_owned(),
+            problem: format!("must be from 1 to {K_MAX}, or unbounded"),
+        });
+    }
+    wrong.extend(others(&said, &["k", "plan_ahead"]));
+    match width.filter(|_| wrong.is_empty()) {
+        Some(width) => Ok((width, said.plan_ahead)),
+        None => Err(JsonError::Wrong(wrong).into()),
     }
 }
 
@@ -97,7 +86,7 @@ async fn play(
 ) -> Result<Response, HttpError> {
     let caller = caller(&head.headers, &head.extensions)?;
     let question = admission.known(id, &caller)?;
-    let (width, plan_ahead) = Asked::read(body)?;
+    let (width, plan_ahead) = read(body)?;
     let state = admission.state();
     let (rules, answered) = ready(&question, width, plan_ahead)?;
     let tunings = state.tunings.clone();
@@ -266,13 +255,12 @@ fn answer(
         elapsed_ms: outcome.latency_ms,
         final_segment_ms: answered.final_segment_ms,
         applied: answered.applied.clone().map(|applied| wire::Applied {
-            k: rules
-                .width
-                .get()
-                .map(|k| u32::try_from(k.get()).unwrap_or(u32::MAX)),
-            plan_ahead: rules.policy.plans_ahead(),
+            options: applied.options.map(|options| wire::Options {
+                width: Some(K::from(rules.width).into()),
+                plan_ahead: Some(rules.policy.plans_ahead()),
+                ..options
+            }),
             tuned: None,
-            ..applied
         }),
         ..wire::AskResponse::default()
     }
@@ -304,15 +292,14 @@ mod tests {
 
     #[test]
     fn a_k_is_a_number_or_without_bounds() {
-        let read =
-            |body: &str| Asked::read(body.as_bytes()).map(|(width, ahead)| (width.get(), ahead));
+        let read = |body: &str| read(body.as_bytes()).map(|(width, ahead)| (width.get(), ahead));
         let k = |k: usize| Some(k.try_into().unwrap());
         assert_eq!(read(r#"{"k": 1}"#).unwrap(), (k(1), None));
         assert_eq!(
             read(r#"{"k": 1024, "plan_ahead": true}"#).unwrap(),
             (k(1024), Some(true))
         );
-        assert_eq!(read(r#"{"unbounded": true}"#).unwrap(), (None, None));
+        assert_eq!(read(r#"{"unbounded": {}}"#).unwrap(), (None, None));
         for wrong in [
             "",
             "[]",
@@ -321,9 +308,11 @@ mod tests {
             r#"{"k": -1}"#,
             r#"{"k": 1025}"#,
             r#"{"k": 1.5}"#,
-            r#"{"k": "2"}"#,
-            r#"{"k": 2, "unbounded": true}"#,
-            r#"{"k": 0, "unbounded": true}"#,
+            r#"{"k": "two"}"#,
+            r#"{"k": 2, "unbounded": {}}"#,
+            r#"{"unbounded": true}"#,
+            r#"{"auto": {}}"#,
+            r#"{"k": 2, "quiet": true}"#,
             r#"{"k": 2, "ahead": true}"#,
         ] {
             assert!(matches!(read(wrong), Err(AskError::Invalid(_))), "{wrong}");

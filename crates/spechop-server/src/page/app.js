@@ -41,7 +41,7 @@ class Page extends HTMLElement {
       event.preventDefault();
       this.#ask(this.#read(), true);
     });
-    on('again', 'click', () => this.#ask({ ...this.#request, k: 1, auto: false, unbounded: false }, false));
+    on('again', 'click', () => this.#ask({ ...this.#request, options: { ...this.#request.options, k: 1, auto: undefined, unbounded: undefined } }, false));
     for (const what of ['finish', 'cancel']) on(what, 'click', () => this.#tell(what));
     on('what_if', 'click', () => this.#whatIf());
     on('share', 'click', () => this.#share());
@@ -63,13 +63,14 @@ class Page extends HTMLElement {
 
   #read() {
     const { at } = this;
-    const request = { question: at.question.value };
+    const options = {};
+    const request = { question: at.question.value, options };
     const { value: k } = at.k;
-    if (k === 'auto') request.auto = true;
-    else if (k === 'inf') request.unbounded = true;
-    else if (k) request.k = Number(k);
-    if (at.speculator.value) request.speculator = at.speculator.value;
-    if (at.verifier.value) request.verifier = `VERIFIER_MODE_${at.verifier.value}`;
+    if (k === 'auto') options.auto = {};
+    else if (k === 'inf') options.unbounded = {};
+    else if (k) options.k = Number(k);
+    if (at.speculator.value) options.speculator = at.speculator.value;
+    if (at.verifier.value) options.verifier = `VERIFIER_MODE_${at.verifier.value}`;
     const budget = {};
     for (const [field, unit] of Object.entries({ time_ms: 1000, target_calls: 1, tokens: 1, money_micros: 1e6 })) {
       const { value } = at[field];
@@ -124,7 +125,7 @@ class Page extends HTMLElement {
   /// The same question by another k, simulated over its own stage times.
   #whatIf() {
     const { value } = this.at.if_k;
-    const k = value === 'inf' ? { unbounded: true } : { k: Number(value) };
+    const k = value === 'inf' ? { unbounded: {} } : { k: Number(value) };
     const body = { ...k, plan_ahead: this.at.if_ahead.checked };
     const [first] = this.#runs;
     this.#try(async () => {

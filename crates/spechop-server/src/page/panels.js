@@ -195,7 +195,7 @@ export function cost(view) {
     if (sum('money_micros')) row('money', money('money_micros'), `${money('wasted_money_micros')} of it wasted`);
   }
   if (refused) row('held back', refused, 'calls that were not made ahead of need');
-  const { k } = obj(obj(answer).applied);
+  const { k } = obj(obj(obj(answer).applied).options);
   if (tuned) row('k', tuned.k, `auto: ${tuned.reason}`);
   else if (answer) row('k', k === undefined || k === null ? '∞' : num(k));
   const { p = null, alpha = null, beta = null } = tuned ?? {};

@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 use spechop_agent::{Policy, Settings, Width};
 use spechop_sim::{Choices, Fixed, Played, Rules, Wanted, WhatIf};
 use spechop_theory::{Choice, Point, Reason, TunerOptions};
-use spechop_types::Owned;
+use spechop_types::{AnswerOptions, K, Owned};
 
 use super::{Seen, TuningOf, Tunings};
 
@@ -32,6 +32,16 @@ pub(crate) struct Free {
 }
 
 impl Free {
+    /// What is not said, and a k that is `auto`.
+    pub(crate) fn of(said: &AnswerOptions) -> Self {
+        Self {
+            k: said.k == Some(K::Auto),
+            plan_ahead: said.plan_ahead.is_none(),
+            gate: said.chance_min.is_none(),
+            drafts: said.drafts.is_none(),
+        }
+    }
+
     /// What is fixed, if `policy` holds it.
     fn fixed(self, k: Option<NonZeroUsize>, policy: &Policy) -> Fixed {
         let ahead = policy.plans_ahead();

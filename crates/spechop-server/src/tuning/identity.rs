@@ -102,7 +102,7 @@ fn guesser(speculator: SpeculatorKind, config: &Config) -> String {
             format!("{own:?} {index:?} {}", speculators.hot_passages)
         }
         // The index itself is the retriever's.
-        SpeculatorKind::Index => format!("{own:?} {}", config.questions.passages),
+        SpeculatorKind::Index => format!("{own:?} {}", config.questions.passages()),
         SpeculatorKind::Memory => match &speculators.memory.shared {
             Some(shared) => format!("{} {}", speculators.memory.similarity, shared.collection),
             None => speculators.memory.similarity.to_string(),

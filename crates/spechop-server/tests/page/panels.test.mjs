@@ -41,9 +41,9 @@ test('a k that was chosen tells why and by which estimates, as far as there are 
   assert.match(told['β̂'], /^0\.00 time to write/);
   const unknown = meters(answered({}, [{ tuned: { k: 3, reason: 'the default' } }]));
   assert.deepEqual(Object.keys(unknown), ['k']);
-  const named = meters(answered({ applied: { k: 2 } }));
+  const named = meters(answered({ applied: { options: { k: 2 } } }));
   assert.deepEqual(named, { k: '2' });
-  assert.deepEqual(meters(answered({ applied: {} })), { k: '∞' });
+  assert.deepEqual(meters(answered({ applied: { options: { unbounded: {} } } })), { k: '∞' });
 });
 
 test('what the calls waited for a turn is told once the answer is there', () => {

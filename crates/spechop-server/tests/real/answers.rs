@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_index::{Build, Hot};
+use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{
     Activity, ActivityTime, AskRequest, AskResponse, Passage, Stage, VerifierMode,
@@ -194,11 +195,13 @@ impl Running {
     ) -> AskResponse {
         let request = AskRequest {
             question: question.to_owned(),
-            k: Some(k),
-            speculator: Some(speculator.to_owned()),
-            top_passages: Some(passages),
             ..AskRequest::default()
-        };
+        }
+        .with(|asked| {
+            asked.width = Some(Width::K(k));
+            asked.speculator = Some(speculator.to_owned());
+            asked.top_passages = Some(passages);
+        });
         let answer = self.client.ask(request).await.unwrap().into_inner();
         assert!(!answer.answer.trim().is_empty());
         assert!(
@@ -214,9 +217,10 @@ impl Running {
             assert!(hop.times.as_ref().unwrap().target_ms > 0.0);
         }
         let applied = answer.applied.as_ref().unwrap();
+        let options = applied.options.as_ref().unwrap();
         assert_eq!(
-            (&*applied.speculator, applied.verifier()),
-            (speculator, VerifierMode::Exact)
+            (options.speculator.as_deref(), options.verifier()),
+            (Some(speculator), VerifierMode::Exact)
         );
         let guesses = answer.usage.as_ref().unwrap().speculations.unwrap().started;
         assert_eq!(guesses > 0, k > 1, "{answer:?}");

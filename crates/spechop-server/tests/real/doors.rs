@@ -7,6 +7,7 @@ use reqwest::Client;
 use serde_json::{Value, json};
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::json as wire_json;
+use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse, GetBackendsRequest, Hop};
 use tonic::transport::{Channel, Endpoint};
 
@@ -70,9 +71,9 @@ impl Doors {
     async fn grpc(&self, question: &str) -> AskResponse {
         let request = AskRequest {
             question: question.to_owned(),
-            k: Some(1),
             ..AskRequest::default()
-        };
+        }
+        .with(|asked| asked.width = Some(Width::K(1)));
         let answer = self.running.client.clone().ask(request).await.unwrap();
         answer.into_inner()
     }
@@ -148,7 +149,7 @@ async fn every_door_gives_the_same_answers_and_citations_lead_to_passages() {
     for (question, _) in &questions {
         let (grpc, calls) = doors.counted(doors.grpc(question)).await;
         assert!(calls.values().sum::<u64>() > 1, "{calls:?}");
-        let body = json!({ "question": question, "k": 1 });
+        let body = json!({ "question": question, "options": { "k": 1 } });
         let (plain, over_json) = doors.counted(doors.post("/v1/ask", &body)).await;
         let plain: AskResponse = wire_json::read(plain.as_bytes()).unwrap();
         let (stream, over_events) = doors.counted(doors.post("/v1/ask/stream", &body)).await;

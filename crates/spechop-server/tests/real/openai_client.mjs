@@ -46,7 +46,7 @@ const chunks = [];
 for await (const chunk of await asked({ stream: true, stream_options: { include_usage: true } })) chunks.push(chunk);
 const told = chunks.filter((chunk) => chunk.choices.length > 0).map((chunk) => chunk.choices[0]);
 const joined = (field) => told.map(({ delta }) => delta[field] ?? "").join("");
-const wide = await asked({ spechop: { k: 2, hop_budget: 1 } });
+const wide = await asked({ spechop: { options: { k: 2, hop_budget: 1 } } });
 const image = [{ type: "image_url", image_url: { url: "https://a.example/" } }];
 const tools = [{ type: "function", function: { name: "f", parameters: {} } }];
 const passages = await embedded();

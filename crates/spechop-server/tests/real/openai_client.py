@@ -48,7 +48,7 @@ whole = asked()
 message = whole.choices[0].message
 chunks = list(asked(stream=True, stream_options={"include_usage": True}))
 deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
-wide = asked(extra_body={"spechop": {"k": 2, "hop_budget": 1}})
+wide = asked(extra_body={"spechop": {"options": {"k": 2, "hop_budget": 1}}})
 image = [{"type": "image_url", "image_url": {"url": "https://a.example/"}}]
 tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
 passages = embedded()
@@ -84,8 +84,8 @@ print(json.dumps({
         "tools": refused(tools=tools, tool_choice="required"),
         "n": refused(n=2),
         "image": refused(messages=[{"role": "user", "content": image}]),
-        "option": refused(extra_body={"spechop": {"kk": 2}}),
-        "k": refused(extra_body={"spechop": {"k": 9999}}),
+        "option": refused(extra_body={"spechop": {"options": {"kk": 2}}}),
+        "k": refused(extra_body={"spechop": {"options": {"k": 9999}}}),
         "model": refused(model="gpt"),
         "input": refused(embedded, input=[]),
         "dimensions": refused(embedded, dimensions=7),

@@ -43,8 +43,8 @@ ask_stream, _ = method("spechop.v1.SpecHop", "AskStream")
 ask_bytes = channel.unary_unary("/spechop.v1.SpecHop/Ask")
 
 health = check(HealthCheckRequest(service="spechop.v1.SpecHop"), timeout=30)
-answer = ask(AskRequest(question=QUESTION, k=3), timeout=30)
-events = list(ask_stream(AskRequest(question=QUESTION, k=3), timeout=30))
+answer = ask(AskRequest(question=QUESTION, options={"k": 3}), timeout=30)
+events = list(ask_stream(AskRequest(question=QUESTION, options={"k": 3}), timeout=30))
 kinds = answer.DESCRIPTOR.file.enum_types_by_name["CommitKind"].values_by_number
 
 print(json.dumps({
@@ -60,7 +60,7 @@ print(json.dumps({
         "answer": events[-1].answer.answer,
     },
     "bad": {
-        "k = 0": status_of(ask, AskRequest(question=QUESTION, k=0)),
+        "k = 0": status_of(ask, AskRequest(question=QUESTION, options={"k": 0})),
         "empty": status_of(ask, AskRequest(question="")),
         "not utf-8": status_of(ask_bytes, b"\x0a\x04caf\xe9"),
     },

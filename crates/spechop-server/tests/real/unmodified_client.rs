@@ -84,7 +84,7 @@ async fn grpcurl_gets_an_answer() {
     ]))
     .await;
     assert!(described.contains("string question = 1;"), "{described}");
-    let data = r#"{"question": "What comes of it?", "k": 2}"#;
+    let data = r#"{"question": "What comes of it?", "options": {"k": 2}}"#;
     let out = output(Command::new(&grpcurl).args([
         "-plaintext",
         "-d",

@@ -12,7 +12,7 @@ use std::time::Duration;
 use spechop_ports::{Call, Encoder, Passages, PortError};
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{AskRequest, AskResponse, Backend, GetBackendsRequest};
+use spechop_proto::{AskRequest, AskResponse, Backend, GetBackendsRequest, Options};
 use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Gauges, ServeError, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts, SharedMap};
@@ -257,6 +257,14 @@ pub fn question() -> AskRequest {
         question: "What comes of it?".to_owned(),
         ..AskRequest::default()
     }
+}
+
+/// How a question was answered.
+pub fn options(answer: &AskResponse) -> Options {
+    let applied = answer.applied.as_ref();
+    applied
+        .and_then(|applied| applied.options.clone())
+        .expect("an answer says how it was found")
 }
 
 /// Waits until something holds that must hold soon.

@@ -7,17 +7,20 @@ mod profile;
 mod watch;
 
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use clap::ValueEnum;
 use spechop_proto::ask_event::Event;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, VerifierMode, json};
+use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, json};
 use spechop_server::Env;
+use spechop_types::{AnswerOptions, K, VerifierMode};
 use tonic::{Request, Status};
 
+use super::ahead::AheadArgs;
 use super::reach::{Reached, ServerArgs, causes};
+use super::verify::verifiers;
 
 /// The arguments of `spechop ask`.
 #[derive(Debug, clap::Args)]
@@ -29,34 +32,24 @@ pub(crate) struct Args {
     server: ServerArgs,
     /// The most branches alive at once. 1: no speculation; `inf`: no bound; `auto`: the server chooses.
     #[arg(long, value_name = "N|auto", value_parser = width)]
-    k: Option<Width>,
+    k: Option<K>,
     /// The most hops.
     #[arg(long, value_name = "N")]
     hop_budget: Option<u32>,
     /// How many passages are read for each hop.
     #[arg(long, value_name = "N")]
-    passages: Option<u32>,
+    passages: Option<NonZeroUsize>,
     /// When a guess counts as right.
-    #[arg(long, value_enum)]
-    verifier: Option<Verifier>,
+    #[arg(long, value_parser = verifiers())]
+    verifier: Option<VerifierMode>,
     /// Who guesses: hot, index, llm, memory, cascade or none.
     #[arg(long, value_name = "NAME")]
     speculator: Option<String>,
-    /// Keep no look-ups of rolled-back branches for reuse.
-    #[arg(long, conflicts_with = "plan_ahead")]
-    no_salvage: bool,
-    /// If there is no guess, plan the next hop with the answer left open.
-    #[arg(long)]
-    plan_ahead: bool,
-    /// The most guesses of one hop that branches are built upon.
-    #[arg(long, value_name = "N")]
-    guesses: Option<u32>,
+    #[command(flatten)]
+    ahead: AheadArgs,
     /// The most look-ups that are begun for a hop while its sub-question is still being written.
     #[arg(long, value_name = "N")]
     drafts: Option<u32>,
-    /// Build no branch that is less likely than this to be needed (0 to 1).
-    #[arg(long, value_name = "X")]
-    chance_min: Option<f64>,
     /// Use no kept result of an earlier look-up.
     #[arg(long)]
     fresh: bool,
@@ -94,23 +87,6 @@ Examples:
   spechop ask --json --k 1 --verifier exact \"…\" | jq -r .answer
   SPECHOP_KEY=… spechop ask --addr qa.example.org:443 --tls-ca ca.pem \"…\"";
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Width {
-    Bounded(u32),
-    Unbounded,
-    Auto,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Verifier {
-    /// The same text. The answer is then the standard agent's.
-    Exact,
-    /// The same meaning, by rules that say what may differ.
-    Rule,
-    /// The paper's rules to the letter, for comparison. Some wrong guesses pass them.
-    Paper,
-}
-
 /// Asks, and prints the answer.
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let mut client = client(&args.server, env).await?;
@@ -142,38 +118,24 @@ async fn client(server: &ServerArgs, env: &Env) -> anyhow::Result<SpecHopClient<
 }
 
 fn request(args: &Args) -> Request<AskRequest> {
+    let options = AnswerOptions {
+        k: args.k,
+        hop_budget: args.hop_budget,
+        top_passages: args.passages,
+        verifier: args.verifier,
+        speculator: args.speculator.clone(),
+        drafts: args.drafts,
+        fresh: args.fresh,
+        quiet: args.quiet,
+        ..args.ahead.options()
+    };
     let mut request = Request::new(AskRequest {
         question: args.question.clone(),
-        k: match args.k {
-            Some(Width::Bounded(k)) => Some(k),
-            Some(Width::Unbounded | Width::Auto) | None => None,
-        },
-        unbounded: args.k == Some(Width::Unbounded),
-        auto: args.k == Some(Width::Auto),
-        question_id: String::new(),
-        linger_ms: 0,
-        hop_budget: args.hop_budget,
-        not_found_max: None,
-        top_passages: args.passages,
-        verifier: match args.verifier {
-            None => VerifierMode::Unspecified,
-            Some(Verifier::Exact) => VerifierMode::Exact,
-            Some(Verifier::Rule) => VerifierMode::Rule,
-            Some(Verifier::Paper) => VerifierMode::Paper,
-        }
-        .into(),
+        options: Some(options.into()),
         deadline_ms: args
             .deadline
             .and_then(|limit| u64::try_from(limit.as_millis()).ok()),
-        budget: None,
-        speculator: args.speculator.clone(),
-        salvage: args.no_salvage.then_some(false),
-        plan_ahead: args.plan_ahead.then_some(true),
-        guesses: args.guesses,
-        drafts: args.drafts,
-        chance_min: args.chance_min,
-        fresh: args.fresh,
-        quiet: args.quiet,
+        ..AskRequest::default()
     });
     if let Some(limit) = args.deadline {
         // The server ends first and says why; this is for a server that is silent.
@@ -211,15 +173,9 @@ pub(super) fn refused(status: &Status) -> anyhow::Error {
     )
 }
 
-fn width(text: &str) -> Result<Width, String> {
-    match text {
-        "inf" => Ok(Width::Unbounded),
-        "auto" => Ok(Width::Auto),
-        number => number
-            .parse()
-            .map(Width::Bounded)
-            .map_err(|_| "expected a number of branches, `inf` or `auto`".to_owned()),
-    }
+fn width(text: &str) -> Result<K, String> {
+    let wrong = |_| "expected a number of branches from 1, `inf` or `auto`".to_owned();
+    text.parse().map_err(wrong)
 }
 
 /// A time limit as it is written.

@@ -1,5 +1,6 @@
 //! The commands of `spechop`: one module parses and carries out each of them.
 
+mod ahead;
 mod ask;
 mod config;
 mod configured;

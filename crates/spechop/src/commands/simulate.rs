@@ -14,7 +14,9 @@ use spechop_sim::{
 };
 use spechop_theory::Setting;
 use spechop_types::Chance;
-use spechop_window::{Policy, Weighing, Width};
+use spechop_window::{Policy, Width};
+
+use super::ahead::AheadArgs;
 
 /// The arguments of `spechop simulate`.
 #[derive(Debug, clap::Args)]
@@ -64,21 +66,11 @@ pub(crate) struct Args {
         default_value = "1,2,3,inf"
     )]
     k: Vec<K>,
-    /// Keep no look-ups of rolled-back branches for reuse: the paper's algorithm.
-    #[arg(long, conflicts_with = "plan_ahead")]
-    no_salvage: bool,
-    /// If there is no guess, plan the next hop with the answer left open.
-    #[arg(long)]
-    plan_ahead: bool,
+    #[command(flatten)]
+    ahead: AheadArgs,
     /// For comparison: refill the window only when every branch in it is settled.
     #[arg(long)]
     rounds: bool,
-    /// The most guesses of one hop that branches are built upon.
-    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
-    guesses: NonZeroUsize,
-    /// Build no branch that is less likely than this to be needed (0 to 1).
-    #[arg(long, value_name = "X", default_value_t = 0.0)]
-    chance_min: f64,
     /// Begin drafted look-ups while their sub-questions are still being written.
     #[arg(long)]
     drafts: bool,
@@ -170,24 +162,11 @@ struct Sums {
 
 /// Simulates, and prints what came of it.
 pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        (0.0..=1.0).contains(&args.chance_min),
-        "--chance-min must lie between 0 and 1, not {}",
-        args.chance_min
-    );
     let policy = Policy {
-        orphans_max: match args.no_salvage {
-            true => 0,
-            false => Policy::default().orphans_max,
-        },
-        plan_ahead: args.plan_ahead,
-        guesses_max: args.guesses,
-        chance_min: Chance::of(args.chance_min),
-        weighing: Weighing::NONE,
         continuous: !args.rounds,
         // A recorded hop has one draft at most.
         drafts_max: usize::from(args.drafts),
-        draft_guesses: false,
+        ..Policy::default().with(&args.ahead.options())
     };
     let rules = |guess_chance: f64| -> Vec<Rules> {
         let rules = |k: &K| Rules {

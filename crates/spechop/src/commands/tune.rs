@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use spechop_eval::curve_svg;
 use spechop_proto::admin_client::AdminClient;
-use spechop_proto::{GetBackendsRequest, GetTuningRequest, Tuning, WhatIfRequest};
+use spechop_proto::{GetBackendsRequest, GetTuningRequest, Options, Tuning, WhatIfRequest};
 use spechop_server::Env;
 
 use super::ask::refused;
@@ -103,9 +103,10 @@ async fn known(
     ks.dedup();
     let request = WhatIfRequest {
         k: ks,
-        speculator: tuning.speculator.clone(),
-        salvage: None,
-        drafts: None,
+        options: Some(Options {
+            speculator: Some(tuning.speculator.clone()),
+            ..Options::default()
+        }),
     };
     let played = admin.what_if(request).await;
     let played = played.map_err(|status| refused(&status))?.into_inner();

@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde::Serialize;
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{
-    AuditFindings, Estimate, GetTuningRequest, Tuning, WhatIfRequest, WhatIfResponse,
+    AuditFindings, Estimate, GetTuningRequest, Options, Tuning, WhatIfRequest, WhatIfResponse,
 };
 use spechop_server::Env;
 use spechop_theory::Setting;
@@ -141,9 +141,10 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     for tuning in learnt.tunings {
         let request = WhatIfRequest {
             k: args.k.clone(),
-            speculator: tuning.speculator.clone(),
-            salvage: None,
-            drafts: None,
+            options: Some(Options {
+                speculator: Some(tuning.speculator.clone()),
+                ..Options::default()
+            }),
         };
         let played = admin.what_if(request).await;
         let played = played.map_err(|status| refused(&status))?.into_inner();

@@ -3,8 +3,10 @@
 use std::io::{BufRead, Write};
 
 use anyhow::Context;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
-use spechop_verifier::{Mode, verify};
+use spechop_types::VerifierMode;
+use spechop_verifier::verify;
 
 /// Run the verifier alone: compare guesses with observations. Reads `{"observed":"…","guess":"…"}`
 /// lines and prints `{"accepted":…,"rule":"…","coverage":…,"jaccard":…}` lines.
@@ -12,29 +14,22 @@ use spechop_verifier::{Mode, verify};
 pub(crate) struct VerifyArgs {
     /// How strictly to compare: `rule` accepts the same meaning, `exact` only the same bytes. `paper`
     /// accepts on shared words, to the letter of the paper.
-    #[arg(long, value_enum, default_value_t = ModeName::Rule)]
-    pub(crate) mode: ModeName,
+    #[arg(long, value_parser = verifiers(), default_value_t = VerifierMode::Rule)]
+    pub(crate) mode: VerifierMode,
 }
 
-/// [`Mode`] as it is written on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum ModeName {
-    /// Both texts mean the same, by rules that say what may differ.
-    Rule,
-    /// The paper's rules to the letter (appendix D.4), for comparison.
-    Paper,
-    /// Both texts are the same, byte for byte after trimming.
-    Exact,
-}
-
-impl From<ModeName> for Mode {
-    fn from(name: ModeName) -> Self {
-        match name {
-            ModeName::Rule => Self::Rule,
-            ModeName::Paper => Self::Paper,
-            ModeName::Exact => Self::Exact,
-        }
-    }
+/// Reads the name of a way to verify.
+pub(super) fn verifiers() -> impl TypedValueParser<Value = VerifierMode> {
+    let names = VerifierMode::ALL.map(|mode| {
+        PossibleValue::new(mode.as_str()).help(match mode {
+            VerifierMode::Exact => "The same text. The answer is then the standard agent's",
+            VerifierMode::Rule => "The same meaning, by rules that say what may differ",
+            VerifierMode::Paper => {
+                "The paper's rules to the letter, for comparison. Some wrong guesses pass them"
+            }
+        })
+    });
+    PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
 /// One line of input. Other fields may stand beside these two.
@@ -53,7 +48,7 @@ pub(crate) fn run(
     mut input: impl BufRead,
     mut output: impl Write,
 ) -> anyhow::Result<()> {
-    let mode = args.mode.into();
+    let mode = args.mode;
     let mut line = Vec::new();
     for number in 1_u64.. {
         line.clear();
@@ -80,7 +75,7 @@ pub(crate) fn run(
 }
 
 /// The verdict of one line as JSON; none for a blank line.
-fn judged(line: &[u8], mode: Mode, number: u64) -> anyhow::Result<Option<String>> {
+fn judged(line: &[u8], mode: VerifierMode, number: u64) -> anyhow::Result<Option<String>> {
     let line = line.trim_ascii();
     if line.is_empty() {
         return Ok(None);
@@ -97,7 +92,7 @@ fn judged(line: &[u8], mode: Mode, number: u64) -> anyhow::Result<Option<String>
 mod tests {
     use super::*;
 
-    fn check(mode: ModeName, input: &[u8]) -> (String, Option<String>) {
+    fn check(mode: VerifierMode, input: &[u8]) -> (String, Option<String>) {
         let mut output = Vec::new();
         let result = run(&VerifyArgs { mode }, input, &mut output);
         let error = result.err().map(|err| format!("{err:#}"));
@@ -108,14 +103,14 @@ mod tests {
     fn prints_a_verdict_per_line() {
         let input = "{\"observed\":\"May 8, 1994\",\"guess\":\"8 May 1994\"}\r\n\n\
                      {\"guess\":\"Berlin\",\"observed\":\"Paris\",\"id\":7}";
-        let (output, error) = check(ModeName::Rule, input.as_bytes());
+        let (output, error) = check(VerifierMode::Rule, input.as_bytes());
         assert_eq!(error, None);
         assert_eq!(
             output,
             "{\"accepted\":true,\"rule\":\"equal\",\"coverage\":1.0,\"jaccard\":1.0}\n\
              {\"accepted\":false,\"rule\":\"different\",\"coverage\":0.0,\"jaccard\":0.0}\n"
         );
-        let (output, _) = check(ModeName::Exact, input.as_bytes());
+        let (output, _) = check(VerifierMode::Exact, input.as_bytes());
         assert!(output.starts_with("{\"accepted\":false"), "{output}");
     }
 
@@ -131,7 +126,7 @@ mod tests {
         ] {
             let good = b"{\"observed\":\"Paris\",\"guess\":\"paris\"}\n";
             let input = [&good[..], bad, b"\n", &good[..]].concat();
-            let (output, error) = check(ModeName::Rule, &input);
+            let (output, error) = check(VerifierMode::Rule, &input);
             let error = error.unwrap();
             assert!(error.starts_with("line 2 is no "), "{error}");
             assert_eq!(output.lines().count(), 1);
@@ -143,7 +138,7 @@ mod tests {
 
     #[test]
     fn nothing_in_nothing_out() {
-        assert_eq!(check(ModeName::Rule, b""), (String::new(), None));
+        assert_eq!(check(VerifierMode::Rule, b""), (String::new(), None));
     }
 
     #[test]
@@ -151,7 +146,7 @@ mod tests {
         let input = b"{\"observed\":\"Paris\",\"guess\":\"paris\"}\n";
         let mut full = [0_u8; 4];
         let args = VerifyArgs {
-            mode: ModeName::Rule,
+            mode: VerifierMode::Rule,
         };
         let result = run(&args, &input[..], &mut full[..]);
         assert!(result.is_err());

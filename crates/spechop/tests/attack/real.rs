@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use spechop_proto::ask_event::Event;
+use spechop_proto::options::Width;
 use spechop_proto::{AskEvent, AskRequest};
 use tonic::Request;
 
@@ -81,11 +82,13 @@ fn long_question(number: usize) -> String {
 
 /// From the trace. What comes behind the segment is given up.
 async fn first_segment_ms(victim: &Victim, tenant: &'static str, question: &str) -> f64 {
-    let mut request = Request::new(AskRequest {
-        question: question.to_owned(),
-        k: Some(1),
-        ..AskRequest::default()
-    });
+    let mut request = Request::new(
+        AskRequest {
+            question: question.to_owned(),
+            ..AskRequest::default()
+        }
+        .with(|asked| asked.width = Some(Width::K(1))),
+    );
     request.set_timeout(Duration::from_secs(120));
     let metadata = request.metadata_mut();
     metadata.insert(

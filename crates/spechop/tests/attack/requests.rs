@@ -8,6 +8,7 @@ use std::time::Duration;
 use prost::bytes::{Buf, BufMut};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, GetBackendsRequest, WhatIfRequest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -205,10 +206,10 @@ pub(crate) async fn hasty(size: Size) -> Row {
         flood.spawn(async move {
             loop {
                 let hasty = AskRequest {
-                    auto: true,
                     deadline_ms: Some(1),
                     ..question()
-                };
+                }
+                .with(|asked| asked.width = Some(Width::AUTO));
                 let _ = client.ask(hasty).await;
                 sent.fetch_add(1, Relaxed);
             }

@@ -60,8 +60,8 @@ fn serves_and_asks_with_real_parts() {
         ["p1", "p2"].contains(&evidence[0]["passage_id"].as_str().unwrap()),
         "{answer}"
     );
-    assert_eq!(answer["applied"]["hop_budget"], 1);
-    assert_eq!(answer["applied"]["speculator"], "index");
+    assert_eq!(answer["applied"]["options"]["hop_budget"], 1);
+    assert_eq!(answer["applied"]["options"]["speculator"], "index");
 
     // Without a terminal the board comes once, at the end, on stderr; the answer for people is on stdout.
     let watched = |how: &[&str]| {

@@ -142,48 +142,62 @@ class FinishNowResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class AskRequest(_message.Message):
-    __slots__ = ("question", "k", "unbounded", "hop_budget", "top_passages", "verifier", "deadline_ms", "budget", "speculator", "salvage", "plan_ahead", "guesses", "auto", "chance_min", "question_id", "not_found_max", "fresh", "quiet", "drafts", "linger_ms")
+    __slots__ = ("question", "options", "deadline_ms", "budget", "question_id", "linger_ms")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
+    LINGER_MS_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    options: Options
+    deadline_ms: int
+    budget: Budget
+    question_id: str
+    linger_ms: int
+    def __init__(self, question: _Optional[str] = ..., options: _Optional[_Union[Options, _Mapping]] = ..., deadline_ms: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., question_id: _Optional[str] = ..., linger_ms: _Optional[int] = ...) -> None: ...
+
+class Options(_message.Message):
+    __slots__ = ("k", "unbounded", "auto", "hop_budget", "top_passages", "verifier", "speculator", "salvage", "plan_ahead", "guesses", "chance_min", "not_found_max", "drafts", "fresh", "quiet")
     K_FIELD_NUMBER: _ClassVar[int]
     UNBOUNDED_FIELD_NUMBER: _ClassVar[int]
+    AUTO_FIELD_NUMBER: _ClassVar[int]
     HOP_BUDGET_FIELD_NUMBER: _ClassVar[int]
     TOP_PASSAGES_FIELD_NUMBER: _ClassVar[int]
     VERIFIER_FIELD_NUMBER: _ClassVar[int]
-    DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
-    BUDGET_FIELD_NUMBER: _ClassVar[int]
     SPECULATOR_FIELD_NUMBER: _ClassVar[int]
     SALVAGE_FIELD_NUMBER: _ClassVar[int]
     PLAN_AHEAD_FIELD_NUMBER: _ClassVar[int]
     GUESSES_FIELD_NUMBER: _ClassVar[int]
-    AUTO_FIELD_NUMBER: _ClassVar[int]
     CHANCE_MIN_FIELD_NUMBER: _ClassVar[int]
-    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
     NOT_FOUND_MAX_FIELD_NUMBER: _ClassVar[int]
+    DRAFTS_FIELD_NUMBER: _ClassVar[int]
     FRESH_FIELD_NUMBER: _ClassVar[int]
     QUIET_FIELD_NUMBER: _ClassVar[int]
-    DRAFTS_FIELD_NUMBER: _ClassVar[int]
-    LINGER_MS_FIELD_NUMBER: _ClassVar[int]
-    question: str
     k: int
-    unbounded: bool
+    unbounded: Unbounded
+    auto: Auto
     hop_budget: int
     top_passages: int
     verifier: VerifierMode
-    deadline_ms: int
-    budget: Budget
     speculator: str
     salvage: bool
     plan_ahead: bool
     guesses: int
-    auto: bool
     chance_min: float
-    question_id: str
     not_found_max: int
+    drafts: int
     fresh: bool
     quiet: bool
-    drafts: int
-    linger_ms: int
-    def __init__(self, question: _Optional[str] = ..., k: _Optional[int] = ..., unbounded: bool = ..., hop_budget: _Optional[int] = ..., top_passages: _Optional[int] = ..., verifier: _Optional[_Union[VerifierMode, str]] = ..., deadline_ms: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., speculator: _Optional[str] = ..., salvage: bool = ..., plan_ahead: bool = ..., guesses: _Optional[int] = ..., auto: bool = ..., chance_min: _Optional[float] = ..., question_id: _Optional[str] = ..., not_found_max: _Optional[int] = ..., fresh: bool = ..., quiet: bool = ..., drafts: _Optional[int] = ..., linger_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, k: _Optional[int] = ..., unbounded: _Optional[_Union[Unbounded, _Mapping]] = ..., auto: _Optional[_Union[Auto, _Mapping]] = ..., hop_budget: _Optional[int] = ..., top_passages: _Optional[int] = ..., verifier: _Optional[_Union[VerifierMode, str]] = ..., speculator: _Optional[str] = ..., salvage: bool = ..., plan_ahead: bool = ..., guesses: _Optional[int] = ..., chance_min: _Optional[float] = ..., not_found_max: _Optional[int] = ..., drafts: _Optional[int] = ..., fresh: bool = ..., quiet: bool = ...) -> None: ...
+
+class Unbounded(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Auto(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class Budget(_message.Message):
     __slots__ = ("time_ms", "target_calls", "tokens", "money_micros")
@@ -399,36 +413,12 @@ class Refused(_message.Message):
     def __init__(self, reason: _Optional[_Union[Refusal, str]] = ..., times: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ...) -> None: ...
 
 class Applied(_message.Message):
-    __slots__ = ("k", "hop_budget", "top_passages", "verifier", "speculator", "salvage", "plan_ahead", "guesses", "tuned", "chance_min", "not_found_max", "fresh", "quiet", "drafts")
-    K_FIELD_NUMBER: _ClassVar[int]
-    HOP_BUDGET_FIELD_NUMBER: _ClassVar[int]
-    TOP_PASSAGES_FIELD_NUMBER: _ClassVar[int]
-    VERIFIER_FIELD_NUMBER: _ClassVar[int]
-    SPECULATOR_FIELD_NUMBER: _ClassVar[int]
-    SALVAGE_FIELD_NUMBER: _ClassVar[int]
-    PLAN_AHEAD_FIELD_NUMBER: _ClassVar[int]
-    GUESSES_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("options", "tuned")
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
     TUNED_FIELD_NUMBER: _ClassVar[int]
-    CHANCE_MIN_FIELD_NUMBER: _ClassVar[int]
-    NOT_FOUND_MAX_FIELD_NUMBER: _ClassVar[int]
-    FRESH_FIELD_NUMBER: _ClassVar[int]
-    QUIET_FIELD_NUMBER: _ClassVar[int]
-    DRAFTS_FIELD_NUMBER: _ClassVar[int]
-    k: int
-    hop_budget: int
-    top_passages: int
-    verifier: VerifierMode
-    speculator: str
-    salvage: bool
-    plan_ahead: bool
-    guesses: int
+    options: Options
     tuned: Tuned
-    chance_min: float
-    not_found_max: int
-    fresh: bool
-    quiet: bool
-    drafts: int
-    def __init__(self, k: _Optional[int] = ..., hop_budget: _Optional[int] = ..., top_passages: _Optional[int] = ..., verifier: _Optional[_Union[VerifierMode, str]] = ..., speculator: _Optional[str] = ..., salvage: bool = ..., plan_ahead: bool = ..., guesses: _Optional[int] = ..., tuned: _Optional[_Union[Tuned, _Mapping]] = ..., chance_min: _Optional[float] = ..., not_found_max: _Optional[int] = ..., fresh: bool = ..., quiet: bool = ..., drafts: _Optional[int] = ...) -> None: ...
+    def __init__(self, options: _Optional[_Union[Options, _Mapping]] = ..., tuned: _Optional[_Union[Tuned, _Mapping]] = ...) -> None: ...
 
 class InjectedLatency(_message.Message):
     __slots__ = ("mean_ms", "sigma_ms", "seed")
@@ -711,16 +701,12 @@ class Promise(_message.Message):
     def __init__(self, k: _Optional[int] = ..., rel_lat: _Optional[float] = ..., extra_targets: _Optional[float] = ...) -> None: ...
 
 class WhatIfRequest(_message.Message):
-    __slots__ = ("k", "speculator", "salvage", "drafts")
+    __slots__ = ("k", "options")
     K_FIELD_NUMBER: _ClassVar[int]
-    SPECULATOR_FIELD_NUMBER: _ClassVar[int]
-    SALVAGE_FIELD_NUMBER: _ClassVar[int]
-    DRAFTS_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
     k: _containers.RepeatedScalarFieldContainer[int]
-    speculator: str
-    salvage: bool
-    drafts: int
-    def __init__(self, k: _Optional[_Iterable[int]] = ..., speculator: _Optional[str] = ..., salvage: bool = ..., drafts: _Optional[int] = ...) -> None: ...
+    options: Options
+    def __init__(self, k: _Optional[_Iterable[int]] = ..., options: _Optional[_Union[Options, _Mapping]] = ...) -> None: ...
 
 class WhatIfResponse(_message.Message):
     __slots__ = ("questions", "filled_in", "outcomes")

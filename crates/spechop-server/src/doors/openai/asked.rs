@@ -8,6 +8,7 @@ use serde_json::Value;
 use spechop_ports::{Speaker, Turn};
 use spechop_proto::AskRequest;
 use spechop_proto::json::{self, JsonError};
+use spechop_proto::options::Width;
 use tonic_types::FieldViolation;
 
 use super::known_in;
@@ -118,13 +119,14 @@ impl Asked {
             events: flag("events", body.spechop.as_mut(), headers)?,
             footer: flag("footer", body.spechop.as_mut(), headers)?,
         };
-        let mut request = options(body.spechop.as_ref())?;
-        if !(request.k.is_some() || request.unbounded || request.auto) {
-            match model {
-                "spechop-k1" => request.k = Some(1),
-                "spechop-auto" => request.auto = true,
-                _ => request.k = effort(body.reasoning_effort.as_deref(), k_max)?,
-            }
+        let mut request = fields(body.spechop.as_ref())?;
+        let options = request.options.get_or_insert_default();
+        if options.width.is_none() {
+            options.width = match model {
+                "spechop-k1" => Some(Width::K(1)),
+                "spechop-auto" => Some(Width::AUTO),
+                _ => effort(body.reasoning_effort.as_deref(), k_max)?.map(Width::K),
+            };
         }
         let asks = |message: &Message| message.role == "user";
         let Some(at) = body.messages.iter().rposition(asks) else {
@@ -258,7 +260,7 @@ fn flag(
 }
 
 /// The fields of an `AskRequest` that the object holds.
-fn options(object: Option<&Value>) -> Result<AskRequest, AskError> {
+fn fields(object: Option<&Value>) -> Result<AskRequest, AskError> {
     let Some(object) = object.filter(|object| !object.is_null()) else {
         return Ok(AskRequest::default());
     };
@@ -317,30 +319,36 @@ mod tests {
 
     #[test]
     fn the_width_comes_from_the_options_then_the_model_then_the_effort() {
-        for (fields, k, auto) in [
-            (json!({}), None, false),
+        let k = |k| Some(Width::K(k));
+        for (fields, width) in [
+            (json!({}), None),
             (
                 json!({ "model": "spechop", "reasoning_effort": "medium" }),
                 None,
-                false,
             ),
-            (json!({ "reasoning_effort": "minimal" }), Some(1), false),
-            (json!({ "reasoning_effort": "low" }), Some(2), false),
-            (json!({ "reasoning_effort": "xhigh" }), Some(7), false),
+            (json!({ "reasoning_effort": "minimal" }), k(1)),
+            (json!({ "reasoning_effort": "low" }), k(2)),
+            (json!({ "reasoning_effort": "xhigh" }), k(7)),
             (
                 json!({ "model": "spechop-k1", "reasoning_effort": "high" }),
-                Some(1),
-                false,
+                k(1),
             ),
-            (json!({ "model": "spechop-auto" }), None, true),
+            (json!({ "model": "spechop-auto" }), Some(Width::AUTO)),
             (
-                json!({ "model": "spechop-k1", "spechop": { "k": 4 } }),
-                Some(4),
-                false,
+                json!({ "model": "spechop-k1", "spechop": { "options": { "k": 4 } } }),
+                k(4),
+            ),
+            (
+                json!({ "model": "spechop-k1", "spechop": { "options": { "unbounded": {} } } }),
+                Some(Width::UNBOUNDED),
+            ),
+            (
+                json!({ "model": "spechop-k1", "spechop": { "options": { "fresh": true } } }),
+                k(1),
             ),
         ] {
             let asked = read(&fields).unwrap();
-            assert_eq!((asked.request.k, asked.request.auto), (k, auto), "{fields}");
+            assert_eq!(asked.request.options.unwrap().width, width, "{fields}");
             assert_eq!(asked.request.question, "q");
         }
     }
@@ -374,13 +382,19 @@ mod tests {
             let body = json!({ "messages": [message], "spechop": object });
             let k_max = NonZeroUsize::MIN;
             let asked = Asked::read(body.to_string().as_bytes(), headers, k_max).unwrap();
-            assert_eq!(asked.request.k, Some(1));
+            assert_eq!(asked.request.options.unwrap().width, Some(Width::K(1)));
             (asked.show.events, asked.show.footer)
         };
         let none = HeaderMap::new();
-        assert_eq!(show(json!({ "k": 1 }), &none), (false, false));
-        assert_eq!(show(json!({ "k": 1 }), &headers), (true, false));
-        let object = json!({ "k": 1, "events": false, "footer": true });
+        assert_eq!(
+            show(json!({ "options": { "k": 1 } }), &none),
+            (false, false)
+        );
+        assert_eq!(
+            show(json!({ "options": { "k": 1 } }), &headers),
+            (true, false)
+        );
+        let object = json!({ "options": { "k": 1 }, "events": false, "footer": true });
         assert_eq!(show(object, &headers), (false, true));
     }
 
@@ -408,7 +422,11 @@ mod tests {
                 "messages",
             ),
             (json!({ "reasoning_effort": "huge" }), "reasoning_effort"),
-            (json!({ "spechop": { "kk": 1 } }), "spechop.kk"),
+            (json!({ "spechop": { "k": 1 } }), "spechop.k"),
+            (
+                json!({ "spechop": { "options": { "kk": 1 } } }),
+                "spechop.options.kk",
+            ),
             (
                 json!({ "spechop": { "question": "x" } }),
                 "spechop.question",

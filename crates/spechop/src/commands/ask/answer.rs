@@ -4,8 +4,9 @@ use std::fmt::{self, Write};
 
 use spechop_proto::{
     AskResponse, Calls, CommitKind, Confidence, Hop, Passage, ProviderChange, StageTimes,
-    StopReason, VerifierMode,
+    StopReason,
 };
+use spechop_types::VerifierMode;
 
 use super::clean::clean;
 use super::profile;
@@ -255,18 +256,15 @@ fn summary(answer: &AskResponse) -> String {
         StopReason::Unspecified => "no reason given",
     };
     let mut line = format!("{hops} in {}; {why}", seconds(answer.elapsed_ms));
-    if let Some(applied) = &answer.applied {
-        let k = applied.k.map_or("inf".to_owned(), |k| k.to_string());
-        let verifier = match applied.verifier() {
-            VerifierMode::Exact => "exact",
-            VerifierMode::Rule => "rule",
-            VerifierMode::Paper => "paper",
-            VerifierMode::Unspecified => "?",
-        };
+    let applied = answer.applied.as_ref();
+    if let Some(options) = applied.and_then(|applied| applied.options.as_ref()) {
+        let (options, _) = options.read();
+        let k = options.k.map_or("?".to_owned(), |k| k.to_string());
+        let verifier = options.verifier.map_or("?", VerifierMode::as_str);
+        let speculator = clean(options.speculator.as_deref().unwrap_or("?"));
         let _ = write!(
             line,
-            "; k = {k}, speculator {}, verifier {verifier}",
-            clean(&applied.speculator)
+            "; k = {k}, speculator {speculator}, verifier {verifier}"
         );
     }
     line
@@ -279,6 +277,7 @@ fn seconds(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use spechop_proto::{Applied, FirstAnswer, InjectedLatency, Observation, Usage, Verdict};
+    use spechop_types::{AnswerOptions, K};
 
     use super::*;
 
@@ -333,6 +332,12 @@ mod tests {
                     speculation_ms: guess.map(|_| 180.0),
                 }),
             };
+        let applied = AnswerOptions {
+            k: K::of(3),
+            verifier: Some(VerifierMode::Rule),
+            speculator: Some("hot".into()),
+            ..AnswerOptions::default()
+        };
         AskResponse {
             answer: "Małgorzata\nBraunek".into(),
             hops: vec![
@@ -375,13 +380,8 @@ mod tests {
                 ..Usage::default()
             }),
             applied: Some(Applied {
-                k: Some(3),
-                hop_budget: 6,
-                not_found_max: 1,
-                top_passages: 5,
-                verifier: VerifierMode::Rule.into(),
-                speculator: "hot".into(),
-                ..Applied::default()
+                options: Some(applied.into()),
+                tuned: None,
             }),
             refused: Vec::new(),
             first_answer: Some(FirstAnswer {

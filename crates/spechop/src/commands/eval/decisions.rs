@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use spechop_eval::Run;
 use spechop_eval::decisions::{Decision, Quality, VERIFIERS, decisions, draw};
+use spechop_types::VerifierMode;
 
-use crate::commands::verify::ModeName;
+use crate::commands::verify::verifiers;
 
 /// The arguments of `spechop eval decisions`.
 #[derive(Debug, clap::Args)]
@@ -21,8 +22,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Half of the sample are guesses that this verifier accepts.
-    #[arg(long, value_enum, default_value_t = ModeName::Paper)]
-    verifier: ModeName,
+    #[arg(long, value_parser = verifiers(), default_value_t = VerifierMode::Paper)]
+    verifier: VerifierMode,
     /// How many are drawn.
     #[arg(long, value_name = "N", default_value_t = 100)]
     count: usize,
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
     )?;
     let Some(file) = file else { return Ok(()) };
     let there = found.len();
-    let sample = draw(found, args.verifier.into(), args.count, args.seed);
+    let sample = draw(found, args.verifier, args.count, args.seed);
     write(file, &sample).context("cannot write the sample")?;
     eprintln!("{} of {there} decisions to label", sample.len());
     Ok(())

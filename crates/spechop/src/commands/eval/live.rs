@@ -205,6 +205,7 @@ fn show(bar: &ProgressBar, progress: Progress) {
 #[cfg(test)]
 mod tests {
     use spechop_eval::Variant;
+    use spechop_types::K;
 
     use super::*;
 
@@ -217,7 +218,7 @@ mod tests {
     fn what_was_not_answered_is_named() {
         let failure = |n: usize| Failure {
             id: format!("q{n}"),
-            variant: Variant::at(Some(3)),
+            variant: Variant::at(K::of(3).unwrap()),
             concurrency: 1,
             code: "INTERNAL".into(),
             message: "no tag".into(),

@@ -117,7 +117,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let mut speculators = std::collections::BTreeMap::new();
     for (kind, speculator) in toolbox.speculators {
         let name = renamed(kind.as_str());
-        if !variants.iter().any(|variant| variant.speculator == name) {
+        if !variants.iter().any(|variant| variant.speculator() == name) {
             continue;
         }
         let about = match kind.as_str() {
@@ -136,7 +136,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         dataset: args.questions.dataset,
         questions: questions.len(),
         seed: args.questions.seed,
-        passages: config.questions.passages.get(),
+        passages: config.questions.passages().get(),
         parts: known,
         commits: vec![commit()],
         machine: machine(),

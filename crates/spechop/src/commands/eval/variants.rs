@@ -1,7 +1,8 @@
 //! Which variants, and which latency, on the command line.
 
 use anyhow::ensure;
-use spechop_eval::{Injected, K, Variant};
+use spechop_eval::{Injected, Variant};
+use spechop_types::K;
 
 /// Flags that select variants.
 #[derive(Debug, clap::Args)]
@@ -43,11 +44,13 @@ impl VariantArgs {
     pub(crate) fn played(&self) -> anyhow::Result<Vec<Variant>> {
         let variants = self.variants()?;
         ensure!(
-            variants.iter().all(|variant| variant.k != K::Auto),
+            variants.iter().all(|variant| variant.k() != K::Auto),
             "k=auto is chosen by a server: ask one with `spechop eval live`"
         );
         ensure!(
-            variants.iter().all(|variant| variant.drafts == 0),
+            variants
+                .iter()
+                .all(|variant| variant.options.drafts == Some(0)),
             "drafts are made by a server, and not recorded: ask one with `spechop eval live`"
         );
         Ok(variants)

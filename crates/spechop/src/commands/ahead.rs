@@ -1,0 +1,40 @@
+//! Flags that say how far speculation goes: the same for a server's answer and for a simulated one.
+
+use std::num::NonZeroUsize;
+
+use spechop_types::{AnswerOptions, Chance};
+
+/// How far speculation goes.
+#[derive(Debug, clap::Args)]
+pub(super) struct AheadArgs {
+    /// Keep no look-ups of rolled-back branches for reuse: the paper's algorithm.
+    #[arg(long, conflicts_with = "plan_ahead")]
+    no_salvage: bool,
+    /// If there is no guess, plan the next hop with the answer left open.
+    #[arg(long)]
+    plan_ahead: bool,
+    /// The most guesses of one hop that branches are built upon.
+    #[arg(long, value_name = "N")]
+    guesses: Option<NonZeroUsize>,
+    /// Build no branch that is less likely than this to be needed (0 to 1).
+    #[arg(long, value_name = "X", value_parser = chance)]
+    chance_min: Option<Chance>,
+}
+
+impl AheadArgs {
+    /// What is said.
+    pub(super) fn options(&self) -> AnswerOptions {
+        AnswerOptions {
+            salvage: self.no_salvage.then_some(false),
+            plan_ahead: self.plan_ahead.then_some(true),
+            guesses: self.guesses,
+            chance_min: self.chance_min,
+            ..AnswerOptions::default()
+        }
+    }
+}
+
+fn chance(text: &str) -> Result<Chance, String> {
+    let share = text.parse().ok().and_then(Chance::exactly);
+    share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
+}
