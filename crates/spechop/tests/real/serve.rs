@@ -98,11 +98,15 @@ fn serves_and_asks_with_real_parts() {
         "{stdout}"
     );
 
+    // The command knows that there is no k = 0, and the server how large it may be.
     let (code, stdout, stderr) = run(&["ask", question, "--addr", &address, "--k", "0"]);
+    assert_eq!((code, &*stdout), (2, ""));
+    assert!(stderr.contains("a number of branches from 1"), "{stderr}");
+    let (code, stdout, stderr) = run(&["ask", question, "--addr", &address, "--k", "65"]);
     assert_eq!((code, &*stdout), (1, ""));
     assert_eq!(
         stderr,
-        "spechop: INVALID_ARGUMENT: k: must be from 1 to 64, not 0\n"
+        "spechop: INVALID_ARGUMENT: options.k: must be at most 64, not 65\n"
     );
 
     let (code, _, stderr) = output(&mut serve(&address));
