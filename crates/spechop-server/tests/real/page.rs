@@ -40,7 +40,8 @@ async fn the_page_and_the_simulator_agree_on_what_k_1_would_have_taken() {
         (&[true, true, true], 1, 1),
     ] {
         let server = Server::start(Script::steady(right, 7, 120, guess_ms)).await;
-        let frames = Frames::of(post(&server, "/v1/ask/stream", json!({ "k": k })).await);
+        let frames =
+            Frames::of(post(&server, "/v1/ask/stream", json!({ "options": { "k": k } })).await);
         let id = frames.question_id();
         let events = frames.all().await;
         let events: Vec<_> = events.into_iter().map(|(_, _, event)| event).collect();
