@@ -93,18 +93,29 @@ mod browser {
         let (code, _, stderr) = output(&mut in_data_dir(&data, &build));
         assert_eq!(code, 0, "{stderr}");
 
-        let mut server = in_data_dir(&data, &["serve", "--listen", "127.0.0.1:0"]);
-        server
-            .env("SPECHOP_INDEX_DIR", &index)
-            .env("SPECHOP_TUNING_STATE", "none")
-            .env("SPECHOP_QUESTION_VERIFIER", "exact")
-            .env("SPECHOP_QUESTION_PLAN_AHEAD", "true")
-            .env("SPECHOP_TARGET_INJECTED_LATENCY_MEAN_MS", "4000")
-            .env("SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS", "100")
-            .env("SPECHOP_TARGET_INJECTED_LATENCY_SEED", "1")
-            .stderr(File::create(path("log")).unwrap());
-        let (_server, address) = Server::start(&mut server);
-        let address = address.unwrap_or_else(|| panic!("{}", read_to_string(path("log")).unwrap()));
+        // What it says goes to a file of this name.
+        let start = |log: &str, command: &mut Command| {
+            command.stderr(File::create(path(log)).unwrap());
+            let (server, address) = Server::start(command);
+            let said = || read_to_string(path(log)).unwrap();
+            (server, address.unwrap_or_else(|| panic!("{}", said())))
+        };
+        let serve = |log: &str, variables: &[(&str, &str)]| {
+            let mut serve = in_data_dir(&data, &["serve", "--listen", "127.0.0.1:0"]);
+            serve
+                .env("SPECHOP_INDEX_DIR", &index)
+                .env("SPECHOP_TUNING_STATE", "none")
+                .envs(variables.iter().copied());
+            start(log, &mut serve)
+        };
+        let slow = [
+            ("SPECHOP_QUESTION_VERIFIER", "exact"),
+            ("SPECHOP_QUESTION_PLAN_AHEAD", "true"),
+            ("SPECHOP_TARGET_INJECTED_LATENCY_MEAN_MS", "4000"),
+            ("SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS", "100"),
+            ("SPECHOP_TARGET_INJECTED_LATENCY_SEED", "1"),
+        ];
+        let (_server, address) = serve("log", &slow);
 
         // The same index behind keys, of which one may ask once and then no more.
         let key = |name: &str, more: &str| {
@@ -119,36 +130,26 @@ mod browser {
             key("once", "requests_per_second = 0.001\nrequests_burst = 1"),
         );
         write(path("keys.toml"), key.1 + &once.1).unwrap();
-        let mut locked = in_data_dir(&data, &["serve", "--listen", "127.0.0.1:0"]);
-        locked
-            .env("SPECHOP_INDEX_DIR", &index)
-            .env("SPECHOP_TUNING_STATE", "none")
-            .env("SPECHOP_SERVER_KEYS_FILE", path("keys.toml"))
-            .env("SPECHOP_PAGE_SHARE_S", "600")
-            .stderr(File::create(path("locked")).unwrap());
-        let (_locked, locked) = Server::start(&mut locked);
-        let locked =
-            locked.unwrap_or_else(|| panic!("{}", read_to_string(path("locked")).unwrap()));
+        let keys = path("keys.toml");
+        let shared = [
+            ("SPECHOP_SERVER_KEYS_FILE", keys.as_ref()),
+            ("SPECHOP_PAGE_SHARE_S", "600"),
+        ];
+        let (_locked, locked) = serve("locked", &shared);
 
         // The same passages in a web that is as slow as a real one, and guesses from the index meanwhile.
         let mut web = in_data_dir(&data, &["eval", "web", "--corpus", &corpus]);
-        web.args(["--listen", "127.0.0.1:0", "--latency", "3000:300"])
-            .stderr(File::create(path("web")).unwrap());
-        let (_web, web) = Server::start(&mut web);
-        let web = web.unwrap_or_else(|| panic!("{}", read_to_string(path("web")).unwrap()));
-        let mut surfing = in_data_dir(&data, &["serve", "--listen", "127.0.0.1:0"]);
-        surfing
-            .env("SPECHOP_INDEX_DIR", &index)
-            .env("SPECHOP_TUNING_STATE", "none")
-            .env("SPECHOP_TARGET_KIND", "web")
-            .env("SPECHOP_WEB_PROVIDERS", "searxng")
-            .env("SPECHOP_WEB_SEARXNG_URL", format!("http://{web}"))
-            .env("SPECHOP_WEB_ALLOW", &web)
-            .env("SPECHOP_SPECULATOR_KIND", "index")
-            .stderr(File::create(path("surfing")).unwrap());
-        let (_surfing, surfing) = Server::start(&mut surfing);
-        let surfing =
-            surfing.unwrap_or_else(|| panic!("{}", read_to_string(path("surfing")).unwrap()));
+        web.args(["--listen", "127.0.0.1:0", "--latency", "3000:300"]);
+        let (_web, web) = start("web", &mut web);
+        let url = format!("http://{web}");
+        let surfs = [
+            ("SPECHOP_TARGET_KIND", "web"),
+            ("SPECHOP_WEB_PROVIDERS", "searxng"),
+            ("SPECHOP_WEB_SEARXNG_URL", url.as_str()),
+            ("SPECHOP_WEB_ALLOW", &web),
+            ("SPECHOP_SPECULATOR_KIND", "index"),
+        ];
+        let (_surfing, surfing) = serve("surfing", &surfs);
 
         let mut node = node(&[tests().join("browser.mjs")]);
         node.env("PAGE_URL", format!("http://{address}/"))
