@@ -80,20 +80,9 @@ pub enum News {
         hops: Vec<Hop>,
         /// Why no further sub-question was asked.
         stop_reason: String,
-        /// What the answer is worth, if that is known.
-        confidence: Option<Confidence>,
+        /// What the answer is worth, in JSON, if that is known: it is handed on as it is.
+        confidence: Option<Value>,
     },
-}
-
-/// What an answer is worth.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Confidence {
-    /// How likely it is to be right, 0 to 1, as far as the models can tell.
-    pub chance: Option<f64>,
-    /// Whether it stands in what was found.
-    pub supported: bool,
-    /// The answer that was too unlikely to be given.
-    pub withheld: Option<String>,
 }
 
 /// A committed hop.
@@ -262,7 +251,7 @@ impl<D: Desk> Door<D> {
                     if let (Some(confidence), Some(told)) =
                         (confidence, &mut result.structured_content)
                     {
-                        told["confidence"] = confidence.told();
+                        told["confidence"] = confidence;
                     }
                     return Ok(result);
                 }
@@ -318,20 +307,6 @@ impl<D: Desk> Door<D> {
         let url = passage.url.as_deref().map(Cow::Borrowed);
         let url = url.unwrap_or_else(|| self.0.address(request, &passage.id).into());
         json!({ "id": passage.id, "title": passage.title, "url": url })
-    }
-}
-
-impl Confidence {
-    /// As JSON. What is not known is left out.
-    fn told(self) -> Value {
-        let mut told = json!({ "supported": self.supported });
-        if let Some(chance) = self.chance {
-            told["chance"] = chance.into();
-        }
-        if let Some(withheld) = self.withheld {
-            told["withheld"] = withheld.into();
-        }
-        told
     }
 }
 
@@ -443,26 +418,4 @@ fn tools() -> Vec<Tool> {
             }),
         ),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_how_sure_an_answer_is_only_the_known_is_told() {
-        let unknown = Confidence {
-            chance: None,
-            supported: true,
-            withheld: None,
-        };
-        assert_eq!(unknown.told(), json!({ "supported": true }));
-        let withheld = Confidence {
-            chance: Some(0.25),
-            supported: false,
-            withheld: Some("x".to_owned()),
-        };
-        let expected = json!({ "supported": false, "chance": 0.25, "withheld": "x" });
-        assert_eq!(withheld.told(), expected);
-    }
 }

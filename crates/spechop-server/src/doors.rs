@@ -26,10 +26,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
-use serde_json::Value;
-use spechop_proto::DESCRIPTORS;
+use serde_json::{Value, json};
 use spechop_proto::admin_server::AdminServer;
 use spechop_proto::spec_hop_server::SpecHopServer;
+use spechop_proto::{Confidence, DESCRIPTORS};
 use tonic::service::RoutesBuilder;
 use tonic_health::pb::health_server::{Health, HealthServer};
 
@@ -123,6 +123,18 @@ fn services<H: Health>(
         .add_service(described().build_v1()?)
         .add_service(described().build_v1alpha()?);
     Ok(routes)
+}
+
+/// What an answer is worth, for forms that have no place of their own for it. What is not known is left out.
+fn worth(sure: &Confidence) -> Value {
+    let mut worth = json!({ "supported": sure.supported });
+    if let Some(chance) = sure.chance {
+        worth["chance"] = chance.into();
+    }
+    if let Some(withheld) = &sure.withheld {
+        worth["withheld"] = withheld.as_str().into();
+    }
+    worth
 }
 
 /// An answer in JSON.

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::routing::{MethodRouter, post};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use spechop_mcp::door::{Confidence, Desk, Hop, News, Question, Refused, service};
+use spechop_mcp::door::{Desk, Hop, News, Question, Refused, service};
 use spechop_proto::ask_event::Event;
 use spechop_proto::options::Width;
 use spechop_proto::{self as wire, AskEvent, AskRequest, Budget};
@@ -19,6 +19,7 @@ use spechop_types::Passage;
 
 use crate::admission::Admission;
 use crate::caller::{Caller, caller};
+use crate::doors::worth;
 use crate::events::Events;
 use crate::finder::Finder;
 use crate::links::Links;
@@ -114,11 +115,7 @@ fn news(event: AskEvent, caller: &Caller, finder: &Finder) -> Option<News> {
         Event::Committed(committed) => News::Committed(hop(committed.hop?)),
         Event::Answer(answer) => News::Answer {
             stop_reason: stop_reason(answer.stop_reason()).to_owned(),
-            confidence: answer.confidence.map(|sure| Confidence {
-                chance: sure.chance,
-                supported: sure.supported,
-                withheld: sure.withheld,
-            }),
+            confidence: answer.confidence.as_ref().map(worth),
             text: answer.answer,
             hops: answer.hops.into_iter().map(hop).collect(),
         },

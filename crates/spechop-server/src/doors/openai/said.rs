@@ -6,6 +6,7 @@ use std::ops::Range;
 use serde_json::{Value, json};
 use spechop_proto::{AskResponse, CommitKind, Hop, Passage};
 
+use crate::doors::worth;
 use crate::links::Base;
 
 /// A hop as a line of reasoning.
@@ -46,17 +47,10 @@ pub(super) fn usage(answer: &AskResponse) -> Value {
 
 /// What OpenAI's form has no place for, in an object of our own.
 pub(super) fn ours(answer: &AskResponse) -> Value {
-    let Some(sure) = &answer.confidence else {
-        return json!({});
-    };
-    let mut confidence = json!({ "supported": sure.supported });
-    if let Some(chance) = sure.chance {
-        confidence["chance"] = chance.into();
+    match &answer.confidence {
+        Some(sure) => json!({ "confidence": worth(sure) }),
+        None => json!({}),
     }
-    if let Some(withheld) = &sure.withheld {
-        confidence["withheld"] = withheld.as_str().into();
-    }
-    json!({ "confidence": confidence })
 }
 
 /// Where passages can be looked up.
