@@ -8,7 +8,7 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::routing::get;
-use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};
 use serde_json::{Map, Value, json};
 use spechop_proto::json::{self as wire_json, JsonError};
 
@@ -79,12 +79,26 @@ fn add(kind: &MessageDescriptor, schemas: &mut Map<String, Value>) {
         }
         properties.insert(field.name().to_owned(), form(&field));
     }
-    let form = json!({
+    let mut form = json!({
         "type": "object",
         "properties": properties,
         "additionalProperties": false,
     });
+    let choices: Vec<_> = kind.oneofs().filter(|of| !of.is_synthetic()).collect();
+    if !choices.is_empty() {
+        form["allOf"] = choices.iter().map(at_most_one).collect();
+    }
     schemas.insert(kind.name().to_owned(), form);
+}
+
+/// One of the fields, or none: the others exclude each other.
+fn at_most_one(choice: &OneofDescriptor) -> Value {
+    let fields = choice.fields();
+    let mut ways: Vec<_> = fields
+        .map(|field| json!({ "required": [field.name()] }))
+        .collect();
+    ways.push(json!({ "not": { "anyOf": ways } }));
+    json!({ "oneOf": ways })
 }
 
 fn form(field: &FieldDescriptor) -> Value {
@@ -140,6 +154,22 @@ mod tests {
         assert_eq!(request["options"]["$ref"], "#/components/schemas/Options");
         let options = &document["components"]["schemas"]["Options"]["properties"];
         assert_eq!(options["k"]["type"], "integer");
+    }
+
+    #[test]
+    fn what_excludes_each_other_is_said() {
+        let document = describe(&BTreeSet::new()).unwrap();
+        let schemas = &document["components"]["schemas"];
+        let [width] = schemas["Options"]["allOf"].as_array().unwrap().as_slice() else {
+            panic!("{}", schemas["Options"]);
+        };
+        let alone = |name: &str| json!({ "required": [name] });
+        let each = [alone("k"), alone("unbounded"), alone("auto")];
+        let none = json!({ "not": { "anyOf": each } });
+        let [k, unbounded, auto] = each;
+        assert_eq!(width["oneOf"], json!([k, unbounded, auto, none]));
+        // Optional fields alone do not make a choice.
+        assert_eq!(schemas["Budget"]["allOf"], Value::Null);
     }
 
     #[test]
