@@ -223,7 +223,7 @@ export class Saved {
 
   draw(view, now, scale) {
     const { width } = scale;
-    const { tiles, total, whole } = sequential(view);
+    const { tiles, total, whole } = sequential(view, now);
     const took = elapsed(view) ?? now;
     if (this.#key !== scale.key) {
       this.#key = scale.key;
@@ -233,15 +233,16 @@ export class Saved {
       this.axis.replaceChildren(svg('line', { x1: GUTTER, x2: width - PAD, y1: 0.5, y2: 0.5 }), ...labels);
     }
     let at = 0;
-    const ghost = tiles.map(({ stage, ms }) => {
+    const ghost = tiles.map(({ stage, ms, open }) => {
       const from = scale.x(at);
       at += ms;
       const box = { x: from, y: 35, height: 8, width: Math.max(scale.x(at) - from - 1, 1) };
-      return svg('rect', { class: `tile ${stage}${at > took + 1 ? ' beyond' : ''}`, ...box });
+      const look = open ? ' guessed' : at > took + 1 ? ' beyond' : '';
+      return svg('rect', { class: `tile ${stage}${look}`, ...box });
     });
     this.tiles.replaceChildren(...ghost);
     const none = tiles.length === 0;
-    say(this.one, none ? '' : `one look-up after the other (k = 1): ${s(total)}${whole ? '' : ' for these hops'}`);
+    say(this.one, none ? '' : `one look-up after the other (k = 1): ${s(total)}${whole ? '' : tiles.some(({ open }) => open) ? ' so far, if the guesses are right' : ' so far'}`);
     say(this.now, view.phase === 'empty' ? '' : `${elapsed(view) === null ? 'so far' : 'took'} ${s(took)}`);
     set(this.took, { x: scale.x(0), width: Math.max(scale.x(took) - scale.x(0), 0) });
     // While it runs, the bracket shows how far the answer is already ahead of the slow agent.

@@ -345,17 +345,56 @@ const WHOLE = {
   },
 };
 
-/// The same question at k = 1, by the times of what was committed: its stages one after the other.
-/// `total` is in ms; `whole` says whether that is all of the question.
-export function sequential(view) {
+/// The same question at k = 1, by the times of its own stages, one after the other: {tiles, total, whole}.
+/// A tile is {stage, hop, ms, open}; it is open if it stands on a guess that has not been compared yet.
+/// Before the question is answered (`whole`), these are the committed hops and, up to `now`, the branches behind them.
+export function sequential(view, now = view.at) {
   const tiles = [];
-  view.hops.forEach((hop, n) => {
-    tiles.push({ stage: 'segment', hop: n + 1, ms: hop.times.segment });
-    tiles.push({ stage: 'target', hop: n + 1, ms: hop.times.target });
+  const add = (stage, hop, ms, open) => void tiles.push({ stage, hop, ms, open });
+  view.hops.forEach(({ times }, n) => {
+    add('segment', n + 1, times.segment, false);
+    add('target', n + 1, times.target, false);
   });
   const whole = view.phase === 'answered';
-  if (whole) tiles.push({ stage: 'segment', hop: 0, ms: num(view.answer.final_segment_ms) });
+  if (whole) add('segment', 0, num(view.answer.final_segment_ms), false);
+  else ahead(view).forEach((lane, n) => {
+    const hop = view.hops.length + n + 1;
+    const open = lane.hard === null;
+    for (const stage of ['segment', 'target']) {
+      const ms = spent(lane, stage, now);
+      if (ms > 0) add(stage, hop, ms, open);
+    }
+  });
   return { tiles, whole, total: tiles.reduce((sum, tile) => sum + tile.ms, 0) };
+}
+
+/// The branches behind the last committed hop, one for each hop. Of several it is one that is needed, then one that
+/// stands on the branch before, then the one to which something happened last.
+function ahead({ lanes }) {
+  const path = [];
+  const committed = lanes.filter(({ fate }) => fate === 'committed');
+  let before = committed[committed.length - 1] ?? null;
+  const rank = (lane) => [lane.hard !== null, before !== null && lane.parent === before.id, lane.touched];
+  for (;;) {
+    const hop = before ? before.hop + 1 : Math.min(...lanes.map((lane) => lane.hop));
+    const alive = lanes.filter((lane) => lane.fate === 'open' && lane.hop === hop);
+    if (alive.length === 0) return path;
+    before = alive.reduce((best, lane) => (later(rank(lane), rank(best)) ? lane : best));
+    path.push(before);
+  }
+}
+
+/// Whether the first number that differs is the greater one.
+function later(one, other) {
+  const at = one.findIndex((number, n) => number !== other[n]);
+  return at >= 0 && one[at] > other[at];
+}
+
+/// How long a branch has been at a stage. What was looked up ahead of it counts, since k = 1 would not have.
+function spent(lane, stage, now) {
+  if (stage === 'target' && lane.observed) return lane.observed.took;
+  const bar = lane.bars.findLast((bar) => bar.stage === stage && bar.end !== 'aborted' && bar.end !== 'failed');
+  return bar && bar.end !== 'waits' ? Math.max((bar.to ?? now) - bar.from, 0) : 0;
 }
 
 const KINDS = new Set([...Object.keys(EVENTS), ...Object.keys(WHOLE)]);

@@ -85,6 +85,7 @@ export class Run {
   /// How far the axis has to reach.
   reach(clock) {
     const { last } = this;
-    return Math.max(this.end(clock), sequential(last).total, elapsed(last) ?? 0);
+    const end = this.end(clock);
+    return Math.max(end, sequential(last, end).total, elapsed(last) ?? 0);
   }
 }

@@ -107,8 +107,27 @@ test('the times that are told while it runs are those that the answer tells', ()
     const all = views(recording(name));
     const before = sequential(all.at(-2));
     assert.equal(before.whole, false);
-    const after = sequential(all.at(-1));
-    near(before.total, after.total - after.tiles.at(-1).ms, name);
+    near(before.total, sequential(all.at(-1)).total, name);
+  }
+});
+
+test('while it runs, k = 1 goes on with every branch on the way, and a wrong guess takes its part away', () => {
+  const all = views(recording('rejected'));
+  const behind = (sequence) => all.find((view) => view.sequence === sequence);
+  const told = ({ tiles }) => tiles.map(({ stage, hop, open }) => `${stage} ${hop}${open ? '?' : ''}`);
+  // The look-up of the first hop and all that is planned behind its guess run side by side.
+  const wide = behind(14);
+  const ghost = sequential(wide);
+  assert.deepEqual(told(ghost), ['segment 1', 'target 1', 'segment 2?', 'target 2?', 'segment 3?', 'segment 4?']);
+  assert.ok(ghost.total > wide.at, `${ghost.total} of ${wide.at}`);
+  near(sequential(wide, wide.at + 100).total, ghost.total + 200, 'both look-ups go on');
+  const gone = all.find((view) => view.hops.length === 1);
+  assert.ok(told(sequential(gone)).every((tile) => !tile.endsWith('?')), told(sequential(gone)).join());
+  for (const name of names) {
+    for (const view of views(recording(name)).filter(({ phase }) => phase === 'running')) {
+      const hops = sequential(view).tiles.filter(({ stage }) => stage === 'segment').map(({ hop }) => hop);
+      assert.deepEqual(hops, hops.map((_, n) => n + 1), `one branch for each hop: ${name} ${view.sequence}`);
+    }
   }
 });
 
