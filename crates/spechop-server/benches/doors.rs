@@ -1,7 +1,8 @@
 //! What each door adds to a question: scripted tools without latency, a question of two hops, one after the
 //! other on one connection. The first row is the same question within the process, without any door.
 //!
-//! The last row is asked beside 200 streams whose clients read nothing; the row before it, alone.
+//! Two rows are asked beside 200 streams: of clients that read nothing, and of clients that read on and ask
+//! again, and whose look-ups take as long as a search of the web. Each is told apart from the same alone.
 //!
 //! The client runs on the same cores, and its work is a part of every figure. The last lines say how much
 //! more a question takes through each door than without one.
@@ -17,25 +18,32 @@ mod over_http;
 mod support;
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use reqwest::Client;
 use serde_json::{Value, json};
+use spechop_ports::{Call, PortError, Retriever};
 use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskEvent, AskRequest};
-use spechop_server::{App, Toolbox};
+use spechop_server::{App, Bare, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::Passage;
 use support::{Server, bare, config, question};
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::transport::Endpoint;
 use tonic::{Request, Streaming};
 
 /// Requests come faster here than a client may send them by default.
 const TOML: &str = "[server]\nrequests_per_second = 1000000\n";
+
+/// The paper's mean time of a look-up in the web (figure 5).
+const FAR: Duration = Duration::from_millis(4150);
 
 /// The doors over HTTP: a path, a header that its clients send, and a question in its form.
 fn over_http() -> [(&'static str, &'static str, &'static str, Value); 5] {
@@ -151,6 +159,28 @@ fn doors(criterion: &mut Criterion) {
     }
     runtime.block_on(async { drop(server) });
 
+    // 200 questions are open all the time, and some are always told of.
+    let (server, client) = runtime.block_on(async {
+        let ports = ScriptedPorts::new(Script::instant(2));
+        let found = Far(ports.clone());
+        let bare = Bare {
+            retriever: Arc::new(found),
+            ..bare(&ports)
+        };
+        let toml = format!("{TOML}questions_max = 300\n[scheduler.retriever]\ncapacity = 1000\n");
+        let server = Server::with(ports, bare, config(&toml)).await;
+        let client = server.client().await;
+        (server, client)
+    });
+    let ask = async || {
+        client.clone().ask(request.clone()).await.unwrap();
+    };
+    table.measure(&mut group, &runtime, "gRPC, again alone", &ask);
+    let readers = runtime.block_on(readers(&server, &request));
+    table.measure(&mut group, &runtime, "…beside 200 read", &ask);
+    assert!(server.gauges.questions_open() > 150, "they go on");
+    runtime.block_on(async { drop((readers, server)) });
+
     // Events that are longer than what an unread stream takes.
     let (server, client) = runtime.block_on(async {
         let script = Script {
@@ -176,6 +206,46 @@ fn doors(criterion: &mut Criterion) {
     runtime.block_on(async { drop((streams, server)) });
     group.finish();
     table.print();
+}
+
+/// An index that is as far away as the web for every tenant with a name.
+struct Far(ScriptedPorts);
+
+#[tonic::async_trait]
+impl Retriever for Far {
+    async fn retrieve(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<Passage>, PortError> {
+        if !call.tenant().as_str().is_empty() {
+            tokio::time::sleep(FAR).await;
+        }
+        self.0.retrieve(call, query, limit).await
+    }
+}
+
+/// 200 clients, each of a tenant of its own, that read what they are told and ask again.
+async fn readers(server: &Server, request: &AskRequest) -> JoinSet<()> {
+    let mut readers = JoinSet::new();
+    for tenant in 0..200 {
+        let mut client = server.client().await;
+        let request = request.clone();
+        readers.spawn(async move {
+            // They do not all ask in the same moment.
+            tokio::time::sleep(FAR * tenant / 200).await;
+            loop {
+                let mut request = Request::new(request.clone());
+                let tenant = format!("t{tenant}").parse().unwrap();
+                request.metadata_mut().insert("spechop-tenant", tenant);
+                let mut events = client.ask_stream(request).await.unwrap().into_inner();
+                while events.message().await.unwrap().is_some() {}
+            }
+        });
+    }
+    tokio::time::sleep(FAR).await;
+    readers
 }
 
 /// 200 streams whose clients read nothing, each of a tenant of its own.
