@@ -223,7 +223,9 @@ impl Running {
             (Some(speculator), VerifierMode::Exact)
         );
         let guesses = answer.usage.as_ref().unwrap().speculations.unwrap().started;
-        assert_eq!(guesses > 0, k > 1, "{answer:?}");
+        // Guesses are for idle cores; on a busy machine there may be none, and the answer says so.
+        let speculates = guesses > 0 || !answer.refused.is_empty();
+        assert_eq!(speculates, k > 1, "{answer:?}");
         answer
     }
 
