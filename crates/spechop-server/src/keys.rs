@@ -21,13 +21,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use spechop_types::Tenant;
 
-pub(crate) use ring::{CheckError, Ring};
+pub(crate) use ring::{CheckError, Held, Ring};
 
 /// What every key begins with: a search for secrets finds it by that.
 const PREFIX: &str = "spechop.";
 
 /// The most bytes of a key. Longer ones are not looked at.
-pub(crate) const KEY_BYTES_MAX: usize = 256;
+const KEY_BYTES_MAX: usize = 256;
 
 /// Bytes of the secret, and of the salt of its hash.
 const SECRET_BYTES: usize = 32;
@@ -249,6 +249,11 @@ impl NewKey {
         let hash = KeyHash(hash.map_err(HashError)?.to_string());
         Ok(Self { key, hash })
     }
+}
+
+/// Whether a text says of itself that it is a key, be it right or wrong.
+pub(crate) fn is_key(text: &str) -> bool {
+    text.starts_with(PREFIX)
 }
 
 /// The name in a key, if it has the form of one.

@@ -40,6 +40,7 @@ mod hot;
 mod html;
 mod inject;
 mod intact;
+mod jwt;
 pub mod keys;
 mod links;
 mod mcp;

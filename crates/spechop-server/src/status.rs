@@ -232,11 +232,14 @@ impl From<TransportError> for Status {
 impl From<AccessError> for Status {
     fn from(error: AccessError) -> Self {
         let code = match error {
-            AccessError::NoKey | AccessError::TwoKeys | AccessError::WrongKey => {
-                Code::Unauthenticated
-            }
-            AccessError::NoRole { .. } | AccessError::OtherTenant { .. } => Code::PermissionDenied,
-            AccessError::ChecksBusy => Code::Unavailable,
+            AccessError::NoKey
+            | AccessError::TwoKeys
+            | AccessError::WrongKey
+            | AccessError::WrongToken { .. } => Code::Unauthenticated,
+            AccessError::NoRole { .. }
+            | AccessError::OtherTenant { .. }
+            | AccessError::NoTenant { .. } => Code::PermissionDenied,
+            AccessError::ChecksBusy | AccessError::NoTokenKeys => Code::Unavailable,
             AccessError::TenantTooFast { .. } | AccessError::KeyTooFast { .. } => {
                 Code::ResourceExhausted
             }

@@ -275,6 +275,7 @@ const LOCKS: &[(&str, &str)] = &[
     ),
     ("server/src/doors/page.rs", "the page's files"),
     ("server/src/metrics/questions.rs", "when one question ended"),
+    ("server/src/jwt.rs", "the public keys of the token issuer"),
     ("server/src/readiness.rs", "parts that do not answer"),
     ("server/src/reload.rs", "when the configuration was read"),
     (

@@ -87,6 +87,47 @@ impl Endpoint {
     }
 }
 
+impl Endpoint {
+    /// Whether nobody on the way can change what it says: it speaks TLS, or is on this machine.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the address.
+    pub fn is_safe_from_others(&self) -> Result<bool, InvalidEndpoint> {
+        let url = base(self)?;
+        Ok(url.scheme() == "https" || is_loopback(url.host_str().unwrap_or_default()))
+    }
+
+    /// What lies at the address itself.
+    ///
+    /// # Errors
+    ///
+    /// There is no answer, or one that says that something is wrong.
+    pub async fn fetch(&self) -> Result<Vec<u8>, FetchError> {
+        let http = Http::new(self)?;
+        let answer = http.read(http.get(http.base().clone())).await;
+        let answer = answer.map_err(|broken| FetchError::Broken(broken.to_string()))?;
+        match answer.status.is_success() {
+            true => Ok(answer.body),
+            false => Err(FetchError::Status(answer.status.as_u16())),
+        }
+    }
+}
+
+/// Why nothing came from an endpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// It cannot be used as it is described.
+    #[error(transparent)]
+    Endpoint(#[from] InvalidEndpoint),
+    /// No connection, a broken one, too late or too long.
+    #[error("{0}")]
+    Broken(String),
+    /// It answered with this status of HTTP. Redirects are not followed.
+    #[error("the answer has status {0}")]
+    Status(u16),
+}
+
 /// Why an endpoint cannot be used as it is described.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidEndpoint {
@@ -212,6 +253,11 @@ impl Http {
         for (name, value) in call.trace_headers() {
             request = request.header(name, value);
         }
+        self.read(request).await
+    }
+
+    /// Sends the request and reads whatever comes.
+    async fn read(&self, request: RequestBuilder) -> Result<Answer, Broken> {
         let work = async {
             let mut response = request.send().await.map_err(broken)?;
             self.touch();

@@ -19,7 +19,7 @@ pub mod search;
 mod service;
 
 pub use cache::{CacheOptions, KeptPages, KeptSearches};
-pub use http::{Endpoint, InvalidEndpoint};
+pub use http::{Endpoint, FetchError, InvalidEndpoint};
 pub use http_encoder::{EmbeddingForm, HttpEncoder, HttpEncoderOptions};
 pub use http_retriever::{HttpRetriever, HttpRetrieverOptions};
 pub use retriever::{WebOptions, WebRetriever};

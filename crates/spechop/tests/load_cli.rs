@@ -3,36 +3,8 @@
 
 mod shell;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
-
 use serde_json::Value;
-
-/// A server over scripted tools. Killed when the test ends.
-struct Server {
-    process: Child,
-    address: String,
-}
-
-impl Server {
-    fn start(more: &[&str]) -> Self {
-        let args = [&["eval", "scripted", "--listen", "127.0.0.1:0"], more].concat();
-        let mut command = shell::spechop(&args);
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        let stdout = process.stdout.as_mut().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        let address = line.strip_prefix("ready on ").unwrap().trim().to_owned();
-        Self { process, address }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
+use shell::scripted::Server;
 
 #[test]
 fn a_server_over_scripted_tools_is_loaded_and_two_settings_are_compared() {

@@ -12,11 +12,15 @@ use toml::{Table, Value};
 use super::InvalidConfig;
 use super::keys::{Keys, Mistake, Source};
 use super::table::LIST as KEYS;
+use crate::jwt::{Issuer, KeySource};
 use crate::keys::{Behalf, Key, KeyHash, KeyName, RequestRate, Role};
 use crate::transport::{TlsFiles, TlsPart};
 
 /// A file with more keys than the list of the configuration itself.
 const KEYS_FILE: &str = "server.keys_file";
+
+/// The public keys of whose tokens are taken.
+const JWKS: &str = "jwt.jwks";
 
 /// Who may ask, and how much at once.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +29,8 @@ pub struct Callers {
     pub keys: Vec<Key>,
     /// A file with more of them, which is read again when it changes.
     pub keys_file: Option<PathBuf>,
+    /// Whose tokens are taken beside keys.
+    pub issuer: Option<Issuer>,
     /// The most requests of each tenant.
     pub rate: Option<RequestRate>,
     /// The most open questions of each tenant.
@@ -44,9 +50,9 @@ struct Written {
 }
 
 impl Callers {
-    /// Whether requests must show a key.
+    /// Whether requests must show a key or a token.
     pub fn wants_keys(&self) -> bool {
-        !self.keys.is_empty() || self.keys_file.is_some()
+        !self.keys.is_empty() || self.keys_file.is_some() || self.issuer.is_some()
     }
 
     /// All keys, those that are in the file now among them. Blocks.
@@ -94,6 +100,7 @@ pub(super) fn callers(keys: &mut Keys<'_>, places: usize) -> Callers {
     let mut callers = Callers {
         keys: own,
         keys_file: keys.path(KEYS_FILE),
+        issuer: issuer(keys),
         rate: rate(keys),
         questions_max: places,
     };
@@ -113,7 +120,9 @@ pub(super) fn callers(keys: &mut Keys<'_>, places: usize) -> Callers {
         Behalf::Anyone => None,
     });
     let first = tenants.next();
-    let are_several = first == Some(None) || tenants.any(|tenant| Some(tenant) != first);
+    let are_several = callers.issuer.is_some()
+        || first == Some(None)
+        || tenants.any(|tenant| Some(tenant) != first);
     let usual = if are_several {
         places.div_ceil(2)
     } else {
@@ -121,6 +130,52 @@ pub(super) fn callers(keys: &mut Keys<'_>, places: usize) -> Callers {
     };
     callers.questions_max = keys.count_or("tenant.questions_max", usual).get();
     callers
+}
+
+/// Whose tokens are taken: nobody's, if nothing is said of their keys.
+fn issuer(keys: &mut Keys<'_>) -> Option<Issuer> {
+    let [name, audience] = ["jwt.issuer", "jwt.audience"].map(|key| (key, keys.text(key)));
+    let [tenant_claim, roles_claim, admin_role] =
+        ["jwt.tenant_claim", "jwt.roles_claim", "jwt.admin_role"].map(|key| keys.text(key));
+    let (leeway, refresh) = (keys.millis("jwt.leeway_ms"), keys.millis("jwt.refresh_ms"));
+    let Some(source) = keys.text(JWKS) else {
+        for (key, value) in [name, audience] {
+            if value.is_some() {
+                keys.mistake(key, format!("only together with {JWKS}"));
+            }
+        }
+        return None;
+    };
+    let mut needed = |(key, value): (&str, Option<String>)| {
+        if value.is_none() {
+            let problem =
+                format!("{JWKS} needs it: a token that is meant for others must not count");
+            keys.mistake(key, problem);
+        }
+        value
+    };
+    let (name, audience) = (needed(name), needed(audience));
+    let is_url = source.contains("://");
+    let issuer = Issuer {
+        keys: match is_url {
+            true => KeySource::Url(source),
+            false => KeySource::File(source.into()),
+        },
+        name: name?,
+        audience: audience?,
+        tenant_claim: tenant_claim?,
+        roles_claim: roles_claim?,
+        admin_role: admin_role?,
+        leeway,
+        refresh,
+    };
+    match issuer.check() {
+        Ok(()) => Some(issuer),
+        Err(problem) => {
+            keys.mistake(JWKS, problem);
+            None
+        }
+    }
 }
 
 /// The files of TLS; all of them or none, and in order.

@@ -20,7 +20,7 @@ use models::{
     RUNTIME, SPANS, SPECULATOR, SPECULATOR_MODEL,
 };
 use question::{PRICES, QUESTION, TENANT, TUNING};
-use server::{AUDIT, CHAOS, KEYS, OTLP, PAGE, SERVER};
+use server::{AUDIT, CHAOS, JWT, KEYS, OTLP, PAGE, SERVER};
 use target::{
     BACKEND, DUCKDUCKGO, INJECTED_LATENCY, MCP, PROVIDER, QDRANT, SCHEDULER, SEARXNG, TARGET, WEB,
 };
@@ -140,6 +140,10 @@ pub(super) static SECTIONS: &[Section] = sections! {
     /// clients). `roles` are "ask" and "admin" (the admin service and /metrics).
     /// requests_per_second and requests_burst limit this key, as those of [tenant] limit a tenant.
     "keys": KEYS;
+    /// Whose tokens are taken in place of keys: those of an identity provider that signs JSON web tokens (RS256 to
+    /// RS512, PS256 to PS512, ES256, ES384, EdDSA). `authorization: Bearer TOKEN`, as with keys. A token must name
+    /// the issuer and the audience and must not be over. It asks on behalf of the tenant that it names.
+    "jwt": JWT;
     "page": PAGE;
     "question": QUESTION;
     "encoder": ENCODER;

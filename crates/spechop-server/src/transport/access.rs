@@ -9,10 +9,14 @@
 //! The services of gRPC are told apart here, the other paths say it themselves
 //! ([`Door`](super::doors::Door)).
 //!
-//! The key says on whose behalf the request comes: a `spechop-tenant` that differs is refused. What was
-//! found out goes into the request as a [`Caller`], and the key itself goes no further.
+//! In place of a key, a request may show a token of the operator's identity provider ([`crate::jwt`]).
+//!
+//! The key or token says on whose behalf the request comes: a `spechop-tenant` that differs is refused. What
+//! was found out goes into the request as a [`Caller`], and the key itself goes no further.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -20,6 +24,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
 use spechop_types::Tenant;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::access_error::AccessError;
@@ -28,7 +33,8 @@ use crate::bucket::Bucket;
 use crate::caller::{Caller, TENANT, caller};
 use crate::config::Callers;
 use crate::config::InvalidConfig;
-use crate::keys::{Behalf, CheckError, KEY_BYTES_MAX, Key, RequestRate, Ring, Role};
+use crate::jwt::{Bearer, TOKEN_BYTES_MAX, TokenError, Tokens};
+use crate::keys::{Behalf, CheckError, Held, Key, RequestRate, Ring, Role, is_key};
 
 /// Services that anybody may ask.
 const OPEN: [&str; 2] = ["/grpc.health.v1.Health/", "/grpc.reflection."];
@@ -51,6 +57,8 @@ pub(super) struct Access {
     now: RwLock<Arc<Rules>>,
     /// What the file held at the last look, if it was something new.
     seen: Mutex<Option<Vec<Key>>>,
+    /// Told if other callers were taken up.
+    changed: Notify,
 }
 
 /// What holds now.
@@ -60,7 +68,15 @@ struct Rules {
     keys: Vec<Key>,
     /// `None` if no keys are asked for.
     ring: Option<Arc<Ring>>,
+    /// `None` if no tokens are taken.
+    tokens: Option<Arc<Tokens>>,
     tenants: Option<Tenants>,
+}
+
+/// What a request has shown.
+enum Shown {
+    Key(Arc<Held>),
+    Token(Bearer),
 }
 
 /// The limit of each tenant.
@@ -93,10 +109,15 @@ impl Rules {
     fn new(callers: Callers, keys: Vec<Key>, before: Option<&Self>) -> Self {
         let ring = callers.wants_keys().then(|| {
             let ring = Ring::new(&keys, before.and_then(|rules| rules.ring.as_deref()));
-            if ring.is_empty() {
+            if ring.is_empty() && callers.issuer.is_none() {
                 tracing::warn!("there is no API key, so nobody may ask: see `spechop keys new`");
             }
             Arc::new(ring)
+        });
+        let tokens = callers.issuer.as_ref().map(|issuer| {
+            let same = before.and_then(|rules| rules.tokens.as_ref());
+            let same = same.filter(|tokens| tokens.issuer() == issuer);
+            same.map_or_else(|| Arc::new(Tokens::new(issuer.clone())), Arc::clone)
         });
         let book = before.and_then(|rules| rules.tenants.as_ref());
         let book = book.map_or_else(Arc::default, |tenants| Arc::clone(&tenants.book));
@@ -105,6 +126,7 @@ impl Rules {
             callers,
             keys,
             ring,
+            tokens,
         }
     }
 }
@@ -116,6 +138,7 @@ impl Access {
         Ok(Self {
             now: RwLock::new(Arc::new(Rules::new(callers, keys, None))),
             seen: Mutex::default(),
+            changed: Notify::new(),
         })
     }
 
@@ -129,7 +152,25 @@ impl Access {
         let keys = callers.read()?;
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         *now = Arc::new(Rules::new(callers, keys, Some(&now)));
+        self.changed.notify_one();
         Ok(())
+    }
+
+    /// Reads the public keys of the token issuer every now and then. Never ends.
+    pub(super) async fn keep_issuer_fresh(&self) -> Infallible {
+        loop {
+            let tokens = self.now().tokens.clone();
+            let fresh = async {
+                match &tokens {
+                    Some(tokens) => tokens.keep_fresh().await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                never = fresh => match never {},
+                () = self.changed.notified() => {}
+            }
+        }
     }
 
     /// Reads the file of keys, and takes up what it holds if that is new and was there at the last look,
@@ -180,45 +221,37 @@ impl Access {
             let caller = caller(&parts.headers, &Extensions::new()).unwrap_or_default();
             return rules.in_time(&caller.tenant);
         };
-        let checked = match sent {
-            Ok(key) => ring.check(&key).await,
-            Err(error) => return Err(error),
-        };
-        let held = match checked {
-            Ok(held) => held,
-            Err(CheckError::Busy) => return Err(AccessError::ChecksBusy),
-            Err(CheckError::Wrong) => {
-                if let Some(line) = line {
+        let shown = match rules.shown(&sent?, ring).await {
+            Ok(shown) => shown,
+            Err(error) => {
+                let is_guess = matches!(
+                    error,
+                    AccessError::WrongKey | AccessError::WrongToken { .. }
+                );
+                if let Some(line) = line.filter(|_| is_guess) {
                     let (now, interval) = (Instant::now(), WRONG_KEY_INTERVAL);
                     sleep_until(line.turn_of_wrong_key(now, interval, WRONG_KEY_BURST)).await;
                 }
-                return Err(AccessError::WrongKey);
+                return Err(error);
             }
         };
-        if !held.key.roles.contains(&role) {
+        if !shown.opens(role) {
             return Err(AccessError::NoRole {
                 role: role.as_str(),
             });
         }
-        let tenant = match &held.key.behalf {
-            Behalf::Of(tenant) => {
+        let tenant = match shown.tenant() {
+            Some(tenant) => {
                 only_of(tenant, &parts.headers)?;
                 tenant.clone()
             }
             // What is wrong with the name the door says.
-            Behalf::Anyone => match caller(&parts.headers, &Extensions::new()) {
+            None => match caller(&parts.headers, &Extensions::new()) {
                 Ok(caller) => caller.tenant,
                 Err(_) => return Ok(()),
             },
         };
-        if let Some(rate) = held.key.rate {
-            let mut bucket = held.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-            let taken = bucket.take(Instant::now(), rate.interval, rate.burst);
-            taken.map_err(|again_in| AccessError::KeyTooFast {
-                key: held.key.name.as_str().to_owned(),
-                again_in,
-            })?;
-        }
+        shown.in_time()?;
         rules.in_time(&tenant)?;
         // For which span it asks it says itself: `caller` reads that.
         parts.extensions.insert(Caller {
@@ -234,7 +267,61 @@ impl Access {
     }
 }
 
+impl Shown {
+    fn opens(&self, role: Role) -> bool {
+        match self {
+            Self::Key(held) => held.key.roles.contains(&role),
+            Self::Token(bearer) => bearer.roles.contains(&role),
+        }
+    }
+
+    /// On whose behalf; `None` for whomever the caller names.
+    fn tenant(&self) -> Option<&Tenant> {
+        match self {
+            Self::Key(held) => match &held.key.behalf {
+                Behalf::Of(tenant) => Some(tenant),
+                Behalf::Anyone => None,
+            },
+            Self::Token(bearer) => Some(&bearer.tenant),
+        }
+    }
+
+    /// Takes one of the requests of the key, if it has a limit.
+    fn in_time(&self) -> Result<(), AccessError> {
+        let Self::Key(held) = self else {
+            return Ok(());
+        };
+        let Some(rate) = held.key.rate else {
+            return Ok(());
+        };
+        let mut bucket = held.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = bucket.take(Instant::now(), rate.interval, rate.burst);
+        taken.map_err(|again_in| AccessError::KeyTooFast {
+            key: held.key.name.as_str().to_owned(),
+            again_in,
+        })
+    }
+}
+
 impl Rules {
+    /// The key or the token that this text is.
+    async fn shown(&self, text: &str, ring: &Ring) -> Result<Shown, AccessError> {
+        // Our own keys say what they are.
+        if let Some(tokens) = self.tokens.as_ref().filter(|_| !is_key(text)) {
+            let bearer = tokens.check(text).map_err(|error| match error {
+                TokenError::Wrong(problem) => AccessError::WrongToken { problem },
+                TokenError::NoTenant(claim) => AccessError::NoTenant { claim },
+                TokenError::NoKeys => AccessError::NoTokenKeys,
+            })?;
+            return Ok(Shown::Token(bearer));
+        }
+        let held = ring.check(text).await.map_err(|error| match error {
+            CheckError::Wrong => AccessError::WrongKey,
+            CheckError::Busy => AccessError::ChecksBusy,
+        })?;
+        Ok(Shown::Key(held))
+    }
+
     /// Takes one of the tenant's requests.
     fn in_time(&self, tenant: &Tenant) -> Result<(), AccessError> {
         let Some(tenants) = &self.tenants else {
@@ -289,7 +376,7 @@ fn key_in(headers: &mut HeaderMap) -> Result<String, AccessError> {
     let (scheme, key) = value.trim().split_once(' ').unwrap_or((value.trim(), ""));
     let key = key.trim();
     match scheme.eq_ignore_ascii_case("bearer") && !key.is_empty() {
-        true if key.len() > KEY_BYTES_MAX => Err(AccessError::WrongKey),
+        true if key.len() > TOKEN_BYTES_MAX => Err(AccessError::WrongKey),
         true => Ok(key.to_owned()),
         false => Err(AccessError::NoKey),
     }

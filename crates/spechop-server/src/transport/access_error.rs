@@ -16,6 +16,17 @@ pub(crate) enum AccessError {
     /// There is no such key.
     #[error("the API key is wrong")]
     WrongKey,
+    /// There are tokens of an issuer, and this one is not good.
+    #[error("the token is refused: {problem}")]
+    WrongToken { problem: &'static str },
+    /// The token is good, and nobody can tell for which tenant.
+    #[error(
+        "the token's claim `{claim}` names no tenant: 1 to 64 letters, digits, full stops, hyphens and underscores"
+    )]
+    NoTenant { claim: String },
+    /// The issuer could not be asked yet.
+    #[error("the keys of the token's issuer are not known yet; try again later")]
+    NoTokenKeys,
     /// Too many keys wait to be checked.
     #[error("too many API keys are being checked; try again later")]
     ChecksBusy,
@@ -48,6 +59,9 @@ impl AccessError {
             Self::NoKey => "no_key",
             Self::TwoKeys => "two_keys",
             Self::WrongKey => "wrong_key",
+            Self::WrongToken { .. } => "wrong_token",
+            Self::NoTenant { .. } => "no_tenant",
+            Self::NoTokenKeys => "no_token_keys",
             Self::ChecksBusy => "checks_busy",
             Self::NoRole { .. } => "no_role",
             Self::OtherTenant { .. } => "other_tenant",
@@ -59,13 +73,15 @@ impl AccessError {
     /// When to try again, if that helps.
     pub(crate) fn again_in(&self) -> Option<Duration> {
         match self {
-            Self::ChecksBusy => Some(Duration::from_secs(1)),
+            Self::ChecksBusy | Self::NoTokenKeys => Some(Duration::from_secs(1)),
             Self::TenantTooFast { again_in, .. } | Self::KeyTooFast { again_in, .. } => {
                 Some(*again_in)
             }
             Self::NoKey
             | Self::TwoKeys
             | Self::WrongKey
+            | Self::WrongToken { .. }
+            | Self::NoTenant { .. }
             | Self::NoRole { .. }
             | Self::OtherTenant { .. } => None,
         }

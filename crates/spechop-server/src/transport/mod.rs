@@ -239,7 +239,7 @@ impl Transport {
             hosts: Hosts::of(address, &self.lines.limits().hosts),
             doors,
             lines: self.lines(),
-            access,
+            access: Arc::clone(&access),
         };
         let routes = routes.layer(from_fn_with_state(Arc::new(guard), guard::attend));
         let router = Server::builder()
@@ -264,6 +264,7 @@ impl Transport {
             served = router.serve_with_incoming_shutdown(incoming, stop) => Ok(served?),
             never = self.lines.sweep() => match never {},
             never = look_again(&self.follower, self.reload) => match never {},
+            never = access.keep_issuer_fresh() => match never {},
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The binary as scripts see it: stdout, stderr, exit code.
 #![allow(dead_code, clippy::unwrap_used, reason = "helpers of several tests")]
 
+pub(crate) mod scripted;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

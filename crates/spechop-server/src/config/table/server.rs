@@ -129,6 +129,30 @@ pub(super) static CHAOS: &[Key] = keys! {
     seed: Whole(0, u64::MAX), Is("1");
 };
 
+/// `[jwt]`.
+pub(super) static JWT: &[Key] = keys! {
+    /// The public keys of the identity provider (JWKS): an address that begins with https:// (http:// only on
+    /// this machine), or a file. Without it no tokens are taken. Redirects are not followed.
+    jwks: Text, Example(r#""https://id.example.org/.well-known/jwks.json""#), live;
+    /// Who must have made a token (its claim iss).
+    issuer: Text, Example(r#""https://id.example.org/""#), live;
+    /// For whom a token must be meant (its claim aud).
+    audience: Text, Example(r#""spechop""#), live;
+    /// The claim that names the tenant. A token without it, or with another kind of name there, is refused. Full
+    /// stops lead into objects: "realm_access.tenant".
+    tenant_claim: Text, Is(r#""sub""#), live;
+    /// The claim that says what the token opens beside questions: a list of words, or a text with spaces between
+    /// them.
+    roles_claim: Text, Is(r#""roles""#), live;
+    /// The word in roles_claim that opens the admin service and /metrics.
+    admin_role: Text, Is(r#""spechop-admin""#), live;
+    /// How far the provider's clock may be from ours, in whole seconds.
+    leeway_ms: Whole(0, 600_000), Is("60000"), live;
+    /// How often the public keys are read again. If a token names a key that is not known, they are read sooner,
+    /// but not more than once in 5 seconds. If they cannot be read, those that are known stay.
+    refresh_ms: Whole(1000, MS_MAX), Is("600000"), live;
+};
+
 /// `[keys]`.
 pub(super) static KEYS: &[Key] = keys! {
     /// Its name, which stands in the key itself.

@@ -1,0 +1,282 @@
+//! Tokens of an identity provider (JWT, RFC 7519; JWKS, RFC 7517): whether one is good, and for whom it
+//! speaks.
+//!
+//! The provider signs a token and publishes its public keys. We read those keys ahead of requests and
+//! again every now and then, so that no request waits for the provider. A token must be signed by one of
+//! them, must name the issuer and the audience that the operator has written, and must not be over. Only
+//! public-key signatures count: whoever can check a symmetric one could make it, too.
+//!
+//! Whoever has a token can use it until it is over, as with every bearer token: TLS keeps it secret, and
+//! a short life limits the loss.
+
+mod key_set;
+mod signatures;
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use jsonwebtoken::errors::{Error, ErrorKind};
+use jsonwebtoken::{Validation, decode, decode_header};
+use serde_json::{Map, Value};
+use spechop_types::Tenant;
+use spechop_web::Endpoint;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use self::key_set::KeySet;
+use crate::keys::Role;
+
+/// The most bytes of a token. Longer ones are not looked at.
+pub(crate) const TOKEN_BYTES_MAX: usize = 8 << 10;
+
+/// The most bytes of a provider's keys.
+const KEYS_BYTES_MAX: usize = 1 << 20;
+
+/// The longest that the provider may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The least time between two looks at the provider's keys: tokens that name unknown keys are no reason
+/// to ask more often.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// An identity provider, and what its tokens must say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issuer {
+    /// Where its public keys are.
+    pub keys: KeySource,
+    /// The `iss` of its tokens.
+    pub name: String,
+    /// The `aud` of tokens that are meant for this server.
+    pub audience: String,
+    /// The claim that names the tenant.
+    pub tenant_claim: String,
+    /// The claim that lists what its owner may do.
+    pub roles_claim: String,
+    /// The word in it that opens the admin service and the metrics.
+    pub admin_role: String,
+    /// How far the provider's clock may be from ours.
+    pub leeway: Duration,
+    /// How often its keys are read.
+    pub refresh: Duration,
+}
+
+/// Where a provider's keys are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// At a URL.
+    Url(String),
+    /// In a file.
+    File(PathBuf),
+}
+
+impl Issuer {
+    /// Tells what is wrong with the source of the keys, as far as that can be known without asking
+    /// anybody. Blocks.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match &self.keys {
+            KeySource::File(path) => read_file(path).map(drop),
+            KeySource::Url(url) => match self.endpoint(url).is_safe_from_others() {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(
+                    "expected https://: whoever can change the keys on their way decides who may ask"
+                        .to_owned(),
+                ),
+                Err(error) => Err(error.to_string()),
+            },
+        }
+    }
+
+    fn endpoint(&self, url: &str) -> Endpoint {
+        Endpoint {
+            time_limit: PATIENCE,
+            body_bytes_max: KEYS_BYTES_MAX,
+            ..Endpoint::new("the token issuer", url)
+        }
+    }
+
+    /// Its keys as they are now.
+    async fn fetch(&self) -> Result<KeySet, String> {
+        match &self.keys {
+            KeySource::Url(url) => {
+                let body = self.endpoint(url).fetch().await;
+                KeySet::parse(&body.map_err(|error| error.to_string())?)
+            }
+            KeySource::File(path) => {
+                let path = path.clone();
+                let read = tokio::task::spawn_blocking(move || read_file(&path));
+                read.await.map_err(|error| error.to_string())?
+            }
+        }
+    }
+}
+
+fn read_file(path: &Path) -> Result<KeySet, String> {
+    let text =
+        fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    KeySet::parse(&text).map_err(|problem| format!("{}: {problem}", path.display()))
+}
+
+/// For whom a token speaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bearer {
+    pub(crate) tenant: Tenant,
+    pub(crate) roles: BTreeSet<Role>,
+}
+
+/// Why a token is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TokenError {
+    /// It is not good, for this reason.
+    Wrong(&'static str),
+    /// It is good, and its claim of this name is no tenant's name.
+    NoTenant(String),
+    /// The provider's keys are not known yet.
+    NoKeys,
+}
+
+/// Checks the tokens of one provider.
+pub(crate) struct Tokens {
+    issuer: Issuer,
+    /// `None` until they were read for the first time.
+    keys: RwLock<Option<Arc<KeySet>>>,
+    /// Told if a token was signed with a key that is not known.
+    wanted: Notify,
+}
+
+impl Tokens {
+    /// Those of this provider. A file of keys is read at once. Blocks.
+    pub(crate) fn new(issuer: Issuer) -> Self {
+        signatures::install();
+        let keys = match &issuer.keys {
+            // What is wrong with it `check` has said.
+            KeySource::File(path) => read_file(path).ok().map(Arc::new),
+            KeySource::Url(_) => None,
+        };
+        Self {
+            issuer,
+            keys: RwLock::new(keys),
+            wanted: Notify::new(),
+        }
+    }
+
+    /// Whose they are.
+    pub(crate) fn issuer(&self) -> &Issuer {
+        &self.issuer
+    }
+
+    /// For whom this token speaks. Nobody is asked.
+    pub(crate) fn check(&self, token: &str) -> Result<Bearer, TokenError> {
+        let header = decode_header(token).map_err(|_| TokenError::Wrong(NO_TOKEN))?;
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        let keys = keys.clone().ok_or(TokenError::NoKeys)?;
+        let Some(key) = keys.find(header.kid.as_deref(), header.alg) else {
+            self.wanted.notify_one();
+            return Err(TokenError::Wrong("no key of the issuer has signed it"));
+        };
+        let mut validation = Validation::new(header.alg);
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        validation.set_issuer(&[&self.issuer.name]);
+        validation.set_audience(&[&self.issuer.audience]);
+        validation.validate_nbf = true;
+        validation.leeway = self.issuer.leeway.as_secs();
+        let decoded = decode::<Map<String, Value>>(token, key, &validation);
+        let claims = decoded.map_err(|error| TokenError::Wrong(problem(&error)))?;
+        self.bearer(&claims.claims)
+    }
+
+    fn bearer(&self, claims: &Map<String, Value>) -> Result<Bearer, TokenError> {
+        let issuer = &self.issuer;
+        let name = claim(claims, &issuer.tenant_claim).and_then(Value::as_str);
+        let tenant = name.and_then(|name| Tenant::new(name).ok());
+        let tenant = tenant.ok_or_else(|| TokenError::NoTenant(issuer.tenant_claim.clone()))?;
+        let mut roles = BTreeSet::from([Role::Ask]);
+        let is_admin = match claim(claims, &issuer.roles_claim) {
+            Some(Value::String(words)) => words
+                .split_whitespace()
+                .any(|word| word == issuer.admin_role),
+            Some(Value::Array(words)) => words.iter().any(|word| *word == *issuer.admin_role),
+            _ => false,
+        };
+        if is_admin {
+            roles.insert(Role::Admin);
+        }
+        Ok(Bearer { tenant, roles })
+    }
+
+    /// Reads the provider's keys at once if they are not known, then every now and then, and whenever a
+    /// token names a key that is not among them. Keys that were read once stay until others can be read.
+    /// Never ends.
+    pub(crate) async fn keep_fresh(&self) -> Infallible {
+        let pause = PAUSE.min(self.issuer.refresh);
+        let is_known = |keys: &RwLock<Option<_>>| {
+            let keys = keys.read().unwrap_or_else(PoisonError::into_inner);
+            keys.is_some()
+        };
+        let mut next = match is_known(&self.keys) {
+            true => self.issuer.refresh,
+            false => Duration::ZERO,
+        };
+        loop {
+            tokio::select! {
+                () = sleep(next) => {}
+                () = self.wanted.notified() => {}
+            }
+            next = match self.issuer.fetch().await {
+                Ok(keys) => {
+                    let mut now = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+                    if now.as_deref() != Some(&keys) {
+                        tracing::info!(keys = keys.len(), "the token issuer's keys were read");
+                        *now = Some(Arc::new(keys));
+                    }
+                    self.issuer.refresh
+                }
+                Err(problem) => {
+                    tracing::warn!(
+                        problem,
+                        "the token issuer's keys cannot be read; they stay as they were"
+                    );
+                    pause
+                }
+            };
+            sleep(pause).await;
+            next = next.saturating_sub(pause);
+        }
+    }
+}
+
+/// What is sent is no token at all.
+const NO_TOKEN: &str = "it is not a signed JSON web token";
+
+/// Why a token was refused, in our words: those of the library may quote it.
+fn problem(error: &Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::ExpiredSignature => "it has expired",
+        ErrorKind::ImmatureSignature => "it is not valid yet",
+        ErrorKind::InvalidIssuer => "another issuer has made it",
+        ErrorKind::InvalidAudience => "it is meant for another audience",
+        ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => {
+            "it must have the claims exp, iss and aud"
+        }
+        ErrorKind::InvalidSignature => "its signature is wrong",
+        ErrorKind::InvalidAlgorithm | ErrorKind::UnsupportedAlgorithm => {
+            "its kind of signature is not taken"
+        }
+        _ => NO_TOKEN,
+    }
+}
+
+/// The claim of this name. If there is none, full stops lead into objects: `realm_access.roles`.
+fn claim<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    if let Some(value) = claims.get(name) {
+        return Some(value);
+    }
+    let (first, rest) = name.split_once('.')?;
+    claim(claims.get(first)?.as_object()?, rest)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::json;
+
+use super::*;
+
+/// Made by `make_tokens.py`, that is by another implementation.
+const MADE: &str = include_str!("tokens.json");
+
+const NAME: &str = "https://id.example.org/";
+
+fn issuer() -> Issuer {
+    Issuer {
+        keys: KeySource::Url("https://id.example.org/keys".to_owned()),
+        name: NAME.to_owned(),
+        audience: "spechop".to_owned(),
+        tenant_claim: "sub".to_owned(),
+        roles_claim: "roles".to_owned(),
+        admin_role: "spechop-admin".to_owned(),
+        leeway: Duration::from_secs(60),
+        refresh: Duration::from_mins(10),
+    }
+}
+
+/// Tokens of this issuer, whose keys are these.
+fn tokens(issuer: Issuer, keys: &Value) -> Tokens {
+    let tokens = Tokens::new(issuer);
+    let keys = KeySet::parse(keys.to_string().as_bytes()).unwrap();
+    *tokens.keys.write().unwrap() = Some(Arc::new(keys));
+    tokens
+}
+
+/// `(key, algorithm, token)` of each token, and the keys.
+fn made() -> (Value, Vec<(String, String, String)>) {
+    let made: Value = serde_json::from_str(MADE).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let list = made["tokens"].as_array().unwrap().iter();
+    let list = list.map(|one| (text(&one["kid"]), text(&one["alg"]), text(&one["token"])));
+    (made["jwks"].clone(), list.collect())
+}
+
+#[test]
+fn every_kind_of_signature_of_another_implementation_is_read() {
+    let (keys, list) = made();
+    let tokens = tokens(issuer(), &keys);
+    let team = Bearer {
+        tenant: Tenant::new("team-7").unwrap(),
+        roles: BTreeSet::from([Role::Ask]),
+    };
+    let mut taken = 0;
+    for (key, algorithm, token) in &list {
+        let checked = tokens.check(token);
+        if key == "short" {
+            let wrong = TokenError::Wrong("its signature is wrong");
+            assert_eq!(checked, Err(wrong), "a key of 1,024 bits");
+            continue;
+        }
+        assert_eq!(checked.as_ref(), Ok(&team), "{key} {algorithm}");
+        taken += 1;
+    }
+    assert_eq!(taken, 9);
+}
+
+#[test]
+fn no_token_with_a_changed_byte_is_read() {
+    let (keys, list) = made();
+    let tokens = tokens(issuer(), &keys);
+    let (_, _, token) = list.iter().find(|(_, kind, _)| kind == "ES256").unwrap();
+    let mut refused = 0;
+    for at in 0..token.len() {
+        for other in ['A', 'f', '.', '!'] {
+            let mut changed = token.clone();
+            changed.replace_range(at..=at, &other.to_string());
+            // The last letter of a signature holds bits that mean nothing.
+            if changed == *token || at + 1 == token.len() {
+                continue;
+            }
+            assert!(tokens.check(&changed).is_err(), "{changed}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 800, "{refused}");
+    for short in 0..token.len() - 1 {
+        assert!(tokens.check(&token[..short]).is_err());
+    }
+}
+
+/// A token that somebody makes who has nothing but the public keys.
+#[test]
+fn what_anybody_can_make_is_refused() {
+    let (keys, list) = made();
+    let tokens = tokens(issuer(), &keys);
+    let (_, _, good) = &list[0];
+    let parts: Vec<_> = good.split('.').collect();
+    let encode = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    for head in [
+        json!({ "alg": "none", "kid": "rsa" }),
+        json!({ "alg": "HS256", "kid": "rsa" }),
+        json!({ "alg": "RS256", "kid": "p256" }),
+        json!({ "alg": "ES256", "kid": "rsa" }),
+        json!({ "alg": "RS256", "kid": "unknown" }),
+        // Keys that the token itself brings along are not looked at.
+        json!({ "alg": "RS256", "kid": "mine", "jwk": keys["keys"][0] }),
+        json!({ "alg": "RS256", "jku": "https://evil.example/keys" }),
+        json!({ "kid": "rsa" }),
+        json!([]),
+    ] {
+        let head = encode(head);
+        for signature in [parts[2], ""] {
+            let token = format!("{head}.{}.{signature}", parts[1]);
+            assert!(tokens.check(&token).is_err(), "{token}");
+        }
+    }
+    for text in [
+        "",
+        ".",
+        "..",
+        "a.b.c",
+        "é.é.é",
+        &format!("{good}.x"),
+        &format!("{good} "),
+    ] {
+        assert!(tokens.check(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn what_a_token_must_say() {
+    let (keys, list) = made();
+    let token = &list[0].2;
+    let checked = |change: &dyn Fn(&mut Issuer)| {
+        let mut issuer = issuer();
+        change(&mut issuer);
+        tokens(issuer, &keys).check(token)
+    };
+    let wrong = |problem| Err(TokenError::Wrong(problem));
+    assert!(checked(&|_| {}).is_ok());
+    let other = checked(&|issuer| issuer.name = "https://id.example.org".to_owned());
+    assert_eq!(other, wrong("another issuer has made it"));
+    let other = checked(&|issuer| issuer.audience = "other".to_owned());
+    assert_eq!(other, wrong("it is meant for another audience"));
+    let nobody = checked(&|issuer| issuer.tenant_claim = "team".to_owned());
+    assert_eq!(nobody, Err(TokenError::NoTenant("team".to_owned())));
+    // A number is no name.
+    let nobody = checked(&|issuer| issuer.tenant_claim = "exp".to_owned());
+    assert_eq!(nobody, Err(TokenError::NoTenant("exp".to_owned())));
+}
+
+#[test]
+fn roles_are_words_of_a_claim_wherever_it_is() {
+    let told = |roles_claim: &str, claims: Value| {
+        let tokens = Tokens::new(Issuer {
+            roles_claim: roles_claim.to_owned(),
+            ..issuer()
+        });
+        let mut claims = claims.as_object().unwrap().clone();
+        claims.insert("sub".to_owned(), json!("me"));
+        tokens.bearer(&claims).unwrap().roles.contains(&Role::Admin)
+    };
+    for (name, claims, is_admin) in [
+        ("roles", json!({}), false),
+        ("roles", json!({ "roles": ["spechop-admin"] }), true),
+        ("roles", json!({ "roles": ["user", "spechop-admin"] }), true),
+        (
+            "roles",
+            json!({ "roles": ["spechop-administrator"] }),
+            false,
+        ),
+        ("scope", json!({ "scope": "openid spechop-admin" }), true),
+        ("scope", json!({ "scope": "openid-spechop-admin" }), false),
+        (
+            "realm_access.roles",
+            json!({ "realm_access": { "roles": ["spechop-admin"] } }),
+            true,
+        ),
+        (
+            "https://a.org/roles",
+            json!({ "https://a.org/roles": ["spechop-admin"] }),
+            true,
+        ),
+        (
+            "roles",
+            json!({ "roles": { "spechop-admin": true } }),
+            false,
+        ),
+        ("a.b", json!({ "a": "spechop-admin" }), false),
+    ] {
+        assert_eq!(told(name, claims.clone()), is_admin, "{name} {claims}");
+    }
+}
+
+#[test]
+fn a_set_of_keys_holds_what_signatures_can_be_checked_with() {
+    let (keys, _) = made();
+    let all = keys["keys"].as_array().unwrap();
+    let parse = |list: Vec<Value>| KeySet::parse(json!({ "keys": list }).to_string().as_bytes());
+    let mut symmetric = json!({ "kty": "oct", "k": "c2VjcmV0", "kid": "s", "alg": "HS256" });
+    let mut to_encrypt = all[0].clone();
+    to_encrypt["use"] = json!("enc");
+    let mut for_one = all[0].clone();
+    for_one["alg"] = json!("RS384");
+    let strange = json!({ "kty": "AKP", "pub": "x" });
+    let list = vec![
+        symmetric.clone(),
+        to_encrypt.clone(),
+        strange,
+        json!(7),
+        for_one,
+    ];
+    let set = parse(list).unwrap();
+    assert_eq!(set.len(), 1);
+    use jsonwebtoken::Algorithm::{HS256, RS256, RS384};
+    assert!(set.find(Some("rsa"), RS384).is_some() && set.find(None, RS384).is_some());
+    assert!(set.find(Some("rsa"), RS256).is_none() && set.find(Some("s"), HS256).is_none());
+    // Without a name, two keys of a kind could be meant.
+    let two = parse(all.clone()).unwrap();
+    assert!(two.find(None, RS256).is_none());
+    symmetric["kid"] = json!("again");
+    for list in [vec![], vec![symmetric], vec![to_encrypt]] {
+        assert!(parse(list).unwrap_err().contains("no key"));
+    }
+    assert!(
+        parse(vec![all[0].clone(); 101])
+            .unwrap_err()
+            .contains("101 keys")
+    );
+    for text in ["", "{}", "[]", "{\"keys\": 1}", "{\"keys\": {}}", "\u{0}"] {
+        assert!(KeySet::parse(text.as_bytes()).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn the_source_of_keys_is_checked_before_anybody_is_asked() {
+    let check = |keys| Issuer { keys, ..issuer() }.check();
+    for (url, fine) in [
+        ("https://id.example.org/keys", true),
+        ("http://127.0.0.1:8080/keys", true),
+        ("http://[::1]/keys", true),
+        ("http://localhost/keys", true),
+        ("http://id.example.org/keys", false),
+        ("http://localhost.example.org/keys", false),
+        ("ftp://id.example.org/keys", false),
+        ("https://", false),
+    ] {
+        let checked = check(KeySource::Url(url.to_owned()));
+        assert_eq!(checked.is_ok(), fine, "{url}: {checked:?}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let missing = check(KeySource::File(path.clone())).unwrap_err();
+    assert!(missing.contains("cannot be read"), "{missing}");
+    fs::write(&path, "{}").unwrap();
+    let empty = check(KeySource::File(path.clone())).unwrap_err();
+    assert!(
+        empty.contains("keys.json: this is no set of keys"),
+        "{empty}"
+    );
+    fs::write(&path, made().0.to_string()).unwrap();
+    check(KeySource::File(path)).unwrap();
+}

@@ -1,0 +1,305 @@
+//! Tokens of an identity provider in place of keys, over the wire.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
+mod support;
+
+use std::time::{Duration, SystemTime};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+use spechop_proto::GetBackendsRequest;
+use spechop_proto::admin_client::AdminClient;
+use spechop_server::keys::{Cost, KeyName, NewKey};
+use spechop_testkit::Script;
+use support::{Server, question};
+use tokio::time::{sleep, timeout};
+use tonic::{Code, Request};
+use tonic_types::StatusExt;
+use wiremock::matchers::path;
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A provider's private key, by its name.
+struct Signer {
+    name: &'static str,
+    pair: EcdsaKeyPair,
+}
+
+impl Signer {
+    fn new(name: &'static str) -> Self {
+        let (kind, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+        let made = EcdsaKeyPair::generate_pkcs8(kind, &random).unwrap();
+        let pair = EcdsaKeyPair::from_pkcs8(kind, made.as_ref(), &random).unwrap();
+        Self { name, pair }
+    }
+
+    /// As the provider publishes it.
+    fn public(&self) -> Value {
+        let point = self.pair.public_key().as_ref();
+        let [x, y] = [&point[1..33], &point[33..]].map(|half| URL_SAFE_NO_PAD.encode(half));
+        json!({ "kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": self.name, "use": "sig" })
+    }
+
+    fn token(&self, claims: &Value) -> String {
+        let head = json!({ "alg": "ES256", "typ": "JWT", "kid": self.name });
+        let [head, claims] = [&head, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
+        let text = format!("{head}.{claims}");
+        let signed = self.pair.sign(&SystemRandom::new(), text.as_bytes());
+        format!("{text}.{}", URL_SAFE_NO_PAD.encode(signed.unwrap()))
+    }
+}
+
+/// What a good token says, that is over in so many seconds.
+fn claims(seconds: i64) -> Value {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = i64::try_from(now.unwrap().as_secs()).unwrap();
+    json!({ "iss": "https://id.example.org/", "aud": ["spechop", "other"], "sub": "team-7", "exp": now + seconds })
+}
+
+fn with(mut claims: Value, name: &str, value: Value) -> Value {
+    claims[name] = value;
+    claims
+}
+
+/// A provider that publishes these keys, and a server that takes its tokens.
+async fn provider(keys: &[&Signer]) -> MockServer {
+    let provider = MockServer::start().await;
+    publish(&provider, keys).await;
+    provider
+}
+
+async fn publish(provider: &MockServer, keys: &[&Signer]) {
+    let keys: Vec<_> = keys.iter().map(|key| key.public()).collect();
+    let told = ResponseTemplate::new(200).set_body_json(json!({ "keys": keys }));
+    provider.reset().await;
+    Mock::given(path("/keys"))
+        .respond_with(told)
+        .mount(provider)
+        .await;
+}
+
+fn toml(provider: &MockServer) -> String {
+    format!(
+        "[jwt]\njwks = \"{}/keys\"\nissuer = \"https://id.example.org/\"\naudience = \"spechop\"\nrefresh_ms = 1000\n",
+        provider.uri()
+    )
+}
+
+/// How a question with this token, and in the name of this tenant, ends.
+async fn ask(server: &Server, token: &str, tenant: &str) -> (Code, String) {
+    let mut request = Request::new(question());
+    let metadata = request.metadata_mut();
+    metadata.insert("authorization", format!("Bearer {token}").parse().unwrap());
+    if !tenant.is_empty() {
+        metadata.insert("spechop-tenant", tenant.parse().unwrap());
+    }
+    match server.client().await.ask(request).await {
+        Ok(_) => (Code::Ok, String::new()),
+        Err(status) => (status.code(), status.message().to_owned()),
+    }
+}
+
+/// The same, once the provider's keys have been read.
+async fn ask_when_known(server: &Server, token: &str) -> (Code, String) {
+    let known = async {
+        loop {
+            let told = ask(server, token, "").await;
+            if told.0 != Code::Unavailable && !told.1.contains("no key of the issuer") {
+                return told;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, known).await.expect("the keys are read")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_says_who_asks_and_what_for() {
+    let (signer, stranger) = (Signer::new("one"), Signer::new("one"));
+    let provider = provider(&[&signer]).await;
+    let made = NewKey::generate(
+        &KeyName::new("ops").unwrap(),
+        Cost {
+            memory_kib: 64,
+            passes: 1,
+        },
+    )
+    .unwrap();
+    let key = format!(
+        "[[keys]]\nname = \"ops\"\nhash = \"{}\"\n",
+        made.hash.as_str()
+    );
+    let toml = key + &toml(&provider);
+    let server = Server::configured(Script::instant(1), &toml).await;
+    let good = signer.token(&claims(300));
+    assert_eq!(ask_when_known(&server, &good).await.0, Code::Ok);
+    let token = |claims: Value| signer.token(&claims);
+    for (token, tenant, code, words) in [
+        (good.clone(), "", Code::Ok, ""),
+        (good.clone(), "team-7", Code::Ok, ""),
+        (
+            good.clone(),
+            "team-8",
+            Code::PermissionDenied,
+            "names another",
+        ),
+        // The clocks may differ by a minute.
+        (token(claims(-50)), "", Code::Ok, ""),
+        (
+            token(claims(-70)),
+            "",
+            Code::Unauthenticated,
+            "it has expired",
+        ),
+        (
+            token(with(claims(300), "nbf", json!(4_102_444_800_u64))),
+            "",
+            Code::Unauthenticated,
+            "not valid yet",
+        ),
+        (
+            token(with(claims(300), "iss", json!("https://id.example.com/"))),
+            "",
+            Code::Unauthenticated,
+            "another issuer",
+        ),
+        (
+            token(with(claims(300), "aud", json!("other"))),
+            "",
+            Code::Unauthenticated,
+            "another audience",
+        ),
+        (
+            token(with(claims(300), "exp", Value::Null)),
+            "",
+            Code::Unauthenticated,
+            "must have the claims",
+        ),
+        (
+            token(with(claims(300), "sub", json!("auth0|7"))),
+            "",
+            Code::PermissionDenied,
+            "the token's claim `sub` names no tenant",
+        ),
+        (
+            stranger.token(&claims(300)),
+            "",
+            Code::Unauthenticated,
+            "signature is wrong",
+        ),
+        (
+            "x.y.z".to_owned(),
+            "",
+            Code::Unauthenticated,
+            "not a signed JSON web token",
+        ),
+        (
+            "x".repeat(9000),
+            "",
+            Code::Unauthenticated,
+            "the API key is wrong",
+        ),
+        (
+            "spechop.ops.x".to_owned(),
+            "",
+            Code::Unauthenticated,
+            "the API key is wrong",
+        ),
+        (made.key.expose_secret().to_owned(), "", Code::Ok, ""),
+    ] {
+        let (told, message) = ask(&server, &token, tenant).await;
+        assert_eq!(told, code, "{message}");
+        assert!(message.contains(words), "{message}");
+    }
+    let refused = |reason: &str| format!("spechop_requests_refused_total{{reason=\"{reason}\"}}");
+    // Metrics take the role, too; these are read by the key's owner below.
+    let admin = token(with(claims(300), "roles", json!(["spechop-admin"])));
+    let page = reqwest::Client::new()
+        .get(format!("http://{}/metrics", server.address))
+        .bearer_auth(&admin)
+        .send()
+        .await
+        .unwrap();
+    let page = page.text().await.unwrap();
+    for (reason, times) in [("wrong_token", 7), ("no_tenant", 1)] {
+        let line = format!("{} {times}\n", refused(reason));
+        assert!(page.contains(&line), "{reason}: {page}");
+    }
+    for (token, code) in [(&good, Code::PermissionDenied), (&admin, Code::Ok)] {
+        let mut request = Request::new(GetBackendsRequest {});
+        let bearer = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", bearer);
+        let mut client = AdminClient::new(server.channel().await);
+        let told = client.get_backends(request).await;
+        assert_eq!(told.map_or_else(|status| status.code(), |_| Code::Ok), code);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_change_are_read_again_and_those_that_were_read_stay() {
+    let (old, new) = (Signer::new("old"), Signer::new("new"));
+    let provider = provider(&[&old]).await;
+    let server = Server::configured(Script::instant(1), &toml(&provider)).await;
+    let [by_old, by_new] = [&old, &new].map(|signer| signer.token(&claims(300)));
+    assert_eq!(ask_when_known(&server, &by_old).await.0, Code::Ok);
+    assert_eq!(ask(&server, &by_new, "").await.0, Code::Unauthenticated);
+    // A token that names a new key is the reason to look.
+    publish(&provider, &[&old, &new]).await;
+    assert_eq!(ask_when_known(&server, &by_new).await.0, Code::Ok);
+    // A provider that is ill, or says nonsense, takes nothing away.
+    for answer in [
+        ResponseTemplate::new(500),
+        ResponseTemplate::new(200).set_body_string("<html>sign in</html>"),
+        ResponseTemplate::new(200).set_body_json(json!({ "keys": [] })),
+        ResponseTemplate::new(302).insert_header("location", "/elsewhere"),
+        ResponseTemplate::new(200).set_body_bytes(vec![b' '; 2 << 20]),
+    ] {
+        provider.reset().await;
+        Mock::given(path("/keys"))
+            .respond_with(answer)
+            .expect(1..)
+            .mount(&provider)
+            .await;
+        let asked = async {
+            while provider.received_requests().await.unwrap().is_empty() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(PATIENCE, asked).await.expect("it is asked again");
+        assert_eq!(ask(&server, &by_old, "").await.0, Code::Ok);
+    }
+    // One that was withdrawn counts no more.
+    publish(&provider, &[&new]).await;
+    let withdrawn = async {
+        while ask(&server, &by_old, "").await.0 == Code::Ok {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, withdrawn).await.expect("it is withdrawn");
+    assert_eq!(ask(&server, &by_new, "").await.0, Code::Ok);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn until_the_keys_are_known_clients_hear_when_to_try_again() {
+    let signer = Signer::new("one");
+    let provider = MockServer::start().await;
+    let server = Server::configured(Script::instant(1), &toml(&provider)).await;
+    let token = signer.token(&claims(300));
+    let mut request = Request::new(question());
+    let bearer = format!("Bearer {token}").parse().unwrap();
+    request.metadata_mut().insert("authorization", bearer);
+    let status = server.client().await.ask(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    let retry = status.get_details_retry_info().unwrap();
+    assert_eq!(retry.retry_delay, Some(Duration::from_secs(1)));
+    // Whoever shows nothing hears that something is wanted.
+    let status = server.client().await.ask(question()).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated);
+    publish(&provider, &[&signer]).await;
+    assert_eq!(ask_when_known(&server, &token).await.0, Code::Ok);
+}
