@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
+use serde_json::{Value, json};
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::ask_event::Event;
 use spechop_proto::options::Width;
@@ -338,4 +339,46 @@ async fn changes_under_load_lose_nothing() {
     }
     assert!(changes > 3, "{changes} changes");
     followed.server.is_idle().await;
+}
+
+/// Tokens of another implementation, and the public keys for them.
+const TOKENS: &str = include_str!("../src/jwt/tokens.json");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issuer_of_tokens_is_taken_up_and_its_file_followed() {
+    let made: Value = serde_json::from_str(TOKENS).unwrap();
+    let token = made["tokens"][0]["token"].as_str().unwrap();
+    let followed = Followed::start(Script::instant(1), "").await;
+    followed.server.ask(question()).await.unwrap();
+    let keys = tempfile::NamedTempFile::new().unwrap();
+    fs::write(keys.path(), made["jwks"].to_string()).unwrap();
+    let toml = format!(
+        "[jwt]\njwks = \"{}\"\nissuer = \"https://id.example.org/\"\naudience = \"spechop\"\nrefresh_ms = 1000\n",
+        keys.path().display()
+    );
+    followed.takes_up(&toml).await;
+    let ask = async || {
+        let mut request = Request::new(question());
+        let bearer = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", bearer);
+        followed.server.client().await.ask(request).await
+    };
+    ask().await.unwrap();
+    let status = followed.server.ask(question()).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated);
+    // A file without keys takes nothing away; one with others counts.
+    fs::write(keys.path(), "{}").unwrap();
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    ask().await.unwrap();
+    let others = json!({ "keys": [made["jwks"]["keys"][2]] });
+    fs::write(keys.path(), others.to_string()).unwrap();
+    let withdrawn = async {
+        while ask().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let patience = Duration::from_secs(20);
+    tokio::time::timeout(patience, withdrawn).await.unwrap();
+    followed.takes_up("").await;
+    followed.server.ask(question()).await.unwrap();
 }

@@ -202,6 +202,55 @@ fn the_files_of_tls_go_together() {
 }
 
 #[test]
+fn whose_tokens_are_taken_is_said_whole() {
+    const WHOLE: [&str; 3] = [
+        "jwks = \"https://id.example.org/keys\"\n",
+        "issuer = \"https://id.example.org/\"\n",
+        "audience = \"spechop\"\n",
+    ];
+    let home = Home::new();
+    let [jwks, issuer, audience] = WHOLE;
+    let of = |lines: &[&str]| format!("[jwt]\n{}", lines.concat());
+    let callers = home.read(&of(&WHOLE), &[], &[]).unwrap().callers;
+    assert!(callers.wants_keys());
+    // Its tokens may be of many tenants.
+    assert_eq!(callers.questions_max, 16);
+    let of_claims = |claim: &str| home.read(&of(&[claim]), &[], &[]).unwrap().callers;
+    assert!(!of_claims("tenant_claim = \"team\"\n").wants_keys());
+    let missing = format!("jwks = \"{}\"\n", home.path("keys.json").display());
+    for (lines, mistake) in [
+        (
+            &[jwks, issuer][..],
+            "jwt.audience (default): jwt.jwks needs it",
+        ),
+        (&[jwks, audience], "jwt.issuer (default): jwt.jwks needs it"),
+        (
+            &[issuer],
+            "jwt.issuer (c.toml): only together with jwt.jwks",
+        ),
+        (
+            &[audience],
+            "jwt.audience (c.toml): only together with jwt.jwks",
+        ),
+        (
+            &["jwks = \"http://id.example.org/keys\"\n", issuer, audience],
+            "jwt.jwks (c.toml): expected https://",
+        ),
+        (
+            &["jwks = \"ftp://id.example.org/keys\"\n", issuer, audience],
+            "jwt.jwks (c.toml): the base URL of the token issuer is unusable",
+        ),
+        (&[&missing, issuer, audience], "jwt.jwks (c.toml): /"),
+    ] {
+        let mistakes = home.mistakes(&of(lines), &[]);
+        assert!(
+            mistakes.len() == 1 && mistakes[0].starts_with(mistake),
+            "{mistake}: {mistakes:?}"
+        );
+    }
+}
+
+#[test]
 fn other_machines_are_kept_out_unless_somebody_is_asked_for() {
     let home = Home::new();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
