@@ -1,5 +1,10 @@
 //! What each door adds to a question: scripted tools without latency, a question of two hops, one after the
-//! other on one connection. The first row is the same question within the process, without any door.
+//! other on one connection. The first row is the same question within the process, without any door. The
+//! second is an exchange that asks nothing: what the network of the machine and the client take of all rows
+//! that follow.
+//!
+//! Every door is measured twice. On two threads, as a server runs, most of a short exchange is the time in
+//! which one thread wakes another. On one thread nobody is woken, and what is left is work.
 //!
 //! Two rows are asked beside 200 streams: of clients that read nothing, and of clients that read on and ask
 //! again, and whose look-ups take as long as a search of the web. Each is told apart from the same alone.
@@ -33,7 +38,7 @@ use spechop_server::{App, Bare, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Passage;
 use support::{Server, bare, config, question};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::transport::Endpoint;
@@ -99,24 +104,39 @@ impl Table {
         });
     }
 
-    fn print(&self) {
+    fn print(&self, heading: &str) {
         let rows = self.0.borrow();
-        let alone = rows[0].1;
+        let (alone, empty) = (rows[0].1, rows[1].1);
         println!(
-            "\nmicroseconds of a question (least mean of a sample), and those that the door adds:"
+            "\n{heading}: microseconds of a question (least mean of a sample), those that the door adds \
+             to the question, and those that the question adds to an exchange:"
         );
         for (name, least) in rows.iter() {
-            let more = least.saturating_sub(alone).as_micros();
-            println!("{name:>20} {:>8} {more:>8}", least.as_micros());
+            let [more, than_empty] =
+                [alone, empty].map(|row| least.saturating_sub(row).as_micros());
+            println!(
+                "{name:>20} {:>8} {more:>8} {than_empty:>8}",
+                least.as_micros()
+            );
         }
     }
 }
 
 fn doors(criterion: &mut Criterion) {
+    let one = Builder::new_current_thread().enable_all().build().unwrap();
+    each_door(&mut criterion.benchmark_group("doors, one thread"), &one).print("one thread");
+    drop(one);
     let runtime = Runtime::new().unwrap();
-    let table = Table(RefCell::default());
     let mut group = criterion.benchmark_group("doors");
-    let request = question().with(|asked| asked.width = Some(Width::K(1)));
+    let table = each_door(&mut group, &runtime);
+    beside_others(&mut group, &runtime, &table);
+    table.print("two threads");
+}
+
+/// A question through every door, with nothing else to do.
+fn each_door(group: &mut BenchmarkGroup<'_, WallTime>, runtime: &Runtime) -> Table {
+    let table = Table(RefCell::default());
+    let request = asked();
 
     let alone = runtime.block_on(async {
         let config = config(TOML);
@@ -127,38 +147,50 @@ fn doors(criterion: &mut Criterion) {
     let ask = async || {
         alone.ask(&request).await.unwrap();
     };
-    table.measure(&mut group, &runtime, "in the process", &ask);
+    table.measure(group, runtime, "in the process", &ask);
 
     let (server, client) = runtime.block_on(async {
         let server = Server::configured(Script::instant(2), TOML).await;
         let client = server.client().await;
         (server, client)
     });
+    let browser: Client = over_http::client();
+    let url = over_http::url(&server, "/healthz");
+    let ask = async || {
+        let response = browser.get(&url).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        response.bytes().await.unwrap();
+    };
+    table.measure(group, runtime, "no question", &ask);
     let ask = async || {
         client.clone().ask(request.clone()).await.unwrap();
     };
-    table.measure(&mut group, &runtime, "gRPC", &ask);
+    table.measure(group, runtime, "gRPC", &ask);
     let ask = async || {
         let events = client.clone().ask_stream(request.clone()).await.unwrap();
         let mut events = events.into_inner();
         while events.message().await.unwrap().is_some() {}
     };
-    table.measure(&mut group, &runtime, "gRPC, streamed", &ask);
-    let client: Client = over_http::client();
+    table.measure(group, runtime, "gRPC, streamed", &ask);
     for (name, path, accept, body) in over_http() {
         let (url, body) = (over_http::url(&server, path), body.to_string());
         let ask = async || {
-            let request = client.post(&url).header("accept", accept);
+            let request = browser.post(&url).header("accept", accept);
             let request = request.header("content-type", "application/json");
             let response = request.body(body.clone()).send().await.unwrap();
             assert_eq!(response.status(), 200);
             let told = response.bytes().await.unwrap();
             assert!(!told.is_empty());
         };
-        table.measure(&mut group, &runtime, name, &ask);
+        table.measure(group, runtime, name, &ask);
     }
     runtime.block_on(async { drop(server) });
+    table
+}
 
+/// A question over gRPC while 200 others have streams.
+fn beside_others(group: &mut BenchmarkGroup<'_, WallTime>, runtime: &Runtime, table: &Table) {
+    let request = asked();
     // 200 questions are open all the time, and some are always told of.
     let (server, client) = runtime.block_on(async {
         let ports = ScriptedPorts::new(Script::instant(2));
@@ -175,9 +207,9 @@ fn doors(criterion: &mut Criterion) {
     let ask = async || {
         client.clone().ask(request.clone()).await.unwrap();
     };
-    table.measure(&mut group, &runtime, "gRPC, again alone", &ask);
+    table.measure(group, runtime, "gRPC, again alone", &ask);
     let readers = runtime.block_on(readers(&server, &request));
-    table.measure(&mut group, &runtime, "…beside 200 read", &ask);
+    table.measure(group, runtime, "…beside 200 read", &ask);
     assert!(server.gauges.questions_open() > 150, "they go on");
     runtime.block_on(async { drop((readers, server)) });
 
@@ -195,17 +227,19 @@ fn doors(criterion: &mut Criterion) {
     let ask = async || {
         client.clone().ask(request.clone()).await.unwrap();
     };
-    table.measure(&mut group, &runtime, "gRPC, long texts", &ask);
+    table.measure(group, runtime, "gRPC, long texts", &ask);
     let streams = runtime.block_on(unread(&server, &request));
     let name = "…beside 200 unread";
-    table.measure(&mut group, &runtime, name, &ask);
+    table.measure(group, runtime, name, &ask);
     assert!(
         server.gauges.questions_open() >= streams.len(),
         "they are held"
     );
     runtime.block_on(async { drop((streams, server)) });
-    group.finish();
-    table.print();
+}
+
+fn asked() -> AskRequest {
+    question().with(|asked| asked.width = Some(Width::K(1)))
 }
 
 /// An index that is as far away as the web for every tenant with a name.

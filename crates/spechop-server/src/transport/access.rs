@@ -25,7 +25,7 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
 use spechop_types::Tenant;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::access_error::AccessError;
 use super::line::LineHandle;
@@ -229,8 +229,8 @@ impl Access {
                     AccessError::WrongKey | AccessError::WrongToken { .. }
                 );
                 if let Some(line) = line.filter(|_| is_guess) {
-                    let (now, interval) = (Instant::now(), WRONG_KEY_INTERVAL);
-                    sleep_until(line.turn_of_wrong_key(now, interval, WRONG_KEY_BURST)).await;
+                    line.turn_of_wrong_key(WRONG_KEY_INTERVAL, WRONG_KEY_BURST)
+                        .await;
                 }
                 return Err(error);
             }

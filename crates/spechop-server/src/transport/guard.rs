@@ -9,7 +9,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Version};
 use axum::middleware::Next;
 use axum::response::Response;
-use tokio::time::{Instant, sleep_until};
 
 use super::accept::Lines;
 use super::access::{self, Access};
@@ -68,7 +67,7 @@ impl Guard {
         let line = parts.extensions.get::<LineHandle>().cloned();
         if let Some(line) = &line {
             let (interval, burst) = (limits.request_interval, limits.request_burst);
-            sleep_until(line.turn(Instant::now(), interval, burst)).await;
+            line.turn(interval, burst).await;
         }
         self.access.admit(role, line.as_ref(), &mut parts).await?;
         // Whatever comes over a listener of ours has it.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::accept::Lines;
 use super::counts::Closed;
@@ -201,20 +201,15 @@ impl LineHandle {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the request that has just arrived may be taken up: `interval` after the one before, except
-    /// that `burst` of them may come at once after a pause.
-    pub(super) fn turn(&self, now: Instant, interval: Duration, burst: u32) -> Instant {
-        lend(&self.shared.requests, now, interval, burst)
+    /// Waits until the request that has just arrived may be taken up: `interval` after the one before,
+    /// except that `burst` of them may come at once after a pause.
+    pub(super) async fn turn(&self, interval: Duration, burst: u32) {
+        turn(&self.shared.requests, interval, burst).await;
     }
 
-    /// When a request with a wrong key may be answered.
-    pub(super) fn turn_of_wrong_key(
-        &self,
-        now: Instant,
-        interval: Duration,
-        burst: u32,
-    ) -> Instant {
-        lend(&self.shared.wrong_keys, now, interval, burst)
+    /// Waits until a request with a wrong key may be answered.
+    pub(super) async fn turn_of_wrong_key(&self, interval: Duration, burst: u32) {
+        turn(&self.shared.wrong_keys, interval, burst).await;
     }
 
     /// Counts that it is being closed, and why.
@@ -228,10 +223,17 @@ impl LineHandle {
     }
 }
 
-fn lend(bucket: &Mutex<Bucket>, now: Instant, interval: Duration, burst: u32) -> Instant {
-    // Nothing panics while it is held.
-    let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
-    bucket.lend(now, interval, burst)
+async fn turn(bucket: &Mutex<Bucket>, interval: Duration, burst: u32) {
+    let now = Instant::now();
+    let turn = {
+        // Nothing panics while it is held.
+        let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        bucket.lend(now, interval, burst)
+    };
+    // A timer has ticks of a millisecond and waits for the next one, also if its time has come.
+    if turn > now {
+        sleep_until(turn).await;
+    }
 }
 
 impl Unfinished {
@@ -316,5 +318,24 @@ impl AsyncWrite for Line {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_may_go_at_once_does() {
+        let bucket = Mutex::default();
+        let take = || turn(&bucket, Duration::from_millis(10), 2);
+        for _ in 0..2 {
+            take().now_or_never().expect("no timer is asked");
+        }
+        let began = Instant::now();
+        take().await;
+        assert!(began.elapsed() >= Duration::from_millis(10));
     }
 }
