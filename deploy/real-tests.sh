@@ -21,6 +21,10 @@ if [ ! -x "$SPECHOP_DATA_DIR/bin/qdrant" ]; then
     leave_out+=(--skip qdrant::cluster:: --skip qdrant::faults:: --skip qdrant::tls:: --skip a_key_is_needed)
   fi
 fi
+if [ ! -x "$SPECHOP_DATA_DIR/bin/nginx" ]; then
+  echo "Redis and nginx are not there: the tests with several servers are left out" >&2
+  leave_out+=(--skip redis:: --skip replicas::)
+fi
 if ! command -v node >/dev/null; then
   echo "Node is not installed: the page's tests are left out" >&2
   leave_out+=(--skip page::)

@@ -2,7 +2,8 @@
 # What the tests use besides our own code, into the data folder: a Python environment with a real llama.cpp server
 # and an unmodified gRPC client, and, where Go is installed, grpcurl. A real Qdrant server. From Debian, for root: searx,
 # a real metasearch engine, and a real browser, which the page's tests drive with two packages of npm. From npm, the
-# official server of MCP that has everything, and clients in Node: OpenAI's, gRPC's, one of MCP.
+# official server of MCP that has everything, and clients in Node: OpenAI's, gRPC's, one of MCP. From Debian, unpacked:
+# Redis and nginx.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -98,6 +99,36 @@ if ! deploy/has-searx.sh; then
       echo "python3-searx cannot be installed: its test is left out" >&2
   else
     echo "searx cannot be installed here: its test is left out (install python3-searx, if this Debian has it)" >&2
+  fi
+fi
+
+# A real Redis, and a real load balancer in front of two servers. Unpacked and not installed: nobody gets a service
+# because of a test. The libraries are what their programs need beyond a Debian without anything.
+fetch_debian() {
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  (cd "$folder" && apt-get download -qq redis-tools nginx libatomic1 libjemalloc2 liblzf1 libssl3 >/dev/null 2>&1) || return 1
+  mkdir -p "$folder/root" "$data/bin"
+  for package in "$folder"/*.deb; do dpkg-deb -x "$package" "$folder/root" || return 1; done
+  rm -rf "$data/debian" && mv "$folder/root" "$data/debian"
+  # Redis is one program, which goes by its name.
+  for program in redis-server:usr/bin/redis-check-rdb nginx:usr/sbin/nginx; do
+    cat >"$data/bin/${program%%:*}" <<END
+#!/usr/bin/env bash
+export LD_LIBRARY_PATH="$data/debian/usr/lib/$(uname -m)-linux-gnu"
+exec -a ${program%%:*} "$data/debian/${program#*:}" "\$@"
+END
+    chmod +x "$data/bin/${program%%:*}"
+  done
+  "$data/bin/redis-server" --version >/dev/null && "$data/bin/nginx" -v 2>/dev/null
+}
+
+if [ ! -x "$data/bin/nginx" ]; then
+  if ! command -v apt-get >/dev/null; then
+    echo "this is no Debian: the tests with Redis and with two servers behind nginx are left out" >&2
+  elif ! (fetch_debian); then
+    rm -f "$data/bin/redis-server" "$data/bin/nginx"
+    echo "WARNING: Redis and nginx could not be fetched: the tests with two servers are left out" >&2
   fi
 fi
 

@@ -6,13 +6,14 @@
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use spechop_types::{Chance, Owned, Question, Step, SubQuestion, Tenant};
 
 use crate::{
     Call, DraftWriter, Encoder, GuessRequest, Lane, PlanRequest, Planner, ReadRequest, Reader,
-    Record, Remembered, Retriever, RewriteRequest, Rewriter, SearchProvider, SharedEntries,
-    Speaker, Speculator, TextKind, Turn, Version,
+    Record, Remembered, Retriever, RewriteRequest, Rewriter, SearchProvider, SharedCells,
+    SharedEntries, Speaker, Speculator, Swapped, TextKind, Turn, Version,
 };
 
 /// What every cache owes to tenants ([`spechop_types::Owned`]). `ask` asks the same every time, on behalf
@@ -189,6 +190,39 @@ pub async fn shared_entries(entries: &dyn SharedEntries) {
     assert_eq!(entries.trim(&call, most(2)).await.expect("a count"), 2);
     assert_eq!((find(&b, "k").await, find(&a, "k").await), (None, None));
     assert!(find(&a, "near").await.is_some() && find(&a, "silent").await.is_some());
+}
+
+/// A change is made by whoever knows what is there, and by one of several at the same time. Names are kept
+/// apart, and what is not changed is gone after its time. There is nothing at the beginning.
+pub async fn shared_cells(cells: &dyn SharedCells) {
+    let long = Duration::from_secs(600);
+    let swap = async |name: &str, seen: Option<&str>, new: &str| {
+        let swapped = cells.swap(name, seen, new, long).await;
+        swapped.expect("an answer")
+    };
+    let read = async |name: &str| cells.read(name).await.expect("an answer");
+    let other = |there: &str| Swapped::Other(Some(there.to_owned()));
+    assert_eq!(read("a").await, None);
+    assert_eq!(swap("a", Some("x"), "y").await, Swapped::Other(None));
+    assert_eq!(swap("a", None, "one").await, Swapped::Made);
+    assert_eq!(swap("a", None, "two").await, other("one"));
+    assert_eq!(swap("a", Some("on"), "two").await, other("one"));
+    assert_eq!(swap("a", Some("one"), "zwei: ß\n\0\"").await, Swapped::Made);
+    assert_eq!(read("a").await.as_deref(), Some("zwei: ß\n\0\""));
+    assert_eq!(read("a:b").await, None);
+    assert_eq!(swap("a:b", None, "three").await, Swapped::Made);
+    assert_eq!(read("a").await.as_deref(), Some("zwei: ß\n\0\""));
+
+    let raced = |new| swap("raced", None, new);
+    let (a, b, c, d) = tokio::join!(raced("a"), raced("b"), raced("c"), raced("d"));
+    let all = [a, b, c, d];
+    let made = all.iter().filter(|swapped| **swapped == Swapped::Made);
+    assert_eq!(made.count(), 1, "{all:?}");
+
+    let brief = cells.swap("brief", None, "gone soon", Duration::from_millis(1));
+    assert_eq!(brief.await.expect("an answer"), Swapped::Made);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(read("brief").await, None);
 }
 
 /// At most `limit`, best first, no passage twice, the same again.

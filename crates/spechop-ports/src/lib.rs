@@ -12,6 +12,7 @@
 //! that ask a server have in common is in [`retry`] and [`reason`].
 
 mod call;
+mod cells;
 mod chaos;
 mod clock;
 #[cfg(any(test, feature = "contract"))]
@@ -34,6 +35,7 @@ mod urgency;
 mod vitals;
 
 pub use call::{Call, Lane, Life, Progress, Seat, Wishes};
+pub use cells::{SharedCells, Swapped};
 pub use chaos::{Chaotic, Faults};
 pub use clock::Doing;
 pub use draft::{Draft, DraftRequest, DraftWriter, Drafter, WrittenDraft};

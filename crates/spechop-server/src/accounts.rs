@@ -6,9 +6,11 @@
 //! share of what is left, never all of it.
 //!
 //! [`Book`] decides and knows no clock. [`Accounts`] is the book behind a lock, and [`Hold`] what a
-//! question holds of it.
+//! question holds of it. Several servers can share the accounts of their tenants ([`Shared`]).
 
 mod book;
+mod cell;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +22,8 @@ use spechop_types::{Budget, Money, Tenant};
 use tokio::time::Instant;
 
 pub(crate) use book::Shortage;
-use book::{Amounts, Book, millis};
+use book::{Amounts, Book, Elsewhere, Grant, millis};
+pub(crate) use shared::{Shared, SharedCounts};
 
 /// What a tenant may spend. `None` is not limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,11 @@ pub struct Allowance {
 }
 
 /// Every tenant's account.
-pub(crate) struct Accounts(Mutex<Book>);
+pub(crate) struct Accounts {
+    book: Mutex<Book>,
+    /// `None` if no other server shares them.
+    shared: Option<Arc<Shared>>,
+}
 
 /// What a question has set aside. Dropping it settles: the question has cost what was told, and nothing
 /// if nothing was told.
@@ -52,8 +59,11 @@ pub(crate) struct Hold {
 }
 
 impl Accounts {
-    pub(crate) fn new(allowance: Allowance) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Book::new(allowance))))
+    pub(crate) fn new(allowance: Allowance, shared: Option<Arc<Shared>>) -> Arc<Self> {
+        Arc::new(Self {
+            book: Mutex::new(Book::new(allowance)),
+            shared,
+        })
     }
 
     /// From now on tenants may spend so much. What they have spent stays spent.
@@ -62,7 +72,7 @@ impl Accounts {
     }
 
     /// Sets aside what a question with this budget may cost, and says what it may cost at most.
-    pub(crate) fn hold(
+    pub(crate) async fn hold(
         self: &Arc<Self>,
         tenant: &Tenant,
         budget: Budget,
@@ -73,15 +83,15 @@ impl Accounts {
             budget.tokens,
             budget.money.map(|money| money.0),
         ];
-        let grant = self.lock().hold(tenant, wanted, Instant::now())?;
-        let hold = Hold {
-            accounts: Arc::clone(self),
-            tenant: tenant.clone(),
-            period: grant.period,
-            aside: grant.aside,
-            spent: Amounts::default(),
+        let keep = |grant: Grant| (self.kept(tenant, &grant), grant.limits);
+        let (hold, [time, target_calls, tokens, money]) = match &self.shared {
+            Some(shared) => shared.hold(&self.book, tenant, wanted, keep).await?,
+            None => {
+                let alone = Elsewhere::default();
+                let granted = self.lock().hold(tenant, wanted, &alone, Instant::now());
+                keep(granted?)
+            }
         };
-        let [time, target_calls, tokens, money] = grant.limits;
         let budget = Budget {
             time: time.map(Duration::from_millis),
             target_calls: target_calls.map(|calls| u32::try_from(calls).unwrap_or(u32::MAX)),
@@ -91,9 +101,26 @@ impl Accounts {
         Ok((hold, budget))
     }
 
+    /// Writes every account that is shared once more.
+    pub(crate) async fn save(&self) {
+        if let Some(shared) = &self.shared {
+            shared.save(&self.book).await;
+        }
+    }
+
+    fn kept(self: &Arc<Self>, tenant: &Tenant, grant: &Grant) -> Hold {
+        Hold {
+            accounts: Arc::clone(self),
+            tenant: tenant.clone(),
+            period: grant.period,
+            aside: grant.aside,
+            spent: Amounts::default(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Book> {
         // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,5 +159,9 @@ impl Drop for Hold {
     fn drop(&mut self) {
         let mut book = self.accounts.lock();
         book.settle(&self.tenant, self.period, self.aside, self.spent);
+        drop(book);
+        if let Some(shared) = &self.accounts.shared {
+            shared.is_due(&self.tenant);
+        }
     }
 }

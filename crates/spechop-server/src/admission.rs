@@ -77,13 +77,13 @@ impl Admission {
     /// waits, if its protocol says so.
     ///
     /// A refusal is counted and written to the log here.
-    pub(crate) fn admit(
+    pub(crate) async fn admit(
         &self,
         request: &AskRequest,
         caller: &Caller,
         patience: Option<Duration>,
     ) -> Result<Admitted, AskError> {
-        let admitted = self.take_up(request, caller, patience);
+        let admitted = self.take_up(request, caller, patience).await;
         admitted.inspect_err(|error| self.refused(error))
     }
 
@@ -127,7 +127,7 @@ impl Admission {
         found.inspect_err(|error| self.state.refuse(error))
     }
 
-    fn take_up(
+    async fn take_up(
         &self,
         request: &AskRequest,
         caller: &Caller,
@@ -153,7 +153,7 @@ impl Admission {
         let opened = state.questions.open(id)?;
         let settings = &mut asked.settings;
         // The last thing that can be refused: whoever is refused has nothing set aside.
-        let hold = state.hold(settings)?;
+        let hold = state.hold(settings).await?;
         let tunings = &state.tunings;
         let tuning = Owned::new(&settings.tenant, asked.speculator);
         let load = state.toolbox.load();

@@ -148,7 +148,7 @@ impl App {
     /// What a client of gRPC would hear.
     pub async fn ask(&self, request: &AskRequest) -> Result<AskResponse, Status> {
         let admission = Admission::new(Arc::clone(&self.state));
-        let admitted = admission.admit(request, &Caller::default(), None)?;
+        let admitted = admission.admit(request, &Caller::default(), None).await?;
         Ok(admitted.answer().await?)
     }
 
@@ -189,6 +189,7 @@ impl App {
             never = exporter.keep() => match never {},
             never = audit::keep(&state) => match never {},
             never = state.questions.sweep() => match never {},
+            never = state.keep_accounts() => match never {},
             never = sweep(state.shares.as_deref()) => match never {},
             never = cores::keep(state.toolbox.cores.as_ref(), &config) => match never {},
             never = follow(reloading, Arc::clone(&state), follower) => match never {},
@@ -198,6 +199,7 @@ impl App {
         memory.save().await;
         hot.save().await;
         drafts.save().await;
+        state.save_accounts().await;
         served
     }
 

@@ -19,6 +19,7 @@ mod read;
 mod reload;
 mod remembering;
 mod schedule;
+mod sharing;
 mod show;
 mod table;
 mod target;
@@ -52,6 +53,7 @@ pub use read::{Written, default_index_dir};
 pub use reload::{Effective, Reread};
 pub(crate) use schedule::lanes_of;
 pub use show::{Origin, Setting, as_toml};
+pub use spechop_redis::RedisOptions;
 pub use spechop_sim::InjectedLatency;
 pub use target::{Provider, SearchEngine, Target, Web};
 
@@ -91,6 +93,8 @@ pub struct Config {
     pub callers: Callers,
     /// The budget of each tenant; `None` if there is no limit.
     pub allowance: Option<Allowance>,
+    /// Where several servers keep the accounts of their tenants together; `None` for nowhere.
+    pub shared_accounts: Option<RedisOptions>,
     /// Where the spans of questions go; `None` for nowhere.
     pub otlp: Option<Otlp>,
     /// Whether the environment names a proxy, behind which endpoints of models may be.

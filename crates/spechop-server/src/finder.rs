@@ -147,7 +147,7 @@ impl Finder {
             let (NoPlace::Full(most) | NoPlace::TenantFull(most)) = full;
             FindError::Busy { most }
         })?;
-        let mut hold = self.hold(tenant, queries.len())?;
+        let mut hold = self.hold(tenant, queries.len()).await?;
         if let Some(hold) = &mut hold {
             // Charged from here on: whoever hangs up has had the work done.
             hold.looked_up(queries.len() as u64);
@@ -169,9 +169,9 @@ impl Finder {
     }
 
     /// Sets the look-ups aside in the tenant's account, all of them or none.
-    fn hold(&self, tenant: &Tenant, queries: usize) -> Result<Option<Hold>, FindError> {
+    async fn hold(&self, tenant: &Tenant, queries: usize) -> Result<Option<Hold>, FindError> {
         let look_ups = u32::try_from(queries).unwrap_or(u32::MAX);
-        match self.state.hold_look_ups(tenant, look_ups)? {
+        match self.state.hold_look_ups(tenant, look_ups).await? {
             Some((_, left)) if left < look_ups => Err(FindError::Short {
                 tenant: tenant.clone(),
                 left,

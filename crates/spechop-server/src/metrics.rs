@@ -29,6 +29,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use spechop_sched::{Backend, Cores};
 
+use crate::accounts::SharedCounts;
 use crate::audit::{Audits, Meters};
 use crate::cores::Load;
 use crate::outcome::Outcome;
@@ -54,6 +55,8 @@ pub(crate) struct Metrics {
     pub(crate) spans: SpanCounts,
     /// Counted by audits.
     pub(crate) audits: Meters,
+    /// Counted by those who share accounts with other servers.
+    pub(crate) shared_accounts: SharedCounts,
 }
 
 impl Metrics {
@@ -73,6 +76,11 @@ impl Metrics {
         let transport = Counts::new(&mut registry);
         let spans = SpanCounts::new(&mut registry);
         let audits = audits(&mut registry);
+        let shared_accounts = counters(
+            &mut registry,
+            "shared_account_changes",
+            "Changes of accounts that servers share by how they ended",
+        );
         Self {
             registry,
             retrievals,
@@ -80,6 +88,7 @@ impl Metrics {
             transport,
             spans,
             audits,
+            shared_accounts,
         }
     }
 

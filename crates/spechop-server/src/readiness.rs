@@ -209,6 +209,9 @@ fn parts(config: &Config) -> Vec<Part> {
         let urls = shared.cluster.urls.iter().map(String::as_str);
         parts.push(part("memory", false, places(urls)));
     }
+    if let Some(shared) = &config.shared_accounts {
+        parts.push(part("accounts", false, places([shared.url.as_str()])));
+    }
     parts
 }
 
@@ -218,6 +221,7 @@ fn places<'a>(urls: impl IntoIterator<Item = &'a str>) -> Vec<(String, u16)> {
         let uri: axum::http::Uri = url.trim().parse().ok()?;
         let usual = match uri.scheme_str() {
             Some("https") => 443,
+            Some("redis" | "rediss") => 6379,
             _ => 80,
         };
         let host = uri.host()?.trim_matches(['[', ']']).to_owned();
@@ -238,6 +242,7 @@ mod tests {
             ("http://127.0.0.1:8080/v1", Some(("127.0.0.1", 8080))),
             ("https://api.example.org/v1", Some(("api.example.org", 443))),
             ("http://searx", Some(("searx", 80))),
+            ("rediss://team@10.0.0.7/2", Some(("10.0.0.7", 6379))),
             ("http://[::1]:6334", Some(("::1", 6334))),
             ("what?", None),
         ] {

@@ -1,16 +1,19 @@
 //! What the server holds: configuration, models, accounts, what was learnt, and the open questions. Every
 //! door and every question shares it. It knows no door.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use spechop_agent::Settings;
+use spechop_redis::{RedisCells, RedisOptions};
 use spechop_types::{AnswerOptions, Budget, Money, Tenant};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use crate::accounts::{Accounts, Hold};
+use crate::accounts::{Accounts, Hold, Shared, SharedCounts};
 use crate::audit::Audits;
 use crate::config::{Config, SpeculatorKind};
 use crate::metrics::Metrics;
@@ -41,6 +44,8 @@ pub(crate) struct ServerState {
     /// Those that are open, and those that ended a short while ago.
     pub(crate) questions: Arc<Questions>,
     accounts: RwLock<Option<Arc<Accounts>>>,
+    /// Those who keep the same accounts; `None` if nobody does.
+    shared: Option<Arc<Shared>>,
     places: Places,
     /// Places of requests for passages, which are no questions.
     pub(crate) retrievals: Places,
@@ -79,6 +84,8 @@ impl ServerState {
         let mut metrics = metrics.auditing(Arc::clone(&audits));
         let told = Box::new(Told(Arc::clone(&reloads)));
         metrics.registry.register_collector(told);
+        let shared = config.shared_accounts.as_ref();
+        let shared = shared.and_then(|options| share(options, &metrics.shared_accounts));
         Arc::new(Self {
             audits,
             speculators: toolbox.speculators(config.speculator.default),
@@ -88,7 +95,12 @@ impl ServerState {
             spans: Spans::new(config.otlp.as_ref(), metrics.spans.clone()),
             metrics,
             reloads,
-            accounts: RwLock::new(config.allowance.map(Accounts::new)),
+            accounts: RwLock::new(
+                config
+                    .allowance
+                    .map(|allowance| Accounts::new(allowance, shared.clone())),
+            ),
+            shared,
             questions: Questions::new(config.server.kept, config.server.kept_bytes_max),
             phases,
             warnings: Sparingly::default(),
@@ -119,7 +131,10 @@ impl ServerState {
             match (&*accounts, config.allowance) {
                 // What was spent is spent.
                 (Some(accounts), Some(allowance)) => accounts.change(allowance),
-                (_, allowance) => *accounts = allowance.map(Accounts::new),
+                (_, allowance) => {
+                    let new = |allowance| Accounts::new(allowance, self.shared.clone());
+                    *accounts = allowance.map(new);
+                }
             }
         }
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
@@ -128,6 +143,21 @@ impl ServerState {
     fn accounts(&self) -> Option<Arc<Accounts>> {
         let accounts = self.accounts.read();
         accounts.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has other servers know what tenants have spent here, for as long as it is polled.
+    pub(crate) async fn keep_accounts(&self) -> Infallible {
+        match &self.shared {
+            Some(shared) => shared.keep(|| self.accounts()).await,
+            None => pending().await,
+        }
+    }
+
+    /// Has other servers know everything that tenants have spent here.
+    pub(crate) async fn save_accounts(&self) {
+        if let Some(accounts) = self.accounts() {
+            accounts.save().await;
+        }
     }
 
     /// Questions that have a place: they are being answered, or their streams being read.
@@ -147,12 +177,12 @@ impl ServerState {
     }
 
     /// Sets aside what a question may cost, if tenants have accounts, and narrows its budget to that.
-    pub(crate) fn hold(&self, settings: &mut Settings) -> Result<Option<Hold>, AskError> {
+    pub(crate) async fn hold(&self, settings: &mut Settings) -> Result<Option<Hold>, AskError> {
         let Some(accounts) = self.accounts() else {
             return Ok(None);
         };
         let tenant = &settings.tenant;
-        let held = accounts.hold(tenant, settings.budget);
+        let held = accounts.hold(tenant, settings.budget).await;
         let (hold, budget) = held.map_err(|shortage| AskError::Overdrawn {
             tenant: tenant.clone(),
             shortage,
@@ -163,7 +193,7 @@ impl ServerState {
 
     /// Sets aside look-ups that belong to no question, if tenants have accounts. Says how many
     /// of them it has left.
-    pub(crate) fn hold_look_ups(
+    pub(crate) async fn hold_look_ups(
         &self,
         tenant: &Tenant,
         look_ups: u32,
@@ -181,7 +211,8 @@ impl ServerState {
             tokens: Some(0),
             money: Some(Money(0)),
         };
-        let (hold, granted) = accounts.hold(tenant, only_calls).map_err(overdrawn)?;
+        let held = accounts.hold(tenant, only_calls).await;
+        let (hold, granted) = held.map_err(overdrawn)?;
         Ok(Some((hold, granted.target_calls.unwrap_or(look_ups))))
     }
 
@@ -243,6 +274,18 @@ impl ServerState {
     pub(crate) fn unread(&self) -> AskError {
         AskError::Unread {
             limit: self.config().server.unread,
+        }
+    }
+}
+
+/// Accounts that lie there. Connects when the first question comes.
+fn share(options: &RedisOptions, counts: &SharedCounts) -> Option<Arc<Shared>> {
+    match RedisCells::new(options) {
+        Ok(cells) => Some(Arc::new(Shared::new(Arc::new(cells), counts.clone()))),
+        Err(error) => {
+            let reason = chain(&error);
+            tracing::error!(reason, "the accounts of tenants are not shared");
+            None
         }
     }
 }

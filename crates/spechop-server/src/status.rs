@@ -43,7 +43,7 @@ pub(crate) enum AskError {
     #[error("nothing of the stream was read for {} s, so it was ended", .limit.as_secs_f64())]
     Unread { limit: Duration },
     /// The tenant has no question of that name that would do.
-    #[error("no question {0} is open, and none has ended lately")]
+    #[error("no question {0} is open on this server, and none has ended here lately")]
     NotOpen(Tenant),
     /// The reader wants events that are no longer kept.
     #[error(

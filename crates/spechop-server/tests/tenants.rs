@@ -12,7 +12,7 @@
 //! | verified look-ups | `remembered_look_ups` below, `spechop-speculate/src/memory/tests.rs`, `memory.rs` |
 //! | KV of prompts | `spechop-llm/src/local/tests/tenants.rs`, with the real engine |
 //! | outputs of tool calls | `spechop-server/tests/tool_cache.rs` |
-//! | budgets | `a_tenant_spends_no_more_than_it_may` in `tuning.rs` |
+//! | budgets | `a_tenant_spends_no_more_than_it_may` in `tuning.rs`, between servers `spechop-server/src/accounts/shared/tests.rs` |
 //!
 //! `every_memory_is_on_the_list` notices a new one.
 
@@ -310,6 +310,10 @@ const LOCKS: &[(&str, &str)] = &[
     ("ports/src/vitals.rs", "parts that are broken"),
     ("sched/src/flight.rs", "calls under way: Owned"),
     ("server/src/accounts.rs", "budgets: by tenant"),
+    (
+        "server/src/accounts/shared.rs",
+        "what other servers have of budgets: by tenant",
+    ),
     (
         "server/src/keys/ring.rs",
         "digests of keys, and their rates: by key",

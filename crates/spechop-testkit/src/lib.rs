@@ -2,12 +2,16 @@
 //! files small enough to be made up, seeded damages of files, and frames of HTTP/2.
 
 pub mod assets;
+mod cells;
 pub mod damage;
 mod entries;
 pub mod frames;
 pub mod gguf;
 pub mod llama_server;
+mod redis_server;
 mod script;
 
+pub use cells::CellMap;
 pub use entries::SharedMap;
+pub use redis_server::RedisServer;
 pub use script::{Script, ScriptedHop, ScriptedPorts};

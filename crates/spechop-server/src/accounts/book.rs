@@ -19,6 +19,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use spechop_types::Tenant;
 use tokio::time::Instant;
 
@@ -34,7 +35,7 @@ pub(super) const SWEEP: usize = 2;
 const SET_ASIDE_FOR: Duration = Duration::from_secs(1);
 
 /// Milliseconds, target calls, tokens, millionths of money.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Amounts(pub(super) [u64; 4]);
 
 const NAMES: [&str; 4] = ["time", "target calls", "tokens", "money"];
@@ -53,8 +54,19 @@ pub(super) struct Book {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Account {
-    /// When its period began.
+    /// When its period began. Of a shared account, another server may have begun it earlier.
     since: Instant,
+    /// When this server began to count for this period.
+    counting: Instant,
+    pub(super) spent: Amounts,
+    pub(super) aside: Amounts,
+}
+
+/// What other servers have of an account that they share, as far as this one has heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Elsewhere {
+    /// When the period began, if one of them has begun it and it is not over.
+    pub(super) since: Option<Instant>,
     pub(super) spent: Amounts,
     pub(super) aside: Amounts,
 }
@@ -62,7 +74,7 @@ pub(super) struct Account {
 /// What a question may spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grant {
-    /// When the period that pays began.
+    /// The period that pays: when this server began to count for it.
     pub(super) period: Instant,
     pub(super) aside: Amounts,
     pub(super) limits: [Option<u64>; 4],
@@ -112,6 +124,7 @@ impl Book {
         &mut self,
         tenant: &Tenant,
         wanted: [Option<u64>; 4],
+        elsewhere: &Elsewhere,
         now: Instant,
     ) -> Result<Grant, Shortage> {
         self.sweep(now);
@@ -129,12 +142,17 @@ impl Book {
             }
             None => Account::new(now),
         };
+        if let Some(since) = elsewhere.since {
+            self.join(&mut account, tenant, since, now);
+        }
         let mut limits = wanted;
         let mut aside = Amounts::default();
         for (at, most) in self.allowance.limits().into_iter().enumerate() {
             let Some(most) = most else { continue };
             let unspent = most.saturating_sub(account.spent.0[at]);
+            let unspent = unspent.saturating_sub(elsewhere.spent.0[at]);
             let left = unspent.saturating_sub(account.aside.0[at]);
+            let left = left.saturating_sub(elsewhere.aside.0[at]);
             if left == 0 {
                 let what = NAMES[at];
                 return Err(if unspent == 0 {
@@ -153,7 +171,7 @@ impl Book {
         self.accounts.insert(tenant.clone(), account);
         debug_assert!(self.fits(&account), "{account:?}");
         Ok(Grant {
-            period: account.since,
+            period: account.counting,
             aside,
             limits,
         })
@@ -175,7 +193,7 @@ impl Book {
         account.aside.take(aside);
         let had_spent = account.spent.any();
         // A question that began in a period that is over was paid from that one.
-        if account.since == period {
+        if account.counting == period {
             account.spent.add(spent.limited(limits));
         }
         if account.spent.any() && !had_spent {
@@ -184,6 +202,39 @@ impl Book {
         if !account.spent.any() && !account.aside.any() {
             entry.remove();
         }
+    }
+
+    /// The period of an account that servers share is the one that the first of them has begun.
+    fn join(&mut self, account: &mut Account, tenant: &Tenant, since: Instant, now: Instant) {
+        if since == account.since {
+            return;
+        }
+        // Another period, and not the same one that two servers began while they could not hear each other.
+        if since > account.since + self.allowance.period / 2 {
+            account.renew(now);
+        }
+        account.since = since;
+        if account.spent.any() {
+            self.queue.push_back((since, tenant.clone()));
+        }
+    }
+
+    /// What this server has of an account, and when its period began; nothing if there is none.
+    pub(super) fn own(&self, tenant: &Tenant) -> Option<(Instant, Amounts, Amounts)> {
+        let account = self.accounts.get(tenant)?;
+        Some((account.since, account.spent, account.aside))
+    }
+
+    /// Whoever has something set aside.
+    pub(super) fn open(&self) -> Vec<Tenant> {
+        let open = self.accounts.iter();
+        let open = open.filter(|(_, account)| account.aside.any());
+        open.map(|(tenant, _)| tenant.clone()).collect()
+    }
+
+    /// How long a period is.
+    pub(super) fn period(&self) -> Duration {
+        self.allowance.period
     }
 
     /// Forgets some of the accounts whose period is over.
@@ -236,19 +287,20 @@ impl Account {
     fn new(since: Instant) -> Self {
         Self {
             since,
+            counting: since,
             spent: Amounts::default(),
             aside: Amounts::default(),
         }
     }
 
     #[cfg(test)]
-    pub(super) fn since(&self) -> Instant {
-        self.since
+    pub(super) fn counting(&self) -> Instant {
+        self.counting
     }
 
     /// A new period. What open questions have set aside stays set aside.
     fn renew(&mut self, now: Instant) {
-        self.since = now;
+        (self.since, self.counting) = (now, now);
         self.spent = Amounts::default();
     }
 }
@@ -261,7 +313,7 @@ impl Allowance {
 }
 
 impl Amounts {
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         for (sum, amount) in self.0.iter_mut().zip(other.0) {
             *sum = sum.saturating_add(amount);
         }
@@ -281,7 +333,7 @@ impl Amounts {
         self
     }
 
-    fn any(self) -> bool {
+    pub(super) fn any(self) -> bool {
         self.0 != [0; 4]
     }
 }

@@ -7,13 +7,16 @@ use super::book::{Grant, SWEEP, TENANTS_MAX};
 use super::*;
 
 fn accounts(calls: u64) -> Arc<Accounts> {
-    Accounts::new(Allowance {
-        period: Duration::from_secs(60),
-        time: Some(Duration::from_secs(8)),
-        target_calls: Some(calls),
-        tokens: None,
-        money: Some(Money(1000)),
-    })
+    Accounts::new(
+        Allowance {
+            period: Duration::from_secs(60),
+            time: Some(Duration::from_secs(8)),
+            target_calls: Some(calls),
+            tokens: None,
+            money: Some(Money(1000)),
+        },
+        None,
+    )
 }
 
 /// Came to no answer, after so many look-ups.
@@ -41,29 +44,29 @@ fn named(name: usize) -> Tenant {
 async fn questions_at_once_cannot_overdraw_an_account_together() {
     let accounts = accounts(10);
     let tenant = named(0);
-    let (mut first, granted) = accounts.hold(&tenant, asks(6)).unwrap();
+    let (mut first, granted) = accounts.hold(&tenant, asks(6)).await.unwrap();
     assert_eq!(granted.target_calls, Some(6));
     // A question that says nothing gets a fourth of the rest, of money and time, too.
-    let (second, granted) = accounts.hold(&tenant, Budget::default()).unwrap();
+    let (second, granted) = accounts.hold(&tenant, Budget::default()).await.unwrap();
     assert_eq!(granted.target_calls, Some(1));
     assert_eq!(granted.money, Some(Money(188)));
     assert_eq!(granted.time, Some(Duration::from_millis(1500)));
-    let (third, granted) = accounts.hold(&tenant, asks(9)).unwrap();
+    let (third, granted) = accounts.hold(&tenant, asks(9)).await.unwrap();
     assert_eq!(granted.target_calls, Some(3));
     // Nothing is spent: whoever comes now need not wait for the next period.
     assert_eq!(
-        accounts.hold(&tenant, asks(1)).err().unwrap(),
+        accounts.hold(&tenant, asks(1)).await.err().unwrap(),
         Shortage::SetAside {
             what: "target calls",
             again_in: Duration::from_secs(1)
         }
     );
     // Another tenant is another account.
-    assert!(accounts.hold(&Tenant::default(), asks(9)).is_ok());
+    assert!(accounts.hold(&Tenant::default(), asks(9)).await.is_ok());
     // The first has looked up twice. The others were told nothing: they have cost nothing.
     first.unanswered(&due(2));
     drop((first, third, second));
-    let (_, granted) = accounts.hold(&tenant, asks(9)).unwrap();
+    let (_, granted) = accounts.hold(&tenant, asks(9)).await.unwrap();
     assert_eq!(granted.target_calls, Some(8));
 }
 
@@ -76,7 +79,7 @@ async fn a_question_pays_what_it_has_cost_however_it_ends() {
         tokens: Some(100),
         money: Some(Money(100)),
     };
-    let accounts = Accounts::new(allowance);
+    let accounts = Accounts::new(allowance, None);
     let tenant = named(0);
     let mut due = due(3);
     due.elapsed = Duration::from_secs(20);
@@ -84,7 +87,7 @@ async fn a_question_pays_what_it_has_cost_however_it_ends() {
     due.usage.targets.cost.tokens.completion = 4;
     due.usage.speculations.cost.money = Money(6);
     (due.tokens_lost, due.money_lost) = (9, Money(1));
-    let (mut hold, _) = accounts.hold(&tenant, asks(1000)).unwrap();
+    let (mut hold, _) = accounts.hold(&tenant, asks(1000)).await.unwrap();
     hold.unanswered(&due);
     drop(hold);
     let account = accounts.lock().account(&tenant).unwrap();
@@ -94,24 +97,31 @@ async fn a_question_pays_what_it_has_cost_however_it_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_count_without_end_uses_an_account_up_and_overflows_nothing() {
-    let accounts = Accounts::new(Allowance {
-        period: Duration::from_secs(60),
-        time: None,
-        target_calls: None,
-        tokens: Some(u64::MAX),
-        money: None,
-    });
+    let accounts = Accounts::new(
+        Allowance {
+            period: Duration::from_secs(60),
+            time: None,
+            target_calls: None,
+            tokens: Some(u64::MAX),
+            money: None,
+        },
+        None,
+    );
     let tenant = named(0);
     let mut endless = due(0);
     endless.usage.segments.cost.tokens.prompt = u64::MAX;
     endless.usage.targets.cost.tokens.prompt = u64::MAX;
     endless.tokens_lost = u64::MAX;
-    let (mut one, _) = accounts.hold(&tenant, Budget::default()).unwrap();
-    let (mut two, _) = accounts.hold(&tenant, Budget::default()).unwrap();
+    let (mut one, _) = accounts.hold(&tenant, Budget::default()).await.unwrap();
+    let (mut two, _) = accounts.hold(&tenant, Budget::default()).await.unwrap();
     one.unanswered(&endless);
     two.unanswered(&endless);
     drop((one, two));
-    let refused = accounts.hold(&tenant, Budget::default()).err().unwrap();
+    let refused = accounts
+        .hold(&tenant, Budget::default())
+        .await
+        .err()
+        .unwrap();
     assert!(
         matches!(refused, Shortage::UsedUp { what: "tokens", .. }),
         "{refused:?}"
@@ -122,28 +132,28 @@ async fn a_count_without_end_uses_an_account_up_and_overflows_nothing() {
 async fn a_new_period_begins_with_a_full_account() {
     let accounts = accounts(2);
     let tenant = Tenant::default();
-    let (mut hold, _) = accounts.hold(&tenant, asks(2)).unwrap();
+    let (mut hold, _) = accounts.hold(&tenant, asks(2)).await.unwrap();
     hold.unanswered(&due(2));
     drop(hold);
     tokio::time::advance(Duration::from_secs(50)).await;
     assert_eq!(
-        accounts.hold(&tenant, asks(1)).err().unwrap(),
+        accounts.hold(&tenant, asks(1)).await.err().unwrap(),
         Shortage::UsedUp {
             what: "target calls",
             again_in: Duration::from_secs(10)
         }
     );
     tokio::time::advance(Duration::from_secs(10)).await;
-    let (mut held, granted) = accounts.hold(&tenant, asks(5)).unwrap();
+    let (mut held, granted) = accounts.hold(&tenant, asks(5)).await.unwrap();
     assert_eq!(granted.target_calls, Some(2));
     // A question that began in the old period takes nothing from the new one, but what it has set aside
     // stays set aside until it ends.
     tokio::time::advance(Duration::from_secs(60)).await;
-    let refused = accounts.hold(&tenant, asks(5)).err().unwrap();
+    let refused = accounts.hold(&tenant, asks(5)).await.err().unwrap();
     assert!(matches!(refused, Shortage::SetAside { .. }), "{refused:?}");
     held.unanswered(&due(2));
     drop(held);
-    let (_other, granted) = accounts.hold(&tenant, asks(5)).unwrap();
+    let (_other, granted) = accounts.hold(&tenant, asks(5)).await.unwrap();
     assert_eq!(granted.target_calls, Some(2));
 }
 
@@ -151,7 +161,7 @@ async fn a_new_period_begins_with_a_full_account() {
 async fn names_that_spend_nothing_leave_nothing() {
     let accounts = accounts(10);
     for name in 0..40_000 {
-        let (mut hold, _) = accounts.hold(&named(name), asks(1)).unwrap();
+        let (mut hold, _) = accounts.hold(&named(name), asks(1)).await.unwrap();
         hold.unanswered(&due(0));
         drop(hold);
     }
@@ -161,9 +171,9 @@ async fn names_that_spend_nothing_leave_nothing() {
 }
 
 /// Spends one look-up for each of these names.
-fn spend(accounts: &Arc<Accounts>, names: std::ops::Range<usize>) {
+async fn spend(accounts: &Arc<Accounts>, names: std::ops::Range<usize>) {
     for name in names {
-        let (mut hold, _) = accounts.hold(&named(name), asks(1)).unwrap();
+        let (mut hold, _) = accounts.hold(&named(name), asks(1)).await.unwrap();
         hold.unanswered(&due(1));
     }
 }
@@ -171,20 +181,24 @@ fn spend(accounts: &Arc<Accounts>, names: std::ops::Range<usize>) {
 #[tokio::test(start_paused = true)]
 async fn a_new_name_costs_the_same_however_many_there_are() {
     let accounts = accounts(1);
-    spend(&accounts, 0..TENANTS_MAX);
+    spend(&accounts, 0..TENANTS_MAX).await;
     assert_eq!(accounts.lock().sizes(), (TENANTS_MAX, TENANTS_MAX));
     // Nobody can have an account forgotten by making up names.
-    let refused = accounts.hold(&named(TENANTS_MAX), asks(1)).err().unwrap();
+    let refused = accounts
+        .hold(&named(TENANTS_MAX), asks(1))
+        .await
+        .err()
+        .unwrap();
     let again_in = Duration::from_secs(60);
     assert_eq!(refused, Shortage::Strangers { again_in });
-    let refused = accounts.hold(&named(0), asks(1)).err().unwrap();
+    let refused = accounts.hold(&named(0), asks(1)).await.err().unwrap();
     assert!(matches!(refused, Shortage::UsedUp { .. }), "{refused:?}");
     assert_eq!(accounts.lock().swept, 0, "no account was looked at");
 
     // Accounts of past periods go, a few with each call.
     tokio::time::advance(again_in).await;
     let news = 1000;
-    spend(&accounts, TENANTS_MAX..TENANTS_MAX + news);
+    spend(&accounts, TENANTS_MAX..TENANTS_MAX + news).await;
     let book = accounts.lock();
     assert_eq!(book.swept, SWEEP * news);
     let left = TENANTS_MAX + news - SWEEP * news;
@@ -195,7 +209,7 @@ async fn a_new_name_costs_the_same_however_many_there_are() {
 async fn whoever_comes_back_is_kept_once() {
     let accounts = accounts(5);
     for _ in 0..100 {
-        spend(&accounts, 0..7);
+        spend(&accounts, 0..7).await;
         tokio::time::advance(Duration::from_secs(61)).await;
     }
     let (accounts, queue) = accounts.lock().sizes();
@@ -246,7 +260,7 @@ proptest! {
         for act in acts {
             match act {
                 Act::Begin(who, wanted) => {
-                    let Ok(grant) = book.hold(&named(who), wanted, now) else { continue };
+                    let Ok(grant) = book.hold(&named(who), wanted, &Elsewhere::default(), now) else { continue };
                     open.push((who, grant));
                     for (at, most) in limits.iter().enumerate() {
                         let Some(most) = most else { continue };
@@ -279,7 +293,7 @@ proptest! {
             prop_assert_eq!(account.aside, Amounts::default());
             let told = |at: usize| {
                 let mine = paid.iter().filter(|(whose, period, _)| {
-                    (*whose, *period) == (who, account.since())
+                    (*whose, *period) == (who, account.counting())
                 });
                 mine.fold(0_u64, |sum, (_, _, cost)| sum.saturating_add(cost[at]))
             };

@@ -71,7 +71,7 @@ impl House {
             asked.speculator = Some("llm".to_owned());
         });
         let admission = Admission::new(Arc::clone(&self.state));
-        let admitted = admission.admit(&request, &Caller::default(), None);
+        let admitted = admission.admit(&request, &Caller::default(), None).await;
         Box::pin(admitted.unwrap().answer()).await.unwrap()
     }
 

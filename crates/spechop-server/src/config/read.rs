@@ -17,7 +17,7 @@ use super::questions::questions;
 use super::target::target;
 use super::{
     Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, Server, SpeculatorKind, Style,
-    Transport, observing, schedule,
+    Transport, observing, schedule, sharing,
 };
 use crate::Env;
 
@@ -140,6 +140,7 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
     );
     let drafter = drafter(keys, &generator, &data, env);
     let (server, callers) = server(keys);
+    let allowance = schedule::allowance(keys);
     let config = Config {
         chaos: chaos(keys, server.listen),
         server,
@@ -152,7 +153,8 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         speculator,
         generator,
         scheduler,
-        allowance: schedule::allowance(keys),
+        shared_accounts: sharing::accounts(keys, env, allowance.is_some()),
+        allowance,
         otlp: observing::otlp(keys),
         is_proxied: observing::is_proxied(env),
         audit: observing::audit(keys),

@@ -19,7 +19,7 @@ use models::{
     CHAT, DRAFTER, DRAFTER_MODEL, ENCODER, FALLBACK, GENERATOR, INDEX, MODEL, PLANNER, READER,
     RUNTIME, SPANS, SPECULATOR, SPECULATOR_MODEL,
 };
-use question::{PRICES, QUESTION, TENANT, TUNING};
+use question::{PRICES, QUESTION, TENANT, TENANT_REDIS, TUNING};
 use server::{AUDIT, CHAOS, JWT, KEYS, OTLP, PAGE, SERVER};
 use target::{
     BACKEND, DUCKDUCKGO, INJECTED_LATENCY, MCP, PROVIDER, QDRANT, SCHEDULER, SEARXNG, TARGET, WEB,
@@ -222,6 +222,10 @@ pub(super) static SECTIONS: &[Section] = sections! {
     /// The tenant of a request is that of its API key. Without keys it is whoever the metadata key
     /// spechop-tenant names, and nobody checks that.
     "tenant": TENANT;
+    /// Where several servers keep the accounts of their tenants together: a Redis or Valkey server. Then they keep
+    /// to one allowance of a period between them. Each counts open questions and requests for itself.
+    /// If it cannot be asked, each server keeps to the allowance alone, and says so in its log.
+    "tenant.redis": TENANT_REDIS;
     /// Where the spans of questions go: nowhere by default. They hold numbers, names of rules and of outcomes,
     /// and no word of a question, an answer or a tenant.
     "otlp": OTLP;

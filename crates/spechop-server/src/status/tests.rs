@@ -80,7 +80,7 @@ fn every_error_has_its_code_and_says_why() {
         (
             AskError::NotOpen(Tenant::new("q-1").unwrap()),
             Code::NotFound,
-            "no question q-1 is open, and none has ended lately",
+            "no question q-1 is open on this server, and none has ended here lately",
         ),
         (
             AskError::ShuttingDown,

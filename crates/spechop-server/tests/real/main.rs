@@ -12,6 +12,7 @@ mod openai_client;
 mod over_http;
 mod page;
 mod python_client;
+mod replicas;
 #[path = "../support/mod.rs"]
 mod support;
 mod unmodified_client;

@@ -1,7 +1,7 @@
 //! The keys of questions: how they are answered, what they may cost, and what is learnt of them.
 
 use super::DefaultValue::{Example, Is, Usually};
-use super::Kind::{File, Flag, List, Number, OneOf, Or, Whole};
+use super::Kind::{File, Flag, List, Number, OneOf, Or, Text, Variable, Whole};
 use super::{DRAFTS_MAX, Key, MS_MAX, keys};
 
 /// `[question]`.
@@ -100,6 +100,21 @@ pub(super) static TENANT: &[Key] = keys! {
     /// Tenants for whom nothing is looked up elsewhere ahead of need, so that no search engine learns what may
     /// be asked; "*" for all of them. A request can wish for the same (`quiet`).
     quiet: List, Example(r#"["clinic"]"#), live;
+};
+
+/// `[tenant.redis]`.
+pub(super) static TENANT_REDIS: &[Key] = keys! {
+    /// Its address; "rediss" for TLS. A user may stand in it, a password may not. Each server needs the same.
+    url: Text, Example(r#""redis://10.0.0.7:6379/0""#);
+    /// The variable that holds the password.
+    password_env: Variable, Example(r#""REDIS_PASSWORD""#);
+    /// A file with the certificates of whom it trusts, in PEM. By default those of the system.
+    roots: File, Example(r#""/etc/spechop/redis-ca.pem""#);
+    /// What the name of every account begins with. Servers with the same prefix share their accounts.
+    prefix: Text, Is(r#""spechop""#);
+    /// The longest that a question waits for it, once. Then the server keeps to the allowance alone for two
+    /// seconds.
+    ms_max: Whole(1, 60_000), Is("250");
 };
 
 /// `[tuning]`.

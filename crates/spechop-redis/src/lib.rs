@@ -1,0 +1,193 @@
+//! Small texts that several servers share ([`SharedCells`]), in Redis or Valkey.
+//!
+//! A text lies under a prefix and its name. It is changed by a script of three commands, which Redis runs
+//! without interruption: compare, set, say what is there. Each text stands alone, so a cluster may spread
+//! them as it likes.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::{Client, ConnectionAddr, IntoConnectionInfo, RedisError, Script, TlsCertificates};
+use secrecy::{ExposeSecret, SecretString};
+use spechop_ports::{PortError, SharedCells, Swapped, reason};
+use url::Url;
+
+/// Puts the second argument in the place of the first one, for so many milliseconds. Gives nothing if that
+/// was done, else a list of what is there.
+const SWAP: &str = "\
+local there = redis.call('GET', KEYS[1])
+if (there or '') ~= ARGV[1] then
+  return {there}
+end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return false";
+
+/// How to reach Redis.
+#[derive(Clone)]
+pub struct RedisOptions {
+    /// Its address, e.g. `redis://127.0.0.1:6379/0`; `rediss` for TLS. A user may stand in it, a password
+    /// may not.
+    pub url: String,
+    /// The password, if the server wants one.
+    pub password: Option<SecretString>,
+    /// The certificates of whom it trusts, in PEM; by default those of the system.
+    pub roots: Option<Vec<u8>>,
+    /// What every name begins with, so that a server may hold other things, too.
+    pub prefix: String,
+    /// For one request, or for making a connection.
+    pub time_limit: Duration,
+}
+
+impl fmt::Debug for RedisOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisOptions")
+            .field("url", &self.url)
+            .field("prefix", &self.prefix)
+            .field("time_limit", &self.time_limit)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Options with which no server can be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidOptions {
+    /// An address that is none, or holds a password. It is not repeated, since it may be a secret.
+    #[error(
+        "expected the address of a Redis server without a password in it, e.g. redis://127.0.0.1:6379/0"
+    )]
+    Url,
+    /// Certificates that cannot be read.
+    #[error("expected certificates in PEM")]
+    Roots,
+}
+
+/// Texts in Redis. Connects when it is first asked, and again after a connection is lost.
+pub struct RedisCells {
+    connection: ConnectionManager,
+    swap: Script,
+    prefix: String,
+    /// Its name in messages.
+    what: String,
+    password: Option<SecretString>,
+    time_limit: Duration,
+}
+
+impl RedisOptions {
+    /// Checks the options without asking anybody.
+    ///
+    /// # Errors
+    ///
+    /// The first option that cannot be used.
+    pub fn check(&self) -> Result<(), InvalidOptions> {
+        self.client().map(|_| ())
+    }
+
+    fn client(&self) -> Result<Client, InvalidOptions> {
+        let url = Url::parse(&self.url).map_err(|_| InvalidOptions::Url)?;
+        let is_redis = matches!(url.scheme(), "redis" | "rediss");
+        if !is_redis || url.host().is_none() || url.password().is_some() {
+            return Err(InvalidOptions::Url);
+        }
+        let info = url.clone().into_connection_info();
+        let mut info = info.map_err(|_| InvalidOptions::Url)?;
+        if let Some(password) = &self.password {
+            let settings = info.redis_settings().clone();
+            let settings = settings.set_password(password.expose_secret().trim());
+            info = info.set_redis_settings(settings);
+        }
+        if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+            return Client::open(info).map_err(|_| InvalidOptions::Url);
+        }
+        // Whoever has chosen another provider keeps it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let certificates = TlsCertificates {
+            client_tls: None,
+            root_cert: self.roots.clone(),
+        };
+        Client::build_with_tls(info, certificates).map_err(|_| InvalidOptions::Roots)
+    }
+}
+
+impl RedisCells {
+    /// Connects to nothing yet. Call it within a runtime.
+    ///
+    /// # Errors
+    ///
+    /// The first option that cannot be used.
+    pub fn new(options: &RedisOptions) -> Result<Self, InvalidOptions> {
+        let client = options.client()?;
+        let config = ConnectionManagerConfig::new()
+            .set_connection_timeout(Some(options.time_limit))
+            .set_response_timeout(Some(options.time_limit))
+            // Whoever asks decides when to ask again.
+            .set_number_of_retries(0);
+        let connection = ConnectionManager::new_lazy_with_config(client, config);
+        let what = Url::parse(&options.url).map_err(|_| InvalidOptions::Url)?;
+        let (host, port) = (what.host_str().unwrap_or_default(), what.port());
+        Ok(Self {
+            connection: connection.map_err(|_| InvalidOptions::Url)?,
+            swap: Script::new(SWAP),
+            prefix: options.prefix.clone(),
+            what: format!("Redis at {host}:{}", port.unwrap_or(6379)),
+            password: options.password.clone(),
+            time_limit: options.time_limit,
+        })
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}:{name}", self.prefix)
+    }
+
+    /// Sorts a failure by what a caller can do about it.
+    fn failed(&self, error: RedisError) -> PortError {
+        let what = self.what.clone();
+        if error.is_timeout() {
+            let limit_ms = u64::try_from(self.time_limit.as_millis()).unwrap_or(u64::MAX);
+            return PortError::Timeout { what, limit_ms };
+        }
+        let is_down = error.is_io_error()
+            || error.is_connection_dropped()
+            || error.is_connection_refusal()
+            // It is not up yet, or another one is to be asked: both pass.
+            || matches!(error.code(), Some("LOADING" | "MASTERDOWN" | "READONLY" | "TRYAGAIN"));
+        if is_down {
+            return PortError::unavailable(what, error);
+        }
+        let secret = self.password.as_ref().map(|key| key.expose_secret().trim());
+        let detail = reason(error.to_string().as_bytes(), secret);
+        PortError::Refused { what, detail }
+    }
+}
+
+#[async_trait]
+impl SharedCells for RedisCells {
+    async fn read(&self, name: &str) -> Result<Option<String>, PortError> {
+        let mut connection = self.connection.clone();
+        let mut get = redis::cmd("GET");
+        let read = get.arg(self.key(name)).query_async(&mut connection).await;
+        read.map_err(|error| self.failed(error))
+    }
+
+    async fn swap(
+        &self,
+        name: &str,
+        seen: Option<&str>,
+        new: &str,
+        keep: Duration,
+    ) -> Result<Swapped, PortError> {
+        let mut connection = self.connection.clone();
+        let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX).max(1);
+        let mut call = self.swap.key(self.key(name));
+        call.arg(seen.unwrap_or_default()).arg(new).arg(keep_ms);
+        let there: Option<Vec<Option<String>>> = call
+            .invoke_async(&mut connection)
+            .await
+            .map_err(|error| self.failed(error))?;
+        Ok(match there {
+            None => Swapped::Made,
+            Some(there) => Swapped::Other(there.into_iter().next().flatten()),
+        })
+    }
+}

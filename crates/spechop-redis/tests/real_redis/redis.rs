@@ -1,0 +1,166 @@
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use spechop_ports::{PortError, SharedCells, Swapped, contract};
+use spechop_redis::{RedisCells, RedisOptions};
+use spechop_testkit::RedisServer;
+use tokio::time::Instant;
+
+const LONG: Duration = Duration::from_secs(600);
+
+fn options(url: String) -> RedisOptions {
+    RedisOptions {
+        url,
+        password: None,
+        roots: None,
+        prefix: "spechop".to_owned(),
+        time_limit: Duration::from_secs(5),
+    }
+}
+
+fn cells(options: &RedisOptions) -> RedisCells {
+    RedisCells::new(options).unwrap()
+}
+
+#[tokio::test]
+async fn it_keeps_the_promises_of_the_port() {
+    let Some(server) = RedisServer::started(&[]) else {
+        return;
+    };
+    contract::shared_cells(&cells(&options(server.url()))).await;
+    // Another prefix is another world.
+    let other = RedisOptions {
+        prefix: "other".to_owned(),
+        ..options(server.url())
+    };
+    contract::shared_cells(&cells(&other)).await;
+}
+
+#[tokio::test]
+async fn one_that_is_killed_is_told_of_and_found_again() {
+    let Some(mut server) = RedisServer::started(&[]) else {
+        return;
+    };
+    let cells = cells(&options(server.url()));
+    assert_eq!(
+        cells.swap("a", None, "x", LONG).await.unwrap(),
+        Swapped::Made
+    );
+    server.kill();
+    for _ in 0..3 {
+        let error = cells.read("a").await.unwrap_err();
+        assert!(matches!(error, PortError::Unavailable { .. }), "{error:?}");
+        assert!(
+            error.to_string().contains(&server.port().to_string()),
+            "{error}"
+        );
+    }
+    server.start();
+    // The first to ask may be the one who hears that the connection is gone.
+    let _ = cells.read("a").await;
+    assert_eq!(
+        cells.read("a").await.unwrap(),
+        None,
+        "it has forgotten everything"
+    );
+}
+
+#[tokio::test]
+async fn one_that_hangs_is_not_waited_for() {
+    let Some(server) = RedisServer::started(&[]) else {
+        return;
+    };
+    let cells = cells(&RedisOptions {
+        time_limit: Duration::from_millis(200),
+        ..options(server.url())
+    });
+    assert_eq!(cells.read("a").await.unwrap(), None);
+    let pid = server.pid().unwrap().to_string();
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, &pid]).status().unwrap();
+        assert!(sent.success());
+    };
+    signal("-STOP");
+    let began = Instant::now();
+    let error = cells.read("a").await.unwrap_err();
+    signal("-CONT");
+    assert!(
+        matches!(error, PortError::Timeout { limit_ms: 200, .. }),
+        "{error:?}"
+    );
+    // It would hang for ever.
+    assert!(began.elapsed() < LONG);
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_refused_and_not_repeated() {
+    let Some(server) = RedisServer::started(&["--requirepass", "right-one"]) else {
+        return;
+    };
+    let with = |password: Option<&str>| RedisOptions {
+        password: password.map(Into::into),
+        ..options(server.url())
+    };
+    let right = cells(&with(Some("right-one")));
+    assert_eq!(right.read("a").await.unwrap(), None);
+    for password in [None, Some("wrong-one")] {
+        let error = cells(&with(password)).read("a").await.unwrap_err();
+        assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
+        assert!(!format!("{error:?}").contains("wrong-one"), "{error:?}");
+    }
+}
+
+/// An authority, and a server that it certifies. Returns the authority's certificate.
+fn certify(dir: &Path) -> Vec<u8> {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&key).unwrap().pem();
+    let issuer = Issuer::new(params, key);
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    let cert = params.signed_by(&key, &issuer).unwrap().pem();
+    fs::write(dir.join("ca.pem"), &authority).unwrap();
+    fs::write(dir.join("cert.pem"), cert).unwrap();
+    fs::write(dir.join("key.pem"), key.serialize_pem()).unwrap();
+    authority.into_bytes()
+}
+
+#[tokio::test]
+async fn it_is_asked_over_tls_if_it_is_who_it_should_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let roots = certify(dir.path());
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (ca, cert, key) = (path("ca.pem"), path("cert.pem"), path("key.pem"));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = port.local_addr().unwrap().port().to_string();
+    let arguments = [
+        "--tls-port",
+        &port,
+        "--tls-ca-cert-file",
+        &ca,
+        "--tls-cert-file",
+        &cert,
+        "--tls-key-file",
+        &key,
+        "--tls-auth-clients",
+        "no",
+    ];
+    let Some(_server) = RedisServer::started(&arguments) else {
+        return;
+    };
+    let with = |roots: Option<Vec<u8>>| RedisOptions {
+        roots,
+        ..options(format!("rediss://127.0.0.1:{port}"))
+    };
+    contract::shared_cells(&cells(&with(Some(roots)))).await;
+    let stranger = tempfile::tempdir().unwrap();
+    let others = certify(stranger.path());
+    for roots in [None, Some(others)] {
+        let error = cells(&with(roots)).read("a").await.unwrap_err();
+        assert!(matches!(error, PortError::Unavailable { .. }), "{error:?}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Where several servers keep the accounts of their tenants together.
+
+use std::fs;
+
+use spechop_redis::{InvalidOptions, RedisOptions};
+
+use super::keys::Keys;
+use super::models::api_key;
+use crate::Env;
+
+const URL: &str = "tenant.redis.url";
+const ROOTS: &str = "tenant.redis.roots";
+const PASSWORD: &str = "tenant.redis.password_env";
+
+/// Nowhere, if no server is named.
+pub(super) fn accounts(keys: &mut Keys<'_>, env: &Env, has_limits: bool) -> Option<RedisOptions> {
+    let url = keys.text(URL);
+    let (password, roots) = (keys.text(PASSWORD), keys.path(ROOTS));
+    let (prefix, time_limit) = (
+        keys.text("tenant.redis.prefix").unwrap_or_default(),
+        keys.millis("tenant.redis.ms_max"),
+    );
+    let url = url?;
+    if !has_limits {
+        let problem = "there is nothing to share: set a limit, e.g. tenant.target_calls, too";
+        keys.mistake(URL, problem);
+    }
+    let roots = roots.and_then(|path| match fs::read(&path) {
+        Ok(roots) => Some(roots),
+        Err(error) => {
+            keys.mistake(ROOTS, format!("cannot read {}: {error}", path.display()));
+            None
+        }
+    });
+    let options = RedisOptions {
+        url,
+        password: password.and_then(|name| api_key(keys, PASSWORD, &name, env)),
+        roots,
+        prefix,
+        time_limit,
+    };
+    match options.check() {
+        Ok(()) => Some(options),
+        Err(error) => {
+            let key = match error {
+                InvalidOptions::Url => URL,
+                InvalidOptions::Roots => ROOTS,
+            };
+            keys.mistake(key, error.to_string());
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    /// What a section means, or the mistakes in it.
+    fn read(section: &str, has_limits: bool) -> Result<Option<RedisOptions>, Vec<String>> {
+        let env: Env = [("REDIS_PASSWORD", "kept-to-itself")].into_iter().collect();
+        let table = toml::from_str(&format!("[tenant.redis]\n{section}")).unwrap();
+        let mut keys = Keys::new([], &env, "c.toml".into(), table);
+        let read = accounts(&mut keys, &env, has_limits);
+        let mistakes: Vec<_> = keys.finish().iter().map(ToString::to_string).collect();
+        match mistakes.is_empty() {
+            true => Ok(read),
+            false => Err(mistakes),
+        }
+    }
+
+    #[test]
+    fn nothing_is_shared_unless_a_server_is_named() {
+        assert!(read("", true).unwrap().is_none());
+        let section = "url = \"redis://team@10.0.0.7:6380/2\"\npassword_env = \"REDIS_PASSWORD\"\n";
+        let options = read(section, true).unwrap().unwrap();
+        assert_eq!(options.url, "redis://team@10.0.0.7:6380/2");
+        assert_eq!(options.prefix, "spechop");
+        assert_eq!(options.time_limit, Duration::from_millis(250));
+        let shown = format!("{options:?}");
+        assert!(!shown.contains("kept-to-itself"), "{shown}");
+        assert_eq!(options.password.unwrap().expose_secret(), "kept-to-itself");
+    }
+
+    #[test]
+    fn mistakes_name_their_key_and_no_secret() {
+        for (section, has_limits, word) in [
+            ("url = \"redis://127.0.0.1\"", false, "tenant.redis.url"),
+            ("url = \"http://127.0.0.1\"", true, "tenant.redis.url"),
+            ("url = \"redis:///2\"", true, "tenant.redis.url"),
+            (
+                "url = \"redis://a:hidden@127.0.0.1\"",
+                true,
+                "tenant.redis.url",
+            ),
+            (
+                "url = \"redis://127.0.0.1\"\npassword_env = \"MISSING\"",
+                true,
+                "tenant.redis.password_env",
+            ),
+            (
+                "url = \"rediss://127.0.0.1\"\nroots = \"/nowhere.pem\"",
+                true,
+                "tenant.redis.roots",
+            ),
+        ] {
+            let mistakes = read(section, has_limits).unwrap_err();
+            assert!(
+                mistakes.iter().any(|mistake| mistake.contains(word)),
+                "{section}: {mistakes:?}"
+            );
+            assert!(
+                !mistakes.iter().any(|mistake| mistake.contains("hidden")),
+                "{mistakes:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A real Redis on a port of loopback, which keeps nothing on disk.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::assets::data_dir;
+
+/// A server that can be killed and started again; dropping it ends it.
+#[derive(Debug)]
+pub struct RedisServer {
+    port: u16,
+    arguments: Vec<String>,
+    child: Option<Child>,
+}
+
+#[expect(
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "for tests, which have no better answer"
+)]
+impl RedisServer {
+    /// One that answers; `None`, and a word about it, if `deploy/test-tools.sh` has fetched none.
+    pub fn started(arguments: &[&str]) -> Option<Self> {
+        if !binary().exists() {
+            let shown = binary();
+            let shown = shown.display();
+            eprintln!("LEFT OUT: there is no {shown}; deploy/test-tools.sh fetches it");
+            return None;
+        }
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = free.local_addr().expect("its address").port();
+        drop(free);
+        let mut server = Self {
+            port,
+            arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
+            child: None,
+        };
+        server.start();
+        Some(server)
+    }
+
+    /// The port that it was given.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `redis://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Starts it, empty, and waits until it accepts connections.
+    pub fn start(&mut self) {
+        let port = self.port.to_string();
+        let child = Command::new(binary())
+            .args(["--bind", "127.0.0.1", "--save", "", "--port", &port])
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        self.child = Some(child.expect("Redis starts"));
+        for _ in 0..400 {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                return;
+            }
+            sleep(Duration::from_millis(25));
+        }
+        self.kill();
+        TcpStream::connect(("127.0.0.1", self.port)).expect("Redis accepts connections");
+    }
+
+    /// As `kill -9` does.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// The identifier of its process, e.g. to stop it.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn binary() -> PathBuf {
+    data_dir().join("bin/redis-server")
+}
