@@ -1,4 +1,5 @@
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -135,8 +136,9 @@ async fn it_is_asked_over_tls_if_it_is_who_it_should_be() {
     let roots = certify(dir.path());
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (ca, cert, key) = (path("ca.pem"), path("cert.pem"), path("key.pem"));
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = port.local_addr().unwrap().port().to_string();
+    // Free again at the end of the line.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let port = port.unwrap().port().to_string();
     let arguments = [
         "--tls-port",
         &port,

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::StreamExt;
 use futures::stream;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use spechop_ports::{PortError, SharedCells, Swapped};
@@ -59,20 +59,16 @@ pub(crate) struct Shared {
 pub(crate) type SharedCounts = Family<ChangeEnded, Counter>;
 
 /// How a change of a shared account ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct ChangeEnded {
-    end: End,
+    end: &'static str,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
-enum End {
-    /// It was made.
-    Made,
-    /// Another server was faster.
-    Overtaken,
-    /// The cells could not be asked.
-    Failed,
-}
+const MADE: &str = "made";
+/// Another server was faster.
+const OVERTAKEN: &str = "overtaken";
+/// Nobody could be asked.
+const FAILED: &str = "failed";
 
 /// What was last heard of an account.
 #[derive(Default)]
@@ -267,7 +263,7 @@ impl Shared {
         let swapped = self.cells.swap(&name(tenant), seen, &text, lasts).await;
         match swapped {
             Ok(Swapped::Made) => {
-                self.count(End::Made);
+                self.count(MADE);
                 self.answers();
                 *heard = Heard {
                     text: Some(text),
@@ -277,7 +273,7 @@ impl Shared {
                 Ok(true)
             }
             Ok(Swapped::Other(there)) => {
-                self.count(End::Overtaken);
+                self.count(OVERTAKEN);
                 heard.hears(there);
                 Ok(false)
             }
@@ -351,7 +347,7 @@ impl Shared {
     }
 
     fn failed(&self, error: Option<&PortError>) {
-        self.count(End::Failed);
+        self.count(FAILED);
         let mut trouble = lock(&self.trouble);
         trouble.paused_until = Some(Instant::now() + PAUSE);
         if !std::mem::replace(&mut trouble.is_told, true) {
@@ -374,7 +370,7 @@ impl Shared {
         }
     }
 
-    fn count(&self, end: End) {
+    fn count(&self, end: &'static str) {
         self.counts.get_or_create(&ChangeEnded { end }).inc();
     }
 }

@@ -44,8 +44,9 @@ impl Balancer {
             );
             return None;
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = port.local_addr().unwrap().port();
+        // Free again at the end of the line.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+        let port = port.unwrap().port();
         let dir = tempfile::tempdir().unwrap();
         let here = dir.path().display();
         let [a, b] = servers;
