@@ -7,7 +7,7 @@ mod ablation;
 mod by_k;
 mod cost;
 mod curve;
-mod estimate;
+pub(crate) mod estimate;
 mod figures;
 mod groups;
 mod kinds;

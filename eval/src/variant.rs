@@ -20,6 +20,8 @@ pub struct Variant {
     pub unverified: bool,
     /// In rounds: the window is filled again only when all of it is settled. Usually not: it slides.
     pub rounds: bool,
+    /// Whose verdicts take the place of the verifier's, by the name of what was brought. Usually nobody's.
+    pub verdicts: Option<String>,
 }
 
 impl Variant {
@@ -39,6 +41,7 @@ impl Variant {
             },
             unverified: false,
             rounds: false,
+            verdicts: None,
         }
     }
 
@@ -71,7 +74,8 @@ impl Variant {
 
     /// Whether guesses are verified by our rules, as usual.
     pub fn is_by_rule(&self) -> bool {
-        self.options.verifier == Some(VerifierMode::Rule) && !self.unverified
+        let by_rule = self.options.verifier == Some(VerifierMode::Rule);
+        by_rule && !self.unverified && self.verdicts.is_none()
     }
 
     /// The standard agent, which everything is compared with.
@@ -124,6 +128,8 @@ impl Variant {
             }
         }
         pairs.push((ROUNDS, if self.rounds { "on" } else { "off" }.to_owned()));
+        let whose = self.verdicts.as_deref().unwrap_or(OURS);
+        pairs.push((VERDICTS, whose.to_owned()));
         pairs
     }
 
@@ -138,7 +144,13 @@ impl Variant {
                 self.rounds = value == "on";
                 return Ok(());
             }
-            ("speculator", value) if !is_name(value) => return Err(InvalidOption::Value),
+            (VERDICTS, value) if is_name(value) => {
+                self.verdicts = (value != OURS).then(|| value.to_owned());
+                return Ok(());
+            }
+            ("speculator" | VERDICTS, value) if !is_name(value) => {
+                return Err(InvalidOption::Value);
+            }
             ("verifier", _) => self.unverified = false,
             _ if !is_sayable(name) => return Err(InvalidOption::Name),
             _ => {}
@@ -174,6 +186,7 @@ impl Variant {
             options: AnswerOptions::default(),
             unverified: false,
             rounds: false,
+            verdicts: None,
         };
         for pair in text.split(',') {
             let unknown = || InvalidVariant::Unknown(pair.trim().to_owned());
@@ -206,6 +219,10 @@ impl Variant {
 const NONE: &str = "none";
 /// What only the simulator can do.
 const ROUNDS: &str = "rounds";
+/// Whose verdicts count; only the simulator plays others than ours.
+const VERDICTS: &str = "verdicts";
+/// The verdicts of our own verifier.
+const OURS: &str = "ours";
 /// The largest k of a variant but `inf`.
 const K_MAX: usize = 64;
 /// The most guesses of a hop.
@@ -222,7 +239,8 @@ pub enum InvalidVariant {
     /// A key or its value is not known.
     #[error(
         "`{0}` is nothing that a variant can say: k=1…64, inf or auto, speculator=NAME, verifier=rule, exact, paper or none, \
-         salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, drafts=0…8, rounds=on or off"
+         salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, drafts=0…8, rounds=on or off, \
+         verdicts=NAME"
     )]
     Unknown(String),
     /// Plan-ahead without salvage: the look-ups made ahead could never be used.
@@ -251,7 +269,8 @@ fn is_sayable(name: &str) -> bool {
     usual.iter().any(|(known, _)| *known == name)
 }
 
-fn is_name(text: &str) -> bool {
+/// Whether a speculator, or whoever gave verdicts, can be called so.
+pub fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     !text.is_empty() && text.chars().all(plain)
 }
@@ -295,12 +314,15 @@ mod tests {
             "k=4,speculator=hot-0.05,verifier=exact,plan-ahead=on,guesses=3,chance-min=0.25,drafts=2,rounds=on",
             "k=1,verifier=none",
             "k=auto,speculator=index,plan-ahead=on",
+            "k=3,speculator=mine,verdicts=judge.v2",
         ] {
             let variant: Variant = text.parse().unwrap();
             assert_eq!(variant.to_string(), text);
         }
         let spaced: Variant = " k=2 , salvage=on".parse().unwrap();
         assert_eq!(spaced, Variant::at(K::of(2).unwrap()));
+        let ours: Variant = "k=2,verdicts=ours".parse().unwrap();
+        assert_eq!(ours, Variant::at(K::of(2).unwrap()));
     }
 
     #[test]
@@ -327,6 +349,8 @@ mod tests {
             "k=3,plan_ahead=on",
             "k=3,hop-budget=4",
             "k=3,quiet=on",
+            "k=3,verdicts=",
+            "k=3,verdicts=a b",
         ] {
             assert!(text.parse::<Variant>().is_err(), "{text:?}");
         }

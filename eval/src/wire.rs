@@ -29,6 +29,9 @@ pub(crate) fn simulated_only(variant: &Variant) -> Option<&'static str> {
         Variant {
             unverified: true, ..
         } => Some("verifier=none"),
+        Variant {
+            verdicts: Some(_), ..
+        } => Some("verdicts=NAME"),
         _ => None,
     }
 }

@@ -48,6 +48,10 @@ impl VariantArgs {
             "k=auto is chosen by a server: ask one with `spechop eval live`"
         );
         ensure!(
+            variants.iter().all(|variant| variant.verdicts.is_none()),
+            "verdicts are brought to `spechop eval simulate` with --verdicts"
+        );
+        ensure!(
             variants
                 .iter()
                 .all(|variant| variant.options.drafts == Some(0)),
