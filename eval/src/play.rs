@@ -1,6 +1,7 @@
 //! A recorded question, played by any variant: the window on the virtual clock, over a bundle.
 
 mod beyond;
+mod tally;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +16,9 @@ use crate::asked::as_asked;
 use crate::brought::Brought;
 use crate::bundle::Bundle;
 use crate::stage::{Guessed, Input, KnownHop, Output, Stage};
-use crate::{Calls, HopKind, Injected, Question, Row, RowHop, Variant};
+use crate::{HopKind, Injected, Question, Row, RowHop, Variant};
 use beyond::{Beyond, place};
+use tally::Tallies;
 
 /// A stage that the variant needs and the bundle does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +45,7 @@ pub fn play(
 
 /// The same with guesses and verdicts that somebody brought, if the variant names them. What they lead to
 /// and nobody recorded is stood in for by the sequential agent's stages; [`Row::unrecorded`] says if the
-/// answer depends on that.
+/// answer depends on that. So it is if the target is off: a hop without a guess leads where nobody was.
 ///
 /// # Errors
 ///
@@ -56,7 +58,7 @@ pub fn play_brought(
     injected: Option<Injected>,
     brought: &Brought,
 ) -> Result<Row, MissingStage> {
-    if !brought.plays(variant) {
+    if !brought.plays(variant) && !variant.target_off {
         return play(clock, bundle, question, variant, injected);
     }
     let standard = play(clock, bundle, question, &Variant::standard(), injected)?;
@@ -87,6 +89,7 @@ fn play_with(
         answer: "".into(),
         final_ms: 0.0,
         unrecorded: 0,
+        unasked: 0,
     };
     let limits = Limits {
         width: width(variant),
@@ -131,38 +134,6 @@ fn policy(variant: &Variant) -> Policy {
         drafts_max: 0,
         ..Policy::default().with(&variant.options)
     }
-}
-
-/// Calls and tokens of a stage.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    calls: u32,
-    tokens: u64,
-}
-
-impl Tally {
-    fn add(&mut self, tokens: u64) {
-        self.calls += 1;
-        self.tokens += tokens;
-    }
-
-    /// What is not used is wasted.
-    fn less(self, used: Self) -> Calls {
-        Calls {
-            started: self.calls,
-            wasted: self.calls.saturating_sub(used.calls),
-            tokens: self.tokens,
-            wasted_tokens: self.tokens.saturating_sub(used.tokens),
-            ..Calls::default()
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Tallies {
-    segments: Tally,
-    targets: Tally,
-    speculations: Tally,
 }
 
 /// A segment under way, or done.
@@ -215,6 +186,8 @@ struct Recorded<'a> {
     answer: Arc<str>,
     final_ms: f64,
     unrecorded: u32,
+    /// Hops at which our speculator was not recorded though nothing else was asked.
+    unasked: u32,
 }
 
 impl<'a> Recorded<'a> {
@@ -251,7 +224,7 @@ impl<'a> Recorded<'a> {
         let stage = self.find(Input::Speculation {
             speculator: self.variant.speculator().into(),
             question: Arc::clone(&self.question),
-            hops: Self::prefix(window, branch),
+            hops: self.known_prefix(Self::prefix(window, branch)),
             sub_question: Arc::clone(asked.text()),
             limit: self.variant.guesses(),
         });
@@ -381,16 +354,22 @@ impl Stages for Recorded<'_> {
             return Ok(0.0);
         };
         let mut waited = 0.0;
-        if self.variant.unverified
-            && let Some(spoken) = self.speculation(window, lookup)?
-        {
-            self.seen.speculations.add(spoken.tokens);
-            waited = spoken.ms;
-            if let Some(guess) = spoken.guesses.first() {
-                let observation = Observation::read(Some(Arc::clone(&guess.text)), Vec::new());
+        if self.variant.unverified {
+            let spoken = self.speculation(window, lookup)?;
+            let (tokens, mut guess) = (spoken.as_ref().map_or(0, |spoken| spoken.tokens), None);
+            match &spoken {
+                Some(spoken) => {
+                    self.seen.speculations.add(tokens);
+                    (waited, guess) = (spoken.ms, spoken.guesses.first());
+                }
+                None => self.unasked += u32::from(self.is_unasked()),
+            }
+            if guess.is_some() || self.variant.target_off {
+                let guess = guess.map(|guess| Arc::clone(&guess.text));
                 let at = self.lookups.entry(lookup).or_default();
-                at.observation = Some(Arc::new(observation));
-                (at.target_ms, at.target_tokens) = (waited, spoken.tokens);
+                // Nobody looks up what is not guessed: it is as if nothing had been found.
+                at.observation = Some(Arc::new(Observation::read(guess, Vec::new())));
+                (at.target_ms, at.target_tokens) = (waited, tokens);
                 at.is_guess = true;
                 return Ok(waited);
             }
@@ -487,7 +466,8 @@ impl Stages for Recorded<'_> {
         self.answer = Arc::clone(answer);
         if let Some(segment) = self.branches.remove(&branch) {
             self.used.segments.add(segment.tokens);
-            (self.final_ms, self.unrecorded) = (segment.ms, segment.unrecorded);
+            self.final_ms = segment.ms;
+            self.unrecorded = segment.unrecorded + self.unasked;
         }
         if self.unrecorded > 0 {
             // It belongs to another trajectory.

@@ -18,6 +18,9 @@ pub struct Variant {
     /// Every guess is right: it replaces the look-up ("full speculation"). If there is none, it is looked
     /// up. Usually not.
     pub unverified: bool,
+    /// Nothing is ever looked up: a hop without a guess has no answer. Only without verification, which
+    /// needs an observation. Usually not.
+    pub target_off: bool,
     /// In rounds: the window is filled again only when all of it is settled. Usually not: it slides.
     pub rounds: bool,
     /// Whose verdicts take the place of the verifier's, by the name of what was brought. Usually nobody's.
@@ -40,6 +43,7 @@ impl Variant {
                 ..AnswerOptions::default()
             },
             unverified: false,
+            target_off: false,
             rounds: false,
             verdicts: None,
         }
@@ -116,7 +120,7 @@ impl Variant {
 
     /// Whether this is the standard agent: nothing is ever guessed, so nothing else matters.
     pub fn is_standard(&self) -> bool {
-        self.k() == K::ONE && !self.unverified
+        self.k() == K::ONE && !self.unverified && !self.target_off
     }
 
     /// Each thing that it says, by name and as it is written, in the order in which it is written.
@@ -127,6 +131,10 @@ impl Variant {
                 NONE.clone_into(value);
             }
         }
+        pairs.push((
+            TARGET,
+            if self.target_off { "off" } else { "on" }.to_owned(),
+        ));
         pairs.push((ROUNDS, if self.rounds { "on" } else { "off" }.to_owned()));
         let whose = self.verdicts.as_deref().unwrap_or(OURS);
         pairs.push((VERDICTS, whose.to_owned()));
@@ -139,6 +147,10 @@ impl Variant {
             ("verifier", NONE) => {
                 self.unverified = true;
                 return self.options.say(name, VerifierMode::Rule.as_str());
+            }
+            (TARGET, "on" | "off") => {
+                self.target_off = value == "off";
+                return Ok(());
             }
             (ROUNDS, "on" | "off") => {
                 self.rounds = value == "on";
@@ -185,6 +197,7 @@ impl Variant {
         let mut said = Self {
             options: AnswerOptions::default(),
             unverified: false,
+            target_off: false,
             rounds: false,
             verdicts: None,
         };
@@ -211,12 +224,17 @@ impl Variant {
         if said.unverified && said.k() != K::ONE {
             return Err(InvalidVariant::NothingAhead(text.to_owned()));
         }
+        if said.target_off && !said.unverified {
+            return Err(InvalidVariant::NothingObserved(text.to_owned()));
+        }
         Ok(said)
     }
 }
 
 /// The verifier that takes every guess.
 const NONE: &str = "none";
+/// Whether the target tool is called; only recordings and the simulator can leave it out.
+const TARGET: &str = "target";
 /// What only the simulator can do.
 const ROUNDS: &str = "rounds";
 /// Whose verdicts count; only the simulator plays others than ours.
@@ -239,8 +257,8 @@ pub enum InvalidVariant {
     /// A key or its value is not known.
     #[error(
         "`{0}` is nothing that a variant can say: k=1…64, inf or auto, speculator=NAME, verifier=rule, exact, paper or none, \
-         salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, drafts=0…8, rounds=on or off, \
-         verdicts=NAME"
+         salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, drafts=0…8, target=on or off, \
+         rounds=on or off, verdicts=NAME"
     )]
     Unknown(String),
     /// Plan-ahead without salvage: the look-ups made ahead could never be used.
@@ -249,6 +267,9 @@ pub enum InvalidVariant {
     /// Nothing runs ahead of what is not waited for.
     #[error("`{0}`: without verification there is nothing to run ahead of; say k=1,verifier=none")]
     NothingAhead(String),
+    /// Without a target there is no observation to verify a guess by.
+    #[error("`{0}`: without a target no guess can be verified; say k=1,verifier=none,target=off")]
+    NothingObserved(String),
 }
 
 impl FromStr for Variant {
@@ -313,6 +334,7 @@ mod tests {
             "k=3,salvage=off",
             "k=4,speculator=hot-0.05,verifier=exact,plan-ahead=on,guesses=3,chance-min=0.25,drafts=2,rounds=on",
             "k=1,verifier=none",
+            "k=1,verifier=none,target=off",
             "k=auto,speculator=index,plan-ahead=on",
             "k=3,speculator=mine,verdicts=judge.v2",
         ] {
@@ -349,6 +371,9 @@ mod tests {
             "k=3,plan_ahead=on",
             "k=3,hop-budget=4",
             "k=3,quiet=on",
+            "k=1,target=off",
+            "k=3,target=off",
+            "k=1,verifier=none,target=maybe",
             "k=3,verdicts=",
             "k=3,verdicts=a b",
         ] {

@@ -27,6 +27,9 @@ pub(crate) fn simulated_only(variant: &Variant) -> Option<&'static str> {
     match variant {
         Variant { rounds: true, .. } => Some("rounds=on"),
         Variant {
+            target_off: true, ..
+        } => Some("target=off"),
+        Variant {
             unverified: true, ..
         } => Some("verifier=none"),
         Variant {

@@ -238,6 +238,52 @@ async fn full_speculation_is_not_known_behind_a_question_that_nobody_guessed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_a_target_nothing_is_looked_up() {
+    let mut script = steady(&[true, false, true, true]);
+    script.hops[2].guesses.clear();
+    let way = variant("k=1,verifier=none,target=off");
+    let bundle = recorded(&script, question(5), &["k=1", &way.to_string()]).await;
+    let nobody = Brought::default();
+    let row = played(&bundle, &way, &nobody);
+    let question = &bundle.questions()[0];
+    let strict = play(&mut Clock::new(), &bundle, question, &way, None);
+    assert_eq!(strict.unwrap(), row, "all of it was recorded");
+    let hops: Vec<_> = row
+        .hops
+        .iter()
+        .map(|hop| (&*hop.answer, hop.found))
+        .collect();
+    let nothing = ("No relevant information found", false);
+    assert_eq!(hops[..3], [("fact 0", true), ("fiction 1", true), nothing]);
+    assert_eq!(
+        (
+            row.targets.started,
+            row.speculations.started,
+            row.unrecorded
+        ),
+        (0, 4, 0)
+    );
+    let expected = 5.0 * 100.0 + 4.0 * 50.0;
+    assert!((row.latency_ms - expected).abs() <= 18.0, "{row:?}");
+
+    // A recording that has looked the third hop up does not know what follows if nobody does.
+    let looked_up = recorded(&script, question.clone(), &["k=1", "k=1,verifier=none"]).await;
+    let missing = play(&mut Clock::new(), &looked_up, question, &way, None);
+    assert!(missing.is_err(), "a recorder must record it");
+    let stood_in = played(&looked_up, &way, &nobody);
+    assert_eq!((&*stood_in.answer, stood_in.targets.started), ("", 0));
+    // Behind it our speculator says what it said behind the observation.
+    assert_eq!(
+        (&*stood_in.hops[2].answer, stood_in.hops[3].found),
+        (nothing.0, true)
+    );
+    assert!(stood_in.unrecorded > 0 && (stood_in.latency_ms - expected).abs() <= 60.0);
+    // What other speculators would have said is not known either.
+    let other = way.with_speculator("llm");
+    assert!(!played(&bundle, &other, &nobody).is_answer_known());
+}
+
+#[tokio::test(start_paused = true)]
 async fn hops_are_listed_as_the_sequential_agent_came_through_them() {
     let mut script = steady(&[true, false, true]);
     script.hops[2].guesses.clear();

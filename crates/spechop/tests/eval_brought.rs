@@ -96,7 +96,8 @@ fn lines(text: &str) -> Vec<Value> {
 #[track_caller]
 fn of<'a>(means: &'a [Value], variant: &str) -> &'a Value {
     let found = means.iter().find(|mean| mean["variant"] == variant);
-    found.unwrap_or_else(|| panic!("{variant} is not in {means:?}"))
+    assert!(found.is_some(), "{variant} is not in {means:?}");
+    found.unwrap()
 }
 
 fn number(value: &Value, field: &str) -> f64 {
@@ -266,6 +267,28 @@ fn verdicts_are_played_and_what_they_hide_is_said() {
     assert!(
         number(slow, "rel_lat") > number(all, "rel_lat") + 0.05,
         "{slow}"
+    );
+}
+
+#[test]
+fn full_speculation_is_played_as_far_as_it_was_recorded() {
+    let bundle = Bundle::stored("2wiki-own");
+    let out = bundle.path("run");
+    let full = "k=1,verifier=none,target=off";
+    let means = bundle.simulated(&["--k", "inf", "--variant", full, "--out", &out]);
+    let full = of(&means, full);
+    assert_eq!((&full["targets"], &full["p"]), (&json!(0.0), &Value::Null));
+    let known = number(full, "answers_known");
+    assert!(known > 20.0 && known < 180.0, "{full}");
+    assert!(number(full, "rel_lat") < 0.2, "{full}");
+    let report = bundle.path("report");
+    let (code, ..) = run(&["eval", "report", &out, "--out", &report]);
+    let page = fs::read_to_string(PathBuf::from(report).join("report.md")).unwrap();
+    assert_eq!(code, 0);
+    let table = page.split("### Full speculation").nth(1).unwrap();
+    assert!(
+        table.contains(&format!("| {known} of 200, NOT WHOLE |")),
+        "{table}"
     );
 }
 

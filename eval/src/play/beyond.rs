@@ -1,5 +1,7 @@
 //! Beyond the recording. Guesses and verdicts that somebody brings lead to branches that nobody recorded.
 //!
+//! So does a question whose target is off.
+//!
 //! A branch is followed as far as the recording goes. If the recording has nothing behind an answer that
 //! is accepted though its words are others, the branch continues as after the observation: by assumption
 //! 2 of the paper an accepted guess leads to the same next step. Such an answer is counted, and the
@@ -191,13 +193,29 @@ impl Recorded<'_> {
         Some(Followed { hops, replaced })
     }
 
+    /// The prefix in words that the recording knows, if it knows any.
+    pub(super) fn known_prefix(&self, prefix: Vec<KnownHop>) -> Vec<KnownHop> {
+        let beyond = self.beyond.as_ref();
+        match beyond.and_then(|_| self.follow(&prefix)) {
+            Some(followed) => followed.hops,
+            None => prefix,
+        }
+    }
+
     /// Whether a guess was brought for another sub-question than the one that is asked here. If guesses
     /// are verified, an accepted one leads to the same next step, so the file's guess is of that step.
     /// If they are not, a wrong guess leads elsewhere, and nobody knows what would have been guessed.
     fn is_beside_the_file(&self, at: usize, asked: &str) -> bool {
         let beyond = self.beyond.as_ref().filter(|beyond| beyond.has_guesses());
         let there = beyond.and_then(|beyond| beyond.standard.hops.get(at));
-        self.variant.unverified && there.is_none_or(|hop| hop.sub_question != asked)
+        let brought = beyond.is_some() && self.variant.unverified;
+        brought && there.is_none_or(|hop| hop.sub_question != asked)
+    }
+
+    /// Whether it is not known what our speculator would have said, for it was not asked.
+    pub(super) fn is_unasked(&self) -> bool {
+        let beyond = self.beyond.as_ref();
+        self.variant.target_off && beyond.is_some_and(|beyond| !beyond.has_guesses())
     }
 
     /// Whether anything was recorded behind this prefix.
