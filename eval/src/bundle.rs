@@ -1,7 +1,7 @@
 //! Bundles: the recorded stages of a set of questions. A folder with `bundle.json` ([`BundleInfo`]),
 //! `questions.jsonl` and `stages.jsonl` ([`Stage`], each on the disk before the next begins).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -116,9 +116,9 @@ impl Bundle {
 
     /// And the bytes that its whole stages take.
     fn open(dir: &Path) -> Result<(Self, u64), BundleError> {
-        let info: Option<BundleInfo> = read_json(&dir.join(INFO))?;
+        let info: Option<BundleInfo> = read_json(&dir.join(INFO)).map_err(of_a_version)?;
         let info = info.ok_or_else(|| BundleError::None(dir.to_owned()))?;
-        let questions: Vec<Question> = read_lines(&dir.join(QUESTIONS))?;
+        let questions: Vec<Question> = read_lines(&dir.join(QUESTIONS)).map_err(of_a_version)?;
         let ids: HashSet<&str> = questions.iter().map(|question| &*question.id).collect();
         if ids.len() != info.questions || questions.len() != info.questions {
             return Err(BundleError::Questions {
@@ -268,6 +268,16 @@ impl Bundle {
         self.stages.is_empty()
     }
 
+    /// Who was recorded to guess, by name.
+    pub fn speculators(&self) -> BTreeSet<&str> {
+        let inputs = self.stages.keys();
+        let names = inputs.filter_map(|input| match input {
+            Input::Speculation { speculator, .. } => Some(&**speculator),
+            _ => None,
+        });
+        names.collect()
+    }
+
     /// The stage of this input, if it was recorded.
     pub fn get(&self, input: &Input) -> Option<&Stage> {
         self.stages.get(input)
@@ -285,4 +295,9 @@ impl Bundle {
         self.stages.insert(stage.input.clone(), stage);
         Ok(())
     }
+}
+
+/// These files are written whole, so one that cannot be read was written by another version.
+fn of_a_version(error: FileError) -> FileError {
+    error.because("another version of spechop may have recorded it: record it again with this one")
 }

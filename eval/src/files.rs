@@ -50,6 +50,18 @@ impl FileError {
         }
     }
 
+    /// The same with what may be the reason, or the remedy, of a line that cannot be read.
+    pub(crate) fn because(self, hint: &str) -> Self {
+        match self {
+            Self::Line { path, line, reason } => Self::Line {
+                path,
+                line,
+                reason: format!("{reason}; {hint}"),
+            },
+            other => other,
+        }
+    }
+
     fn line(path: &Path, line: usize, reason: impl Into<String>) -> Self {
         Self::Line {
             path: path.to_owned(),
@@ -120,14 +132,8 @@ pub(crate) fn read_log<T: DeserializeOwned>(
     };
     let whole = bytes.iter().rposition(|byte| *byte == b'\n');
     bytes.truncate(whole.map_or(0, |at| at + 1));
-    let lines = parsed(path, &bytes, check).map_err(|error| match error {
-        FileError::Line { path, line, reason } => FileError::Line {
-            path,
-            line,
-            reason: format!("{reason}; delete the line, and it will be made again"),
-        },
-        other => other,
-    });
+    let lines = parsed(path, &bytes, check)
+        .map_err(|error| error.because("delete the line, and it will be made again"));
     Ok((lines?, bytes.len() as u64))
 }
 

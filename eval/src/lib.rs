@@ -5,6 +5,8 @@
 //!                        └─ live, replayed ───────────────┴▶ rows ─▶ report
 //! ```
 
+mod asked;
+mod brought;
 mod bundle;
 mod choose;
 mod circumstances;
@@ -14,6 +16,7 @@ mod files;
 mod folder;
 mod live;
 pub mod load;
+mod means;
 mod past;
 mod play;
 mod question;
@@ -30,6 +33,8 @@ mod variant;
 pub mod web;
 mod wire;
 
+pub use asked::{AskedHop, OurGuess, asked};
+pub use brought::{Brought, BroughtError, HopCounts};
 pub use bundle::{Bundle, BundleError, BundleInfo};
 pub use choose::{Compared, Comparison, Cost, Recording, Setting, compare, learning};
 pub use circumstances::{command, commit, machine};
@@ -37,8 +42,9 @@ pub use dataset::{LoadError, load, of_kinds, only, read_ids, sample};
 pub use files::FileError;
 pub use folder::{Missing, Run, RunError, RunWriter};
 pub use live::{Failure, LiveError, LiveOptions, Progress, Summary, live, probe};
+pub use means::Means;
 pub use past::past;
-pub use play::{MissingStage, play};
+pub use play::{MissingStage, play, play_brought};
 pub use question::{Dataset, GoldHop, Question};
 pub use record::{Parts, RecordError, Recorder};
 pub use replay::{Replayed, replay};
@@ -52,4 +58,4 @@ pub use scripted::{Script, scripted};
 /// Latency that is added to every look-up on purpose.
 pub use spechop_sim::InjectedLatency as Injected;
 pub use stage::{Guessed, Input, KnownHop, Output, PassageName, Stage};
-pub use variant::{InvalidVariant, Variant};
+pub use variant::{InvalidVariant, Variant, is_name};

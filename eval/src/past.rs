@@ -1,11 +1,10 @@
 //! A recorded question as the server remembers questions: times, and what came of its guesses.
 
-use std::sync::Arc;
-
 use spechop_sim::{Clock, Past, PastGuess, PastHop, mentioned};
 use spechop_verifier::{Mode, verify};
 
-use crate::stage::{Input, Output};
+use crate::asked::guessed;
+use crate::stage::Output;
 use crate::{Bundle, Injected, MissingStage, Question, RowHop, Variant, play};
 
 /// A question of the bundle, as the sequential agent answers it. The guesses are those of one speculator,
@@ -22,20 +21,9 @@ pub fn past(
     injected: Option<Injected>,
 ) -> Result<Past, MissingStage> {
     let row = play(clock, bundle, question, &Variant::standard(), injected)?;
-    let asked = spechop_types::Question::new(&question.text)
-        .map_or_else(|_| question.text.as_str().into(), |q| q.as_str().into());
     let answers: Vec<&str> = row.hops.iter().map(|hop| hop.answer.as_str()).collect();
     let hop = |(at, hop): (usize, &RowHop)| {
-        let before = row.hops[..at].iter();
-        let before =
-            before.map(|hop| (hop.sub_question.as_str().into(), hop.answer.as_str().into()));
-        let guess = bundle.get(&Input::Speculation {
-            speculator: speculator.into(),
-            question: Arc::clone(&asked),
-            hops: before.collect(),
-            sub_question: hop.sub_question.as_str().into(),
-            limit: 1,
-        });
+        let guess = guessed(bundle, question, &row, at, speculator);
         let guess = guess.map(|stage| (&stage.output, stage.ms));
         PastHop {
             segment_ms: hop.segment_ms,

@@ -1,5 +1,8 @@
 //! A recorded question, played by any variant: the window on the virtual clock, over a bundle.
 
+mod beyond;
+mod tally;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -7,12 +10,15 @@ use spechop_sim::{Clock, Rules, Stages};
 use spechop_types::{
     BranchId, Chance, CommitKind, LookupId, Observation, Passage, Step, SubQuestion,
 };
-use spechop_verifier::verify;
 use spechop_window::{Guess, Limits, Policy, Width, Window};
 
+use crate::asked::as_asked;
+use crate::brought::Brought;
 use crate::bundle::Bundle;
-use crate::stage::{Input, KnownHop, Output, Stage};
-use crate::{Calls, HopKind, Injected, Question, Row, RowHop, Variant};
+use crate::stage::{Guessed, Input, KnownHop, Output, Stage};
+use crate::{HopKind, Injected, Question, Row, RowHop, Variant};
+use beyond::{Beyond, place};
+use tally::Tallies;
 
 /// A stage that the variant needs and the bundle does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,12 +40,46 @@ pub fn play(
     variant: &Variant,
     injected: Option<Injected>,
 ) -> Result<Row, MissingStage> {
+    play_with(clock, bundle, question, variant, injected, None)
+}
+
+/// The same with guesses and verdicts that somebody brought, if the variant names them. What they lead to
+/// and nobody recorded is stood in for by the sequential agent's stages; [`Row::unrecorded`] says if the
+/// answer depends on that. So it is if the target is off: a hop without a guess leads where nobody was.
+///
+/// # Errors
+///
+/// The first stage of the sequential agent that is missing.
+pub fn play_brought(
+    clock: &mut Clock,
+    bundle: &Bundle,
+    question: &Question,
+    variant: &Variant,
+    injected: Option<Injected>,
+    brought: &Brought,
+) -> Result<Row, MissingStage> {
+    if !brought.plays(variant) && !variant.target_off {
+        return play(clock, bundle, question, variant, injected);
+    }
+    let standard = play(clock, bundle, question, &Variant::standard(), injected)?;
+    let beyond = Beyond::new(brought, &question.id, variant, standard);
+    play_with(clock, bundle, question, variant, injected, Some(beyond))
+}
+
+fn play_with(
+    clock: &mut Clock,
+    bundle: &Bundle,
+    question: &Question,
+    variant: &Variant,
+    injected: Option<Injected>,
+    beyond: Option<Beyond<'_>>,
+) -> Result<Row, MissingStage> {
     let mut stages = Recorded {
         bundle,
-        question: spechop_types::Question::new(&question.text)
-            .map_or_else(|_| question.text.as_str().into(), |q| q.as_str().into()),
+        question: as_asked(question),
         variant,
         injected,
+        beyond,
         guess_chance: Rules::paper(Width::STANDARD).guess_chance,
         branches: HashMap::new(),
         lookups: HashMap::new(),
@@ -48,6 +88,8 @@ pub fn play(
         hops: Vec::new(),
         answer: "".into(),
         final_ms: 0.0,
+        unrecorded: 0,
+        unasked: 0,
     };
     let limits = Limits {
         width: width(variant),
@@ -72,6 +114,7 @@ pub fn play(
         targets: seen.targets.less(used.targets),
         speculations: seen.speculations.less(used.speculations),
         salvaged: u32::try_from(outcome.salvaged).unwrap_or(u32::MAX),
+        unrecorded: stages.unrecorded,
     })
 }
 
@@ -93,43 +136,13 @@ fn policy(variant: &Variant) -> Policy {
     }
 }
 
-/// Calls and tokens of a stage.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    calls: u32,
-    tokens: u64,
-}
-
-impl Tally {
-    fn add(&mut self, tokens: u64) {
-        self.calls += 1;
-        self.tokens += tokens;
-    }
-
-    /// What is not used is wasted.
-    fn less(self, used: Self) -> Calls {
-        Calls {
-            started: self.calls,
-            wasted: self.calls.saturating_sub(used.calls),
-            tokens: self.tokens,
-            wasted_tokens: self.tokens.saturating_sub(used.tokens),
-            ..Calls::default()
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Tallies {
-    segments: Tally,
-    targets: Tally,
-    speculations: Tally,
-}
-
 /// A segment under way, or done.
 struct Segment {
     step: Step,
     ms: f64,
     tokens: u64,
+    /// How often the way to it left the recording.
+    unrecorded: u32,
 }
 
 /// A look-up under way, or done.
@@ -141,9 +154,18 @@ struct Lookup {
     /// Whether a guess took the target's place.
     is_guess: bool,
     guesses: Vec<Guess>,
+    /// Whether a speculator is at it. Of a hop that nobody brought a guess for, none is.
+    guess_begun: bool,
     speculation_ms: f64,
     speculation_tokens: u64,
     guess_ended: bool,
+}
+
+/// What a speculator says of a look-up.
+struct Spoken<'a> {
+    guesses: &'a [Guessed],
+    ms: f64,
+    tokens: u64,
 }
 
 struct Recorded<'a> {
@@ -151,6 +173,8 @@ struct Recorded<'a> {
     question: Arc<str>,
     variant: &'a Variant,
     injected: Option<Injected>,
+    /// What was brought, if this variant plays it.
+    beyond: Option<Beyond<'a>>,
     guess_chance: Chance,
     branches: HashMap<BranchId, Segment>,
     lookups: HashMap<LookupId, Lookup>,
@@ -161,6 +185,9 @@ struct Recorded<'a> {
     hops: Vec<RowHop>,
     answer: Arc<str>,
     final_ms: f64,
+    unrecorded: u32,
+    /// Hops at which our speculator was not recorded though nothing else was asked.
+    unasked: u32,
 }
 
 impl<'a> Recorded<'a> {
@@ -182,18 +209,54 @@ impl<'a> Recorded<'a> {
         &self,
         window: &Window,
         lookup: LookupId,
-    ) -> Result<Option<&'a Stage>, MissingStage> {
+    ) -> Result<Option<Spoken<'a>>, MissingStage> {
         let (Some(asked), Some(branch)) = (window.asked(lookup), window.asker(lookup)) else {
             return Ok(None);
         };
+        if let Some(beyond) = self.beyond.as_ref().filter(|beyond| beyond.has_guesses()) {
+            let brought = beyond.guess(place(window, lookup));
+            return Ok(brought.map(|brought| Spoken {
+                guesses: std::slice::from_ref(&brought.guess),
+                ms: brought.ms,
+                tokens: 0,
+            }));
+        }
         let stage = self.find(Input::Speculation {
             speculator: self.variant.speculator().into(),
             question: Arc::clone(&self.question),
-            hops: Self::prefix(window, branch),
+            hops: self.known_prefix(Self::prefix(window, branch)),
             sub_question: Arc::clone(asked.text()),
             limit: self.variant.guesses(),
+        });
+        match stage {
+            Ok(stage) => Ok(Some(Spoken::of(stage))),
+            // Behind a guess that our own verifier rejects, our speculator was perhaps never asked.
+            Err(_) if self.beyond.is_some() => Ok(None),
+            Err(missing) => Err(missing),
+        }
+    }
+
+    fn recorded_segment(
+        &self,
+        hops: Vec<KnownHop>,
+        must_answer: bool,
+    ) -> Result<Segment, MissingStage> {
+        let stage = self.find(Input::Segment {
+            question: Arc::clone(&self.question),
+            hops,
+            must_answer,
         })?;
-        Ok(Some(stage))
+        let step = match &stage.output {
+            Output::Ask(text) => Step::Ask(SubQuestion::new(text)),
+            Output::Answer(text) => Step::Answer(Arc::clone(text)),
+            _ => Step::Answer("".into()),
+        };
+        Ok(Segment {
+            step,
+            ms: stage.ms,
+            tokens: stage.tokens,
+            unrecorded: 0,
+        })
     }
 
     /// Looks up and reads: what is found, in how many milliseconds, for how many tokens.
@@ -234,19 +297,30 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// The guesses of a stage.
-fn guesses(stage: &Stage, usual: Chance) -> Vec<Guess> {
-    let Output::Guesses(guesses) = &stage.output else {
-        return Vec::new();
-    };
-    let guess = |guess: &crate::stage::Guessed| Guess {
-        text: Arc::clone(&guess.text),
-        chance: guess
-            .confidence
-            .map_or(usual, |share| Chance::of(f64::from(share))),
-        least: Chance::NONE,
-    };
-    guesses.iter().map(guess).collect()
+impl<'a> Spoken<'a> {
+    fn of(stage: &'a Stage) -> Self {
+        let guesses = match &stage.output {
+            Output::Guesses(guesses) => guesses.as_slice(),
+            _ => &[],
+        };
+        Self {
+            guesses,
+            ms: stage.ms,
+            tokens: stage.tokens,
+        }
+    }
+
+    /// As the window takes them.
+    fn guesses(&self, usual: Chance) -> Vec<Guess> {
+        let guess = |guess: &Guessed| Guess {
+            text: Arc::clone(&guess.text),
+            chance: guess
+                .confidence
+                .map_or(usual, |share| Chance::of(f64::from(share))),
+            least: Chance::NONE,
+        };
+        self.guesses.iter().map(guess).collect()
+    }
 }
 
 impl Stages for Recorded<'_> {
@@ -258,24 +332,11 @@ impl Stages for Recorded<'_> {
         branch: BranchId,
         must_answer: bool,
     ) -> Result<f64, MissingStage> {
-        let stage = self.find(Input::Segment {
-            question: Arc::clone(&self.question),
-            hops: Self::prefix(window, branch),
-            must_answer,
-        })?;
-        let step = match &stage.output {
-            Output::Ask(text) => Step::Ask(SubQuestion::new(text)),
-            Output::Answer(text) => Step::Answer(Arc::clone(text)),
-            _ => Step::Answer("".into()),
-        };
+        let segment = self.segment(window, branch, must_answer)?;
+        let ms = segment.ms;
         self.seen.segments.calls += 1;
-        let segment = Segment {
-            step,
-            ms: stage.ms,
-            tokens: stage.tokens,
-        };
         self.branches.insert(branch, segment);
-        Ok(stage.ms)
+        Ok(ms)
     }
 
     fn wrote(&mut self, _: &Window, branch: BranchId) -> Step {
@@ -293,21 +354,27 @@ impl Stages for Recorded<'_> {
             return Ok(0.0);
         };
         let mut waited = 0.0;
-        if self.variant.unverified
-            && let Some(stage) = self.speculation(window, lookup)?
-        {
-            self.seen.speculations.add(stage.tokens);
-            waited = stage.ms;
-            if let Some(guess) = guesses(stage, self.guess_chance).into_iter().next() {
-                let observation = Observation::read(Some(guess.text), Vec::new());
+        if self.variant.unverified {
+            let spoken = self.speculation(window, lookup)?;
+            let (tokens, mut guess) = (spoken.as_ref().map_or(0, |spoken| spoken.tokens), None);
+            match &spoken {
+                Some(spoken) => {
+                    self.seen.speculations.add(tokens);
+                    (waited, guess) = (spoken.ms, spoken.guesses.first());
+                }
+                None => self.unasked += u32::from(self.is_unasked()),
+            }
+            if guess.is_some() || self.variant.target_off {
+                let guess = guess.map(|guess| Arc::clone(&guess.text));
                 let at = self.lookups.entry(lookup).or_default();
-                at.observation = Some(Arc::new(observation));
-                (at.target_ms, at.target_tokens) = (waited, stage.tokens);
+                // Nobody looks up what is not guessed: it is as if nothing had been found.
+                at.observation = Some(Arc::new(Observation::read(guess, Vec::new())));
+                (at.target_ms, at.target_tokens) = (waited, tokens);
                 at.is_guess = true;
                 return Ok(waited);
             }
         }
-        let (observation, took, tokens) = self.target(asked)?;
+        let (observation, took, tokens) = self.found(window, lookup, asked)?;
         self.seen.targets.calls += 1;
         let at = self.lookups.entry(lookup).or_default();
         at.observation = Some(observation);
@@ -324,21 +391,22 @@ impl Stages for Recorded<'_> {
     }
 
     fn guess(&mut self, window: &Window, lookup: LookupId) -> Result<f64, MissingStage> {
-        let Some(stage) = self.speculation(window, lookup)? else {
+        let Some(spoken) = self.speculation(window, lookup)? else {
             return Ok(0.0);
         };
         self.seen.speculations.calls += 1;
-        let guesses = guesses(stage, self.guess_chance);
+        let guesses = spoken.guesses(self.guess_chance);
         let at = self.lookups.entry(lookup).or_default();
-        at.guesses = guesses;
-        (at.speculation_ms, at.speculation_tokens) = (stage.ms, stage.tokens);
-        Ok(stage.ms)
+        (at.guesses, at.guess_begun) = (guesses, true);
+        (at.speculation_ms, at.speculation_tokens) = (spoken.ms, spoken.tokens);
+        Ok(spoken.ms)
     }
 
     fn guessed(&mut self, window: &Window, lookup: LookupId, _: f64) -> Option<Vec<Guess>> {
         let at = self.lookups.get_mut(&lookup)?;
         // Whoever was faster, or nobody needing it, has stopped it.
-        if window.observation(lookup).is_none() && window.asker(lookup).is_some() {
+        let awaited = window.observation(lookup).is_none() && window.asker(lookup).is_some();
+        if at.guess_begun && awaited {
             at.guess_ended = true;
             self.seen.speculations.tokens += at.speculation_tokens;
         }
@@ -346,8 +414,16 @@ impl Stages for Recorded<'_> {
     }
 
     fn accepts(&mut self, guess: &str, observation: &Observation) -> bool {
-        let mode = self.variant.options.verifier.unwrap_or_default();
-        verify(mode, &observation.answer, guess).accepted
+        // Only guesses of the head are compared, and the hops before it are committed.
+        self.is_accepted(self.hops.len(), guess, &observation.answer)
+    }
+
+    fn verdict_ms(&self) -> f64 {
+        let verdict = self
+            .beyond
+            .as_ref()
+            .and_then(|beyond| beyond.verdict(self.hops.len()));
+        verdict.map_or(0.0, |verdict| verdict.ms)
     }
 
     fn committed(&mut self, window: &Window, branch: BranchId, lookup: LookupId, at: usize) {
@@ -391,6 +467,11 @@ impl Stages for Recorded<'_> {
         if let Some(segment) = self.branches.remove(&branch) {
             self.used.segments.add(segment.tokens);
             self.final_ms = segment.ms;
+            self.unrecorded = segment.unrecorded + self.unasked;
+        }
+        if self.unrecorded > 0 {
+            // It belongs to another trajectory.
+            self.answer = "".into();
         }
     }
 }

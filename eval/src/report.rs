@@ -7,10 +7,11 @@ mod ablation;
 mod by_k;
 mod cost;
 mod curve;
-mod estimate;
+pub(crate) mod estimate;
 mod figures;
 mod groups;
 mod kinds;
+mod outcomes;
 mod overview;
 mod page;
 mod quality;
@@ -128,6 +129,7 @@ fn tables(group: &Group<'_>) -> Vec<Table> {
         ablation::table(group),
     ]);
     tables.push(verifier::table(group));
+    tables.push(outcomes::table(group));
     tables.extend(
         speculators
             .iter()

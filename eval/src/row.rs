@@ -122,6 +122,22 @@ pub struct Row {
     pub speculations: Calls,
     /// Look-ups that were taken over from rolled-back branches.
     pub salvaged: u32,
+    /// How often the way to the answer left the recording: an accepted guess has other words than the
+    /// observation, and nothing was recorded behind it. If it ever did, the answer is not known and
+    /// [`Row::answer`] is empty. Only guesses and verdicts that were brought can lead there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unrecorded: u32,
+}
+
+impl Row {
+    /// Whether the answer is what the question would have been answered with.
+    pub fn is_answer_known(&self) -> bool {
+        self.unrecorded == 0
+    }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A committed hop.

@@ -18,8 +18,13 @@ pub struct Variant {
     /// Every guess is right: it replaces the look-up ("full speculation"). If there is none, it is looked
     /// up. Usually not.
     pub unverified: bool,
+    /// Nothing is ever looked up: a hop without a guess has no answer. Only without verification, which
+    /// needs an observation. Usually not.
+    pub target_off: bool,
     /// In rounds: the window is filled again only when all of it is settled. Usually not: it slides.
     pub rounds: bool,
+    /// Whose verdicts take the place of the verifier's, by the name of what was brought. Usually nobody's.
+    pub verdicts: Option<String>,
 }
 
 impl Variant {
@@ -38,7 +43,9 @@ impl Variant {
                 ..AnswerOptions::default()
             },
             unverified: false,
+            target_off: false,
             rounds: false,
+            verdicts: None,
         }
     }
 
@@ -71,7 +78,8 @@ impl Variant {
 
     /// Whether guesses are verified by our rules, as usual.
     pub fn is_by_rule(&self) -> bool {
-        self.options.verifier == Some(VerifierMode::Rule) && !self.unverified
+        let by_rule = self.options.verifier == Some(VerifierMode::Rule);
+        by_rule && !self.unverified && self.verdicts.is_none()
     }
 
     /// The standard agent, which everything is compared with.
@@ -112,7 +120,7 @@ impl Variant {
 
     /// Whether this is the standard agent: nothing is ever guessed, so nothing else matters.
     pub fn is_standard(&self) -> bool {
-        self.k() == K::ONE && !self.unverified
+        self.k() == K::ONE && !self.unverified && !self.target_off
     }
 
     /// Each thing that it says, by name and as it is written, in the order in which it is written.
@@ -123,7 +131,13 @@ impl Variant {
                 NONE.clone_into(value);
             }
         }
+        pairs.push((
+            TARGET,
+            if self.target_off { "off" } else { "on" }.to_owned(),
+        ));
         pairs.push((ROUNDS, if self.rounds { "on" } else { "off" }.to_owned()));
+        let whose = self.verdicts.as_deref().unwrap_or(OURS);
+        pairs.push((VERDICTS, whose.to_owned()));
         pairs
     }
 
@@ -134,11 +148,21 @@ impl Variant {
                 self.unverified = true;
                 return self.options.say(name, VerifierMode::Rule.as_str());
             }
+            (TARGET, "on" | "off") => {
+                self.target_off = value == "off";
+                return Ok(());
+            }
             (ROUNDS, "on" | "off") => {
                 self.rounds = value == "on";
                 return Ok(());
             }
-            ("speculator", value) if !is_name(value) => return Err(InvalidOption::Value),
+            (VERDICTS, value) if is_name(value) => {
+                self.verdicts = (value != OURS).then(|| value.to_owned());
+                return Ok(());
+            }
+            ("speculator" | VERDICTS, value) if !is_name(value) => {
+                return Err(InvalidOption::Value);
+            }
             ("verifier", _) => self.unverified = false,
             _ if !is_sayable(name) => return Err(InvalidOption::Name),
             _ => {}
@@ -173,7 +197,9 @@ impl Variant {
         let mut said = Self {
             options: AnswerOptions::default(),
             unverified: false,
+            target_off: false,
             rounds: false,
+            verdicts: None,
         };
         for pair in text.split(',') {
             let unknown = || InvalidVariant::Unknown(pair.trim().to_owned());
@@ -198,14 +224,23 @@ impl Variant {
         if said.unverified && said.k() != K::ONE {
             return Err(InvalidVariant::NothingAhead(text.to_owned()));
         }
+        if said.target_off && !said.unverified {
+            return Err(InvalidVariant::NothingObserved(text.to_owned()));
+        }
         Ok(said)
     }
 }
 
 /// The verifier that takes every guess.
 const NONE: &str = "none";
+/// Whether the target tool is called; only recordings and the simulator can leave it out.
+const TARGET: &str = "target";
 /// What only the simulator can do.
 const ROUNDS: &str = "rounds";
+/// Whose verdicts count; only the simulator plays others than ours.
+const VERDICTS: &str = "verdicts";
+/// The verdicts of our own verifier.
+const OURS: &str = "ours";
 /// The largest k of a variant but `inf`.
 const K_MAX: usize = 64;
 /// The most guesses of a hop.
@@ -222,7 +257,8 @@ pub enum InvalidVariant {
     /// A key or its value is not known.
     #[error(
         "`{0}` is nothing that a variant can say: k=1…64, inf or auto, speculator=NAME, verifier=rule, exact, paper or none, \
-         salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, drafts=0…8, rounds=on or off"
+         salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, drafts=0…8, target=on or off, \
+         rounds=on or off, verdicts=NAME"
     )]
     Unknown(String),
     /// Plan-ahead without salvage: the look-ups made ahead could never be used.
@@ -231,6 +267,9 @@ pub enum InvalidVariant {
     /// Nothing runs ahead of what is not waited for.
     #[error("`{0}`: without verification there is nothing to run ahead of; say k=1,verifier=none")]
     NothingAhead(String),
+    /// Without a target there is no observation to verify a guess by.
+    #[error("`{0}`: without a target no guess can be verified; say k=1,verifier=none,target=off")]
+    NothingObserved(String),
 }
 
 impl FromStr for Variant {
@@ -251,7 +290,8 @@ fn is_sayable(name: &str) -> bool {
     usual.iter().any(|(known, _)| *known == name)
 }
 
-fn is_name(text: &str) -> bool {
+/// Whether a speculator, or whoever gave verdicts, can be called so.
+pub fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     !text.is_empty() && text.chars().all(plain)
 }
@@ -294,13 +334,17 @@ mod tests {
             "k=3,salvage=off",
             "k=4,speculator=hot-0.05,verifier=exact,plan-ahead=on,guesses=3,chance-min=0.25,drafts=2,rounds=on",
             "k=1,verifier=none",
+            "k=1,verifier=none,target=off",
             "k=auto,speculator=index,plan-ahead=on",
+            "k=3,speculator=mine,verdicts=judge.v2",
         ] {
             let variant: Variant = text.parse().unwrap();
             assert_eq!(variant.to_string(), text);
         }
         let spaced: Variant = " k=2 , salvage=on".parse().unwrap();
         assert_eq!(spaced, Variant::at(K::of(2).unwrap()));
+        let ours: Variant = "k=2,verdicts=ours".parse().unwrap();
+        assert_eq!(ours, Variant::at(K::of(2).unwrap()));
     }
 
     #[test]
@@ -327,6 +371,11 @@ mod tests {
             "k=3,plan_ahead=on",
             "k=3,hop-budget=4",
             "k=3,quiet=on",
+            "k=1,target=off",
+            "k=3,target=off",
+            "k=1,verifier=none,target=maybe",
+            "k=3,verdicts=",
+            "k=3,verdicts=a b",
         ] {
             assert!(text.parse::<Variant>().is_err(), "{text:?}");
         }

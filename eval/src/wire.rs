@@ -27,8 +27,14 @@ pub(crate) fn simulated_only(variant: &Variant) -> Option<&'static str> {
     match variant {
         Variant { rounds: true, .. } => Some("rounds=on"),
         Variant {
+            target_off: true, ..
+        } => Some("target=off"),
+        Variant {
             unverified: true, ..
         } => Some("verifier=none"),
+        Variant {
+            verdicts: Some(_), ..
+        } => Some("verdicts=NAME"),
         _ => None,
     }
 }

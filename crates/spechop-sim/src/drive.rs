@@ -48,6 +48,11 @@ pub trait Stages {
     /// Whether the guess says what the observation says.
     fn accepts(&mut self, guess: &str, observation: &Observation) -> bool;
 
+    /// How long it takes to say so, in milliseconds. Rules take none.
+    fn verdict_ms(&self) -> f64 {
+        0.0
+    }
+
     /// The hop that the branch was at is [`Window::committed`] at this place. Its look-up is gone.
     fn committed(&mut self, _window: &Window, _branch: BranchId, _lookup: LookupId, _at: usize) {}
 
@@ -104,6 +109,8 @@ enum What {
     Target(LookupId),
     Speculation(LookupId),
     Expiry(LookupId),
+    /// On the guess that the branch stands on: whether it is accepted.
+    Verdict(BranchId, bool),
 }
 
 impl Clock {
@@ -250,6 +257,11 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
                 let compared = self.window.comparison(*branch);
                 let accepted =
                     compared.is_some_and(|(guess, found)| self.stages.accepts(guess, found));
+                let took = self.stages.verdict_ms();
+                if took > 0.0 {
+                    self.launch(What::Verdict(*branch, accepted), took);
+                    return Ok(Vec::new());
+                }
                 return Ok(self.apply(Event::Verified {
                     branch: *branch,
                     accepted,
@@ -332,6 +344,7 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
                 }
                 Event::Expired { lookup }
             }
+            What::Verdict(branch, accepted) => Event::Verified { branch, accepted },
         })
     }
 }

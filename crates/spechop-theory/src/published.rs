@@ -1,4 +1,4 @@
-//! What the paper printed: Tables 1 and 3 of arXiv 2605.21965.
+//! What the paper printed: Tables 1, 2 and 3 of arXiv 2605.21965.
 
 /// A row of Table 1 or Table 3, as printed: with two digits. The window is unbounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,4 +75,57 @@ pub const PUBLISHED: [Published; 21] = [
     row(3, ["GPT-5", "web", "GPT-4o mini", "2WikiMultihopQA"], [0.44, 0.15, 0.34, 0.72, 0.78]),
     row(3, ["GPT-5", "web", "GPT-4o mini", "MuSiQue"], [0.56, 0.14, 0.23, 0.61, 0.70]),
     row(3, ["GPT-5", "web", "GPT-4o mini", "DeepResearch-9K"], [0.67, 0.15, 0.26, 0.55, 0.60]),
+];
+
+/// A row of Table 2, as printed: what comes of questions. CoRAG 8B plans, Llama 3.1 8B guesses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PublishedOutcome {
+    /// The target tool, T. `None` with full speculation, which never calls it.
+    pub target: Option<&'static str>,
+    /// Whether anything is guessed.
+    pub speculates: bool,
+    /// The data set.
+    pub dataset: &'static str,
+    /// Exact match, as a share.
+    pub exact_match: f64,
+    /// F1, as a share.
+    pub f1: f64,
+    /// Mean time of a question.
+    pub seconds: f64,
+}
+
+const fn outcome(
+    target: Option<&'static str>,
+    speculates: bool,
+    dataset: &'static str,
+    [exact_match, f1, seconds]: [f64; 3],
+) -> PublishedOutcome {
+    PublishedOutcome {
+        target,
+        speculates,
+        dataset,
+        exact_match,
+        f1,
+        seconds,
+    }
+}
+
+/// All rows of Table 2.
+#[rustfmt::skip]
+pub const PUBLISHED_OUTCOMES: [PublishedOutcome; 15] = [
+    outcome(Some("web"), false, "2WikiMultihopQA", [0.687, 0.738, 21.13]),
+    outcome(Some("web"), false, "MuSiQue", [0.100, 0.251, 15.59]),
+    outcome(Some("web"), false, "DeepResearch-9K", [0.320, 0.356, 20.17]),
+    outcome(Some("web"), true, "2WikiMultihopQA", [0.693, 0.738, 16.10]),
+    outcome(Some("web"), true, "MuSiQue", [0.107, 0.253, 11.17]),
+    outcome(Some("web"), true, "DeepResearch-9K", [0.320, 0.356, 15.07]),
+    outcome(Some("E5"), false, "2WikiMultihopQA", [0.723, 0.769, 3.81]),
+    outcome(Some("E5"), false, "MuSiQue", [0.237, 0.365, 3.89]),
+    outcome(Some("E5"), false, "DeepResearch-9K", [0.220, 0.301, 5.49]),
+    outcome(Some("E5"), true, "2WikiMultihopQA", [0.723, 0.769, 3.47]),
+    outcome(Some("E5"), true, "MuSiQue", [0.237, 0.366, 3.37]),
+    outcome(Some("E5"), true, "DeepResearch-9K", [0.223, 0.303, 4.83]),
+    outcome(None, true, "2WikiMultihopQA", [0.387, 0.421, 2.46]),
+    outcome(None, true, "MuSiQue", [0.057, 0.154, 2.35]),
+    outcome(None, true, "DeepResearch-9K", [0.123, 0.169, 3.66]),
 ];

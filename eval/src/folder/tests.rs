@@ -72,6 +72,7 @@ fn row(id: &str, variant: &str, concurrency: u32, answer: &str) -> Row {
         targets: Calls::default(),
         speculations: Calls::default(),
         salvaged: 0,
+        unrecorded: 0,
     }
 }
 

@@ -52,6 +52,7 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
         targets: calls(usage.targets),
         speculations: calls(usage.speculations),
         salvaged: usage.salvaged,
+        unrecorded: 0,
     })
 }
 

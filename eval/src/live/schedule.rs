@@ -115,6 +115,7 @@ mod tests {
             targets: Calls::default(),
             speculations: Calls::default(),
             salvaged: 0,
+            unrecorded: 0,
         };
         let there = [
             row("0", K::ONE, 1),

@@ -110,6 +110,7 @@ mod tests {
         for (text, words) in [
             ("k=3,rounds=on", "no server can do rounds=on"),
             ("k=1,verifier=none", "no server can do verifier=none"),
+            ("k=3,verdicts=judge", "no server can do verdicts=NAME"),
             ("salvage=off", "does not say k"),
             ("k=65", "nothing that a variant can say"),
         ] {

@@ -75,9 +75,13 @@ fn row(
         .collect();
     let gaps: Vec<f64> = latencies.iter().map(|[our, their]| our - their).collect();
     let right = |case: &Case<'_>| exact_match(&case.row.answer, &case.question.answers);
-    let both: Vec<_> = pairs()
+    // Answers that are not known are not compared.
+    let known =
+        || pairs().filter(|(our, their)| [our, their].iter().all(|c| c.row.is_answer_known()));
+    let both: Vec<_> = known()
         .map(|(our, their)| (right(their), right(our)))
         .collect();
+    let (of, expected) = (both.len(), ours.len());
     let gain: f64 = both
         .iter()
         .map(|(their, our)| flag(*our) - flag(*their))
@@ -94,11 +98,11 @@ fn row(
             2,
         )
     };
-    let agreement = |cases: &[Case<'_>]| {
-        let same = cases.iter().map(|case| flag(same_answer(case)));
-        Cell::interval(mean(&same.collect::<Vec<_>>()), 3)
+    let agreement = |cases: &mut dyn Iterator<Item = &Case<'_>>| {
+        let same = cases.map(|case| flag(same_answer(case)));
+        Cell::interval(mean(&same.collect::<Vec<_>>()), 3).over(of, expected)
     };
-    let em: Vec<f64> = ours.iter().map(|case| flag(right(case))).collect();
+    let em: Vec<f64> = both.iter().map(|(_, our)| flag(*our)).collect();
     Some(vec![
         Cell::text(&view.label),
         Cell::text(what),
@@ -111,10 +115,13 @@ fn row(
         Cell::p(sign_flip(&gaps)),
         calls(&ours),
         calls(&theirs),
-        Cell::interval(mean(&em), 3),
-        Cell::difference(gain / ours.len() as f64, mcnemar(both), 3),
-        agreement(&ours),
-        agreement(&theirs),
+        Cell::interval(mean(&em), 3).over(of, expected),
+        match of {
+            0 => Cell::none(),
+            _ => Cell::difference(gain / of as f64, mcnemar(both), 3),
+        },
+        agreement(&mut known().map(|(our, _)| our)),
+        agreement(&mut known().map(|(_, their)| their)),
     ])
 }
 

@@ -28,13 +28,19 @@ const QUESTIONS: usize = 10;
 type Sums = [f64; 11];
 
 /// What the hops of some rows have shown.
-pub(super) struct Estimates {
+pub(crate) struct Estimates {
     questions: Vec<Sums>,
     nu: f64,
 }
 
+/// Some of it without intervals; nothing if there is nothing to divide by.
+pub(crate) struct Plain {
+    pub(crate) p_effective: Option<f64>,
+    pub(crate) alpha: Option<f64>,
+}
+
 impl Estimates {
-    pub(super) fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
+    pub(crate) fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
         let (mut segment, mut target, mut speculation) = (vec![], vec![], vec![]);
         let mut questions = Vec::new();
         for row in rows {
@@ -109,16 +115,29 @@ impl Estimates {
 
     /// What the theory says of a window of k branches, over many hops; nothing of one that changes.
     pub(super) fn rel_lat(&self, k: K) -> Option<f64> {
-        let mut sums = Sums::default();
-        for question in &self.questions {
-            sums.iter_mut().zip(question).for_each(|(sum, x)| *sum += x);
-        }
-        let setting = setting(sums, self.nu)?;
+        let setting = setting(self.sums(), self.nu)?;
         match k {
             K::Auto => None,
             K::Unbounded => Some(setting.rel_lat_oracle()),
             K::Bounded(k) => Some(setting.rel_lat_continuous(k)),
         }
+    }
+
+    pub(crate) fn plain(&self) -> Plain {
+        let sums = self.sums();
+        let finite = |share: f64| share.is_finite().then_some(share);
+        Plain {
+            p_effective: finite(sums[ACCEPTED] / sums[HOPS]),
+            alpha: finite(alpha(sums)),
+        }
+    }
+
+    fn sums(&self) -> Sums {
+        let mut sums = Sums::default();
+        for question in &self.questions {
+            sums.iter_mut().zip(question).for_each(|(sum, x)| *sum += x);
+        }
+        sums
     }
 
     fn interval(&self, statistic: impl Fn(Sums) -> f64) -> Option<Interval> {

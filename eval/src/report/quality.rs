@@ -37,7 +37,11 @@ pub(super) fn table(group: &Group<'_>) -> Table {
             rows.push(row);
         }
         for compared in &view.compared {
-            let cases = &compared.cases;
+            let answered = compared.cases.len();
+            let mut row = vec![Cell::text(&view.label), Cell::text(compared.name())];
+            row.push(Cell::share_of(answered, view.run.info.questions));
+            // How good an answer is can only be said of one that is known.
+            let cases = known(&compared.cases);
             let base: Vec<_> = cases
                 .iter()
                 .map(|case| score(case.question, case.base))
@@ -46,9 +50,12 @@ pub(super) fn table(group: &Group<'_>) -> Table {
                 .iter()
                 .map(|case| score(case.question, case.row))
                 .collect();
-            let mut row = vec![Cell::text(&view.label), Cell::text(compared.name())];
-            row.push(Cell::share_of(cases.len(), view.run.info.questions));
-            row.extend(means(&scores));
+            row.extend(means(&scores).map(|cell| cell.over(cases.len(), answered)));
+            if cases.is_empty() {
+                row.resize(12, Cell::none());
+                rows.push(row);
+                continue;
+            }
             let n = cases.len() as f64;
             let right = base
                 .iter()
@@ -81,7 +88,8 @@ pub(super) fn table(group: &Group<'_>) -> Table {
                 permutation test), and the share of questions whose sub-questions, sub-answers and final \
                 answer are word for word those of k = 1. With verifier=none every guess stands: full \
                 speculation."
-            .into(),
+            .to_owned()
+            + if leaves_recording(group) { UNKNOWN } else { "" },
         columns: [
             "Source", "Variant", "Questions", "EM", "F1", "Recall of pages", "Hops", "EM − k=1",
             "F1 − k=1", "Same sub-questions", "Same sub-answers", "Same answer",
@@ -90,6 +98,22 @@ pub(super) fn table(group: &Group<'_>) -> Table {
         .into(),
         rows,
     }
+}
+
+/// What is added if some answers are not known.
+const UNKNOWN: &str = " An answer is not known if an accepted guess that was brought has other words than the \
+                       observation and nothing was recorded behind it: then the numbers are over fewer questions.";
+
+fn leaves_recording(group: &Group<'_>) -> bool {
+    let compared = group.views.iter().flat_map(|view| &view.compared);
+    let mut cases = compared.flat_map(|compared| &compared.cases);
+    cases.any(|case| !case.row.is_answer_known())
+}
+
+/// The cases whose answer is known.
+pub(super) fn known<'a>(cases: &[Case<'a>]) -> Vec<Case<'a>> {
+    let known = cases.iter().filter(|case| case.row.is_answer_known());
+    known.copied().collect()
 }
 
 /// Whether the same was asked, in the same order.

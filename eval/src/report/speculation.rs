@@ -108,7 +108,7 @@ pub(super) fn rel_lat_gap(joined: &[[f64; 4]]) -> Option<Interval> {
 }
 
 /// Which of the paper's tools the run's look-ups are like, by the name that it has there.
-fn tool(info: &RunInfo) -> Option<&'static str> {
+pub(super) fn tool(info: &RunInfo) -> Option<&'static str> {
     let is_e5 = |part: &String| part.to_lowercase().contains("e5");
     match info.injected {
         Some(injected) => (injected.mean_ms == WEB_MS).then_some("web"),

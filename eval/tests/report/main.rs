@@ -100,6 +100,7 @@ fn row(i: usize, variant: &str, rel_lat: f64) -> Row {
             calls(4, 1)
         },
         salvaged: 0,
+        unrecorded: 0,
         variant,
     }
 }

@@ -267,3 +267,54 @@ fn types_are_compared_over_common_questions() {
     assert_eq!(of("inference", "Questions").text, "10 of 10");
     assert_eq!(of("inference", "RelLat, salvage off").text, "–");
 }
+
+#[test]
+fn full_speculation_stands_beside_what_it_is_held_against() {
+    let full = "k=1,verifier=none,target=off";
+    let variants = [("k=1", 1.0), ("k=3", 0.75), ("k=inf", 0.7), (full, 0.2)];
+    let mut run = run(Source::Simulated, 10, &variants);
+    // Of two questions nobody knows what guesses alone would have answered.
+    for row in run.rows.iter_mut().filter(|row| row.variant.target_off) {
+        if row.id.as_str() < "q002" {
+            (row.unrecorded, row.answer) = (1, String::new());
+        }
+    }
+    let report = report(&[run]).unwrap();
+    let outcomes = table(&report, "outcomes");
+    let text = |row: &[spechop_eval::Cell], at: usize| row[at].text.clone();
+    let ways: Vec<_> = outcomes
+        .rows
+        .iter()
+        .map(|row| (text(row, 1), text(row, 2)))
+        .collect();
+    let ours = [
+        ("standard", "k=1"),
+        ("SpecHop", "k=inf"),
+        ("full speculation", full),
+    ];
+    assert_eq!(
+        ways[..3],
+        ours.map(|(way, name)| (way.to_owned(), name.to_owned()))
+    );
+    // Then those of the paper, for look-ups as slow as the web.
+    assert_eq!(
+        (outcomes.rows.len(), text(&outcomes.rows[3], 6)),
+        (6, "21.13".to_owned())
+    );
+    for row in &outcomes.rows[..3] {
+        assert_eq!(text(row, 3), "8 of 10, NOT WHOLE");
+        is(&row[4], 7.0 / 8.0);
+    }
+    let seconds = |at: usize| outcomes.rows[at][6].value.unwrap();
+    assert!((seconds(1) / seconds(0) - 0.7).abs() < 1e-9);
+    assert!((seconds(2) / seconds(0) - 0.2).abs() < 1e-9);
+    // The other tables leave out what is not known, too.
+    let em = cell(table(&report, "quality"), &["simulated", full], "EM");
+    assert!(em.text.ends_with("8 of 10, NOT WHOLE"), "{}", em.text);
+    is(em, 7.0 / 8.0);
+    assert!(
+        table(&report, "quality")
+            .about
+            .contains("An answer is not known")
+    );
+}

@@ -1,5 +1,7 @@
 //! `spechop eval`: runs over data sets, and reports of them.
 
+mod asked;
+mod brought;
 mod choose;
 mod decisions;
 mod fit_words;
@@ -31,6 +33,8 @@ pub(crate) struct Args {
 enum Command {
     /// Run every stage that some questions need, once, and keep the results.
     Record(record::Args),
+    /// Write what was asked at each hop of a bundle, for a speculator or a verifier of your own.
+    Questions(asked::Args),
     /// Simulate recorded questions in several ways on a virtual clock.
     Simulate(simulate::Args),
     /// Compare the choice of each hop with every fixed setting, on recorded questions.
@@ -69,6 +73,7 @@ impl Args {
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     match args.command {
         Command::Record(args) => record::run(args, env).await,
+        Command::Questions(args) => asked::run(&args, std::io::stdout().lock()),
         Command::Simulate(args) => simulate::run(&args, env, std::io::stdout().lock()),
         Command::Choose(args) => choose::run(&args, std::io::stdout().lock()),
         Command::Live(args) => live::run(args, env).await,

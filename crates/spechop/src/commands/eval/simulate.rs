@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use serde::Serialize;
 use spechop_eval::{
-    Bundle, Injected, Question, Row, Run, RunInfo, Source, Variant, Wanted, commit, exact_match,
-    play,
+    Brought, Bundle, Injected, Means, Question, Row, Run, RunInfo, Source, Variant, Wanted, commit,
+    play_brought,
 };
 use spechop_server::Env;
 use spechop_sim::Clock;
 
+use super::brought::{self, BroughtArgs};
 use super::record::{Latency, latency};
 use super::variants::VariantArgs;
 
@@ -36,42 +36,39 @@ pub(crate) struct Args {
     /// Print the means as JSON, one line for each variant.
     #[arg(long)]
     json: bool,
+    // Last, for its heading goes for all that follows.
+    #[command(flatten)]
+    brought: BroughtArgs,
 }
 
 const HELP: &str = "\
 Plays the questions of a bundle with the window of the live service, on a virtual clock. It needs no
-model. RelLat is the mean latency divided by the mean latency at k = 1.
+model. RelLat is the mean latency divided by the mean latency at k = 1. p is the share of hops whose
+guess was accepted. Compared hops had a guess in time. `differ` counts accepted guesses that are not
+word for word the observation. If nothing was recorded behind such a guess, the answer is not known:
+EM then says of how many questions it is.
+
+--guesses and --verdicts play a speculator or a verifier of your own; eval/README.md has an example.
 
 Examples:
   spechop eval simulate --bundle runs/2wiki --k 1,2,3,inf
   spechop eval simulate --bundle runs/2wiki --suite --inject 4150:1680:1 --out runs/2wiki-web-simulated
-  spechop eval simulate --bundle runs/2wiki --variant k=3,rounds=on --variant k=3,salvage=off";
+  spechop eval simulate --bundle runs/2wiki --variant k=3,rounds=on --variant k=3,salvage=off
+  spechop eval simulate --bundle runs/2wiki --k 3 --guesses mine.jsonl --out runs/2wiki-mine";
 
 const STDOUT: &str = "cannot write to stdout";
-
-/// What a variant came to.
-#[derive(Serialize)]
-struct Means {
-    variant: Variant,
-    questions: usize,
-    latency_ms: f64,
-    rel_lat: f64,
-    segments: f64,
-    targets: f64,
-    speculations: f64,
-    salvaged: f64,
-    exact_match: f64,
-}
 
 /// Plays, keeps the rows, prints the means.
 pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Result<()> {
     let variants = args.variants.played()?;
     let bundle = Bundle::read(&args.bundle)?;
+    let read = args.brought.read(&bundle)?;
+    let variants = read.brought.beside(&variants);
     let injected = args.inject.0;
-    let (questions, rows) = play_all(&bundle, &variants, injected, args.whole_only)?;
+    let (questions, rows) = play_all(&bundle, &variants, injected, &read.brought, args.whole_only)?;
     if let Some(dir) = &args.out {
         let command = super::command(env);
-        keep(dir, &bundle, &variants, &rows, injected, command)?;
+        keep(dir, &bundle, &read, &variants, &rows, injected, command)?;
     }
     let all = bundle.questions().len();
     if questions.len() < all {
@@ -83,7 +80,7 @@ pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Res
     }
     let means: Vec<Means> = variants
         .iter()
-        .map(|v| means(v, &questions, &rows))
+        .map(|v| Means::of(v, &questions, &rows))
         .collect();
     if args.json {
         for mean in &means {
@@ -91,24 +88,41 @@ pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Res
         }
         return Ok(());
     }
-    let heading = "variant                            mean s  RelLat   segments   targets  guesses  salvaged     EM";
-    writeln!(output, "{heading}").context(STDOUT)?;
+    writeln!(output, "{HEADING}").context(STDOUT)?;
     for mean in &means {
-        writeln!(
-            output,
-            "{:33} {:7.2}  {:6.3}  {:9.2} {:9.2} {:8.2} {:9.2}  {:5.1}",
-            mean.variant.to_string(),
-            mean.latency_ms / 1000.0,
-            mean.rel_lat,
-            mean.segments,
-            mean.targets,
-            mean.speculations,
-            mean.salvaged,
-            100.0 * mean.exact_match
-        )
-        .context(STDOUT)?;
+        writeln!(output, "{}", line(mean)).context(STDOUT)?;
+    }
+    for told in &read.told {
+        writeln!(output, "{told}").context(STDOUT)?;
     }
     Ok(())
+}
+
+const HEADING: &str = "variant                            mean s  RelLat      p      α   compared  differ   segments   targets  guesses  salvaged     EM";
+
+fn line(mean: &Means) -> String {
+    let share = |share: Option<f64>| share.map_or_else(|| "–".to_owned(), |x| format!("{x:.3}"));
+    let em = mean
+        .exact_match
+        .map_or_else(|| "–".to_owned(), |share| format!("{:.1}", 100.0 * share));
+    let of = match mean.answers_known < mean.questions {
+        true => format!(" of {} known", mean.answers_known),
+        false => String::new(),
+    };
+    format!(
+        "{:33} {:7.2}  {:6.3}  {:>5}  {:>5}  {:>9}  {:>6}  {:9.2} {:9.2} {:8.2} {:9.2}  {em:>5}{of}",
+        mean.variant.to_string(),
+        mean.latency_ms / 1000.0,
+        mean.rel_lat,
+        share(mean.p),
+        share(mean.alpha),
+        format!("{}/{}", mean.compared, mean.hops),
+        mean.accepted_otherwise,
+        mean.segments,
+        mean.targets,
+        mean.speculations,
+        mean.salvaged,
+    )
 }
 
 /// The rows of every question, variants in their order. Whole questions only, or none at all.
@@ -116,6 +130,7 @@ fn play_all(
     bundle: &Bundle,
     variants: &[Variant],
     injected: Option<Injected>,
+    brought: &Brought,
     whole_only: bool,
 ) -> anyhow::Result<(Vec<Question>, Vec<Row>)> {
     let mut clock = Clock::new();
@@ -123,7 +138,7 @@ fn play_all(
     for question in bundle.questions() {
         let played: Result<Vec<Row>, _> = variants
             .iter()
-            .map(|variant| play(&mut clock, bundle, question, variant, injected))
+            .map(|variant| play_brought(&mut clock, bundle, question, variant, injected, brought))
             .collect();
         match played {
             Ok(played) => {
@@ -153,12 +168,15 @@ fn play_all(
 fn keep(
     dir: &std::path::Path,
     bundle: &Bundle,
+    read: &brought::Read,
     variants: &[Variant],
     rows: &[Row],
     injected: Option<Injected>,
     command: String,
 ) -> anyhow::Result<()> {
     let about = bundle.info();
+    let mut parts = about.parts.clone();
+    parts.extend(read.parts.clone());
     let info = RunInfo {
         source: Source::Simulated,
         system: about.system.clone(),
@@ -167,7 +185,7 @@ fn keep(
         seed: about.seed,
         injected,
         speed: 1.0,
-        parts: about.parts.clone(),
+        parts,
         commit: commit(),
         machine: about.machine.clone(),
         command,
@@ -180,28 +198,4 @@ fn keep(
         rows: rows.to_vec(),
     };
     Ok(run.write(dir)?)
-}
-
-fn means(variant: &Variant, questions: &[Question], rows: &[Row]) -> Means {
-    let n = questions.len() as f64;
-    let of = |variant: &Variant, value: &dyn Fn(&Row, &Question) -> f64| {
-        let own = rows.iter().filter(|row| row.variant == *variant);
-        let sum: f64 = own.zip(questions).map(|(row, q)| value(row, q)).sum();
-        sum / n
-    };
-    let standard = of(&Variant::standard(), &|row, _| row.latency_ms);
-    let latency_ms = of(variant, &|row, _| row.latency_ms);
-    Means {
-        variant: variant.clone(),
-        questions: questions.len(),
-        latency_ms,
-        rel_lat: latency_ms / standard,
-        segments: of(variant, &|row, _| f64::from(row.segments.started)),
-        targets: of(variant, &|row, _| f64::from(row.targets.started)),
-        speculations: of(variant, &|row, _| f64::from(row.speculations.started)),
-        salvaged: of(variant, &|row, _| f64::from(row.salvaged)),
-        exact_match: of(variant, &|row, q| {
-            f64::from(u8::from(exact_match(&row.answer, &q.answers)))
-        }),
-    }
 }

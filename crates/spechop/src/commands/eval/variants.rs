@@ -11,7 +11,7 @@ pub(crate) struct VariantArgs {
     #[arg(long, value_name = "K,…", value_delimiter = ',', value_parser = at_k)]
     k: Vec<Variant>,
     /// One way to answer, e.g. `k=3,salvage=off`. May be repeated. Its keys are k, speculator,
-    /// verifier=rule|exact|none, salvage, plan-ahead, guesses, chance-min, rounds.
+    /// verifier=rule|exact|none, target=off, salvage, plan-ahead, guesses, chance-min, rounds.
     #[arg(long, value_name = "VARIANT")]
     variant: Vec<Variant>,
     /// All variants of the report's tables: k from 1 to inf with and without salvage, and ablations.
@@ -46,6 +46,10 @@ impl VariantArgs {
         ensure!(
             variants.iter().all(|variant| variant.k() != K::Auto),
             "k=auto is chosen by a server: ask one with `spechop eval live`"
+        );
+        ensure!(
+            variants.iter().all(|variant| variant.verdicts.is_none()),
+            "verdicts are brought to `spechop eval simulate` with --verdicts"
         );
         ensure!(
             variants

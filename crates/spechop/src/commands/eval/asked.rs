@@ -1,0 +1,108 @@
+//! `spechop eval questions`: what was asked at each hop of a bundle.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use spechop_eval::{AskedHop, Bundle, HopCounts, asked};
+use spechop_sim::Clock;
+
+use super::record::{Latency, latency};
+
+/// The arguments of `spechop eval questions`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The folder of the bundle that `spechop eval record` made.
+    #[arg(long, value_name = "DIR")]
+    bundle: PathBuf,
+    /// The speculator whose guesses are given beside, as `ours`.
+    #[arg(long, value_name = "NAME", default_value = "hot")]
+    speculator: String,
+    /// The latency that is added to every look-up. `0` adds none.
+    #[arg(long, value_name = "MEAN:SIGMA:SEED|0", value_parser = latency, default_value = "0")]
+    inject: Latency,
+    /// Skip questions that lack a stage, instead of stopping.
+    #[arg(long)]
+    whole_only: bool,
+    /// Write to this file instead of stdout.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+const HELP: &str = "\
+Writes a JSON object for each hop of each question, as the agent at k = 1 came through it. Fields:
+question (id), dataset, kind, text, hop (from 1), sub_question, observed (what the target found), found,
+target_ms, and ours (guess, ms, confidence), which is null if our speculator had no guess.
+Answer them with a program of your own, and play the answers with `spechop eval simulate --guesses`.
+
+Example:
+  spechop eval questions --bundle eval/runs/2wiki-own/bundle --out hops.jsonl";
+
+/// Writes them.
+pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
+    let bundle = Bundle::read(&args.bundle)?;
+    let known = bundle.speculators();
+    if !known.contains(&*args.speculator) {
+        let known: Vec<_> = known.into_iter().collect();
+        bail!(
+            "the bundle has no guesses of `{}`; it has those of: {}",
+            args.speculator,
+            known.join(", ")
+        );
+    }
+    let (mut clock, mut hops, mut whole) = (Clock::new(), Vec::new(), 0);
+    for question in bundle.questions() {
+        match asked(
+            &mut clock,
+            &bundle,
+            question,
+            &args.speculator,
+            args.inject.0,
+        ) {
+            Ok(found) => {
+                hops.extend(found);
+                whole += 1;
+            }
+            Err(_) if args.whole_only => {}
+            Err(error) => {
+                let id = &question.id;
+                return Err(
+                    anyhow::Error::new(error).context(format!("question {id} is not whole"))
+                );
+            }
+        }
+    }
+    let questions = bundle.questions().len();
+    if whole < questions {
+        eprintln!("of {questions} questions, {whole} are whole; the others are left out");
+    }
+    match &args.out {
+        None => write(output, &hops).context("cannot write to stdout"),
+        Some(path) => {
+            let cannot = || format!("cannot write {}", path.display());
+            let file = File::create(path).with_context(cannot)?;
+            write(BufWriter::new(file), &hops).with_context(cannot)
+        }
+    }
+}
+
+fn write(mut output: impl Write, hops: &[AskedHop]) -> anyhow::Result<()> {
+    for hop in hops {
+        writeln!(output, "{}", serde_json::to_string(hop)?)?;
+    }
+    Ok(output.flush()?)
+}
+
+/// How many hops each question of the bundle has.
+pub(super) fn counts(bundle: &Bundle) -> HopCounts {
+    let mut clock = Clock::new();
+    let questions = bundle.questions().iter();
+    let counts = questions.map(|question| {
+        let hops = asked(&mut clock, bundle, question, "", None);
+        let count = hops.ok().and_then(|hops| u32::try_from(hops.len()).ok());
+        (question.id.clone(), count)
+    });
+    counts.collect()
+}

@@ -1,0 +1,149 @@
+//! The flags of `spechop eval simulate` by which somebody brings guesses and verdicts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use sha2::{Digest, Sha256};
+use spechop_eval::{Brought, Bundle, is_name};
+
+use super::asked::counts;
+
+/// Flags that bring guesses and verdicts.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Bring your own")]
+pub(crate) struct BroughtArgs {
+    /// Play these guesses beside ours: JSON lines with question, hop, guess, ms and perhaps
+    /// confidence. `-` reads stdin.
+    #[arg(long, value_name = "FILE|-")]
+    guesses: Option<String>,
+    /// Play these verdicts beside our verifier's: JSON lines with question, hop, accept and perhaps
+    /// ms. They are of the guesses of --guesses, else of ours. `-` reads stdin.
+    #[arg(long, value_name = "FILE|-")]
+    verdicts: Option<String>,
+    /// The name in tables of what is brought [default: the name of the file].
+    #[arg(long, value_name = "NAME", value_parser = named)]
+    name: Option<String>,
+}
+
+/// What was brought, and what tables and runs say of it.
+pub(crate) struct Read {
+    pub(crate) brought: Brought,
+    /// Name and hash of each file, by part.
+    pub(crate) parts: BTreeMap<String, String>,
+    /// How many hops each file is about, a line each.
+    pub(crate) told: Vec<String>,
+}
+
+impl BroughtArgs {
+    /// Reads and checks what is brought.
+    pub(crate) fn read(&self, bundle: &Bundle) -> anyhow::Result<Read> {
+        let mut read = Read {
+            brought: Brought::default(),
+            parts: BTreeMap::new(),
+            told: Vec::new(),
+        };
+        let brings = self.guesses.is_some() || self.verdicts.is_some();
+        ensure!(
+            brings || self.name.is_none(),
+            "--name names what --guesses or --verdicts bring"
+        );
+        let from_stdin = |file: &Option<String>| file.as_deref() == Some("-");
+        ensure!(
+            !(from_stdin(&self.guesses) && from_stdin(&self.verdicts)),
+            "guesses and verdicts cannot both be read from stdin"
+        );
+        if !brings {
+            return Ok(read);
+        }
+        let hops = counts(bundle);
+        let all: u32 = hops.values().flatten().sum();
+        if let Some(file) = &self.guesses {
+            let (name, input) = (self.name(file), bytes(file)?);
+            ensure!(
+                !bundle.speculators().contains(&*name),
+                "the bundle has guesses of `{name}` itself; give yours another --name"
+            );
+            read.brought
+                .read_guesses(&name, shown(file), &*input, &hops)?;
+            read.parts
+                .insert(format!("speculator {name}"), part(file, &input));
+            let count = read.brought.guesses();
+            read.told
+                .push(format!("{name}: guesses for {count} of {all} hops"));
+        }
+        if let Some(file) = &self.verdicts {
+            let (name, input) = (self.name(file), bytes(file)?);
+            ensure!(
+                name != "ours",
+                "our own verdicts are called `ours`; give yours another --name"
+            );
+            read.brought
+                .read_verdicts(&name, shown(file), &*input, &hops)?;
+            read.parts
+                .insert(format!("verdicts {name}"), part(file, &input));
+            let count = read.brought.verdicts();
+            read.told
+                .push(format!("{name}: verdicts for {count} of {all} hops"));
+        }
+        Ok(read)
+    }
+
+    /// The given name, or the file's without its folder and its ending.
+    fn name(&self, file: &str) -> String {
+        if let Some(name) = &self.name {
+            return name.clone();
+        }
+        let stem = Path::new(file).file_stem().unwrap_or_default();
+        let letter = |c: char| {
+            if is_name(c.encode_utf8(&mut [0; 4])) {
+                c
+            } else {
+                '-'
+            }
+        };
+        match file {
+            "-" => "stdin".to_owned(),
+            _ => stem.to_string_lossy().chars().map(letter).collect(),
+        }
+    }
+}
+
+fn named(text: &str) -> Result<String, String> {
+    match is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("expected letters, digits, `-`, `.` and `_`".to_owned()),
+    }
+}
+
+/// What messages call it.
+fn shown(file: &str) -> &str {
+    match file {
+        "-" => "stdin",
+        file => file,
+    }
+}
+
+/// The whole of it. A file of guesses is small, and its hash belongs to the run.
+fn bytes(file: &str) -> anyhow::Result<Vec<u8>> {
+    let read = match file {
+        "-" => {
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes).map(|_| bytes)
+        }
+        file => fs::read(file),
+    };
+    read.with_context(|| format!("cannot read {}", shown(file)))
+}
+
+fn part(file: &str, bytes: &[u8]) -> String {
+    let name = Path::new(shown(file)).file_name().unwrap_or_default();
+    let hash = Sha256::digest(bytes);
+    let hash: String = hash
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{} {hash}", name.to_string_lossy())
+}

@@ -1,0 +1,447 @@
+//! `spechop eval questions`, and guesses and verdicts of somebody else in `spechop eval simulate`, over a
+//! stored bundle.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod shell;
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use shell::{output, printed, refused, run, spechop};
+use tempfile::TempDir;
+
+const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../eval/runs");
+const WEB: &str = "4150:1680:1";
+
+/// A stored bundle, and a folder for what is made of it.
+struct Bundle {
+    bundle: String,
+    folder: TempDir,
+}
+
+impl Bundle {
+    fn stored(name: &str) -> Self {
+        Self {
+            bundle: format!("{RUNS}/{name}/bundle"),
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// What was asked at each hop.
+    fn hops(&self) -> Vec<Value> {
+        let args = [
+            "eval",
+            "questions",
+            "--bundle",
+            &self.bundle,
+            "--inject",
+            WEB,
+        ];
+        lines(&printed(&args))
+    }
+
+    /// A file with these lines.
+    fn file(&self, name: &str, lines: impl IntoIterator<Item = Value>) -> String {
+        let path = self.path(name);
+        let lines: Vec<String> = lines.into_iter().map(|line| line.to_string()).collect();
+        fs::write(&path, lines.join("\n")).unwrap();
+        path
+    }
+
+    /// The means by variant, over look-ups as slow as the web.
+    fn simulated(&self, args: &[&str]) -> Vec<Value> {
+        let whole = [
+            "eval",
+            "simulate",
+            "--bundle",
+            &self.bundle,
+            "--inject",
+            WEB,
+            "--json",
+        ];
+        lines(&printed(&[&whole[..], args].concat()))
+    }
+
+    #[track_caller]
+    fn is_refused(&self, flag: &str, content: &str, words: &str) {
+        let path = self.path("bad.jsonl");
+        fs::write(&path, content).unwrap();
+        let args = [
+            "eval",
+            "simulate",
+            "--bundle",
+            &self.bundle,
+            "--k",
+            "2",
+            flag,
+            &path,
+        ];
+        refused(&args, words);
+    }
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[track_caller]
+fn of<'a>(means: &'a [Value], variant: &str) -> &'a Value {
+    let found = means.iter().find(|mean| mean["variant"] == variant);
+    assert!(found.is_some(), "{variant} is not in {means:?}");
+    found.unwrap()
+}
+
+fn number(value: &Value, field: &str) -> f64 {
+    value[field].as_f64().unwrap()
+}
+
+/// Our own guesses, as they were recorded.
+fn ours(hops: &[Value]) -> impl Iterator<Item = Value> {
+    let guessed = hops.iter().filter(|hop| !hop["ours"].is_null());
+    guessed.map(|hop| {
+        let mut line = hop["ours"].clone();
+        line["question"] = hop["question"].clone();
+        line["hop"] = hop["hop"].clone();
+        line
+    })
+}
+
+#[test]
+fn our_own_guesses_gain_what_they_gained() {
+    for name in ["2wiki-own", "musique-gold"] {
+        let bundle = Bundle::stored(name);
+        let hops = bundle.hops();
+        let file = bundle.file("again.jsonl", ours(&hops));
+        let means = bundle.simulated(&["--k", "3,inf", "--guesses", &file]);
+        for k in ["k=3", "k=inf"] {
+            let (mine, again) = (of(&means, k), of(&means, &format!("{k},speculator=again")));
+            for (field, within) in [("rel_lat", 0.003), ("p", 0.004)] {
+                let apart = number(mine, field) - number(again, field);
+                assert!(apart.abs() <= within, "{name} {k} {field}: {mine} {again}");
+            }
+            let known = number(again, "answers_known") / number(again, "questions");
+            assert!(known > 0.98, "{again}");
+        }
+    }
+}
+
+#[test]
+fn perfect_guesses_gain_what_the_theory_says() {
+    let bundle = Bundle::stored("2wiki-own");
+    let hops = bundle.hops();
+    let found: Vec<&Value> = hops.iter().filter(|hop| hop["found"] == true).collect();
+    let guess = |hop: &&Value| json!({"question": hop["question"], "hop": hop["hop"], "guess": hop["observed"], "ms": 0});
+    let file = bundle.file("perfect.jsonl", found.iter().map(guess));
+    let out = bundle.path("run");
+    let means = bundle.simulated(&["--k", "inf", "--guesses", &file, "--out", &out]);
+    let perfect = of(&means, "k=inf,speculator=perfect");
+    // Where nothing was found, no guess is accepted.
+    assert_eq!(perfect["accepted"], found.len());
+    assert_eq!(perfect["accepted_otherwise"], 0);
+    assert!(number(perfect, "alpha").abs() < 1e-12);
+    // Every answer is that of k = 1.
+    assert_eq!(perfect["exact_match"], of(&means, "k=1")["exact_match"]);
+
+    let report = bundle.path("report");
+    let (code, tables, _) = run(&["eval", "report", &out, "--out", &report, "--json"]);
+    assert_eq!(code, 0);
+    let tables: Value = serde_json::from_str(&tables).unwrap();
+    let tables = tables["sections"][0]["tables"].as_array().unwrap();
+    let table = tables
+        .iter()
+        .find(|table| table["name"] == "speculation")
+        .unwrap();
+    let columns = table["columns"].as_array().unwrap();
+    let at = |head: &str| columns.iter().position(|column| column == head).unwrap();
+    let mut rows = table["rows"].as_array().unwrap().iter();
+    let row = rows
+        .find(|row| row[at("Speculator")]["text"] == "perfect")
+        .unwrap();
+    let value = |head: &str| row[at(head)]["value"].as_f64().unwrap();
+    let apart = value("RelLat") - value("RelLat* at this length");
+    // The theory knows means alone: the slowest of several look-ups is slower than the mean one.
+    assert!((0.0..0.12).contains(&apart), "{row}");
+    assert!((value("RelLat") - number(perfect, "rel_lat")).abs() < 1e-9);
+    // The run says what it was made of.
+    let info = fs::read_to_string(PathBuf::from(&out).join("run.json")).unwrap();
+    let info: Value = serde_json::from_str(&info).unwrap();
+    let part = info["parts"]["speculator perfect"].as_str().unwrap();
+    assert!(part.starts_with("perfect.jsonl "), "{part}");
+}
+
+#[test]
+fn no_guess_gains_nothing() {
+    let bundle = Bundle::stored("2wiki-1.5b");
+    let file = bundle.file("empty.jsonl", []);
+    let means = bundle.simulated(&["--k", "3", "--guesses", &file, "--name", "none"]);
+    let none = of(&means, "k=3,speculator=none");
+    assert!((number(none, "rel_lat") - 1.0).abs() < 1e-9, "{none}");
+    assert_eq!(
+        (&none["compared"], &none["alpha"]),
+        (&json!(0), &Value::Null)
+    );
+    assert_eq!(none["exact_match"], of(&means, "k=1")["exact_match"]);
+    let table = [
+        "eval",
+        "simulate",
+        "--bundle",
+        &bundle.bundle,
+        "--k",
+        "3",
+        "--guesses",
+        &file,
+    ];
+    let table = printed(&table);
+    assert!(
+        table.ends_with("empty: guesses for 0 of 11 hops\n"),
+        "{table}"
+    );
+}
+
+#[test]
+fn verdicts_are_played_and_what_they_hide_is_said() {
+    let bundle = Bundle::stored("2wiki-own");
+    let hops = bundle.hops();
+    let judged = |accept: bool, ms: u32| {
+        let hops = hops.iter();
+        hops.map(move |hop| {
+            json!({"question": hop["question"], "hop": hop["hop"], "accept": accept, "ms": ms})
+        })
+    };
+    let way = ["--variant", "k=3,salvage=off"];
+    let never = bundle.file("never.jsonl", judged(false, 0));
+    let means = bundle.simulated(&[&way[..], &["--verdicts", &never]].concat());
+    let none = of(&means, "k=3,salvage=off,verdicts=never");
+    assert!((number(none, "rel_lat") - 1.0).abs() < 1e-9, "{none}");
+    assert_eq!(
+        (&none["p"], &none["answers_known"]),
+        (&json!(0.0), &json!(200))
+    );
+
+    let always = bundle.file("always.jsonl", judged(true, 0));
+    let out = bundle.path("run");
+    let args = [&way[..], &["--verdicts", &always, "--out", &out]].concat();
+    let means = bundle.simulated(&args);
+    let (ours, all) = (
+        of(&means, "k=3,salvage=off"),
+        of(&means, "k=3,salvage=off,verdicts=always"),
+    );
+    assert!(
+        number(all, "p") > number(ours, "p") && number(all, "rel_lat") < number(ours, "rel_lat")
+    );
+    // Most wrong guesses were not followed to the end, so most of those answers are not known.
+    assert!(number(all, "accepted_otherwise") > 40.0, "{all}");
+    let known = number(all, "answers_known");
+    assert!((100.0..200.0).contains(&known), "{all}");
+    let table = printed(
+        &[
+            &["eval", "simulate", "--bundle", &bundle.bundle][..],
+            &way,
+            &["--verdicts", &always],
+        ]
+        .concat(),
+    );
+    assert!(table.contains(" known\n"), "{table}");
+    let report = bundle.path("report");
+    let (code, ..) = run(&["eval", "report", &out, "--out", &report]);
+    let page = fs::read_to_string(PathBuf::from(report).join("report.md")).unwrap();
+    assert_eq!(code, 0);
+    assert!(
+        page.contains(&format!("{known} of 200, NOT WHOLE")),
+        "EM says of how many it is"
+    );
+
+    // A verifier that takes its time gives it away.
+    let slow = bundle.file("slow.jsonl", judged(true, 2000));
+    let means = bundle.simulated(&[&way[..], &["--verdicts", &slow]].concat());
+    let slow = of(&means, "k=3,salvage=off,verdicts=slow");
+    assert!(
+        number(slow, "rel_lat") > number(all, "rel_lat") + 0.05,
+        "{slow}"
+    );
+}
+
+#[test]
+fn full_speculation_is_played_as_far_as_it_was_recorded() {
+    let bundle = Bundle::stored("2wiki-own");
+    let out = bundle.path("run");
+    let full = "k=1,verifier=none,target=off";
+    let means = bundle.simulated(&["--k", "inf", "--variant", full, "--out", &out]);
+    let full = of(&means, full);
+    assert_eq!((&full["targets"], &full["p"]), (&json!(0.0), &Value::Null));
+    let known = number(full, "answers_known");
+    assert!(known > 20.0 && known < 180.0, "{full}");
+    assert!(number(full, "rel_lat") < 0.2, "{full}");
+    let report = bundle.path("report");
+    let (code, ..) = run(&["eval", "report", &out, "--out", &report]);
+    let page = fs::read_to_string(PathBuf::from(report).join("report.md")).unwrap();
+    assert_eq!(code, 0);
+    let table = page.split("### Full speculation").nth(1).unwrap();
+    assert!(
+        table.contains(&format!("| {known} of 200, NOT WHOLE |")),
+        "{table}"
+    );
+}
+
+#[test]
+fn the_example_plays() {
+    let bundle = Bundle::stored("2wiki-own");
+    let (hops, guesses) = (bundle.path("hops.jsonl"), bundle.path("by-form.jsonl"));
+    printed(&[
+        "eval",
+        "questions",
+        "--bundle",
+        &bundle.bundle,
+        "--out",
+        &hops,
+    ]);
+    let example = format!("{RUNS}/../examples/guess.py");
+    let ran = Command::new("python3")
+        .arg(example)
+        .stdin(File::open(&hops).unwrap())
+        .stdout(File::create(&guesses).unwrap())
+        .status();
+    assert!(ran.unwrap().success());
+    let means = bundle.simulated(&["--k", "3", "--guesses", &guesses]);
+    let mine = of(&means, "k=3,speculator=by-form");
+    let (p, rel_lat) = (number(mine, "p"), number(mine, "rel_lat"));
+    assert!(
+        p > 0.01 && p < 0.1 && rel_lat < 0.95 && rel_lat > 0.7,
+        "{mine}"
+    );
+    assert!(number(mine, "compared") > 200.0, "{mine}");
+    // Over stdin it is the same.
+    let args = [
+        "eval",
+        "simulate",
+        "--bundle",
+        &bundle.bundle,
+        "--inject",
+        WEB,
+        "--json",
+        "--k",
+        "3",
+    ];
+    let mut piped = spechop(&[&args[..], &["--guesses", "-", "--name", "by-form"]].concat());
+    piped.stdin(Stdio::from(File::open(&guesses).unwrap()));
+    let (code, text, told) = output(&mut piped);
+    assert_eq!((code, &*told), (0, ""));
+    assert_eq!(lines(&text), means);
+}
+
+#[test]
+fn what_cannot_be_played_is_refused() {
+    let bundle = Bundle::stored("2wiki-1.5b");
+    let hops = bundle.hops();
+    let id = hops[0]["question"].as_str().unwrap();
+    let line = |rest: &str| format!(r#"{{"question":"{id}",{rest}}}"#);
+    let good = line(r#""hop":1,"guess":"Ana","ms":5"#);
+    let guesses = [
+        (
+            "{",
+            "bad.jsonl: line 1 is not a JSON object with `question`, `hop`, `guess`, `ms`",
+        ),
+        (&format!("{good}\n\nhop 2"), "line 3 is not a JSON object"),
+        (&line(r#""hop":1,"guess":"Ana""#), "missing field `ms`"),
+        (
+            &line(r#""hop":1,"guess":"Ana","ms":5,"confidense":1"#),
+            "confidense",
+        ),
+        (&line(r#""hop":1,"guess":"Ana","ms":NaN"#), "line 1 is not"),
+        (
+            &line(r#""hop":1,"guess":"Ana","ms":1e999"#),
+            "line 1 is not",
+        ),
+        (
+            &line(r#""hop":1,"guess":"Ana","ms":-1"#),
+            "line 1: `ms` is -1",
+        ),
+        (
+            &line(r#""hop":1,"guess":" ","ms":5"#),
+            "line 1: the guess is empty",
+        ),
+        (
+            &line(r#""hop":1,"guess":"Ana","ms":5,"confidence":2"#),
+            "`confidence` is 2",
+        ),
+        (
+            &line(r#""hop":9,"guess":"Ana","ms":5"#),
+            "has no hop 9: it has",
+        ),
+        (&line(r#""hop":0,"guess":"Ana","ms":5"#), "has no hop 0"),
+        (&format!("{good}\n{good}"), "line 2: hop 1 of question"),
+        (
+            r#"{"question":"nobody","hop":1,"guess":"Ana","ms":5}"#,
+            "the bundle has no question `nobody`",
+        ),
+    ];
+    for (content, words) in guesses {
+        bundle.is_refused("--guesses", content, words);
+    }
+    let verdict = line(r#""hop":1,"accept":true"#);
+    let verdicts = [
+        (
+            &*line(r#""hop":1,"accept":"yes""#),
+            "line 1 is not a JSON object with `question`, `hop`, `accept`",
+        ),
+        (&line(r#""hop":1,"accept":true,"ms":-0.5"#), "`ms` is -0.5"),
+        (
+            &format!("{verdict}\n{verdict}"),
+            "has stood in line 1 already",
+        ),
+    ];
+    for (content, words) in verdicts {
+        bundle.is_refused("--verdicts", content, words);
+    }
+
+    let simulate = ["eval", "simulate", "--bundle", &bundle.bundle, "--k", "2"];
+    let with = |more: &[&str], words: &str| refused(&[&simulate[..], more].concat(), words);
+    let file = bundle.file("hot.jsonl", []);
+    with(
+        &["--guesses", &file],
+        "the bundle has guesses of `hot` itself",
+    );
+    with(
+        &["--guesses", "-", "--verdicts", "-"],
+        "cannot both be read from stdin",
+    );
+    with(&["--name", "mine"], "--name names what");
+    with(&["--guesses", &bundle.path("none.jsonl")], "cannot read ");
+    with(&["--variant", "k=2,verdicts=mine"], "with --verdicts");
+    let questions = ["eval", "questions", "--bundle", &bundle.bundle];
+    refused(
+        &[&questions[..], &["--speculator", "llm"]].concat(),
+        "the bundle has no guesses of `llm`; it has those of: hot",
+    );
+}
+
+#[test]
+fn a_bundle_of_another_version_says_so() {
+    let stored = Bundle::stored("2wiki-1.5b");
+    let older = stored.path("older");
+    fs::create_dir(&older).unwrap();
+    for file in ["questions.jsonl", "stages.jsonl"] {
+        fs::copy(
+            format!("{}/{file}", stored.bundle),
+            format!("{older}/{file}"),
+        )
+        .unwrap();
+    }
+    let info = fs::read_to_string(format!("{}/bundle.json", stored.bundle)).unwrap();
+    let mut info: Value = serde_json::from_str(&info).unwrap();
+    info.as_object_mut().unwrap().remove("passages");
+    fs::write(format!("{older}/bundle.json"), info.to_string()).unwrap();
+    for command in [&["questions"][..], &["simulate", "--k", "2"]] {
+        let args = [&["eval"][..], command, &["--bundle", &older]].concat();
+        refused(&args, "another version of spechop may have recorded it");
+    }
+}

@@ -1,0 +1,333 @@
+//! Guesses and verdicts that somebody brings, over a bundle that has none of its own.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod recording;
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use recording::{in_memory, paused, question, record, recorded, recorder, variant};
+use spechop_eval::{Brought, Bundle, HopCounts, HopKind, Row, Variant, asked, play, play_brought};
+use spechop_sim::Clock;
+use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::K;
+
+/// Times are so long and so many that no two sums of them are the same.
+const STEP_MS: u64 = 40_000_000;
+
+fn counts(hops: u32) -> HopCounts {
+    HashMap::from([("q0".to_owned(), Some(hops))])
+}
+
+/// The best guesses of a script, as somebody else would bring them.
+fn guesses(script: &Script) -> String {
+    let mut lines = String::new();
+    for (at, hop) in (1..).zip(&script.hops) {
+        if let Some(guess) = hop.guesses.first() {
+            let ms = hop.speculation.as_millis();
+            writeln!(
+                lines,
+                r#"{{"question":"q0","hop":{at},"guess":"{guess}","ms":{ms}}}"#
+            )
+            .unwrap();
+        }
+    }
+    lines
+}
+
+fn brought(guesses: &str, verdicts: Option<&str>, hops: usize) -> Brought {
+    let mut brought = Brought::default();
+    let counts = counts(u32::try_from(hops).unwrap());
+    let read = brought.read_guesses("mine", "a file", guesses.as_bytes(), &counts);
+    read.unwrap();
+    if let Some(verdicts) = verdicts {
+        let read = brought.read_verdicts("judge", "a file", verdicts.as_bytes(), &counts);
+        read.unwrap();
+    }
+    brought
+}
+
+fn played(bundle: &Bundle, way: &Variant, brought: &Brought) -> Row {
+    let question = &bundle.questions()[0];
+    play_brought(&mut Clock::new(), bundle, question, way, None, brought).unwrap()
+}
+
+fn mine(way: &Variant) -> Variant {
+    way.clone().with_speculator("mine")
+}
+
+fn time(steps: u64) -> impl Strategy<Value = u64> {
+    (0..steps, 0..STEP_MS / 4).prop_map(|(steps, rest)| steps * STEP_MS + rest * 4)
+}
+
+/// Times of a hop's three stages, whether its guess is right (or there is none), and what it is made of.
+fn scripts() -> impl Strategy<Value = Script> {
+    let hop = (
+        [time(10), time(20), time(20)],
+        proptest::option::weighted(0.85, any::<bool>()),
+        prop_oneof![0..4_u8, any::<u8>()],
+    );
+    proptest::collection::vec(hop, 1..6).prop_map(|hops| {
+        let mut script = Script::steady(&vec![true; hops.len()], 0, 0, 0);
+        for (at, (scripted, (times, right, needs))) in script.hops.iter_mut().zip(hops).enumerate()
+        {
+            let times = times.map(Duration::from_millis);
+            [scripted.segment, scripted.target, scripted.speculation] = times;
+            let earlier = (0..at).filter(|earlier| needs >> earlier & 1 == 1);
+            scripted.depends_on = Some(earlier.collect());
+            scripted.guesses = match right {
+                Some(true) => vec![format!("fact {at}")],
+                Some(false) => vec![format!("fiction {at}")],
+                None => Vec::new(),
+            };
+        }
+        script.final_segment = Duration::from_millis(52);
+        script
+    })
+}
+
+fn ways() -> impl Strategy<Value = Variant> {
+    let k = proptest::option::weighted(0.7, 2..6_usize);
+    (k, any::<[bool; 2]>()).prop_map(|(k, [salvage, rounds])| {
+        let mut way = Variant::at(k.and_then(K::of).unwrap_or(K::Unbounded));
+        way.options.salvage = Some(salvage);
+        Variant { rounds, ..way }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Guesses that are brought to a bundle of the sequential agent alone do what they would have done,
+    /// had they been recorded: stand-ins change neither times nor calls.
+    #[test]
+    fn brought_is_recorded(script in scripts(), way in ways()) {
+        let hops = script.hops.len();
+        let (alone, whole) = paused().block_on(async {
+            let mut recorder = recorder(&ScriptedPorts::new(script.clone()));
+            let mut alone = in_memory(question(8));
+            record(&mut recorder, &mut alone, &Variant::standard()).await.unwrap();
+            let mut whole = in_memory(question(8));
+            (alone, record(&mut recorder, &mut whole, &way).await.unwrap())
+        });
+        let row = played(&alone, &mine(&way), &brought(&guesses(&script), None, hops));
+        prop_assert_eq!(&row.answer, &whole.answer);
+        prop_assert_eq!(row.unrecorded, 0, "guesses are right to the word, or rejected");
+        let kinds = |row: &Row| row.hops.iter().map(|hop| hop.kind).collect::<Vec<_>>();
+        prop_assert_eq!(kinds(&row), kinds(&whole));
+        prop_assert_eq!(row.segments.started, whole.segments.started);
+        prop_assert_eq!(row.targets.started, whole.targets.started);
+        prop_assert_eq!(row.salvaged, whole.salvaged);
+        // tokio's timers are exact to a millisecond each.
+        let slack_ms = 4.0 * (hops as f64 + 1.0);
+        prop_assert!((row.latency_ms - whole.latency_ms).abs() <= slack_ms, "{row:?}\n{whole:?}");
+    }
+}
+
+/// Segments take 100 ms, look-ups 1,000 ms, guesses 50 ms.
+fn steady(right: &[bool]) -> Script {
+    Script::steady(right, 100, 1000, 50)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_accepted_guess_in_other_words_hides_the_answer_unless_it_was_recorded() {
+    // The rules accept other letters: once nothing was recorded behind them, once all.
+    let mut script = steady(&[true, true, true]);
+    script.hops[0].guesses = vec!["FACT 0".into()];
+    let (standard, way) = (Variant::standard(), variant("k=inf"));
+    let alone = recorded(&script, question(5), &["k=1"]).await;
+    let whole = recorded(&script, question(5), &["k=1", "k=inf"]).await;
+    let brought = brought(&guesses(&script), None, 3);
+    let known = played(&whole, &mine(&way), &brought);
+    assert_eq!(
+        (known.unrecorded, &*known.hops[1].sub_question),
+        (0, "q1 after FACT 0?")
+    );
+    assert!(
+        !known.answer.is_empty(),
+        "the recording is followed to its end"
+    );
+    let row = played(&alone, &mine(&way), &brought);
+    assert_eq!((row.unrecorded, &*row.answer), (1, ""));
+    assert_eq!(row.hops[0].kind, HopKind::Accepted);
+    assert_eq!(
+        (&*row.hops[0].answer, &*row.hops[0].observed),
+        ("FACT 0", "fact 0")
+    );
+    // What follows is what follows from the observation.
+    assert_eq!(row.hops[1].sub_question, "q1 after fact 0?");
+    let first = played(&alone, &standard, &brought);
+    assert!(first.is_answer_known() && row.latency_ms < first.latency_ms / 2.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn verdicts_take_the_place_of_rules_and_take_their_time() {
+    let script = steady(&[true, true, false]);
+    let bundle = recorded(&script, question(5), &["k=1"]).await;
+    // A right guess that is rejected would else be salvaged.
+    let way = variant("k=inf,salvage=off");
+    let judged = |verdicts: &str| {
+        let brought = brought(&guesses(&script), Some(verdicts), 3);
+        let ways = brought.beside(&[Variant::standard(), way.clone()]);
+        let names: Vec<_> = ways.iter().map(ToString::to_string).collect();
+        let expected = [
+            "k=1",
+            "k=inf,salvage=off",
+            "k=inf,speculator=mine,salvage=off",
+            "k=inf,speculator=mine,salvage=off,verdicts=judge",
+        ];
+        // Guesses are brought, so verdicts are of them; ours are not recorded here.
+        assert_eq!(names, expected);
+        played(&bundle, &ways[3], &brought)
+    };
+    let line = |hop: u32, accept: bool, ms: u32| {
+        format!("{{\"question\":\"q0\",\"hop\":{hop},\"accept\":{accept},\"ms\":{ms}}}\n")
+    };
+    let kinds = |row: &Row| row.hops.iter().map(|hop| hop.kind).collect::<Vec<_>>();
+    let rules = played(&bundle, &mine(&way), &brought(&guesses(&script), None, 3));
+    // The same verdicts at once are the rules.
+    let same = judged(&(line(1, true, 0) + &line(2, true, 0) + &line(3, false, 0)));
+    assert_eq!(
+        same,
+        Row {
+            variant: same.variant.clone(),
+            ..rules.clone()
+        }
+    );
+    // Each of them is waited for; the last one is a rejection, after which the answer is written again.
+    let slow = judged(&(line(1, true, 0) + &line(2, true, 0) + &line(3, false, 300)));
+    assert!(
+        (slow.latency_ms - rules.latency_ms - 300.0).abs() < 1e-6,
+        "{slow:?}"
+    );
+    // No verdict, no acceptance.
+    let silent = judged("");
+    assert_eq!(kinds(&silent), [HopKind::Rejected; 3]);
+    let standard = played(&bundle, &Variant::standard(), &Brought::default());
+    assert!((silent.latency_ms - standard.latency_ms).abs() < 1e-6);
+    assert_eq!(silent.answer, standard.answer);
+    // Whoever accepts what is wrong gets an answer that nobody knows.
+    let fooled = judged(&(line(1, true, 0) + &line(2, true, 0) + &line(3, true, 0)));
+    assert_eq!(kinds(&fooled), [HopKind::Accepted; 3]);
+    assert_eq!((fooled.unrecorded, &*fooled.answer), (1, ""));
+    assert!(fooled.latency_ms < rules.latency_ms);
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_speculation_is_not_known_behind_a_question_that_nobody_guessed() {
+    let script = steady(&[true, false, true]);
+    let way = "k=1,verifier=none";
+    let bundle = recorded(&script, question(5), &["k=1", way]).await;
+    let brought = brought(&guesses(&script), None, 3);
+    let row = played(&bundle, &mine(&variant(way)), &brought);
+    // Behind the wrong guess another sub-question was recorded, and the file's guess is not of that one.
+    assert_eq!(row.hops[2].sub_question, "q2 after fiction 1?");
+    assert_eq!(
+        (row.unrecorded, &*row.answer, row.targets.started),
+        (1, "", 0)
+    );
+    let right = Brought::default();
+    let ours = played(&bundle, &variant(way), &right);
+    assert!(ours.is_answer_known() && (ours.latency_ms - row.latency_ms).abs() < 4.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_target_nothing_is_looked_up() {
+    let mut script = steady(&[true, false, true, true]);
+    script.hops[2].guesses.clear();
+    let way = variant("k=1,verifier=none,target=off");
+    let bundle = recorded(&script, question(5), &["k=1", &way.to_string()]).await;
+    let nobody = Brought::default();
+    let row = played(&bundle, &way, &nobody);
+    let question = &bundle.questions()[0];
+    let strict = play(&mut Clock::new(), &bundle, question, &way, None);
+    assert_eq!(strict.unwrap(), row, "all of it was recorded");
+    let hops: Vec<_> = row
+        .hops
+        .iter()
+        .map(|hop| (&*hop.answer, hop.found))
+        .collect();
+    let nothing = ("No relevant information found", false);
+    assert_eq!(hops[..3], [("fact 0", true), ("fiction 1", true), nothing]);
+    assert_eq!(
+        (
+            row.targets.started,
+            row.speculations.started,
+            row.unrecorded
+        ),
+        (0, 4, 0)
+    );
+    let expected = 5.0 * 100.0 + 4.0 * 50.0;
+    assert!((row.latency_ms - expected).abs() <= 18.0, "{row:?}");
+
+    // A recording that has looked the third hop up does not know what follows if nobody does.
+    let looked_up = recorded(&script, question.clone(), &["k=1", "k=1,verifier=none"]).await;
+    let missing = play(&mut Clock::new(), &looked_up, question, &way, None);
+    assert!(missing.is_err(), "a recorder must record it");
+    let stood_in = played(&looked_up, &way, &nobody);
+    assert_eq!((&*stood_in.answer, stood_in.targets.started), ("", 0));
+    // Behind it our speculator says what it said behind the observation.
+    assert_eq!(
+        (&*stood_in.hops[2].answer, stood_in.hops[3].found),
+        (nothing.0, true)
+    );
+    assert!(stood_in.unrecorded > 0 && (stood_in.latency_ms - expected).abs() <= 60.0);
+    // What other speculators would have said is not known either.
+    let other = way.with_speculator("llm");
+    assert!(!played(&bundle, &other, &nobody).is_answer_known());
+}
+
+#[tokio::test(start_paused = true)]
+async fn hops_are_listed_as_the_sequential_agent_came_through_them() {
+    let mut script = steady(&[true, false, true]);
+    script.hops[2].guesses.clear();
+    let bundle = recorded(&script, question(5), &["k=1", "k=inf,verifier=exact"]).await;
+    let question = &bundle.questions()[0];
+    let hops = asked(&mut Clock::new(), &bundle, question, "hot", None).unwrap();
+    let told: Vec<_> = hops
+        .iter()
+        .map(|hop| {
+            let ours = hop.ours.as_ref().map(|ours| &*ours.guess);
+            (hop.hop, &*hop.sub_question, &*hop.observed, ours)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (1, "q0 after nothing?", "fact 0", Some("fact 0")),
+            (2, "q1 after fact 0?", "fact 1", Some("fiction 1")),
+            (3, "q2 after fact 1?", "fact 2", None),
+        ]
+    );
+    assert!(hops.iter().all(|hop| (hop.target_ms - 1000.0).abs() <= 4.0));
+    // Of another speculator nothing was recorded.
+    let others = asked(&mut Clock::new(), &bundle, question, "llm", None).unwrap();
+    assert!(others.iter().all(|hop| hop.ours.is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_names_nothing_that_was_brought_is_played_as_ever() {
+    let bundle = recorded(&steady(&[true, false]), question(5), &["k=3"]).await;
+    let question = &bundle.questions()[0];
+    let brought = brought("", None, 2);
+    let way = variant("k=3");
+    let ours = play(&mut Clock::new(), &bundle, question, &way, None).unwrap();
+    assert_eq!(played(&bundle, &way, &brought), ours);
+    // Nobody guessed: it takes what it takes without speculation.
+    let none = played(&bundle, &mine(&way), &brought);
+    let standard = played(&bundle, &Variant::standard(), &brought);
+    assert!((none.latency_ms - standard.latency_ms).abs() < 1e-6);
+    assert_eq!(
+        (none.speculations.started, none.hops[0].speculation_ms),
+        (0, None)
+    );
+    // A file has one guess of a hop.
+    let ways = brought.beside(&[variant("k=3,guesses=3"), variant("k=3,speculator=llm")]);
+    assert_eq!(ways.len(), 2);
+}
