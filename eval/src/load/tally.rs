@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::LoadSetting;
 use crate::stats;
 
-/// Three digits of a latency count.
-const DIGITS: u8 = 3;
+/// Four digits of a latency count: of twelve seconds, a millisecond.
+const DIGITS: u8 = 4;
 
 /// What came of one asking.
 #[derive(Clone, Debug, PartialEq)]
