@@ -1,5 +1,6 @@
 //! The drafter: shipped patterns, and what each tenant's own questions have taught.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,7 +10,7 @@ use spechop_ports::{Draft, DraftRequest, Drafter};
 use spechop_types::{Chance, Hop, Observation, Owned, OwnedCache, Question, SubQuestion, Tenant};
 
 use crate::outline::outline;
-use crate::own::{Learnt, LearntBy, Own};
+use crate::own::{Learnt, LearntBy, Lesson, Own};
 use crate::patterns::{Known, Patterns, best, chance};
 use crate::step::Asked;
 use crate::{HOPS_MAX, Lookup, PatternError, Trajectory};
@@ -30,7 +31,17 @@ pub struct PatternDrafter {
     /// What an answer says if nothing was found.
     nothing: std::sync::Arc<str>,
     own: Mutex<OwnedCache<(), Own>>,
+    /// Of that, what was learnt here; `None` if nobody else teaches anything.
+    here: Option<Mutex<Here>>,
     changes: AtomicU64,
+}
+
+/// What this server alone has learnt, while others teach it, too.
+#[derive(Debug)]
+struct Here {
+    own: OwnedCache<(), Own>,
+    /// Who has asked since others were last heard of.
+    asked: BTreeSet<Tenant>,
 }
 
 impl PatternDrafter {
@@ -40,8 +51,57 @@ impl PatternDrafter {
             shipped,
             nothing: Observation::read(None, Vec::new()).answer,
             own: Mutex::new(OwnedCache::new(TENANTS_MAX)),
+            here: None,
             changes: AtomicU64::new(0),
         }
+    }
+
+    /// The same, of a server that shares with others what its tenants teach it.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        Self {
+            here: Some(Mutex::new(Here {
+                own: OwnedCache::new(TENANTS_MAX),
+                asked: BTreeSet::new(),
+            })),
+            ..self
+        }
+    }
+
+    /// Who has asked since this was last called: others may have learnt something of them.
+    pub fn asked(&self) -> BTreeSet<Tenant> {
+        let here = self.here();
+        here.map_or_else(BTreeSet::new, |mut here| std::mem::take(&mut here.asked))
+    }
+
+    /// What a tenant has taught this server, for the others; `None` if nothing.
+    pub fn lesson(&self, tenant: &Tenant) -> Option<Lesson> {
+        let here = self.here()?;
+        let own = here.own.peek(&Owned::new(tenant, ()))?;
+        Some(Lesson::of(own))
+    }
+
+    /// From now on, what a tenant has taught is what it has taught here and this.
+    pub fn hears(&self, tenant: &Tenant, others: Lesson) {
+        let key = Owned::new(tenant, ());
+        let mut own = self.own();
+        let Some(here) = self.here() else { return };
+        let mut all = here.own.peek(&key).cloned().unwrap_or_default();
+        all.merge(&others.0);
+        own.insert(key, all);
+    }
+
+    /// Others keep what a tenant has taught here: it is told of no more.
+    pub fn told(&self, tenant: &Tenant) {
+        if let Some(mut here) = self.here() {
+            here.own.remove(&Owned::new(tenant, ()));
+        }
+    }
+
+    /// Taken after [`Self::own`], if both are.
+    fn here(&self) -> Option<MutexGuard<'_, Here>> {
+        let here = self.here.as_ref()?;
+        Some(here.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How many questions it has learnt from since it was made.
@@ -135,6 +195,12 @@ impl Drafter for PatternDrafter {
         };
         let key = Owned::new(request.tenant, ());
         let mut own = self.own();
+        if let Some(mut here) = self.here()
+            && !here.asked.contains(request.tenant)
+            && here.asked.len() < TENANTS_MAX.get()
+        {
+            here.asked.insert(request.tenant.clone());
+        }
         let drafts = self.drafts(&known, own.get(&key).map(|own| &*own), request.limit);
         drop(own);
         let drafts = drafts.into_iter().map(|(text, chance)| Draft {
@@ -189,9 +255,18 @@ impl Drafter for PatternDrafter {
             all.insert(key.clone(), Own::default());
         }
         let Some(own) = all.get(&key) else { return };
-        judged.into_iter().for_each(|right| own.judge(right));
-        if let Some(outline) = outline {
-            own.note(&outline);
+        let learn = |own: &mut Own| {
+            judged.iter().for_each(|right| own.judge(*right));
+            if let Some(outline) = &outline {
+                own.note(outline);
+            }
+        };
+        learn(own);
+        if let Some(mut here) = self.here() {
+            if here.own.peek(&key).is_none() {
+                here.own.insert(key.clone(), Own::default());
+            }
+            here.own.get(&key).map(learn);
         }
         self.changes.fetch_add(1, Relaxed);
     }

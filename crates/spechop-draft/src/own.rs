@@ -12,6 +12,8 @@ use crate::{InvalidForm, PatternError};
 
 /// Most forms of questions of one tenant. The least recently used leaves.
 const FORMS_MAX: usize = 256;
+/// Most forms that other servers are told of.
+const TOLD_MAX: usize = 64;
 /// Most sub-questions in the pattern of one form. What is new beyond that is counted, not told apart.
 const ASKS_MAX: usize = 64;
 /// Most sub-questions that are told apart at one place.
@@ -47,6 +49,39 @@ pub(crate) struct Own {
     right: u32,
     /// The least recently used first.
     patterns: Vec<QuestionPattern>,
+}
+
+/// What one server has learnt of a tenant, for the others. It adds up.
+///
+/// Its forms can hold names that could not be told from words, so it is for that tenant alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Lesson(pub(crate) Own);
+
+impl Lesson {
+    /// Counts what another one says.
+    pub fn add(&mut self, other: &Self) {
+        self.0.merge(&other.0);
+    }
+
+    /// Refuses what could not have been learnt.
+    ///
+    /// # Errors
+    ///
+    /// Patterns whose slots nothing fills.
+    pub fn checked(self) -> Result<Self, PatternError> {
+        self.0.checked().map(Self)
+    }
+
+    /// The forms of questions that were asked last.
+    pub(crate) fn of(own: &Own) -> Self {
+        let surplus = own.patterns.len().saturating_sub(TOLD_MAX);
+        Self(Own {
+            patterns: own.patterns[surplus..].to_vec(),
+            drafted: own.drafted,
+            right: own.right,
+        })
+    }
 }
 
 impl Own {
@@ -88,6 +123,27 @@ impl Own {
             self.patterns.remove(0);
         }
         self.patterns.push(pattern);
+    }
+
+    /// Takes in what was learnt elsewhere, as if it had been learnt before anything that is here.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.drafted = self.drafted.saturating_add(other.drafted);
+        self.right = self.right.saturating_add(other.right);
+        while self.drafted > RECORD_MAX {
+            self.drafted /= 2;
+            self.right /= 2;
+        }
+        for theirs in other.patterns.iter().rev() {
+            let mut patterns = self.patterns.iter_mut();
+            if let Some(own) = patterns.find(|own| own.form == theirs.form) {
+                let full = own.steps.size() >= ASKS_MAX;
+                own.questions = own.questions.saturating_add(theirs.questions);
+                own.steps
+                    .merge(&theirs.steps, if full { 0 } else { ASKS_AT_PLACE_MAX });
+            } else if self.patterns.len() < FORMS_MAX {
+                self.patterns.insert(0, theirs.clone());
+            }
+        }
     }
 
     /// Where a question stands among the tenant's own patterns: in the one with the most words of its own.

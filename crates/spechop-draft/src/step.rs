@@ -65,6 +65,28 @@ impl Step {
         next.get_or_insert_default().note(later, room);
     }
 
+    /// Counts what was counted elsewhere at the same place. `room` is as in [`Step::note`].
+    pub(crate) fn merge(&mut self, other: &Self, room: usize) {
+        self.ended = self.ended.saturating_add(other.ended);
+        self.other = self.other.saturating_add(other.other);
+        for theirs in &other.asks {
+            let Some(ask) = self.ask(&theirs.form, room) else {
+                self.other = self.other.saturating_add(theirs.times);
+                continue;
+            };
+            ask.times = ask.times.saturating_add(theirs.times);
+            let both = [
+                (&mut ask.found, &theirs.found),
+                (&mut ask.lost, &theirs.lost),
+            ];
+            for (mine, theirs) in both {
+                if let Some(theirs) = theirs {
+                    mine.get_or_insert_default().merge(theirs, room);
+                }
+            }
+        }
+    }
+
     /// Counts a sub-question that came next, without what followed it.
     pub(crate) fn note_ask(&mut self, form: &Form) {
         if let Some(ask) = self.ask(form, usize::MAX) {

@@ -20,7 +20,7 @@ use crate::caller::Caller;
 use crate::config::Config;
 use crate::cores;
 use crate::doors;
-use crate::drafts::DraftKeeper;
+use crate::drafts::{DraftKeeper, SharedDrafts};
 use crate::hot::HotKeeper;
 use crate::memory::MemoryKeeper;
 use crate::reload::Reloading;
@@ -174,7 +174,9 @@ impl App {
         let (traffic, subset) = (&state.toolbox.traffic, &state.toolbox.hot);
         let hot = HotKeeper::open(&config, traffic.as_ref(), subset.as_ref()).await;
         let (drafter, file) = (&state.toolbox.drafter, &config.drafter.file);
-        let drafts = DraftKeeper::open(drafter.as_ref(), file.as_deref()).await;
+        // What is shared needs no file.
+        let file = file.as_deref().filter(|_| state.shared_drafts.is_none());
+        let drafts = DraftKeeper::open(drafter.as_ref(), file).await;
         let (otlp, queue) = (config.otlp.as_ref(), state.spans.queue());
         let mut exporter = Exporter::open(otlp, queue.map(|queue| &**queue))?;
         let (reloading, follower) = (self.reloading.take(), self.transport.follower());
@@ -190,6 +192,7 @@ impl App {
             never = audit::keep(&state) => match never {},
             never = state.questions.sweep() => match never {},
             never = state.keep_accounts() => match never {},
+            never = learn(state.shared_drafts.as_ref()) => match never {},
             never = sweep(state.shares.as_deref()) => match never {},
             never = cores::keep(state.toolbox.cores.as_ref(), &config) => match never {},
             never = follow(reloading, Arc::clone(&state), follower) => match never {},
@@ -272,6 +275,14 @@ impl App {
 async fn sweep(shares: Option<&Shares>) -> Infallible {
     match shares {
         Some(shares) => shares.sweep().await,
+        None => pending().await,
+    }
+}
+
+/// Learns together with other servers, if there are any.
+async fn learn(drafts: Option<&SharedDrafts>) -> Infallible {
+    match drafts {
+        Some(drafts) => drafts.keep().await,
         None => pending().await,
     }
 }

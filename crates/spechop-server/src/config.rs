@@ -93,8 +93,8 @@ pub struct Config {
     pub callers: Callers,
     /// The budget of each tenant; `None` if there is no limit.
     pub allowance: Option<Allowance>,
-    /// Where several servers keep the accounts of their tenants together; `None` for nowhere.
-    pub shared_accounts: Option<RedisOptions>,
+    /// Where several servers keep together what belongs to their tenants; `None` for nowhere.
+    pub shared: Option<RedisOptions>,
     /// Where the spans of questions go; `None` for nowhere.
     pub otlp: Option<Otlp>,
     /// Whether the environment names a proxy, behind which endpoints of models may be.

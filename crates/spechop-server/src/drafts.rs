@@ -24,6 +24,10 @@ use tokio::time::Instant;
 use crate::config::{Drafting, PatternSource};
 use crate::state::{Purpose, Writer, write_every_minute};
 
+mod shared;
+
+pub(crate) use shared::SharedDrafts;
+
 const PURPOSE: Purpose = Purpose {
     content: "what the drafter has learnt",
     key: "drafter.file",
@@ -46,7 +50,12 @@ pub(crate) enum DraftsError {
 }
 
 /// The drafter of the configuration; `None` if there is to be none. **Blocks.**
-pub(crate) fn open(drafting: &Drafting) -> Result<Option<Arc<Guarded>>, DraftsError> {
+///
+/// `is_shared` if other servers are to know what it learns.
+pub(crate) fn open(
+    drafting: &Drafting,
+    is_shared: bool,
+) -> Result<Option<Arc<Guarded>>, DraftsError> {
     let patterns = match &drafting.patterns {
         PatternSource::None => return Ok(None),
         PatternSource::Shipped => Patterns::shipped()?,
@@ -62,12 +71,13 @@ pub(crate) fn open(drafting: &Drafting) -> Result<Option<Arc<Guarded>>, DraftsEr
             })?
         }
     };
-    Ok(Some(Arc::new(Guarded {
-        drafter: PatternDrafter::new(patterns),
-        learns: drafting.learns,
-        time_max: TIME_MAX,
-        is_broken: AtomicBool::new(false),
-    })))
+    let drafter = PatternDrafter::new(patterns);
+    let drafter = match is_shared {
+        true => drafter.shared(),
+        false => drafter,
+    };
+    let guarded = Guarded::new(drafter, drafting.learns, TIME_MAX);
+    Ok(Some(Arc::new(guarded)))
 }
 
 /// A drafter whose mistakes harm no question: one that panics or is slow is not asked again, and what no
@@ -86,6 +96,17 @@ pub struct Guarded<D = PatternDrafter> {
 
 /// A draft by patterns takes microseconds (`docs/MEASURED.md`). What takes so much longer is a mistake.
 const TIME_MAX: Duration = Duration::from_secs(1);
+
+impl<D> Guarded<D> {
+    fn new(drafter: D, learns: bool, time_max: Duration) -> Self {
+        Self {
+            drafter,
+            learns,
+            time_max,
+            is_broken: AtomicBool::new(false),
+        }
+    }
+}
 
 impl<D: Drafter> Guarded<D> {
     fn guard<T: Default>(&self, work: impl FnOnce(&D) -> T) -> T {

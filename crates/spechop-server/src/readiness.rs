@@ -209,7 +209,7 @@ fn parts(config: &Config) -> Vec<Part> {
         let urls = shared.cluster.urls.iter().map(String::as_str);
         parts.push(part("memory", false, places(urls)));
     }
-    if let Some(shared) = &config.shared_accounts {
+    if let Some(shared) = &config.shared {
         parts.push(part("accounts", false, places([shared.url.as_str()])));
     }
     parts

@@ -7,15 +7,17 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use spechop_agent::Settings;
+use spechop_ports::SharedCells;
 use spechop_redis::{RedisCells, RedisOptions};
 use spechop_types::{AnswerOptions, Budget, Money, Tenant};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use crate::accounts::{Accounts, Hold, Shared, SharedCounts};
+use crate::accounts::{Accounts, Hold, Shared};
 use crate::audit::Audits;
 use crate::config::{Config, SpeculatorKind};
+use crate::drafts::SharedDrafts;
 use crate::metrics::Metrics;
 use crate::places::{Place, Places};
 use crate::questions::Questions;
@@ -46,6 +48,8 @@ pub(crate) struct ServerState {
     accounts: RwLock<Option<Arc<Accounts>>>,
     /// Those who keep the same accounts; `None` if nobody does.
     shared: Option<Arc<Shared>>,
+    /// Who learns together with others; `None` if nobody does.
+    pub(crate) shared_drafts: Option<SharedDrafts>,
     places: Places,
     /// Places of requests for passages, which are no questions.
     pub(crate) retrievals: Places,
@@ -84,8 +88,13 @@ impl ServerState {
         let mut metrics = metrics.auditing(Arc::clone(&audits));
         let told = Box::new(Told(Arc::clone(&reloads)));
         metrics.registry.register_collector(told);
-        let shared = config.shared_accounts.as_ref();
-        let shared = shared.and_then(|options| share(options, &metrics.shared_accounts));
+        let cells = config.shared.as_ref().and_then(cells);
+        let shared = cells.clone().map(|cells| {
+            let counts = metrics.shared_accounts.clone();
+            Arc::new(Shared::new(cells, counts))
+        });
+        let drafts = toolbox.drafter.clone().zip(cells);
+        let drafts = drafts.map(|(drafter, cells)| SharedDrafts::new(drafter, cells));
         Arc::new(Self {
             audits,
             speculators: toolbox.speculators(config.speculator.default),
@@ -101,6 +110,7 @@ impl ServerState {
                     .map(|allowance| Accounts::new(allowance, shared.clone())),
             ),
             shared,
+            shared_drafts: drafts,
             questions: Questions::new(config.server.kept, config.server.kept_bytes_max),
             phases,
             warnings: Sparingly::default(),
@@ -278,13 +288,13 @@ impl ServerState {
     }
 }
 
-/// Accounts that lie there. Connects when the first question comes.
-fn share(options: &RedisOptions, counts: &SharedCounts) -> Option<Arc<Shared>> {
+/// What lies there. Connects when it is first asked.
+fn cells(options: &RedisOptions) -> Option<Arc<dyn SharedCells>> {
     match RedisCells::new(options) {
-        Ok(cells) => Some(Arc::new(Shared::new(Arc::new(cells), counts.clone()))),
+        Ok(cells) => Some(Arc::new(cells)),
         Err(error) => {
             let reason = chain(&error);
-            tracing::error!(reason, "the accounts of tenants are not shared");
+            tracing::error!(reason, "nothing is shared with other servers");
             None
         }
     }

@@ -210,7 +210,8 @@ impl Toolbox {
             rewriter,
             retriever: tool_cache::asked_first(retriever, tool_cache.as_ref()),
             tool_cache,
-            drafter: drafts::open(&config.drafter).map_err(OpenError::of("drafter"))?,
+            drafter: drafts::open(&config.drafter, config.shared.is_some())
+                .map_err(OpenError::of("drafter"))?,
             draft_writer,
             planner,
             reader,

@@ -140,7 +140,6 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
     );
     let drafter = drafter(keys, &generator, &data, env);
     let (server, callers) = server(keys);
-    let allowance = schedule::allowance(keys);
     let config = Config {
         chaos: chaos(keys, server.listen),
         server,
@@ -153,8 +152,8 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         speculator,
         generator,
         scheduler,
-        shared_accounts: sharing::accounts(keys, env, allowance.is_some()),
-        allowance,
+        shared: sharing::shared(keys, env),
+        allowance: schedule::allowance(keys),
         otlp: observing::otlp(keys),
         is_proxied: observing::is_proxied(env),
         audit: observing::audit(keys),

@@ -1,4 +1,4 @@
-//! Where several servers keep the accounts of their tenants together.
+//! Where several servers keep together what belongs to their tenants.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ const ROOTS: &str = "tenant.redis.roots";
 const PASSWORD: &str = "tenant.redis.password_env";
 
 /// Nowhere, if no server is named.
-pub(super) fn accounts(keys: &mut Keys<'_>, env: &Env, has_limits: bool) -> Option<RedisOptions> {
+pub(super) fn shared(keys: &mut Keys<'_>, env: &Env) -> Option<RedisOptions> {
     let url = keys.text(URL);
     let (password, roots) = (keys.text(PASSWORD), keys.path(ROOTS));
     let (prefix, time_limit) = (
@@ -21,10 +21,6 @@ pub(super) fn accounts(keys: &mut Keys<'_>, env: &Env, has_limits: bool) -> Opti
         keys.millis("tenant.redis.ms_max"),
     );
     let url = url?;
-    if !has_limits {
-        let problem = "there is nothing to share: set a limit, e.g. tenant.target_calls, too";
-        keys.mistake(URL, problem);
-    }
     let roots = roots.and_then(|path| match fs::read(&path) {
         Ok(roots) => Some(roots),
         Err(error) => {
@@ -61,11 +57,11 @@ mod tests {
     use super::*;
 
     /// What a section means, or the mistakes in it.
-    fn read(section: &str, has_limits: bool) -> Result<Option<RedisOptions>, Vec<String>> {
+    fn read(section: &str) -> Result<Option<RedisOptions>, Vec<String>> {
         let env: Env = [("REDIS_PASSWORD", "kept-to-itself")].into_iter().collect();
         let table = toml::from_str(&format!("[tenant.redis]\n{section}")).unwrap();
         let mut keys = Keys::new([], &env, "c.toml".into(), table);
-        let read = accounts(&mut keys, &env, has_limits);
+        let read = shared(&mut keys, &env);
         let mistakes: Vec<_> = keys.finish().iter().map(ToString::to_string).collect();
         match mistakes.is_empty() {
             true => Ok(read),
@@ -75,9 +71,9 @@ mod tests {
 
     #[test]
     fn nothing_is_shared_unless_a_server_is_named() {
-        assert!(read("", true).unwrap().is_none());
+        assert!(read("").unwrap().is_none());
         let section = "url = \"redis://team@10.0.0.7:6380/2\"\npassword_env = \"REDIS_PASSWORD\"\n";
-        let options = read(section, true).unwrap().unwrap();
+        let options = read(section).unwrap().unwrap();
         assert_eq!(options.url, "redis://team@10.0.0.7:6380/2");
         assert_eq!(options.prefix, "spechop");
         assert_eq!(options.time_limit, Duration::from_millis(250));
@@ -88,27 +84,20 @@ mod tests {
 
     #[test]
     fn mistakes_name_their_key_and_no_secret() {
-        for (section, has_limits, word) in [
-            ("url = \"redis://127.0.0.1\"", false, "tenant.redis.url"),
-            ("url = \"http://127.0.0.1\"", true, "tenant.redis.url"),
-            ("url = \"redis:///2\"", true, "tenant.redis.url"),
-            (
-                "url = \"redis://a:hidden@127.0.0.1\"",
-                true,
-                "tenant.redis.url",
-            ),
+        for (section, word) in [
+            ("url = \"http://127.0.0.1\"", "tenant.redis.url"),
+            ("url = \"redis:///2\"", "tenant.redis.url"),
+            ("url = \"redis://a:hidden@127.0.0.1\"", "tenant.redis.url"),
             (
                 "url = \"redis://127.0.0.1\"\npassword_env = \"MISSING\"",
-                true,
                 "tenant.redis.password_env",
             ),
             (
                 "url = \"rediss://127.0.0.1\"\nroots = \"/nowhere.pem\"",
-                true,
                 "tenant.redis.roots",
             ),
         ] {
-            let mistakes = read(section, has_limits).unwrap_err();
+            let mistakes = read(section).unwrap_err();
             assert!(
                 mistakes.iter().any(|mistake| mistake.contains(word)),
                 "{section}: {mistakes:?}"

@@ -222,9 +222,10 @@ pub(super) static SECTIONS: &[Section] = sections! {
     /// The tenant of a request is that of its API key. Without keys it is whoever the metadata key
     /// spechop-tenant names, and nobody checks that.
     "tenant": TENANT;
-    /// Where several servers keep the accounts of their tenants together: a Redis or Valkey server. Then they keep
-    /// to one allowance of a period between them. Each counts open questions and requests for itself.
-    /// If it cannot be asked, each server keeps to the allowance alone, and says so in its log.
+    /// Where several servers keep together what belongs to their tenants: a Redis or Valkey server. They keep to
+    /// one allowance of a period between them, and each drafter learns from the questions of all. Each server
+    /// counts open questions and requests for itself. If Redis cannot be asked, each server keeps to the
+    /// allowance alone, and says so in its log. It then holds names of tenants and forms of their sub-questions.
     "tenant.redis": TENANT_REDIS;
     /// Where the spans of questions go: nowhere by default. They hold numbers, names of rules and of outcomes,
     /// and no word of a question, an answer or a tenant.

@@ -37,12 +37,7 @@ fn drafts(drafter: &dyn Drafter, question: &Question, limit: usize) -> Vec<Strin
 }
 
 fn guarded(says: Option<Vec<&'static str>>) -> Guarded<Says> {
-    Guarded {
-        drafter: Says(says, Mutex::new(0)),
-        learns: true,
-        time_max: TIME_MAX,
-        is_broken: AtomicBool::new(false),
-    }
+    Guarded::new(Says(says, Mutex::new(0)), true, TIME_MAX)
 }
 
 #[test]
@@ -84,12 +79,7 @@ fn a_drafter_that_is_slow_is_not_asked_again() {
         (Duration::from_micros(1), vec![]),
         (Duration::MAX, vec!["A?"]),
     ] {
-        let drafter = Guarded {
-            drafter: Slow,
-            learns: true,
-            time_max,
-            is_broken: AtomicBool::new(false),
-        };
+        let drafter = Guarded::new(Slow, true, time_max);
         assert_eq!(drafts(&drafter, &question(), 2), ["A?"]);
         assert_eq!(drafts(&drafter, &question(), 2), second);
     }
@@ -164,13 +154,21 @@ fn drafting(patterns: PatternSource) -> Drafting {
 
 #[test]
 fn a_file_of_patterns_that_is_none_says_what_to_do() {
-    assert!(open(&drafting(PatternSource::None)).unwrap().is_none());
-    assert!(open(&drafting(PatternSource::Shipped)).unwrap().is_some());
+    assert!(
+        open(&drafting(PatternSource::None), false)
+            .unwrap()
+            .is_none()
+    );
+    assert!(
+        open(&drafting(PatternSource::Shipped), false)
+            .unwrap()
+            .is_some()
+    );
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("patterns.json");
     let failure = |file: &Path| {
         let drafting = drafting(PatternSource::File(file.to_owned()));
-        open(&drafting).err().expect("an error").to_string()
+        open(&drafting, false).err().expect("an error").to_string()
     };
     assert!(
         failure(&file).contains("spechop patterns mine"),
@@ -183,7 +181,7 @@ fn a_file_of_patterns_that_is_none_says_what_to_do() {
     }
     fs::write(&file, Patterns::shipped().unwrap().to_json().unwrap()).unwrap();
     assert!(
-        open(&drafting(PatternSource::File(file)))
+        open(&drafting(PatternSource::File(file)), false)
             .unwrap()
             .is_some()
     );
@@ -203,7 +201,11 @@ fn hop(asked: &str, answer: &str) -> Hop {
 async fn what_was_learnt_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("drafts.json");
-    let opened = || open(&drafting(PatternSource::Shipped)).unwrap().unwrap();
+    let opened = || {
+        open(&drafting(PatternSource::Shipped), false)
+            .unwrap()
+            .unwrap()
+    };
     let asked = |name: &str| Question::new(&format!("Quem fundou a cidade de {name}?")).unwrap();
     let drafter = opened();
     let keeper = DraftKeeper::open(Some(&drafter), Some(&file)).await;
@@ -235,7 +237,9 @@ async fn what_was_learnt_survives_a_restart() {
 
 #[test]
 fn what_one_tenant_asks_teaches_no_other() {
-    let drafter = open(&drafting(PatternSource::Shipped)).unwrap().unwrap();
+    let drafter = open(&drafting(PatternSource::Shipped), false)
+        .unwrap()
+        .unwrap();
     let asked = |name: &str| Question::new(&format!("Quem fundou a cidade de {name}?")).unwrap();
     let other = Tenant::new("other").unwrap();
     for name in ["Porto Alegre", "Santa Rosa", "Vila Nova", "Monte Belo"] {
