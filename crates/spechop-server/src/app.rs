@@ -75,6 +75,11 @@ impl Gauges {
         self.state.questions_open()
     }
 
+    /// Questions that wait in line for a place.
+    pub fn questions_waiting(&self) -> usize {
+        self.state.questions_waiting()
+    }
+
     /// 1 from the start, and one more for each changed configuration that was taken up.
     pub fn config_generation(&self) -> u64 {
         self.state.reloads.generation()
@@ -148,7 +153,7 @@ impl App {
     /// What a client of gRPC would hear.
     pub async fn ask(&self, request: &AskRequest) -> Result<AskResponse, Status> {
         let admission = Admission::new(Arc::clone(&self.state));
-        let admitted = admission.admit(request, &Caller::default(), None)?;
+        let admitted = admission.admit(request, &Caller::default(), None).await?;
         Ok(admitted.answer().await?)
     }
 

@@ -14,7 +14,7 @@ use crate::accounts::{Accounts, Hold};
 use crate::audit::Audits;
 use crate::config::{Config, SpeculatorKind};
 use crate::metrics::Metrics;
-use crate::places::{Place, Places};
+use crate::places::{Places, Room};
 use crate::questions::Questions;
 use crate::reload::{Reloads, Told};
 use crate::shares::Shares;
@@ -41,7 +41,7 @@ pub(crate) struct ServerState {
     /// Those that are open, and those that ended a short while ago.
     pub(crate) questions: Arc<Questions>,
     accounts: RwLock<Option<Arc<Accounts>>>,
-    places: Places,
+    pub(crate) places: Places,
     /// Places of requests for passages, which are no questions.
     pub(crate) retrievals: Places,
     warnings: Sparingly,
@@ -66,8 +66,8 @@ impl ServerState {
     pub(crate) fn new(config: Config, toolbox: Toolbox, phases: Phases) -> Arc<Self> {
         let tunings = Tunings::new(config.scheduler.tuner, config.scheduler.history);
         let tunings = Arc::new(tunings);
-        let (most, of_one) = (config.server.questions_max, config.callers.questions_max);
-        let places = Places::new(most, of_one);
+        let room = room(&config);
+        let places = Places::new(room);
         let reloads = Reloads::new();
         let (backends, cores) = (toolbox.backends.clone(), toolbox.cores.clone());
         let metrics = Metrics::new(backends, cores).watching(
@@ -83,7 +83,7 @@ impl ServerState {
             audits,
             speculators: toolbox.speculators(config.speculator.default),
             places,
-            retrievals: Places::new(most, of_one),
+            retrievals: Places::new(Room::without_line(room.most, room.of_one)),
             tunings,
             spans: Spans::new(config.otlp.as_ref(), metrics.spans.clone()),
             metrics,
@@ -108,9 +108,10 @@ impl ServerState {
 
     /// From now on this configuration counts. Only keys that the table calls live may differ.
     pub(crate) fn reconfigure(&self, config: Config) {
-        let (most, of_one) = (config.server.questions_max, config.callers.questions_max);
-        self.places.resize(most, of_one);
-        self.retrievals.resize(most, of_one);
+        let room = room(&config);
+        let Room { most, of_one, .. } = room;
+        self.places.resize(room);
+        self.retrievals.resize(Room::without_line(most, of_one));
         {
             let mut accounts = self
                 .accounts
@@ -135,15 +136,14 @@ impl ServerState {
         self.places.taken()
     }
 
+    /// Questions that wait in line for a place.
+    pub(crate) fn questions_waiting(&self) -> usize {
+        self.places.waiting()
+    }
+
     /// Waits until no question is being answered.
     pub(crate) async fn idle(&self) {
         self.places.free().await;
-    }
-
-    /// A place for a question of this tenant, if there is one.
-    pub(crate) fn place(&self, tenant: &Tenant) -> Result<Place, AskError> {
-        let place = self.places.take(tenant);
-        place.map_err(|full| full.told(tenant))
     }
 
     /// Sets aside what a question may cost, if tenants have accounts, and narrows its budget to that.
@@ -246,3 +246,19 @@ impl ServerState {
         }
     }
 }
+
+/// Room for questions.
+fn room(config: &Config) -> Room {
+    let server = &config.server;
+    Room {
+        most: server.questions_max,
+        of_one: config.callers.questions_max,
+        line_max: match server.queue.is_zero() {
+            true => 0,
+            false => server.queue_max,
+        },
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod scripted;

@@ -58,7 +58,7 @@ async fn answer(
     let caller = caller(&head.headers, &head.extensions);
     let read = caller.and_then(|caller| Ok((caller, read(body)?)));
     let (caller, request) = read.inspect_err(|error| admission.refused(error))?;
-    let admitted = admission.admit(&request, &caller, None)?;
+    let admitted = admission.admit(&request, &caller, None).await?;
     let answer = events::answer(admitted).await;
     let answer = answer.map_err(|error| HttpError::from(&*error))?;
     Ok((request.question, answer))

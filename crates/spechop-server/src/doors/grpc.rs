@@ -28,10 +28,11 @@ impl Grpc {
         Self { admission }
     }
 
-    fn admit(&self, request: &Request<AskRequest>) -> Result<Admitted, AskError> {
+    async fn admit(&self, request: &Request<AskRequest>) -> Result<Admitted, AskError> {
         let read = caller_of(request).and_then(|caller| Ok((caller, patience(request)?)));
         let (caller, patience) = read.inspect_err(|error| self.admission.refused(error))?;
-        self.admission.admit(request.get_ref(), &caller, patience)
+        let admitted = self.admission.admit(request.get_ref(), &caller, patience);
+        admitted.await
     }
 }
 
@@ -42,7 +43,7 @@ type EventStream = Pin<Box<dyn Stream<Item = Result<AskEvent, Status>> + Send>>;
 impl SpecHop for Grpc {
     /// tonic drops this future when the client goes away, and the question with it.
     async fn ask(&self, request: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
-        let admitted = self.admit(&request)?;
+        let admitted = self.admit(&request).await?;
         let name = admitted.name().to_owned();
         let answer = Box::pin(events::answer(admitted)).await;
         Ok(named(
@@ -57,7 +58,8 @@ impl SpecHop for Grpc {
         &self,
         request: Request<AskRequest>,
     ) -> Result<Response<EventStream>, Status> {
-        let events = Events::of(self.admit(&request)?).map_err(|error| told(&error))?;
+        let admitted = self.admit(&request).await?;
+        let events = Events::of(admitted).map_err(|error| told(&error))?;
         Ok(streamed(events))
     }
 

@@ -40,7 +40,7 @@ pub(super) fn add_to(house: &mut House, admission: &Admission) {
         ask.layer(DefaultBodyLimit::disable()),
     );
     let at = http.clone();
-    let stream = post(async move |head: Parts, body: Bytes| at.stream(&head, &body));
+    let stream = post(async move |head: Parts, body: Bytes| at.stream(&head, &body).await);
     let stream = stream.layer(DefaultBodyLimit::disable());
     house.add(Door::post("/v1/ask/stream"), stream);
     let at = http.clone();
@@ -62,22 +62,22 @@ struct Http {
 }
 
 impl Http {
-    fn admit(&self, head: &Parts, body: &[u8]) -> Result<Admitted, AskError> {
+    async fn admit(&self, head: &Parts, body: &[u8]) -> Result<Admitted, AskError> {
         let read = caller_of(head).and_then(|caller| Ok((caller, json::read::<AskRequest>(body)?)));
         let (caller, request) = read.inspect_err(|error| self.admission.refused(error))?;
-        self.admission.admit(&request, &caller, None)
+        self.admission.admit(&request, &caller, None).await
     }
 
     async fn ask(&self, head: &Parts, body: &[u8]) -> Result<Response, HttpError> {
-        let admitted = self.admit(head, body)?;
+        let admitted = self.admit(head, body).await?;
         let name = admitted.name().to_owned();
         let answer = events::answer(admitted).await;
         let answer = answer.map_err(|error| HttpError::from(&*error))?;
         Ok(named(json_of(&answer)?, &name))
     }
 
-    fn stream(&self, head: &Parts, body: &[u8]) -> Result<Response, HttpError> {
-        let events = Events::of(self.admit(head, body)?);
+    async fn stream(&self, head: &Parts, body: &[u8]) -> Result<Response, HttpError> {
+        let events = Events::of(self.admit(head, body).await?);
         Ok(streamed(events.map_err(|error| HttpError::from(&*error))?))
     }
 

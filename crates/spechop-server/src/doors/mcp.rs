@@ -86,7 +86,7 @@ impl Desk for Tools {
             }),
             ..AskRequest::default()
         };
-        let admitted = self.admission.admit(&asked, &caller, None);
+        let admitted = self.admission.admit(&asked, &caller, None).await;
         let admitted = admitted.map_err(|error| Refused(chain(&error)))?;
         let finder = Arc::clone(&self.finder);
         let events = Events::of(admitted).map_err(|error| Refused(chain(&*error)))?;

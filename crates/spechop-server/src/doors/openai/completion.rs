@@ -48,7 +48,8 @@ impl Chat {
                 return refused(&error);
             }
         };
-        let mut admitted = match self.admission.admit(&asked.request, &caller, None) {
+        let admitted = self.admission.admit(&asked.request, &caller, None);
+        let mut admitted = match admitted.await {
             Ok(admitted) => admitted,
             Err(error) => return refused(&error),
         };
