@@ -174,7 +174,7 @@ async fn whoever_waits_in_vain_hears_what_to_do() {
         assert_eq!(refused.code(), Code::ResourceExhausted);
         for said in [
             "1 questions are being answered",
-            "waited 0.",
+            "this one waited",
             "try again later",
             "server.queue_ms",
             "server.questions_max",
