@@ -22,6 +22,7 @@ MONITORING = DEPLOY / "monitoring"
 # Panels that show nothing on a server to which nothing has happened.
 MAY_BE_EMPTY = {
     "Refused by backends": "its query keeps only backends that have refused something",
+    "Wait for a place": "no question has stood in line",
 }
 
 # What MemoryDenyWriteExecute=yes and NoNewPrivileges=yes of the unit do, done to a process and what it starts.

@@ -237,7 +237,7 @@ async fn a_server_that_comes_back_in_time_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_server_is_asked_again() {
-    let server = Server::start(script(), "[server]\nquestions_max = 1");
+    let server = Server::start(script(), "[server]\nquestions_max = 1\nqueue_ms = 0");
     let dir = tempdir().unwrap();
     let options = options(server.address, &[4]);
     let summary = ask(dir.path(), &options, &questions(4), |_| {})

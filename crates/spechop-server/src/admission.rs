@@ -2,6 +2,7 @@
 //! answered. Every door lets questions in through [`Admission::admit`], and no door does more.
 
 mod resolve;
+mod waiting;
 
 use std::future::pending;
 use std::num::NonZeroUsize;
@@ -73,10 +74,11 @@ impl Admission {
         &self.state
     }
 
-    /// Checks a question that arrived just now and gives it a place. `patience` is how long its client
-    /// waits, if its protocol says so.
+    /// Checks a question that arrived just now and gives it a place, for which it may wait. `patience` is how
+    /// long its client waits, if its protocol says so.
     ///
-    /// A refusal is counted and written to the log here.
+    /// A question that waits has nothing but its position in line, and dropping the future gives that up. A
+    /// refusal is counted and written to the log here.
     pub(crate) async fn admit(
         &self,
         request: &AskRequest,
@@ -144,7 +146,8 @@ impl Admission {
             linger_max: config.server.linger_max,
         };
         let mut asked = Asked::read(request, &caller.tenant, patience, &rules)?;
-        let place = state.place(&caller.tenant)?;
+        // Before anything is set aside.
+        let place = self.place(&mut asked.settings).await?;
         let is_named = asked.id.is_some();
         let id = match asked.id.take() {
             Some(id) => id,

@@ -75,6 +75,11 @@ impl Gauges {
         self.state.questions_open()
     }
 
+    /// Questions that wait in line for a place.
+    pub fn questions_waiting(&self) -> usize {
+        self.state.questions_waiting()
+    }
+
     /// 1 from the start, and one more for each changed configuration that was taken up.
     pub fn config_generation(&self) -> u64 {
         self.state.reloads.generation()

@@ -143,8 +143,12 @@ pub struct Server {
     pub tls: Option<TlsFiles>,
     /// How often the files of TLS and of keys are looked at again.
     pub reload: Duration,
-    /// Most questions at once; further ones are refused.
+    /// Most questions at once; further ones wait in line.
     pub questions_max: usize,
+    /// How long a question may wait for a place; 0 if there is no line.
+    pub queue: Duration,
+    /// Most questions in line.
+    pub queue_max: usize,
     /// What strangers may hold on to.
     pub transport: Transport,
     /// How long a client may take nothing of a stream in which something waits.

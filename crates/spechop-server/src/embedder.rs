@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::caller::Caller;
 use crate::finder::FindError;
-use crate::places::{NoPlace, Places};
+use crate::places::{NoPlace, Places, Room};
 use crate::server_state::ServerState;
 use crate::sparingly::Sparingly;
 use crate::status::{AskError, chain};
@@ -29,10 +29,10 @@ impl Embedder {
     /// `None` if this server has no encoder to ask.
     pub(crate) fn open(state: &Arc<ServerState>) -> Option<Self> {
         let config = state.config();
-        let most = config.server.questions_max;
+        let (most, of_one) = (config.server.questions_max, config.callers.questions_max);
         Some(Self {
             encoder: Arc::clone(state.toolbox.encoder.as_ref()?),
-            places: Places::new(most, config.callers.questions_max),
+            places: Places::new(Room::without_line(most, of_one)),
             state: Arc::clone(state),
             warnings: Sparingly::default(),
         })

@@ -1,4 +1,5 @@
-//! How a question, or a request for passages, ended: the names that metrics and logs know.
+//! How a question, or a request for passages, ended, and how the wait for a place did: the names that
+//! metrics and logs know.
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
@@ -25,6 +26,40 @@ pub(crate) enum Outcome {
     Late,
     /// A part of the server, or one that it depends on, failed.
     Failed,
+}
+
+/// How the wait for a place ended.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub(crate) enum WaitEnd {
+    /// With a place.
+    Placed,
+    /// None became free in time.
+    TimedOut,
+    /// Its tenant had more in line than that of a newcomer, and the line was full.
+    PushedOut,
+    /// It did not begin: as many as may were waiting.
+    LineFull,
+    /// The deadline of the question passed.
+    Deadline,
+    /// Whoever asked has gone away.
+    GaveUp,
+    /// The server was shutting down.
+    ShuttingDown,
+}
+
+impl WaitEnd {
+    /// The name in metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Placed => "placed",
+            Self::TimedOut => "timed_out",
+            Self::PushedOut => "pushed_out",
+            Self::LineFull => "line_full",
+            Self::Deadline => "deadline",
+            Self::GaveUp => "gave_up",
+            Self::ShuttingDown => "shutting_down",
+        }
+    }
 }
 
 impl Outcome {

@@ -1,14 +1,23 @@
-//! Room for open questions: so many at once, and so many of each tenant.
+//! Room for open questions: so many at once, and so many of each tenant. Whoever finds none may wait in line.
 //!
 //! Without a limit of their own, one tenant's questions would take all places, and keep them for as long
-//! as they take.
+//! as they take. For the same reason one tenant cannot fill the line.
+//!
+//! [`Book`] decides and knows no clock. [`Places`] is the book behind a lock, [`Place`] a place, and
+//! [`Waiting`] a position in line. Dropping either gives it back.
 
-use std::collections::HashMap;
+mod book;
+mod line;
+
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use spechop_types::Tenant;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
+use self::book::{Book, Given};
+use self::line::Ticket;
 use crate::status::AskError;
 
 /// The places of all tenants. Clones share them.
@@ -17,27 +26,52 @@ pub(crate) struct Places {
     shared: Arc<Shared>,
 }
 
+/// How much room there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// The places.
+    pub(crate) most: usize,
+    /// Of which a tenant may have so many.
+    pub(crate) of_one: usize,
+    /// How many may wait for a place; 0 if there is no line.
+    pub(crate) line_max: usize,
+}
+
 #[derive(Debug)]
 struct Shared {
-    book: Mutex<Book>,
+    book: Mutex<Book<Waiter>>,
     /// Told when the last place becomes free.
     all_free: Notify,
 }
 
-#[derive(Debug)]
-struct Book {
-    most: usize,
-    of_one: usize,
-    taken: usize,
-    /// How many each tenant has; who has none is not in it.
-    of: HashMap<Tenant, usize>,
-}
+/// How a question in line hears of its place. It is dropped if the question is pushed out.
+type Waiter = oneshot::Sender<Place>;
 
-/// One of the places. Dropping it makes room for another question.
+/// One of the places. Dropping it makes room for another question: the next one in line has it from then on.
 #[derive(Debug)]
 pub(crate) struct Place {
     shared: Arc<Shared>,
     tenant: Tenant,
+}
+
+/// A question that looks for a place.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    /// It has one.
+    Placed(Place),
+    /// It is in line for one.
+    Waits(Waiting),
+    /// It has none and may not wait.
+    Refused(NoPlace, InVain),
+}
+
+/// A position in line. Whoever drops it leaves the line; a place that was just given to it goes to the next.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    shared: Arc<Shared>,
+    tenant: Tenant,
+    ticket: Ticket,
+    place: oneshot::Receiver<Place>,
 }
 
 /// Why there is no place; with the most that there may be.
@@ -49,67 +83,145 @@ pub(crate) enum NoPlace {
     TenantFull(usize),
 }
 
+/// How far a question came in line that got no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InVain {
+    /// There is no line.
+    NoLine,
+    /// So many waited already, which is the most.
+    LineFull(usize),
+    /// It made room after this time for a tenant with fewer in line.
+    PushedOut(Duration),
+    /// It had waited for so long.
+    TooLong(Duration),
+}
+
 impl NoPlace {
     /// As whoever asks on behalf of this tenant hears it.
-    pub(crate) fn told(self, tenant: &Tenant) -> AskError {
+    pub(crate) fn told(self, tenant: &Tenant, wait: InVain) -> AskError {
         match self {
-            Self::Full(questions_max) => AskError::Busy { questions_max },
+            Self::Full(questions_max) => AskError::Busy {
+                questions_max,
+                wait,
+            },
             Self::TenantFull(most) => AskError::TenantBusy {
                 tenant: tenant.clone(),
                 most,
+                wait,
             },
         }
     }
 }
 
+impl InVain {
+    /// What an operator can do about it; `places` is the key that says how many places there are.
+    pub(crate) fn remedy(&self, places: &str) -> String {
+        let line = match self {
+            Self::NoLine => return String::new(),
+            Self::LineFull(_) | Self::PushedOut(_) => "server.queue_max",
+            Self::TooLong(_) => "server.queue_ms",
+        };
+        format!(" (an operator can raise {line} or {places})")
+    }
+}
+
+/// Goes on from `… are being answered, which is the most`.
+impl fmt::Display for InVain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoLine => Ok(()),
+            Self::LineFull(line_max) => {
+                write!(
+                    f,
+                    ", and {line_max} wait for a place, which is the most, too"
+                )
+            }
+            Self::PushedOut(after) => write!(
+                f,
+                ", and after {:.3} s in line this one made room for a tenant with fewer in line",
+                after.as_secs_f64()
+            ),
+            Self::TooLong(after) => write!(
+                f,
+                ", and this one waited {:.3} s for a place in vain",
+                after.as_secs_f64()
+            ),
+        }
+    }
+}
+
+impl Room {
+    /// So many places, of which a tenant may have so many; whoever finds none is refused.
+    pub(crate) fn without_line(most: usize, of_one: usize) -> Self {
+        Self {
+            most,
+            of_one,
+            line_max: 0,
+        }
+    }
+}
+
 impl Places {
-    /// `most` places, of which a tenant may have `of_one`.
-    pub(crate) fn new(most: usize, of_one: usize) -> Self {
+    pub(crate) fn new(room: Room) -> Self {
         Self {
             shared: Arc::new(Shared {
-                book: Mutex::new(Book {
-                    most,
-                    of_one,
-                    taken: 0,
-                    of: HashMap::new(),
-                }),
+                book: Mutex::new(Book::new(room)),
                 all_free: Notify::new(),
             }),
         }
     }
 
-    /// From now on there are so many. Those that are taken stay taken.
-    pub(crate) fn resize(&self, most: usize, of_one: usize) {
-        let mut book = self.shared.lock();
-        (book.most, book.of_one) = (most, of_one);
+    /// From now on there is so much room. Places that are taken stay taken, and whoever waits may wait on.
+    pub(crate) fn resize(&self, room: Room) {
+        let given = self.shared.lock().resize(room);
+        self.shared.hand_over(given);
     }
 
-    /// A place for a question of this tenant.
+    /// A place for a request of this tenant, now or not at all.
     pub(crate) fn take(&self, tenant: &Tenant) -> Result<Place, NoPlace> {
+        self.shared.lock().take(tenant)?;
+        Ok(self.shared.place(tenant.clone()))
+    }
+
+    /// A place for a question of this tenant, or a position in line.
+    pub(crate) fn arrive(&self, tenant: &Tenant) -> Arrival {
         let mut book = self.shared.lock();
-        let has = book.of.get(tenant).copied().unwrap_or(0);
-        if has >= book.of_one {
-            return Err(NoPlace::TenantFull(book.of_one));
-        }
-        if book.taken >= book.most {
-            return Err(NoPlace::Full(book.most));
-        }
-        book.taken += 1;
-        book.of.insert(tenant.clone(), has + 1);
-        Ok(Place {
+        let Err(why) = book.take(tenant) else {
+            drop(book);
+            return Arrival::Placed(self.shared.place(tenant.clone()));
+        };
+        let (waiter, place) = oneshot::channel();
+        let Some(lined_up) = book.line_up(tenant, waiter) else {
+            let refused = match book.room().line_max {
+                0 => InVain::NoLine,
+                line_max => InVain::LineFull(line_max),
+            };
+            return Arrival::Refused(why, refused);
+        };
+        drop(book);
+        // The one that was pushed out hears of it by that.
+        drop(lined_up.pushed_out);
+        Arrival::Waits(Waiting {
             shared: Arc::clone(&self.shared),
             tenant: tenant.clone(),
+            ticket: lined_up.ticket,
+            place,
         })
     }
 
     /// How many are taken.
     pub(crate) fn taken(&self) -> usize {
-        self.shared.lock().taken
+        self.shared.lock().taken()
     }
 
     /// How many there are.
     pub(crate) fn most(&self) -> usize {
-        self.shared.lock().most
+        self.shared.lock().room().most
+    }
+
+    /// How many questions are in line.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.lock().waiting()
     }
 
     /// Waits until all are free.
@@ -127,64 +239,63 @@ impl Places {
     }
 }
 
+impl Waiting {
+    /// Waits for the place. `None` if the question was pushed out of the line. Nothing is lost if the future is
+    /// dropped.
+    pub(crate) async fn place(&mut self) -> Option<Place> {
+        (&mut self.place).await.ok()
+    }
+
+    /// Why there is still no place.
+    pub(crate) fn why(&self) -> NoPlace {
+        let book = self.shared.lock();
+        // If one has become free in this moment, it was taken when it mattered.
+        book.no_place(&self.tenant)
+            .unwrap_or(NoPlace::Full(book.room().most))
+    }
+}
+
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Book> {
+    fn lock(&self) -> MutexGuard<'_, Book<Waiter>> {
         // Nothing panics while it is held.
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The place that the book has given to a question of this tenant.
+    fn place(self: &Arc<Self>, tenant: Tenant) -> Place {
+        Place {
+            shared: Arc::clone(self),
+            tenant,
+        }
+    }
+
+    /// Must be called without the lock: a place comes back at once if whoever waited for it has gone away.
+    fn hand_over(self: &Arc<Self>, given: Vec<Given<Waiter>>) {
+        for (tenant, waiter) in given {
+            drop(waiter.send(self.place(tenant)));
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // Before the receiver goes: as long as the question is in line, somebody is there to take the place.
+        self.shared.lock().leave(&self.tenant, self.ticket);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut book = self.shared.lock();
-        book.taken -= 1;
-        if let Some(has) = book.of.get_mut(&self.tenant) {
-            *has -= 1;
-            if *has == 0 {
-                book.of.remove(&self.tenant);
-            }
-        }
-        if book.taken == 0 {
+        let given = book.free(&self.tenant);
+        let are_all_free = book.taken() == 0;
+        drop(book);
+        if are_all_free {
             self.shared.all_free.notify_waiters();
         }
+        self.shared.hand_over(given);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nobody_takes_the_places_of_all() {
-        let places = Places::new(3, 2);
-        let [greedy, other] = ["greedy", "other"].map(|name| Tenant::new(name).unwrap());
-        let mut held: Vec<_> = (0..2).map(|_| places.take(&greedy).unwrap()).collect();
-        assert_eq!(places.take(&greedy).unwrap_err(), NoPlace::TenantFull(2));
-        let last = places.take(&other).unwrap();
-        assert_eq!(places.take(&other).unwrap_err(), NoPlace::Full(3));
-        assert_eq!(places.taken(), 3);
-        held.pop();
-        held.push(places.take(&greedy).unwrap());
-        drop((held, last));
-        assert_eq!(places.taken(), 0);
-        assert!(places.shared.lock().of.is_empty());
-    }
-
-    #[tokio::test]
-    async fn fewer_places_evict_nobody_and_more_count_at_once() {
-        let places = Places::new(2, 2);
-        let tenant = Tenant::default();
-        let held: Vec<_> = (0..2).map(|_| places.take(&tenant).unwrap()).collect();
-        places.resize(1, 1);
-        assert_eq!(places.taken(), 2);
-        assert_eq!(places.take(&tenant).unwrap_err(), NoPlace::TenantFull(1));
-        places.resize(3, 3);
-        let third = places.take(&tenant).unwrap();
-        assert_eq!(places.take(&tenant).unwrap_err(), NoPlace::TenantFull(3));
-        let all_free = places.free();
-        tokio::pin!(all_free);
-        assert!(futures::poll!(all_free.as_mut()).is_pending());
-        drop((held, third));
-        all_free.await;
-    }
-}
+mod tests;

@@ -19,7 +19,7 @@ use crate::audit::Audits;
 use crate::config::{Config, SpeculatorKind};
 use crate::drafts::SharedDrafts;
 use crate::metrics::Metrics;
-use crate::places::{Place, Places};
+use crate::places::{Places, Room};
 use crate::questions::Questions;
 use crate::reload::{Reloads, Told};
 use crate::shares::Shares;
@@ -50,7 +50,7 @@ pub(crate) struct ServerState {
     shared: Option<Arc<Shared>>,
     /// Who learns together with others; `None` if nobody does.
     pub(crate) shared_drafts: Option<SharedDrafts>,
-    places: Places,
+    pub(crate) places: Places,
     /// Places of requests for passages, which are no questions.
     pub(crate) retrievals: Places,
     warnings: Sparingly,
@@ -75,8 +75,8 @@ impl ServerState {
     pub(crate) fn new(config: Config, toolbox: Toolbox, phases: Phases) -> Arc<Self> {
         let tunings = Tunings::new(config.scheduler.tuner, config.scheduler.history);
         let tunings = Arc::new(tunings);
-        let (most, of_one) = (config.server.questions_max, config.callers.questions_max);
-        let places = Places::new(most, of_one);
+        let room = room(&config);
+        let places = Places::new(room);
         let reloads = Reloads::new();
         let (backends, cores) = (toolbox.backends.clone(), toolbox.cores.clone());
         let metrics = Metrics::new(backends, cores).watching(
@@ -99,7 +99,7 @@ impl ServerState {
             audits,
             speculators: toolbox.speculators(config.speculator.default),
             places,
-            retrievals: Places::new(most, of_one),
+            retrievals: Places::new(Room::without_line(room.most, room.of_one)),
             tunings,
             spans: Spans::new(config.otlp.as_ref(), metrics.spans.clone()),
             metrics,
@@ -130,9 +130,10 @@ impl ServerState {
 
     /// From now on this configuration counts. Only keys that the table calls live may differ.
     pub(crate) fn reconfigure(&self, config: Config) {
-        let (most, of_one) = (config.server.questions_max, config.callers.questions_max);
-        self.places.resize(most, of_one);
-        self.retrievals.resize(most, of_one);
+        let room = room(&config);
+        let Room { most, of_one, .. } = room;
+        self.places.resize(room);
+        self.retrievals.resize(Room::without_line(most, of_one));
         {
             let mut accounts = self
                 .accounts
@@ -175,15 +176,14 @@ impl ServerState {
         self.places.taken()
     }
 
+    /// Questions that wait in line for a place.
+    pub(crate) fn questions_waiting(&self) -> usize {
+        self.places.waiting()
+    }
+
     /// Waits until no question is being answered.
     pub(crate) async fn idle(&self) {
         self.places.free().await;
-    }
-
-    /// A place for a question of this tenant, if there is one.
-    pub(crate) fn place(&self, tenant: &Tenant) -> Result<Place, AskError> {
-        let place = self.places.take(tenant);
-        place.map_err(|full| full.told(tenant))
     }
 
     /// Sets aside what a question may cost, if tenants have accounts, and narrows its budget to that.
@@ -299,3 +299,19 @@ fn cells(options: &RedisOptions) -> Option<Arc<dyn SharedCells>> {
         }
     }
 }
+
+/// Room for questions.
+fn room(config: &Config) -> Room {
+    let server = &config.server;
+    Room {
+        most: server.questions_max,
+        of_one: config.callers.questions_max,
+        line_max: match server.queue.is_zero() {
+            true => 0,
+            false => server.queue_max,
+        },
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod scripted;

@@ -20,6 +20,7 @@ pub(crate) use self::http::{ErrorForm, HttpError};
 use crate::accounts::Shortage;
 use crate::finder::FindError;
 use crate::outcome::Outcome;
+use crate::places::InVain;
 use crate::transport::AccessError;
 
 /// Why a question was not answered.
@@ -29,13 +30,21 @@ pub(crate) enum AskError {
     #[error("{}", sentence(.0))]
     Invalid(Vec<FieldViolation>),
     /// As many questions as may be are being answered.
-    #[error("{questions_max} questions are being answered, which is the most; try again later")]
-    Busy { questions_max: usize },
+    #[error(
+        "{questions_max} questions are being answered, which is the most{wait}; try again later{}",
+        .wait.remedy("server.questions_max")
+    )]
+    Busy { questions_max: usize, wait: InVain },
     /// As many questions of one tenant as may be are being answered.
     #[error(
-        "{most} questions of tenant {tenant} are being answered, which is the most; try again later"
+        "{most} questions of tenant {tenant} are being answered, which is the most{wait}; try again later{}",
+        .wait.remedy("tenant.questions_max")
     )]
-    TenantBusy { tenant: Tenant, most: usize },
+    TenantBusy {
+        tenant: Tenant,
+        most: usize,
+        wait: InVain,
+    },
     /// The tenant's account lends nothing.
     #[error("{}", short(.tenant, .shortage))]
     Overdrawn { tenant: Tenant, shortage: Shortage },

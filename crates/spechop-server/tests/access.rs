@@ -300,7 +300,7 @@ async fn without_keys_nothing_is_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_takes_the_places_of_others() {
-    let config = "[tenant]\nquestions_max = 1\n[server]\nquestions_max = 2\n";
+    let config = "[tenant]\nquestions_max = 1\n[server]\nquestions_max = 2\nqueue_ms = 0\n";
     let server = Server::configured(endless(), config).await;
     let mut asking = JoinSet::new();
     for tenant in ["greedy", "other"] {

@@ -186,7 +186,8 @@ async fn cancelled(mut client: SpecHopClient<Channel>, name: String, moment: usi
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_questions_at_once_are_refused() {
-    let server = Server::configured(endless(), "[server]\nquestions_max = 2").await;
+    let toml = "[server]\nquestions_max = 2\nqueue_ms = 0";
+    let server = Server::configured(endless(), toml).await;
     let mut client = server.client().await;
     let first = client.ask_stream(question()).await.unwrap();
     let second = client.ask_stream(question()).await.unwrap();

@@ -157,7 +157,8 @@ async fn an_error_in_mid_stream_is_the_last_event() {
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     server.is_idle().await;
     // Too many at once are told so before a stream begins.
-    let full = Server::configured(endless(), "[server]\nquestions_max = 1").await;
+    let toml = "[server]\nquestions_max = 1\nqueue_ms = 0";
+    let full = Server::configured(endless(), toml).await;
     let first = Frames::of(post(&full, "/v1/ask/stream", json!({})).await);
     let second = post(&full, "/v1/ask/stream", json!({})).await;
     assert_eq!(second.status(), StatusCode::TOO_MANY_REQUESTS);

@@ -117,22 +117,64 @@ async fn k_and_limits_count_for_the_next_question() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tightened_limit_evicts_nobody_and_lets_nobody_in() {
-    let followed = Followed::start(endless(), "[server]\nquestions_max = 2").await;
+    let places = |most: usize| format!("[server]\nqueue_ms = 0\nquestions_max = {most}");
+    let followed = Followed::start(endless(), &places(2)).await;
     let mut client = followed.server.client().await;
     let first = client.ask_stream(question()).await.unwrap();
     let second = client.ask_stream(question()).await.unwrap();
-    followed.takes_up("[server]\nquestions_max = 1").await;
+    followed.takes_up(&places(1)).await;
     assert_eq!(followed.server.gauges.questions_open(), 2);
     drop(first);
     eventually(|| followed.server.gauges.questions_open() == 1).await;
     let status = client.ask_stream(question()).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-    followed.takes_up("[server]\nquestions_max = 3").await;
+    followed.takes_up(&places(3)).await;
     let third = client.ask_stream(question()).await.unwrap();
     let fourth = client.ask_stream(question()).await.unwrap();
     assert_eq!(followed.server.gauges.questions_open(), 3);
     drop((second, third, fourth));
     followed.server.is_idle().await;
+}
+
+/// Whoever waits keeps its position and its time, and gets a place as soon as there is more room.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_line_changes_while_questions_wait() {
+    let line = |places: usize, queue_max: usize, queue_ms: u64| {
+        format!(
+            "[server]\nquestions_max = {places}\nqueue_max = {queue_max}\nqueue_ms = {queue_ms}"
+        )
+    };
+    let followed = Followed::start(endless(), &line(1, 1, 3_600_000)).await;
+    let (server, mut waiting) = (&followed.server, JoinSet::new());
+    let mut client = server.client().await;
+    let _held = client.ask_stream(question()).await.unwrap();
+    let mut waits = async |in_line: usize| {
+        let mut client = server.client().await;
+        waiting.spawn(async move { client.ask_stream(question()).await });
+        eventually(|| server.gauges.questions_waiting() == in_line).await;
+    };
+    let refused = async || {
+        let status = server.ask(question()).await.unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+        status.message().to_owned()
+    };
+    waits(1).await;
+    assert!(refused().await.contains("server.queue_max"));
+    followed.takes_up(&line(1, 2, 3_600_000)).await;
+    waits(2).await;
+    followed.takes_up(&line(1, 1, 20)).await;
+    assert!(refused().await.contains("server.queue_max"));
+    followed.takes_up(&line(1, 3, 20)).await;
+    assert!(refused().await.contains("server.queue_ms"));
+    followed.takes_up(&line(1, 3, 0)).await;
+    assert!(!refused().await.contains("queue"));
+    assert_eq!(server.gauges.questions_waiting(), 2);
+    followed.takes_up(&line(3, 3, 0)).await;
+    let mut placed = Vec::new();
+    while let Some(stream) = waiting.join_next().await {
+        placed.push(stream.unwrap().unwrap());
+    }
+    assert_eq!((placed.len(), server.gauges.questions_open()), (2, 3));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -320,7 +320,7 @@ const LOCKS: &[(&str, &str)] = &[
     ),
     (
         "server/src/places.rs",
-        "open questions: how many, by tenant",
+        "open questions and those in line: by tenant (asked in waiting.rs)",
     ),
     (
         "server/src/memory/reachable.rs",

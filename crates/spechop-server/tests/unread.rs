@@ -52,7 +52,7 @@ async fn answered(server: &Server) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_keeps_its_place_until_it_is_read() {
-    let server = Server::configured(long(), "[server]\nquestions_max = 1").await;
+    let server = Server::configured(long(), "[server]\nquestions_max = 1\nqueue_ms = 0").await;
     let stream = unread(&server).await;
     answered(&server).await;
     assert_eq!(server.ports.live(), 0, "there is nothing more to do");

@@ -40,7 +40,8 @@ async fn refusals_do_not_fill_the_log() {
     const REFUSED: u64 = 500;
     let warnings = Arc::new(AtomicU64::new(0));
     let _log = tracing::subscriber::set_default(Warnings(Arc::clone(&warnings)));
-    let server = Server::configured(endless(), "[server]\nquestions_max = 1").await;
+    let toml = "[server]\nquestions_max = 1\nqueue_ms = 0";
+    let server = Server::configured(endless(), toml).await;
     let mut client = server.client().await;
     let _open = client.ask_stream(question()).await.unwrap();
     let began = Instant::now();

@@ -6,58 +6,24 @@ use std::time::Duration;
 
 use spechop_proto::{AskRequest, AskResponse, VerifierMode, options};
 use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::Tenant;
 use tokio::task::JoinSet;
 
 use super::*;
 use crate::admission::Admission;
 use crate::caller::Caller;
-use crate::config::{Config, Written};
-use crate::server_state::Phases;
-use crate::{Bare, Env, Toolbox};
+use crate::server_state::scripted;
 
-/// A server's middle over scripted ports: no socket, so that time can stand still.
+/// A server without doors.
 struct House {
     state: Arc<ServerState>,
     ports: ScriptedPorts,
 }
 
-fn config(toml: &str) -> Config {
-    let home = tempfile::tempdir().unwrap();
-    for file in [
-        "models/e5-small-v2",
-        "models/onnxruntime/libonnxruntime.so",
-        "indexes/default",
-        "models/qwen2.5-coder-1.5b-instruct/model.gguf",
-    ] {
-        std::fs::create_dir_all(home.path().join(file)).unwrap();
-    }
-    let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
-        .into_iter()
-        .collect();
-    let style = ["generator.style", "--set", "tagged"].map(str::to_owned);
-    let written = Written {
-        file: Some(("test.toml".into(), toml.to_owned())),
-        flags: vec![style.into()],
-    };
-    Config::read(written, &env).unwrap()
-}
-
 impl House {
     fn of(script: Script, toml: &str) -> Self {
-        let config = config(toml);
-        let ports = ScriptedPorts::new(script);
-        let port = Arc::new(ports.clone());
-        let bare = Bare {
-            planner: port.clone(),
-            reader: port.clone(),
-            retriever: port.clone(),
-            speculators: [(SpeculatorKind::Llm, port as _)].into(),
-        };
-        let toolbox = Toolbox::of(bare, &config);
-        Self {
-            state: ServerState::new(config, toolbox, Phases::default()),
-            ports,
-        }
+        let (state, ports) = scripted::state(script, toml);
+        Self { state, ports }
     }
 
     async fn ask(&self, k: u32) -> AskResponse {
@@ -231,6 +197,31 @@ async fn audits_are_bounded_and_respect_the_quiet() {
     quiet.audit(HOURS).await;
     assert_eq!(quiet.found().audits, 0);
     assert!(quiet.counted("spechop_audits_total{result=\"quiet\"} 1"));
+}
+
+/// An audit is no question: it needs no place, and nobody waits in line for one because of it.
+#[tokio::test(start_paused = true)]
+async fn an_audit_takes_no_place() {
+    let toml = format!("{ALL}[server]\nquestions_max = 1\n");
+    let house = House::of(Script::steady(&[true, true], 10, 100, 5), &toml);
+    house.ask(3).await;
+    let places = &house.state.places;
+    let place = places.take(&Tenant::default()).unwrap();
+    house.audit(HOURS).await;
+    assert_eq!(house.found().audits, 1);
+    assert_eq!((places.taken(), places.waiting()), (1, 0));
+    drop(place);
+    house.ask(3).await;
+    let during = async {
+        while house.ports.live() == 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!((places.taken(), places.waiting()), (0, 0));
+    };
+    tokio::select! {
+        () = during => {}
+        never = keep(&house.state) => match never {},
+    }
 }
 
 /// The end of the server is the end of its audit.

@@ -233,6 +233,8 @@ fn server(keys: &mut Keys<'_>) -> (Server, Callers) {
         tls,
         reload: keys.millis("server.reload_ms"),
         questions_max,
+        queue: keys.millis("server.queue_ms"),
+        queue_max: keys.size("server.queue_max"),
         transport: transport(keys, unread),
         unread,
         linger_max: keys.millis("server.linger_ms_max"),

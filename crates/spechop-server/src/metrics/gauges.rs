@@ -172,6 +172,11 @@ impl Collector for Room {
                 "Questions that there is room for at once",
                 self.0.most(),
             ),
+            (
+                "questions_waiting",
+                "Questions that wait in line for a place",
+                self.0.waiting(),
+            ),
         ] {
             let gauge = ConstGauge::new(number as u64);
             let family = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;

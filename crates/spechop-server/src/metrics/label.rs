@@ -5,12 +5,18 @@ use std::fmt::{self, Write};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
 use crate::config::SpeculatorKind;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, WaitEnd};
 
 /// How a question or a retrieval ended.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
+}
+
+/// How the wait for a place ended.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct Waited {
+    pub(super) end: WaitEnd,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -75,6 +81,12 @@ pub(super) struct Refused {
 pub(super) struct Name(pub(super) SpeculatorKind);
 
 impl EncodeLabelValue for Outcome {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        encoder.write_str(self.as_str())
+    }
+}
+
+impl EncodeLabelValue for WaitEnd {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
         encoder.write_str(self.as_str())
     }

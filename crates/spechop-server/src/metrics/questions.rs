@@ -13,11 +13,11 @@ use spechop_types::{Activities, CommitKind, Refusals, Stage};
 use tokio::time::Instant;
 
 use super::label::{
-    Busy, BusyAt, Decided, Ended, Fate, HopKind, Judged, Name, OfStage, Refused, Who,
+    Busy, BusyAt, Decided, Ended, Fate, HopKind, Judged, Name, OfStage, Refused, Waited, Who,
 };
 use super::{Histograms, Occupancy};
 use crate::config::SpeculatorKind;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, WaitEnd};
 
 /// Seconds: from a hop on a fast index to the longest question.
 const BUCKETS: [f64; 12] = [
@@ -34,12 +34,18 @@ const STAGE_BUCKETS: [f64; 14] = [
     0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
+/// Seconds in line for a place: from the end of another question to the longest line that makes sense.
+const WAIT_BUCKETS: [f64; 12] = [
+    0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 60.0,
+];
+
 /// Branches at once.
 const WIDTHS: [f64; 10] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0];
 
 /// Counters of questions.
 pub(crate) struct Questions {
     questions: Family<Ended, Counter>,
+    waits: Histograms<Waited>,
     seconds: Histograms<Who>,
     stages: Histograms<OfStage>,
     stalled: Counter<f64, AtomicU64>,
@@ -70,6 +76,12 @@ impl Questions {
         let r = registry;
         Self {
             questions: super::counters(r, "questions", "Questions by how they ended"),
+            waits: super::histograms(
+                r,
+                "question_wait",
+                "Time that questions stood in line for a place, by how that ended",
+                || Histogram::new(WAIT_BUCKETS),
+            ),
             seconds: super::histograms(r, "question", "Time of answered questions", || {
                 Histogram::new(BUCKETS)
             }),
@@ -258,6 +270,12 @@ impl Questions {
     /// A question ended so.
     pub(crate) fn ended(&self, outcome: Outcome) {
         self.questions.get_or_create(&Ended { outcome }).inc();
+    }
+
+    /// A question stood in line for a place, for so long.
+    pub(crate) fn waited(&self, end: WaitEnd, time: Duration) {
+        let seconds = self.waits.get_or_create(&Waited { end });
+        seconds.observe(time.as_secs_f64());
     }
 
     /// For the calls of a question to hold.

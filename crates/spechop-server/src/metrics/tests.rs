@@ -12,6 +12,7 @@ use spechop_types::BranchId;
 
 use super::*;
 use crate::cores::Load;
+use crate::places::Room;
 
 const OPERATING: &str = include_str!("../../../../docs/OPERATING.md");
 
@@ -47,7 +48,7 @@ fn the_documents_name_every_metric() {
     let cores = Cores::new(spechop_sched::Millicores(1000));
     let metrics = Metrics::new(Vec::new(), Some(cores));
     let metrics = metrics.watching(
-        Places::new(1, 1),
+        Places::new(Room::without_line(1, 1)),
         Arc::new(tunings),
         Load::of(Vec::new(), None),
     );

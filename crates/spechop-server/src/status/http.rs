@@ -269,6 +269,7 @@ impl IntoResponse for HttpError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::places::InVain;
     use crate::transport::AccessError;
 
     #[test]
@@ -281,7 +282,10 @@ mod tests {
         let body = json!({ "code": "INVALID_ARGUMENT", "message": message, "fields": [field] });
         assert_eq!(error.body(), body);
 
-        let error = HttpError::from(AskError::Busy { questions_max: 4 });
+        let error = HttpError::from(AskError::Busy {
+            questions_max: 4,
+            wait: InVain::NoLine,
+        });
         assert_eq!(error.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(error.body()["retry_after_ms"], 1000);
         assert_eq!(error.into_response().headers()[RETRY_AFTER], "1");

@@ -66,9 +66,41 @@ fn every_error_has_its_code_and_says_why() {
             "the deadline passed with 1 hops committed",
         ),
         (
-            AskError::Busy { questions_max: 4 },
+            AskError::Busy {
+                questions_max: 4,
+                wait: InVain::NoLine,
+            },
             Code::ResourceExhausted,
             "4 questions are being answered, which is the most; try again later",
+        ),
+        (
+            AskError::Busy {
+                questions_max: 4,
+                wait: InVain::LineFull(9),
+            },
+            Code::ResourceExhausted,
+            "4 questions are being answered, which is the most, and 9 wait for a place, which is the most, \
+             too; try again later (an operator can raise server.queue_max or server.questions_max)",
+        ),
+        (
+            AskError::Busy {
+                questions_max: 4,
+                wait: InVain::PushedOut(Duration::from_millis(20)),
+            },
+            Code::ResourceExhausted,
+            "4 questions are being answered, which is the most, and after 0.020 s in line this one made room \
+             for a tenant with fewer in line; try again later (an operator can raise server.queue_max or \
+             server.questions_max)",
+        ),
+        (
+            AskError::TenantBusy {
+                tenant: Tenant::new("a").unwrap(),
+                most: 2,
+                wait: InVain::TooLong(Duration::from_millis(1500)),
+            },
+            Code::ResourceExhausted,
+            "2 questions of tenant a are being answered, which is the most, and this one waited 1.500 s for a \
+             place in vain; try again later (an operator can raise server.queue_ms or tenant.questions_max)",
         ),
         (
             AskError::Unread {

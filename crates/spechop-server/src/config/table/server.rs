@@ -26,8 +26,16 @@ pub(super) static SERVER: &[Key] = keys! {
     /// counts from then on; if it cannot be used, the old one stays, and the log says why. SIGHUP looks at
     /// once.
     reload_ms: Whole(1, MS_MAX), Is("30000");
-    /// The most questions at once. Further questions are refused with RESOURCE_EXHAUSTED.
+    /// The most questions at once. Further questions wait in line for a place.
     questions_max: Whole(1, 65_536), Is("32"), live;
+    /// The longest that a question waits for a place. Then it is refused with RESOURCE_EXHAUSTED. 0 refuses at
+    /// once. Free places go to tenants in turns, first to those with the fewest open questions. A question
+    /// never waits beyond its own deadline or budget of time.
+    queue_ms: Whole(0, MS_MAX), Is("1000"), live;
+    /// The most questions in line. If there are more, a question is refused at once: the newcomer, or the
+    /// newest question of the tenant with the most in line if the newcomer's tenant has at least two fewer. 0
+    /// for no line.
+    queue_max: Whole(0, 4096), Is("64"), live;
     /// The names by which clients may address the server, separated by commas, beside localhost and
     /// 127.0.0.1. On a loopback address, other names are refused: a web page in a browser of this machine may
     /// have its own name point here. Name the server's public name if a proxy on this machine passes it on.

@@ -1,0 +1,43 @@
+//! A server's middle over scripted ports: no socket, so that time can stand still.
+
+use spechop_testkit::{Script, ScriptedPorts};
+
+use super::*;
+use crate::config::Written;
+use crate::{Bare, Env};
+
+/// The state of a server that plays a script with these lines of configuration.
+pub(crate) fn state(script: Script, toml: &str) -> (Arc<ServerState>, ScriptedPorts) {
+    let config = config(toml);
+    let ports = ScriptedPorts::new(script);
+    let port = Arc::new(ports.clone());
+    let bare = Bare {
+        planner: port.clone(),
+        reader: port.clone(),
+        retriever: port.clone(),
+        speculators: [(SpeculatorKind::Llm, port as _)].into(),
+    };
+    let toolbox = Toolbox::of(bare, &config);
+    (ServerState::new(config, toolbox, Phases::default()), ports)
+}
+
+fn config(toml: &str) -> Config {
+    let home = tempfile::tempdir().unwrap();
+    for file in [
+        "models/e5-small-v2",
+        "models/onnxruntime/libonnxruntime.so",
+        "indexes/default",
+        "models/qwen2.5-coder-1.5b-instruct/model.gguf",
+    ] {
+        std::fs::create_dir_all(home.path().join(file)).unwrap();
+    }
+    let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
+        .into_iter()
+        .collect();
+    let style = ["generator.style", "--set", "tagged"].map(str::to_owned);
+    let written = Written {
+        file: Some(("test.toml".into(), toml.to_owned())),
+        flags: vec![style.into()],
+    };
+    Config::read(written, &env).unwrap()
+}
