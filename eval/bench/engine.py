@@ -77,7 +77,7 @@ def under_way(args, rows):
     rate = 1000 / (HOPS * MEAN / 1000)
     connections = ["--connections", "16", "--warm-up", "20"]
     with Server(args.spechop, *web) as server:
-        alone = load(args, server, "--a", "k=1", "--rate", "0.2", "--for", "20", "--warm-up", "0")
+        alone = load(args, server, "--a", "k=1", "--rate", "0.5", "--for", "30", "--warm-up", "0")
         show("a few, k = 1", alone)
         many = load(args, server, "--a", "k=1", "--rate", f"{rate:.2f}", "--for", str(args.seconds), *connections)
         show("1,000 at once, k = 1", many)
@@ -155,11 +155,11 @@ def main():
     parser.add_argument("--spechop", required=True, help="the program, built for release")
     parser.add_argument("--out", type=pathlib.Path, help="a folder for engine.json")
     parser.add_argument("--seconds", type=int, default=40, help="how long a thousand questions are under way")
-    parser.add_argument("--rates", type=lambda text: [int(rate) for rate in text.split(",")], default=[1000, 2000, 4000])
+    parser.add_argument("--rates", type=lambda text: [int(rate) for rate in text.split(",")], default=[2000, 5000, 8000])
     args = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    rows = {"machine": machine(), "command": " ".join(["eval/bench/engine.py", "--seconds", str(args.seconds)])}
+    rows = {"machine": machine(), "command": command(args)}
     with tempfile.TemporaryDirectory() as folder:
         questions = pathlib.Path(folder) / "questions.txt"
         questions.write_text("".join(f"Who is number {n}?\n" for n in range(20_000)), encoding="utf-8")
@@ -169,6 +169,11 @@ def main():
     if args.out:
         args.out.mkdir(parents=True, exist_ok=True)
         (args.out / "engine.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def command(args):
+    rates = ",".join(map(str, args.rates))
+    return f"eval/bench/engine.py --spechop target/release/spechop --seconds {args.seconds} --rates {rates}"
 
 
 def machine():
