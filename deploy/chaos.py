@@ -247,9 +247,6 @@ class Drill:
             "web.providers": "searxng",
             "web.searxng.url": f"http://127.0.0.1:{web}",
             "web.allow": f"127.0.0.1:{web}",
-            # A provider that fails is left alone for 30 s by default, which is longer than a drill waits.
-            "web.pause_s": 1,
-            "web.pause_s_max": 2,
             # Little to compute: what is drilled is waiting and failing.
             "web.results": 3,
             "web.ranked": 3,

@@ -82,7 +82,7 @@ impl PatternDrafter {
     }
 
     /// From now on, what a tenant has taught is what it has taught here and this.
-    pub fn hears(&self, tenant: &Tenant, others: Lesson) {
+    pub fn hears(&self, tenant: &Tenant, others: &Lesson) {
         let key = Owned::new(tenant, ());
         let mut own = self.own();
         let Some(here) = self.here() else { return };

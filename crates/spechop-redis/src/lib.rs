@@ -90,7 +90,7 @@ impl RedisOptions {
         if !is_redis || url.host().is_none() || url.password().is_some() {
             return Err(InvalidOptions::Url);
         }
-        let info = url.clone().into_connection_info();
+        let info = url.into_connection_info();
         let mut info = info.map_err(|_| InvalidOptions::Url)?;
         if let Some(password) = &self.password {
             let settings = info.redis_settings().clone();

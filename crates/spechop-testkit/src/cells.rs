@@ -9,10 +9,13 @@ use async_trait::async_trait;
 use spechop_ports::{PortError, SharedCells, Swapped};
 use tokio::time::{Instant, sleep};
 
+/// Each by its name, and until when it stays.
+type Texts = HashMap<String, (String, Instant)>;
+
 /// Texts in this process. They can be put out of reach, or made to lose their answers.
 #[derive(Debug, Default)]
 pub struct CellMap {
-    texts: Mutex<HashMap<String, (String, Instant)>>,
+    texts: Mutex<Texts>,
     /// Whether nobody reaches them.
     pub is_down: AtomicBool,
     /// Whether changes are made, and nobody hears of it.
@@ -22,7 +25,7 @@ pub struct CellMap {
 }
 
 impl CellMap {
-    fn reach(&self) -> Result<MutexGuard<'_, HashMap<String, (String, Instant)>>, PortError> {
+    fn reach(&self) -> Result<MutexGuard<'_, Texts>, PortError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if self.is_down.load(Ordering::Relaxed) {
             return Err(PortError::unavailable("the cells", "they are down"));

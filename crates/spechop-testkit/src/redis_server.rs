@@ -53,6 +53,10 @@ impl RedisServer {
     }
 
     /// Starts it, empty, and waits until it accepts connections.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "no clock of a test can be moved on for another process"
+    )]
     pub fn start(&mut self) {
         let port = self.port.to_string();
         let child = Command::new(binary())

@@ -206,8 +206,11 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
     }
     let pages = pages(keys, contact);
     Web {
+        breaker: BreakerOptions {
+            is_only: providers.len() == 1,
+            ..breaker(keys)
+        },
         providers,
-        breaker: breaker(keys),
         options: WebOptions {
             results: keys.count("web.results"),
             ranked: keys.count("web.ranked"),

@@ -131,9 +131,9 @@ impl SharedDrafts {
                     continue;
                 }
                 rows.insert(tenant.clone(), lesson);
-                drafter.hears(tenant, offer.others(&self.me));
+                drafter.hears(tenant, &offer.others(&self.me));
             } else {
-                drafter.hears(tenant, cell.others(&self.me));
+                drafter.hears(tenant, &cell.others(&self.me));
             }
             return Ok(());
         }

@@ -24,7 +24,14 @@ pub struct BreakerOptions {
     pub cool_down_max: Duration,
     /// The longest that a provider's own word ("try again after …") is followed without a trial.
     pub told_max: Duration,
+    /// Whether nobody else is asked meanwhile. Then one that is out of reach is tried again after
+    /// a second, and every four seconds at least: nothing is won by leaving it alone for longer.
+    pub is_only: bool,
 }
+
+/// The pauses of an only provider that is out of reach.
+const ONLY: Duration = Duration::from_secs(1);
+const ONLY_MAX: Duration = Duration::from_secs(4);
 
 impl Default for BreakerOptions {
     fn default() -> Self {
@@ -33,6 +40,7 @@ impl Default for BreakerOptions {
             cool_down: Duration::from_secs(30),
             cool_down_max: Duration::from_secs(600),
             told_max: Duration::from_secs(3600),
+            is_only: false,
         }
     }
 }
@@ -231,7 +239,9 @@ impl Circuit {
             SearchTrouble::RateLimited {
                 retry_after: Some(told),
             } => (*told).min(options.told_max),
-            SearchTrouble::RateLimited { retry_after: None } => self.longer(before),
+            SearchTrouble::RateLimited { retry_after: None } => {
+                longer(before, options.cool_down, options.cool_down_max)
+            }
             SearchTrouble::Unreachable { .. } | SearchTrouble::Malformed { .. } => {
                 if let State::Closed { failures } = &mut self.state {
                     *failures += 1;
@@ -239,7 +249,11 @@ impl Circuit {
                         return;
                     }
                 }
-                self.longer(before)
+                let (first, most) = (options.cool_down, options.cool_down_max);
+                match options.is_only {
+                    true => longer(before, first.min(ONLY), most.min(ONLY_MAX)),
+                    false => longer(before, first, most),
+                }
             }
         };
         self.state = State::Open(Open {
@@ -256,20 +270,15 @@ impl Circuit {
         }
     }
 
-    fn longer(&self, before: Option<Duration>) -> Duration {
-        let BreakerOptions {
-            cool_down,
-            cool_down_max,
-            ..
-        } = self.options;
-        before
-            .map_or(cool_down, |before| (before * 2).max(cool_down))
-            .min(cool_down_max)
-    }
-
     fn is_open(&self) -> bool {
         !matches!(self.state, State::Closed { .. })
     }
+}
+
+/// Twice as long as before, from `first` to `most`.
+fn longer(before: Option<Duration>, first: Duration, most: Duration) -> Duration {
+    let longer = before.map_or(first, |before| (before * 2).max(first));
+    longer.min(most)
 }
 
 #[cfg(test)]
@@ -319,11 +328,15 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
+            Self::with(BreakerOptions::default())
+        }
+
+        fn with(options: BreakerOptions) -> Self {
             let script = Arc::new(Script::default());
             let inner = Arc::clone(&script) as Arc<dyn SearchProvider>;
             Self {
                 script,
-                breaker: Breaker::new(inner, BreakerOptions::default()),
+                breaker: Breaker::new(inner, options),
             }
         }
 
@@ -383,6 +396,28 @@ mod tests {
         bench.says(None);
         assert!(bench.ask(NEEDED).await);
         assert!(bench.ask(Lane::Speculative).await && bench.ask(NEEDED).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_nobody_stands_in_for_is_tried_again_soon() {
+        let bench = Bench::with(BreakerOptions {
+            is_only: true,
+            ..BreakerOptions::default()
+        });
+        bench.says(down());
+        for _ in 0..3 {
+            assert!(bench.ask(NEEDED).await);
+        }
+        for alone in [1, 2, 4, 4] {
+            assert!(!bench.ask(NEEDED).await);
+            assert_eq!(bench.alone_for().await, alone);
+            assert!(bench.ask(NEEDED).await);
+        }
+        // One that does not want to be asked is not asked.
+        bench.alone_for().await;
+        bench.says(Some(SearchTrouble::Blocked { how: String::new() }));
+        assert!(bench.ask(NEEDED).await);
+        assert_eq!(bench.alone_for().await, 600);
     }
 
     #[tokio::test(start_paused = true)]

@@ -132,7 +132,8 @@ pub(super) static WEB: &[Key] = keys! {
     keep_max: Whole(1, 1_000_000), Is("512");
     /// After so many failures in a row a provider is left alone for pause_s seconds; for twice as long after
     /// each further failure, pause_s_max at most. A block or a wrong key counts as all of them. If a provider
-    /// says itself when it may be asked again, that holds, for an hour at most.
+    /// says itself when it may be asked again, that holds, for an hour at most. An only provider that cannot be
+    /// reached is tried again after a second, and every four seconds at least.
     failures_max: Whole(1, 1000), Is("3");
     /// The seconds of the first pause.
     pause_s: Whole(1, 86_400), Is("30");

@@ -85,7 +85,8 @@ How to read the table:
   in flight    the most questions that were under way at once. If it grows with --for, the server
                does not keep up with the rate.
   errors       by gRPC status; their times are in no column. RESOURCE_EXHAUSTED: the server takes no
-               more questions at once (server.questions_max). NOT_SENT: --in-flight-max was reached.
+               more questions at once (server.questions_max), and no more may wait, or for no longer
+               (server.queue_max, server.queue_ms). NOT_SENT: --in-flight-max was reached.
   sent late    this machine was too busy to send in time. The latencies hold that delay.
   ratio        --b divided by --a: their questions alternate in random order, so both meet the same
                load. The interval is a bootstrap over pairs of neighbours.

@@ -1,0 +1,101 @@
+//! Calls: promotion, and what their clones share.
+
+use std::sync::atomic::AtomicU32;
+
+use super::*;
+
+#[derive(Default)]
+struct Heard {
+    promoted: AtomicU32,
+    pushed_back: AtomicU32,
+}
+
+impl Seat for Heard {
+    fn promoted(&self) {
+        self.promoted.fetch_add(1, Relaxed);
+    }
+
+    fn pushed_back(&self) {
+        self.pushed_back.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn the_seat_hears_of_the_call_and_of_one_promotion() {
+    let call = Call::new(Lane::Speculative, Chance::of(0.25));
+    assert_eq!(call.chance(), Chance::of(0.25));
+    let (first, second) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
+    call.sit(Arc::downgrade(&first) as Weak<dyn Seat>);
+    call.sit(Arc::downgrade(&second) as Weak<dyn Seat>);
+    // Clones are the same call.
+    let same = call.clone();
+    same.promote();
+    call.promote();
+    assert_eq!(same.lane(), Lane::Authoritative);
+    call.push_back();
+    assert_eq!(call.lane(), Lane::Authoritative);
+    assert_eq!(first.promoted.load(Relaxed), 0);
+    assert_eq!(second.promoted.load(Relaxed), 1);
+    assert_eq!(second.pushed_back.load(Relaxed), 1);
+    drop(second);
+    call.push_back();
+}
+
+#[test]
+fn wishes_and_changes_travel_with_the_call() {
+    let wishes = Wishes {
+        fresh: true,
+        quiet: true,
+    };
+    let call = Call::new(Lane::Speculative, Chance::of(0.25)).with(wishes);
+    let same = call.clone();
+    assert!(same.is_fresh() && same.is_quiet());
+    assert!(!Call::authoritative().is_fresh() && !Call::authoritative().is_quiet());
+
+    let change = |n: usize| ProviderChange {
+        from: "a".into(),
+        to: "b".into(),
+        why: n.to_string().into(),
+    };
+    same.changed_provider(change(0));
+    same.changed_provider(change(0));
+    assert_eq!(call.provider_changes(), [change(0)]);
+    (0..100).for_each(|n| call.changed_provider(change(n)));
+    assert_eq!(call.provider_changes().len(), CHANGES_MAX);
+
+    call.promote();
+    let apart = call.apart();
+    assert_eq!(apart.wishes(), wishes);
+    assert_eq!(apart.lane(), Lane::Authoritative);
+    assert_eq!(apart.provider_changes(), []);
+}
+
+#[test]
+fn parts_are_promoted_with_the_whole_and_add_up() {
+    let whole = Call::new(Lane::Speculative, Chance::of(0.25));
+    let (first, second) = (whole.part(), whole.part());
+    let heard = [Arc::new(Heard::default()), Arc::new(Heard::default())];
+    for (part, heard) in [&first, &second].into_iter().zip(&heard) {
+        part.sit(Arc::downgrade(heard) as Weak<dyn Seat>);
+    }
+    first.push_back();
+    first.advance(Progress::Queued);
+    assert_eq!(whole.progress(), Progress::Queued);
+    assert_eq!(second.progress(), Progress::New);
+    let tokens = |completion| Tokens {
+        prompt: 1,
+        completion,
+    };
+    crate::Metered::new(&first).tell(tokens(2));
+    crate::Metered::new(&second).tell(tokens(3));
+    assert_eq!(whole.spent().total(), 7);
+    whole.promote();
+    whole.promote();
+    for (part, heard) in [&first, &second].into_iter().zip(&heard) {
+        assert_eq!(part.lane(), Lane::Authoritative);
+        assert_eq!(heard.promoted.load(Relaxed), 1);
+    }
+    let pushed_back = heard.map(|heard| heard.pushed_back.load(Relaxed));
+    assert_eq!(pushed_back, [1, 0]);
+    assert_eq!(whole.part().lane(), Lane::Authoritative);
+}
