@@ -35,7 +35,8 @@ const HELP: &str = "\
 Writes a JSON object for each hop of each question, as the agent at k = 1 came through it. Fields:
 question (id), dataset, kind, text, hop (from 1), sub_question, observed (what the target found), found,
 target_ms, and ours (guess, ms, confidence), which is null if our speculator had no guess.
-Answer them with a program of your own, and play the answers with `spechop eval simulate --guesses`.
+Answer them with a program of your own, and play the answers with
+`spechop eval simulate --guesses FILE`.
 
 Example:
   spechop eval questions --bundle eval/runs/2wiki-own/bundle --out hops.jsonl";
