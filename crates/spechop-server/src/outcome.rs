@@ -48,6 +48,17 @@ pub(crate) enum WaitEnd {
 }
 
 impl WaitEnd {
+    /// Every end.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Placed,
+        Self::TimedOut,
+        Self::PushedOut,
+        Self::LineFull,
+        Self::Deadline,
+        Self::GaveUp,
+        Self::ShuttingDown,
+    ];
+
     /// The name in metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {

@@ -74,14 +74,19 @@ pub(crate) struct Questions {
 impl Questions {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let r = registry;
+        let waits: Histograms<Waited> = super::histograms(
+            r,
+            "question_wait",
+            "Time that questions stood in line for a place, by how that ended",
+            || Histogram::new(WAIT_BUCKETS),
+        );
+        // Nobody may ever wait, and whoever asks finds zeros then and not nothing.
+        for end in WaitEnd::ALL {
+            let _ = waits.get_or_create(&Waited { end });
+        }
         Self {
             questions: super::counters(r, "questions", "Questions by how they ended"),
-            waits: super::histograms(
-                r,
-                "question_wait",
-                "Time that questions stood in line for a place, by how that ended",
-                || Histogram::new(WAIT_BUCKETS),
-            ),
+            waits,
             seconds: super::histograms(r, "question", "Time of answered questions", || {
                 Histogram::new(BUCKETS)
             }),
