@@ -81,14 +81,16 @@ impl PatternDrafter {
         Some(Lesson::of(own))
     }
 
-    /// From now on, what a tenant has taught is what it has taught here and this.
+    /// From now on, what a tenant has taught is what it has taught here and this. What it teaches in this
+    /// moment comes with the next call.
     pub fn hears(&self, tenant: &Tenant, others: &Lesson) {
         let key = Owned::new(tenant, ());
-        let mut own = self.own();
         let Some(here) = self.here() else { return };
         let mut all = here.own.peek(&key).cloned().unwrap_or_default();
+        // Whoever drafts meanwhile does not wait.
+        drop(here);
         all.merge(&others.0);
-        own.insert(key, all);
+        self.own().insert(key, all);
     }
 
     /// Others keep what a tenant has taught here: it is told of no more.

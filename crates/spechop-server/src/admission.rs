@@ -20,7 +20,7 @@ use self::resolve::Rewriting;
 use crate::accounts::Hold;
 use crate::caller::Caller;
 use crate::config::SpeculatorKind;
-use crate::metrics::{Occupancy, Stillness};
+use crate::metrics::{Occupancy, Questions, Stillness};
 use crate::outcome::Outcome;
 use crate::places::Place;
 use crate::questions::{Opened, Question, QuestionId, Replay};
@@ -85,7 +85,9 @@ impl Admission {
         caller: &Caller,
         patience: Option<Duration>,
     ) -> Result<Admitted, AskError> {
+        let comes = Comes(Some(&self.state.metrics.questions));
         let admitted = self.take_up(request, caller, patience).await;
+        comes.arrives();
         admitted.inspect_err(|error| self.refused(error))
     }
 
@@ -192,6 +194,25 @@ impl Admission {
             place,
             trace_id: traced.id,
         })
+    }
+}
+
+/// A question that is not admitted yet. If its client goes away meanwhile, nobody is there to count that as an
+/// error, so it is counted when this is dropped.
+struct Comes<'a>(Option<&'a Questions>);
+
+impl Comes<'_> {
+    /// Whoever asks hears what became of it.
+    fn arrives(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Comes<'_> {
+    fn drop(&mut self) {
+        if let Some(questions) = self.0 {
+            questions.ended(Outcome::Cancelled);
+        }
     }
 }
 

@@ -7,11 +7,13 @@ pub mod damage;
 mod entries;
 pub mod frames;
 pub mod gguf;
+mod home;
 pub mod llama_server;
 mod redis_server;
 mod script;
 
 pub use cells::CellMap;
 pub use entries::SharedMap;
+pub use home::fill_home;
 pub use redis_server::RedisServer;
 pub use script::{Script, ScriptedHop, ScriptedPorts};

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use spechop_eval::{Dataset, Injected, LiveOptions, Machine, Parts, Question, Run
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Gauges, Toolbox};
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::{Script, ScriptedPorts, fill_home};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -114,14 +113,7 @@ impl Planner for Moody {
 /// A configuration whose models and indexes need not be real.
 fn config(toml: &str) -> Config {
     let home = tempfile::tempdir().unwrap();
-    for file in [
-        "models/e5-small-v2",
-        "models/onnxruntime/libonnxruntime.so",
-        "indexes/default",
-        "models/qwen2.5-coder-1.5b-instruct/model.gguf",
-    ] {
-        fs::create_dir_all(home.path().join(file)).unwrap();
-    }
+    fill_home(home.path());
     let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
         .into_iter()
         .collect();

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Admission;
 use crate::metrics::Questions;
-use crate::outcome::{Outcome, WaitEnd};
+use crate::outcome::WaitEnd;
 use crate::places::{Arrival, InVain, Place, Waiting};
 use crate::status::AskError;
 
@@ -97,10 +97,6 @@ impl<'a> Wait<'a> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         self.questions.waited(self.end, self.began.elapsed());
-        if self.end == WaitEnd::GaveUp {
-            // Nobody is there to count it as an error.
-            self.questions.ended(Outcome::Cancelled);
-        }
     }
 }
 

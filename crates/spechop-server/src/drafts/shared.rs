@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use spechop_draft::{Lesson, PatternDrafter};
 use spechop_ports::{PortError, SharedCells, Swapped};
 use spechop_types::Tenant;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::Guarded;
@@ -104,41 +105,86 @@ impl SharedDrafts {
         tenant: &Tenant,
         rows: &mut HashMap<Tenant, Lesson>,
     ) -> Result<(), PortError> {
-        let drafter: &PatternDrafter = &self.drafter.drafter;
         let name = name(tenant);
         let mut text = self.cells.read(&name).await?;
         for _ in 0..TRIES {
-            let cell = text.as_deref().and_then(Cell::parse);
-            let was_told = rows.contains_key(tenant);
-            if let Some(cell) = &cell
-                && was_told
-                && !cell.rows.contains_key(&self.me)
-            {
-                drafter.told(tenant);
+            let looks = Looks {
+                drafter: Arc::clone(&self.drafter),
+                me: self.me.clone(),
+                tenant: tenant.clone(),
+                text: text.clone(),
+                told: rows.get(tenant).cloned(),
+            };
+            // Megabytes may lie there.
+            let Ok(seen) = spawn_blocking(move || looks.look()).await else {
+                tracing::error!("what others have learnt cannot be taken in");
+                return Ok(());
+            };
+            if seen.is_past {
                 rows.remove(tenant);
             }
-            let lesson = drafter.lesson(tenant);
-            let cell = cell.unwrap_or_default();
-            let is_news = lesson.is_some() && lesson.as_ref() != rows.get(tenant);
-            if let (true, Some(lesson)) = (is_news, lesson) {
-                let offer = cell.with(&self.me, lesson.clone(), now());
-                let swapped = self
-                    .cells
-                    .swap(&name, text.as_deref(), &offer.text(), KEEP)
-                    .await?;
-                if let Swapped::Other(there) = swapped {
+            if let Some((offer, lesson)) = seen.offer {
+                let swap = self.cells.swap(&name, text.as_deref(), &offer, KEEP);
+                if let Swapped::Other(there) = swap.await? {
                     text = there;
                     continue;
                 }
                 rows.insert(tenant.clone(), lesson);
-                drafter.hears(tenant, &offer.others(&self.me));
-            } else {
-                drafter.hears(tenant, &cell.others(&self.me));
             }
+            let (drafter, tenant) = (Arc::clone(&self.drafter), tenant.clone());
+            let hears = move || drafter.drafter.hears(&tenant, &seen.others);
+            // It ends by itself, and nobody needs to know when.
+            drop(spawn_blocking(hears).await);
             return Ok(());
         }
         // Others are always faster. There is another time.
         Ok(())
+    }
+}
+
+/// A look at a cell. It computes.
+struct Looks {
+    drafter: Arc<Guarded>,
+    me: String,
+    tenant: Tenant,
+    text: Option<String>,
+    /// What this server has written there.
+    told: Option<Lesson>,
+}
+
+/// What a look has shown.
+struct Seen {
+    /// The row of this server was counted to the past.
+    is_past: bool,
+    /// What the cell should be, and the row of this server in it; `None` if nothing is new.
+    offer: Option<(String, Lesson)>,
+    /// What everybody else has learnt.
+    others: Lesson,
+}
+
+impl Looks {
+    fn look(mut self) -> Seen {
+        let drafter: &PatternDrafter = &self.drafter.drafter;
+        let cell = self.text.as_deref().and_then(Cell::parse);
+        let has_row = |cell: &Cell| cell.rows.contains_key(&self.me);
+        let is_past = self.told.is_some() && cell.as_ref().is_some_and(|cell| !has_row(cell));
+        if is_past {
+            drafter.told(&self.tenant);
+            self.told = None;
+        }
+        let lesson = drafter.lesson(&self.tenant);
+        let news = lesson.filter(|lesson| self.told.as_ref() != Some(lesson));
+        let cell = cell.unwrap_or_default();
+        let offer = news.map(|lesson| {
+            let offer = cell.with(&self.me, lesson.clone(), now());
+            (offer.text(), lesson)
+        });
+        Seen {
+            is_past,
+            offer,
+            // What becomes the past by the offer is others' all the same.
+            others: cell.others(&self.me),
+        }
     }
 }
 

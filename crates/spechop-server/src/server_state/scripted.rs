@@ -1,6 +1,6 @@
 //! A server's middle over scripted ports: no socket, so that time can stand still.
 
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::{Script, ScriptedPorts, fill_home};
 
 use super::*;
 use crate::config::Written;
@@ -23,14 +23,7 @@ pub(crate) fn state(script: Script, toml: &str) -> (Arc<ServerState>, ScriptedPo
 
 fn config(toml: &str) -> Config {
     let home = tempfile::tempdir().unwrap();
-    for file in [
-        "models/e5-small-v2",
-        "models/onnxruntime/libonnxruntime.so",
-        "indexes/default",
-        "models/qwen2.5-coder-1.5b-instruct/model.gguf",
-    ] {
-        std::fs::create_dir_all(home.path().join(file)).unwrap();
-    }
+    fill_home(home.path());
     let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
         .into_iter()
         .collect();

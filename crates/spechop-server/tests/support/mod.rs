@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskRequest, AskResponse, Backend, GetBackendsRequest, Options};
 use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Gauges, ServeError, Toolbox};
-use spechop_testkit::{Script, ScriptedPorts, SharedMap};
+use spechop_testkit::{Script, ScriptedPorts, SharedMap, fill_home};
 use spechop_types::Passage;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -165,14 +164,7 @@ impl Server {
 /// A data folder in which everything lies that the defaults name, empty.
 pub fn home() -> TempDir {
     let home = tempfile::tempdir().unwrap();
-    for file in [
-        "models/e5-small-v2",
-        "models/onnxruntime/libonnxruntime.so",
-        "indexes/default",
-        "models/qwen2.5-coder-1.5b-instruct/model.gguf",
-    ] {
-        fs::create_dir_all(home.path().join(file)).unwrap();
-    }
+    fill_home(home.path());
     home
 }
 
