@@ -3,17 +3,21 @@
 //! ```text
 //! key        the attributes that a span can have: a closed set
 //! story      from what was noted of a question to its spans: a pure function
-//! exporter   a bounded queue of spans, and whoever sends them off
+//! wire       the messages of OTLP
+//! queue      stories that wait, bounded
+//! exporter   whoever sends them off
 //! ```
 //!
-//! A question's spans are made when it ends, from the events that it told meanwhile and from the notes
-//! of its calls. Nothing of a question waits for them: what the queue has no room for is dropped and
-//! counted. Upstream services learn before which span they work for, as a span's name follows from that of
+//! A question's story is told when it ends: the events that it told meanwhile, and the notes of its calls.
+//! Nothing of a question waits for more. Its spans are made when they are sent off, and what the queue has no
+//! room for is dropped and counted. Upstream services learn before which span they work for, as a span's name follows from that of
 //! the question and from a number.
 
 mod exporter;
 mod key;
+mod queue;
 mod story;
+mod wire;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -24,7 +28,8 @@ use tokio::time::Instant;
 
 use crate::config::{Otlp, SpeculatorKind};
 use crate::outcome::Outcome;
-pub(crate) use exporter::{Exporter, InvalidReceiver, Queue, SpanCounts};
+pub(crate) use exporter::{Exporter, InvalidReceiver};
+pub(crate) use queue::{Queue, SpanCounts};
 use story::{Marks, Story};
 
 /// Decides which questions are told of, and to which trace each belongs.
@@ -70,7 +75,7 @@ impl Spans {
         }
     }
 
-    /// Where spans wait to be sent off, if they are.
+    /// Where stories wait to be sent off, if they are.
     pub(crate) fn queue(&self) -> Option<&Arc<Queue>> {
         self.told.as_ref().map(|told| &told.queue)
     }
@@ -147,7 +152,7 @@ impl Record {
             marks: std::mem::take(&mut self.marks),
             notes: self.journal.take(),
         };
-        self.queue.offer(story::spans(&story));
+        self.queue.offer(story);
     }
 }
 

@@ -286,7 +286,7 @@ const LOCKS: &[(&str, &str)] = &[
         "server/src/shares.rs",
         "runs that their tenants have shared with whoever has the link",
     ),
-    ("server/src/spans/exporter.rs", "where spans come from"),
+    ("server/src/spans/queue.rs", "where spans come from"),
     (
         "server/src/transport/mod.rs",
         "what of the transport may change",

@@ -1,40 +1,34 @@
 //! Spans on their way to the receiver.
 //!
 //! ```text
-//! question ends ── offer ─▶ queue (bounded) ── keep ─▶ batch ── export ─▶ receiver
-//!                   └ full: dropped, counted                     └ fails: again, then dropped, counted
+//! question ends ── offer ─▶ queue (bounded) ── gather ─▶ spans ── send off ─▶ receiver
+//!                   └ full: dropped, counted                       └ fails: again, then dropped, counted
 //! ```
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
-use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
+use prost::Message;
+use prost::bytes::{BufMut, Bytes};
 use secrecy::ExposeSecret;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
+use tonic::client::Grpc;
+use tonic::codec::{Codec, EncodeBuf, Encoder};
+use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::{AsciiMetadataValue, MetadataKey, MetadataMap};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Status};
+use tonic_prost::ProstDecoder;
 
 use super::key::named;
+use super::queue::{BATCH_MAX, Lost, Queue};
+use super::story::spans;
+use super::wire::{Export, Exported, Resource, ResourceSpans, Scope, ScopeSpans, Span, Value};
 use crate::config::Otlp;
 use crate::sparingly::Sparingly;
 
-/// Spans that may wait; about 8 MiB of them.
-const WAITING_MAX: usize = 16_384;
-/// Spans of one request.
-const BATCH_MAX: usize = 512;
+/// What a receiver of traces serves.
+const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 /// How long a span waits for others to go with.
 const BATCH_TIME: Duration = Duration::from_secs(1);
 /// How long the receiver may take for a request.
@@ -43,107 +37,6 @@ const EXPORT_TIME: Duration = Duration::from_secs(5);
 /// further pause is twice as long.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// What becomes of spans.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SpanCounts {
-    exported: Counter,
-    dropped: Family<Why, Counter>,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Why {
-    reason: &'static str,
-}
-
-/// Why a span was not delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lost {
-    /// There was no room for it in the queue.
-    QueueFull,
-    /// The receiver was not there, too slow, or failed.
-    Failed,
-    /// The receiver did not want it.
-    Rejected,
-    /// The server ended before.
-    Shutdown,
-}
-
-impl Lost {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::QueueFull => "queue_full",
-            Self::Failed => "failed",
-            Self::Rejected => "rejected",
-            Self::Shutdown => "shutdown",
-        }
-    }
-}
-
-impl SpanCounts {
-    /// Counters of that registry.
-    pub(crate) fn new(registry: &mut Registry) -> Self {
-        let counts = Self::default();
-        registry.register(
-            "spans_exported",
-            "Spans that the receiver of traces has taken",
-            counts.exported.clone(),
-        );
-        registry.register(
-            "spans_dropped",
-            "Spans that did not reach the receiver of traces, by reason",
-            counts.dropped.clone(),
-        );
-        counts
-    }
-
-    fn lost(&self, why: Lost, spans: usize) {
-        if spans > 0 {
-            let reason = why.as_str();
-            let lost = self.dropped.get_or_create(&Why { reason });
-            lost.inc_by(spans as u64);
-        }
-    }
-}
-
-/// Where spans wait. Whoever offers some never does.
-pub(crate) struct Queue {
-    counts: SpanCounts,
-    waiting: AtomicUsize,
-    sender: UnboundedSender<Vec<Span>>,
-    /// Until somebody takes them off.
-    receiver: Mutex<Option<UnboundedReceiver<Vec<Span>>>>,
-}
-
-impl Queue {
-    pub(crate) fn new(counts: SpanCounts) -> Self {
-        // Bounded by `waiting`, which counts spans and not questions.
-        let (sender, receiver) = unbounded_channel();
-        Self {
-            counts,
-            waiting: AtomicUsize::new(0),
-            sender,
-            receiver: Mutex::new(Some(receiver)),
-        }
-    }
-
-    /// Takes the spans of a question, all or none.
-    pub(crate) fn offer(&self, spans: Vec<Span>) {
-        let more = spans.len();
-        let room = |waiting: usize| waiting.checked_add(more).filter(|sum| *sum <= WAITING_MAX);
-        if self.waiting.fetch_update(Relaxed, Relaxed, room).is_err() {
-            self.counts.lost(Lost::QueueFull, more);
-        } else if self.sender.send(spans).is_err() {
-            self.counts.lost(Lost::Shutdown, more);
-        }
-    }
-
-    fn receiver(&self) -> Option<UnboundedReceiver<Vec<Span>>> {
-        // Nothing panics while it is held.
-        let mut receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
-        receiver.take()
-    }
-}
 
 /// Why the receiver cannot be used as it is described.
 #[derive(Debug, thiserror::Error)]
@@ -158,12 +51,20 @@ pub(crate) struct Exporter<'a> {
 
 struct Line<'a> {
     queue: &'a Queue,
-    receiver: UnboundedReceiver<Vec<Span>>,
-    client: TraceServiceClient<Channel>,
+    client: Grpc<Channel>,
     headers: MetadataMap,
     /// Taken off the queue, and not yet sent off.
     batch: Vec<Span>,
+    /// Under way. If the future that sends it is dropped, it is still here.
+    parcel: Option<Parcel>,
     warnings: Sparingly,
+}
+
+/// A request. It is encoded once, and sent as often as it takes.
+#[derive(Clone)]
+struct Parcel {
+    message: Bytes,
+    spans: usize,
 }
 
 impl<'a> Exporter<'a> {
@@ -175,16 +76,15 @@ impl<'a> Exporter<'a> {
         let Some((otlp, queue)) = otlp.zip(queue) else {
             return Ok(Self { line: None });
         };
-        let client = TraceServiceClient::new(channel(otlp).map_err(InvalidReceiver)?);
-        let line = queue.receiver().map(|receiver| Line {
+        let line = Line {
             queue,
-            receiver,
-            client,
+            client: Grpc::new(channel(otlp).map_err(InvalidReceiver)?),
             headers: headers(otlp),
             batch: Vec::new(),
+            parcel: None,
             warnings: Sparingly::default(),
-        });
-        Ok(Self { line })
+        };
+        Ok(Self { line: Some(line) })
     }
 
     /// Sends spans off for as long as it is polled.
@@ -202,18 +102,14 @@ impl<'a> Exporter<'a> {
         let Some(line) = &mut self.line else {
             return;
         };
-        line.receiver.close();
-        let deadline = Instant::now() + time;
+        line.queue.close();
         let all = async {
-            while line.gather().await || !line.batch.is_empty() {
+            while line.gather().await {
                 line.send_off().await;
             }
         };
-        let _ = timeout_at(deadline, all).await;
-        let mut left = line.batch.len();
-        while let Ok(spans) = line.receiver.try_recv() {
-            left += spans.len();
-        }
+        let _ = timeout(time, all).await;
+        let left = line.left();
         line.queue.counts.lost(Lost::Shutdown, left);
         if left > 0 {
             tracing::warn!(
@@ -225,46 +121,44 @@ impl<'a> Exporter<'a> {
 }
 
 impl Line<'_> {
-    /// Takes spans off the queue until there are enough for a request, or the first has waited long enough.
-    /// `false` if there are none, and never will be.
+    /// Takes stories off the queue if there is nothing to send: those of a request, or what has come a while
+    /// after the first. `false` if there are none, and never will be.
     async fn gather(&mut self) -> bool {
-        if self.batch.is_empty() {
-            match self.receiver.recv().await {
-                Some(spans) => self.take(spans),
-                None => return false,
-            }
+        if self.parcel.is_none() && self.batch.is_empty() {
+            self.queue.holds(1).await;
+            let _ = timeout(BATCH_TIME, self.queue.holds(BATCH_MAX)).await;
+            let stories = self.queue.take();
+            self.batch.extend(stories.iter().flat_map(spans));
         }
-        let until = Instant::now() + BATCH_TIME;
-        while self.batch.len() < BATCH_MAX {
-            match timeout_at(until, self.receiver.recv()).await {
-                Ok(Some(spans)) => self.take(spans),
-                Ok(None) | Err(_) => break,
-            }
-        }
-        true
+        self.parcel.is_some() || !self.batch.is_empty()
     }
 
-    fn take(&mut self, spans: Vec<Span>) {
-        self.queue.waiting.fetch_sub(spans.len(), Relaxed);
-        self.batch.extend(spans);
+    /// Spans that are neither sent off nor counted as lost.
+    fn left(&self) -> usize {
+        let waiting = std::iter::repeat_with(|| self.queue.take());
+        let waiting = waiting.take_while(|stories| !stories.is_empty()).flatten();
+        let waiting: usize = waiting.map(|story| story.len()).sum();
+        let under_way = self.parcel.as_ref().map_or(0, |parcel| parcel.spans);
+        waiting + self.batch.len() + under_way
     }
 
     /// Sends one request. Whatever comes of it, its spans are off the list then.
     async fn send_off(&mut self) {
-        let next = self.batch.len().min(BATCH_MAX);
-        let spans = self.batch[..next].to_vec();
-        let sent = self.export(spans).await;
-        // Not before: if this future is dropped meanwhile, they are still on the list.
-        self.batch.drain(..next);
+        let next = self
+            .parcel
+            .get_or_insert_with(|| Parcel::of(&mut self.batch));
+        let Parcel { message, spans } = next.clone();
+        let sent = self.export(message).await;
+        self.parcel = None;
         let counts = &self.queue.counts;
         match sent {
             Ok(rejected) => {
-                let rejected = rejected.min(next);
-                counts.exported.inc_by((next - rejected) as u64);
+                let rejected = rejected.min(spans);
+                counts.exported.inc_by((spans - rejected) as u64);
                 counts.lost(Lost::Rejected, rejected);
             }
             Err(status) => {
-                counts.lost(Lost::Failed, next);
+                counts.lost(Lost::Failed, spans);
                 if let Some(left_out) = self.warnings.turn("spans") {
                     let (code, reason) = (status.code(), status.message());
                     tracing::warn!(
@@ -279,20 +173,16 @@ impl Line<'_> {
     }
 
     /// How many of the spans the receiver did not want.
-    async fn export(&mut self, spans: Vec<Span>) -> Result<usize, Status> {
-        let message = ExportTraceServiceRequest {
-            resource_spans: vec![resource(spans)],
-        };
+    async fn export(&mut self, message: Bytes) -> Result<usize, Status> {
         let mut pause = PAUSE;
         for attempt in 1.. {
             let mut request = Request::new(message.clone());
             *request.metadata_mut() = self.headers.clone();
-            let answer = timeout(EXPORT_TIME, self.client.export(request)).await;
+            let answer = timeout(EXPORT_TIME, self.call(request)).await;
             let late = |_| Err(Status::deadline_exceeded("no answer in time"));
             match answer.unwrap_or_else(late) {
-                Ok(taken) => {
-                    let partial = taken.into_inner().partial_success;
-                    let rejected = partial.map_or(0, |partial| partial.rejected_spans);
+                Ok(Exported { partial_success }) => {
+                    let rejected = partial_success.map_or(0, |partial| partial.rejected_spans);
                     return Ok(usize::try_from(rejected).unwrap_or(0));
                 }
                 Err(status) if attempt < ATTEMPTS && may_pass(status.code()) => {
@@ -303,6 +193,56 @@ impl Line<'_> {
             }
         }
         Ok(0)
+    }
+
+    async fn call(&mut self, request: Request<Bytes>) -> Result<Exported, Status> {
+        let broken = |error| Status::unavailable(format!("no connection: {error}"));
+        self.client.ready().await.map_err(broken)?;
+        let path = PathAndQuery::from_static(EXPORT);
+        let answer = self.client.unary(request, path, Encoded).await;
+        answer.map(tonic::Response::into_inner)
+    }
+}
+
+impl Parcel {
+    /// With the first spans of these.
+    fn of(spans: &mut Vec<Span>) -> Self {
+        let next = spans.len().min(BATCH_MAX);
+        let message = Export {
+            resource_spans: vec![resource(spans.drain(..next).collect())],
+        };
+        Self {
+            message: message.encode_to_vec().into(),
+            spans: next,
+        }
+    }
+}
+
+/// Requests that are encoded already; answers are [`Exported`].
+struct Encoded;
+
+impl Codec for Encoded {
+    type Encode = Bytes;
+    type Decode = Exported;
+    type Encoder = Self;
+    type Decoder = ProstDecoder<Exported>;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        ProstDecoder::default()
+    }
+}
+
+impl Encoder for Encoded {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, message: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.put(message);
+        Ok(())
     }
 }
 
@@ -343,53 +283,46 @@ fn headers(otlp: &Otlp) -> MetadataMap {
 
 /// The spans as those of this program.
 fn resource(spans: Vec<Span>) -> ResourceSpans {
-    let text = |key, value: &str| named(key, Value::StringValue(value.to_owned()));
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
     ResourceSpans {
         resource: Some(Resource {
             attributes: vec![
-                text("service.name", "spechop"),
-                text("service.version", env!("CARGO_PKG_VERSION")),
+                named("service.name", Value::text("spechop")),
+                named("service.version", Value::text(VERSION)),
             ],
-            ..Resource::default()
         }),
         scope_spans: vec![ScopeSpans {
-            scope: Some(InstrumentationScope {
-                name: "spechop".to_owned(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                ..InstrumentationScope::default()
+            scope: Some(Scope {
+                name: Bytes::from_static(b"spechop"),
+                version: Bytes::from_static(VERSION.as_bytes()),
             }),
             spans,
-            ..ScopeSpans::default()
         }],
-        ..ResourceSpans::default()
     }
 }
 
 #[cfg(test)]
 impl Queue {
-    /// The spans that wait.
-    pub(crate) fn taken(&self) -> Vec<Span> {
-        let mut receiver = self.receiver().unwrap();
-        std::iter::from_fn(|| receiver.try_recv().ok())
-            .flatten()
+    /// The spans that wait, as a receiver reads them.
+    pub(crate) fn taken(&self) -> Vec<opentelemetry_proto::tonic::trace::v1::Span> {
+        use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+
+        use super::story::Story;
+
+        let stories = std::iter::repeat_with(|| self.take());
+        let stories = stories.take_while(|stories| !stories.is_empty()).flatten();
+        let spans_of = |story: Story| {
+            let spans = spans(&story);
+            assert_eq!(spans.len(), story.len());
+            spans
+        };
+        let mut all: Vec<_> = stories.flat_map(spans_of).collect();
+        let parcels = std::iter::from_fn(|| (!all.is_empty()).then(|| Parcel::of(&mut all)));
+        parcels
+            .map(|parcel| ExportTraceServiceRequest::decode(parcel.message).unwrap())
+            .flat_map(|request| request.resource_spans)
+            .flat_map(|resource| resource.scope_spans)
+            .flat_map(|scope| scope.spans)
             .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_queue_has_no_room_for_is_dropped_and_counted() {
-        let queue = Queue::new(SpanCounts::default());
-        let spans = vec![Span::default(); 1000];
-        for _ in 0..20 {
-            queue.offer(spans.clone());
-        }
-        let reason = Lost::QueueFull.as_str();
-        let lost = queue.counts.dropped.get_or_create(&Why { reason }).get();
-        assert_eq!(lost, 4000);
-        assert_eq!(queue.taken().len(), 16_000);
     }
 }

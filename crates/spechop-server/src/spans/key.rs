@@ -1,8 +1,9 @@
 //! The attributes of spans: a closed set. None of them holds a text of a question, of an answer or of a
 //! passage, or the name of a tenant.
 
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use prost::bytes::Bytes;
+
+use super::wire::{AnyValue, KeyValue, Value};
 
 /// What is told of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,28 +93,27 @@ impl Key {
         }
     }
 
-    pub(crate) fn text(self, value: &str) -> KeyValue {
-        named(self.as_str(), Value::StringValue(value.to_owned()))
+    pub(super) fn text(self, value: &'static str) -> KeyValue {
+        named(self.as_str(), Value::text(value))
     }
 
-    pub(crate) fn number(self, value: impl TryInto<i64>) -> KeyValue {
+    pub(super) fn number(self, value: impl TryInto<i64>) -> KeyValue {
         let value = value.try_into().unwrap_or(i64::MAX);
-        named(self.as_str(), Value::IntValue(value))
+        named(self.as_str(), Value::Number(value))
     }
 
-    pub(crate) fn decimal(self, value: f64) -> KeyValue {
-        named(self.as_str(), Value::DoubleValue(value))
+    pub(super) fn decimal(self, value: f64) -> KeyValue {
+        named(self.as_str(), Value::Decimal(value))
     }
 
-    pub(crate) fn flag(self, value: bool) -> KeyValue {
-        named(self.as_str(), Value::BoolValue(value))
+    pub(super) fn flag(self, value: bool) -> KeyValue {
+        named(self.as_str(), Value::Flag(value))
     }
 }
 
-pub(super) fn named(key: &str, value: Value) -> KeyValue {
+pub(super) fn named(key: &'static str, value: Value) -> KeyValue {
     KeyValue {
-        key: key.to_owned(),
+        key: Bytes::from_static(key.as_bytes()),
         value: Some(AnyValue { value: Some(value) }),
-        ..KeyValue::default()
     }
 }

@@ -1,17 +1,15 @@
 //! From what was noted of a question to its spans. Pure: nothing here waits, and nothing reads a clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
-use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
-use opentelemetry_proto::tonic::trace::v1::{Span, Status};
+use prost::bytes::Bytes;
 use spechop_agent::{CallEnd, CallNote, Notes, Origin, TraceEvent, TraceKind, Width};
 use spechop_types::{Activity, BranchId, CommitKind, LookupId, Stage, TraceContext};
 use spechop_verifier::Verdict;
 
 use super::key::Key;
+use super::wire::{ERROR, INTERNAL, KeyValue, Link, SERVER, Span, Status};
 use crate::config::SpeculatorKind;
 use crate::outcome::Outcome;
 
@@ -130,10 +128,22 @@ struct Branch {
     verdict: Option<Verdict>,
 }
 
+impl Story {
+    /// How many spans it has.
+    pub(crate) fn len(&self) -> usize {
+        let marks = &self.marks.0;
+        let branches: BTreeSet<_> = marks.iter().map(|mark| mark.branch).collect();
+        let hops: BTreeSet<_> = marks.iter().map(|mark| mark.hop).collect();
+        1 + hops.len() + branches.len() + self.notes.calls.len()
+    }
+}
+
 /// The spans of a question: its own first, then its hops, branches and calls.
-pub(crate) fn spans(story: &Story) -> Vec<Span> {
+pub(super) fn spans(story: &Story) -> Vec<Span> {
     Telling {
         branches: branches(&story.marks),
+        trace_id: Bytes::copy_from_slice(&story.context.trace_id().to_bytes()),
+        trace_state: Bytes::copy_from_slice(story.context.state().as_bytes()),
         story,
     }
     .all()
@@ -166,6 +176,9 @@ fn branches(marks: &Marks) -> BTreeMap<BranchId, Branch> {
 
 struct Telling<'a> {
     story: &'a Story,
+    /// All of its spans have the same.
+    trace_id: Bytes,
+    trace_state: Bytes,
     branches: BTreeMap<BranchId, Branch>,
 }
 
@@ -238,7 +251,7 @@ impl Telling<'_> {
             links: Vec::new(),
             wrong: (!was_answered).then_some(story.outcome.as_str()),
         });
-        span.kind = SpanKind::Server.into();
+        span.kind = SERVER;
         if story.parent.is_some() {
             span.flags |= PARENT_IS_REMOTE;
         }
@@ -409,12 +422,11 @@ impl Telling<'_> {
             Origin::Drafted => "foreseen",
         };
         Link {
-            trace_id: to.trace_id().to_bytes().to_vec(),
-            span_id: to.span_id().to_bytes().to_vec(),
-            trace_state: to.state().to_owned(),
+            trace_id: self.trace_id.clone(),
+            span_id: span_id(to),
+            trace_state: self.trace_state.clone(),
             attributes: vec![Key::Origin.text(origin)],
             flags: 1 | PARENT_IS_KNOWN,
-            ..Link::default()
         }
     }
 
@@ -424,24 +436,26 @@ impl Telling<'_> {
             let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
             u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
         };
-        let parent = draft.parent.map(|parent| parent.span_id().to_bytes());
         Span {
-            trace_id: draft.context.trace_id().to_bytes().to_vec(),
-            span_id: draft.context.span_id().to_bytes().to_vec(),
-            trace_state: draft.context.state().to_owned(),
-            parent_span_id: parent.map(Vec::from).unwrap_or_default(),
+            trace_id: self.trace_id.clone(),
+            span_id: span_id(draft.context),
+            trace_state: self.trace_state.clone(),
+            parent_span_id: draft.parent.map(span_id).unwrap_or_default(),
             flags: 1 | PARENT_IS_KNOWN,
-            name: draft.name.to_owned(),
-            kind: SpanKind::Internal.into(),
+            name: Bytes::from_static(draft.name.as_bytes()),
+            kind: INTERNAL,
             start_time_unix_nano: at(draft.began),
             end_time_unix_nano: at(draft.ended.max(draft.began)),
             attributes: draft.attributes,
             links: draft.links,
             status: draft.wrong.map(|wrong| Status {
-                message: wrong.to_owned(),
-                code: StatusCode::Error.into(),
+                message: Bytes::from_static(wrong.as_bytes()),
+                code: ERROR,
             }),
-            ..Span::default()
         }
     }
+}
+
+fn span_id(of: &TraceContext) -> Bytes {
+    Bytes::copy_from_slice(&of.span_id().to_bytes())
 }

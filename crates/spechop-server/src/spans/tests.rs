@@ -115,6 +115,21 @@ fn independent() -> Script {
     script
 }
 
+/// Of a question that ended at once: one span.
+pub(super) fn empty_story() -> Story {
+    Story {
+        context: TraceContext::root(1, 2, true),
+        parent: None,
+        began: SystemTime::UNIX_EPOCH,
+        elapsed: Duration::ZERO,
+        outcome: Outcome::Answered,
+        width: Width::UNBOUNDED,
+        speculator: SpeculatorKind::Llm,
+        marks: Marks::default(),
+        notes: spechop_agent::Notes::default(),
+    }
+}
+
 fn text(span: &Span, key: Key) -> String {
     let named = span.attributes.iter().find(|a| a.key == key.as_str());
     let value = named.and_then(|a| a.value.clone()?.value);
