@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What the engine costs without its tools: latency added under load, memory, questions a second, connections.
 
-    engine.py --spechop BINARY [--out FOLDER] [--seconds N]
+    engine.py --spechop BINARY [--out FOLDER] [--seconds N] [--parts NAMES]
 
 Every part starts `spechop eval scripted` anew, and loads it with `spechop eval load` on the same machine, so both
-share its cores. CPU time and memory are those that Linux reports of the server's process."""
+share its cores. CPU time and memory are those that Linux reports of the server's process. The part "traces" needs
+grpcio, which the tests' Python environment has: <data folder>/venv/bin/python."""
 
 import argparse
 import asyncio
@@ -13,7 +14,9 @@ import os
 import pathlib
 import resource
 import signal
+import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -21,6 +24,18 @@ TICKS = os.sysconf("SC_CLK_TCK")
 # A look-up of the web in the paper, in milliseconds.
 MEAN, SIGMA = 4150, 1680
 HOPS = 3
+# A receiver of traces that reads what it is sent and looks at none of it.
+RECEIVER = """
+import concurrent.futures, sys, grpc
+class Takes(grpc.GenericRpcHandler):
+    def service(self, details):
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: b"")
+server = grpc.server(concurrent.futures.ThreadPoolExecutor(1), options=[("grpc.max_receive_message_length", -1)])
+server.add_generic_rpc_handlers((Takes(),))
+print(server.add_insecure_port("127.0.0.1:0"), flush=True)
+server.start()
+sys.stdin.read()
+"""
 
 
 class Server:
@@ -103,6 +118,31 @@ def throughput(args, rows):
                 break
 
 
+def traces(args, rows):
+    """What a trace of every question costs the server: CPU time a question, without and with, in turns."""
+    receiver = subprocess.Popen([sys.executable, "-c", RECEIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    endpoint = f"http://127.0.0.1:{receiver.stdout.readline().strip()}"
+    found = {"without": [], "with": []}
+    for turn in range(args.turns):
+        for name in ("without", "with") if turn % 2 else ("with", "without"):
+            told = ["--set", f"otlp.endpoint={endpoint}"] if name == "with" else []
+            with Server(args.spechop, "--hops", "2", "--set", "server.requests_per_second=1000000", *told) as server:
+                load(args, server, "--a", "k=3", "--rate", "1500", "--for", "2", "--connections", "8")
+                run = load(args, server, "--a", "k=3", "--rate", "1500", "--for", "8", "--warm-up", "0", "--connections", "8")
+            found[name].append(1e6 * run["server_cpu_s"] / run["settings"][0]["asked"])
+    receiver.kill()
+    receiver.wait()
+    ratios = [b / a for a, b in zip(found["without"], found["with"])]
+    medians = {name: round(statistics.median(all), 1) for name, all in found.items()}
+    rows["traces"] = {
+        "cpu_us_a_question": medians,
+        "ratio": round(statistics.mean(ratios), 3),
+        "standard_error": round(statistics.stdev(ratios) / len(ratios) ** 0.5, 3),
+        "turns": args.turns,
+    }
+    print("traces of every question, two look-ups of no time, k = 3:", rows["traces"], flush=True)
+
+
 async def connect(host, port, outcomes):
     """One connection that sends the first bytes of HTTP/2 and waits for those of the server."""
     try:
@@ -156,6 +196,11 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, help="a folder for engine.json")
     parser.add_argument("--seconds", type=int, default=40, help="how long a thousand questions are under way")
     parser.add_argument("--rates", type=lambda text: [int(rate) for rate in text.split(",")], default=[2000, 5000, 8000])
+    parts = {part.__name__: part for part in (connections, throughput, under_way, traces)}
+    every = "connections,throughput,under_way"
+    parser.add_argument("--parts", type=lambda names: [parts[name] for name in names.split(",")], default=every,
+                        help=f"of {', '.join(parts)}; by default all but the last")
+    parser.add_argument("--turns", type=int, default=10, help="how often traces are compared")
     args = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -164,7 +209,7 @@ def main():
         questions = pathlib.Path(folder) / "questions.txt"
         questions.write_text("".join(f"Who is number {n}?\n" for n in range(20_000)), encoding="utf-8")
         args.questions = str(questions)
-        for part in (connections, throughput, under_way):
+        for part in args.parts:
             part(args, rows)
     if args.out:
         args.out.mkdir(parents=True, exist_ok=True)

@@ -2,28 +2,37 @@
 //!
 //! One client asks on one connection, one question after the other. `whole` is a question of two hops,
 //! `refused` one that ends at the first look at its fields: there is little else to see in it than the
-//! way in. With `traces` every span of every question goes to a receiver in this process, which shares the
-//! cores with the server.
+//! way in. With `traces` every span of every question goes to a receiver, which shares the cores with the
+//! server. It reads what it is sent and looks at none of it: a collector runs elsewhere.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark")]
 
 #[path = "../tests/support/pki.rs"]
 mod pki;
-#[path = "../tests/support/receiver.rs"]
-mod receiver;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
+use std::future::ready;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Request as Sent;
+use axum::response::Response;
 use criterion::{Criterion, criterion_group, criterion_main};
+use http_body_util::{BodyExt, Full};
 use pki::{Authority, Folder, channel};
-use receiver::{Manner, Receiver};
 use secrecy::ExposeSecret;
 use spechop_proto::AskRequest;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_server::keys::{Cost, KeyName, NewKey};
 use spechop_testkit::Script;
 use support::{Server, question};
+use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 use tonic::Request;
+use tonic::metadata::MetadataMap;
+use tonic::service::Routes;
+use tonic::transport::server::TcpIncoming;
 
 fn access(criterion: &mut Criterion) {
     let runtime = Runtime::new().unwrap();
@@ -53,9 +62,10 @@ fn access(criterion: &mut Criterion) {
             if with_tls {
                 toml += &folder.keys();
             }
-            let receiver = runtime.block_on(Receiver::start(Manner::Forgets));
+            let mut receiving = JoinSet::new();
             if with_traces {
-                toml += &format!("[otlp]\nendpoint = \"{}\"\n", receiver.endpoint());
+                let receiver = runtime.block_on(receiver(&mut receiving));
+                toml += &format!("[otlp]\nendpoint = \"{receiver}\"\n");
             }
             let (_server, client) = runtime.block_on(async {
                 let server = Server::configured(Script::instant(2), &toml).await;
@@ -80,6 +90,30 @@ fn access(criterion: &mut Criterion) {
         }
         group.finish();
     }
+}
+
+/// The address of a receiver of OTLP that takes everything.
+async fn receiver(receiving: &mut JoinSet<Result<(), tonic::transport::Error>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let routes = Routes::from(Router::new().fallback(take));
+    let server = tonic::transport::Server::builder().add_routes(routes);
+    receiving.spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+    endpoint
+}
+
+/// Reads a request to its end, and answers with an empty message.
+async fn take(sent: Sent) -> Response {
+    let mut body = sent.into_body();
+    while let Some(frame) = body.frame().await {
+        frame.unwrap();
+    }
+    let mut trailers = MetadataMap::new();
+    trailers.insert("grpc-status", "0".parse().unwrap());
+    let trailers = ready(Some(Ok(trailers.into_headers())));
+    let empty = Full::new(Bytes::from_static(&[0; 5])).with_trailers(trailers);
+    let answer = Response::builder().header("content-type", "application/grpc");
+    answer.body(Body::new(empty)).unwrap()
 }
 
 criterion_group!(benches, access);

@@ -8,7 +8,6 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use prost::Message;
 use prost::bytes::{BufMut, Bytes};
 use secrecy::ExposeSecret;
 use tokio::time::{sleep, timeout};
@@ -20,15 +19,11 @@ use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstDecoder;
 
-use super::key::named;
-use super::queue::{BATCH_MAX, Lost, Queue};
-use super::story::spans;
-use super::wire::{Export, Exported, Resource, ResourceSpans, Scope, ScopeSpans, Span, Value};
+use super::queue::{Lost, Queue};
+use super::wire::{BATCH_MAX, Batch, EXPORT, Exported, Parcel};
 use crate::config::Otlp;
 use crate::sparingly::Sparingly;
 
-/// What a receiver of traces serves.
-const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 /// How long a span waits for others to go with.
 const BATCH_TIME: Duration = Duration::from_secs(1);
 /// How long the receiver may take for a request.
@@ -54,17 +49,10 @@ struct Line<'a> {
     client: Grpc<Channel>,
     headers: MetadataMap,
     /// Taken off the queue, and not yet sent off.
-    batch: Vec<Span>,
+    batch: Batch,
     /// Under way. If the future that sends it is dropped, it is still here.
     parcel: Option<Parcel>,
     warnings: Sparingly,
-}
-
-/// A request. It is encoded once, and sent as often as it takes.
-#[derive(Clone)]
-struct Parcel {
-    message: Bytes,
-    spans: usize,
 }
 
 impl<'a> Exporter<'a> {
@@ -80,7 +68,7 @@ impl<'a> Exporter<'a> {
             queue,
             client: Grpc::new(channel(otlp).map_err(InvalidReceiver)?),
             headers: headers(otlp),
-            batch: Vec::new(),
+            batch: Batch::default(),
             parcel: None,
             warnings: Sparingly::default(),
         };
@@ -124,13 +112,14 @@ impl Line<'_> {
     /// Takes stories off the queue if there is nothing to send: those of a request, or what has come a while
     /// after the first. `false` if there are none, and never will be.
     async fn gather(&mut self) -> bool {
-        if self.parcel.is_none() && self.batch.is_empty() {
+        if self.parcel.is_none() && self.batch.len() == 0 {
             self.queue.holds(1).await;
             let _ = timeout(BATCH_TIME, self.queue.holds(BATCH_MAX)).await;
-            let stories = self.queue.take();
-            self.batch.extend(stories.iter().flat_map(spans));
+            for story in self.queue.take() {
+                story.tell(|span| self.batch.push(span));
+            }
         }
-        self.parcel.is_some() || !self.batch.is_empty()
+        self.parcel.is_some() || self.batch.len() > 0
     }
 
     /// Spans that are neither sent off nor counted as lost.
@@ -144,9 +133,7 @@ impl Line<'_> {
 
     /// Sends one request. Whatever comes of it, its spans are off the list then.
     async fn send_off(&mut self) {
-        let next = self
-            .parcel
-            .get_or_insert_with(|| Parcel::of(&mut self.batch));
+        let next = self.parcel.get_or_insert_with(|| self.batch.parcel());
         let Parcel { message, spans } = next.clone();
         let sent = self.export(message).await;
         self.parcel = None;
@@ -201,20 +188,6 @@ impl Line<'_> {
         let path = PathAndQuery::from_static(EXPORT);
         let answer = self.client.unary(request, path, Encoded).await;
         answer.map(tonic::Response::into_inner)
-    }
-}
-
-impl Parcel {
-    /// With the first spans of these.
-    fn of(spans: &mut Vec<Span>) -> Self {
-        let next = spans.len().min(BATCH_MAX);
-        let message = Export {
-            resource_spans: vec![resource(spans.drain(..next).collect())],
-        };
-        Self {
-            message: message.encode_to_vec().into(),
-            spans: next,
-        }
     }
 }
 
@@ -281,43 +254,21 @@ fn headers(otlp: &Otlp) -> MetadataMap {
     headers
 }
 
-/// The spans as those of this program.
-fn resource(spans: Vec<Span>) -> ResourceSpans {
-    const VERSION: &str = env!("CARGO_PKG_VERSION");
-    ResourceSpans {
-        resource: Some(Resource {
-            attributes: vec![
-                named("service.name", Value::text("spechop")),
-                named("service.version", Value::text(VERSION)),
-            ],
-        }),
-        scope_spans: vec![ScopeSpans {
-            scope: Some(Scope {
-                name: Bytes::from_static(b"spechop"),
-                version: Bytes::from_static(VERSION.as_bytes()),
-            }),
-            spans,
-        }],
-    }
-}
-
 #[cfg(test)]
 impl Queue {
     /// The spans that wait, as a receiver reads them.
     pub(crate) fn taken(&self) -> Vec<opentelemetry_proto::tonic::trace::v1::Span> {
         use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+        use prost::Message;
 
-        use super::story::Story;
-
+        let mut batch = Batch::default();
         let stories = std::iter::repeat_with(|| self.take());
-        let stories = stories.take_while(|stories| !stories.is_empty()).flatten();
-        let spans_of = |story: Story| {
-            let spans = spans(&story);
-            assert_eq!(spans.len(), story.len());
-            spans
-        };
-        let mut all: Vec<_> = stories.flat_map(spans_of).collect();
-        let parcels = std::iter::from_fn(|| (!all.is_empty()).then(|| Parcel::of(&mut all)));
+        for story in stories.take_while(|stories| !stories.is_empty()).flatten() {
+            let before = batch.len();
+            story.tell(|span| batch.push(span));
+            assert_eq!(batch.len() - before, story.len());
+        }
+        let parcels = std::iter::from_fn(|| (batch.len() > 0).then(|| batch.parcel()));
         parcels
             .map(|parcel| ExportTraceServiceRequest::decode(parcel.message).unwrap())
             .flat_map(|request| request.resource_spans)

@@ -1,9 +1,7 @@
 //! The attributes of spans: a closed set. None of them holds a text of a question, of an answer or of a
 //! passage, or the name of a tenant.
 
-use prost::bytes::Bytes;
-
-use super::wire::{AnyValue, KeyValue, Value};
+use super::wire::Value;
 
 /// What is told of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,27 +91,19 @@ impl Key {
         }
     }
 
-    pub(super) fn text(self, value: &'static str) -> KeyValue {
-        named(self.as_str(), Value::text(value))
+    pub(super) fn text(self, value: &'static str) -> (Self, Value) {
+        (self, Value::Text(value))
     }
 
-    pub(super) fn number(self, value: impl TryInto<i64>) -> KeyValue {
-        let value = value.try_into().unwrap_or(i64::MAX);
-        named(self.as_str(), Value::Number(value))
+    pub(super) fn number(self, value: impl TryInto<i64>) -> (Self, Value) {
+        (self, Value::Number(value.try_into().unwrap_or(i64::MAX)))
     }
 
-    pub(super) fn decimal(self, value: f64) -> KeyValue {
-        named(self.as_str(), Value::Decimal(value))
+    pub(super) fn decimal(self, value: f64) -> (Self, Value) {
+        (self, Value::Decimal(value))
     }
 
-    pub(super) fn flag(self, value: bool) -> KeyValue {
-        named(self.as_str(), Value::Flag(value))
-    }
-}
-
-pub(super) fn named(key: &'static str, value: Value) -> KeyValue {
-    KeyValue {
-        key: Bytes::from_static(key.as_bytes()),
-        value: Some(AnyValue { value: Some(value) }),
+    pub(super) fn flag(self, value: bool) -> (Self, Value) {
+        (self, Value::Flag(value))
     }
 }

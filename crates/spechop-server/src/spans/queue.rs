@@ -10,11 +10,10 @@ use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 
 use super::story::Story;
+use super::wire::BATCH_MAX;
 
 /// Spans that may wait; about 8 MiB of them.
 const WAITING_MAX: usize = 16_384;
-/// Spans of one request.
-pub(super) const BATCH_MAX: usize = 512;
 
 /// What becomes of spans.
 #[derive(Clone, Debug, Default)]

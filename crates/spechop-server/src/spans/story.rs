@@ -3,18 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use prost::bytes::Bytes;
 use spechop_agent::{CallEnd, CallNote, Notes, Origin, TraceEvent, TraceKind, Width};
 use spechop_types::{Activity, BranchId, CommitKind, LookupId, Stage, TraceContext};
 use spechop_verifier::Verdict;
 
 use super::key::Key;
-use super::wire::{ERROR, INTERNAL, KeyValue, Link, SERVER, Span, Status};
+use super::wire::{Kind, Link, Span, Value};
 use crate::config::SpeculatorKind;
 use crate::outcome::Outcome;
 
-/// Most events of a question that are noted for its spans.
-const MARKS_MAX: usize = 16_384;
+/// Most branches of a question that have spans.
+const BRANCHES_MAX: usize = 4096;
 /// A span's flags say whether its parent is somewhere else, and that this is known.
 const PARENT_IS_KNOWN: u32 = 0x100;
 const PARENT_IS_REMOTE: u32 = 0x200;
@@ -37,34 +36,50 @@ pub(crate) struct Story {
 
 /// What happened to the branches of a question.
 #[derive(Default)]
-pub(crate) struct Marks(Vec<Mark>);
-
-struct Mark {
-    at: Duration,
-    branch: BranchId,
-    hop: u32,
-    what: What,
+pub(crate) struct Marks {
+    branches: BTreeMap<BranchId, Branch>,
+    /// How many hops they are of.
+    hops: BTreeSet<u32>,
 }
 
-enum What {
-    Began,
-    Verified(Verdict),
-    Promoted,
-    Committed,
-    RolledBack,
+/// A branch from its first segment to its end.
+struct Branch {
+    hop: u32,
+    began: Duration,
+    ended: Option<Duration>,
+    was_promoted: bool,
+    was_rolled_back: bool,
+    verdict: Option<Verdict>,
 }
 
 impl Marks {
     /// Notes an event, if it is of interest here.
     pub(crate) fn hear(&mut self, event: &TraceEvent) {
-        let what = match &event.kind {
+        match &event.kind {
             TraceKind::Launched {
                 stage: Stage::Segment,
-            } => What::Began,
-            TraceKind::Verified { verdict } => What::Verified(*verdict),
-            TraceKind::Promoted => What::Promoted,
-            TraceKind::Committed { .. } => What::Committed,
-            TraceKind::RolledBack => What::RolledBack,
+            } => _ = self.branch(event),
+            TraceKind::Verified { verdict } => {
+                if let Some(branch) = self.branch(event) {
+                    branch.verdict = Some(*verdict);
+                }
+            }
+            TraceKind::Promoted => {
+                if let Some(branch) = self.branch(event) {
+                    branch.was_promoted = true;
+                }
+            }
+            TraceKind::Committed { .. } => {
+                if let Some(branch) = self.branch(event) {
+                    branch.ended = Some(event.at);
+                }
+            }
+            TraceKind::RolledBack => {
+                if let Some(branch) = self.branch(event) {
+                    branch.was_rolled_back = true;
+                    branch.ended = Some(event.at);
+                }
+            }
             TraceKind::Launched { .. }
             | TraceKind::Planned { .. }
             | TraceKind::Drafted { .. }
@@ -75,16 +90,25 @@ impl Marks {
             | TraceKind::Foreseen { .. }
             | TraceKind::Salvaged { .. }
             | TraceKind::NotSpeculated { .. }
-            | TraceKind::Failed { .. } => return,
-        };
-        if self.0.len() < MARKS_MAX {
-            self.0.push(Mark {
-                at: event.at,
-                branch: event.branch,
-                hop: event.hop,
-                what,
-            });
+            | TraceKind::Failed { .. } => {}
         }
+    }
+
+    /// The branch of an event, which may be its first; `None` if there are too many.
+    fn branch(&mut self, event: &TraceEvent) -> Option<&mut Branch> {
+        if self.branches.len() >= BRANCHES_MAX && !self.branches.contains_key(&event.branch) {
+            return None;
+        }
+        self.hops.insert(event.hop);
+        let branch = self.branches.entry(event.branch).or_insert(Branch {
+            hop: event.hop,
+            began: event.at,
+            ended: None,
+            was_promoted: false,
+            was_rolled_back: false,
+            verdict: None,
+        });
+        Some(branch)
     }
 }
 
@@ -118,68 +142,29 @@ impl Fate {
     }
 }
 
-/// A branch from its first segment to its end.
-struct Branch {
-    hop: u32,
-    began: Duration,
-    ended: Option<Duration>,
-    was_promoted: bool,
-    was_rolled_back: bool,
-    verdict: Option<Verdict>,
-}
-
 impl Story {
     /// How many spans it has.
     pub(crate) fn len(&self) -> usize {
-        let marks = &self.marks.0;
-        let branches: BTreeSet<_> = marks.iter().map(|mark| mark.branch).collect();
-        let hops: BTreeSet<_> = marks.iter().map(|mark| mark.hop).collect();
+        let Marks { branches, hops } = &self.marks;
         1 + hops.len() + branches.len() + self.notes.calls.len()
     }
-}
 
-/// The spans of a question: its own first, then its hops, branches and calls.
-pub(super) fn spans(story: &Story) -> Vec<Span> {
-    Telling {
-        branches: branches(&story.marks),
-        trace_id: Bytes::copy_from_slice(&story.context.trace_id().to_bytes()),
-        trace_state: Bytes::copy_from_slice(story.context.state().as_bytes()),
-        story,
-    }
-    .all()
-}
-
-fn branches(marks: &Marks) -> BTreeMap<BranchId, Branch> {
-    let mut branches = BTreeMap::new();
-    for mark in &marks.0 {
-        let branch = branches.entry(mark.branch).or_insert(Branch {
-            hop: mark.hop,
-            began: mark.at,
-            ended: None,
-            was_promoted: false,
-            was_rolled_back: false,
-            verdict: None,
-        });
-        match mark.what {
-            What::Began => {}
-            What::Verified(verdict) => branch.verdict = Some(verdict),
-            What::Promoted => branch.was_promoted = true,
-            What::Committed => branch.ended = Some(mark.at),
-            What::RolledBack => {
-                branch.was_rolled_back = true;
-                branch.ended = Some(mark.at);
-            }
+    /// Its spans: that of the question first, then those of its hops, branches and calls.
+    pub(super) fn tell(&self, mut to: impl FnMut(&Span<'_>)) {
+        let telling = Telling { story: self };
+        to(&telling.question());
+        telling.hops(&mut to);
+        for (id, branch) in &self.marks.branches {
+            to(&telling.branch(*id, branch));
+        }
+        for call in &self.notes.calls {
+            to(&telling.call(call));
         }
     }
-    branches
 }
 
 struct Telling<'a> {
     story: &'a Story,
-    /// All of its spans have the same.
-    trace_id: Bytes,
-    trace_state: Bytes,
-    branches: BTreeMap<BranchId, Branch>,
 }
 
 /// A span as far as all kinds have the same.
@@ -189,28 +174,27 @@ struct Draft<'a> {
     name: &'static str,
     began: Duration,
     ended: Duration,
-    attributes: Vec<KeyValue>,
+    attributes: Vec<(Key, Value)>,
     links: Vec<Link>,
     /// What went wrong, if anything did.
     wrong: Option<&'static str>,
 }
 
-impl Telling<'_> {
-    fn all(&self) -> Vec<Span> {
+impl<'a> Telling<'a> {
+    fn hops(&self, to: &mut impl FnMut(&Span<'_>)) {
         let mut hops: BTreeMap<u32, (Duration, Duration, bool)> = BTreeMap::new();
-        for branch in self.branches.values() {
+        for branch in self.story.marks.branches.values() {
             let (began, ended) = (branch.began, self.end(branch));
             let is_committed = matches!(self.fate(branch), Fate::Committed | Fate::Promoted);
             let hop = hops.entry(branch.hop).or_insert((began, ended, false));
             *hop = (hop.0.min(began), hop.1.max(ended), hop.2 || is_committed);
         }
-        let mut spans = vec![self.question()];
         for (number, (began, ended, is_committed)) in hops {
             let fate = match is_committed {
                 true => Fate::Committed,
                 false => Fate::Unused,
             };
-            spans.push(self.span(Draft {
+            to(&self.span(Draft {
                 context: &self.hop(number),
                 parent: Some(&self.story.context),
                 name: "hop",
@@ -221,12 +205,9 @@ impl Telling<'_> {
                 wrong: None,
             }));
         }
-        spans.extend(self.branches.iter().map(|(id, b)| self.branch(*id, b)));
-        spans.extend(self.story.notes.calls.iter().map(|call| self.call(call)));
-        spans
     }
 
-    fn question(&self) -> Span {
+    fn question(&self) -> Span<'a> {
         let story = self.story;
         let k = match story.width.get() {
             Some(k) => Key::K.number(k.get()),
@@ -251,14 +232,14 @@ impl Telling<'_> {
             links: Vec::new(),
             wrong: (!was_answered).then_some(story.outcome.as_str()),
         });
-        span.kind = SERVER;
+        span.kind = Kind::Server;
         if story.parent.is_some() {
             span.flags |= PARENT_IS_REMOTE;
         }
         span
     }
 
-    fn branch(&self, id: BranchId, branch: &Branch) -> Span {
+    fn branch(&self, id: BranchId, branch: &Branch) -> Span<'a> {
         let mut attributes = vec![
             Key::Branch.number(id.0),
             Key::Hop.number(branch.hop),
@@ -287,7 +268,7 @@ impl Telling<'_> {
         })
     }
 
-    fn call(&self, call: &CallNote) -> Span {
+    fn call(&self, call: &CallNote) -> Span<'a> {
         let waiting: Duration = [Activity::Turn, Activity::Queue]
             .iter()
             .map(|activity| call.activities.of(*activity))
@@ -319,7 +300,7 @@ impl Telling<'_> {
         let links = taken_over
             .filter(|taken| call.stage == Stage::Target && call.lookup == Some(taken.lookup))
             .map(|taken| self.link(&self.branch_context(taken.branch), taken.origin));
-        let parent = match self.branches.contains_key(&call.branch) {
+        let parent = match self.story.marks.branches.contains_key(&call.branch) {
             true => self.branch_context(call.branch),
             false => self.story.context.clone(),
         };
@@ -370,7 +351,7 @@ impl Telling<'_> {
             false => Fate::Committed,
         };
         match (call.stage, call.lookup) {
-            (Stage::Segment, _) => match self.branches.get(&call.branch) {
+            (Stage::Segment, _) => match self.story.marks.branches.get(&call.branch) {
                 Some(branch) => self.fate(branch),
                 None => Fate::Unused,
             },
@@ -392,7 +373,7 @@ impl Telling<'_> {
     }
 
     fn is_rolled_back(&self, branch: BranchId) -> bool {
-        let branch = self.branches.get(&branch);
+        let branch = self.story.marks.branches.get(&branch);
         branch.is_some_and(|branch| branch.was_rolled_back)
     }
 
@@ -422,40 +403,32 @@ impl Telling<'_> {
             Origin::Drafted => "foreseen",
         };
         Link {
-            trace_id: self.trace_id.clone(),
-            span_id: span_id(to),
-            trace_state: self.trace_state.clone(),
-            attributes: vec![Key::Origin.text(origin)],
+            span_id: to.span_id().to_bytes(),
+            attribute: Key::Origin.text(origin),
             flags: 1 | PARENT_IS_KNOWN,
         }
     }
 
-    fn span(&self, draft: Draft<'_>) -> Span {
+    fn span(&self, draft: Draft<'_>) -> Span<'a> {
         let at = |since: Duration| {
             let at = self.story.began + since;
             let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
             u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
         };
+        let context = &self.story.context;
         Span {
-            trace_id: self.trace_id.clone(),
-            span_id: span_id(draft.context),
-            trace_state: self.trace_state.clone(),
-            parent_span_id: draft.parent.map(span_id).unwrap_or_default(),
+            trace_id: context.trace_id().to_bytes(),
+            span_id: draft.context.span_id().to_bytes(),
+            trace_state: context.state(),
+            parent_span_id: draft.parent.map(|parent| parent.span_id().to_bytes()),
             flags: 1 | PARENT_IS_KNOWN,
-            name: Bytes::from_static(draft.name.as_bytes()),
-            kind: INTERNAL,
+            name: draft.name,
+            kind: Kind::Internal,
             start_time_unix_nano: at(draft.began),
             end_time_unix_nano: at(draft.ended.max(draft.began)),
             attributes: draft.attributes,
             links: draft.links,
-            status: draft.wrong.map(|wrong| Status {
-                message: Bytes::from_static(wrong.as_bytes()),
-                code: ERROR,
-            }),
+            error: draft.wrong,
         }
     }
-}
-
-fn span_id(of: &TraceContext) -> Bytes {
-    Bytes::copy_from_slice(&of.span_id().to_bytes())
 }

@@ -25,8 +25,6 @@ use tonic::{Request, Response, Status};
 pub enum Manner {
     /// Gladly.
     Takes,
-    /// Gladly, and keeps nothing.
-    Forgets,
     /// It does not answer.
     Silent,
     /// It fails.
@@ -59,9 +57,6 @@ impl TraceService for Seen {
         let mut rejected = 0;
         match self.manner {
             Manner::Takes => {}
-            Manner::Forgets => {
-                return Ok(Response::new(ExportTraceServiceResponse::default()));
-            }
             Manner::Silent => std::future::pending().await,
             Manner::Fails => return Err(Status::internal("no room")),
             Manner::Rejects => rejected = i64::MAX,
