@@ -9,7 +9,9 @@ mod cost;
 mod curve;
 pub(crate) mod estimate;
 mod figures;
+mod glance;
 mod groups;
+mod heads;
 mod kinds;
 mod outcomes;
 mod overview;
@@ -29,7 +31,7 @@ pub use table::{Cell, Table};
 use crate::{Run, Source};
 
 use groups::Group;
-use page::Circumstances;
+use page::{Circumstances, Page};
 
 /// What is added to tables that have such rows.
 const MIXED_LOADS: &str = " With more than one question at once, the variants of a run take turns on the same machine \
@@ -49,11 +51,12 @@ pub struct Report {
 /// The tables of a report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReportData {
-    /// What a reader must be told before any number.
+    /// What a reader must be told before any number: all that is said of sections, and the rest behind it.
     pub warnings: Vec<String>,
     /// A row for each run.
     pub overview: Table,
-    /// Runs of the same system, data set and injected latency, side by side.
+    /// Runs of the same system, data set and injected latency, side by side. Those of most questions come
+    /// first.
     pub sections: Vec<Section>,
 }
 
@@ -62,8 +65,12 @@ pub struct ReportData {
 pub struct Section {
     /// Which they are.
     pub title: String,
-    /// What all their numbers take for granted; empty where there is nothing to say.
+    /// What all their numbers take for granted; empty if there is nothing to say.
     pub about: String,
+    /// What a reader must be told before its numbers.
+    pub warnings: Vec<String>,
+    /// Whether it has fewer than 30 questions: such a section comes behind the others.
+    pub is_small: bool,
     /// Their tables.
     pub tables: Vec<Table>,
 }
@@ -85,13 +92,15 @@ pub enum ReportError {
 /// Compares the variants of each run with its standard agent, and runs of different sources with each
 /// other.
 pub fn report(runs: &[Run]) -> Result<Report, ReportError> {
-    let (groups, warnings) = groups::group(runs)?;
+    let (groups, general) = groups::group(runs)?;
     let mut sections = Vec::new();
     let mut shown = Vec::new();
     for (number, group) in groups.iter().enumerate() {
         sections.push(Section {
             title: group.title.clone(),
             about: taken_for_granted(group),
+            warnings: group.warnings.clone(),
+            is_small: group.is_small(),
             tables: tables(group),
         });
         shown.push(page::Shown {
@@ -103,14 +112,21 @@ pub fn report(runs: &[Run]) -> Result<Report, ReportError> {
     if groups.iter().flat_map(Group::fewest_at_once).max() > Some(1) {
         overview.about += MIXED_LOADS;
     }
+    let of_sections = sections.iter().flat_map(|section| &section.warnings);
     let data = ReportData {
-        warnings,
+        warnings: of_sections.chain(&general).cloned().collect(),
         overview,
         sections,
     };
+    let page = Page {
+        first: glance::figure(&groups),
+        data: &data,
+        shown: &shown,
+        general: &general,
+    };
     Ok(Report {
-        html: page::html(&data, &shown).map_err(ReportError::Page)?,
-        markdown: page::markdown(&data, &shown),
+        html: page.html().map_err(ReportError::Page)?,
+        markdown: page.markdown(),
         data,
     })
 }

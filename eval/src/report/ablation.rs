@@ -31,12 +31,8 @@ pub(super) fn table(group: &Group<'_>) -> Table {
     Table {
         name: "ablation",
         title: "What each part is worth".into(),
-        about: "Variants that differ in one thing from another of the same run, over the questions that \
-                both and k = 1 have answered. Latency ratios below 1 say that the change is faster; p is \
-                of a sign-flip permutation test on the latencies, and of McNemar's exact test on EM, and is \
-                not corrected for the number of rows: of twenty changes of no effect one has p < 0.05, on average. \
-                k=1,verifier=none is full speculation. \
-                Agreement: share of questions with the same answer as k = 1."
+        about: "Variants that differ in one thing from another of the same run, over the questions that both and \
+                k = 1 have answered. k=1,verifier=none is full speculation."
             .into(),
         columns: [
             "Source", "Change", "Variant", "Against", "Questions", "RelLat", "RelLat, against",

@@ -63,10 +63,8 @@ pub(super) fn table(group: &Group<'_>) -> Table {
     Table {
         name: "cost",
         title: "Cost".into(),
-        about: "Calls of a question, on average, those that were aborted included: T the look-ups, M the \
-                segments (the final one included), S the guesses. Wasted are those that the committed \
-                hops have no use for. Salvaged are look-ups taken over from branches that were rolled \
-                back. Money is in the server's currency, per 1,000 questions."
+        about: "Calls of a question, on average, those that were aborted included. Money is in the server's \
+                currency, per 1,000 questions."
             .into(),
         columns,
         rows,

@@ -40,7 +40,7 @@ pub(super) fn figures(group: &Group<'_>, id: &str) -> Vec<Figure> {
 }
 
 /// A source looks the same in every figure.
-fn series(source: Source) -> usize {
+pub(super) fn series(source: Source) -> usize {
     match source {
         Source::Simulated => 0,
         Source::Live => 1,

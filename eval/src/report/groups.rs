@@ -1,5 +1,6 @@
 //! Runs, put side by side: who is compared with whom, over which questions.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use spechop_types::K;
@@ -9,9 +10,14 @@ use crate::{Question, Row, Run, RunInfo, Source, Variant};
 
 use super::{ReportError, unlike};
 
+/// A run of fewer questions is a sample to try things with.
+const MANY: usize = 30;
+
 /// Runs of the same system, data set and injected latency.
 pub(super) struct Group<'a> {
     pub(super) title: String,
+    /// What a reader must be told before its numbers.
+    pub(super) warnings: Vec<String>,
     /// Simulated first, then live, then replayed.
     pub(super) views: Vec<View<'a>>,
 }
@@ -50,7 +56,7 @@ pub(super) struct Case<'a> {
     pub(super) row: &'a Row,
 }
 
-/// The runs in groups, and what a reader must be told before any number.
+/// The runs in groups, those of most questions first, and what a reader must be told of no single group.
 pub(super) fn group(runs: &[Run]) -> Result<(Vec<Group<'_>>, Vec<String>), ReportError> {
     if runs.is_empty() {
         return Err(ReportError::Empty);
@@ -59,9 +65,10 @@ pub(super) fn group(runs: &[Run]) -> Result<(Vec<Group<'_>>, Vec<String>), Repor
     for run in runs {
         grouped.entry(title(&run.info)).or_default().push(run);
     }
-    let mut warnings = Vec::new();
+    let mut general = Vec::new();
     let mut groups = Vec::new();
     for (title, mut runs) in grouped {
+        let mut warnings = Vec::new();
         runs.sort_by_key(|run| run.info.source);
         let mut views: Vec<View<'_>> = Vec::new();
         for (at, run) in runs.iter().enumerate() {
@@ -76,20 +83,45 @@ pub(super) fn group(runs: &[Run]) -> Result<(Vec<Group<'_>>, Vec<String>), Repor
             views.extend(View::new(run, label, &place, &mut warnings));
         }
         if views.is_empty() {
+            general.extend(warnings);
             continue;
         }
-        let group = Group { title, views };
-        warnings.extend(unlike::warnings(&group));
+        let mut group = Group {
+            title,
+            warnings,
+            views,
+        };
+        group.warnings.extend(unlike::warnings(&group));
         groups.push(group);
     }
     if groups.is_empty() {
         return Err(ReportError::NoBaseline);
     }
-    warnings.extend(unlike::commits(&groups));
-    Ok((groups, warnings))
+    // The sort is stable: of equals, the titles decide.
+    groups.sort_by_key(|group| {
+        let is_injected = group.infos().any(|info| info.injected.is_some());
+        (Reverse(group.questions()), !is_injected)
+    });
+    general.extend(unlike::commits(&groups));
+    Ok((groups, general))
 }
 
 impl<'a> Group<'a> {
+    pub(super) fn infos(&self) -> impl Iterator<Item = &'a RunInfo> {
+        self.views.iter().map(|view| &view.run.info)
+    }
+
+    /// Of its largest run.
+    pub(super) fn questions(&self) -> usize {
+        let questions = self.infos().map(|info| info.questions);
+        questions.max().unwrap_or_default()
+    }
+
+    /// Whether it has too few questions to say much.
+    pub(super) fn is_small(&self) -> bool {
+        self.questions() < MANY
+    }
+
     /// The run whose latencies are shown: the live one where there is one.
     pub(super) fn foremost(&self) -> Option<&View<'a>> {
         self.views
@@ -101,7 +133,7 @@ impl<'a> Group<'a> {
     pub(super) fn fullest(&self) -> Option<&View<'a>> {
         let place = |view: &&View<'a>| {
             let variants = view.main().count();
-            (std::cmp::Reverse(variants), nearness(view.run.info.source))
+            (Reverse(variants), nearness(view.run.info.source))
         };
         self.views.iter().min_by_key(place)
     }

@@ -119,9 +119,9 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
     Table {
         name: "by_type",
         title: format!("By type of question, speculator {speculator}"),
-        about: "RelLat of each type, with and without salvage over the same questions, beside RelLat* with that type's own \
-                effective p, α and β, and beside RelLat* at this length, which is ours. Neither knows of salvage or of \
-                plan-ahead: where a wrong guess is of no consequence to the next sub-question, they can do better."
+        about: "With and without salvage over the same questions, beside what theory says with the type's own \
+                effective p, α and β. Theory knows neither of salvage nor of plan-ahead: if a wrong guess is of no \
+                consequence to the next sub-question, they can do better."
             .into(),
         columns: [
             "Source", "Type", "Questions", "Variant", "RelLat", "RelLat, salvage off", "Questions of p, α, β", "RelLat*",

@@ -1,5 +1,7 @@
 //! A row for each run: what was gained, and what it did to the answers.
 
+use spechop_types::K;
+
 use crate::Variant;
 use crate::score::exact_match;
 use crate::stats::mean;
@@ -18,16 +20,13 @@ pub(super) fn table(groups: &[Group<'_>]) -> Table {
     Table {
         name: "overview",
         title: "At a glance".into(),
-        about: "Beside k = 1: the fastest k of each run that is else as usual (k=N and nothing more), over the questions \
-                that both have answered; then the fastest variant of all that have the usual verifier. Both are as run with the fewest \
-                questions at once, and both were picked on the very questions that they are shown on, which flatters them: the more so, the more \
-                there were to pick from. RelLat: latency as a share of that of k = 1. In brackets: 95 % bootstrap \
-                intervals over questions. Sections below have the rest."
+        about: "A row for each run, beside its k = 1 and over the questions that both have answered, with the fewest \
+                questions at once."
             .into(),
         columns: [
-            "Runs", "Source", "Questions", "EM, k=1", "Fastest k", "EM", "Same answer",
-            "Seconds, k=1", "Seconds", "RelLat", "RelLat*", "Target calls ÷ k=1", "Fastest variant",
-            "RelLat of variant", "Questions of variant",
+            "Runs", "Source", "Questions", "RelLat, k=∞", "RelLat*", "Fastest k", "RelLat", "Target calls ÷ k=1",
+            "Fastest variant", "RelLat of variant", "Questions of variant", "EM, k=1", "EM", "Same answer",
+            "Seconds, k=1", "Seconds",
         ]
         .map(String::from)
         .into(),
@@ -49,38 +48,27 @@ fn row(group: &Group<'_>, view: &View<'_>) -> Vec<Cell> {
         Cell::interval(mean(&cases.iter().map(of).collect::<Vec<_>>()), digits)
     };
     let right = |answer: &str, case: &Case<'_>| flag(exact_match(answer, &case.question.answers));
-    let mut row = vec![
+    let text = |name: Option<String>| name.map_or_else(Cell::none, Cell::text);
+    let unless_alone = |cell: Cell| usual.map_or_else(Cell::none, |_| cell);
+    let unbounded = view.get(&Variant::at(K::Unbounded));
+    vec![
         Cell::text(&group.title),
         Cell::text(&view.label),
         Cell::share_of(cases.len(), expected),
+        Cell::interval(unbounded.and_then(Compared::rel_lat), 3),
+        usual.map_or_else(Cell::none, |usual| bound(view, usual)),
+        text(usual.map(Compared::name)),
+        Cell::interval(usual.and_then(Compared::rel_lat), 3),
+        Cell::interval(usual.and_then(targets), 2),
+        text(any.map(Compared::name)),
+        Cell::interval(any.and_then(Compared::rel_lat), 3),
+        any.map_or_else(Cell::none, |any| Cell::share_of(any.cases.len(), expected)),
         mean_of(&|case| right(&case.base.answer, case), 3),
-    ];
-    match usual {
-        None => {
-            let seconds = mean_of(&|case| case.base.latency_ms / 1e3, 2);
-            row.extend([Cell::none(), Cell::none(), Cell::none(), seconds]);
-            row.resize(12, Cell::none());
-        }
-        Some(usual) => row.extend([
-            Cell::text(usual.name()),
-            mean_of(&|case| right(&case.row.answer, case), 3),
-            mean_of(&|case| flag(same_answer(case)), 3),
-            mean_of(&|case| case.base.latency_ms / 1e3, 2),
-            mean_of(&|case| case.row.latency_ms / 1e3, 2),
-            Cell::interval(usual.rel_lat(), 3),
-            bound(view, usual),
-            Cell::interval(targets(usual), 2),
-        ]),
-    }
-    match any {
-        None => row.resize(15, Cell::none()),
-        Some(any) => row.extend([
-            Cell::text(any.name()),
-            Cell::interval(any.rel_lat(), 3),
-            Cell::share_of(any.cases.len(), expected),
-        ]),
-    }
-    row
+        unless_alone(mean_of(&|case| right(&case.row.answer, case), 3)),
+        unless_alone(mean_of(&|case| flag(same_answer(case)), 3)),
+        mean_of(&|case| case.base.latency_ms / 1e3, 2),
+        unless_alone(mean_of(&|case| case.row.latency_ms / 1e3, 2)),
+    ]
 }
 
 fn bound(view: &View<'_>, of: &Compared<'_>) -> Cell {
@@ -91,7 +79,9 @@ fn bound(view: &View<'_>, of: &Compared<'_>) -> Cell {
     Cell::interval(bound, 3).over(widest.cases.len(), view.run.info.questions)
 }
 
-fn fastest<'b, 'a: 'b>(of: impl Iterator<Item = &'b Compared<'a>>) -> Option<&'b Compared<'a>> {
+pub(super) fn fastest<'b, 'a: 'b>(
+    of: impl Iterator<Item = &'b Compared<'a>>,
+) -> Option<&'b Compared<'a>> {
     let rated = of.filter_map(|c| Some((c, c.rel_lat_value()?)));
     rated
         .min_by(|(_, a), (_, b)| a.total_cmp(b))

@@ -4,10 +4,10 @@ use askama::Template;
 
 use crate::Source;
 
-use super::ReportData;
 use super::figures::Figure;
 use super::groups::View;
 use super::table::escape;
+use super::{ReportData, heads};
 
 /// What a section shows besides its tables.
 pub(super) struct Shown {
@@ -24,43 +24,65 @@ pub(super) struct Circumstances {
 /// Everything that the template takes. What is not a drawing of ours is escaped there.
 #[derive(Template)]
 #[template(path = "report.html")]
-struct Page<'a> {
-    data: &'a ReportData,
-    shown: &'a [Shown],
+pub(super) struct Page<'a> {
+    /// What is shown before everything else, if there is anything to show.
+    pub(super) first: Option<Figure>,
+    pub(super) data: &'a ReportData,
+    /// As many as there are sections.
+    pub(super) shown: &'a [Shown],
+    /// What a reader must be told of no single section.
+    pub(super) general: &'a [String],
 }
 
-pub(super) fn html(data: &ReportData, shown: &[Shown]) -> Result<String, askama::Error> {
-    Page { data, shown }.render()
-}
-
-pub(super) fn markdown(data: &ReportData, shown: &[Shown]) -> String {
-    let mut out =
-        String::from("# SpecHop: what runs have shown\n\nFigures are in report.html.\n\n");
-    if !data.warnings.is_empty() {
-        out += "## Read this first\n\n";
-        for warning in &data.warnings {
-            out += &format!("- **{}**\n", escape(warning));
-        }
-        out += "\n";
+impl Page<'_> {
+    pub(super) fn html(&self) -> Result<String, askama::Error> {
+        self.render()
     }
-    out += &data.overview.markdown();
-    for (section, shown) in data.sections.iter().zip(shown) {
-        out += &format!("\n## {}\n", escape(&section.title));
-        if !section.about.is_empty() {
-            out += &format!("\n{}\n", escape(&section.about));
-        }
-        for table in &section.tables {
-            out += &format!("\n{}", table.markdown());
-        }
-        out += "\n### How these runs came about\n";
-        for run in &shown.circumstances {
-            out += &format!("\n{}\n\n", escape(&run.label));
-            for (name, value) in &run.lines {
-                out += &format!("- {}: {}\n", escape(name), escape(value));
+
+    pub(super) fn markdown(&self) -> String {
+        let mut out =
+            String::from("# SpecHop: what runs have shown\n\nFigures are in report.html.\n\n");
+        out += &self.data.overview.markdown();
+        warn(&mut out, self.general);
+        for (section, shown) in self.data.sections.iter().zip(self.shown) {
+            out += &format!("\n## {}\n", escape(&section.title));
+            warn(&mut out, &section.warnings);
+            if !section.about.is_empty() {
+                out += &format!("\n{}\n", escape(&section.about));
+            }
+            for table in &section.tables {
+                out += &format!("\n{}", table.markdown());
+            }
+            out += "\n### How these runs came about\n";
+            for run in &shown.circumstances {
+                out += &format!("\n{}\n\n", escape(&run.label));
+                for (name, value) in &run.lines {
+                    out += &format!("- {}: {}\n", escape(name), escape(value));
+                }
             }
         }
+        out += "\n## The heads of columns\n\n";
+        for (head, about) in heads::ALL {
+            out += &format!("- {}: {}\n", escape(head), escape(about));
+        }
+        out
     }
-    out
+
+    /// Whether a section, counted from 1, is the first of few questions.
+    fn is_first_small(&self, number: &usize) -> bool {
+        let mut sections = self.data.sections.iter();
+        let first = sections.position(|section| section.is_small);
+        first.is_some_and(|first| first + 1 == *number)
+    }
+}
+
+fn warn(out: &mut String, warnings: &[String]) {
+    if !warnings.is_empty() {
+        *out += "\n";
+    }
+    for warning in warnings {
+        *out += &format!("- **{}**\n", escape(warning));
+    }
 }
 
 impl Circumstances {

@@ -83,11 +83,8 @@ pub(super) fn table(group: &Group<'_>) -> Table {
     Table {
         name: "quality",
         title: "Answers: how good, and how alike".into(),
-        about: "Exact match (EM), F1, share of the gold pages that were read, and hops of a question; then \
-                the differences to k = 1 over the same questions (EM: McNemar's exact test, F1: sign-flip \
-                permutation test), and the share of questions whose sub-questions, sub-answers and final \
-                answer are word for word those of k = 1. With verifier=none every guess stands: full \
-                speculation."
+        about: "What was answered, and how it differs from k = 1 over the same questions. With verifier=none every \
+                guess stands: full speculation."
             .to_owned()
             + if leaves_recording(group) { UNKNOWN } else { "" },
         columns: [

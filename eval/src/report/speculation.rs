@@ -53,16 +53,9 @@ pub(super) fn table(group: &Group<'_>) -> Table {
     Table {
         name: "speculation",
         title: "Speculation (the layout of the paper's Table 1)".into(),
-        about: "How good the guesses are, what could be gained (RelLat*), and what was (RelLat). p, α, β \
-                and ν are measured at the widest window, which keeps no hop from being guessed. p is the share of \
-                compared guesses that were accepted; effective p counts hops without a comparison as not \
-                accepted, and is what RelLat* = 1 − p (1 − α) / (1 + β) is given. α is over guesses \
-                that were there before their look-up was (slower ones have no time), so a guess may take longer than \
-                it says. RelLat* is of endless questions. RelLat* at this length is ours, \
-                not the paper's: a guess of a last hop saves no more than the final segment, which the latency \
-                holds too; salvage and plan-ahead can go below it. The best k is the one \
-                that was fastest on these very questions, which flatters it a little. Rows of the \
-                paper are the paper's own, for other questions and other models."
+        about: "How good the guesses are, what could be gained (RelLat*), and what was (RelLat). Salvage and \
+                plan-ahead can go below RelLat*. Rows of the paper are the paper's own, for other questions and \
+                other models."
             .into(),
         columns: [
             "Source", "Speculator", "p, α, β from", "Questions of p, α, β", "Compared", "p", "Effective p", "α", "β", "ν",

@@ -49,11 +49,7 @@ pub(super) fn table(group: &Group<'_>) -> Table {
     Table {
         name: "verifier",
         title: "The verifier".into(),
-        about: "Comparisons of a guess with an observation, and the share accepted. Checkable are those \
-                whose observation holds the answer of one of the question's gold hops. Precision: share of \
-                checkable accepted guesses that hold that answer too. False rejects: share of \
-                checkable rejected guesses that held it all the same."
-            .into(),
+        about: "Comparisons of a guess with an observation, against the answers of the data set's own hops.".into(),
         columns: [
             "Source", "Variant", "Questions", "Hops", "Compared", "Accepted", "Accepted, checkable",
             "Precision", "Rejected, checkable", "False rejects",

@@ -43,7 +43,43 @@ fn the_page_is_well_formed_and_needs_nothing_else() {
         assert!(!report.html.contains(outside), "{outside}");
     }
     assert_eq!(report.html.matches("<figure>").count(), 4);
+    assert_eq!(report.html.matches("<figure class=\"first\">").count(), 1);
+    // What a column means is told behind a mark at its head.
+    assert!(report.html.contains("popovertarget=\"overview-m"));
     assert!(report.html.contains("INJECTED") && report.markdown.contains("INJECTED"));
+}
+
+#[test]
+fn many_questions_come_first_and_warnings_stand_where_they_apply() {
+    let variants = [("k=1", 1.0), ("k=3", 0.75)];
+    let few = run(Source::Live, 10, &variants);
+    let mut many = run(Source::Simulated, 40, &variants);
+    many.info.system = "zeta".into();
+    many.rows.pop();
+    let page = report(&[few.clone(), many]).unwrap();
+    let [first, last] = &*page.data.sections else {
+        panic!("two sections");
+    };
+    assert!(first.title.contains("zeta") && !first.is_small && last.is_small);
+    assert!(
+        first
+            .warnings
+            .iter()
+            .all(|warning| warning.contains("NOT WHOLE"))
+    );
+    assert_eq!((first.warnings.len(), last.warnings.len()), (1, 0));
+    let at = |text: &str| page.html.find(text).unwrap();
+    let small = at("samples of fewer than 30 questions");
+    assert!(at("<figure class=\"first\">") < at("id=\"overview\"") && at("id=\"g1\"") < small);
+    assert!(small < at(&format!("<h2>{}</h2>", last.title)));
+    assert!(page.html[at("id=\"g1\"")..small].contains("NOT WHOLE"));
+    // Nor does a sample make a first figure.
+    assert!(
+        !report(&[few])
+            .unwrap()
+            .html
+            .contains("<figure class=\"first\">")
+    );
 }
 
 #[test]

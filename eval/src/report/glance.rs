@@ -1,0 +1,164 @@
+//! The first figure: what every system gained on every data set, beside the bound and the paper.
+
+use std::collections::BTreeSet;
+
+use spechop_theory::{PUBLISHED, Published};
+
+use crate::stats::Interval;
+
+use super::estimate::Estimates;
+use super::figures::Figure;
+use super::groups::{Group, View};
+use super::overview::fastest;
+use super::speculation::tool;
+use super::svg::{Anchor, Canvas, Scale, shorten};
+
+const WIDTH: f64 = 900.0;
+const LEFT: f64 = 350.0;
+const RIGHT: f64 = WIDTH - 24.0;
+const TOP: f64 = 56.0;
+const ROW: f64 = 27.0;
+/// Ours, ours at its best, and the paper's.
+const WIDEST: usize = 0;
+const FASTEST: usize = 1;
+const PAPER: usize = 3;
+
+/// A data set, and the latency of its look-ups.
+struct Panel {
+    title: String,
+    rows: Vec<Line>,
+}
+
+struct Line {
+    name: String,
+    marks: Vec<(usize, Interval)>,
+    bound: Option<f64>,
+}
+
+/// A row for each run of many questions; `None` if there is none.
+pub(super) fn figure(groups: &[Group<'_>]) -> Option<Figure> {
+    let panels = panels(groups);
+    let rows: Vec<&Line> = panels.iter().flat_map(|panel| &panel.rows).collect();
+    let marks = || rows.iter().flat_map(|row| &row.marks);
+    let bounds = rows.iter().filter_map(|row| row.bound);
+    marks().next()?;
+    let least = marks().map(|mark| mark.1.low).chain(bounds);
+    let least = least.fold(1.0, f64::min);
+    let greatest = marks().map(|mark| mark.1.high).fold(1.0, f64::max);
+    let lines = rows.len() + panels.len();
+    let bottom = TOP + ROW * (lines as f64 + 0.4);
+    let scale = Scale::over(least, greatest, LEFT, RIGHT - LEFT);
+    let mut canvas = Canvas::new(WIDTH, bottom + 50.0);
+    canvas.across(scale, TOP, bottom, "RelLat: latency as a share of k = 1");
+    let one = scale.on(1.0);
+    canvas.line("bound", (one, TOP), (one, bottom));
+    let mut y = TOP + ROW * 0.7;
+    for panel in &panels {
+        canvas.text("name", Anchor::Start, (8.0, y + 4.5), &panel.title);
+        y += ROW;
+        for row in &panel.rows {
+            canvas.text("label", Anchor::End, (LEFT - 14.0, y + 4.5), &row.name);
+            if let Some(bound) = row.bound {
+                let x = scale.on(bound);
+                canvas.line("limit", (x, y - 9.0), (x, y + 9.0));
+            }
+            for (series, rel_lat) in &row.marks {
+                let [low, at, high] =
+                    [rel_lat.low, rel_lat.value, rel_lat.high].map(|x| scale.on(x));
+                canvas.line(&format!("whisker s{series}"), (low, y), (high, y));
+                canvas.mark(*series, (at, y));
+            }
+            y += ROW;
+        }
+    }
+    let names = [
+        (WIDEST, "widest window"),
+        (FASTEST, "fastest variant"),
+        (PAPER, "the paper"),
+    ];
+    canvas.legend(
+        LEFT - 80.0,
+        24.0,
+        &names.map(|(series, name)| (series, name.to_owned())),
+    );
+    canvas.line("limit", (RIGHT - 74.0, 10.0), (RIGHT - 74.0, 30.0));
+    canvas.text("label", Anchor::Start, (RIGHT - 64.0, 24.0), "RelLat*");
+    let svg = canvas.finish(
+        "glance",
+        "RelLat of every system and data set",
+        "A row for each run: its widest window and its fastest variant, each with its interval, beside RelLat*; then \
+         the rows of the paper.",
+    );
+    Some(Figure {
+        caption: "RelLat of every run of at least 30 questions: left of 1 is faster. Widest window: k = ∞ if it was run, \
+                  all else as usual. Rows of the paper are the paper's own, for other questions and other models."
+            .into(),
+        svg,
+    })
+}
+
+fn panels(groups: &[Group<'_>]) -> Vec<Panel> {
+    let mut panels: Vec<Panel> = Vec::new();
+    let mut papers: Vec<Option<(&str, &str)>> = Vec::new();
+    for group in groups.iter().filter(|group| !group.is_small()) {
+        let Some(info) = group.infos().next() else {
+            continue;
+        };
+        let title = match info.injected {
+            Some(injected) => format!("{}, {} ms INJECTED", info.dataset.title(), injected.mean_ms),
+            None => format!("{}, nothing injected", info.dataset.title()),
+        };
+        let place = panels.iter().position(|panel| panel.title == title);
+        let place = place.unwrap_or_else(|| {
+            panels.push(Panel {
+                title,
+                rows: Vec::new(),
+            });
+            papers.push(None);
+            panels.len() - 1
+        });
+        papers[place] = papers[place].or(tool(info).map(|tool| (info.dataset.title(), tool)));
+        let rows = group.views.iter().filter_map(|view| line(view));
+        panels[place].rows.extend(rows);
+    }
+    for (panel, paper) in panels.iter_mut().zip(papers) {
+        let alike = |row: &&Published| paper == Some((row.dataset, row.target));
+        let lines = PUBLISHED.iter().filter(alike).map(paper_line);
+        panel.rows.extend(lines);
+    }
+    panels.retain(|panel| !panel.rows.is_empty());
+    panels
+}
+
+/// `None` if the run has nothing beside k = 1.
+fn line(view: &View<'_>) -> Option<Line> {
+    let info = &view.run.info;
+    let mut marks = Vec::new();
+    let speculators: BTreeSet<&str> = view.main().map(|c| c.variant.speculator()).collect();
+    let widest = speculators.iter().filter_map(|name| view.widest(name));
+    // The usual speculator has most variants as a rule.
+    let widest = widest.max_by_key(|c| (c.is_usual(), c.cases.len()))?;
+    let any = fastest(view.main().filter(|c| c.variant.is_by_rule()));
+    marks.extend(widest.rel_lat().map(|rel_lat| (WIDEST, rel_lat)));
+    let any = any.filter(|any| any.variant != widest.variant);
+    marks.extend(any.and_then(|any| Some((FASTEST, any.rel_lat()?))));
+    let bound = Estimates::of(widest.cases.iter().map(|case| case.row)).bound();
+    Some(Line {
+        name: format!("{}, {}", shorten(&info.system, 34), view.label),
+        marks,
+        bound: bound.map(|bound| bound.value),
+    })
+}
+
+fn paper_line(row: &Published) -> Line {
+    let exact = Interval {
+        value: row.rel_lat,
+        low: row.rel_lat,
+        high: row.rel_lat,
+    };
+    Line {
+        name: format!("the paper: {}, {} guesses", row.generator, row.speculator),
+        marks: vec![(PAPER, exact)],
+        bound: Some(row.rel_lat_oracle),
+    }
+}

@@ -1,0 +1,194 @@
+//! What the heads of columns mean: told once, behind a mark at each head.
+
+/// Every head that does not speak for itself.
+pub(super) const ALL: &[(&str, &str)] = &[
+    (
+        "RelLat",
+        "Latency as a share of the latency of k = 1 on the same questions. Below 1 is faster. In brackets: \
+         95 % bootstrap interval over questions.",
+    ),
+    (
+        "RelLat, k=∞",
+        "RelLat of the unbounded window, the paper's main setting.",
+    ),
+    (
+        "RelLat*",
+        "What an unbounded window reaches over endless questions: 1 − p (1 − α) / (1 + β), the paper's \
+         Corollary 1, with the effective p. It knows neither of salvage nor of planning ahead.",
+    ),
+    (
+        "RelLat* at this length",
+        "Ours, not the paper's: RelLat* of questions as short as these. A guess of a last hop saves no more \
+         than the final segment, which the latency holds too.",
+    ),
+    (
+        "RelLat of theory",
+        "Our formula of the continuous window (`spechop theory`), of endless questions and steady stages, with \
+         p, α and β of the first run here that has them.",
+    ),
+    ("RelLat of variant", "RelLat of the fastest variant."),
+    (
+        "RelLat where right",
+        "RelLat over the questions alone that both k = 1 and this k answer exactly right (RelLat | EM).",
+    ),
+    (
+        "Right both ways",
+        "Questions that both k = 1 and this k answer exactly right.",
+    ),
+    (
+        "RelLat, against",
+        "RelLat of the variant that it is compared with.",
+    ),
+    (
+        "Latency ratio",
+        "Latency over the latency of the variant that it is compared with. Below 1 the change is faster.",
+    ),
+    (
+        "RelLat ÷ simulated",
+        "RelLat over the simulated RelLat of the same variant, on the questions that both runs have.",
+    ),
+    (
+        "Fastest k",
+        "The fastest k that is else as usual (k=N and nothing more). It was picked on the very questions that \
+         it is shown on, which flatters it.",
+    ),
+    (
+        "Fastest variant",
+        "The fastest of all variants with the usual verifier. It was picked on the very questions that it is \
+         shown on, which flatters it: the more so, the more there were to pick from.",
+    ),
+    (
+        "Best k",
+        "The k that was fastest on these very questions, which flatters it a little.",
+    ),
+    (
+        "p of latency",
+        "How likely so large a difference is by chance: a sign-flip permutation test on the latencies. It is not \
+         corrected for the number of rows: of twenty changes of no effect one has p < 0.05, on average.",
+    ),
+    (
+        "p, α, β from",
+        "The widest window. It keeps no hop from being guessed.",
+    ),
+    ("p", "The share of compared guesses that were accepted."),
+    (
+        "Compared",
+        "The share, or number, of hops whose guess was there to be compared.",
+    ),
+    (
+        "Effective p",
+        "The share of all hops whose guess was accepted: a hop without a comparison counts as not accepted.",
+    ),
+    (
+        "α",
+        "Mean time of a guess over the mean time of a look-up, over guesses that were there before their \
+         look-up was. Slower ones have no time, so a guess may take longer than it says.",
+    ),
+    (
+        "β",
+        "Mean time of a segment over the mean time of a look-up.",
+    ),
+    (
+        "ν",
+        "The largest coefficient of variation of the three stages.",
+    ),
+    ("EM", "Exact match with one of the answers, normalised."),
+    (
+        "EM − k=1",
+        "The difference of EM to k = 1, and p of McNemar's exact test.",
+    ),
+    (
+        "EM − against",
+        "The difference of EM to the variant that it is compared with, and p of McNemar's exact test.",
+    ),
+    ("F1", "Overlap of words with the nearest of the answers."),
+    (
+        "F1 − k=1",
+        "The difference of F1 to k = 1, and p of a sign-flip permutation test.",
+    ),
+    (
+        "Recall of pages",
+        "The share of the question's gold pages that were read.",
+    ),
+    (
+        "Same answer",
+        "The share of questions whose answer is word for word that of k = 1.",
+    ),
+    (
+        "Same sub-questions",
+        "The share of questions whose sub-questions are word for word those of k = 1.",
+    ),
+    (
+        "Same sub-answers",
+        "The share of questions whose hops' answers are word for word those of k = 1.",
+    ),
+    (
+        "Agreement",
+        "The share of questions with the same answer as k = 1.",
+    ),
+    ("T started", "Look-ups of a question."),
+    (
+        "M started",
+        "Segments of a question, the final one included.",
+    ),
+    ("S started", "Guesses of a question."),
+    (
+        "T wasted",
+        "Look-ups that the committed hops have no use for.",
+    ),
+    (
+        "M wasted",
+        "Segments that the committed hops have no use for.",
+    ),
+    (
+        "S wasted",
+        "Guesses that the committed hops have no use for.",
+    ),
+    (
+        "Salvaged",
+        "Look-ups that were taken over from branches that were rolled back.",
+    ),
+    (
+        "Accepted, checkable",
+        "Accepted guesses whose observation holds the answer of one of the question's gold hops.",
+    ),
+    (
+        "Precision",
+        "The share of checkable accepted guesses that hold that answer, too.",
+    ),
+    (
+        "Rejected, checkable",
+        "Rejected guesses whose observation holds the answer of one of the question's gold hops.",
+    ),
+    (
+        "False rejects",
+        "The share of checkable rejected guesses that held that answer all the same.",
+    ),
+];
+
+/// What a head means. One that names a run behind a comma means what it means without.
+pub(super) fn about(head: &str) -> Option<&'static str> {
+    let exactly = |head: &str| {
+        let mut known = ALL.iter();
+        known
+            .find(|(name, _)| *name == head)
+            .map(|(_, about)| *about)
+    };
+    exactly(head).or_else(|| exactly(head.rsplit_once(", ")?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_that_name_a_run_mean_the_same() {
+        assert_eq!(about("RelLat, live 2"), about("RelLat"));
+        assert_ne!(about("RelLat, k=∞"), about("RelLat"));
+        assert_eq!(about("Source"), None);
+        let mut names: Vec<_> = ALL.iter().map(|(name, _)| name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+    }
+}
