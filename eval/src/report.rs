@@ -20,6 +20,7 @@ mod quality;
 mod speculation;
 mod svg;
 mod table;
+mod tails;
 mod unlike;
 mod verifier;
 
@@ -146,6 +147,11 @@ fn tables(group: &Group<'_>) -> Vec<Table> {
     ]);
     tables.push(verifier::table(group));
     tables.push(outcomes::table(group));
+    tables.extend(
+        speculators
+            .iter()
+            .map(|speculator| tails::table(group, speculator)),
+    );
     tables.extend(
         speculators
             .iter()

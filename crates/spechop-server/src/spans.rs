@@ -20,6 +20,8 @@ mod story;
 mod wire;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
 use spechop_agent::{Journal, Settings, TraceEvent, Width};
@@ -41,6 +43,15 @@ pub(crate) struct Spans {
 struct Told {
     queue: Arc<Queue>,
     sample: f64,
+    pace: Pace,
+}
+
+/// Lets so many a second pass.
+struct Pace {
+    most: u32,
+    since: Instant,
+    /// The second that is under way, and how many have passed in it: the upper and the lower half.
+    passed: AtomicU64,
 }
 
 /// A question's place in a trace.
@@ -71,6 +82,7 @@ impl Spans {
             told: otlp.map(|otlp| Told {
                 queue: Arc::new(Queue::new(counts)),
                 sample: otlp.sample,
+                pace: Pace::new(otlp.per_second),
             }),
         }
     }
@@ -102,7 +114,7 @@ impl Spans {
             Some(parent) => parent.child(rand::random()),
             None => {
                 let root = TraceContext::root(rand::random(), rand::random(), false);
-                let sampled = root.trace_id().is_among(told.sample);
+                let sampled = root.trace_id().is_among(told.sample) && told.pace.passes();
                 root.with_sampled(sampled)
             }
         };
@@ -125,6 +137,32 @@ impl Spans {
             }
         });
         Traced { id, record }
+    }
+}
+
+impl Pace {
+    fn new(most: u32) -> Self {
+        Self {
+            most,
+            since: Instant::now(),
+            passed: AtomicU64::new(0),
+        }
+    }
+
+    fn passes(&self) -> bool {
+        let second = self.since.elapsed().as_secs() << 32;
+        let next = |passed: u64| {
+            let in_second = passed
+                .checked_sub(second)
+                .filter(|count| *count <= u64::from(u32::MAX));
+            match in_second {
+                Some(count) if count >= u64::from(self.most) => None,
+                Some(_) => Some(passed + 1),
+                // It was of another second.
+                None => Some(second + 1),
+            }
+        };
+        self.passed.fetch_update(Relaxed, Relaxed, next).is_ok()
     }
 }
 

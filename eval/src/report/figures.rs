@@ -11,6 +11,7 @@ use super::estimate::Estimates;
 use super::groups::{Group, View, rel_lat};
 use super::kinds::{kinds, shown};
 use super::svg::{Anchor, Canvas, Scale, shorten};
+use super::tails;
 
 /// A drawing and the words below it.
 pub(super) struct Figure {
@@ -18,10 +19,10 @@ pub(super) struct Figure {
     pub(super) svg: String,
 }
 
-const WIDTH: f64 = 760.0;
-const LEFT: f64 = 60.0;
-const RIGHT: f64 = WIDTH - 20.0;
-const TOP: f64 = 62.0;
+pub(super) const WIDTH: f64 = 760.0;
+pub(super) const LEFT: f64 = 60.0;
+pub(super) const RIGHT: f64 = WIDTH - 20.0;
+pub(super) const TOP: f64 = 62.0;
 
 /// All that there is data for; `id` tells this group's drawings from others'.
 pub(super) fn figures(group: &Group<'_>, id: &str) -> Vec<Figure> {
@@ -35,6 +36,7 @@ pub(super) fn figures(group: &Group<'_>, id: &str) -> Vec<Figure> {
         fullest.and_then(|view| cost(view, id)),
         foremost.and_then(|view| latencies(view, speculator, id)),
         fullest.and_then(|view| types(view, speculator, id)),
+        foremost.and_then(|view| tails::figure(view, speculator, id)),
     ];
     figures.into_iter().flatten().collect()
 }

@@ -126,6 +126,28 @@ pub(super) const ALL: &[(&str, &str)] = &[
         "Agreement",
         "The share of questions with the same answer as k = 1.",
     ),
+    (
+        "p50",
+        "The middle question: half of them took longer. In seconds.",
+    ),
+    ("p95", "One question in twenty took longer. In seconds."),
+    ("p99", "One question in a hundred took longer. In seconds."),
+    (
+        "Faster",
+        "The share of questions that were faster than at k = 1.",
+    ),
+    (
+        "Median speed-up",
+        "The latency at k = 1 over this one, of the middle question.",
+    ),
+    (
+        "Speed-up of the best tenth",
+        "One question in ten was sped up by at least this factor.",
+    ),
+    (
+        "RelLat of the worst tenth",
+        "One question in ten had at least this RelLat. Above 1 it was slower than at k = 1.",
+    ),
     ("T started", "Look-ups of a question."),
     (
         "M started",

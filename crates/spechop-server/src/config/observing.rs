@@ -18,6 +18,8 @@ pub struct Otlp {
     /// The share of the questions whose spans are kept, from 0 to 1. A caller that brings a trace decides
     /// for itself.
     pub sample: f64,
+    /// Of those, the most that begin in the same second.
+    pub per_second: u32,
     /// Sent with every request to the receiver; values may be secret.
     pub headers: Vec<(String, SecretString)>,
 }
@@ -34,6 +36,7 @@ pub struct Audit {
 pub(super) fn otlp(keys: &mut Keys<'_>) -> Option<Otlp> {
     let endpoint = keys.text(ENDPOINT);
     let sample = keys.number("otlp.sample");
+    let per_second = keys.small("otlp.per_second");
     let headers = headers(keys);
     let Some(endpoint) = endpoint else {
         if sample.is_some() || !headers.is_empty() {
@@ -55,6 +58,7 @@ pub(super) fn otlp(keys: &mut Keys<'_>) -> Option<Otlp> {
     Some(Otlp {
         endpoint,
         sample: sample.unwrap_or(1.0),
+        per_second,
         headers,
     })
 }

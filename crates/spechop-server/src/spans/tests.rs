@@ -61,6 +61,7 @@ fn told(sample: f64) -> Spans {
     let otlp = Otlp {
         endpoint: "http://127.0.0.1:1".to_owned(),
         sample,
+        per_second: 100,
         headers: Vec::new(),
     };
     Spans::new(Some(&otlp), SpanCounts::default())
@@ -341,6 +342,24 @@ async fn who_brings_a_trace_decides_and_the_share_decides_for_the_others() {
             assert_ne!(trace.span_id(), parent.span_id());
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_questions_in_a_second_some_are_told() {
+    let spans = told(1.0);
+    let kept = |parent: Option<&str>| {
+        let parent = parent.and_then(|parent| TraceContext::parse(parent, ""));
+        let traced = spans.trace(parent, &mut settings(3), SpeculatorKind::Llm);
+        traced.record.is_some()
+    };
+    let some = |questions: usize| (0..questions).filter(|_| kept(None)).count();
+    assert_eq!((some(60), some(60), some(1000)), (60, 40, 0));
+    // Whoever brings a trace has decided.
+    assert!(kept(Some(PARENT)));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(some(1000), 100);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(some(30), 30);
 }
 
 #[tokio::test]

@@ -100,6 +100,10 @@ pub(super) static OTLP: &[Key] = keys! {
     /// The share of the questions whose spans are kept, 1.0 if nobody says it. A caller that brings a trace
     /// (traceparent) has decided that itself.
     sample: Number(0.0, 1.0), Example("0.1");
+    /// Of those, the spans of at most so many questions that begin in the same second. A trace costs as much as a
+    /// tenth of a question whose tools take no time, so a busy server tells of some. Traces of callers are kept
+    /// beyond that.
+    per_second: Whole(1, 1_000_000), Is("100");
     /// Sent with every request to the receiver, as name=value with commas between them. It is better off in the
     /// variable SPECHOP_OTLP_HEADERS.
     headers: Text, Example(r#""authorization=Bearer …""#), secret;
