@@ -123,7 +123,10 @@ def traces(args, rows):
     """What traces cost the server: CPU time a question, without, by default settings, and if every question has one.
     They take turns, in an order by chance: the machine is not the same from one minute to the next."""
     receiver = subprocess.Popen([sys.executable, "-c", RECEIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    endpoint = f"http://127.0.0.1:{receiver.stdout.readline().strip()}"
+    port = receiver.stdout.readline().strip()
+    if not port or args.turns < 2:
+        sys.exit("the part traces needs grpcio (<data folder>/venv/bin/python has it), and --turns of 2 or more")
+    endpoint = f"http://127.0.0.1:{port}"
     told = ["--set", f"otlp.endpoint={endpoint}"]
     ways = {"none": [], "default": told, "all": [*told, "--set", "otlp.per_second=1000000"]}
     found = {name: [] for name in ways}
@@ -133,6 +136,8 @@ def traces(args, rows):
             with Server(args.spechop, "--hops", "2", "--set", "server.requests_per_second=1000000", *ways[name]) as server:
                 load(args, server, "--a", "k=3", "--rate", "1500", "--for", "2", "--connections", "8")
                 run = load(args, server, "--a", "k=3", "--rate", "1500", "--for", "6", "--warm-up", "0", "--connections", "8")
+            if run["settings"][0]["errors"]:
+                sys.exit(f"not every question was answered: {run['settings'][0]['errors']}")
             found[name].append(1e6 * run["server_cpu_s"] / run["settings"][0]["asked"])
     receiver.kill()
     receiver.wait()

@@ -1,7 +1,7 @@
 //! From runs to tables and figures: one page that needs nothing else, and the same tables in Markdown.
 //!
 //! Every number is over the questions that both sides of its comparison have answered. What is not
-//! whole says so, at the top and in its row. The same runs give the same bytes.
+//! whole says so, in its section and in its row. The same runs give the same bytes.
 
 mod ablation;
 mod by_k;

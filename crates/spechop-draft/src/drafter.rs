@@ -81,13 +81,13 @@ impl PatternDrafter {
         Some(Lesson::of(own))
     }
 
-    /// From now on, what a tenant has taught is what it has taught here and this. What it teaches in this
-    /// moment comes with the next call.
+    /// From now on, what a tenant has taught is what it has taught here and this. What it teaches in this very
+    /// moment is drafted from after the next call, which comes when it has asked again.
     pub fn hears(&self, tenant: &Tenant, others: &Lesson) {
         let key = Owned::new(tenant, ());
         let Some(here) = self.here() else { return };
         let mut all = here.own.peek(&key).cloned().unwrap_or_default();
-        // Whoever drafts meanwhile does not wait.
+        // Whoever drafts does not wait for the merge.
         drop(here);
         all.merge(&others.0);
         self.own().insert(key, all);

@@ -3,7 +3,7 @@
 //! ```text
 //! key        the attributes that a span can have: a closed set
 //! story      from what was noted of a question to its spans: a pure function
-//! wire       the messages of OTLP
+//! otlp       the messages of that protocol
 //! queue      stories that wait, bounded
 //! exporter   whoever sends them off
 //! ```
@@ -15,9 +15,9 @@
 
 mod exporter;
 mod key;
+mod otlp;
 mod queue;
 mod story;
-mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -152,6 +152,8 @@ impl Pace {
     fn passes(&self) -> bool {
         let second = self.since.elapsed().as_secs() << 32;
         let next = |passed: u64| {
+            // Others may have seen a later second already.
+            let second = second.max(passed & !u64::from(u32::MAX));
             let in_second = passed
                 .checked_sub(second)
                 .filter(|count| *count <= u64::from(u32::MAX));

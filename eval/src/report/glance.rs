@@ -1,15 +1,12 @@
 //! The first figure: what every system gained on every data set, beside the bound and the paper.
 
-use std::collections::BTreeSet;
-
 use spechop_theory::{PUBLISHED, Published};
 
 use crate::stats::Interval;
 
 use super::estimate::Estimates;
 use super::figures::Figure;
-use super::groups::{Group, View};
-use super::overview::fastest;
+use super::groups::{Compared, Group, MANY, View, fastest};
 use super::speculation::tool;
 use super::svg::{Anchor, Canvas, Scale, shorten};
 
@@ -100,14 +97,16 @@ pub(super) fn figure(groups: &[Group<'_>]) -> Option<Figure> {
 fn panels(groups: &[Group<'_>]) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     let mut papers: Vec<Option<(&str, &str)>> = Vec::new();
-    for group in groups.iter().filter(|group| !group.is_small()) {
+    for group in groups {
         let Some(info) = group.infos().next() else {
             continue;
         };
-        let title = match info.injected {
-            Some(injected) => format!("{}, {} ms INJECTED", info.dataset.title(), injected.mean_ms),
-            None => format!("{}, nothing injected", info.dataset.title()),
+        let latency = match (info.injected, tool(info)) {
+            (Some(injected), _) => format!("{} ms INJECTED", injected.mean_ms),
+            (None, Some(tool)) => format!("{tool}, nothing injected"),
+            (None, None) => "nothing injected".to_owned(),
         };
+        let title = format!("{}, {latency}", info.dataset.title());
         let place = panels.iter().position(|panel| panel.title == title);
         let place = place.unwrap_or_else(|| {
             panels.push(Panel {
@@ -118,33 +117,39 @@ fn panels(groups: &[Group<'_>]) -> Vec<Panel> {
             panels.len() - 1
         });
         papers[place] = papers[place].or(tool(info).map(|tool| (info.dataset.title(), tool)));
-        let rows = group.views.iter().filter_map(|view| line(view));
+        let speculators = group.speculators();
+        let views = group.views.iter();
+        let rows = views.filter(|view| view.run.info.questions >= MANY);
+        let rows = rows.filter_map(|view| line(view, &speculators));
         panels[place].rows.extend(rows);
     }
     for (panel, paper) in panels.iter_mut().zip(papers) {
         let alike = |row: &&Published| paper == Some((row.dataset, row.target));
-        let lines = PUBLISHED.iter().filter(alike).map(paper_line);
-        panel.rows.extend(lines);
+        if !panel.rows.is_empty() {
+            let lines = PUBLISHED.iter().filter(alike).map(paper_line);
+            panel.rows.extend(lines);
+        }
     }
     panels.retain(|panel| !panel.rows.is_empty());
     panels
 }
 
-/// `None` if the run has nothing beside k = 1.
-fn line(view: &View<'_>) -> Option<Line> {
+/// `None` if the run has nothing beside k = 1. Of several speculators it shows the first that it has.
+fn line(view: &View<'_>, speculators: &[&str]) -> Option<Line> {
     let info = &view.run.info;
     let mut marks = Vec::new();
-    let speculators: BTreeSet<&str> = view.main().map(|c| c.variant.speculator()).collect();
-    let widest = speculators.iter().filter_map(|name| view.widest(name));
-    // The usual speculator has most variants as a rule.
-    let widest = widest.max_by_key(|c| (c.is_usual(), c.cases.len()))?;
+    let mut widest = speculators.iter().filter_map(|name| view.widest(name));
+    let widest = widest.next()?;
     let any = fastest(view.main().filter(|c| c.variant.is_by_rule()));
+    let is_whole = |compared: &Compared<'_>| compared.cases.len() == info.questions;
     marks.extend(widest.rel_lat().map(|rel_lat| (WIDEST, rel_lat)));
     let any = any.filter(|any| any.variant != widest.variant);
     marks.extend(any.and_then(|any| Some((FASTEST, any.rel_lat()?))));
+    let is_whole = is_whole(widest) && any.is_none_or(is_whole);
+    let doubt = if is_whole { "" } else { ", NOT WHOLE" };
     let bound = Estimates::of(widest.cases.iter().map(|case| case.row)).bound();
     Some(Line {
-        name: format!("{}, {}", shorten(&info.system, 34), view.label),
+        name: format!("{}, {}{doubt}", shorten(&info.system, 34), view.label),
         marks,
         bound: bound.map(|bound| bound.value),
     })

@@ -11,7 +11,7 @@ use crate::{Question, Row, Run, RunInfo, Source, Variant};
 use super::{ReportError, unlike};
 
 /// A run of fewer questions is a sample to try things with.
-const MANY: usize = 30;
+pub(super) const MANY: usize = 30;
 
 /// Runs of the same system, data set and injected latency.
 pub(super) struct Group<'a> {
@@ -306,11 +306,7 @@ impl<'a> View<'a> {
 
     /// This speculator's window that was fastest.
     pub(super) fn best(&self, speculator: &str) -> Option<&Compared<'a>> {
-        let rated = self.usual(speculator).into_iter();
-        let rated = rated.filter_map(|c| Some((c, c.rel_lat_value()?)));
-        rated
-            .min_by(|(_, a), (_, b)| a.total_cmp(b))
-            .map(|(compared, _)| compared)
+        fastest(self.usual(speculator).into_iter())
     }
 
     /// What this speculator is judged by: the variants that are as usual in all but k; where there are
@@ -355,6 +351,16 @@ impl<'a> Pair<'a> {
             row: self.row,
         }
     }
+}
+
+/// The one with the least RelLat.
+pub(super) fn fastest<'b, 'a: 'b>(
+    of: impl Iterator<Item = &'b Compared<'a>>,
+) -> Option<&'b Compared<'a>> {
+    let rated = of.filter_map(|c| Some((c, c.rel_lat_value()?)));
+    rated
+        .min_by(|(_, a), (_, b)| a.total_cmp(b))
+        .map(|(fastest, _)| fastest)
 }
 
 /// The cases of the questions that both have, in the order of the first.

@@ -188,7 +188,7 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ),
 ];
 
-/// What a head means. One that names a run behind a comma means what it means without.
+/// What a head means. One that names a run or a variant behind it means what it means without.
 pub(super) fn about(head: &str) -> Option<&'static str> {
     let exactly = |head: &str| {
         let mut known = ALL.iter();
@@ -196,7 +196,11 @@ pub(super) fn about(head: &str) -> Option<&'static str> {
             .find(|(name, _)| *name == head)
             .map(|(_, about)| *about)
     };
-    exactly(head).or_else(|| exactly(head.rsplit_once(", ")?.0))
+    let short = || {
+        let mut ends = [", ", " of variant", " ÷ k=1"].iter();
+        ends.find_map(|end| exactly(head.rsplit_once(end)?.0))
+    };
+    exactly(head).or_else(short)
 }
 
 #[cfg(test)]
@@ -207,6 +211,7 @@ mod tests {
     fn heads_that_name_a_run_mean_the_same() {
         assert_eq!(about("RelLat, live 2"), about("RelLat"));
         assert_ne!(about("RelLat, k=∞"), about("RelLat"));
+        assert_eq!(about("p95 of variant"), about("p95"));
         assert_eq!(about("Source"), None);
         let mut names: Vec<_> = ALL.iter().map(|(name, _)| name).collect();
         names.sort();

@@ -8,7 +8,7 @@ use crate::stats::mean;
 
 use super::cost::targets;
 use super::estimate::Estimates;
-use super::groups::{Case, Compared, Group, Pair, View};
+use super::groups::{Case, Compared, Group, Pair, View, fastest};
 use super::quality::{flag, same_answer};
 use super::table::{Cell, Table};
 
@@ -21,7 +21,7 @@ pub(super) fn table(groups: &[Group<'_>]) -> Table {
         name: "overview",
         title: "At a glance".into(),
         about: "A row for each run, beside its k = 1 and over the questions that both have answered, with the fewest \
-                questions at once."
+                questions at once. EM, same answer and seconds are those of the fastest k."
             .into(),
         columns: [
             "Runs", "Source", "Questions", "RelLat, k=∞", "RelLat*", "Fastest k", "RelLat", "Target calls ÷ k=1",
@@ -55,7 +55,9 @@ fn row(group: &Group<'_>, view: &View<'_>) -> Vec<Cell> {
         Cell::text(&group.title),
         Cell::text(&view.label),
         Cell::share_of(cases.len(), expected),
-        Cell::interval(unbounded.and_then(Compared::rel_lat), 3),
+        unbounded.map_or_else(Cell::none, |unbounded| {
+            Cell::interval(unbounded.rel_lat(), 3).over(unbounded.cases.len(), expected)
+        }),
         usual.map_or_else(Cell::none, |usual| bound(view, usual)),
         text(usual.map(Compared::name)),
         Cell::interval(usual.and_then(Compared::rel_lat), 3),
@@ -77,13 +79,4 @@ fn bound(view: &View<'_>, of: &Compared<'_>) -> Cell {
     };
     let bound = Estimates::of(widest.cases.iter().map(|case| case.row)).bound();
     Cell::interval(bound, 3).over(widest.cases.len(), view.run.info.questions)
-}
-
-pub(super) fn fastest<'b, 'a: 'b>(
-    of: impl Iterator<Item = &'b Compared<'a>>,
-) -> Option<&'b Compared<'a>> {
-    let rated = of.filter_map(|c| Some((c, c.rel_lat_value()?)));
-    rated
-        .min_by(|(_, a), (_, b)| a.total_cmp(b))
-        .map(|(fastest, _)| fastest)
 }

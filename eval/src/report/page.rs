@@ -42,8 +42,11 @@ impl Page<'_> {
     pub(super) fn markdown(&self) -> String {
         let mut out =
             String::from("# SpecHop: what runs have shown\n\nFigures are in report.html.\n\n");
-        out += &self.data.overview.markdown();
         warn(&mut out, self.general);
+        if !self.general.is_empty() {
+            out += "\n";
+        }
+        out += &self.data.overview.markdown();
         for (section, shown) in self.data.sections.iter().zip(self.shown) {
             out += &format!("\n## {}\n", escape(&section.title));
             warn(&mut out, &section.warnings);

@@ -64,8 +64,8 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
     Table {
         name: "tails",
         title: format!("Tails, speculator {speculator}"),
-        about: "Seconds of a question, and how the gain is spread over the questions. A tail of fewer than a hundred \
-                questions is that of its slowest one."
+        about: "Seconds of a question, and how the gain is spread over the questions. p99 of fewer than a \
+                hundred questions hangs on the one or two slowest."
             .into(),
         columns,
         rows,

@@ -97,9 +97,11 @@ fn the_markdown_is_as_it_was() {
 
 #[test]
 fn the_standard_agent_alone_has_an_overview() {
-    let report = report(&[run(Source::Live, 3, &[("k=1", 1.0)])]).unwrap();
+    let report = report(&[run(Source::Live, 40, &[("k=1", 1.0)])]).unwrap();
     well_formed(&report.html);
     assert_eq!(report.data.overview.rows.len(), 1);
+    // The paper's rows alone are no figure of ours.
+    assert!(!report.html.contains("<figure class=\"first\">"));
 }
 
 /// Every tag that is opened is closed, in its order; every id stands once, and every link within the page

@@ -133,8 +133,9 @@ impl SharedDrafts {
             }
             let (drafter, tenant) = (Arc::clone(&self.drafter), tenant.clone());
             let hears = move || drafter.drafter.hears(&tenant, &seen.others);
-            // It ends by itself, and nobody needs to know when.
-            drop(spawn_blocking(hears).await);
+            if spawn_blocking(hears).await.is_err() {
+                tracing::error!("what others have learnt cannot be taken in");
+            }
             return Ok(());
         }
         // Others are always faster. There is another time.

@@ -19,8 +19,8 @@ use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstDecoder;
 
+use super::otlp::{BATCH_MAX, Batch, EXPORT, Exported, Parcel};
 use super::queue::{Lost, Queue};
-use super::wire::{BATCH_MAX, Batch, EXPORT, Exported, Parcel};
 use crate::config::Otlp;
 use crate::sparingly::Sparingly;
 

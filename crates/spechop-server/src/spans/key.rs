@@ -1,7 +1,7 @@
 //! The attributes of spans: a closed set. None of them holds a text of a question, of an answer or of a
 //! passage, or the name of a tenant.
 
-use super::wire::Value;
+use super::otlp::Value;
 
 /// What is told of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 
+use super::otlp::BATCH_MAX;
 use super::story::Story;
-use super::wire::BATCH_MAX;
 
-/// Spans that may wait; about 8 MiB of them.
+/// Spans whose stories may wait: a few hundred bytes each.
 const WAITING_MAX: usize = 16_384;
 
 /// What becomes of spans.

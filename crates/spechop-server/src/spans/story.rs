@@ -8,7 +8,7 @@ use spechop_types::{Activity, BranchId, CommitKind, LookupId, Stage, TraceContex
 use spechop_verifier::Verdict;
 
 use super::key::Key;
-use super::wire::{Kind, Link, Span, Value};
+use super::otlp::{Kind, Link, Span, Value};
 use crate::config::SpeculatorKind;
 use crate::outcome::Outcome;
 
@@ -38,7 +38,7 @@ pub(crate) struct Story {
 #[derive(Default)]
 pub(crate) struct Marks {
     branches: BTreeMap<BranchId, Branch>,
-    /// How many hops they are of.
+    /// The hops that they are of.
     hops: BTreeSet<u32>,
 }
 

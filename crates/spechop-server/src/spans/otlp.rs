@@ -2,8 +2,8 @@
 //! far as it fills them in. The numbers of fields are those of that protocol.
 //!
 //! They are written field by field rather than as structs of strings: a question has a dozen spans with a
-//! hundred attributes, and structs of them cost a tenth of a question whose tools take no time (`cargo bench
-//! --bench access`). The tests read them with the protocol's own types.
+//! hundred attributes, and each of them would be two allocations. The tests read them with the protocol's own
+//! types.
 
 use prost::Message;
 use prost::bytes::Bytes;
