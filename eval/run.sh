@@ -130,9 +130,9 @@ record_large() {
 # What each bundle can be played with.
 variants_of() { # NAME
   case $1 in
-    *-gold) echo --suite --variant k=3,speculator=hot-0.05 --variant k=3,speculator=hot-0.10 ;;
+    *-gold) echo --suite --control blind --control silent --variant k=3,speculator=hot-0.05 --variant k=3,speculator=hot-0.10 ;;
     *-gold-llm) echo --k 1 --variant k=3,speculator=llm ;;
-    *-own) echo --suite ;;
+    *-own) echo --suite --control blind --control silent ;;
     *-1.5b) echo --k 1,3 ;;
   esac
 }

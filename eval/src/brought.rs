@@ -7,9 +7,9 @@ use std::io::BufRead;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::Variant;
 use crate::asked::number;
 use crate::stage::Guessed;
+use crate::{Control, Variant};
 
 /// Why a file cannot be played. Names the file and the line.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ pub enum BroughtError {
 pub type HopCounts = HashMap<String, Option<u32>>;
 
 /// What was said of each hop, by question and by number.
-type ByHop<T> = HashMap<String, BTreeMap<u32, T>>;
+pub(crate) type ByHop<T> = HashMap<String, BTreeMap<u32, T>>;
 
 /// A guess that was brought.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,10 +76,10 @@ struct Named<T> {
     by_hop: ByHop<T>,
 }
 
-/// Guesses, verdicts, or both.
+/// Guesses, of one speculator or of several, verdicts, or both.
 #[derive(Clone, Debug, Default)]
 pub struct Brought {
-    guesses: Option<Named<BroughtGuess>>,
+    guesses: Vec<Named<BroughtGuess>>,
     verdicts: Option<Named<BroughtVerdict>>,
 }
 
@@ -97,11 +97,19 @@ impl Brought {
         input: impl BufRead,
         hops: &HopCounts,
     ) -> Result<(), BroughtError> {
-        self.guesses = Some(Named {
+        self.guesses.push(Named {
             name: name.to_owned(),
             by_hop: read::<GuessLine>(file, input, hops)?,
         });
         Ok(())
+    }
+
+    /// Takes in the guesses of a control ([`crate::control`]).
+    pub(crate) fn add_guesses(&mut self, name: &str, by_hop: ByHop<BroughtGuess>) {
+        self.guesses.push(Named {
+            name: name.to_owned(),
+            by_hop,
+        });
     }
 
     /// Takes in verdicts: a JSON object on each line with `question`, `hop`, `accept` and perhaps `ms`.
@@ -123,9 +131,9 @@ impl Brought {
         Ok(())
     }
 
-    /// How many hops were guessed.
+    /// How many hops were guessed, by all speculators together.
     pub fn guesses(&self) -> usize {
-        self.guesses.as_ref().map_or(0, Named::len)
+        self.guesses.iter().map(Named::len).sum()
     }
 
     /// How many hops were judged.
@@ -134,7 +142,8 @@ impl Brought {
     }
 
     /// The variants, each followed by those that play what was brought in its place. Guesses take the
-    /// place of the usual speculator's. Verdicts are of the guesses that were brought, else of ours; they
+    /// place of the usual speculator's; a control's only if it says something of the variant
+    /// ([`Control::is_for`]). Verdicts are of the guesses that were brought, else of ours; they
     /// take the place of the usual verifier's. A file has one guess of a hop, so variants of several
     /// guesses stand alone.
     pub fn beside(&self, variants: &[Variant]) -> Vec<Variant> {
@@ -150,17 +159,20 @@ impl Brought {
             if variant.is_standard() || variant.guesses() > 1 {
                 continue;
             }
-            let mut judged = variant.clone();
-            if let Some(guesses) = &self.guesses {
-                if variant.speculator() != usual.speculator() {
-                    continue;
-                }
-                judged = variant.clone().with_speculator(&guesses.name);
+            let guessed = self.guesses.iter().map(|named| named.name.as_str());
+            let guessed = guessed.filter(|name| is_for(name, variant));
+            let guessed = guessed.map(|name| variant.clone().with_speculator(name));
+            let guessed: Vec<Variant> = match self.guesses.is_empty() {
+                true => vec![variant.clone()],
+                false if variant.speculator() == usual.speculator() => guessed.collect(),
+                false => continue,
+            };
+            for mut judged in guessed {
                 add(judged.clone());
-            }
-            if let Some(verdicts) = self.verdicts.as_ref().filter(|_| judged.is_by_rule()) {
-                judged.verdicts = Some(verdicts.name.clone());
-                add(judged);
+                if let Some(verdicts) = self.verdicts.as_ref().filter(|_| judged.is_by_rule()) {
+                    judged.verdicts = Some(verdicts.name.clone());
+                    add(judged);
+                }
             }
         }
         all
@@ -173,8 +185,11 @@ impl Brought {
 
     /// Whether the variant's guesses are these.
     pub(crate) fn guesses_for(&self, variant: &Variant) -> bool {
-        let named = self.guesses.as_ref();
-        named.is_some_and(|named| named.name == variant.speculator())
+        self.named(variant.speculator()).is_some()
+    }
+
+    fn named(&self, speculator: &str) -> Option<&Named<BroughtGuess>> {
+        self.guesses.iter().find(|named| named.name == speculator)
     }
 
     /// Whether the variant's verdicts are these.
@@ -183,15 +198,26 @@ impl Brought {
         named.is_some_and(|named| Some(&named.name) == variant.verdicts.as_ref())
     }
 
-    /// The guess at this place of the question.
-    pub(crate) fn guess(&self, question: &str, at: usize) -> Option<&BroughtGuess> {
-        self.guesses.as_ref()?.get(question, at)
+    /// The guess of this speculator at this place of the question.
+    pub(crate) fn guess(
+        &self,
+        speculator: &str,
+        question: &str,
+        at: usize,
+    ) -> Option<&BroughtGuess> {
+        self.named(speculator)?.get(question, at)
     }
 
     /// The verdict at this place of the question.
     pub(crate) fn verdict(&self, question: &str, at: usize) -> Option<&BroughtVerdict> {
         self.verdicts.as_ref()?.get(question, at)
     }
+}
+
+/// Whether the guesses of this name are played in place of the variant's.
+fn is_for(name: &str, variant: &Variant) -> bool {
+    let control: Result<Control, _> = name.parse();
+    control.map_or(true, |control| control.is_for(variant))
 }
 
 impl<T> Named<T> {

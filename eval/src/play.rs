@@ -12,7 +12,7 @@ use spechop_types::{
 };
 use spechop_window::{Guess, Limits, Policy, Width, Window};
 
-use crate::asked::as_asked;
+use crate::asked::{as_asked, number};
 use crate::brought::Brought;
 use crate::bundle::Bundle;
 use crate::stage::{Guessed, Input, KnownHop, Output, Stage};
@@ -108,6 +108,7 @@ fn play_with(
         latency_ms: outcome.latency_ms,
         first_answer_ms: Some(outcome.first_answer_ms),
         first_answer_chance: Some(outcome.first_answer_chance.share()),
+        stall_ms: Some(outcome.stall_ms),
         hops: stages.hops,
         final_ms: stages.final_ms,
         segments: seen.segments.less(used.segments),
@@ -130,6 +131,8 @@ fn width(variant: &Variant) -> Width {
 fn policy(variant: &Variant) -> Policy {
     Policy {
         continuous: !variant.rounds,
+        guess_at_once: variant.guess_at_once,
+        build_on_observations: variant.on_observations,
         // What a drafter would have said is not recorded.
         drafts_max: 0,
         ..Policy::default().with(&variant.options)
@@ -405,8 +408,7 @@ impl Stages for Recorded<'_> {
     fn guessed(&mut self, window: &Window, lookup: LookupId, _: f64) -> Option<Vec<Guess>> {
         let at = self.lookups.get_mut(&lookup)?;
         // Whoever was faster, or nobody needing it, has stopped it.
-        let awaited = window.observation(lookup).is_none() && window.asker(lookup).is_some();
-        if at.guess_begun && awaited {
+        if at.guess_begun && window.is_guessing(lookup) {
             at.guess_ended = true;
             self.seen.speculations.tokens += at.speculation_tokens;
         }
@@ -447,12 +449,20 @@ impl Stages for Recorded<'_> {
         if kind == HopKind::Accepted {
             self.used.speculations.add(looked_up.speculation_tokens);
         }
+        let says = |guess: &Guess| {
+            hop.observation.found && self.is_accepted(at, &guess.text, &hop.observation.answer)
+        };
+        let right_guess = match looked_up.guess_ended {
+            true => looked_up.guesses.iter().position(says).map(number),
+            false => None,
+        };
         let evidence = hop.observation.evidence.iter();
         self.hops.push(RowHop {
             sub_question: hop.sub_question.as_str().to_owned(),
             answer: hop.answer.to_string(),
             kind,
             guess: hop.guess.as_ref().map(ToString::to_string),
+            right_guess,
             observed: hop.observation.answer.to_string(),
             found: hop.observation.found,
             titles: evidence.map(|passage| passage.title.to_string()).collect(),

@@ -5,6 +5,8 @@
 
 mod ablation;
 mod by_k;
+mod calls;
+mod control;
 mod cost;
 mod curve;
 pub(crate) mod estimate;
@@ -18,6 +20,9 @@ mod overview;
 mod page;
 mod quality;
 mod speculation;
+mod stages;
+mod stall;
+mod subsets;
 mod svg;
 mod table;
 mod tails;
@@ -144,9 +149,11 @@ fn tables(group: &Group<'_>) -> Vec<Table> {
         quality::table(group),
         cost::table(group),
         ablation::table(group),
+        control::table(group),
     ]);
     tables.push(verifier::table(group));
     tables.push(outcomes::table(group));
+    tables.extend([stall::stalls(group), stall::hits(group)]);
     tables.extend(
         speculators
             .iter()
@@ -161,7 +168,7 @@ fn tables(group: &Group<'_>) -> Vec<Table> {
     tables.retain(|table| !table.rows.is_empty());
     for table in &mut tables {
         let at_once = match table.name {
-            "cost" | "quality" | "ablation" | "verifier" => group.at_once().max(),
+            "cost" | "quality" | "ablation" | "verifier" | "stall" => group.at_once().max(),
             // These show each variant with the fewest questions at once only.
             _ => group.fewest_at_once().max(),
         };

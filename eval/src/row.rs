@@ -110,6 +110,11 @@ pub struct Row {
     /// How likely that answer was to stand, as it was estimated then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_answer_chance: Option<f64>,
+    /// How long the question waited for observations, with the next sub-question written and the hop before
+    /// committed, in milliseconds. `None` in rows of earlier versions and in live rows, where only the
+    /// server knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_ms: Option<f64>,
     /// The committed hops, in their order.
     pub hops: Vec<RowHop>,
     /// The segment that wrote the answer, in milliseconds.
@@ -152,6 +157,10 @@ pub struct RowHop {
     pub kind: HopKind,
     /// The guess, if one was in time: the right one, else the best.
     pub guess: Option<String>,
+    /// Which of the speculator's guesses is the first that says what was observed, from 1. `None` if none
+    /// does, in rows of earlier versions, and in live rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub right_guess: Option<u32>,
     /// What the target tool found.
     pub observed: String,
     /// False where it found nothing.

@@ -23,6 +23,10 @@ pub struct Variant {
     pub target_off: bool,
     /// In rounds: the window is filled again only when all of it is settled. Usually not: it slides.
     pub rounds: bool,
+    /// A guess waits for no room in the window. Usually so; it does in the paper's algorithm.
+    pub guess_at_once: bool,
+    /// Branches are built on observations, too. Usually so; in the paper's algorithm on guesses only.
+    pub on_observations: bool,
     /// Whose verdicts take the place of the verifier's, by the name of what was brought. Usually nobody's.
     pub verdicts: Option<String>,
 }
@@ -45,8 +49,21 @@ impl Variant {
             unverified: false,
             target_off: false,
             rounds: false,
+            guess_at_once: true,
+            on_observations: true,
             verdicts: None,
         }
+    }
+
+    /// The paper's algorithm to the letter, at this k.
+    pub fn paper(k: K) -> Self {
+        let mut paper = Self {
+            guess_at_once: false,
+            on_observations: false,
+            ..Self::at(k)
+        };
+        paper.options.salvage = Some(false);
+        paper
     }
 
     /// Most branches alive at once.
@@ -87,16 +104,15 @@ impl Variant {
         Self::at(K::ONE)
     }
 
-    /// Everything that the tables compare: widths with and without salvage, and at the paper's k = 3
-    /// each ablation.
+    /// Everything that the tables compare: widths as usual and by the paper's algorithm, and at the paper's
+    /// k = 3 each ablation.
     pub fn suite() -> Vec<Self> {
         let bounded = [1, 2, 3, 4, 6].into_iter().filter_map(K::of);
         let widths: Vec<K> = bounded.chain([K::Unbounded]).collect();
-        let plain = widths.iter().filter(|k| **k != K::ONE).map(|k| {
-            let mut plain = Self::at(*k);
-            plain.options.salvage = Some(false);
-            plain
-        });
+        let papers = widths
+            .iter()
+            .filter(|k| **k != K::ONE)
+            .map(|k| Self::paper(*k));
         let salvaging = widths.iter().copied().map(Self::at);
         let ablation = |change: fn(&mut Self)| {
             // The paper's k = 3.
@@ -111,11 +127,17 @@ impl Variant {
                 ..Self::standard()
             },
             ablation(|of| of.rounds = true),
+            ablation(|of| of.options.salvage = Some(false)),
+            ablation(|of| of.guess_at_once = false),
+            ablation(|of| of.on_observations = false),
             ablation(|of| of.options.plan_ahead = Some(true)),
             ablation(|of| of.options.guesses = NonZeroUsize::new(3)),
             ablation(|of| of.options.chance_min = Some(Chance::EVEN)),
         ];
-        salvaging.chain(plain).chain(ablations).collect()
+        let mut unbounded = Self::at(K::Unbounded);
+        unbounded.options.salvage = Some(false);
+        let all = salvaging.chain(papers).chain(ablations);
+        all.chain([unbounded]).collect()
     }
 
     /// Whether this is the standard agent: nothing is ever guessed, so nothing else matters.
@@ -131,11 +153,10 @@ impl Variant {
                 NONE.clone_into(value);
             }
         }
-        pairs.push((
-            TARGET,
-            if self.target_off { "off" } else { "on" }.to_owned(),
-        ));
-        pairs.push((ROUNDS, if self.rounds { "on" } else { "off" }.to_owned()));
+        pairs.push((TARGET, switch(!self.target_off)));
+        pairs.push((ROUNDS, switch(self.rounds)));
+        pairs.push((GUESS_AT_ONCE, switch(self.guess_at_once)));
+        pairs.push((ON_OBSERVATIONS, switch(self.on_observations)));
         let whose = self.verdicts.as_deref().unwrap_or(OURS);
         pairs.push((VERDICTS, whose.to_owned()));
         pairs
@@ -152,8 +173,21 @@ impl Variant {
                 self.target_off = value == "off";
                 return Ok(());
             }
+            (ALGORITHM, PAPER) => {
+                return PAPERS
+                    .iter()
+                    .try_for_each(|(name, value)| self.say(name, value));
+            }
             (ROUNDS, "on" | "off") => {
                 self.rounds = value == "on";
+                return Ok(());
+            }
+            (GUESS_AT_ONCE, "on" | "off") => {
+                self.guess_at_once = value == "on";
+                return Ok(());
+            }
+            (ON_OBSERVATIONS, "on" | "off") => {
+                self.on_observations = value == "on";
                 return Ok(());
             }
             (VERDICTS, value) if is_name(value) => {
@@ -199,6 +233,8 @@ impl Variant {
             unverified: false,
             target_off: false,
             rounds: false,
+            guess_at_once: true,
+            on_observations: true,
             verdicts: None,
         };
         for pair in text.split(',') {
@@ -231,12 +267,26 @@ impl Variant {
     }
 }
 
+fn switch(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.to_owned()
+}
+
 /// The verifier that takes every guess.
 const NONE: &str = "none";
 /// Whether the target tool is called; only recordings and the simulator can leave it out.
 const TARGET: &str = "target";
 /// What only the simulator can do.
 const ROUNDS: &str = "rounds";
+const GUESS_AT_ONCE: &str = "guess_at_once";
+const ON_OBSERVATIONS: &str = "on_observations";
+/// The paper's algorithm to the letter, in one word: all of these.
+const ALGORITHM: &str = "algorithm";
+const PAPER: &str = "paper";
+const PAPERS: [(&str, &str); 3] = [
+    ("salvage", "off"),
+    (GUESS_AT_ONCE, "off"),
+    (ON_OBSERVATIONS, "off"),
+];
 /// Whose verdicts count; only the simulator plays others than ours.
 const VERDICTS: &str = "verdicts";
 /// The verdicts of our own verifier.
@@ -258,7 +308,8 @@ pub enum InvalidVariant {
     #[error(
         "`{0}` is nothing that a variant can say: k=1…64, inf or auto, speculator=NAME, verifier=rule, exact, paper or none, \
          salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, drafts=0…8, target=on or off, \
-         rounds=on or off, verdicts=NAME"
+         rounds=on or off, guess-at-once=on or off, on-observations=on or off, \
+         algorithm=paper, verdicts=NAME"
     )]
     Unknown(String),
     /// Plan-ahead without salvage: the look-ups made ahead could never be used.
@@ -300,7 +351,12 @@ impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "k={}", self.k())?;
         let usual = Self::at(self.k()).pairs();
-        let pairs = self.pairs();
+        let mut pairs = self.pairs();
+        let is_papers = |pair: &(&str, String)| PAPERS.contains(&(pair.0, pair.1.as_str()));
+        if pairs.iter().filter(|pair| is_papers(pair)).count() == PAPERS.len() {
+            pairs.retain(|pair| !is_papers(pair));
+            pairs.push((ALGORITHM, PAPER.to_owned()));
+        }
         for (name, value) in pairs.iter().filter(|pair| !usual.contains(pair)) {
             write!(f, ",{}={value}", name.replace('_', "-"))?;
         }
@@ -333,6 +389,8 @@ mod tests {
             "k=inf",
             "k=3,salvage=off",
             "k=4,speculator=hot-0.05,verifier=exact,plan-ahead=on,guesses=3,chance-min=0.25,drafts=2,rounds=on",
+            "k=inf,algorithm=paper",
+            "k=3,salvage=off,guess-at-once=off",
             "k=1,verifier=none",
             "k=1,verifier=none,target=off",
             "k=auto,speculator=index,plan-ahead=on",
@@ -343,6 +401,11 @@ mod tests {
         }
         let spaced: Variant = " k=2 , salvage=on".parse().unwrap();
         assert_eq!(spaced, Variant::at(K::of(2).unwrap()));
+        let paper: Variant = "k=2,on-observations=off,salvage=off,guess-at-once=off"
+            .parse()
+            .unwrap();
+        assert_eq!(paper, Variant::paper(K::of(2).unwrap()));
+        assert_eq!(paper.to_string(), "k=2,algorithm=paper");
         let ours: Variant = "k=2,verdicts=ours".parse().unwrap();
         assert_eq!(ours, Variant::at(K::of(2).unwrap()));
     }
@@ -374,6 +437,9 @@ mod tests {
             "k=1,target=off",
             "k=3,target=off",
             "k=1,verifier=none,target=maybe",
+            "k=3,algorithm=mine",
+            "k=3,guess-at-once=1",
+            "k=3,on-observations=maybe",
             "k=3,verdicts=",
             "k=3,verdicts=a b",
         ] {

@@ -27,6 +27,14 @@ pub(crate) fn simulated_only(variant: &Variant) -> Option<&'static str> {
     match variant {
         Variant { rounds: true, .. } => Some("rounds=on"),
         Variant {
+            guess_at_once: false,
+            ..
+        } => Some("guess-at-once=off"),
+        Variant {
+            on_observations: false,
+            ..
+        } => Some("on-observations=off"),
+        Variant {
             target_off: true, ..
         } => Some("target=off"),
         Variant {

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use recording::{in_memory, paused, question, record, recorded, recorder, variant};
-use spechop_eval::{Brought, Bundle, HopCounts, HopKind, Row, Variant, asked, play, play_brought};
+use spechop_eval::{
+    Brought, Bundle, Control, HopCounts, HopKind, Row, Variant, asked, play, play_brought,
+};
 use spechop_sim::Clock;
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::K;
@@ -217,6 +219,42 @@ async fn verdicts_take_the_place_of_rules_and_take_their_time() {
     assert_eq!(kinds(&fooled), [HopKind::Accepted; 3]);
     assert_eq!((fooled.unrecorded, &*fooled.answer), (1, ""));
     assert!(fooled.latency_ms < rules.latency_ms);
+}
+
+#[tokio::test(start_paused = true)]
+async fn controls_gain_nothing_where_every_hop_needs_the_one_before() {
+    let script = steady(&[true, true, true]);
+    let bundle = recorded(&script, question(5), &["k=1", "k=inf"]).await;
+    let mut controls = Brought::default();
+    for control in Control::ALL {
+        controls.add_control(control, &bundle, None).unwrap();
+    }
+    let usual = [variant("k=1"), variant("k=inf"), variant("k=2,salvage=off")];
+    let names = |variants: &[Variant]| -> Vec<String> {
+        let all = controls.beside(variants);
+        all.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(
+        names(&usual),
+        ["k=1", "k=inf", "k=inf,speculator=blind", "k=2,salvage=off"]
+    );
+    assert_eq!(
+        names(&[variant("k=3,plan-ahead=on")]),
+        [
+            "k=3,plan-ahead=on",
+            "k=3,speculator=blind,plan-ahead=on",
+            "k=3,speculator=silent,plan-ahead=on",
+        ]
+    );
+    let play = |way: &str| played(&bundle, &variant(way), &controls);
+    let (standard, ours) = (play("k=1"), play("k=inf"));
+    assert!(ours.latency_ms < standard.latency_ms);
+    for control in Control::ALL {
+        let row = play(&format!("k=inf,speculator={control}"));
+        // There is no other question to draw from, so the blind one is silent, too.
+        assert_eq!(row.latency_ms, standard.latency_ms, "{control}");
+        assert_eq!(row.answer, standard.answer);
+    }
 }
 
 #[tokio::test(start_paused = true)]

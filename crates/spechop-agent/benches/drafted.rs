@@ -171,7 +171,7 @@ async fn ask(k: usize, guesses: bool, script: Script) -> Option<Row> {
         width: Width::bounded(NonZeroUsize::new(k)?),
         policy: Policy {
             drafts_max: 1,
-            ..Policy::PAPER
+            ..Policy::EAGER
         },
         hops_max: HOPS as u32,
         verifier: Mode::Exact,

@@ -38,7 +38,7 @@ fn main() {
     );
     let mut rows = Vec::new();
     for k in WIDTHS {
-        for (salvage, policy) in [(false, Policy::PAPER), (true, Policy::default())] {
+        for (salvage, policy) in [(false, Policy::EAGER), (true, Policy::default())] {
             if k == 1 && salvage {
                 // The standard agent has nothing to salvage.
                 continue;

@@ -335,6 +335,8 @@ proptest! {
         chance_min in prop_oneof![Just(0.0), 0.0..0.6],
         continuous: bool,
         drafts in (0..3_usize, any::<bool>()),
+        guess_at_once: bool,
+        build_on_observations: bool,
     ) {
         let policy = Policy {
             orphans_max,
@@ -345,6 +347,8 @@ proptest! {
             continuous,
             drafts_max: drafts.0,
             draft_guesses: drafts.1,
+            guess_at_once,
+            build_on_observations,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()

@@ -27,7 +27,7 @@ fn prices() -> Prices {
 fn priced(k: usize, money: Option<u64>) -> Settings {
     Settings {
         prices: prices(),
-        policy: Policy::PAPER,
+        policy: Policy::EAGER,
         budget: Budget {
             money: money.map(Money),
             ..Budget::default()
@@ -99,7 +99,7 @@ fn gated(k: usize, least: f64) -> Settings {
         guess_chance: Chance::EVEN,
         policy: Policy {
             chance_min: Chance::of(least),
-            ..Policy::PAPER
+            ..Policy::EAGER
         },
         ..priced(k, None)
     }

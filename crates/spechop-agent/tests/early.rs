@@ -81,7 +81,7 @@ fn guesses(most: usize) -> Settings {
     Settings {
         policy: Policy {
             guesses_max: NonZeroUsize::new(most).unwrap(),
-            ..Policy::PAPER
+            ..Policy::EAGER
         },
         guess_chance: Chance::EVEN,
         ..settings(4)

@@ -71,9 +71,19 @@ fn policies() -> impl Strategy<Value = Policy> {
         any::<bool>(),
         drafts,
         weighing,
+        any::<(bool, bool)>(),
     )
         .prop_map(
-            |(orphans_max, plan_ahead, guesses, chance_min, continuous, drafts, weighing)| Policy {
+            |(
+                orphans_max,
+                plan_ahead,
+                guesses,
+                chance_min,
+                continuous,
+                drafts,
+                weighing,
+                waits,
+            )| Policy {
                 orphans_max,
                 plan_ahead,
                 guesses_max: guesses.try_into().unwrap(),
@@ -82,6 +92,8 @@ fn policies() -> impl Strategy<Value = Policy> {
                 continuous,
                 drafts_max: drafts.0,
                 draft_guesses: drafts.1,
+                guess_at_once: !waits.0,
+                build_on_observations: !waits.1,
             },
         )
 }
@@ -160,6 +172,9 @@ proptest! {
         let first_ms = report.first_answer.at.as_secs_f64() * 1000.0;
         prop_assert!((first_ms - simulated.first_answer_ms).abs() <= slack);
         prop_assert!(simulated.first_answer_ms <= simulated.latency_ms);
+        let stall_ms: f64 = report.hops.iter().map(|hop| hop.stall.as_secs_f64() * 1000.0).sum();
+        // Each hop's has both ends of its own.
+        prop_assert!((stall_ms - simulated.stall_ms).abs() <= slack * (hops.len() as f64 + 1.0));
         prop_assert_eq!(report.first_answer.chance, simulated.first_answer_chance);
         // They also tell the same story.
         let told = told.iter().filter_map(|event| {

@@ -321,6 +321,8 @@ fn settings(rng: &mut StdRng) -> Settings {
             continuous: !orphan_time.as_millis().is_multiple_of(5),
             drafts_max: 0,
             draft_guesses: false,
+            guess_at_once: rng.random_bool(0.8),
+            build_on_observations: rng.random_bool(0.8),
         },
         orphan_time,
         verifier: Mode::Exact,

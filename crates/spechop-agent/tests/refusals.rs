@@ -146,7 +146,7 @@ async fn a_look_up_that_waited_in_vain_is_told_and_costs_nothing() {
     let script = steady(&[false, true]);
     let index = backend(1, 0);
     let settings = Settings {
-        policy: Policy::PAPER,
+        policy: Policy::EAGER,
         ..settings(2)
     };
     let (report, events) = ask(ports(&script, &index, rule(Grade::Full)), &settings).await;
@@ -259,7 +259,7 @@ async fn what_the_gate_keeps_back_is_told_of_the_branch_it_would_stand_on() {
         guess_chance: Chance::of(0.6),
         policy: Policy {
             chance_min: Chance::of(least),
-            ..Policy::PAPER
+            ..Policy::EAGER
         },
         ..settings(4)
     };

@@ -19,7 +19,7 @@ fn independent() -> ScriptedPorts {
 #[tokio::test(start_paused = true)]
 async fn salvage_takes_over_what_a_wrong_guess_had_begun() {
     let plain = Settings {
-        policy: Policy::PAPER,
+        policy: Policy::EAGER,
         ..settings(0)
     };
     let without = ask(&independent(), &plain).await.unwrap();
@@ -65,7 +65,7 @@ async fn orphans_are_stopped_where_the_budget_has_nothing_to_spare() {
     let report = ask(&independent(), &tight).await.unwrap();
     assert!(report.usage.targets.started <= 5);
     let paper = Settings {
-        policy: Policy::PAPER,
+        policy: Policy::EAGER,
         ..tight
     };
     let without = ask(&independent(), &paper).await.unwrap();
@@ -77,7 +77,7 @@ async fn orphans_are_stopped_where_the_budget_has_nothing_to_spare() {
 async fn what_is_rolled_back_is_stopped_at_once() {
     let ports = steady(&[false, true]);
     let plain = Settings {
-        policy: Policy::PAPER,
+        policy: Policy::EAGER,
         ..settings(3)
     };
     let mut live = Vec::new();

@@ -83,6 +83,8 @@ pub struct Clock {
     lookups: Vec<Marks>,
     /// Answers that were written: by which branch, when, and how likely each was to stand.
     drafts: Vec<(BranchId, f64, Chance)>,
+    /// When each branch had last written a step, by its id.
+    written: Vec<f64>,
 }
 
 /// Which of a look-up's stages count, by [`Due::launched`]: earlier ones were dropped.
@@ -145,6 +147,7 @@ impl Clock {
         self.due.clear();
         self.lookups.clear();
         self.drafts.clear();
+        self.written.clear();
         let (window, effects) = Window::open(limits);
         let play = Play {
             stages,
@@ -153,6 +156,8 @@ impl Clock {
             clock: self,
             window,
             now: 0.0,
+            committed_at: 0.0,
+            stall_ms: 0.0,
             calls: CallCounts::default(),
             salvaged: 0,
             foreseen: 0,
@@ -170,6 +175,8 @@ struct Play<'a, S, W> {
     clock: &'a mut Clock,
     window: Window,
     now: f64,
+    committed_at: f64,
+    stall_ms: f64,
     calls: CallCounts,
     salvaged: u64,
     foreseen: u64,
@@ -205,6 +212,7 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
             latency_ms: self.now,
             first_answer_ms,
             first_answer_chance,
+            stall_ms: self.stall_ms,
             calls: self.calls,
             salvaged: self.salvaged,
             foreseen: self.foreseen,
@@ -268,6 +276,10 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
                 }));
             }
             Effect::Commit { branch, lookup, at } => {
+                let written = self.clock.written.get(branch.0 as usize);
+                let could_wait = written.map_or(self.now, |at| at.max(self.committed_at));
+                self.stall_ms += self.now - could_wait;
+                self.committed_at = self.now;
                 self.stages.committed(&self.window, *branch, *lookup, *at);
             }
             Effect::Answer { branch, answer } => {
@@ -310,6 +322,11 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
             What::Segment(branch) => {
                 self.window.depth(branch)?;
                 let step = self.stages.wrote(&self.window, branch);
+                let at = branch.0 as usize;
+                if at >= self.clock.written.len() {
+                    self.clock.written.resize(at + 1, 0.0);
+                }
+                self.clock.written[at] = due.at;
                 if matches!(step, Step::Answer(_)) {
                     let chance = self.window.answer_chance(branch);
                     self.clock.drafts.push((branch, due.at, chance));

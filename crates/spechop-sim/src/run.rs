@@ -52,6 +52,9 @@ pub struct Outcome {
     pub first_answer_ms: f64,
     /// How likely that answer was to stand, as it was estimated then.
     pub first_answer_chance: Chance,
+    /// How long the question waited for observations, with the next sub-question written and the hop before
+    /// committed, in milliseconds.
+    pub stall_ms: f64,
     /// Calls started, aborted ones included.
     pub calls: CallCounts,
     /// Look-ups taken over from aborted branches.

@@ -41,7 +41,7 @@ fn hop(segment: f64, target: f64, held: bool) -> Hop {
 fn seconds(hops: Vec<Hop>, k: usize) -> f64 {
     let policy = Policy {
         drafts_max: 1,
-        ..Policy::PAPER
+        ..Policy::EAGER
     };
     let width = Width::bounded(NonZeroUsize::new(k).unwrap());
     let trace = Trace {

@@ -25,7 +25,7 @@ fn rules(k: usize, policy: Policy) -> Rules {
 
 /// What the paper's k = 3 comes to and what the others do, their target calls as shares of k = 1's.
 fn beside_the_paper(traces: &[Trace], others: impl IntoIterator<Item = Rules>) -> Vec<WhatIf> {
-    let first = [rules(1, Policy::PAPER), rules(3, Policy::PAPER)];
+    let first = [rules(1, Policy::EAGER), rules(3, Policy::EAGER)];
     let mut all = what_if(traces, first.into_iter().chain(others));
     let standard = all.remove(0).targets;
     for one in &mut all {
@@ -70,7 +70,7 @@ fn on_chains_the_gate_buys_the_papers_speed_for_fewer_calls() {
         };
         let gate = Policy {
             chance_min: Chance::of(0.4 * p),
-            ..Policy::PAPER
+            ..Policy::EAGER
         };
         let informed = traces(0.35);
         let auc = auc(&informed);

@@ -46,7 +46,7 @@ fn any_k_is_answered_for() {
     assert_eq!(recorded.made_up, 0.0);
     let answers = what_if(
         &recorded.traces,
-        [1, 2, 4, 0].map(|k| Rules::paper(width(k))),
+        [1, 2, 4, 0].map(|k| Rules::new(width(k), Policy::EAGER)),
     );
     let latencies: Vec<f64> = answers.iter().map(|answer| answer.latency_ms).collect();
     // The timelines of `simulate.rs`.
@@ -141,7 +141,7 @@ fn any_gate_is_answered_for() {
     let rules = [0.0, 0.3].map(|share| {
         let policy = Policy {
             chance_min: Chance::of(share),
-            ..Policy::PAPER
+            ..Policy::EAGER
         };
         Rules::new(width(0), policy)
     });

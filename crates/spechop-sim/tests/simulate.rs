@@ -33,7 +33,7 @@ fn steady(right: &[bool]) -> Trace {
 
 #[track_caller]
 fn check(trace: &Trace, k: usize, latency_ms: f64, calls: [u64; 3]) {
-    check_policy(trace, k, Policy::PAPER, latency_ms, calls, 0);
+    check_policy(trace, k, Policy::EAGER, latency_ms, calls, 0);
 }
 
 #[track_caller]
@@ -76,12 +76,31 @@ fn timelines_worked_by_hand() {
     check(&steady(&[]), 3, 100.0, [1, 0, 0]);
 }
 
+/// Guesses wait for room, and branches for guesses.
+#[test]
+fn the_papers_algorithm_worked_by_hand() {
+    let right = steady(&[true, true, true]);
+    let check = |k, latency_ms, calls| check_policy(&right, k, Policy::PAPER, latency_ms, calls, 0);
+    check(1, 3400.0, [4, 3, 0]);
+    // The second guess is asked for when there is room again, at 1,100, and is there at 1,150: the third
+    // sub-question is written at 1,250, and its look-up ends at 2,250.
+    check(2, 2250.0, [4, 3, 3]);
+    check(3, 1400.0, [4, 3, 3]);
+    check(0, 1400.0, [4, 3, 3]);
+    // A guess that comes after its look-up has is no use to the head, and is built upon behind it.
+    let mut slow = steady(&[true, true]);
+    slow.hops[1].speculation_ms = 2000.0;
+    slow.hops[1].target_ms = 200.0;
+    check_policy(&slow, 0, Policy::PAPER, 1200.0, [3, 2, 2], 0);
+    check_policy(&slow, 0, Policy::EAGER, 1100.0, [3, 2, 2], 0);
+}
+
 #[test]
 fn rounds_worked_by_hand() {
     let right = steady(&[true, true, true]);
     let rounds = Policy {
         continuous: false,
-        ..Policy::PAPER
+        ..Policy::EAGER
     };
     // The second hop is settled at 1,250; only then is the third one begun. Continuous: 2,200.
     check_policy(&right, 2, rounds, 2350.0, [4, 3, 3], 0);
@@ -95,7 +114,7 @@ fn the_gate_worked_by_hand() {
     trace.hops[0].confidence = Some(1.0);
     let gate = |share| Policy {
         chance_min: Chance::of(share),
-        ..Policy::PAPER
+        ..Policy::EAGER
     };
     check_policy(&trace, 0, gate(0.25), 1400.0, [4, 3, 3], 0);
     // The last segment waits until one of the two is known to hold, at 1,250.
@@ -163,7 +182,7 @@ fn plan_ahead_worked_by_hand() {
 fn second_guess_worked_by_hand() {
     let two = Policy {
         guesses_max: NonZeroUsize::new(2).unwrap(),
-        ..Policy::PAPER
+        ..Policy::EAGER
     };
     let mut trace = steady(&[false, true]);
     check(&trace, 0, 2200.0, [5, 3, 3]);
@@ -218,7 +237,7 @@ fn long_questions_tend_to_the_closed_form() {
                 if in_rounds && k == 0 {
                     continue;
                 }
-                let mut rules = Rules::paper(width(k));
+                let mut rules = Rules::new(width(k), Policy::EAGER);
                 rules.policy.continuous = !in_rounds;
                 let got = simulator.run(&trace, rules).latency_ms / one;
                 assert!(
@@ -362,7 +381,7 @@ fn drawn_confidences_are_calibrated_and_as_sharp_as_asked() {
 fn a_right_draft_hides_the_segment_and_a_wrong_one_costs_a_call() {
     let drafting = Policy {
         drafts_max: 1,
-        ..Policy::PAPER
+        ..Policy::EAGER
     };
     let played = |held: [Option<bool>; 2], k, policy| {
         let mut trace = steady(&[false, false]);
@@ -375,7 +394,7 @@ fn a_right_draft_hides_the_segment_and_a_wrong_one_costs_a_call() {
     let both = [Some(true); 2];
     // Twice 100 and 1,000 ms, and the last segment.
     assert_eq!(played(both, 1, drafting), (2300.0, 2, 0));
-    assert_eq!(played(both, 2, Policy::PAPER), (2300.0, 3, 0));
+    assert_eq!(played(both, 2, Policy::EAGER), (2300.0, 3, 0));
     // One of them behind the wrong guess.
     assert_eq!(played(both, 2, drafting), (2100.0, 3, 3));
     assert_eq!(played([Some(true), None], 2, drafting), (2200.0, 3, 1));

@@ -1,10 +1,11 @@
 //! Offers: the guesses and observations that a branch could be built upon, and which of them gets a
 //! free place of the window.
 
+use smallvec::SmallVec;
 use spechop_types::{BranchId, LookupId, SubQuestion};
 
 use crate::branch::{Base, Branch, Granted};
-use crate::lookup::Guessing;
+use crate::lookup::{Guessing, Lookup};
 use crate::window::Window;
 use crate::{Effect, Guess, laws};
 
@@ -27,10 +28,11 @@ impl Offer {
 }
 
 impl Window {
-    /// Gives free places to the nearest offers that are likely enough (law 3).
+    /// Gives free places to the nearest offers that are likely enough (law 3), and asks for the guesses
+    /// that waited for room, if the policy has them wait.
     ///
-    /// A guess does not wait for room: a branch that starts the moment a place is free needs it by
-    /// then. That is what the paper's bound on k counts with, (1 + β) / (α + β).
+    /// Those that do not wait are there when a place becomes free. That is what the paper's bound on k
+    /// counts with, (1 + β) / (α + β).
     pub(crate) fn extend(&mut self, effects: &mut Vec<Effect>) {
         // A verdict comes at once, and may abort the very branch that would be built upon.
         if self.verifying.is_some() {
@@ -43,6 +45,32 @@ impl Window {
             }
             self.push_child(Base { parent, granted }, effects);
         }
+        while let Some(lookup) = self.lacks_guess() {
+            if let Some(lookup) = self.find_mut(lookup) {
+                lookup.guessing = Guessing::Running(SmallVec::new());
+            }
+            effects.push(Effect::Guess { lookup });
+        }
+    }
+
+    /// The look-up nearest to the head whose guess nobody was asked for, although it is of use and there is
+    /// room for a branch upon it.
+    pub(crate) fn lacks_guess(&self) -> Option<LookupId> {
+        if !self.limits().width.has_room(self.branches.len()) {
+            return None;
+        }
+        let of_use = |l: &&Lookup| l.guessing == Guessing::Idle && !self.is_beyond_guesses(l);
+        let in_round = self.branches.iter().filter(|b| self.is_in_round(b.id));
+        let asked = in_round.filter_map(|b| self.find(b.lookup()?));
+        asked.filter(of_use).map(|lookup| lookup.id).next()
+    }
+
+    /// Whether an observation has made guesses of a look-up needless: it is the head's, and committed, or
+    /// branches are built on it.
+    pub(crate) fn is_beyond_guesses(&self, lookup: &Lookup) -> bool {
+        let is_heads = || self.branches.front().and_then(Branch::lookup) == Some(lookup.id);
+        let on_observations = self.limits().policy.build_on_observations;
+        lookup.observation().is_some() && (on_observations || is_heads())
     }
 
     fn nearest_offer(&self) -> Option<usize> {
@@ -133,24 +161,24 @@ impl Window {
         effects: &mut Vec<Effect>,
     ) {
         if self.observation(lookup).is_some() {
+            self.drop_needless_guess(lookup, effects);
             self.offer_observation(user, effects);
-        } else {
-            self.offer_guesses(user, 0);
         }
+        self.offer_guesses(user, 0);
     }
 
     /// Offers the guesses of the branch's look-up, the first ones aside, which it has been offered. If none
-    /// is worth building upon, and no other will come, it offers to leave the answer open, provided that
-    /// the policy plans ahead.
+    /// is worth building upon, no other will come, and nothing is observed yet, it offers to leave the answer
+    /// open, provided that the policy plans ahead.
     pub(crate) fn offer_guesses(&mut self, user: BranchId, known: usize) {
         let Some(at) = self.position(user) else {
             return;
         };
-        let lookup = self.branches[at].lookup().and_then(|id| self.find(id));
-        let Some(guessing) = lookup.map(|lookup| &lookup.guessing) else {
+        let Some(lookup) = self.branches[at].lookup().and_then(|id| self.find(id)) else {
             return;
         };
-        let is_over = !guessing.is_running();
+        let guessing = &lookup.guessing;
+        let is_over = !guessing.is_running() && lookup.observation().is_none();
         let Some(guesses) = guessing.known().cloned() else {
             return;
         };

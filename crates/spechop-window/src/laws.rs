@@ -31,16 +31,16 @@ pub fn only_head_is_verified(window: &Window) -> bool {
         .is_none_or(|id| stands_on_head(id) && window.comparison(id).is_some())
 }
 
-/// SPEC-3: a sub-question has its look-up at once, and nothing that can be built upon, is likely
-/// enough and belongs to the round waits while there is room, or while what it takes the place of
-/// is alive.
+/// SPEC-3: a sub-question has its look-up at once, and, unless guesses wait for room, a speculator is asked
+/// at once. Nothing that can be built upon, is likely enough and belongs to the round waits while there is
+/// room, or while what it takes the place of is alive; and neither does a guess that waits for room.
 pub fn nothing_waits_without_need(window: &Window) -> bool {
     let has_offer = |b: &Branch| window.offers.iter().any(|o| o.base.parent == b.id);
     let is_built_upon = |b: &Branch| window.children(b.id).next().is_some() || has_offer(b);
     let is_served = |b: &Branch| match b.lookup().and_then(|id| window.find(id)) {
         // The head's observation is committed, or a verdict is due.
-        Some(lookup) if lookup.observation().is_some() => b.base.is_none() || is_built_upon(b),
-        Some(lookup) if lookup.guessing == Guessing::Idle => window.is_standard(),
+        Some(lookup) if window.is_beyond_guesses(lookup) => b.base.is_none() || is_built_upon(b),
+        Some(lookup) if lookup.guessing == Guessing::Idle => !window.guesses_at_once(),
         Some(lookup) => {
             let guesses = lookup.guessing.known();
             guesses.is_none_or(|known| known.is_empty()) || is_built_upon(b)
@@ -48,8 +48,8 @@ pub fn nothing_waits_without_need(window: &Window) -> bool {
         None => !matches!(b.segment, Segment::Asked { .. }) || stands_open(window, b),
     };
     // A verdict comes at once, and may abort the very branch that would be built upon.
-    let waits_in_vain =
-        window.verifying.is_none() && window.offers.iter().any(|offer| window.has_place(offer));
+    let waits = || window.offers.iter().any(|offer| window.has_place(offer));
+    let waits_in_vain = window.verifying.is_none() && (waits() || window.lacks_guess().is_some());
     !waits_in_vain && window.branches.iter().all(is_served)
 }
 
@@ -95,9 +95,10 @@ pub fn is_a_tree(window: &Window) -> bool {
     window.branches.iter().enumerate().all(is_linked)
 }
 
-/// SPEC-5: no speculator is asked, and no answer left open, where the target tool has answered.
+/// SPEC-5: no answer is left open whose look-up has answered, and no speculator is asked about it. If
+/// branches are built on guesses only, the latter holds of the head's look-up alone.
 pub fn no_guess_after_observation(window: &Window) -> bool {
-    let idle = |l: &Lookup| !l.guessing.is_running() || l.observation().is_none();
+    let idle = |l: &Lookup| !l.guessing.is_running() || !window.is_beyond_guesses(l);
     let open_in_vain = |b: &Branch| {
         b.base.as_ref().is_some_and(|base| {
             let lookup = window.lookup(base.parent);

@@ -40,6 +40,13 @@ pub struct Policy {
     pub drafts_max: usize,
     /// Whether the answers of drafted look-ups are guessed, too, before anybody has asked.
     pub draft_guesses: bool,
+    /// Whether a sub-question's answer is guessed as soon as it is asked. A branch that gets a place later
+    /// then has its guess already. If not, as in the paper (algorithm 2, line 13), a guess is asked for only
+    /// while the window has room for a branch upon it.
+    pub guess_at_once: bool,
+    /// Whether a branch is built on an observation that arrived before its hop is head's, if nothing is
+    /// built on a guess of it. If not, as in the paper, branches are built on guesses only.
+    pub build_on_observations: bool,
     /// The paper's continuous window, which is refilled at every commit. If false, the window works in
     /// rounds, for comparison: it is k hops deep at most, and refilled when all of them are settled.
     pub continuous: bool,
@@ -55,7 +62,17 @@ impl Policy {
         weighing: Weighing::NONE,
         drafts_max: 0,
         draft_guesses: false,
+        guess_at_once: false,
+        build_on_observations: false,
         continuous: true,
+    };
+
+    /// The paper's algorithm without its two waits: guesses wait for no room in the window, and branches for no
+    /// guess where an observation is there before it.
+    pub const EAGER: Self = Self {
+        guess_at_once: true,
+        build_on_observations: true,
+        ..Self::PAPER
     };
 
     /// With what is said about it. What is not said stays.
@@ -87,11 +104,11 @@ impl Policy {
 }
 
 impl Default for Policy {
-    /// Salvage, of as many look-ups as a wide window has.
+    /// [`Policy::EAGER`], and salvage of as many look-ups as a wide window has.
     fn default() -> Self {
         Self {
             orphans_max: 8,
-            ..Self::PAPER
+            ..Self::EAGER
         }
     }
 }

@@ -7,6 +7,7 @@ use spechop_types::{BranchId, Chance, LookupId, Observation, Stage, SubQuestion}
 
 use crate::Effect;
 use crate::branch::{Branch, Granted, Launched};
+use crate::extend::Offer;
 use crate::lookup::{Guessing, Lookup, Target};
 use crate::window::{Window, launched};
 
@@ -29,7 +30,8 @@ impl Window {
         effects: &mut Vec<Effect>,
     ) -> LookupId {
         let branch = self.branches[at].id;
-        let is_standard = self.is_standard();
+        let guesses = self.guesses_at_once();
+        let on_observation = self.limits().policy.build_on_observations || at == 0;
         if let Some(same) = self
             .lookups
             .iter_mut()
@@ -42,7 +44,8 @@ impl Window {
                 effects.push(Effect::Salvage { branch, lookup });
             }
             same.users.push(branch);
-            if same.guessing == Guessing::Idle && same.observation().is_none() && !is_standard {
+            let is_of_use = same.observation().is_none() || !on_observation;
+            if guesses && same.guessing == Guessing::Idle && is_of_use {
                 same.guessing = Guessing::Running(SmallVec::new());
                 effects.push(Effect::Guess { lookup });
             }
@@ -62,7 +65,10 @@ impl Window {
         let lookup = LookupId(self.next_lookup);
         self.next_lookup += 1;
         effects.push(Effect::Call { lookup });
-        let guesses = !self.is_standard() && (user.is_some() || self.limits().policy.draft_guesses);
+        let guesses = match user {
+            Some(_) => self.guesses_at_once(),
+            None => self.limits().policy.draft_guesses && !self.is_standard(),
+        };
         if guesses {
             effects.push(Effect::Guess { lookup });
         }
@@ -95,25 +101,41 @@ impl Window {
             return;
         }
         lookup.target = Target::Observed(observation);
-        // The guess, running or waiting for room, is not needed any more (law 5).
-        if std::mem::replace(&mut lookup.guessing, Guessing::Idle).is_running() {
-            effects.push(Effect::DropGuess { lookup: id });
-        }
-        for user in lookup.users.clone() {
+        let users = lookup.users.clone();
+        self.drop_needless_guess(id, effects);
+        for user in users {
             self.offer_observation(user, effects);
         }
         self.settle(effects);
     }
 
-    /// The branch's answer is observed: nothing is built on guesses of it any more. If nothing has
-    /// been built on it yet, the next branch can be built on the observation.
+    /// A guess, running or waiting for room, is not needed any more if its look-up is beyond guesses (law 5).
+    pub(crate) fn drop_needless_guess(&mut self, id: LookupId, effects: &mut Vec<Effect>) {
+        let is_needless = self.find(id).is_some_and(|l| self.is_beyond_guesses(l));
+        if is_needless
+            && let Some(lookup) = self.find_mut(id)
+            && std::mem::replace(&mut lookup.guessing, Guessing::Idle).is_running()
+        {
+            effects.push(Effect::DropGuess { lookup: id });
+        }
+    }
+
+    /// The branch's answer is observed: it is left open no more. Where branches are built on observations,
+    /// no more is built on guesses of it, and if nothing has been, the next branch can be built on the
+    /// observation.
     pub(crate) fn offer_observation(&mut self, user: BranchId, effects: &mut Vec<Effect>) {
-        self.offers.retain(|offer| offer.base.parent != user);
+        let goes_on_guessing = !self.limits().policy.build_on_observations;
+        self.offers.retain(|Offer { base, .. }| {
+            base.parent != user || (goes_on_guessing && !base.granted.is_open())
+        });
         self.abort_where(|b| b.is_child_of(user) && b.stands_open(), effects);
         let Some(at) = self.position(user).filter(|at| *at > 0) else {
             // The head's hop is committed instead.
             return;
         };
+        if goes_on_guessing {
+            return;
+        }
         let observation = self.lookup(user).and_then(|id| self.observation(id));
         if let Some(observation) = observation.cloned()
             && self.children(user).next().is_none()

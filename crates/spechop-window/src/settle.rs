@@ -185,6 +185,9 @@ impl Window {
             Some(next) => {
                 next.base = None;
                 effects.push(Effect::Promote { branch: next.id });
+                if let Some(lookup) = next.lookup() {
+                    self.drop_needless_guess(lookup, effects);
+                }
             }
             None => self.push_head(None, effects),
         }

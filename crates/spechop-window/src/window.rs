@@ -165,6 +165,11 @@ impl Window {
         users.iter().copied().min_by_key(|user| self.depth(*user))
     }
 
+    /// Whether a speculator is at a look-up.
+    pub fn is_guessing(&self, lookup: LookupId) -> bool {
+        self.find(lookup).is_some_and(|l| l.guessing.is_running())
+    }
+
     /// What a look-up has found. `None` until it has answered, and once it is gone.
     pub fn observation(&self, lookup: LookupId) -> Option<&Arc<Observation>> {
         self.find(lookup)?.observation()
@@ -366,6 +371,11 @@ impl Window {
         let committed = self.committed.iter().filter(|hop| !hop.observation.found);
         let not_found = committed.count() + granted.filter(missed).count();
         (not_found > self.limits.not_found_max as usize).then_some(Stop::NotFound)
+    }
+
+    /// Whether the answer of what a branch asks is guessed the moment it asks.
+    pub(crate) fn guesses_at_once(&self) -> bool {
+        self.limits.policy.guess_at_once && !self.is_standard()
     }
 
     /// Whether the window is the standard agent, which never guesses.

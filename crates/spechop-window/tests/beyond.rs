@@ -1,5 +1,5 @@
-//! What the window does beyond the paper, as short stories: salvage, plan-ahead, several guesses, the
-//! gate. And what it does not do: go in rounds.
+//! What the window does beyond the paper, as short stories: guesses that wait for no room, branches on
+//! observations, salvage, plan-ahead, several guesses, the gate. And what it does not do: go in rounds.
 
 mod story;
 
@@ -9,7 +9,7 @@ use story::{check, with};
 
 const SALVAGE: Policy = Policy {
     orphans_max: 2,
-    ..Policy::PAPER
+    ..Policy::EAGER
 };
 const PLAN_AHEAD: Policy = Policy {
     plan_ahead: true,
@@ -48,6 +48,57 @@ fn known(window: &Window, branch: u32) -> Vec<(String, String)> {
         (q.as_str().to_owned(), a.to_string())
     };
     window.trajectory(BranchId(branch)).map(text).collect()
+}
+
+#[test]
+fn a_full_window_has_its_next_guess_ready() {
+    let two = with(2, Policy::EAGER);
+    check(two, "w0 A; g0 x; w1 B", "call 1; guess 1");
+    check(two, "w0 A; g0 x; w1 B; g1 y", "");
+    check(
+        two,
+        "w0 A; g0 x; w1 B; g1 y; o0 x; v1 +",
+        "commit 0; promote 1; write 2",
+    );
+}
+
+#[test]
+fn an_observation_that_comes_before_its_guess_is_built_upon() {
+    let three = with(3, Policy::EAGER);
+    // Its hop needs no guess any more, and no verdict either.
+    check(three, "w0 A; g0 x; w1 B; o1 y", "drop-guess 1; write 2");
+    check(
+        three,
+        "w0 A; g0 x; w1 B; o1 y; w2 C; o0 x; v1 +",
+        "commit 0; promote 1; commit 1; promote 2",
+    );
+    // In a full window when there is room.
+    let two = with(2, Policy::EAGER);
+    check(two, "w0 A; g0 x; w1 B; o1 y", "drop-guess 1");
+    check(two, "w0 A; g0 x; w1 B; g1 z; o1 y", "");
+    check(
+        two,
+        "w0 A; g0 x; w1 B; o1 y; o0 x; v1 +",
+        "commit 0; promote 1; commit 1; write 2",
+    );
+}
+
+#[test]
+fn each_of_both_goes_without_the_other() {
+    let at_once = Policy {
+        guess_at_once: true,
+        ..Policy::PAPER
+    };
+    check(with(2, at_once), "w0 A; g0 x; w1 B", "call 1; guess 1");
+    check(with(2, at_once), "w0 A; g0 x; w1 B; o1 y", "");
+    let on_observations = Policy {
+        build_on_observations: true,
+        ..Policy::PAPER
+    };
+    let two = with(2, on_observations);
+    check(two, "w0 A; g0 x; w1 B", "call 1");
+    let observed = "w0 A; g0 x; w1 B; o1 y; o0 x; v1 +";
+    check(two, observed, "commit 0; promote 1; commit 1; write 2");
 }
 
 #[test]
@@ -285,7 +336,7 @@ fn what_is_unlikely_is_not_built_upon() {
     let chances = [0, 1, 2, 3].map(|branch| window.chance(BranchId(branch)).share());
     assert_eq!(chances, [1.0, 0.5, 0.25, 0.0]);
     // The paper's window has no gate, and neither has the usual one.
-    check(with(0, Policy::PAPER), "w0 A; g0 x 0%", "write 1");
+    check(with(0, Policy::EAGER), "w0 A; g0 x 0%", "write 1");
     check(with(0, Policy::default()), "w0 A; g0 x 0%", "write 1");
 }
 
@@ -396,11 +447,11 @@ fn a_guess_that_becomes_worth_it_takes_the_place_of_the_open_answer() {
 
 #[test]
 fn in_rounds_nothing_is_built_before_all_is_settled() {
-    let continuous = with(2, Policy::PAPER);
+    let continuous = with(2, Policy::EAGER);
     let rounds = |k| {
         let policy = Policy {
             continuous: false,
-            ..Policy::PAPER
+            ..Policy::EAGER
         };
         with(k, policy)
     };

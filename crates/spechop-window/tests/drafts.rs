@@ -9,7 +9,7 @@ use story::{check, with};
 const DRAFTS: Policy = Policy {
     drafts_max: 2,
     orphans_max: 2,
-    ..Policy::PAPER
+    ..Policy::EAGER
 };
 
 #[track_caller]

@@ -138,6 +138,7 @@ fn every_kind_of_thing_happens() {
         seen.left_open,
         seen.second_guesses,
         seen.told_early,
+        seen.asked_late,
         seen.gated,
         seen.failures,
         seen.drafts_right,

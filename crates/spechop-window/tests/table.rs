@@ -25,22 +25,26 @@ fn tail_is_extended_where_there_is_room() {
     check(limits(2), "w0 A", "call 0; guess 0");
     check(limits(2), "w0 A; g0 x", "write 1");
     check(limits(3), "w0 A; g0 x; w1 B; g1 y", "write 2");
-    // A full window has its next guess ready, and waits.
-    check(limits(2), "w0 A; g0 x; w1 B", "call 1; guess 1");
-    check(limits(2), "w0 A; g0 x; w1 B; g1 y", "");
+    // In a full window a guess is asked for when there is room for a branch upon it.
+    check(limits(2), "w0 A; g0 x; w1 B", "call 1");
     check(
         limits(2),
-        "w0 A; g0 x; w1 B; g1 y; o0 x; v1 +",
-        "commit 0; promote 1; write 2",
+        "w0 A; g0 x; w1 B; o0 x; v1 +",
+        "commit 0; promote 1; guess 1",
+    );
+    check(
+        limits(2),
+        "w0 A; g0 x; w1 B; o0 z; v1 -",
+        "abort 1; drop 1; commit 0; write 2",
     );
     check(limits(0), "w0 A; g0 x; w1 B; g1 y; w2 C", "call 2; guess 2");
 }
 
 #[test]
 fn acceptance_promotes_slides_and_extends() {
-    check(limits(2), "w0 A; g0 x; w1 B; o0 x", "verify 1");
+    check(limits(3), "w0 A; g0 x; w1 B; o0 x", "verify 1");
     check(
-        limits(2),
+        limits(3),
         "w0 A; g0 x; w1 B; o0 x; v1 +",
         "commit 0; promote 1",
     );
@@ -77,7 +81,7 @@ fn later_observations_wait_for_their_turn() {
     check(
         limits(3),
         "w0 A; g0 x; w1 B; g1 y; w2 C; o1 y; o0 x; v1 +; v2 +",
-        "commit 1; promote 2",
+        "commit 1; promote 2; guess 2",
     );
 }
 
@@ -85,23 +89,32 @@ fn later_observations_wait_for_their_turn() {
 fn observation_before_guess_drops_the_guess() {
     check(limits(3), "w0 A; o0 x", "drop-guess 0; commit 0; write 1");
     check(limits(3), "w0 A; o0 x; g0 y", "");
-    // The same one branch later: its hop needs no guess any more, and no verdict either.
-    check(limits(3), "w0 A; g0 x; w1 B; o1 y", "drop-guess 1; write 2");
-    check(
-        limits(3),
-        "w0 A; g0 x; w1 B; o1 y; w2 C; o0 x; v1 +",
-        "commit 0; promote 1; commit 1; promote 2",
-    );
 }
 
 #[test]
-fn observation_in_a_full_window_extends_when_there_is_room() {
-    check(limits(2), "w0 A; g0 x; w1 B; o1 y", "drop-guess 1");
-    check(limits(2), "w0 A; g0 x; w1 B; g1 z; o1 y", "");
+fn branches_are_built_on_guesses_only() {
+    // One branch later, the observation waits for its turn, and the guess goes on.
+    check(limits(3), "w0 A; g0 x; w1 B; o1 y", "");
+    check(limits(3), "w0 A; g0 x; w1 B; o1 y; g1 y", "write 2");
     check(
-        limits(2),
+        limits(3),
+        "w0 A; g0 x; w1 B; o1 y; g1 y; w2 C; o0 x; v1 +",
+        "commit 0; promote 1; verify 2",
+    );
+    // Its turn comes first.
+    check(
+        limits(3),
         "w0 A; g0 x; w1 B; o1 y; o0 x; v1 +",
-        "commit 0; promote 1; commit 1; write 2",
+        "commit 0; promote 1; drop-guess 1; commit 1; write 2",
+    );
+    // It is guessed even if it is known by the time that there is room.
+    check(limits(2), "w0 A; g0 x; w1 B; o1 y", "");
+    let three = "w0 A; g0 x; w1 B; g1 y; w2 C; o2 z";
+    check(limits(3), three, "");
+    check(
+        limits(3),
+        &format!("{three}; o0 x; v1 +"),
+        "commit 0; promote 1; guess 2",
     );
 }
 
@@ -235,7 +248,7 @@ fn too_many_misses_make_the_planner_answer() {
     assert_eq!(window.stopped(), Some(Stop::NotFound));
     // A speculative trajectory counts its own misses.
     check(
-        limits(4),
+        with(4, Policy::EAGER),
         "w0 A; g0 x; w1 B; o1 -; w2 C; o2 -",
         "drop-guess 2; answer-now 3",
     );
@@ -291,7 +304,7 @@ fn a_guess_that_comes_early_is_built_upon_at_once() {
             k,
             Policy {
                 guesses_max: NonZeroUsize::new(2).unwrap(),
-                ..Policy::PAPER
+                ..Policy::EAGER
             },
         )
     };
@@ -309,7 +322,7 @@ fn a_guess_that_comes_early_is_built_upon_at_once() {
         Policy {
             orphans_max: 4,
             plan_ahead: true,
-            ..Policy::PAPER
+            ..Policy::EAGER
         },
     );
     check(ahead, "w0 A; h0 -", "");

@@ -55,11 +55,13 @@ fn row(id: &str, variant: &str, concurrency: u32, answer: &str) -> Row {
         latency_ms: 12.345_678_901_234_5,
         first_answer_ms: (concurrency == 1).then_some(1.1),
         first_answer_chance: None,
+        stall_ms: None,
         hops: vec![RowHop {
             sub_question: "Who?".into(),
             answer: "Ana".into(),
             kind: HopKind::Rejected,
             guess: Some("Eva".into()),
+            right_guess: None,
             observed: "Ana".into(),
             found: true,
             titles: vec!["Ana".into()],

@@ -109,6 +109,7 @@ mod tests {
             latency_ms: 0.0,
             first_answer_ms: None,
             first_answer_chance: None,
+            stall_ms: None,
             hops: Vec::new(),
             final_ms: 0.0,
             segments: Calls::default(),

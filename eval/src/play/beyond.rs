@@ -58,7 +58,7 @@ impl<'a> Beyond<'a> {
 
     /// The guess that was brought for the hop at this place.
     pub(super) fn guess(&self, at: usize) -> Option<&'a BroughtGuess> {
-        self.brought.guess(self.id, at)
+        self.brought.guess(self.variant.speculator(), self.id, at)
     }
 
     /// The verdict on the guess at this place, if somebody else's verdicts count. A guess without one is

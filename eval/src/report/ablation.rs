@@ -121,19 +121,22 @@ fn row(
     ])
 }
 
-/// Every pair of variants of which one is the other with one thing put back to what is usual; and one step
-/// of speculation, k = 2, against the best window.
+/// Every pair of variants of which one is the other with one thing put back to what is usual; the paper's
+/// algorithm against all that is usual; and one step of speculation, k = 2, against the best window.
 fn ablations<'b, 'a>(view: &'b View<'a>) -> Vec<Ablation<'b, 'a>> {
     let mut found = Vec::new();
     for changed in &view.compared {
-        for (what, other) in changed.variant.put_back() {
+        let beside = |other: &Variant| {
             let same =
-                |c: &&Compared<'_>| *c.variant == other && c.concurrency == changed.concurrency;
+                |c: &&Compared<'_>| c.variant == other && c.concurrency == changed.concurrency;
+            view.compared.iter().find(same).map(Usual::Compared)
+        };
+        for (what, other) in changed.variant.put_back() {
             let usual = if other.is_standard() {
                 let pairs = view.standard.get(&changed.concurrency);
                 pairs.map(|pairs| Usual::Standard(pairs, changed.concurrency))
             } else {
-                view.compared.iter().find(same).map(Usual::Compared)
+                beside(&other)
             };
             if let Some(usual) = usual {
                 found.push(Ablation {
@@ -142,6 +145,17 @@ fn ablations<'b, 'a>(view: &'b View<'a>) -> Vec<Ablation<'b, 'a>> {
                     usual,
                 });
             }
+        }
+        let k = changed.variant.k();
+        let speculator = changed.variant.speculator();
+        if *changed.variant == Variant::paper(k).with_speculator(speculator)
+            && let Some(usual) = beside(&Variant::at(k).with_speculator(speculator))
+        {
+            found.push(Ablation {
+                what: "the paper's algorithm".into(),
+                changed,
+                usual,
+            });
         }
         if changed.is_usual() && K::of(2) == Some(changed.variant.k()) {
             let best = view.best(changed.variant.speculator());

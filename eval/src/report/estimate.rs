@@ -123,6 +123,19 @@ impl Estimates {
         }
     }
 
+    /// RelLat* of a single question; nothing if it has no hop, or if it is not known how long a guess takes.
+    pub(super) fn bound_of(row: &Row) -> Option<f64> {
+        let sums = Self::of([row]).sums();
+        if sums[HOPS] == 0.0 {
+            return None;
+        }
+        if sums[ACCEPTED] == 0.0 {
+            // Whatever a guess takes.
+            return Some(1.0);
+        }
+        setting(sums, 0.0).map(Setting::rel_lat_oracle)
+    }
+
     pub(crate) fn plain(&self) -> Plain {
         let sums = self.sums();
         let finite = |share: f64| share.is_finite().then_some(share);

@@ -11,7 +11,7 @@ use super::estimate::Estimates;
 use super::groups::{Group, View, rel_lat};
 use super::kinds::{kinds, shown};
 use super::svg::{Anchor, Canvas, Scale, shorten};
-use super::tails;
+use super::{calls, stages, subsets, tails};
 
 /// A drawing and the words below it.
 pub(super) struct Figure {
@@ -37,6 +37,10 @@ pub(super) fn figures(group: &Group<'_>, id: &str) -> Vec<Figure> {
         foremost.and_then(|view| latencies(view, speculator, id)),
         fullest.and_then(|view| types(view, speculator, id)),
         foremost.and_then(|view| tails::figure(view, speculator, id)),
+        fullest.and_then(|view| calls::figure(view, speculator, id)),
+        fullest.and_then(|view| subsets::figure(view, id)),
+        foremost.and_then(|view| stages::times(view, speculator, id)),
+        foremost.and_then(|view| stages::bound(view, speculator, id)),
     ];
     figures.into_iter().flatten().collect()
 }
@@ -112,13 +116,8 @@ fn by_k(group: &Group<'_>, speculator: &str, id: &str) -> Option<Figure> {
             .collect();
         canvas.path(series, &places);
         for ((_, rel_lat), place) in points.iter().zip(&places) {
-            let (low, high) = (scale.on(rel_lat.low), scale.on(rel_lat.high));
-            canvas.line(
-                &format!("whisker s{series}"),
-                (place.0, low),
-                (place.0, high),
-            );
-            canvas.mark(series, *place);
+            let ends = [rel_lat.low, rel_lat.high].map(|end| (place.0, scale.on(end)));
+            canvas.whisker(series, ends, *place);
         }
     }
     canvas.legend(LEFT + 80.0, 24.0, &names);
@@ -295,9 +294,8 @@ fn types(view: &View<'_>, speculator: &str, id: &str) -> Option<Figure> {
         canvas.text("label", Anchor::End, (left - 12.0, y + 4.5), name);
         for (dot, (series, rel_lat)) in dots.iter().enumerate() {
             let y = y + (dot as f64 - (dots.len() as f64 - 1.0) / 2.0) * 15.0;
-            let (low, high) = (scale.on(rel_lat.low), scale.on(rel_lat.high));
-            canvas.line(&format!("whisker s{series}"), (low, y), (high, y));
-            canvas.mark(*series, (scale.on(rel_lat.value), y));
+            let ends = [rel_lat.low, rel_lat.high].map(|end| (scale.on(end), y));
+            canvas.whisker(*series, ends, (scale.on(rel_lat.value), y));
         }
         if let Some(bound) = bound {
             let x = scale.on(bound.value);

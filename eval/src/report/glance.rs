@@ -60,10 +60,8 @@ pub(super) fn figure(groups: &[Group<'_>]) -> Option<Figure> {
                 canvas.line("limit", (x, y - 9.0), (x, y + 9.0));
             }
             for (series, rel_lat) in &row.marks {
-                let [low, at, high] =
-                    [rel_lat.low, rel_lat.value, rel_lat.high].map(|x| scale.on(x));
-                canvas.line(&format!("whisker s{series}"), (low, y), (high, y));
-                canvas.mark(*series, (at, y));
+                let ends = [rel_lat.low, rel_lat.high].map(|end| (scale.on(end), y));
+                canvas.whisker(*series, ends, (scale.on(rel_lat.value), y));
             }
             y += ROW;
         }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use spechop_types::K;
 
 use crate::stats::{self, Interval};
-use crate::{Question, Row, Run, RunInfo, Source, Variant};
+use crate::{Control, Question, Row, Run, RunInfo, Source, Variant};
 
 use super::{ReportError, unlike};
 
@@ -152,10 +152,11 @@ impl<'a> Group<'a> {
             .filter_map(|view| view.standard.keys().next().copied())
     }
 
-    /// Every speculator that some run has, the usual one first.
+    /// Every speculator that some run has, the usual one first. Controls are none.
     pub(super) fn speculators(&self) -> Vec<&'a str> {
         let all = self.views.iter().flat_map(|view| view.compared.iter());
-        let names: BTreeSet<&str> = all.map(|c| c.variant.speculator()).collect();
+        let names = all.map(|c| c.variant.speculator());
+        let names: BTreeSet<&str> = names.filter(|name| !Control::is_name(name)).collect();
         let mut names: Vec<&str> = names.into_iter().collect();
         let usual = Variant::standard();
         names.sort_by_key(|name| *name != usual.speculator());
@@ -353,10 +354,11 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The one with the least RelLat.
+/// The one with the least RelLat, controls aside.
 pub(super) fn fastest<'b, 'a: 'b>(
     of: impl Iterator<Item = &'b Compared<'a>>,
 ) -> Option<&'b Compared<'a>> {
+    let of = of.filter(|c| !Control::is_name(c.variant.speculator()));
     let rated = of.filter_map(|c| Some((c, c.rel_lat_value()?)));
     rated
         .min_by(|(_, a), (_, b)| a.total_cmp(b))

@@ -7,8 +7,9 @@ use spechop_theory::{PUBLISHED, Published};
 use crate::stats::{self, Interval};
 use crate::{RunInfo, Source};
 
+use super::by_k::right_at_one;
 use super::estimate::Estimates;
-use super::groups::{Case, Compared, Group, View};
+use super::groups::{Case, Compared, Group, View, rel_lat};
 use super::table::{Cell, Table};
 
 /// The paper's mean latency of web search.
@@ -39,6 +40,7 @@ pub(super) fn table(group: &Group<'_>) -> Table {
                 Cell::interval(best.rel_lat(), 3),
                 against_simulated(group, view, best),
                 Cell::share_of(best.cases.len(), view.run.info.questions),
+                Cell::interval(rel_lat(&right_at_one(&best.cases)), 3),
             ]);
         }
     }
@@ -52,7 +54,7 @@ pub(super) fn table(group: &Group<'_>) -> Table {
     }
     Table {
         name: "speculation",
-        title: "Speculation (the layout of the paper's Table 1)".into(),
+        title: "Speculation (the layout of the paper's Tables 1 and 5)".into(),
         about: "How good the guesses are, what could be gained (RelLat*), and what was (RelLat). Salvage and \
                 plan-ahead can go below RelLat*. Rows of the paper are the paper's own, for other questions and \
                 other models."
@@ -60,6 +62,7 @@ pub(super) fn table(group: &Group<'_>) -> Table {
         columns: [
             "Source", "Speculator", "p, α, β from", "Questions of p, α, β", "Compared", "p", "Effective p", "α", "β", "ν",
             "RelLat*", "RelLat* at this length", "Best k", "RelLat", "RelLat ÷ simulated", "Questions",
+            "RelLat where k=1 is right",
         ]
         .map(String::from)
         .into(),
@@ -127,5 +130,6 @@ fn published_row(row: &Published) -> Vec<Cell> {
         Cell::number(row.rel_lat, 2),
         Cell::none(),
         Cell::none(),
+        Cell::number(row.rel_lat_right, 2),
     ]
 }

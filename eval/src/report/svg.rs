@@ -104,6 +104,30 @@ impl Canvas {
         );
     }
 
+    /// A value with the ends of its interval: a whisker, and the mark on it.
+    pub(super) fn whisker(&mut self, series: usize, ends: [(f64, f64); 2], at: (f64, f64)) {
+        let class = format!("whisker s{}", series % SERIES);
+        self.line(&class, ends[0], ends[1]);
+        self.mark(series, at);
+    }
+
+    /// A bar that stands on `bottom`.
+    pub(super) fn bar(&mut self, series: usize, x: f64, width: f64, [top, bottom]: [f64; 2]) {
+        let (series, height) = (series % SERIES, (bottom - top).max(0.0));
+        let _ = write!(
+            self.body,
+            r#"<rect class="bar s{series}" x="{x:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}"/>"#
+        );
+    }
+
+    /// One of many points.
+    pub(super) fn dot(&mut self, (x, y): (f64, f64)) {
+        let _ = write!(
+            self.body,
+            r#"<circle class="dot s0" cx="{x:.1}" cy="{y:.1}" r="3"/>"#
+        );
+    }
+
     /// Names of series, each behind its mark, from the left.
     pub(super) fn legend(&mut self, x: f64, y: f64, names: &[(usize, String)]) {
         let mut x = x;

@@ -118,6 +118,8 @@ pub async fn live(
     let settings = Settings {
         policy: Policy {
             continuous: !variant.rounds,
+            guess_at_once: variant.guess_at_once,
+            build_on_observations: variant.on_observations,
             drafts_max: 0,
             ..usual.policy
         },

@@ -30,6 +30,79 @@ fn speculation_is_what_was_put_in() {
     let of_the_paper = |speculator| ["the paper, CoRAG 8B, web", speculator];
     is(cell(table, &of_the_paper("GPT-4o"), "RelLat*"), 0.5);
     is(cell(table, &of_the_paper("Llama 3.1 8B"), "RelLat"), 0.78);
+    let right = "RelLat where k=1 is right";
+    is(cell(table, &of_the_paper("Llama 3.1 8B"), right), 0.77);
+}
+
+#[test]
+fn what_blind_guesses_gain_too_is_not_owed_to_prediction() {
+    let variants = [
+        ("k=1", 1.0),
+        ("k=3", 0.7),
+        ("k=3,speculator=blind", 0.9),
+        ("k=3,plan-ahead=on", 0.6),
+        ("k=3,speculator=blind,plan-ahead=on", 0.8),
+        ("k=3,speculator=silent,plan-ahead=on", 0.8),
+        ("k=inf", 1.0),
+        ("k=inf,speculator=blind", 1.0),
+    ];
+    let report = report(&[run(Source::Simulated, 10, &variants)]).unwrap();
+    let control = table(&report, "control");
+    let of = |variant, column| cell(control, &["simulated", variant], column);
+    is(of("k=3", "RelLat, blind"), 0.9);
+    is(of("k=3", "Owed to prediction"), 2.0 / 3.0);
+    assert_eq!(of("k=3", "RelLat, silent").text, "–");
+    is(of("k=3,plan-ahead=on", "RelLat, silent"), 0.8);
+    is(of("k=3,plan-ahead=on", "Owed to prediction"), 0.5);
+    assert_eq!(of("k=inf", "Owed to prediction").text, "–");
+    assert_eq!(control.rows.len(), 3);
+    // A control is nobody's speculator, and never the fastest.
+    let named = |table: &&Table| table.title.contains("blind") || table.title.contains("silent");
+    let sections = &report.data.sections;
+    assert!(
+        !sections
+            .iter()
+            .flat_map(|section| &section.tables)
+            .any(|table| named(&table))
+    );
+}
+
+#[test]
+fn stall_overlap_and_ranks_are_what_was_put_in() {
+    let variants = [("k=1", 1.0), ("k=3,guesses=3", 0.7)];
+    let mut run = run(Source::Simulated, 10, &variants);
+    for row in &mut run.rows {
+        let targets: f64 = row.hops.iter().map(|hop| hop.target_ms).sum();
+        let is_standard = row.variant.is_standard();
+        row.stall_ms = Some(if is_standard { targets } else { targets / 4.0 });
+        // The first hop's first guess is right, the second's third.
+        if !is_standard {
+            row.hops[0].right_guess = Some(1);
+            row.hops[1].right_guess = Some(3);
+        }
+    }
+    let report = report(&[run.clone()]).unwrap();
+    let of = |variant, column| cell(table(&report, "stall"), &["simulated", variant], column);
+    is(of("k=1", "Hidden"), 0.0);
+    is(of("k=3,guesses=3", "Hidden"), 0.75);
+    is(of("k=3,guesses=3", "Stall ÷ k=1"), 0.25);
+    let hits = |column| cell(table(&report, "hits"), &["simulated"], column);
+    is(hits("Top 1"), 1.0 / 3.0);
+    is(hits("Top 2"), 1.0 / 3.0);
+    is(hits("Top 3"), 2.0 / 3.0);
+    is(hits("Any"), 2.0 / 3.0);
+    assert_eq!(hits("Hops").text, "30");
+    // Nobody knows of one that did not say.
+    run.rows.iter_mut().for_each(|row| row.stall_ms = None);
+    let unknown = super::report(&[run]).unwrap();
+    let tables = || {
+        unknown
+            .data
+            .sections
+            .iter()
+            .flat_map(|section| &section.tables)
+    };
+    assert!(!tables().any(|table| table.name == "stall" || table.name == "hits"));
 }
 
 #[test]
@@ -97,7 +170,10 @@ fn every_k_stands_beside_the_theory_and_the_other_run() {
     is(cell(table, &["1"], "Latency, live ÷ simulated"), 1.0);
     is(cell(table, &["3"], "RelLat, live"), 0.75);
     is(cell(table, &["inf"], "RelLat, live"), 0.63);
-    is(cell(table, &["inf"], "RelLat where right, live"), 0.63);
+    is(
+        cell(table, &["inf"], "RelLat where k=1 is right, live"),
+        0.63,
+    );
     is(
         cell(table, &["inf"], "RelLat of theory"),
         1.0 - SHARE * 0.8 / 1.1,

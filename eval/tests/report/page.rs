@@ -42,7 +42,7 @@ fn the_page_is_well_formed_and_needs_nothing_else() {
     ] {
         assert!(!report.html.contains(outside), "{outside}");
     }
-    assert_eq!(report.html.matches("<figure>").count(), 5);
+    assert_eq!(report.html.matches("<figure>").count(), 8);
     assert_eq!(report.html.matches("<figure class=\"first\">").count(), 1);
     // What a column means is told behind a mark at its head.
     assert!(report.html.contains("popovertarget=\"overview-m"));

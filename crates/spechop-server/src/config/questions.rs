@@ -73,7 +73,7 @@ impl Questions {
         let salvaging = Policy {
             orphans_max: self.salvage_max.get(),
             draft_guesses: self.draft_guesses,
-            ..Policy::PAPER
+            ..Policy::EAGER
         };
         salvaging.with(said)
     }

@@ -293,7 +293,7 @@ async fn a_question_that_goes_away_is_told_with_what_ran() {
 #[tokio::test(start_paused = true)]
 async fn random_questions_have_spans_that_belong_together() {
     let paper = Settings {
-        policy: Policy::PAPER,
+        policy: Policy::EAGER,
         ..settings(3)
     };
     for seed in 0..200 {

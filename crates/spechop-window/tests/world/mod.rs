@@ -212,6 +212,8 @@ pub(crate) struct Seen {
     pub(crate) left_open: u64,
     pub(crate) second_guesses: u64,
     pub(crate) told_early: u64,
+    /// Guesses that waited for room.
+    pub(crate) asked_late: u64,
     pub(crate) gated: u64,
     pub(crate) let_through: u64,
     pub(crate) failures: u64,
@@ -229,6 +231,7 @@ impl Seen {
             left_open,
             second_guesses,
             told_early,
+            asked_late,
             gated,
             let_through,
             failures,
@@ -242,6 +245,7 @@ impl Seen {
         self.left_open += left_open;
         self.second_guesses += second_guesses;
         self.told_early += told_early;
+        self.asked_late += asked_late;
         self.gated += gated;
         self.let_through += let_through;
         self.failures += failures;
@@ -426,6 +430,9 @@ impl Schedule {
                         }
                         _ => false,
                     };
+                    let is_guess = |effect: &&Effect| matches!(effect, Effect::Guess { .. });
+                    let asked_late = effects.iter().filter(is_guess).count();
+                    self.seen.asked_late += asked_late as u64;
                     let let_through = effects.iter().filter(was_gated).count();
                     self.seen.let_through += let_through as u64;
                     pending.extend(effects);
@@ -553,6 +560,8 @@ pub(crate) fn draw(numbers: [u64; 11]) -> (World, Limits) {
             continuous: (policy / 6) % 4 != 0,
             drafts_max: small(policy / 24, 3),
             draft_guesses: (policy / 72) % 2 == 0,
+            guess_at_once: (policy / 144) % 2 == 0,
+            build_on_observations: (policy / 288) % 2 == 0,
         },
     };
     (world, limits)

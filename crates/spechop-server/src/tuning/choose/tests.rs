@@ -18,7 +18,7 @@ const ALL: Free = Free {
 fn policy() -> Policy {
     Policy {
         orphans_max: 8,
-        ..Policy::PAPER
+        ..Policy::EAGER
     }
 }
 

@@ -1,12 +1,12 @@
 //! The flags of `spechop eval simulate` by which somebody brings guesses and verdicts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
 use sha2::{Digest, Sha256};
-use spechop_eval::{Brought, Bundle, is_name};
+use spechop_eval::{Brought, Bundle, Control, Injected, is_name};
 
 use super::asked::counts;
 
@@ -22,6 +22,10 @@ pub(crate) struct BroughtArgs {
     /// ms. They are of the guesses of --guesses, else of ours. `-` reads stdin.
     #[arg(long, value_name = "FILE|-")]
     verdicts: Option<String>,
+    /// Play a speculator that knows nothing beside ours: `blind` guesses at the same hops, as fast,
+    /// but what another question found; `silent` never guesses. May be repeated.
+    #[arg(long, value_name = "blind|silent")]
+    control: Vec<Control>,
     /// The name in tables of what is brought [default: the name of the file].
     #[arg(long, value_name = "NAME", value_parser = named)]
     name: Option<String>,
@@ -38,7 +42,7 @@ pub(crate) struct Read {
 
 impl BroughtArgs {
     /// Reads and checks what is brought.
-    pub(crate) fn read(&self, bundle: &Bundle) -> anyhow::Result<Read> {
+    pub(crate) fn read(&self, bundle: &Bundle, injected: Option<Injected>) -> anyhow::Result<Read> {
         let mut read = Read {
             brought: Brought::default(),
             parts: BTreeMap::new(),
@@ -54,10 +58,16 @@ impl BroughtArgs {
             !(from_stdin(&self.guesses) && from_stdin(&self.verdicts)),
             "guesses and verdicts cannot both be read from stdin"
         );
+        for control in BTreeSet::from_iter(&self.control) {
+            read.brought.add_control(*control, bundle, injected)?;
+            let name = control.as_str();
+            read.parts
+                .insert(format!("speculator {name}"), "a control".to_owned());
+        }
         if !brings {
             return Ok(read);
         }
-        let hops = counts(bundle);
+        let (hops, controls) = (counts(bundle), read.brought.guesses());
         let all: u32 = hops.values().flatten().sum();
         if let Some(file) = &self.guesses {
             let (name, input) = (self.name(file), bytes(file)?);
@@ -65,11 +75,15 @@ impl BroughtArgs {
                 !bundle.speculators().contains(&*name),
                 "the bundle has guesses of `{name}` itself; give yours another --name"
             );
+            ensure!(
+                name.parse::<Control>().is_err(),
+                "`{name}` is a control; give yours another --name"
+            );
             read.brought
                 .read_guesses(&name, shown(file), &*input, &hops)?;
             read.parts
                 .insert(format!("speculator {name}"), part(file, &input));
-            let count = read.brought.guesses();
+            let count = read.brought.guesses() - controls;
             read.told
                 .push(format!("{name}: guesses for {count} of {all} hops"));
         }

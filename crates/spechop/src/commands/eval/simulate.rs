@@ -49,6 +49,7 @@ word for word the observation. If nothing was recorded behind such a guess, the 
 EM then says of how many questions it is.
 
 --guesses and --verdicts play a speculator or a verifier of your own; eval/README.md has an example.
+--control plays one that knows nothing: what the window gains with it is not owed to prediction.
 
 Examples:
   spechop eval simulate --bundle runs/2wiki --k 1,2,3,inf
@@ -62,9 +63,9 @@ const STDOUT: &str = "cannot write to stdout";
 pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Result<()> {
     let variants = args.variants.played()?;
     let bundle = Bundle::read(&args.bundle)?;
-    let read = args.brought.read(&bundle)?;
-    let variants = read.brought.beside(&variants);
     let injected = args.inject.0;
+    let read = args.brought.read(&bundle, injected)?;
+    let variants = read.brought.beside(&variants);
     let (questions, rows) = play_all(&bundle, &variants, injected, &read.brought, args.whole_only)?;
     if let Some(dir) = &args.out {
         let command = super::command(env);

@@ -1,0 +1,85 @@
+//! Calls against k: the lower half of the paper's Figures 2 and 4.
+
+use spechop_types::K;
+
+use crate::{Row, Variant};
+
+use super::by_k::at;
+use super::figures::{Figure, LEFT, RIGHT, TOP, WIDTH};
+use super::groups::View;
+use super::svg::{Anchor, Canvas, Scale};
+
+/// Of a row: how many calls of a stage it started.
+type Started = fn(&Row) -> u32;
+
+const STAGES: [(&str, Started); 3] = [
+    ("T, look-ups", |row| row.targets.started),
+    ("S, guesses", |row| row.speculations.started),
+    ("M, segments", |row| row.segments.started),
+];
+
+/// Mean calls of each stage at every k; nothing if there is only k = 1.
+pub(super) fn figure(view: &View<'_>, speculator: &str, id: &str) -> Option<Figure> {
+    let widths = view.main().map(|compared| compared.variant.k());
+    let mut ks: Vec<K> = widths.chain([K::ONE]).collect();
+    ks.sort();
+    ks.dedup();
+    ks.retain(|k| {
+        *k == K::ONE
+            || view
+                .get(&Variant::at(*k).with_speculator(speculator))
+                .is_some()
+    });
+    if ks.len() < 2 {
+        return None;
+    }
+    let mean = |k: &K, started: Started| {
+        let cases = at(view, speculator, *k);
+        let calls: f64 = cases.iter().map(|case| f64::from(started(case.row))).sum();
+        calls / cases.len() as f64
+    };
+    let lines = STAGES.map(|(name, started)| {
+        let means: Vec<f64> = ks.iter().map(|k| mean(k, started)).collect();
+        (name, means)
+    });
+    let most = lines.iter().flat_map(|(_, means)| means).copied();
+    let most = most.fold(0.0, f64::max);
+    let bottom = 290.0;
+    let scale = Scale::over(0.0, most, bottom, TOP - bottom);
+    let mut canvas = Canvas::new(WIDTH, 340.0);
+    canvas.up(scale, LEFT, RIGHT, "calls of a question");
+    let gap = (RIGHT - LEFT) / ks.len() as f64;
+    let x = |place: usize| LEFT + gap * (place as f64 + 0.5);
+    for (place, k) in ks.iter().enumerate() {
+        let below = (x(place), bottom + 18.0);
+        canvas.text("tick", Anchor::Middle, below, &k.to_string());
+    }
+    let name = ((LEFT + RIGHT) / 2.0, bottom + 40.0);
+    canvas.text("name", Anchor::Middle, name, "k (1 is the standard agent)");
+    for (series, (_, means)) in lines.iter().enumerate() {
+        let points = means.iter().enumerate();
+        let points: Vec<_> = points
+            .map(|(place, mean)| (x(place), scale.on(*mean)))
+            .collect();
+        canvas.path(series, &points);
+        for point in points {
+            canvas.mark(series, point);
+        }
+    }
+    let names = lines.iter().map(|(name, _)| (*name).to_owned());
+    let names: Vec<_> = names.enumerate().collect();
+    canvas.legend(LEFT + 80.0, 24.0, &names);
+    let svg = canvas.finish(
+        &format!("{id}-calls"),
+        "Calls against k",
+        "Mean calls of a question, aborted ones included: look-ups, guesses and segments, for each k.",
+    );
+    Some(Figure {
+        caption: format!(
+            "Calls of a question against k, speculator {speculator}, {}, aborted ones included (below RelLat in \
+             the paper's Figures 2 and 4).",
+            view.label
+        ),
+        svg,
+    })
+}
