@@ -3,6 +3,8 @@
 #
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
 #   eval/run.sh DATA prepare web web_guesses web_report     over a local web: not among the usual parts
+#   eval/run.sh DATA deepresearch          questions of DeepResearch-9K over a local web: six of ours in its form, or those of
+#                                          DEEPRESEARCH=FILE (Parquet or JSON), of DIFFICULTY=L2 alone
 #   eval/run.sh DATA prepare retrieval     how well retrievers find gold passages: not among the usual parts
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
@@ -262,6 +264,27 @@ hash_of() { sha256sum "$1" | cut -c 1-16; }
 # A model by its folder, file and hash.
 model_part() { echo "$1 $(hash_of "$SPECHOP_DATA_DIR/models/$1")"; }
 
+corpus_of() { # SET
+  case $1 in
+    deepresearch) echo eval/datasets/2wikimultihopqa/corpus.jsonl.gz ;;
+    *) echo "$DATA/${FOLDER[$1]}/corpus_extended.jsonl" ;;
+  esac
+}
+
+web_questions() { # SET COUNT
+  case $1 in
+    deepresearch) echo --dataset deepresearch --questions "${DEEPRESEARCH:-eval/datasets/deepresearch/sample.parquet}" ${DIFFICULTY:+--kind "$DIFFICULTY"} ;;
+    *) questions "$1" "$2" eval/datasets/own_mix.json ;;
+  esac
+}
+
+# DeepResearch-9K, or what has its form. The local index guesses; it holds the pages of the local web.
+deepresearch() {
+  "$SPECHOP" index build --corpus "$(corpus_of deepresearch)" --out "$INDEXES/deepresearch-extended" --hot-fraction 0.25 \
+    --in-degree eval/datasets/2wikimultihopqa/in_degree.jsonl.gz
+  over_web deepresearch -- "$OUT/web/deepresearch" 0 --k 1 --variant k=3,speculator=index --variant k=auto,speculator=index
+}
+
 # Asks a server over a local web with the whole corpus of a data set. What was kept of earlier look-ups would make later
 # variants fast, so nothing is. The usual limit would cut one search in two hundred off: the local web is as slow again
 # whenever it is asked the same, so trying again would not help.
@@ -272,14 +295,14 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
   out=$2 count=$3
   shift 3
   echo "== web $out" >&2
-  corpus=$DATA/${FOLDER[$set]}/corpus_extended.jsonl
+  corpus=$(corpus_of "$set")
   started eval web --corpus "$corpus" --latency "${WEB%:*}" --seed $SEED --listen 127.0.0.1:0
   web=$PID
   # shellcheck disable=SC2046
   asked serve $(index_of "$set") --set target.kind=web --set web.providers=searxng --set "web.searxng.url=http://$ADDRESS" \
     --set "web.allow=$ADDRESS" --set web.keep_s=0 --set web.searxng.ms_max=30000 --set speculator.kind=index --set question.verifier=rule --set question.confidence_min=0 \
     --set tuning.state=none "${server[@]}" -- \
-    $(questions "$set" "$count" eval/datasets/own_mix.json) --concurrency "${CONCURRENCY:-1}" \
+    $(web_questions "$set" "$count") --concurrency "${CONCURRENCY:-1}" \
     --system "embedded default, web" --part "web=$(basename "$corpus") $(hash_of "$corpus"), ${WEB%:*} ms" \
     --part "planner=$(model_part spechop-planner/adapter.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
     --part "encoder=$(model_part e5-small-v2/model.onnx)" --out "$out" "$@" || result=$?

@@ -4,11 +4,12 @@
     engine.py --spechop BINARY [--out FOLDER] [--seconds N] [--parts NAMES]
 
 Every part starts `spechop eval scripted` anew, and loads it with `spechop eval load` on the same machine, so both
-share its cores. CPU time and memory are those that Linux reports of the server's process. The part "traces" needs
+share its cores. CPU time and memory are those that Linux reports of the server's process. The part "overhead" needs
 grpcio, which the tests' Python environment has: <data folder>/venv/bin/python."""
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import pathlib
@@ -40,7 +41,10 @@ sys.stdin.read()
 
 
 class Server:
-    def __init__(self, spechop, *args):
+    """A server over scripted tools; `key` is what its clients must show."""
+
+    def __init__(self, spechop, *args, key=None):
+        self.key = key
         command = [spechop, "eval", "scripted", "--listen", "127.0.0.1:0", *args]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.address = self.process.stdout.readline().removeprefix("ready on ").strip()
@@ -67,7 +71,8 @@ class Server:
 def load(args, server, *more):
     command = [args.spechop, "eval", "load", "--addr", server.address, "--questions", args.questions, "--json", *more]
     before = server.cpu_s()
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    key = {"SPECHOP_KEY": server.key} if server.key else {}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | key)
     run = json.loads(done.stdout)
     run["server_cpu_s"] = round(server.cpu_s() - before, 2)
     run["server_peak_mib"], run["server_idle_mib"] = server.status("VmHWM"), server.status("VmRSS")
@@ -119,34 +124,49 @@ def throughput(args, rows):
                 break
 
 
-def traces(args, rows):
-    """What traces cost the server: CPU time a question, without, by default settings, and if every question has one.
-    They take turns, in an order by chance: the machine is not the same from one minute to the next."""
+def overhead(args, rows):
+    """What keys and traces cost the server: CPU time a question, without, with each by default settings, with both, and if
+    every question is traced. They take turns, in an order by chance: the machine is not the same from one minute to the next.
+    Metrics are counted in all of them; `cargo bench --bench access` has their cost."""
     receiver = subprocess.Popen([sys.executable, "-c", RECEIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     port = receiver.stdout.readline().strip()
     if not port or args.turns < 2:
-        sys.exit("the part traces needs grpcio (<data folder>/venv/bin/python has it), and --turns of 2 or more")
-    endpoint = f"http://127.0.0.1:{port}"
-    told = ["--set", f"otlp.endpoint={endpoint}"]
-    ways = {"none": [], "default": told, "all": [*told, "--set", "otlp.per_second=1000000"]}
+        sys.exit("the part overhead needs grpcio (<data folder>/venv/bin/python has it), and --turns of 2 or more")
+    made = subprocess.run([args.spechop, "keys", "new", "--name", "load"], stdout=subprocess.PIPE, text=True, check=True)
+    key, table = made.stdout.split("\n", 1)
+    keys_file = pathlib.Path(args.questions).with_name("keys.toml")
+    keys_file.write_text(table, encoding="utf-8")
+    keys_file.chmod(0o600)
+    keys = ["--set", f"server.keys_file={keys_file}"]
+    told = ["--set", f"otlp.endpoint=http://127.0.0.1:{port}"]
+    ways = {"none": [], "keys": keys, "traces": told, "keys and traces": [*keys, *told],
+            "every trace": [*told, "--set", "otlp.per_second=1000000"]}
     found = {name: [] for name in ways}
     order = random.Random(1)
-    for _ in range(args.turns):
-        for name in order.sample(list(ways), len(ways)):
-            with Server(args.spechop, "--hops", "2", "--set", "server.requests_per_second=1000000", *ways[name]) as server:
-                load(args, server, "--a", "k=3", "--rate", "1500", "--for", "2", "--connections", "8")
-                run = load(args, server, "--a", "k=3", "--rate", "1500", "--for", "6", "--warm-up", "0", "--connections", "8")
-            if run["settings"][0]["errors"]:
-                sys.exit(f"not every question was answered: {run['settings'][0]['errors']}")
-            found[name].append(1e6 * run["server_cpu_s"] / run["settings"][0]["asked"])
+    fast = ["--hops", "2", "--set", "server.requests_per_second=1000000"]
+    asks = ["--a", "k=3", "--rate", "1500", "--connections", "8", "--warm-up", "0", "--for"]
+    with contextlib.ExitStack() as stack:
+        # All of them stand there from the start, and one at a time has something to do.
+        servers = {
+            name: stack.enter_context(Server(args.spechop, *fast, *way, key=key if way[:2] == keys else None))
+            for name, way in ways.items()
+        }
+        for server in servers.values():
+            load(args, server, *asks, "3")
+        for _ in range(args.turns):
+            for name in order.sample(list(ways), len(ways)):
+                run = load(args, servers[name], *asks, "3")
+                if run["settings"][0]["errors"]:
+                    sys.exit(f"not every question was answered: {run['settings'][0]['errors']}")
+                found[name].append(1e6 * run["server_cpu_s"] / run["settings"][0]["asked"])
     receiver.kill()
     receiver.wait()
-    rows["traces"] = {"turns": args.turns, "cpu_us_a_question": {name: [round(us) for us in all] for name, all in found.items()}}
-    for name in ("default", "all"):
+    rows["overhead"] = {"turns": args.turns, "cpu_us_a_question": {name: [round(us) for us in all] for name, all in found.items()}}
+    for name in list(ways)[1:]:
         ratios = [b / a for a, b in zip(found["none"], found[name])]
         error = statistics.stdev(ratios) / len(ratios) ** 0.5
-        rows["traces"][f"ratio_{name}"] = {"mean": round(statistics.mean(ratios), 3), "standard_error": round(error, 3)}
-    print("traces, 1,500 questions/s of two look-ups of no time, k = 3:", rows["traces"], flush=True)
+        rows["overhead"][f"ratio, {name}"] = {"mean": round(statistics.mean(ratios), 3), "standard_error": round(error, 3)}
+    print("overhead, 1,500 questions/s of two look-ups of no time, k = 3:", rows["overhead"], flush=True)
 
 
 async def connect(host, port, outcomes):
@@ -202,11 +222,11 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, help="a folder for engine.json, or for that of a single part")
     parser.add_argument("--seconds", type=int, default=40, help="how long a thousand questions are under way")
     parser.add_argument("--rates", type=lambda text: [int(rate) for rate in text.split(",")], default=[2000, 5000, 8000])
-    parts = {part.__name__: part for part in (connections, throughput, under_way, traces)}
+    parts = {part.__name__: part for part in (connections, throughput, under_way, overhead)}
     every = "connections,throughput,under_way"
     parser.add_argument("--parts", type=lambda names: [parts[name] for name in names.split(",")], default=every,
                         help=f"of {', '.join(parts)}; by default all but the last")
-    parser.add_argument("--turns", type=int, default=10, help="how often traces are compared")
+    parser.add_argument("--turns", type=int, default=24, help="how often keys and traces are compared")
     args = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -226,7 +246,7 @@ def main():
 def command(args):
     rates, parts = ",".join(map(str, args.rates)), ",".join(part.__name__ for part in args.parts)
     shared = f"eval/bench/engine.py --spechop target/release/spechop --parts {parts}"
-    return f"{shared} --turns {args.turns}" if parts == "traces" else f"{shared} --seconds {args.seconds} --rates {rates}"
+    return f"{shared} --turns {args.turns}" if parts == "overhead" else f"{shared} --seconds {args.seconds} --rates {rates}"
 
 
 def machine():

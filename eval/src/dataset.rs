@@ -7,6 +7,7 @@ mod deepresearch;
 mod error;
 mod ids;
 mod musique;
+mod parquet;
 pub(crate) mod record;
 mod wiki;
 
@@ -25,7 +26,7 @@ use record::Record;
 /// A question of more bytes is none: some field was taken for another.
 pub const QUESTION_BYTES_MAX: usize = 4096;
 
-/// Reads original records: one JSON object a line or one array of them, plain or gzip.
+/// Reads original records: one JSON object a line or one array of them, plain or gzip, or Parquet.
 ///
 /// # Errors
 ///

@@ -109,6 +109,45 @@ fn shipped_questions_are_of_the_kinds_that_their_pages_say() {
     }
 }
 
+/// Written by pyarrow, with a nested column.
+#[test]
+fn parquet_holds_the_same_questions() {
+    let parquet = shipped("deepresearch/sample.parquet");
+    let rows = load(Dataset::DeepResearch, std::slice::from_ref(&parquet)).unwrap();
+    assert_eq!(rows, shipped_questions(Dataset::DeepResearch));
+    let told = load(Dataset::Wiki, &[parquet]).unwrap_err().to_string();
+    assert!(
+        told.contains("sample.parquet, record 1 looks like DeepResearch-9K"),
+        "{told}"
+    );
+}
+
+/// Cut off anywhere or with any byte wrong it is refused, or read as far as it says something: nothing panics.
+#[test]
+fn damaged_parquet_is_refused() {
+    let whole = fs::read(shipped("deepresearch/sample.parquet")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("rows.parquet");
+    let read = |bytes: &[u8]| {
+        fs::write(&file, bytes).unwrap();
+        load(Dataset::DeepResearch, std::slice::from_ref(&file))
+    };
+    for length in 0..whole.len() {
+        let told = read(&whole[..length]).unwrap_err().to_string();
+        assert!(
+            told.contains("rows.parquet cannot be read as Parquet"),
+            "{told}"
+        );
+    }
+    for at in 0..whole.len() {
+        for flip in [0x01, 0x80, 0xff] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= flip;
+            let _ = read(&damaged);
+        }
+    }
+}
+
 #[test]
 fn no_model_was_trained_on_what_ships() {
     let list = shipped("untrained.json");
@@ -229,7 +268,7 @@ fn what_is_wrong_is_named() {
             format!("{}\n{{\"_id\": ", wiki()),
             "FILE, line 2 is not JSON",
         ),
-        (Wiki, "PAR1".into(), "FILE, line 1 is not JSON"),
+        (Wiki, "PAR1".into(), "FILE cannot be read as Parquet"),
         (Wiki, format!("[{},", wiki()), "FILE is not JSON"),
         (Wiki, "3".into(), "FILE, line 1 is not an object"),
         (Wiki, "[[]]".into(), "FILE, record 1 is not an object"),

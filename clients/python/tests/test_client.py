@@ -52,7 +52,9 @@ class Threads(unittest.TestCase):
         events = list(self.client.stream(QUESTION, k=3))
         self.assertEqual([event.sequence for event in events], list(range(1, len(events) + 1)))
         self.assertEqual(events[-1].answer.answer, "so fact 1")
-        self.assertIn("rolled_back", {event.WhichOneof("event") for event in events})
+        kinds = {event.WhichOneof("event") for event in events}
+        # Nothing runs ahead while no core is idle; then the stream says so instead.
+        self.assertTrue(kinds & {"rolled_back", "not_speculated"}, kinds)
 
     def test_a_closed_stream_ends_the_question(self) -> None:
         stream = self.client.stream(QUESTION, k=3, question_id="left")

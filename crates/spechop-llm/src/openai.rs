@@ -11,12 +11,13 @@
 //! brought it; [`Call::spent`] counts all of them.
 
 mod config;
+mod dialect;
+mod said;
 mod sse;
 mod wire;
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -25,20 +26,18 @@ use reqwest::{Client, Response, StatusCode, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use spechop_ports::retry::{Again, Failure, retry, retry_after};
 use spechop_ports::{Call, Metered, PortError, reason};
-use spechop_types::{Activity, Tokens};
+use spechop_types::Activity;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::stop::cut_at_stop;
-use crate::{Chat, End, Generated, Generation, Prompt, TextModel};
+use crate::{Chat, Generated, Generation, Prompt, TextModel};
+use dialect::{Dialect, Spoken, THOUGHT_TOKENS_MAX};
+use said::Said;
 use sse::Events;
 use wire::{Chunk, Request};
 
 pub use config::{Endpoint, InvalidEndpoint, TimeLimits};
 pub use spechop_ports::retry::Retries;
-
-/// Most bytes of a token on average: a server that goes on for longer ignores the token limit.
-const TOKEN_BYTES_MAX: usize = 32;
 
 /// Most bytes of an error body, or of an answer that is not streamed.
 const BODY_BYTES_MAX: usize = 256 * 1024;
@@ -64,8 +63,7 @@ pub struct OpenAiModel {
     retries: Retries,
     reasoning_effort: Option<String>,
     predicted_output: bool,
-    /// It has refused a request for the expected text that went with it.
-    refuses_predictions: AtomicBool,
+    spoken: Spoken,
 }
 
 impl OpenAiModel {
@@ -116,7 +114,7 @@ impl OpenAiModel {
             retries: endpoint.retries,
             reasoning_effort: endpoint.reasoning_effort.clone(),
             predicted_output: endpoint.predicted_output,
-            refuses_predictions: AtomicBool::new(false),
+            spoken: Spoken::new(),
         })
     }
 
@@ -127,29 +125,29 @@ impl OpenAiModel {
     }
 
     /// What goes with the request as expected, if anything does.
-    fn predicted<'a>(&self, generation: &'a Generation) -> Option<&'a str> {
-        let sends = self.predicted_output && !self.refuses_predictions.load(Relaxed);
+    fn predicted<'a>(&self, generation: &'a Generation, dialect: Dialect) -> Option<&'a str> {
+        let sends = self.predicted_output && dialect.takes_prediction();
         generation.draft.as_deref().filter(|_| sends)
     }
 
-    /// Sends the request, again if it may help.
+    /// Sends the request in this form, again if it may help.
     async fn ask(
         &self,
         call: &Call,
         chat: &Chat,
         generation: &Generation,
-        predicted: Option<&str>,
+        dialect: Dialect,
         deadline: Instant,
     ) -> Result<Generated, PortError> {
-        let request = Request::new(&self.model, chat, generation)
+        let request = Request::new(&self.model, chat, generation, dialect)
             .thinking(self.reasoning_effort.as_deref())
-            .predicting(predicted);
+            .predicting(self.predicted(generation, dialect));
         let body = serde_json::to_vec(&request)
             .map_err(|error| PortError::unavailable(&self.name, error))?;
         // Nothing of a broken attempt has reached the caller, so that a retry cannot be seen; and
         // greedy decoding would say the same again.
         retry(&self.retries, call, deadline, || {
-            self.attempt(call, generation, body.clone())
+            self.attempt(call, generation, dialect, body.clone())
         })
         .await
     }
@@ -159,6 +157,7 @@ impl OpenAiModel {
         &self,
         call: &Call,
         generation: &Generation,
+        dialect: Dialect,
         body: Vec<u8>,
     ) -> Result<Generated, Failure> {
         let _permit = self.permit().await;
@@ -185,7 +184,7 @@ impl OpenAiModel {
             .is_some_and(|kind| kind.starts_with("text/event-stream"));
         let metered = Metered::new(call);
         if streams {
-            self.follow(generation, metered, response).await
+            self.follow(generation, dialect, metered, response).await
         } else {
             self.take_whole(generation, metered, response).await
         }
@@ -195,10 +194,15 @@ impl OpenAiModel {
     async fn follow(
         &self,
         generation: &Generation,
+        dialect: Dialect,
         mut metered: Metered,
         mut response: Response,
     ) -> Result<Generated, Failure> {
-        let tokens_max = generation.tokens_max as usize;
+        let thoughts = match dialect.limits_completion() {
+            true => THOUGHT_TOKENS_MAX,
+            false => 0,
+        };
+        let tokens_max = generation.tokens_max.saturating_add(thoughts) as usize;
         let bytes_max = STREAM_BYTES_BASE + tokens_max.saturating_mul(STREAM_BYTES_PER_TOKEN_MAX);
         let mut bytes = 0;
         let mut events = Events::default();
@@ -390,21 +394,26 @@ impl TextModel for OpenAiModel {
         let _generating = call.doing(Activity::Generate);
         let deadline = Instant::now() + self.limits.total;
         let asked = async {
-            let predicted = self.predicted(&generation);
-            let first = self.ask(call, chat, &generation, predicted, deadline).await;
-            let Err(PortError::Refused { .. }) = first else {
-                return first;
-            };
-            if predicted.is_none() {
-                return first;
+            let mut dialect = self.spoken.get();
+            loop {
+                let asked = self.ask(call, chat, &generation, dialect, deadline).await;
+                let next = match &asked {
+                    Err(PortError::Refused { detail, .. }) => {
+                        let predicted = self.predicted(&generation, dialect).is_some();
+                        dialect.after(detail, predicted)
+                    }
+                    _ => None,
+                };
+                match next {
+                    Some(next) => dialect = next,
+                    None => {
+                        if asked.is_ok() {
+                            self.spoken.learn(dialect, &self.name);
+                        }
+                        return asked;
+                    }
+                }
             }
-            // Perhaps it only refuses what was expected of it.
-            let plain = self.ask(call, chat, &generation, None, deadline).await?;
-            if !self.refuses_predictions.swap(true, Relaxed) {
-                let model = &self.name;
-                tracing::warn!(model, "it refuses predicted output: none is sent any more");
-            }
-            Ok(plain)
         };
         timeout_at(deadline, asked)
             .await
@@ -427,72 +436,4 @@ impl TextModel for OpenAiModel {
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-}
-
-/// What has arrived of an answer.
-#[derive(Debug, Default)]
-struct Said {
-    text: String,
-    end: Option<End>,
-    /// Events that held text.
-    pieces: u64,
-    /// The server's latest count.
-    tokens: Option<Tokens>,
-}
-
-impl Said {
-    /// Takes in an event and says whether the rest can be left unread.
-    fn add(&mut self, chunk: &Chunk, generation: &Generation) -> bool {
-        self.tokens = chunk.tokens().or(self.tokens);
-        let piece = chunk.text();
-        if !piece.is_empty() {
-            self.pieces += 1;
-            let seen = self.text.len();
-            self.text.push_str(piece);
-            if cut_at_stop(&mut self.text, seen, generation.stop) {
-                self.end = Some(End::Stop);
-                return true;
-            }
-            let bytes_max = (generation.tokens_max as usize).saturating_mul(TOKEN_BYTES_MAX);
-            if self.text.len() > bytes_max {
-                let end = self.text.floor_char_boundary(bytes_max);
-                self.text.truncate(end);
-                self.end = Some(End::Length);
-                return true;
-            }
-        }
-        match chunk.finish_reason() {
-            None => {}
-            Some("length") => self.end = Some(End::Length),
-            // A filter's cut and the like leave a text that must be judged by what it says.
-            Some(_) => self.end = Some(End::Turn),
-        }
-        false
-    }
-
-    /// What it has certainly cost so far: nothing before the first piece of text, which proves that
-    /// the prompt was read.
-    fn known(&self, generation: &Generation) -> Tokens {
-        if self.pieces == 0 {
-            return self.tokens.unwrap_or_default();
-        }
-        self.tokens(generation)
-    }
-
-    /// What it has cost so far: the server's count, or an estimate.
-    fn tokens(&self, generation: &Generation) -> Tokens {
-        self.tokens.unwrap_or_else(|| Tokens {
-            prompt: wire::prompt_tokens_guess(generation),
-            completion: self.pieces,
-        })
-    }
-
-    fn generated(self, generation: &Generation) -> Generated {
-        Generated {
-            end: self.end.unwrap_or(End::Turn),
-            certainty: None,
-            tokens: self.tokens(generation),
-            text: self.text,
-        }
-    }
 }

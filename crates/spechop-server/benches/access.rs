@@ -1,9 +1,13 @@
-//! What keys, TLS and traces cost: whole questions over the wire, scripted tools without latency.
+//! What keys, TLS, traces and metrics cost: whole questions over the wire, scripted tools without latency.
 //!
 //! One client asks on one connection, one question after the other. `whole` is a question of two hops,
 //! `refused` one that ends at the first look at its fields: there is little else to see in it than the
 //! way in. With `traces` every span of every question goes to a receiver, which shares the cores with the
 //! server. It reads what it is sent and looks at none of it: a collector runs elsewhere.
+//!
+//! Metrics cannot be switched off. `counted` is therefore only what is counted of such a question, without
+//! the question: to be held against `whole`, alone and with another thread that counts at the same time; and
+//! what it takes to write all of it out for who scrapes it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark")]
 
 #[path = "../tests/support/pki.rs"]
@@ -12,6 +16,10 @@ mod pki;
 mod support;
 
 use std::future::ready;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -21,10 +29,14 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use http_body_util::{BodyExt, Full};
 use pki::{Authority, Folder, channel};
 use secrecy::ExposeSecret;
+use spechop_agent::{Agent, Ports, Report, Settings, TraceEvent, Width};
 use spechop_proto::AskRequest;
 use spechop_proto::spec_hop_client::SpecHopClient;
+use spechop_server::Counting;
+use spechop_server::config::SpeculatorKind;
 use spechop_server::keys::{Cost, KeyName, NewKey};
-use spechop_testkit::Script;
+use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::Question;
 use support::{Server, question};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -92,6 +104,53 @@ fn access(criterion: &mut Criterion) {
     }
 }
 
+/// A question of two hops at k = 3, as `whole` asks it: what was told of it, and what came of it.
+fn answered(runtime: &Runtime) -> (Width, Vec<TraceEvent>, Report) {
+    let scripted = Arc::new(ScriptedPorts::new(Script::instant(2)));
+    let agent = Agent::new(Ports {
+        planner: scripted.clone(),
+        reader: scripted.clone(),
+        retriever: scripted.clone(),
+        speculator: Some(scripted),
+        drafter: None,
+        draft_writer: None,
+    });
+    let width = Width::bounded(NonZeroUsize::new(3).unwrap());
+    let settings = Settings {
+        width,
+        ..Settings::default()
+    };
+    let asked = Question::new(&question().question).unwrap();
+    let mut events = Vec::new();
+    let mut hear = |event: TraceEvent| events.push(event);
+    let report = runtime.block_on(agent.answer(&asked, &settings, &mut hear));
+    (width, events, report.unwrap())
+}
+
+fn counted(criterion: &mut Criterion) {
+    let runtime = Runtime::new().unwrap();
+    let (width, events, report) = answered(&runtime);
+    assert_eq!(report.hops.len(), 2);
+    let counting = Counting::default();
+    let count = || counting.question(SpeculatorKind::Hot, width, &events, &report);
+    let mut group = criterion.benchmark_group("counted");
+    group.bench_function("a question", |bencher| bencher.iter(count));
+    group.bench_function("a question, beside another thread", |bencher| {
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    count();
+                }
+            });
+            bencher.iter(count);
+            over.store(true, Ordering::Relaxed);
+        });
+    });
+    group.bench_function("written out", |bencher| bencher.iter(|| counting.text()));
+    group.finish();
+}
+
 /// The address of a receiver of OTLP that takes everything.
 async fn receiver(receiving: &mut JoinSet<Result<(), tonic::transport::Error>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -116,5 +175,5 @@ async fn take(sent: Sent) -> Response {
     answer.body(Body::new(empty)).unwrap()
 }
 
-criterion_group!(benches, access);
+criterion_group!(benches, access, counted);
 criterion_main!(benches);

@@ -74,6 +74,8 @@ pub use app::{App, Gauges, ServeError};
 pub use drafts::Guarded;
 pub use env::Env;
 pub use hot::{Counted, HotSubset, NoTraffic, Traffic, read_traffic};
+#[doc(hidden)]
+pub use metrics::Counting;
 pub use reload::Reloading;
 pub use toolbox::{Bare, OpenError, Toolbox, Verified};
 pub use transport::TransportFailure;

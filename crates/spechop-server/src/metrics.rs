@@ -5,11 +5,13 @@
 //! questions  what is counted when a question ends
 //! occupancy  how full the window of a question was
 //! gauges     what is read when somebody asks
+//! counting   the counters alone, for a benchmark
 //! ```
 //!
 //! The transport and whoever sends spans off count for themselves. `docs/OPERATING.md` lists every metric,
 //! and a test compares.
 
+mod counting;
 mod gauges;
 mod label;
 mod occupancy;
@@ -37,6 +39,7 @@ use crate::places::Places;
 use crate::spans::SpanCounts;
 use crate::transport::Counts;
 use crate::tuning::Tunings;
+pub use counting::Counting;
 use gauges::{Audited, Backends, Estimates, Machine, Room};
 use label::Ended;
 pub(crate) use occupancy::Occupancy;

@@ -1,5 +1,5 @@
 //! DeepResearch-9K: `question`, `difficulty` and `final answer`; `search trajectory` is not read. It is
-//! published as Parquet, whose rows must be written out as JSON first, their fields as they are.
+//! published as Parquet.
 //!
 //! The rows have no id, so an id is made of the question. They name no pages and no hops either.
 

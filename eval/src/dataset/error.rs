@@ -22,7 +22,7 @@ pub enum At {
     File,
     /// On this line, counted from 1.
     Line(usize),
-    /// In this record of the file's array, counted from 1.
+    /// In this record of the file's array, or in this row, counted from 1.
     Record(usize),
 }
 
@@ -51,8 +51,19 @@ pub enum LoadError {
         /// Why.
         source: std::io::Error,
     },
-    /// A file is in some other format, e.g. Parquet.
-    #[error("{} is not text in UTF-8: give JSON, one object a line or one array, plain or gzip", .0.display())]
+    /// A Parquet file cannot be read to its end, or is none.
+    #[error("{} cannot be read as Parquet: download it again, or give its rows as JSON, one object a line", file.display())]
+    Parquet {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: parquet::errors::ParquetError,
+    },
+    /// A file is in some other format.
+    #[error(
+        "{} is not text in UTF-8: give JSON, one object a line or one array, plain or gzip, or Parquet",
+        .0.display()
+    )]
     NotText(PathBuf),
     /// What stands there is not JSON.
     #[error("{place} is not JSON: give one object a line, or one array of objects")]

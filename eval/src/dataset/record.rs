@@ -7,18 +7,25 @@ use flate2::read::MultiGzDecoder;
 use serde_json::{Map, Value};
 
 use super::error::{At, LoadError, Place};
+use super::parquet;
 
 /// What takes a record.
 type Take<'a> = &'a mut dyn FnMut(&Value, &Place) -> Result<(), LoadError>;
 
 /// Gives every record of a file to `take`, until it refuses one.
 pub(crate) fn read(file: &Path, take: Take<'_>) -> Result<(), LoadError> {
-    let text = text(file)?;
+    let place = |at| Place {
+        file: file.to_owned(),
+        at,
+    };
+    let bytes = bytes(file)?;
+    if parquet::is_meant(file, &bytes) {
+        return parquet::read(file, &mut |row, record| {
+            take(record, &place(At::Record(row)))
+        });
+    }
+    let text = as_text(file, bytes)?;
     if text.trim_start().starts_with('[') {
-        let place = |at| Place {
-            file: file.to_owned(),
-            at,
-        };
         let records: Vec<Value> =
             serde_json::from_str(&text).map_err(|source| LoadError::Json {
                 place: place(At::File),
@@ -33,10 +40,7 @@ pub(crate) fn read(file: &Path, take: Take<'_>) -> Result<(), LoadError> {
         if line.trim().is_empty() {
             continue;
         }
-        let place = Place {
-            file: file.to_owned(),
-            at: At::Line(index + 1),
-        };
+        let place = place(At::Line(index + 1));
         match serde_json::from_str(line) {
             Ok(record) => take(&record, &place)?,
             Err(source) => return Err(LoadError::Json { place, source }),
@@ -47,16 +51,26 @@ pub(crate) fn read(file: &Path, take: Take<'_>) -> Result<(), LoadError> {
 
 /// A file's text, unpacked where it is gzip: its first bytes say so, whatever it is called.
 pub(crate) fn text(file: &Path) -> Result<String, LoadError> {
-    let unreadable = |source| LoadError::Read {
+    as_text(file, bytes(file)?)
+}
+
+fn unreadable(file: &Path) -> impl Fn(std::io::Error) -> LoadError + '_ {
+    |source| LoadError::Read {
         file: file.to_owned(),
         source,
-    };
-    let mut bytes = std::fs::read(file).map_err(unreadable)?;
+    }
+}
+
+fn bytes(file: &Path) -> Result<Vec<u8>, LoadError> {
+    std::fs::read(file).map_err(unreadable(file))
+}
+
+fn as_text(file: &Path, mut bytes: Vec<u8>) -> Result<String, LoadError> {
     if bytes.starts_with(&[0x1f, 0x8b]) {
         let packed = std::mem::take(&mut bytes);
         MultiGzDecoder::new(packed.as_slice())
             .read_to_end(&mut bytes)
-            .map_err(unreadable)?;
+            .map_err(unreadable(file))?;
     }
     // Some editors put a mark in front that is no part of the text.
     if bytes.starts_with("\u{feff}".as_bytes()) {

@@ -192,6 +192,10 @@ pub(super) const ALL: &[(&str, &str)] = &[
         "M started",
         "Segments of a question, the final one included.",
     ),
+    (
+        "M but the last",
+        "Segments but the one that wrote the answer: the paper counts calls of M so, as many as look-ups at k = 1.",
+    ),
     ("S started", "Guesses of a question."),
     (
         "T wasted",

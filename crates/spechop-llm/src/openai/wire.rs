@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use spechop_types::Tokens;
 
+use super::dialect::{Dialect, THOUGHT_TOKENS_MAX};
 use crate::{Chat, Generation, Role};
 
 /// The most tokens that a server's count is believed. No context is that long; a larger number is a
@@ -17,8 +18,12 @@ const SAMPLE_TEMPERATURE: f32 = 0.8;
 pub(super) struct Request<'a> {
     model: &'a str,
     messages: Vec<Message<'a>>,
-    temperature: f32,
-    max_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
     stream: bool,
     stream_options: StreamOptions,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +59,13 @@ impl<'a> Request<'a> {
         Generation {
             tokens_max, sample, ..
         }: &Generation,
+        dialect: Dialect,
     ) -> Self {
+        let temperature = match *sample {
+            0 => 0.0,
+            _ => SAMPLE_TEMPERATURE,
+        };
+        let with_thoughts = tokens_max.saturating_add(THOUGHT_TOKENS_MAX);
         let messages = chat.messages.iter().map(|message| Message {
             role: match message.role {
                 Role::System => "system",
@@ -66,12 +77,9 @@ impl<'a> Request<'a> {
         Self {
             model,
             messages: messages.collect(),
-            temperature: if *sample == 0 {
-                0.0
-            } else {
-                SAMPLE_TEMPERATURE
-            },
-            max_tokens: *tokens_max,
+            temperature: dialect.takes_temperature().then_some(temperature),
+            max_tokens: (!dialect.limits_completion()).then_some(*tokens_max),
+            max_completion_tokens: dialect.limits_completion().then_some(with_thoughts),
             stream: true,
             stream_options: StreamOptions {
                 include_usage: true,

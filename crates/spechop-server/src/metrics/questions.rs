@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use spechop_agent::{Calls, HopReport, Report, Usage, Width};
+use spechop_agent::{Calls, Cost, HopReport, Report, Usage, Width};
 use spechop_types::{Activities, CommitKind, Refusals, Stage};
 use tokio::time::Instant;
 
@@ -41,6 +41,18 @@ const WAIT_BUCKETS: [f64; 12] = [
 
 /// Branches at once.
 const WIDTHS: [f64; 10] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0];
+
+/// In the order of the fields of [`Usage`].
+const STAGES: [Stage; 4] = [
+    Stage::Segment,
+    Stage::Target,
+    Stage::Speculation,
+    Stage::Draft,
+];
+
+const USED: &str = "used";
+const WASTED: &str = "wasted";
+const FATES: [&str; 2] = [USED, WASTED];
 
 /// Counters of questions.
 pub(crate) struct Questions {
@@ -84,7 +96,7 @@ impl Questions {
         for end in WaitEnd::ALL {
             let _ = waits.get_or_create(&Waited { end });
         }
-        Self {
+        let new = Self {
             questions: super::counters(r, "questions", "Questions by how they ended"),
             waits,
             seconds: super::histograms(r, "question", "Time of answered questions", || {
@@ -177,6 +189,21 @@ impl Questions {
                 r.register_with_unit("quiescence", help, unit, still.clone());
                 still
             },
+        };
+        new.begin();
+        new
+    }
+
+    /// What is counted for every question stands at zero until then.
+    fn begin(&self) {
+        for stage in STAGES.map(Stage::as_str) {
+            for fate in FATES {
+                let fate = Fate { stage, fate };
+                let _ = self.calls.get_or_create(&fate);
+                let _ = self.tokens.get_or_create(&fate);
+                let _ = self.call_seconds.get_or_create(&fate);
+                let _ = self.money.get_or_create(&fate);
+            }
         }
     }
 
@@ -257,12 +284,13 @@ impl Questions {
 
     /// A question has cost so much, whatever came of it.
     pub(crate) fn used(&self, usage: &Usage) {
-        for (stage, calls) in [
-            (Stage::Segment, &usage.segments),
-            (Stage::Target, &usage.targets),
-            (Stage::Speculation, &usage.speculations),
-            (Stage::Draft, &usage.drafts),
-        ] {
+        let calls = [
+            &usage.segments,
+            &usage.targets,
+            &usage.speculations,
+            &usage.drafts,
+        ];
+        for (stage, calls) in STAGES.into_iter().zip(calls) {
             self.spent(stage.as_str(), calls);
             self.refused(stage.as_str(), &calls.refused);
         }
@@ -303,8 +331,8 @@ impl Questions {
         let (all, wasted) = (calls.cost, calls.cost_wasted);
         let used = calls.started - calls.wasted;
         let rows = [
-            ("wasted", calls.wasted, wasted),
-            ("used", used, {
+            (WASTED, calls.wasted, wasted),
+            (USED, used, {
                 let mut used = all;
                 used.tokens.prompt -= wasted.tokens.prompt;
                 used.tokens.completion -= wasted.tokens.completion;
@@ -315,13 +343,22 @@ impl Questions {
             }),
         ];
         for (fate, number, cost) in rows {
+            // Looking a counter up costs more than counting, and most of them have nothing to count.
+            if number == 0 && cost == Cost::default() {
+                continue;
+            }
             let fate = Fate { stage, fate };
             self.calls.get_or_create(&fate).inc_by(u64::from(number));
-            self.tokens.get_or_create(&fate).inc_by(cost.tokens.total());
-            let seconds = self.call_seconds.get_or_create(&fate);
-            seconds.inc_by(cost.time.as_secs_f64());
-            drop(seconds);
-            self.money.get_or_create(&fate).inc_by(cost.money.0);
+            if cost.tokens.total() > 0 {
+                self.tokens.get_or_create(&fate).inc_by(cost.tokens.total());
+            }
+            if !cost.time.is_zero() {
+                let seconds = self.call_seconds.get_or_create(&fate);
+                seconds.inc_by(cost.time.as_secs_f64());
+            }
+            if cost.money.0 > 0 {
+                self.money.get_or_create(&fate).inc_by(cost.money.0);
+            }
             self.busy(&fate, &cost.activities);
         }
     }

@@ -7,7 +7,7 @@ use spechop_types::{AnswerOptions, Chance};
 /// How far speculation goes.
 #[derive(Debug, clap::Args)]
 pub(super) struct AheadArgs {
-    /// Keep no look-ups of rolled-back branches for reuse: the paper's algorithm.
+    /// Keep no look-ups of rolled-back branches for reuse.
     #[arg(long, conflicts_with = "plan_ahead")]
     no_salvage: bool,
     /// If there is no guess, plan the next hop with the answer left open.

@@ -68,6 +68,10 @@ pub(crate) struct Args {
     k: Vec<K>,
     #[command(flatten)]
     ahead: AheadArgs,
+    /// Play the paper's algorithm to the letter: no salvage, a guess is asked for only while the
+    /// window has room, and branches are built on guesses only.
+    #[arg(long, conflicts_with_all = ["no_salvage", "plan_ahead", "guesses", "chance_min", "drafts"])]
+    paper: bool,
     /// For comparison: refill the window only when every branch in it is settled.
     #[arg(long)]
     rounds: bool,
@@ -162,11 +166,15 @@ struct Sums {
 
 /// Simulates, and prints what came of it.
 pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
+    let said = match args.paper {
+        true => Policy::PAPER,
+        false => Policy::default().with(&args.ahead.options()),
+    };
     let policy = Policy {
         continuous: !args.rounds,
         // A recorded hop has one draft at most.
         drafts_max: usize::from(args.drafts),
-        ..Policy::default().with(&args.ahead.options())
+        ..said
     };
     let rules = |guess_chance: f64| -> Vec<Rules> {
         let rules = |k: &K| Rules {

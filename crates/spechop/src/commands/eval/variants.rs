@@ -14,7 +14,8 @@ pub(crate) struct VariantArgs {
     /// verifier=rule|exact|none, target=off, salvage, plan-ahead, guesses, chance-min, rounds.
     #[arg(long, value_name = "VARIANT")]
     variant: Vec<Variant>,
-    /// All variants of the report's tables: k from 1 to inf with and without salvage, and ablations.
+    /// All variants of the report's tables: k from 1 to inf, as usual and by the paper's algorithm,
+    /// and ablations.
     #[arg(long)]
     suite: bool,
 }

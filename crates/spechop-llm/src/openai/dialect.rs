@@ -1,0 +1,95 @@
+//! Which fields of a request an endpoint takes. OpenAI's own models disagree: those that think refuse
+//! `max_tokens` and any `temperature` but theirs. An endpoint is asked in the usual form, and what it refuses
+//! is left out from then on.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// Tokens that a model may think before it writes, where its thoughts count among
+/// `max_completion_tokens`.
+pub(super) const THOUGHT_TOKENS_MAX: u32 = 2_048;
+
+/// The form of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dialect(u8);
+
+impl Dialect {
+    /// What every server of the protocol takes, and most do not call old.
+    const USUAL: Self = Self(0);
+    /// `max_completion_tokens` in place of `max_tokens`.
+    const COMPLETION_TOKENS: u8 = 1;
+    const NO_TEMPERATURE: u8 = 1 << 1;
+    const NO_PREDICTION: u8 = 1 << 2;
+
+    fn has(self, part: u8) -> bool {
+        self.0 & part != 0
+    }
+
+    pub(super) fn limits_completion(self) -> bool {
+        self.has(Self::COMPLETION_TOKENS)
+    }
+
+    pub(super) fn takes_temperature(self) -> bool {
+        !self.has(Self::NO_TEMPERATURE)
+    }
+
+    pub(super) fn takes_prediction(self) -> bool {
+        !self.has(Self::NO_PREDICTION)
+    }
+
+    /// The form to try after a refusal in these words. `None` if there is no other.
+    ///
+    /// A refusal that names none of the fields may mean the prediction, if there was one.
+    pub(super) fn after(self, refusal: &str, predicted: bool) -> Option<Self> {
+        let part = if !self.limits_completion() && refusal.contains("max_tokens") {
+            Self::COMPLETION_TOKENS
+        } else if self.takes_temperature() && refusal.contains("temperature") {
+            Self::NO_TEMPERATURE
+        } else if self.takes_prediction() && predicted {
+            Self::NO_PREDICTION
+        } else {
+            return None;
+        };
+        Some(Self(self.0 | part))
+    }
+
+    /// What was left out or replaced, for people.
+    fn said(self) -> Vec<&'static str> {
+        let parts = [
+            (
+                Self::COMPLETION_TOKENS,
+                "max_completion_tokens is sent for max_tokens",
+            ),
+            (Self::NO_TEMPERATURE, "no temperature is sent"),
+            (Self::NO_PREDICTION, "no predicted output is sent"),
+        ];
+        let said = parts.into_iter().filter(|(part, _)| self.has(*part));
+        said.map(|(_, said)| said).collect()
+    }
+}
+
+/// The form in which an endpoint has answered last.
+#[derive(Debug)]
+pub(super) struct Spoken(AtomicU8);
+
+impl Spoken {
+    pub(super) fn new() -> Self {
+        Self(AtomicU8::new(Dialect::USUAL.0))
+    }
+
+    pub(super) fn get(&self) -> Dialect {
+        Dialect(self.0.load(Relaxed))
+    }
+
+    /// It was answered in this form: the next request begins with it. A refusal alone teaches nothing, for it
+    /// may have been about something else.
+    pub(super) fn learn(&self, dialect: Dialect, model: &str) {
+        let before = Dialect(self.0.fetch_or(dialect.0, Relaxed));
+        if before.0 | dialect.0 != before.0 {
+            let refuses = dialect.said().join(", ");
+            tracing::warn!(
+                model,
+                "it refuses the usual form of a request: {refuses} any more"
+            );
+        }
+    }
+}

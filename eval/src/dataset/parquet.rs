@@ -1,0 +1,67 @@
+//! Rows of Parquet files, as the JSON objects that other files hold.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use parquet::basic::Repetition;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::schema::types::Type;
+use serde_json::Value;
+
+use super::error::LoadError;
+
+/// What every Parquet file begins with.
+const MAGIC: &[u8; 4] = b"PAR1";
+
+/// Whether a file is meant to be one: by its name, or by its first bytes.
+pub(super) fn is_meant(file: &Path, begins: &[u8]) -> bool {
+    let named = file
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"));
+    named || begins.starts_with(MAGIC)
+}
+
+/// Gives every row to `take`, until it refuses one: its plain columns, for nobody reads a nested one.
+pub(super) fn read(
+    file: &Path,
+    take: &mut dyn FnMut(usize, &Value) -> Result<(), LoadError>,
+) -> Result<(), LoadError> {
+    let wrong = |source: ParquetError| LoadError::Parquet {
+        file: file.to_owned(),
+        source,
+    };
+    let open = File::open(file).map_err(|source| LoadError::Read {
+        file: file.to_owned(),
+        source,
+    })?;
+    let reader = caught(|| SerializedFileReader::new(open)).map_err(wrong)?;
+    let plain = plain_columns(&reader).map_err(wrong)?;
+    let mut rows = caught(|| reader.get_row_iter(Some(plain))).map_err(wrong)?;
+    for number in 1.. {
+        let next = || rows.next().transpose();
+        let Some(row) = caught(next).map_err(wrong)? else {
+            break;
+        };
+        take(number, &row.to_json_value())?;
+    }
+    Ok(())
+}
+
+/// The library panics at some damaged files. What it had in hand is dropped behind that.
+fn caught<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    let damaged = || ParquetError::General("the file is damaged".to_owned());
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| damaged())?
+}
+
+fn plain_columns(reader: &SerializedFileReader<File>) -> Result<Type, ParquetError> {
+    let schema = reader.metadata().file_metadata().schema();
+    let fields = schema.get_fields().iter().filter(|field| {
+        let is_repeated = field.get_basic_info().repetition() == Repetition::REPEATED;
+        field.is_primitive() && !is_repeated
+    });
+    Type::group_type_builder(schema.name())
+        .with_fields(fields.cloned().collect())
+        .build()
+}
