@@ -76,10 +76,11 @@ struct Named<T> {
     by_hop: ByHop<T>,
 }
 
-/// Guesses, of one speculator or of several, verdicts, or both.
+/// Guesses, verdicts, or both; and controls.
 #[derive(Clone, Debug, Default)]
 pub struct Brought {
-    guesses: Vec<Named<BroughtGuess>>,
+    guesses: Option<Named<BroughtGuess>>,
+    controls: Vec<Named<BroughtGuess>>,
     verdicts: Option<Named<BroughtVerdict>>,
 }
 
@@ -97,7 +98,7 @@ impl Brought {
         input: impl BufRead,
         hops: &HopCounts,
     ) -> Result<(), BroughtError> {
-        self.guesses.push(Named {
+        self.guesses = Some(Named {
             name: name.to_owned(),
             by_hop: read::<GuessLine>(file, input, hops)?,
         });
@@ -105,9 +106,9 @@ impl Brought {
     }
 
     /// Takes in the guesses of a control ([`crate::control`]).
-    pub(crate) fn add_guesses(&mut self, name: &str, by_hop: ByHop<BroughtGuess>) {
-        self.guesses.push(Named {
-            name: name.to_owned(),
+    pub(crate) fn add_guesses(&mut self, control: Control, by_hop: ByHop<BroughtGuess>) {
+        self.controls.push(Named {
+            name: control.to_string(),
             by_hop,
         });
     }
@@ -131,9 +132,9 @@ impl Brought {
         Ok(())
     }
 
-    /// How many hops were guessed, by all speculators together.
+    /// How many hops were guessed, controls aside.
     pub fn guesses(&self) -> usize {
-        self.guesses.iter().map(Named::len).sum()
+        self.guesses.as_ref().map_or(0, Named::len)
     }
 
     /// How many hops were judged.
@@ -142,8 +143,9 @@ impl Brought {
     }
 
     /// The variants, each followed by those that play what was brought in its place. Guesses take the
-    /// place of the usual speculator's; a control's only if it says something of the variant
-    /// ([`Control::is_for`]). Verdicts are of the guesses that were brought, else of ours; they
+    /// place of the usual speculator's; so do a
+    /// control's, if it says something of the variant. Verdicts are of the guesses that were brought, else of
+    /// ours, and never of a control's; they
     /// take the place of the usual verifier's. A file has one guess of a hop, so variants of several
     /// guesses stand alone.
     pub fn beside(&self, variants: &[Variant]) -> Vec<Variant> {
@@ -159,20 +161,22 @@ impl Brought {
             if variant.is_standard() || variant.guesses() > 1 {
                 continue;
             }
-            let guessed = self.guesses.iter().map(|named| named.name.as_str());
-            let guessed = guessed.filter(|name| is_for(name, variant));
-            let guessed = guessed.map(|name| variant.clone().with_speculator(name));
-            let guessed: Vec<Variant> = match self.guesses.is_empty() {
-                true => vec![variant.clone()],
-                false if variant.speculator() == usual.speculator() => guessed.collect(),
-                false => continue,
-            };
-            for mut judged in guessed {
-                add(judged.clone());
-                if let Some(verdicts) = self.verdicts.as_ref().filter(|_| judged.is_by_rule()) {
-                    judged.verdicts = Some(verdicts.name.clone());
-                    add(judged);
+            let is_usual = variant.speculator() == usual.speculator();
+            let controls = self.controls.iter().filter(|_| is_usual);
+            for control in controls.filter(|control| is_for(&control.name, variant)) {
+                add(variant.clone().with_speculator(&control.name));
+            }
+            let mut judged = variant.clone();
+            if let Some(guesses) = &self.guesses {
+                if !is_usual {
+                    continue;
                 }
+                judged = variant.clone().with_speculator(&guesses.name);
+                add(judged.clone());
+            }
+            if let Some(verdicts) = self.verdicts.as_ref().filter(|_| judged.is_by_rule()) {
+                judged.verdicts = Some(verdicts.name.clone());
+                add(judged);
             }
         }
         all
@@ -189,7 +193,8 @@ impl Brought {
     }
 
     fn named(&self, speculator: &str) -> Option<&Named<BroughtGuess>> {
-        self.guesses.iter().find(|named| named.name == speculator)
+        let mut all = self.guesses.iter().chain(&self.controls);
+        all.find(|named| named.name == speculator)
     }
 
     /// Whether the variant's verdicts are these.
@@ -214,10 +219,10 @@ impl Brought {
     }
 }
 
-/// Whether the guesses of this name are played in place of the variant's.
+/// Whether the control of this name has something to say beside the variant.
 fn is_for(name: &str, variant: &Variant) -> bool {
     let control: Result<Control, _> = name.parse();
-    control.map_or(true, |control| control.is_for(variant))
+    control.is_ok_and(|control| control.is_for(variant))
 }
 
 impl<T> Named<T> {

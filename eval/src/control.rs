@@ -31,10 +31,11 @@ impl Control {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Blind, Self::Silent];
 
-    /// Whether its rows would say anything beside this variant's: one that is as usual in all but k and planning
-    /// ahead. If nobody guesses and nothing is planned ahead, nothing is gained.
+    /// Whether its rows would say anything beside this variant's: one that is as usual in all but k, salvage and
+    /// planning ahead. If nobody guesses and nothing is planned ahead, nothing is gained.
     pub(crate) fn is_for(self, variant: &Variant) -> bool {
         let mut usual = Variant::at(variant.k());
+        usual.options.salvage = variant.options.salvage;
         usual.options.plan_ahead = variant.options.plan_ahead;
         let plans_ahead = variant.options.plan_ahead == Some(true);
         *variant == usual && (self == Self::Blind || plans_ahead)
@@ -86,7 +87,7 @@ impl Brought {
             Control::Silent => HashMap::new(),
             Control::Blind => blind(bundle, injected)?,
         };
-        self.add_guesses(control.as_str(), said);
+        self.add_guesses(control, said);
         Ok(())
     }
 }

@@ -158,7 +158,7 @@ pub struct RowHop {
     /// The guess, if one was in time: the right one, else the best.
     pub guess: Option<String>,
     /// Which of the speculator's guesses is the first that says what was observed, from 1. `None` if none
-    /// does, in rows of earlier versions, and in live rows.
+    /// does or none came before the observation, in rows of earlier versions, and in live rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right_guess: Option<u32>,
     /// What the target tool found.

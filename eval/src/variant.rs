@@ -104,8 +104,8 @@ impl Variant {
         Self::at(K::ONE)
     }
 
-    /// Everything that the tables compare: widths as usual and by the paper's algorithm, and at the paper's
-    /// k = 3 each ablation.
+    /// Everything that the tables compare: widths as usual and by the paper's algorithm, at the paper's k = 3
+    /// each ablation, and the unbounded window without salvage.
     pub fn suite() -> Vec<Self> {
         let bounded = [1, 2, 3, 4, 6].into_iter().filter_map(K::of);
         let widths: Vec<K> = bounded.chain([K::Unbounded]).collect();

@@ -236,7 +236,13 @@ async fn controls_gain_nothing_where_every_hop_needs_the_one_before() {
     };
     assert_eq!(
         names(&usual),
-        ["k=1", "k=inf", "k=inf,speculator=blind", "k=2,salvage=off"]
+        [
+            "k=1",
+            "k=inf",
+            "k=inf,speculator=blind",
+            "k=2,salvage=off",
+            "k=2,speculator=blind,salvage=off",
+        ]
     );
     assert_eq!(
         names(&[variant("k=3,plan-ahead=on")]),
@@ -244,6 +250,24 @@ async fn controls_gain_nothing_where_every_hop_needs_the_one_before() {
             "k=3,plan-ahead=on",
             "k=3,speculator=blind,plan-ahead=on",
             "k=3,speculator=silent,plan-ahead=on",
+        ]
+    );
+    // Verdicts are of our guesses still, and of no control's.
+    let mut judged = controls.clone();
+    let verdicts = "{\"question\":\"q0\",\"hop\":1,\"accept\":true}";
+    judged
+        .read_verdicts("judge", "verdicts", verdicts.as_bytes(), &counts(3))
+        .unwrap();
+    let all = judged.beside(&[variant("k=inf"), variant("k=3,speculator=hot-0.05")]);
+    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        all,
+        [
+            "k=inf",
+            "k=inf,speculator=blind",
+            "k=inf,verdicts=judge",
+            "k=3,speculator=hot-0.05",
+            "k=3,speculator=hot-0.05,verdicts=judge",
         ]
     );
     let play = |way: &str| played(&bundle, &variant(way), &controls);

@@ -92,6 +92,8 @@ pub struct Clock {
 struct Marks {
     /// When its target call began first.
     begun: Option<f64>,
+    /// When it was observed.
+    observed: Option<f64>,
     guess: u32,
     /// That which ends its time as an orphan.
     expiry: u32,
@@ -278,7 +280,8 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
             Effect::Commit { branch, lookup, at } => {
                 let written = self.clock.written.get(branch.0 as usize);
                 let could_wait = written.map_or(self.now, |at| at.max(self.committed_at));
-                self.stall_ms += self.now - could_wait;
+                let observed = self.marks(*lookup).observed.unwrap_or(self.now);
+                self.stall_ms += (observed - could_wait).max(0.0);
                 self.committed_at = self.now;
                 self.stages.committed(&self.window, *branch, *lookup, *at);
             }
@@ -336,6 +339,7 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
             What::Target(lookup) => {
                 self.window.asked(lookup)?;
                 let observation = self.stages.observed(&self.window, lookup)?;
+                self.marks(lookup).observed = Some(due.at);
                 Event::Observed {
                     lookup,
                     observation,

@@ -115,7 +115,8 @@ pub enum Effect {
         /// The look-up.
         lookup: LookupId,
     },
-    /// Stop the speculator's call: the observation was faster, or nobody needs the guess now.
+    /// Stop the speculator's call: its hop has an observation that is committed or built upon instead, or nobody
+    /// needs the guess now.
     DropGuess {
         /// The look-up.
         lookup: LookupId,

@@ -23,7 +23,7 @@ pub(crate) enum Target {
 /// The speculator's work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Guessing {
-    /// Not asked: k = 1, an orphan, or observed.
+    /// Not asked: k = 1, an orphan, observed, or waiting for room in the window.
     Idle,
     /// Running: the guesses that it has told so far, in the order of their coming.
     Running(Guesses),

@@ -1,4 +1,4 @@
-//! DeepResearch-9K: `question`, `difficulty` and `final answer`; `search trajectory` is not read. It is
+//! DeepResearch-9K: `question`, `difficulty` and `final answer`; `search trajectory` is passed by. It is
 //! published as Parquet.
 //!
 //! The rows have no id, so an id is made of the question. They name no pages and no hops either.

@@ -1,6 +1,7 @@
 //! Rows of Parquet files, as the JSON objects that other files hold.
 
 use std::fs::File;
+use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -16,11 +17,27 @@ use super::error::LoadError;
 const MAGIC: &[u8; 4] = b"PAR1";
 
 /// Whether a file is meant to be one: by its name, or by its first bytes.
-pub(super) fn is_meant(file: &Path, begins: &[u8]) -> bool {
+pub(super) fn is_meant(file: &Path) -> Result<bool, LoadError> {
     let named = file
         .extension()
         .is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"));
-    named || begins.starts_with(MAGIC)
+    let mut begins = Vec::new();
+    let mut first = opened(file)?.take(MAGIC.len() as u64);
+    first
+        .read_to_end(&mut begins)
+        .map_err(|source| unreadable(file, source))?;
+    Ok(named || begins == MAGIC)
+}
+
+fn opened(file: &Path) -> Result<File, LoadError> {
+    File::open(file).map_err(|source| unreadable(file, source))
+}
+
+fn unreadable(file: &Path, source: io::Error) -> LoadError {
+    LoadError::Read {
+        file: file.to_owned(),
+        source,
+    }
 }
 
 /// Gives every row to `take`, until it refuses one: its plain columns, for nobody reads a nested one.
@@ -32,19 +49,16 @@ pub(super) fn read(
         file: file.to_owned(),
         source,
     };
-    let open = File::open(file).map_err(|source| LoadError::Read {
-        file: file.to_owned(),
-        source,
-    })?;
+    let open = opened(file)?;
     let reader = caught(|| SerializedFileReader::new(open)).map_err(wrong)?;
     let plain = plain_columns(&reader).map_err(wrong)?;
     let mut rows = caught(|| reader.get_row_iter(Some(plain))).map_err(wrong)?;
     for number in 1.. {
-        let next = || rows.next().transpose();
+        let next = || Ok(rows.next().transpose()?.map(|row| row.to_json_value()));
         let Some(row) = caught(next).map_err(wrong)? else {
             break;
         };
-        take(number, &row.to_json_value())?;
+        take(number, &row)?;
     }
     Ok(())
 }

@@ -18,13 +18,12 @@ pub(crate) fn read(file: &Path, take: Take<'_>) -> Result<(), LoadError> {
         file: file.to_owned(),
         at,
     };
-    let bytes = bytes(file)?;
-    if parquet::is_meant(file, &bytes) {
+    if parquet::is_meant(file)? {
         return parquet::read(file, &mut |row, record| {
             take(record, &place(At::Record(row)))
         });
     }
-    let text = as_text(file, bytes)?;
+    let text = text(file)?;
     if text.trim_start().starts_with('[') {
         let records: Vec<Value> =
             serde_json::from_str(&text).map_err(|source| LoadError::Json {
@@ -51,26 +50,16 @@ pub(crate) fn read(file: &Path, take: Take<'_>) -> Result<(), LoadError> {
 
 /// A file's text, unpacked where it is gzip: its first bytes say so, whatever it is called.
 pub(crate) fn text(file: &Path) -> Result<String, LoadError> {
-    as_text(file, bytes(file)?)
-}
-
-fn unreadable(file: &Path) -> impl Fn(std::io::Error) -> LoadError + '_ {
-    |source| LoadError::Read {
+    let unreadable = |source| LoadError::Read {
         file: file.to_owned(),
         source,
-    }
-}
-
-fn bytes(file: &Path) -> Result<Vec<u8>, LoadError> {
-    std::fs::read(file).map_err(unreadable(file))
-}
-
-fn as_text(file: &Path, mut bytes: Vec<u8>) -> Result<String, LoadError> {
+    };
+    let mut bytes = std::fs::read(file).map_err(unreadable)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
         let packed = std::mem::take(&mut bytes);
         MultiGzDecoder::new(packed.as_slice())
             .read_to_end(&mut bytes)
-            .map_err(unreadable(file))?;
+            .map_err(unreadable)?;
     }
     // Some editors put a mark in front that is no part of the text.
     if bytes.starts_with("\u{feff}".as_bytes()) {

@@ -39,8 +39,8 @@ pub(super) fn figures(group: &Group<'_>, id: &str) -> Vec<Figure> {
         foremost.and_then(|view| tails::figure(view, speculator, id)),
         fullest.and_then(|view| calls::figure(view, speculator, id)),
         fullest.and_then(|view| subsets::figure(view, id)),
-        foremost.and_then(|view| stages::times(view, speculator, id)),
-        foremost.and_then(|view| stages::bound(view, speculator, id)),
+        fullest.and_then(|view| stages::times(view, speculator, id)),
+        fullest.and_then(|view| stages::bound(view, speculator, id)),
     ];
     figures.into_iter().flatten().collect()
 }

@@ -68,7 +68,8 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ),
     (
         "Top 1",
-        "The share of all hops whose first guess says what was observed, built upon or not.",
+        "The share of all hops whose first guess says what was observed, built upon or not. A guess that came after \
+         the observation counts as none.",
     ),
     (
         "Any",

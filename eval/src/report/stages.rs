@@ -6,6 +6,7 @@ use super::estimate::Estimates;
 use super::figures::{Figure, LEFT, RIGHT, TOP, WIDTH};
 use super::groups::{Case, View};
 use super::svg::{Anchor, Canvas, Scale};
+use super::table::fixed;
 
 /// Bars of a histogram.
 const BINS: usize = 24;
@@ -75,18 +76,29 @@ fn histogram(
     let mean = times.iter().sum::<f64>() / n;
     let squares: f64 = times.iter().map(|time| (time - mean).powi(2)).sum();
     let sigma = (squares / (n - 1.0).max(1.0)).sqrt();
-    let about = format!("μ {:.3} s, σ {:.3} s", mean / 1e3, sigma / 1e3);
+    let (unit, name, digits) = match longest {
+        ..20.0 => (1.0, "milliseconds", 1),
+        ..1e3 => (1.0, "milliseconds", 0),
+        _ => (1e3, "seconds", 1),
+    };
+    let shown = |ms: f64| fixed(ms / unit, digits);
+    let about = format!("μ {}, σ {}", shown(mean), shown(sigma));
     canvas.text("label", Anchor::Middle, (middle, 38.0), &about);
-    let scale = Scale::over(0.0, longest / 1e3, left, width);
+    let on = |ms: f64| left + width * ms / longest;
+    // No room for more: three histograms stand side by side.
+    for ms in [0.0, longest / 2.0, longest] {
+        canvas.line("grid", (on(ms), top), (on(ms), bottom));
+        canvas.text("tick", Anchor::Middle, (on(ms), bottom + 18.0), &shown(ms));
+    }
+    canvas.text("name", Anchor::Middle, (middle, bottom + 40.0), name);
     let mut bins = [0_usize; BINS];
     for time in times.iter().filter(|time| **time <= longest) {
         let at = (time / longest * BINS as f64) as usize;
         bins[at.min(BINS - 1)] += 1;
     }
     let most = bins.iter().copied().max().unwrap_or(1).max(1) as f64;
-    canvas.across(scale, top, bottom, "seconds");
     for (at, count) in bins.iter().enumerate().filter(|(_, count)| **count > 0) {
-        let edge = |at: usize| scale.on(longest / 1e3 * at as f64 / BINS as f64);
+        let edge = |at: usize| on(longest * at as f64 / BINS as f64);
         let height = (bottom - top) * *count as f64 / most;
         canvas.bar(
             series,

@@ -1,6 +1,6 @@
 //! Which fields of a request an endpoint takes. OpenAI's own models disagree: those that think refuse
-//! `max_tokens` and any `temperature` but theirs. An endpoint is asked in the usual form, and what it refuses
-//! is left out from then on.
+//! `max_tokens` and any `temperature` but theirs. An endpoint is asked in the usual form first. What it says it
+//! does not support is replaced or left out from then on.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -13,7 +13,7 @@ pub(super) const THOUGHT_TOKENS_MAX: u32 = 2_048;
 pub(super) struct Dialect(u8);
 
 impl Dialect {
-    /// What every server of the protocol takes, and most do not call old.
+    /// What most servers take, and older ones take alone.
     const USUAL: Self = Self(0);
     /// `max_completion_tokens` in place of `max_tokens`.
     const COMPLETION_TOKENS: u8 = 1;
@@ -38,11 +38,22 @@ impl Dialect {
 
     /// The form to try after a refusal in these words. `None` if there is no other.
     ///
-    /// A refusal that names none of the fields may mean the prediction, if there was one.
+    /// A refusal that is about the value of a field leads to no other form: a server that ignores what it does
+    /// not know would then write without a limit. One that names none of the fields may mean the prediction, if
+    /// there was one.
     pub(super) fn after(self, refusal: &str, predicted: bool) -> Option<Self> {
-        let part = if !self.limits_completion() && refusal.contains("max_tokens") {
+        let refusal = refusal.to_lowercase();
+        let unsupported = [
+            "unsupported",
+            "not support",
+            "max_completion_tokens' instead",
+        ]
+        .iter()
+        .any(|words| refusal.contains(words));
+        let names = |field| unsupported && refusal.contains(field);
+        let part = if !self.limits_completion() && names("max_tokens") {
             Self::COMPLETION_TOKENS
-        } else if self.takes_temperature() && refusal.contains("temperature") {
+        } else if self.takes_temperature() && names("temperature") {
             Self::NO_TEMPERATURE
         } else if self.takes_prediction() && predicted {
             Self::NO_PREDICTION
@@ -83,12 +94,13 @@ impl Spoken {
     /// It was answered in this form: the next request begins with it. A refusal alone teaches nothing, for it
     /// may have been about something else.
     pub(super) fn learn(&self, dialect: Dialect, model: &str) {
-        let before = Dialect(self.0.fetch_or(dialect.0, Relaxed));
-        if before.0 | dialect.0 != before.0 {
-            let refuses = dialect.said().join(", ");
+        let before = self.0.fetch_or(dialect.0, Relaxed);
+        let learnt = Dialect(dialect.0 & !before);
+        if learnt != Dialect::USUAL {
+            let from_now_on = learnt.said().join(", ");
             tracing::warn!(
                 model,
-                "it refuses the usual form of a request: {refuses} any more"
+                "it refuses the usual form of a request; from now on {from_now_on}"
             );
         }
     }

@@ -67,7 +67,7 @@ impl BroughtArgs {
         if !brings {
             return Ok(read);
         }
-        let (hops, controls) = (counts(bundle), read.brought.guesses());
+        let hops = counts(bundle);
         let all: u32 = hops.values().flatten().sum();
         if let Some(file) = &self.guesses {
             let (name, input) = (self.name(file), bytes(file)?);
@@ -83,7 +83,7 @@ impl BroughtArgs {
                 .read_guesses(&name, shown(file), &*input, &hops)?;
             read.parts
                 .insert(format!("speculator {name}"), part(file, &input));
-            let count = read.brought.guesses() - controls;
+            let count = read.brought.guesses();
             read.told
                 .push(format!("{name}: guesses for {count} of {all} hops"));
         }

@@ -66,7 +66,8 @@ the server, from the question to its answer.
 The run may be killed. Every answer is written to the disk before the next question, and the same
 command resumes the run if the circumstances are the same. The server may be restarted meanwhile.
 
-Variants that only the simulator knows (verifier=none, target=off, rounds=on) need `spechop eval simulate`.
+Variants that only the simulator knows (verifier=none, target=off, rounds=on,
+guess-at-once=off, on-observations=off, algorithm=paper) need `spechop eval simulate`.
 
 Examples:
   spechop serve --config deploy/demo.toml &
