@@ -5,6 +5,7 @@
 #   eval/run.sh DATA prepare web web_guesses web_report     over a local web: not among the usual parts
 #   eval/run.sh DATA deepresearch          questions of DeepResearch-9K over a local web: six of ours in its form, or those of
 #                                          DEEPRESEARCH=FILE (Parquet or JSON), of DIFFICULTY=L2 alone
+#   eval/run.sh DATA prepare large_reads   a language model reads and the small reader guesses: not among the usual parts
 #   eval/run.sh DATA prepare retrieval     how well retrievers find gold passages: not among the usual parts
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
@@ -214,6 +215,27 @@ live() {
   done
 }
 
+# A language model reads, in the process, and by default our small reader guesses for it over the same passages. Nothing is
+# injected. Each reading has a core, so one takes as long whether or not another runs beside it. LARGE names the model;
+# with PLANS=large it plans, too.
+large_reads() {
+  local set large=() model=${LARGE:-qwen2.5-coder-1.5b-instruct} name=large-reads
+  large=(file="$SPECHOP_DATA_DIR/models/$model/model.gguf" workers=2 threads=1)
+  local server=(--set reader.kind=local "${large[@]/#/--set=reader.}") system="our planner, $model reads"
+  if [ "${PLANS:-}" = large ]; then
+    server=(--set generator.kind=local --set generator.style=tagged "${large[@]/#/--set=generator.}" --set reader.kind=generator)
+    system="$model plans and reads" name=large-plans
+  fi
+  for set in "${SETS[@]}"; do
+    echo "== $name $set" >&2
+    # shellcheck disable=SC2046
+    asked serve $(index_of "$set") "${server[@]}" --set question.verifier=rule --set tuning.state=none -- \
+      $(web_questions "$set" 30) --k 1,3 --variant k=auto --system "$system" \
+      --part "model=$(model_part "$model/model.gguf")" \
+      --part "small reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/$set-$name/live-0"
+  done
+}
+
 # The embedded default over a local web, which holds the whole corpus: nothing is injected into the server. The local
 # index guesses. Questions in the data sets' own mix of kinds.
 web() {
@@ -224,7 +246,7 @@ web() {
 }
 
 # Who guesses how much, in time and rightly. The memory has seen half of the questions; each of those who use it begins
-# with the same memory.
+# with the same memory, and nothing is asked at k = 1, from which it would learn the other half.
 web_guesses() {
   local set memory guesser
   memory=$(mktemp -d)
@@ -234,7 +256,7 @@ web_guesses() {
     for guesser in memory cascade; do
       cp "$memory/$set.json" "$memory/$set-$guesser.json"
       over_web "$set" --set "speculator.memory_file=$memory/$set-$guesser.json" -- "$OUT/web/$set-$guesser" 100 \
-        --variant "k=3,speculator=$guesser"
+        --variant "k=3,speculator=$guesser" --without-standard
     done
   done
 }

@@ -126,8 +126,8 @@ def throughput(args, rows):
 
 def overhead(args, rows):
     """What keys and traces cost the server: CPU time a question, without, with each by default settings, with both, and if
-    every question is traced. They take turns, in an order by chance: the machine is not the same from one minute to the next.
-    Metrics are counted in all of them; `cargo bench --bench access` has their cost."""
+    every question is traced, of `--asking` LOOK-UPS:K:RATE. They take turns, in an order by chance: the machine is not the
+    same from one minute to the next. Metrics are counted in all of them; `cargo bench --bench access` has their cost."""
     receiver = subprocess.Popen([sys.executable, "-c", RECEIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     port = receiver.stdout.readline().strip()
     if not port or args.turns < 2:
@@ -143,8 +143,9 @@ def overhead(args, rows):
             "every trace": [*told, "--set", "otlp.per_second=1000000"]}
     found = {name: [] for name in ways}
     order = random.Random(1)
-    fast = ["--hops", "2", "--set", "server.requests_per_second=1000000"]
-    asks = ["--a", "k=3", "--rate", "1500", "--connections", "8", "--warm-up", "0", "--for"]
+    hops, k, rate = args.asking.split(":")
+    fast = ["--hops", hops, "--set", "server.requests_per_second=1000000"]
+    asks = ["--a", f"k={k}", "--rate", rate, "--connections", "8", "--warm-up", "0", "--for"]
     with contextlib.ExitStack() as stack:
         # All of them stand there from the start, and one at a time has something to do.
         servers = {
@@ -161,12 +162,12 @@ def overhead(args, rows):
                 found[name].append(1e6 * run["server_cpu_s"] / run["settings"][0]["asked"])
     receiver.kill()
     receiver.wait()
-    rows["overhead"] = {"turns": args.turns, "cpu_us_a_question": {name: [round(us) for us in all] for name, all in found.items()}}
+    rows["overhead"] = {"asking": args.asking, "turns": args.turns, "cpu_us_a_question": {name: [round(us) for us in all] for name, all in found.items()}}
     for name in list(ways)[1:]:
         ratios = [b / a for a, b in zip(found["none"], found[name])]
         error = statistics.stdev(ratios) / len(ratios) ** 0.5
         rows["overhead"][f"ratio, {name}"] = {"mean": round(statistics.mean(ratios), 3), "standard_error": round(error, 3)}
-    print("overhead, 1,500 questions/s of two look-ups of no time, k = 3:", rows["overhead"], flush=True)
+    print(f"overhead, {hops} look-ups of no time, k = {k}, {rate} questions/s:", rows["overhead"], flush=True)
 
 
 async def connect(host, port, outcomes):
@@ -227,6 +228,7 @@ def main():
     parser.add_argument("--parts", type=lambda names: [parts[name] for name in names.split(",")], default=every,
                         help=f"of {', '.join(parts)}; by default all but the last")
     parser.add_argument("--turns", type=int, default=24, help="how often keys and traces are compared")
+    parser.add_argument("--asking", default="2:3:1500", help="look-ups, k and questions a second of the part overhead")
     args = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -246,7 +248,7 @@ def main():
 def command(args):
     rates, parts = ",".join(map(str, args.rates)), ",".join(part.__name__ for part in args.parts)
     shared = f"eval/bench/engine.py --spechop target/release/spechop --parts {parts}"
-    return f"{shared} --turns {args.turns}" if parts == "overhead" else f"{shared} --seconds {args.seconds} --rates {rates}"
+    return f"{shared} --turns {args.turns} --asking {args.asking}" if parts == "overhead" else f"{shared} --seconds {args.seconds} --rates {rates}"
 
 
 def machine():

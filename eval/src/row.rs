@@ -111,8 +111,7 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_answer_chance: Option<f64>,
     /// How long the question waited for observations, with the next sub-question written and the hop before
-    /// committed, in milliseconds. `None` in rows of earlier versions and in live rows, where only the
-    /// server knows.
+    /// committed, in milliseconds. `None` in rows of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall_ms: Option<f64>,
     /// The committed hops, in their order.
@@ -158,7 +157,7 @@ pub struct RowHop {
     /// The guess, if one was in time: the right one, else the best.
     pub guess: Option<String>,
     /// Which of the speculator's guesses is the first that says what was observed, from 1. `None` if none
-    /// does or none came before the observation, in rows of earlier versions, and in live rows.
+    /// does or none came before the observation, and in rows of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right_guess: Option<u32>,
     /// What the target tool found.

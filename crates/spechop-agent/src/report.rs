@@ -56,6 +56,9 @@ pub struct HopReport {
     /// Whether its best guess was right. If the guess was too unlikely or too late to be built upon,
     /// there is no verdict, and it is compared for the record alone. `None` without a guess.
     pub guess_held: Option<bool>,
+    /// Which of its guesses is the first that says what was observed, from 1, whether or not it was built
+    /// upon. `None` if none does.
+    pub right_guess: Option<u32>,
     /// How long its stages took.
     pub times: StageTimes,
     /// How long the question waited for its observation and could do nothing else to be done: from when its

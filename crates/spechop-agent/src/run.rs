@@ -342,8 +342,17 @@ impl<'a> Run<'a> {
         let judged = |guess: &&Guess| hop.guess.as_ref() == Some(&guess.text);
         let guess_by = found.guesses.iter().find(judged).or(found.guesses.first());
         let guess_by = guess_by.and_then(|guess| guess.by);
+        let right_guess = match (guess_held, &found.guesses[..]) {
+            // The only one has been compared.
+            (Some(held), [_]) => held.then_some(1),
+            (_, guesses) => (1..)
+                .zip(guesses)
+                .find(|(_, guess)| compare(guess))
+                .map(|(rank, _)| rank),
+        };
         self.hops.push(HopReport {
             guess_held,
+            right_guess,
             hop: hop.clone(),
             verdict: notes.verdict,
             times: StageTimes {

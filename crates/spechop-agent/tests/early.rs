@@ -124,6 +124,7 @@ async fn a_better_guess_becomes_a_sibling() {
     // The right guess is there after 450 ms, its look-up ends after 1,550, and that is all.
     assert_eq!(millis(&report), 1550);
     assert_eq!(&told[..3], [1, 1, 2], "of both hops, and then of the first");
+    assert!(report.hops.iter().all(|hop| hop.right_guess == Some(2)));
     assert!(
         report
             .hops
@@ -135,6 +136,7 @@ async fn a_better_guess_becomes_a_sibling() {
     // Without room for a second guess, the first one decides.
     let (report, _) = ask(early("fiction", 300), &guesses(1)).await;
     assert_eq!(millis(&report), 100 + 1000 + 100 + 1000 + 100);
+    assert!(report.hops.iter().all(|hop| hop.right_guess != Some(1)));
     assert!(
         report
             .hops

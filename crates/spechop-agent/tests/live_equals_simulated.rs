@@ -175,6 +175,11 @@ proptest! {
         let stall_ms: f64 = report.hops.iter().map(|hop| hop.stall.as_secs_f64() * 1000.0).sum();
         // Each hop's has both ends of its own.
         prop_assert!((stall_ms - simulated.stall_ms).abs() <= slack * (hops.len() as f64 + 1.0));
+        for (hop, drawn) in report.hops.iter().zip(&hops) {
+            let is_told = (1..=policy.guesses_max.get()).contains(&usize::from(drawn.right));
+            let right = (is_told && hop.times.speculation.is_some()).then_some(u32::from(drawn.right));
+            prop_assert_eq!(hop.right_guess, right);
+        }
         prop_assert_eq!(report.first_answer.chance, simulated.first_answer_chance);
         // They also tell the same story.
         let told = told.iter().filter_map(|event| {

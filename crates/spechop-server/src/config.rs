@@ -315,6 +315,19 @@ impl Reader {
         matches!(self, Self::Spans { .. })
     }
 
+    /// The language model that reads in this process, its own or the generator.
+    pub(crate) fn local<'a>(&'a self, generator: &'a Model) -> Option<&'a LocalModelOptions> {
+        let model = match self {
+            Self::Generator => generator,
+            Self::Model(model) => model,
+            Self::Spans { .. } => return None,
+        };
+        match &model.engine {
+            Engine::Local(options) => Some(options),
+            Engine::OpenAi(_) => None,
+        }
+    }
+
     /// The language model that reads, if it is one of its own.
     pub(crate) fn model(&self) -> Option<&Model> {
         match self {

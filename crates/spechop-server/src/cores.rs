@@ -14,7 +14,7 @@ use spechop_llm::{LocalModelOptions, physical_cores};
 use spechop_sched::{Backend, Cores, Demand, Millicores};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::{Config, Encoder, EncoderKind, Engine, Model, Reader};
+use crate::config::{Config, Encoder, EncoderKind, Engine, Model, Reader, SpeculatorKind};
 
 /// How often somebody looks whether cores came or went.
 const EVERY: Duration = Duration::from_secs(5);
@@ -51,6 +51,17 @@ pub(crate) fn of(config: &Config) -> Cores {
         named = named.is_some(),
         "speculation starts on idle cores only"
     );
+    let reads = config.reader.local(&config.generator);
+    let threads = reads.map_or(0, LocalModelOptions::threads_each);
+    if Millicores::cores(threads as usize) >= cores
+        && config.speculator.default != SpeculatorKind::None
+    {
+        tracing::warn!(
+            threads,
+            cores = cores.as_cores(),
+            "a model that reads takes all cores, so nothing is speculated beside it: it can have fewer threads"
+        );
+    }
     Cores::new(cores)
 }
 

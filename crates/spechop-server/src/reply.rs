@@ -242,6 +242,8 @@ fn hop_report(report: &HopReport) -> wire::Hop {
         salvaged: report.salvaged,
         foreseen_ms: (report.draft_held == Some(true)).then(|| ms(report.foreseen)),
         guess_by: report.guess_by.map(str::to_owned),
+        stall_ms: Some(ms(report.stall)),
+        right_guess: report.right_guess,
         ..hop(&report.hop)
     }
 }
@@ -258,6 +260,8 @@ fn hop(hop: &Hop) -> wire::Hop {
         salvaged: false,
         foreseen_ms: None,
         guess_by: None,
+        stall_ms: None,
+        right_guess: None,
     }
 }
 
@@ -391,6 +395,8 @@ mod tests {
             }),
             salvaged: true,
             foreseen_ms: Some(0.1),
+            stall_ms: Some(0.1),
+            right_guess: Some(u32::MAX),
             ..hop
         }
     }

@@ -33,6 +33,8 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
         return Err("was ended by the server's own budget: run the server without one".to_owned());
     }
     let usage = answer.usage.ok_or("does not say what it cost")?;
+    // Servers of earlier versions do not tell.
+    let stall_ms: Option<f64> = answer.hops.iter().map(|hop| hop.stall_ms).sum();
     let hops = answer.hops.into_iter().map(|from| hop(from, speed));
     Ok(Row {
         id: asking.question.id.clone(),
@@ -46,7 +48,7 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
         latency_ms: answer.elapsed_ms * speed,
         first_answer_ms: answer.first_answer.map(|first| first.at_ms * speed),
         first_answer_chance: answer.first_answer.map(|first| first.chance),
-        stall_ms: None,
+        stall_ms: stall_ms.map(|stall| stall * speed),
         hops: hops.collect::<Result<_, _>>()?,
         final_ms: answer.final_segment_ms * speed,
         segments: calls(usage.segments),
@@ -90,7 +92,7 @@ fn hop(hop: wire::Hop, speed: f64) -> Result<RowHop, &'static str> {
         answer: hop.sub_answer,
         kind,
         guess: hop.guess,
-        right_guess: None,
+        right_guess: hop.right_guess,
         observed: seen.answer,
         found: seen.found,
         titles: seen.evidence.into_iter().map(|read| read.title).collect(),

@@ -5,9 +5,9 @@ use spechop_types::K;
 use crate::{Row, Variant};
 
 use super::by_k::at;
-use super::figures::{Figure, LEFT, RIGHT, TOP, WIDTH};
+use super::figures::{Figure, LEFT, RIGHT, TOP, WIDTH, steps};
 use super::groups::View;
-use super::svg::{Anchor, Canvas, Scale};
+use super::svg::{Canvas, Scale};
 
 /// Of a row: how many calls of a stage it started.
 type Started = fn(&Row) -> u32;
@@ -48,14 +48,7 @@ pub(super) fn figure(view: &View<'_>, speculator: &str, id: &str) -> Option<Figu
     let scale = Scale::over(0.0, most, bottom, TOP - bottom);
     let mut canvas = Canvas::new(WIDTH, 340.0);
     canvas.up(scale, LEFT, RIGHT, "calls of a question");
-    let gap = (RIGHT - LEFT) / ks.len() as f64;
-    let x = |place: usize| LEFT + gap * (place as f64 + 0.5);
-    for (place, k) in ks.iter().enumerate() {
-        let below = (x(place), bottom + 18.0);
-        canvas.text("tick", Anchor::Middle, below, &k.to_string());
-    }
-    let name = ((LEFT + RIGHT) / 2.0, bottom + 40.0);
-    canvas.text("name", Anchor::Middle, name, "k (1 is the standard agent)");
+    let x = steps(&mut canvas, &ks, bottom, "k (1 is the standard agent)");
     for (series, (_, means)) in lines.iter().enumerate() {
         let points = means.iter().enumerate();
         let points: Vec<_> = points

@@ -45,6 +45,24 @@ pub(super) fn figures(group: &Group<'_>, id: &str) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
+/// Names the places from the left to the right, and what they are below. Gives the middle of each.
+pub(super) fn steps<T: ToString>(
+    canvas: &mut Canvas,
+    places: &[T],
+    bottom: f64,
+    name: &str,
+) -> impl Fn(usize) -> f64 + use<T> {
+    let gap = (RIGHT - LEFT) / places.len() as f64;
+    let x = move |place: usize| LEFT + gap * (place as f64 + 0.5);
+    for (at, place) in places.iter().enumerate() {
+        let below = (x(at), bottom + 18.0);
+        canvas.text("tick", Anchor::Middle, below, &place.to_string());
+    }
+    let below = ((LEFT + RIGHT) / 2.0, bottom + 40.0);
+    canvas.text("name", Anchor::Middle, below, name);
+    x
+}
+
 /// A source looks the same in every figure.
 pub(super) fn series(source: Source) -> usize {
     match source {
@@ -81,22 +99,7 @@ fn by_k(group: &Group<'_>, speculator: &str, id: &str) -> Option<Figure> {
     let scale = Scale::over(least, greatest, bottom, TOP - bottom);
     let mut canvas = Canvas::new(WIDTH, 380.0);
     canvas.up(scale, LEFT, RIGHT, "RelLat");
-    let gap = (RIGHT - LEFT) / ks.len() as f64;
-    let x = |place: usize| LEFT + gap * (place as f64 + 0.5);
-    for (place, k) in ks.iter().enumerate() {
-        canvas.text(
-            "tick",
-            Anchor::Middle,
-            (x(place), bottom + 18.0),
-            &k.to_string(),
-        );
-    }
-    canvas.text(
-        "name",
-        Anchor::Middle,
-        ((LEFT + RIGHT) / 2.0, bottom + 40.0),
-        "k",
-    );
+    let x = steps(&mut canvas, &ks, bottom, "k");
     if let Some(bound) = bounds {
         let y = scale.on(bound);
         canvas.line("bound", (LEFT, y), (RIGHT, y));

@@ -10,7 +10,7 @@ use super::table::{Cell, Table};
 /// Guesses of one hop that are told apart.
 const RANKS: u32 = 3;
 
-/// A row for each way of a simulated run. Without rows if no run knows.
+/// A row for each way. Without rows if no run knows.
 pub(super) fn stalls(group: &Group<'_>) -> Table {
     let mut rows = Vec::new();
     for view in &group.views {
@@ -32,12 +32,19 @@ pub(super) fn stalls(group: &Group<'_>) -> Table {
     Table {
         name: "stall",
         title: "Waiting for look-ups".into(),
-        about: "Seconds of a question, on average. Only the server and the simulator know when a question \
-                waits, so live rows have no such times."
+        about: "Seconds of a question, on average. Rows of earlier versions have no such times."
             .into(),
-        columns: ["Source", "Variant", "Questions", "Stall", "Stall ÷ k=1", "Overlap", "Hidden"]
-            .map(String::from)
-            .into(),
+        columns: [
+            "Source",
+            "Variant",
+            "Questions",
+            "Stall",
+            "Stall ÷ k=1",
+            "Overlap",
+            "Hidden",
+        ]
+        .map(String::from)
+        .into(),
         rows,
     }
 }

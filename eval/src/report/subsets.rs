@@ -3,7 +3,7 @@
 use crate::Variant;
 
 use super::estimate::Estimates;
-use super::figures::{Figure, LEFT, RIGHT, TOP, WIDTH};
+use super::figures::{Figure, LEFT, RIGHT, TOP, WIDTH, steps};
 use super::groups::View;
 use super::svg::{Anchor, Canvas, Scale};
 
@@ -46,13 +46,7 @@ pub(super) fn figure(view: &View<'_>, id: &str) -> Option<Figure> {
     let scale = Scale::over(0.0, most, bottom, TOP - bottom);
     let mut canvas = Canvas::new(WIDTH, 340.0);
     canvas.up(scale, LEFT, RIGHT, "");
-    let gap = (RIGHT - LEFT) / names.len() as f64;
-    let x = |place: usize| LEFT + gap * (place as f64 + 0.5);
-    for (place, name) in names.iter().enumerate() {
-        canvas.text("tick", Anchor::Middle, (x(place), bottom + 18.0), name);
-    }
-    let below = ((LEFT + RIGHT) / 2.0, bottom + 40.0);
-    canvas.text("name", Anchor::Middle, below, "hot subset");
+    let x = steps(&mut canvas, &names, bottom, "hot subset");
     for (series, line) in lines.iter().enumerate() {
         let points = line.iter().enumerate();
         let points: Vec<_> = points

@@ -78,7 +78,7 @@ impl Dialect {
     }
 }
 
-/// The form in which an endpoint has answered last.
+/// What an endpoint is known to refuse.
 #[derive(Debug)]
 pub(super) struct Spoken(AtomicU8);
 

@@ -1,7 +1,7 @@
 //! The models of a configuration: who plans, reads and guesses, and where each of them runs.
 
 use std::borrow::Cow;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
 use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle, physical_cores};
@@ -66,7 +66,12 @@ fn small_reader(keys: &mut Keys<'_>, section: &str, data: &Path) -> PathBuf {
 
 /// Who reads for a guess. If a language model reads for the target, our small reader is many times
 /// faster, so it guesses if it is there and nobody else is named.
-fn guesser(keys: &mut Keys<'_>, reader: &Reader, data: &Path, env: &Env) -> Reader {
+fn guesser(
+    keys: &mut Keys<'_>,
+    (generator, reader): (&Model, &Reader),
+    data: &Path,
+    env: &Env,
+) -> Reader {
     const SECTION: &str = "speculator.model";
     let small_is_there = small_reader(keys, SECTION, data).exists();
     let small = match keys.text("speculator.model.kind").as_deref() {
@@ -74,12 +79,25 @@ fn guesser(keys: &mut Keys<'_>, reader: &Reader, data: &Path, env: &Env) -> Read
         None => small_is_there && !matches!(reader, Reader::Spans { .. }),
     };
     if small {
-        return spans(keys, SECTION, data);
+        let mut small = spans(keys, SECTION, data);
+        if let Reader::Spans { threads, .. } = &mut small
+            && let Some(model) = reader.local(generator)
+        {
+            let left = left_beside(model.threads_each(), physical_cores());
+            threads.get_or_insert(left);
+        }
+        return small;
     }
     match model(keys, SECTION, data, env) {
         Some(model) => Reader::Model(model),
         None => Reader::Generator,
     }
+}
+
+/// The cores that a reading leaves idle, or one. A guess beside it starts only if all of its threads find one.
+fn left_beside(threads: u32, cores: u32) -> NonZeroUsize {
+    let left = cores.saturating_sub(threads) as usize;
+    NonZeroUsize::new(left).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// The language model of a section; `None` where it has none of its own.
@@ -292,7 +310,7 @@ pub(super) fn speculator(
         must_exist(keys, "speculator.hot_dir", &hot_dir, rebuild);
     }
     let hot_dir = (comes || hot_dir.exists()).then_some(hot_dir);
-    let model = guesser(keys, reader, data, env);
+    let model = guesser(keys, (generator, reader), data, env);
     let knows_things = matches!(model, Reader::Model(_)) || generator.style != Style::Steps;
     // Then a guess over the whole index is there long before the observation.
     let reads_faster = matches!(

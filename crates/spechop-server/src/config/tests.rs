@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use secrecy::ExposeSecret;
-use spechop_llm::PromptStyle;
+use spechop_llm::{PromptStyle, physical_cores};
 use spechop_sched::Grade;
 use spechop_types::Tenant;
 use spechop_types::VerifierMode;
@@ -181,6 +181,43 @@ fn a_policy_is_checked_at_the_start_with_every_mistake() {
     assert_eq!(eligibility.of("retriever").grade, Grade::Warmup);
     // What is not named may not be called ahead.
     assert_eq!(eligibility.of("planner").grade, Grade::Never);
+}
+
+/// A run of the small reader starts only if each of its threads finds an idle core.
+#[test]
+fn a_guess_finds_cores_beside_a_model_that_reads() {
+    let home = Home::new();
+    let cores = physical_cores() as usize;
+    let beside_one = Some(cores.saturating_sub(1).max(1));
+    let local = "kind = \"local\"\nthreads = 1\nworkers = 2\n";
+    for (toml, expected) in [
+        (format!("[reader]\n{local}"), beside_one),
+        (
+            format!("[generator]\n{local}style = \"tagged\""),
+            beside_one,
+        ),
+        (
+            format!("[reader]\n{local}[speculator.model]\nthreads = 3"),
+            Some(3),
+        ),
+        // It reads all cores full: there is nothing to be had.
+        (
+            format!("[reader]\nkind = \"local\"\nthreads = {cores}"),
+            Some(1),
+        ),
+        // Elsewhere it takes none.
+        (
+            "[reader]\nkind = \"openai\"\nbase_url = \"http://h/v1\"\nmodel = \"m\"".to_owned(),
+            None,
+        ),
+        ("[speculator.model]\nkind = \"spans\"".to_owned(), None),
+    ] {
+        let config = home.read(&toml, &[], &[]).unwrap();
+        let Reader::Spans { threads, .. } = config.speculator.model else {
+            unreachable!("{toml}");
+        };
+        assert_eq!(threads.map(NonZeroUsize::get), expected, "{toml}");
+    }
 }
 
 /// What goes with what: who can plan, read and guess.

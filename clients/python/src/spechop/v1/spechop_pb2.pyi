@@ -273,7 +273,7 @@ class ProviderChange(_message.Message):
     def __init__(self, to: _Optional[str] = ..., why: _Optional[str] = ..., times: _Optional[int] = ..., **kwargs) -> None: ...
 
 class Hop(_message.Message):
-    __slots__ = ("sub_question", "sub_answer", "kind", "guess", "verdict", "observation", "times", "salvaged", "guess_by", "foreseen_ms")
+    __slots__ = ("sub_question", "sub_answer", "kind", "guess", "verdict", "observation", "times", "salvaged", "guess_by", "foreseen_ms", "stall_ms", "right_guess")
     SUB_QUESTION_FIELD_NUMBER: _ClassVar[int]
     SUB_ANSWER_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -284,6 +284,8 @@ class Hop(_message.Message):
     SALVAGED_FIELD_NUMBER: _ClassVar[int]
     GUESS_BY_FIELD_NUMBER: _ClassVar[int]
     FORESEEN_MS_FIELD_NUMBER: _ClassVar[int]
+    STALL_MS_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_GUESS_FIELD_NUMBER: _ClassVar[int]
     sub_question: str
     sub_answer: str
     kind: CommitKind
@@ -294,7 +296,9 @@ class Hop(_message.Message):
     salvaged: bool
     guess_by: str
     foreseen_ms: float
-    def __init__(self, sub_question: _Optional[str] = ..., sub_answer: _Optional[str] = ..., kind: _Optional[_Union[CommitKind, str]] = ..., guess: _Optional[str] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ..., observation: _Optional[_Union[Observation, _Mapping]] = ..., times: _Optional[_Union[StageTimes, _Mapping]] = ..., salvaged: bool = ..., guess_by: _Optional[str] = ..., foreseen_ms: _Optional[float] = ...) -> None: ...
+    stall_ms: float
+    right_guess: int
+    def __init__(self, sub_question: _Optional[str] = ..., sub_answer: _Optional[str] = ..., kind: _Optional[_Union[CommitKind, str]] = ..., guess: _Optional[str] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ..., observation: _Optional[_Union[Observation, _Mapping]] = ..., times: _Optional[_Union[StageTimes, _Mapping]] = ..., salvaged: bool = ..., guess_by: _Optional[str] = ..., foreseen_ms: _Optional[float] = ..., stall_ms: _Optional[float] = ..., right_guess: _Optional[int] = ...) -> None: ...
 
 class Observation(_message.Message):
     __slots__ = ("answer", "found", "evidence")

@@ -128,7 +128,8 @@ pub(super) static READER: &[Key] = keys! {
 
 /// What every section has that our small reader may stand in.
 pub(super) static SPANS: &[Key] = keys! {
-    /// The model folder of kind = "spans". The threads are one for each core by default.
+    /// The model folder of kind = "spans". The threads are one for each core by default, and for a guess
+    /// beside a language model that reads in this process, one for each core that this leaves.
     dir: File, Usually(r#""~/.local/share/spechop/models/spechop-reader""#);
 };
 

@@ -299,6 +299,8 @@ mod tests {
                 guess: guess.map(Into::into),
                 salvaged: false,
                 foreseen_ms: None,
+                stall_ms: None,
+                right_guess: None,
                 guess_by: guess
                     .filter(|_| kind == CommitKind::Rejected)
                     .map(|_| "llm".into()),

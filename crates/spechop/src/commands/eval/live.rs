@@ -1,5 +1,6 @@
 //! `spechop eval live`: the same questions in several ways, over gRPC.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,12 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use spechop_eval::{
-    Bundle, Failure, LiveOptions, Progress, Run, RunInfo, RunWriter, Source, Summary, Wanted,
-    commit, live, machine, probe,
+    Bundle, Failure, LiveOptions, Means, Progress, Question, Row, Run, RunInfo, RunWriter, Source,
+    Summary, Variant, Wanted, commit, live, machine, probe,
 };
 
 use spechop_server::Env;
 
+use super::means;
 use super::questions::QuestionArgs;
 use super::variants::VariantArgs;
 use crate::commands::ask::seconds;
@@ -30,6 +32,10 @@ pub(super) struct Args {
     addr: String,
     #[command(flatten)]
     variants: VariantArgs,
+    /// Do not ask at k = 1 as well. The run has no RelLat then. For servers that learn from what they are
+    /// asked: a memory would know every question from k = 1.
+    #[arg(long)]
+    without_standard: bool,
     /// How many questions run at once. Several values are measured one after the other.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
     concurrency: Vec<u32>,
@@ -61,7 +67,8 @@ pub(super) struct Args {
 const HELP: &str = "\
 Every question is asked once with each variant, at each concurrency, after a warm-up. The variants
 take turns: all other questions are asked between two askings of one question. Latency is measured by
-the server, from the question to its answer.
+the server, from the question to its answer. The means are printed at the end, in the columns of
+`spechop eval simulate`.
 
 The run may be killed. Every answer is written to the disk before the next question, and the same
 command resumes the run if the circumstances are the same. The server may be restarted meanwhile.
@@ -83,8 +90,16 @@ const NAMED_MAX: usize = 5;
 /// Asks, and keeps the answers.
 pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let questions = args.questions.select()?;
+    let mut variants = args.variants.variants()?;
+    if args.without_standard {
+        variants.retain(|variant| !variant.is_standard());
+        ensure!(
+            !variants.is_empty(),
+            "--without-standard leaves nothing to ask"
+        );
+    }
     let options = LiveOptions {
-        variants: args.variants.variants()?,
+        variants,
         address: args.addr,
         concurrency: args.concurrency,
         retry_for: args.retry_for,
@@ -147,12 +162,31 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     }
     let rows = summary.there + summary.added;
     let dir = args.out.display();
-    writeln!(
-        std::io::stdout(),
-        "{rows} answers are in {dir}, {} of them new",
-        summary.added
-    )
-    .context("cannot write to stdout")
+    let run = Run::read(&args.out)?;
+    let mut output = std::io::stdout();
+    for at_once in &options.concurrency {
+        if options.concurrency.len() > 1 {
+            writeln!(output, "{at_once} at once").context(STDOUT)?;
+        }
+        let table = means::table(&of_each(&options.variants, *at_once, &run));
+        write!(output, "{table}").context(STDOUT)?;
+    }
+    let added = summary.added;
+    writeln!(output, "{rows} answers are in {dir}, {added} of them new").context(STDOUT)
+}
+
+const STDOUT: &str = "cannot write to stdout";
+
+/// The means of each variant with so many questions under way at once.
+fn of_each(variants: &[Variant], at_once: u32, run: &Run) -> Vec<Means> {
+    let mut rows: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
+    for row in run.rows.iter().filter(|row| row.concurrency == at_once) {
+        rows.entry(&row.id).or_default().push(row.clone());
+    }
+    let in_order = |question: &Question| rows.remove(&*question.id).unwrap_or_default();
+    let rows: Vec<Row> = run.questions.iter().flat_map(in_order).collect();
+    let means = |variant| Means::of(variant, &run.questions, &rows);
+    variants.iter().map(means).collect()
 }
 
 /// The missing answers, in one line.
@@ -205,7 +239,6 @@ fn show(bar: &ProgressBar, progress: Progress) {
 
 #[cfg(test)]
 mod tests {
-    use spechop_eval::Variant;
     use spechop_types::K;
 
     use super::*;

@@ -7,6 +7,7 @@ mod decisions;
 mod fit_words;
 mod live;
 mod load;
+mod means;
 mod parts;
 mod questions;
 mod record;

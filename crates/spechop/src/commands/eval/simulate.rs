@@ -12,6 +12,7 @@ use spechop_server::Env;
 use spechop_sim::Clock;
 
 use super::brought::{self, BroughtArgs};
+use super::means;
 use super::record::{Latency, latency};
 use super::variants::VariantArgs;
 
@@ -89,41 +90,11 @@ pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Res
         }
         return Ok(());
     }
-    writeln!(output, "{HEADING}").context(STDOUT)?;
-    for mean in &means {
-        writeln!(output, "{}", line(mean)).context(STDOUT)?;
-    }
+    write!(output, "{}", means::table(&means)).context(STDOUT)?;
     for told in &read.told {
         writeln!(output, "{told}").context(STDOUT)?;
     }
     Ok(())
-}
-
-const HEADING: &str = "variant                            mean s  RelLat      p      α   compared  differ   segments   targets  guesses  salvaged     EM";
-
-fn line(mean: &Means) -> String {
-    let share = |share: Option<f64>| share.map_or_else(|| "–".to_owned(), |x| format!("{x:.3}"));
-    let em = mean
-        .exact_match
-        .map_or_else(|| "–".to_owned(), |share| format!("{:.1}", 100.0 * share));
-    let of = match mean.answers_known < mean.questions {
-        true => format!(" of {} known", mean.answers_known),
-        false => String::new(),
-    };
-    format!(
-        "{:33} {:7.2}  {:6.3}  {:>5}  {:>5}  {:>9}  {:>6}  {:9.2} {:9.2} {:8.2} {:9.2}  {em:>5}{of}",
-        mean.variant.to_string(),
-        mean.latency_ms / 1000.0,
-        mean.rel_lat,
-        share(mean.p),
-        share(mean.alpha),
-        format!("{}/{}", mean.compared, mean.hops),
-        mean.accepted_otherwise,
-        mean.segments,
-        mean.targets,
-        mean.speculations,
-        mean.salvaged,
-    )
 }
 
 /// The rows of every question, variants in their order. Whole questions only, or none at all.
