@@ -6,6 +6,9 @@
 //!
 //! Nothing is started here and nothing is stopped: the server is somebody else's, and may die and come
 //! back. What was answered is in the folder; the same call asks the rest.
+//!
+//! Full speculation (`target=off`) has a server of its own. What is a guess elsewhere is a look-up there,
+//! so it is the standard agent of that server, and no request can say it.
 
 mod client;
 mod error;
@@ -19,7 +22,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::{Injected, Question, Row, RunInfo, RunWriter, Variant, wire};
-use client::{Asked, Asker, Asking};
+use client::{Asked, Asker, Askers, Asking};
 pub use error::LiveError;
 use schedule::Turn;
 
@@ -31,6 +34,8 @@ const FAILURES_IN_A_ROW_MAX: usize = 10;
 pub struct LiveOptions {
     /// The server, as HOST:PORT.
     pub address: String,
+    /// A server whose look-ups are the guesses, as HOST:PORT: full speculation is asked there.
+    pub target_off: Option<String>,
     /// What is compared.
     pub variants: Vec<Variant>,
     /// Questions under way at once; one level after the other.
@@ -89,7 +94,10 @@ impl LiveOptions {
     /// Nothing to ask, something named twice, what no server can do, or more at once than there are.
     pub fn check(&self, questions: &[Question]) -> Result<(), LiveError> {
         for (at, variant) in self.variants.iter().enumerate() {
-            if let Some(what) = wire::simulated_only(variant) {
+            if variant.target_off && self.target_off.is_none() {
+                return Err(LiveError::TargetOn(variant.to_string()));
+            }
+            if let Some(what) = wire::simulated_only(variant, self.target_off.is_some()) {
                 let variant = variant.to_string();
                 return Err(LiveError::SimulatedOnly { variant, what });
             }
@@ -182,12 +190,16 @@ pub async fn live(
     let Some(last) = turns.iter().flatten().next_back() else {
         return Ok(tally.summary);
     };
-    let mut asker = Asker::connect(&options.address, options.retry_for, options.deadline).await?;
+    let mut askers = Askers::connect(options).await?;
     // Of all questions the last one is asked again the latest.
-    let widest = options.variants.iter().max_by_key(|v| v.k());
-    if let (Some(question), Some(variant)) = (questions.get(last.question), widest) {
-        match asker.warm_up(question, variant).await {
-            Asked::Answered(answer) => check_injected(&answer, run.info())?,
+    let (off, usual): (Vec<_>, Vec<_>) = options.variants.iter().partition(|v| v.target_off);
+    let widest = usual.into_iter().max_by_key(|v| v.k());
+    for variant in widest.into_iter().chain(off.into_iter().take(1)) {
+        let Some(question) = questions.get(last.question) else {
+            continue;
+        };
+        match askers.of_mut(variant).warm_up(question, variant).await {
+            Asked::Answered(answer) => check_injected(&answer, variant, run.info())?,
             // Its own turn will tell.
             Asked::Left { .. } => {}
             Asked::Away { code, message } => return Err(tally.away(code, message)),
@@ -196,17 +208,20 @@ pub async fn live(
             }
         }
     }
-    let asker = Arc::new(asker);
+    let askers = Arc::new(askers);
     for level in turns {
-        ask_all(&asker, options, questions, level, run, &mut tally, progress).await?;
+        ask_all(
+            &askers, options, questions, level, run, &mut tally, progress,
+        )
+        .await?;
     }
-    tally.summary.busy = asker.busy();
+    tally.summary.busy = askers.busy();
     Ok(tally.summary)
 }
 
 /// Asks what one concurrency level still has to ask.
 async fn ask_all(
-    asker: &Arc<Asker>,
+    askers: &Arc<Askers>,
     options: &LiveOptions,
     questions: &[Question],
     turns: Vec<Turn>,
@@ -229,8 +244,8 @@ async fn ask_all(
                 continue;
             };
             open.insert(turn.question);
-            let (asker, asking) = (
-                asker.clone(),
+            let (askers, asking) = (
+                askers.clone(),
                 Asking {
                     question: question.clone(),
                     variant: variant.clone(),
@@ -238,6 +253,7 @@ async fn ask_all(
                 },
             );
             under_way.spawn(async move {
+                let asker = askers.of(&asking.variant);
                 let asked = asker.ask(&asking.question, &asking.variant).await;
                 (turn, asking, asked)
             });
@@ -280,7 +296,7 @@ impl Tally {
     ) -> Result<(), LiveError> {
         match asked {
             Asked::Answered(answer) => {
-                check_injected(&answer, run.info())?;
+                check_injected(&answer, &asking.variant, run.info())?;
                 let row = row::of(&asking, *answer, run.info().speed)?;
                 run.append(&row)?;
                 self.summary.added += 1;
@@ -327,11 +343,19 @@ impl Tally {
     }
 }
 
-/// Rows of one run must be comparable.
-fn check_injected(answer: &spechop_proto::AskResponse, info: &RunInfo) -> Result<(), LiveError> {
+/// Rows of one run must be comparable. Without a target there is nothing to add a latency to.
+fn check_injected(
+    answer: &spechop_proto::AskResponse,
+    variant: &Variant,
+    info: &RunInfo,
+) -> Result<(), LiveError> {
     let adds = row::injected(answer).map(|adds| adds.times(info.speed));
-    if adds == info.injected {
+    let begun = info.injected.filter(|_| !variant.target_off);
+    if adds == begun {
         return Ok(());
+    }
+    if variant.target_off {
+        return Err(LiveError::AddsToGuesses);
     }
     let said = |latency: Option<Injected>| {
         latency.map_or_else(
@@ -370,6 +394,7 @@ mod tests {
     fn refused(variants: &[&str], concurrency: &[u32], questions: usize) -> String {
         let options = LiveOptions {
             address: String::new(),
+            target_off: None,
             variants: variants.iter().map(|v| v.parse().unwrap()).collect(),
             concurrency: concurrency.to_vec(),
             retry_for: Duration::ZERO,
@@ -389,6 +414,12 @@ mod tests {
                 &[1],
                 2,
                 "`spechop eval simulate` can",
+            ),
+            (
+                &["k=1,verifier=none,target=off"],
+                &[1],
+                2,
+                "name it with --target-off",
             ),
             (&["k=3,rounds=on"], &[1], 2, "`spechop eval simulate` can"),
             (&["k=3", "k=3,salvage=on"], &[1], 2, "k=3 is named twice"),

@@ -273,7 +273,7 @@ fn switch(is_on: bool) -> String {
 
 /// The verifier that takes every guess.
 const NONE: &str = "none";
-/// Whether the target tool is called; only recordings and the simulator can leave it out.
+/// Whether the target tool is called.
 const TARGET: &str = "target";
 /// What only the simulator can do.
 const ROUNDS: &str = "rounds";

@@ -12,8 +12,11 @@ pub(crate) fn options(variant: &Variant) -> AnswerOptions {
     let chooses = variant.k() == K::Auto;
     let options = variant.options.clone();
     AnswerOptions {
-        // The standard agent never guesses: a server without this speculator can be it as well.
-        speculator: options.speculator.filter(|_| !variant.is_standard()),
+        // The standard agent never guesses: a server without this speculator can be it as well. So can a
+        // server whose look-ups are the guesses.
+        speculator: options
+            .speculator
+            .filter(|_| !variant.is_standard() && !variant.target_off),
         plan_ahead: options.plan_ahead.filter(|ahead| *ahead || !chooses),
         chance_min: options
             .chance_min
@@ -22,8 +25,9 @@ pub(crate) fn options(variant: &Variant) -> AnswerOptions {
     }
 }
 
-/// What of a variant only the simulator can do, as it is written.
-pub(crate) fn simulated_only(variant: &Variant) -> Option<&'static str> {
+/// What of a variant only the simulator can do, as it is written. `target_off`: whether there is a server
+/// whose look-ups are the guesses.
+pub(crate) fn simulated_only(variant: &Variant, target_off: bool) -> Option<&'static str> {
     match variant {
         Variant { rounds: true, .. } => Some("rounds=on"),
         Variant {
@@ -36,9 +40,11 @@ pub(crate) fn simulated_only(variant: &Variant) -> Option<&'static str> {
         } => Some("on-observations=off"),
         Variant {
             target_off: true, ..
-        } => Some("target=off"),
+        } if !target_off => Some("target=off"),
         Variant {
-            unverified: true, ..
+            unverified: true,
+            target_off: false,
+            ..
         } => Some("verifier=none"),
         Variant {
             verdicts: Some(_), ..

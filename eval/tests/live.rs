@@ -180,6 +180,57 @@ async fn added_latency_is_the_one_that_the_run_was_begun_with() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn full_speculation_is_asked_of_a_server_that_looks_guesses_up() {
+    let toml = "[target.injected_latency]\nmean_ms = 2.0\nseed = 9";
+    let usual = Server::start(script(), toml);
+    // One hop fewer, to be told from the other.
+    let off = Server::start(Script::steady(&[true, false], 1, 20, 2), "");
+    let full = "k=1,verifier=none,target=off";
+    let mut options = LiveOptions {
+        target_off: Some(off.address.to_string()),
+        ..options(usual.address, &[1])
+    };
+    options.variants.push(full.parse().unwrap());
+    let injected = Injected {
+        mean_ms: 2.0,
+        sigma_ms: 0.0,
+        seed: 9,
+    };
+    let (dir, questions) = (tempdir().unwrap(), questions(2));
+    let info = info(2, Some(injected));
+    let (mut run, there) = RunWriter::open(dir.path(), &info, &questions).unwrap();
+    let summary = live(&options, &questions, &mut run, &there, &mut |_| {}).await;
+    assert_eq!(summary.unwrap().added, 6);
+    for row in Run::read(dir.path()).unwrap().rows {
+        let is_full = row.variant.to_string() == full;
+        let (targets, guesses) = (row.targets.started, row.speculations.started);
+        assert_eq!(row.hops.len(), if is_full { 2 } else { 3 });
+        assert_eq!(targets == 0, is_full, "{row:?}");
+        if is_full {
+            assert_eq!((&*row.answer, guesses), ("so fact 1", 2));
+            assert!(row.hops.iter().all(|hop| hop.titles.is_empty()));
+        }
+    }
+
+    // What is there is not asked again, by either server.
+    drop((run, usual, off));
+    let (mut run, there) = RunWriter::open(dir.path(), &info, &questions).unwrap();
+    let summary = live(&options, &questions, &mut run, &there, &mut |_| {}).await;
+    let summary = summary.unwrap();
+    assert_eq!((summary.there, summary.added), (6, 0));
+
+    // A latency of its target is one that full speculation must not have.
+    let usual = Server::start(script(), toml);
+    options.address = usual.address.to_string();
+    options.target_off = Some(usual.address.to_string());
+    let dir = tempdir().unwrap();
+    let (mut run, there) = RunWriter::open(dir.path(), &info, &questions).unwrap();
+    let error = live(&options, &questions, &mut run, &there, &mut |_| {}).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, LiveError::AddsToGuesses), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_goes_on_where_a_dead_server_left_it() {
     let server = Server::start(script(), "");
     let address = server.address;

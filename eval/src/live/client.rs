@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use super::LiveError;
+use super::{LiveError, LiveOptions};
 use crate::wire::{self, is_lost};
 use crate::{Question, Variant};
 
@@ -151,6 +151,42 @@ impl Asker {
                 "the server is silent, long after the question's deadline",
             )),
         }
+    }
+}
+
+/// Who asks which variant.
+#[derive(Debug)]
+pub(super) struct Askers {
+    usual: Asker,
+    /// The one that asks for full speculation.
+    target_off: Option<Asker>,
+}
+
+impl Askers {
+    pub(super) async fn connect(options: &LiveOptions) -> Result<Self, LiveError> {
+        let connect = |address| Asker::connect(address, options.retry_for, options.deadline);
+        Ok(Self {
+            usual: connect(&options.address).await?,
+            target_off: match &options.target_off {
+                Some(address) => Some(connect(address).await?),
+                None => None,
+            },
+        })
+    }
+
+    pub(super) fn of(&self, variant: &Variant) -> &Asker {
+        let off = self.target_off.as_ref().filter(|_| variant.target_off);
+        off.unwrap_or(&self.usual)
+    }
+
+    pub(super) fn of_mut(&mut self, variant: &Variant) -> &mut Asker {
+        let off = self.target_off.as_mut().filter(|_| variant.target_off);
+        off.unwrap_or(&mut self.usual)
+    }
+
+    /// Times that a server was too busy.
+    pub(super) fn busy(&self) -> usize {
+        self.usual.busy() + self.target_off.as_ref().map_or(0, Asker::busy)
     }
 }
 

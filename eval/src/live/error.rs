@@ -29,6 +29,16 @@ pub enum LiveError {
         /// Why.
         message: String,
     },
+    /// Full speculation, and no server for it.
+    #[error(
+        "{0} is asked of a server whose look-ups are the guesses: name it with --target-off, or leave the variant out"
+    )]
+    TargetOn(String),
+    /// The server whose look-ups are the guesses slows them.
+    #[error(
+        "the server of --target-off adds a latency to its look-ups, which are guesses: start it without"
+    )]
+    AddsToGuesses,
     /// A variant that only the simulator knows.
     #[error("no server can do {what}: leave {variant} out; `spechop eval simulate` can")]
     SimulatedOnly {

@@ -33,9 +33,16 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
         return Err("was ended by the server's own budget: run the server without one".to_owned());
     }
     let usage = answer.usage.ok_or("does not say what it cost")?;
+    let (mut targets, mut speculations) = (calls(usage.targets), calls(usage.speculations));
     // Servers of earlier versions do not tell.
     let stall_ms: Option<f64> = answer.hops.iter().map(|hop| hop.stall_ms).sum();
     let hops = answer.hops.into_iter().map(|from| hop(from, speed));
+    let mut hops: Vec<RowHop> = hops.collect::<Result<_, _>>()?;
+    if asking.variant.target_off {
+        // Its server's look-ups are guesses, which have no evidence.
+        speculations = std::mem::take(&mut targets);
+        hops.iter_mut().for_each(|hop| hop.titles.clear());
+    }
     Ok(Row {
         id: asking.question.id.clone(),
         variant: asking.variant.clone(),
@@ -49,11 +56,11 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
         first_answer_ms: answer.first_answer.map(|first| first.at_ms * speed),
         first_answer_chance: answer.first_answer.map(|first| first.chance),
         stall_ms: stall_ms.map(|stall| stall * speed),
-        hops: hops.collect::<Result<_, _>>()?,
+        hops,
         final_ms: answer.final_segment_ms * speed,
         segments: calls(usage.segments),
-        targets: calls(usage.targets),
-        speculations: calls(usage.speculations),
+        targets,
+        speculations,
         salvaged: usage.salvaged,
         unrecorded: 0,
     })

@@ -72,6 +72,7 @@ mod tests {
     fn options() -> LiveOptions {
         LiveOptions {
             address: String::new(),
+            target_off: None,
             variants: ["k=1", "k=3"].map(|way| way.parse().unwrap()).to_vec(),
             concurrency: vec![1, 2],
             retry_for: Duration::ZERO,

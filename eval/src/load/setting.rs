@@ -63,7 +63,7 @@ impl FromStr for LoadSetting {
 
     fn from_str(text: &str) -> Result<Self, InvalidSetting> {
         let said = Variant::said(text)?;
-        if let Some(what) = wire::simulated_only(&said) {
+        if let Some(what) = wire::simulated_only(&said, false) {
             return Err(InvalidSetting::SimulatedOnly(what));
         }
         Ok(Self {

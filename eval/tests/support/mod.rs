@@ -165,6 +165,7 @@ pub fn options(address: SocketAddr, concurrency: &[u32]) -> LiveOptions {
     let variants = ["k=1,speculator=llm", "k=3,speculator=llm"];
     LiveOptions {
         address: address.to_string(),
+        target_off: None,
         variants: variants.map(|text| text.parse().unwrap()).to_vec(),
         concurrency: concurrency.to_vec(),
         retry_for: Duration::from_secs(60),

@@ -30,6 +30,10 @@ pub(super) struct Args {
     /// The address of the server.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
     addr: String,
+    /// The address of a server whose look-ups are the guesses, e.g. one whose index is the hot subset.
+    /// Variants with target=off are asked there.
+    #[arg(long, value_name = "HOST:PORT")]
+    target_off: Option<String>,
     #[command(flatten)]
     variants: VariantArgs,
     /// Do not ask at k = 1 as well. The run has no RelLat then. For servers that learn from what they are
@@ -73,8 +77,10 @@ the server, from the question to its answer. The means are printed at the end, i
 The run may be killed. Every answer is written to the disk before the next question, and the same
 command resumes the run if the circumstances are the same. The server may be restarted meanwhile.
 
-Variants that only the simulator knows (verifier=none, target=off, rounds=on,
-guess-at-once=off, on-observations=off, algorithm=paper) need `spechop eval simulate`.
+Variants that only the simulator knows (verifier=none, rounds=on, guess-at-once=off,
+on-observations=off, algorithm=paper) need `spechop eval simulate`. Full speculation
+(k=1,verifier=none,target=off) never looks anything up: it is the standard agent of a server whose
+look-ups are the guesses, which --target-off names.
 
 Examples:
   spechop serve --config deploy/demo.toml &
@@ -101,11 +107,17 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let options = LiveOptions {
         variants,
         address: args.addr,
+        target_off: args.target_off,
         concurrency: args.concurrency,
         retry_for: args.retry_for,
         deadline: args.deadline,
     };
     options.check(&questions)?;
+    let is_off = |variant: &Variant| variant.target_off;
+    ensure!(
+        options.target_off.is_none() || options.variants.iter().any(is_off),
+        "--target-off names a server that nothing is asked of: add --variant k=1,verifier=none,target=off"
+    );
     let first = questions.first().context("there are no questions")?;
     let speed = args.speed.unwrap_or(1.0);
     ensure!(
