@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Makes own_mix.json: untrained questions in the data sets' own mix of kinds. Standard library only; same input, same bytes.
+"""Makes own_mix.json and own_mix_large.json: untrained questions in the data sets' own mix of kinds.
 
-    make_own_mix.py DATA [--out FILE]
+    make_own_mix.py DATA [--out FOLDER]
 
 DATA is the folder that eval/train/README.md describes. The rules: README.md.
+Standard library only; the same input gives the same bytes.
 """
 
 import argparse
@@ -15,22 +16,30 @@ from make_2wiki import shares
 from make_musique import rank
 from untrained import DATASETS, FOLDERS, identity, parts, read_jsonl
 
-COUNT = 100
+# How many questions of each data set a file has. The large ones have as many as their rarest kind leaves.
+COUNTS = {
+    "own_mix.json": {"2wiki": 100, "musique": 100},
+    "own_mix_large.json": {"2wiki": 200, "musique": 150},
+}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--out", type=Path, default=DATASETS / "own_mix.json")
+    parser.add_argument("--out", type=Path, default=DATASETS)
     args = parser.parse_args()
     untrained = parts(args.data)
-    ids = {}
-    for name, folder in FOLDERS.items():
-        source = read_jsonl(args.data / folder / "questions.jsonl")
-        share = shares(collections.Counter(map(kind, source)), COUNT)
-        ids[name] = sorted(drawn(untrained[name], share))
-        print(name, share)
-    args.out.write_text(json.dumps(ids, indent=1) + "\n", encoding="utf-8")
+    kinds = {
+        name: collections.Counter(map(kind, read_jsonl(args.data / folder / "questions.jsonl")))
+        for name, folder in FOLDERS.items()
+    }
+    for file, counts in COUNTS.items():
+        ids = {}
+        for name, count in counts.items():
+            share = shares(kinds[name], count)
+            ids[name] = sorted(drawn(untrained[name], share))
+            print(file, name, share)
+        (args.out / file).write_text(json.dumps(ids, indent=1) + "\n", encoding="utf-8")
 
 
 def kind(record):

@@ -112,8 +112,9 @@ pub fn only(questions: Vec<Question>, ids: &HashSet<String>) -> Result<Vec<Quest
     Ok(taken)
 }
 
-/// Draws `count` questions, or puts all of them in order. The whole order follows from the seed and the
-/// ids alone: a longer sample begins with the shorter one, and the order of the files does not matter.
+/// Draws `count` questions, or puts all of them in order. The whole order follows from the seed, the ids and
+/// the kinds: a longer sample begins with the shorter one, and the order of the files does not matter.
+/// Every sample has the kinds in the shares that all questions have them in, as nearly as its size allows.
 ///
 /// # Errors
 ///
@@ -133,8 +134,28 @@ pub fn sample(
     }
     let mut drawn = questions;
     drawn.sort_by_cached_key(|question| Sha256::digest(format!("{seed}:{}", question.id)).to_vec());
-    drawn.truncate(wanted);
-    Ok(drawn)
+    Ok(mixed(drawn).into_iter().take(wanted).collect())
+}
+
+/// In an order of which every beginning has the mix of kinds of the whole. A kind keeps its own order.
+fn mixed(questions: Vec<Question>) -> Vec<Question> {
+    let mut sizes: HashMap<String, usize> = HashMap::new();
+    for question in &questions {
+        *sizes.entry(question.kind.clone()).or_default() += 1;
+    }
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let place = |question: Question| {
+        let before = seen.entry(question.kind.clone()).or_default();
+        let size = sizes.get(&question.kind).copied().unwrap_or(1);
+        // The n-th of a kind stands in the middle of the n-th of as many equal parts as it has questions.
+        let share = (*before as f64 + 0.5) / size as f64;
+        *before += 1;
+        (share, question)
+    };
+    let mut placed: Vec<_> = questions.into_iter().map(place).collect();
+    // Stable: of those at the same place, the seed's order.
+    placed.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    placed.into_iter().map(|(_, question)| question).collect()
 }
 
 /// The most common mistake gets an answer of its own: a file of another data set.

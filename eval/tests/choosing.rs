@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own helpers")]
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -52,6 +52,27 @@ fn a_longer_sample_begins_with_the_shorter() {
         sample(questions, Some(0), 1),
         Err(LoadError::SampleOfNone)
     ));
+}
+
+#[test]
+fn every_sample_has_the_kinds_in_the_shares_of_all() {
+    let questions = wiki();
+    let of = |questions: &[Question]| {
+        let mut kinds = BTreeMap::new();
+        for question in questions {
+            *kinds.entry(question.kind.clone()).or_insert(0.0) += 1.0;
+        }
+        kinds
+    };
+    let whole = of(&questions);
+    for (seed, count) in [(1, 12), (2, 30), (3, 60), (4, 100)] {
+        let drawn = of(&sample(questions.clone(), Some(count), seed).unwrap());
+        for (kind, all) in &whole {
+            let share = all * count as f64 / questions.len() as f64;
+            let has = drawn.get(kind).copied().unwrap_or(0.0);
+            assert!(f64::abs(has - share) <= 1.0, "{kind}: {has} of {count}");
+        }
+    }
 }
 
 #[test]
