@@ -31,6 +31,7 @@ pub struct LlmReader {
 #[derive(Clone)]
 pub struct LlmSpeculator {
     model: Arc<dyn TextModel>,
+    sample: u32,
 }
 
 /// Writes drafts of the next sub-question as a planner would, while the planner writes.
@@ -59,9 +60,15 @@ impl LlmReader {
 }
 
 impl LlmSpeculator {
-    /// Guesses with `model`.
+    /// Guesses with `model`, what it finds likeliest.
     pub fn new(model: Arc<dyn TextModel>) -> Self {
-        Self { model }
+        Self { model, sample: 0 }
+    }
+
+    /// Guesses what this sample says, if the model draws samples. The likeliest is sample 0.
+    #[must_use]
+    pub fn of_sample(self, sample: u32) -> Self {
+        Self { sample, ..self }
     }
 }
 
@@ -138,7 +145,9 @@ impl Reader for LlmReader {
 #[async_trait]
 impl Speculator for LlmSpeculator {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
-        let generated = self.model.generate(call, prompt::guess(&request)).await?;
+        let mut generation = prompt::guess(&request);
+        generation.sample = self.sample;
+        let generated = self.model.generate(call, generation).await?;
         Ok(Guessed {
             guesses: prompt::guessed(&generated)
                 .map(Guess::from)

@@ -177,6 +177,13 @@ async fn reads_and_guesses() {
         assert_eq!(guessed.guesses.first().map(|guess| &*guess.text), guess);
         assert_eq!(model.asked.lock().unwrap().len(), 1, "never repaired");
     }
+    let model = scripted(&["Amy Dunne"; 2]);
+    for sample in [0, 3] {
+        let speculator = LlmSpeculator::new(model.clone()).of_sample(sample);
+        speculator.guess(&call, guess_request()).await.unwrap();
+        let asked = model.asked.lock().unwrap();
+        assert_eq!(asked.last().map(|asked| asked.sample), Some(sample));
+    }
 }
 
 #[tokio::test]

@@ -111,6 +111,11 @@ pub trait TextModel: Send + Sync {
     /// a bare text refuses one.
     async fn generate(&self, call: &Call, generation: Generation) -> Result<Generated, PortError>;
 
+    /// Whether it draws other texts for other samples ([`Generation::sample`]).
+    fn draws_samples(&self) -> bool {
+        false
+    }
+
     /// Makes a later generation of this kind begin sooner, without generating.
     async fn warm(&self, _call: &Call, _generation: Generation) -> Result<(), PortError> {
         Ok(())

@@ -383,6 +383,10 @@ impl TextModel for OpenAiModel {
         &self.name
     }
 
+    fn draws_samples(&self) -> bool {
+        true
+    }
+
     async fn generate(&self, call: &Call, generation: Generation) -> Result<Generated, PortError> {
         // A server decides by itself what it puts before a text.
         let Prompt::Chat(chat) = &generation.prompt else {

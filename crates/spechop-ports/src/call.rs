@@ -209,6 +209,12 @@ impl Call {
         part
     }
 
+    /// The same, of which this is how likely its result is to be used.
+    #[must_use]
+    pub fn of_chance(self, chance: Chance) -> Self {
+        Self { chance, ..self }
+    }
+
     /// A call that the answer needs.
     pub fn authoritative() -> Self {
         Self::new(Lane::Authoritative, Chance::CERTAIN)

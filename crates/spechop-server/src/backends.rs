@@ -214,16 +214,18 @@ impl Backends {
         Arc::new(ScheduledReader::new(inner, &backend, *rule))
     }
 
+    /// Schedules speculators whose calls do the same work.
     pub(crate) fn speculates(
         &self,
-        inner: Arc<dyn Speculator>,
         backend: &Backend,
-    ) -> Arc<dyn Speculator> {
+    ) -> impl Fn(Arc<dyn Speculator>) -> Arc<dyn Speculator> {
         let rule = self.policy().of("speculator");
         let [guess] = Kind::guess(&self.target_kinds());
         let backend = backend.of_kind(guess);
-        let inner = self.upset.speculator(inner);
-        Arc::new(ScheduledSpeculator::new(inner, &backend, rule))
+        move |inner| {
+            let inner = self.upset.speculator(inner);
+            Arc::new(ScheduledSpeculator::new(inner, &backend, rule))
+        }
     }
 
     /// A draft is a guess, too: of what a segment brings.

@@ -223,6 +223,9 @@ pub enum PatternSource {
 /// Most look-ups that may be drafted for a hop.
 pub(crate) const DRAFTS_MAX: u32 = 8;
 
+/// Most guesses of a hop.
+pub(crate) const GUESSES_MAX: u32 = 16;
+
 impl Config {
     /// Whether anything runs on ONNX Runtime.
     pub(crate) fn needs_runtime(&self) -> bool {

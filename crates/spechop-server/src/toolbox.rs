@@ -17,11 +17,11 @@ use spechop_ports::{
     Speculator, Vitals,
 };
 use spechop_sched::{Backend, Cores};
-use spechop_speculate::IndexGuesser;
+use spechop_speculate::{IndexGuesser, Samples};
 use spechop_store::{IndexPassages, IndexRetriever, PassageIndex};
 
 use crate::backends::{Backends, LookUp};
-use crate::config::{self, Config, DraftedBy, Engine, Model, SpeculatorKind, Style};
+use crate::config::{self, Config, DraftedBy, Engine, GUESSES_MAX, Model, SpeculatorKind, Style};
 use crate::cores::Load;
 use crate::drafts;
 use crate::encoders;
@@ -158,8 +158,7 @@ impl Toolbox {
             Some(ReadBy::Spans(..)) | None => &generator,
         };
         if talker.style != Style::Steps {
-            let from_memory = Arc::new(LlmSpeculator::new(Arc::clone(&talker.model)));
-            let from_memory = backends.speculates(from_memory, &talker.backend);
+            let from_memory = talker.recalls(&backends);
             speculators.insert(SpeculatorKind::Llm, from_memory);
         }
         // They are shown the passages as the reader is, so that where both look at the same ones, a
@@ -352,6 +351,23 @@ impl Voice {
             Style::Steps => Arc::new(StepPlanner::new(model)),
         };
         backends.plans(planner, &self.backend)
+    }
+
+    /// A speculator with a sample for each guess that may be asked for. A model that draws no samples guesses
+    /// once.
+    fn recalls(&self, backends: &Backends) -> Arc<dyn Speculator> {
+        let samples = match self.model.draws_samples() {
+            true => GUESSES_MAX,
+            false => 1,
+        };
+        let sample = |sample| {
+            let guesser = LlmSpeculator::new(Arc::clone(&self.model));
+            Arc::new(guesser.of_sample(sample)) as Arc<dyn Speculator>
+        };
+        let scheduled = backends.speculates(&self.backend);
+        Arc::new(Samples::new(
+            (0..samples).map(sample).map(scheduled).collect(),
+        ))
     }
 
     /// A model that was trained to plan, and nothing else, rewrites nothing.

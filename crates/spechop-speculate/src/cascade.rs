@@ -107,8 +107,8 @@ fn chance(guess: &Guess) -> Chance {
     guess.confidence.unwrap_or(Chance::EVEN)
 }
 
-/// Two members need not write an answer alike. A branch for each would be built twice.
-fn is_same(a: &Guess, b: &Guess) -> bool {
+/// Two who guess need not write an answer alike. A branch for each would be built twice.
+pub(crate) fn is_same(a: &Guess, b: &Guess) -> bool {
     a.text == b.text || canonical(&a.text) == canonical(&b.text)
 }
 

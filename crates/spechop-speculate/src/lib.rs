@@ -6,8 +6,10 @@
 mod cascade;
 mod index;
 mod memory;
+mod samples;
 
 pub use cascade::Cascade;
 pub use index::IndexGuesser;
 pub use memory::{Agrees, Memory, MemoryOptions, SharedMemory};
+pub use samples::{Likeliest, Samples};
 pub use spechop_ports::{Record, Remembered};

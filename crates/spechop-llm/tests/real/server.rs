@@ -1,6 +1,7 @@
 //! The OpenAI-compatible client, and what is built on it, against llama.cpp's own server with a
 //! real model: SmolLM2-135M, one thread, a port of the server's choice.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use spechop_llm::{
     OpenAiModel, Prompt, PromptStyle, ReadLimits, Role, TextModel,
 };
 use spechop_ports::{
-    Call, DraftWriter, PlanRequest, Planner, PortError, ReadRequest, Reader, contract,
+    Call, DraftWriter, GuessRequest, PlanRequest, Planner, PortError, ReadRequest, Reader,
+    Speculator, contract,
 };
 use spechop_testkit::llama_server::{KEY, LlamaServer};
 use spechop_types::{Passage, Question, Step, SubQuestion};
@@ -182,6 +184,31 @@ async fn the_likeliest_draft_of_the_same_model_is_what_it_then_asks() {
         let again = predicting.plan(&call, request).await.unwrap().step;
         assert_eq!(again, planned);
     }
+}
+
+#[tokio::test]
+async fn the_likeliest_guess_stays_and_samples_differ_from_it() {
+    let server = Server::start(1);
+    let model: Arc<dyn TextModel> = server.model();
+    let call = Call::authoritative();
+    let request = GuessRequest {
+        question: Question::new("Where was the director of film Blue Kite born?").unwrap(),
+        hops: Vec::new(),
+        sub_question: SubQuestion::new("Who directed the film Blue Kite?"),
+        limit: NonZeroUsize::MIN,
+    };
+    let guess = async |sample| {
+        let speculator = LlmSpeculator::new(model.clone()).of_sample(sample);
+        let guessed = speculator.guess(&call, request.clone()).await.unwrap();
+        guessed.guesses.into_iter().next().map(|guess| guess.text)
+    };
+    let likeliest = guess(0).await;
+    assert_eq!(guess(0).await, likeliest);
+    let mut others = 0;
+    for sample in 1..=8 {
+        others += usize::from(guess(sample).await != likeliest);
+    }
+    assert!(others > 0, "eight samples say {likeliest:?}");
 }
 
 #[tokio::test]

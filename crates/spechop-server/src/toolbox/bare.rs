@@ -37,7 +37,7 @@ impl Toolbox {
         let speculators = bare
             .speculators
             .into_iter()
-            .map(|(kind, guesses)| (kind, backends.speculates(guesses, &guesser)))
+            .map(|(kind, guesses)| (kind, backends.speculates(&guesser)(guesses)))
             .collect();
         let planner = backends.plans(bare.planner, &generator);
         let reader = backends.reads(bare.reader, &reader, &target);

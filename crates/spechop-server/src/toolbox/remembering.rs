@@ -6,7 +6,7 @@ use std::sync::Arc;
 use spechop_agent::Settings;
 use spechop_ports::{Encoder, SharedEntries, Speculator};
 use spechop_sched::{Backend, Kind, Limits, ScheduledSpeculator};
-use spechop_speculate::{Cascade, Memory, MemoryOptions, SharedMemory};
+use spechop_speculate::{Cascade, Likeliest, Memory, MemoryOptions, SharedMemory};
 use spechop_types::Hop;
 use spechop_verifier::verify;
 
@@ -105,8 +105,13 @@ impl Toolbox {
     fn cascading(mut self, config: &Config) -> Self {
         let cascade = &config.speculator.cascade;
         let member = |kind: &SpeculatorKind| {
-            let member: &Arc<dyn Speculator> = self.speculators.get(kind)?;
-            Some((kind.as_str(), Arc::clone(member)))
+            let member = Arc::clone(self.speculators.get(kind)?);
+            let member = match kind {
+                // What it draws beside its likeliest guess must not take the place of others' guesses.
+                SpeculatorKind::Llm => Arc::new(Likeliest::of(member)) as _,
+                _ => member,
+            };
+            Some((kind.as_str(), member))
         };
         let members: Vec<_> = cascade.members.iter().filter_map(member).collect();
         if !members.is_empty() {

@@ -280,6 +280,15 @@ async fn our_own_models_answer_the_demo() {
     server.stop().await;
 }
 
+/// The keys of a model at such a server. Its prompts are short, for one thread reads them.
+fn model_at(server: &LlamaServer, requests_max: u32) -> String {
+    format!(
+        "kind = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"smollm2\"\nstyle = \"corag\"\n\
+         api_key_env = \"LLAMA_KEY\"\nrequests_max = {requests_max}\n",
+        server.url()
+    )
+}
+
 /// llama.cpp's own server plans, another one drafts what the first is about to ask: its likeliest draft, and
 /// one that is drawn. Neither changes the answer.
 #[tokio::test(flavor = "multi_thread")]
@@ -289,14 +298,6 @@ async fn drafts_of_a_model_behind_http_change_no_answer() {
     let (toml, ids) = prepare(dir.path(), &titles).await;
     // The planner has a server of its own: in company its sums, and so its words, could come out otherwise.
     let (plans, drafts) = (LlamaServer::texts(1), LlamaServer::texts(2));
-    // Short prompts, for one thread reads them.
-    let at = |server: &LlamaServer, requests_max: u32| {
-        format!(
-            "kind = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"smollm2\"\nstyle = \"corag\"\n\
-             api_key_env = \"LLAMA_KEY\"\nrequests_max = {requests_max}\n",
-            server.url()
-        )
-    };
     let with = |drafter: &str| {
         format!(
             "{toml}hop_budget = 2\ndrafts = 2\n\
@@ -304,8 +305,8 @@ async fn drafts_of_a_model_behind_http_change_no_answer() {
              [generator]\n{}predicted_output = true\n\
              [drafter]\nkind = {drafter:?}\nsamples = 2\n\
              [drafter.model]\n{}",
-            at(&plans, 1),
-            at(&drafts, 2),
+            model_at(&plans, 1),
+            model_at(&drafts, 2),
         )
     };
     let mut plain = Running::start(with("none")).await;
@@ -320,4 +321,36 @@ async fn drafts_of_a_model_behind_http_change_no_answer() {
     assert!(drafts.started > 0, "nothing was drafted");
     plain.stop().await;
     drafting.stop().await;
+}
+
+/// A model behind HTTP guesses from memory: with room for three guesses of a hop, it writes three samples.
+#[tokio::test(flavor = "multi_thread")]
+async fn samples_of_a_model_behind_http_change_no_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let (questions, titles) = questions();
+    let (toml, ids) = prepare(dir.path(), &titles).await;
+    let guesser = LlamaServer::texts(3);
+    let with = |guesses: u32| {
+        format!(
+            "{toml}guesses = {guesses}\n\
+             [target.injected_latency]\nmean_ms = 4000.0\nseed = 1\n\
+             [speculator]\nkind = \"llm\"\n\
+             [speculator.model]\n{}",
+            model_at(&guesser, 3),
+        )
+    };
+    let mut tokens = Vec::new();
+    let mut told = Vec::new();
+    for guesses in [1, 3] {
+        let mut server = Running::start(with(guesses)).await;
+        let answer = server.ask(&questions[0].0, 2, "llm", 5, &ids).await;
+        let speculations = answer.usage.unwrap().speculations.unwrap();
+        assert!(speculations.started > 0, "nothing was guessed");
+        tokens.push(speculations.prompt_tokens / u64::from(speculations.started));
+        told.push(format!("{:?}", trajectory(&answer)));
+        server.stop().await;
+    }
+    assert_eq!(told[0], told[1]);
+    // The prompt of each sample counts.
+    assert!(tokens[1] > 2 * tokens[0], "{tokens:?}");
 }

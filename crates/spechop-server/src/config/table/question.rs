@@ -2,7 +2,7 @@
 
 use super::DefaultValue::{Example, Is, Usually};
 use super::Kind::{File, Flag, List, Number, OneOf, Or, Text, Variable, Whole};
-use super::{DRAFTS_MAX, Key, MS_MAX, keys};
+use super::{DRAFTS_MAX, GUESSES_MAX, Key, MS_MAX, keys};
 
 /// `[question]`.
 pub(super) static QUESTION: &[Key] = keys! {
@@ -36,10 +36,12 @@ pub(super) static QUESTION: &[Key] = keys! {
     /// "auto" plays the tenant's last questions with it and without it, and does it if it saves time without
     /// a quarter more look-ups.
     plan_ahead: Or("auto", &Flag), Is(r#""auto""#), live;
-    /// The most guesses of one hop that branches are built upon.
-    guesses: Whole(1, 16), Is("1"), live;
+    /// The most guesses of one hop that branches are built upon. A language model behind an endpoint that
+    /// guesses from memory writes as many samples at the same time, its likeliest words first. The tokens of
+    /// all of them count, and the price of a call once.
+    guesses: Whole(1, GUESSES_MAX as u64), Is("1"), live;
     /// The most guesses of a hop that a request may ask for.
-    guesses_max: Whole(1, 16), Is("4"), live;
+    guesses_max: Whole(1, GUESSES_MAX as u64), Is("4"), live;
     /// The gate of speculation: a branch less likely than this to be needed is not built. If half of the
     /// guesses are right, 0.3 leaves out branches that stand on two guesses or more. A higher gate means
     /// fewer calls and less speed; 0.0 leaves it open. "auto" weighs each guess: how often such guesses were
