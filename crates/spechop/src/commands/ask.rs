@@ -3,6 +3,7 @@
 mod answer;
 mod board;
 mod clean;
+mod line;
 mod profile;
 mod watch;
 

@@ -6,7 +6,8 @@ use clap::ValueEnum;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use spechop_proto::AskEvent;
 
-use super::board::{Board, event_line};
+use super::board::Board;
+use super::line::event_line;
 
 /// How a question is watched.
 #[derive(Clone, Copy, Debug, ValueEnum)]
