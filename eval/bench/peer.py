@@ -19,11 +19,12 @@ import math
 import os
 import random
 import struct
+import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 # Before the libraries are loaded: idle threads must not take the cores from the other side.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -33,8 +34,10 @@ import xllamacpp
 from tokenizers import Tokenizer
 
 import asyncio_reference as reference
-import live
 
+ROOT = Path(__file__).resolve().parents[2]
+DATASET = ROOT / "eval/datasets/2wikimultihopqa/questions.jsonl.gz"
+WARM_UP = "Who is the mother of the director of film Polish-Russian War?"
 CORES = len(os.sched_getaffinity(0))
 HEADER = 64
 HOPS_MAX = 6
@@ -335,6 +338,28 @@ def piece(text: str) -> str:
     return plain(text)[:PIECE_CHARS].rstrip()
 
 
+def start(spechop, keys):
+    """A server of ours, and its address. What the runs before it have learnt it does not know."""
+    command = [spechop, "serve", "--config", str(ROOT / "deploy/demo.toml"), "--listen", "127.0.0.1:0"]
+    command += [word for pair in keys for word in ("--set", pair)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in server.stdout:
+        if line.startswith("ready on "):
+            # Nobody reads what it logs from here on.
+            threading.Thread(target=server.stderr.read, daemon=True).start()
+            return server, line.split()[-1]
+    sys.exit(f"the server did not start: {server.stderr.read()[-2000:]}")
+
+
+def cpu():
+    names = (line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+    return next(names, ": unknown").split(":", 1)[1].strip()
+
+
+def said(*command):
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False).stdout
+
+
 def main() -> None:
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "spechop"
     data = Path(os.environ.get("SPECHOP_DATA_DIR") or data)
@@ -342,35 +367,35 @@ def main() -> None:
     parser.add_argument("--spechop", required=True, help="the binary")
     parser.add_argument("--index", type=Path, required=True, help="an index with a hot subset")
     parser.add_argument("--models", type=Path, default=data / "models")
-    parser.add_argument("--dataset", type=Path, default=live.DATASET)
+    parser.add_argument("--dataset", type=Path, default=DATASET)
     parser.add_argument("--batches", type=int, default=2, help="batches of 16 questions in each cell of the table")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True, help="a folder for peer.json and peer.md")
     args = parser.parse_args()
-    records = live.read(args.dataset)
+    with gzip.open(args.dataset, "rt", encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines]
     random.Random(args.seed).shuffle(records)
     wanted = args.batches * 16 * len(WIDTHS) * len(AT_ONCE)
     if len(records) < wanted:
         sys.exit(f"{len(records)} questions in {args.dataset}, and {wanted} are needed: give fewer --batches")
     questions = [record["question"] for record in records[:wanted]]
     args.out.mkdir(parents=True, exist_ok=True)
-    serve = SimpleNamespace(spechop=args.spechop, config=live.ROOT / "deploy/demo.toml", latency_mean_ms=0)
-    serve.set = [f"index.dir={args.index.resolve()}", "speculator.kind=hot", f"speculator.passages={GUESS_PASSAGES}"]
-    serve.set += [f"question.passages={PASSAGES}", f"question.hop_budget={HOPS_MAX}"]
-    server, address = live.start(serve, args.out)
+    keys = [f"index.dir={args.index.resolve()}", "speculator.kind=hot", f"speculator.passages={GUESS_PASSAGES}"]
+    keys += [f"question.passages={PASSAGES}", f"question.hop_budget={HOPS_MAX}"]
+    server, address = start(args.spechop, keys)
     try:
         sides = {"server": Ours(args.spechop, address, server.pid), "peer": Peer(Tools(args.models, args.index))}
         for side in sides.values():
             # What is done once for all is done before anything is measured.
-            asyncio.run(measure(side, [live.WARM_UP], max(WIDTHS), 1))
+            asyncio.run(measure(side, [WARM_UP], max(WIDTHS), 1))
         cells = asyncio.run(compare(sides, questions, args.batches))
     finally:
         server.terminate()
         server.wait()
     result = {
         "command": " ".join(["eval/bench/peer.py", *sys.argv[1:]]),
-        "commit": live.text("git", "rev-parse", "HEAD"),
-        "machine": {"cores": CORES, "cpu": live.cpu()},
+        "commit": said("git", "rev-parse", "HEAD").strip(),
+        "machine": {"cores": CORES, "cpu": cpu()},
         "versions": {"xllamacpp": xllamacpp.__version__, "onnxruntime": onnxruntime.__version__, "numpy": numpy.__version__},
         "rows": len(sides["peer"].tools.whole.passages),
         "load_at_the_end": os.getloadavg(),

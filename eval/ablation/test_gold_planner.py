@@ -11,15 +11,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import asking  # noqa: E402
 import gold_planner  # noqa: E402
-import live  # noqa: E402
-import run  # noqa: E402
-import speculators  # noqa: E402
+from train.records import normal, read_jsonl  # noqa: E402
 from train.trajectories import NO_INFO, gold_answers, leaves, side_of  # noqa: E402
 from train.wording import ask  # noqa: E402
 
-WIKI = asking.ROOT / "eval/datasets/2wikimultihopqa/questions.jsonl.gz"
+WIKI = gold_planner.ROOT / "eval/datasets/2wikimultihopqa/questions.jsonl.gz"
 CHAIN = {
     "id": "3hop2__1_2_3",
     "question": "Who leads the party that the author of Ash and the singer of Birk share?",
@@ -60,14 +57,14 @@ class GoldPlanner(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.planner = gold_planner.GoldPlanner([WIKI])
-        cls.records = live.read(WIKI)
+        cls.records = read_jsonl(WIKI)
 
     def test_perfect_look_ups_give_the_gold_answers(self):
         self.assertEqual(len(self.planner.plans), 120)
         for record in self.records:
             plan = self.planner.plans[gold_planner.clean(record["question"])]
             answer, asked = play(self.planner, plan, record["question"], gold_answers(plan))
-            self.assertEqual(live.normalise(answer), live.normalise(record["answer"]))
+            self.assertEqual(normal(answer), normal(record["answer"]))
             self.assertLessEqual(asked, len(plan.hops))
 
     def test_what_was_found_decides_not_the_gold_answer(self):
@@ -80,7 +77,7 @@ class GoldPlanner(unittest.TestCase):
             left, right = leaves(plan)
             answers[left], answers[right] = answers[right], answers[left]
             said, _ = play(self.planner, plan, record["question"], answers)
-            self.assertNotEqual(live.normalise(said), live.normalise(record["answer"]))
+            self.assertNotEqual(normal(said), normal(record["answer"]))
             swapped += 1
         self.assertGreater(swapped, 30)
 
@@ -118,8 +115,6 @@ class GoldPlanner(unittest.TestCase):
             repair = [{"role": "assistant", "content": "…"}, {"role": "user", "content": "Reply with an answer."}]
             self.assertEqual(planner.reply(asked + repair), said)
         self.assertIsNone(planner.reply(messages("Who are you?")))
-        records = live.read(path)
-        self.assertEqual(records[0]["supporting_facts"], [["Ash (novel)", 0], ["Birk", 0], ["Party", 0]])
 
     def test_speaks_http(self):
         server = gold_planner.serve(self.planner)
@@ -150,32 +145,6 @@ class GoldPlanner(unittest.TestCase):
                 post(body, path)
             self.assertEqual(raised.exception.code, status)
             raised.exception.close()
-
-
-class Figures(unittest.TestCase):
-    def test_intervals(self):
-        for hits, of, low, high in [(0, 10, 0.0, 0.278), (5, 10, 0.237, 0.763), (10, 10, 0.722, 1.0)]:
-            got = speculators.wilson(hits, of)
-            self.assertAlmostEqual(got[0], low, 3)
-            self.assertAlmostEqual(got[1], high, 3)
-        self.assertIsNone(speculators.wilson(0, 0))
-        self.assertEqual(run.bootstrap([1.0] * 9), [1.0, 1.0])
-        low, high = run.bootstrap([0.0, 100.0] * 50)
-        self.assertTrue(38 < low < 44 and 56 < high < 62, (low, high))
-
-    def test_only_compared_guesses_count(self):
-        times = {"segment_ms": 1.0, "target_ms": 100.0, "read_ms": 9.0}
-        guessed = times | {"speculation_ms": 10.0}
-        answered = {
-            "kinds": ["accepted", "rejected", "accepted", "observed"],
-            "times_ms": [guessed, guessed, guessed, times],
-            "exact_match": True,
-        }
-        got = speculators.figures(speculators.ROWS["hot"], "2wiki", [answered])
-        self.assertEqual((got["hops"], got["compared"], got["accepted"]), (4, 3, 2))
-        self.assertAlmostEqual(got["p"], 2 / 3)
-        self.assertAlmostEqual(got["alpha"], 0.1)
-        self.assertIn("| 3 | 2 | 0.67 (", speculators.table([got]))
 
 
 if __name__ == "__main__":
