@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from .reader_boundary import PASSED_OVER_MAX, cut, whole_words
 from .reader_data import NO, NOT_HERE, SPAN, YES
 
 SPAN_TOKENS_MAX = 24
+OUTSIDE = -1e4  # the score of a passage that says nothing
 
 
 @dataclass
@@ -21,14 +24,15 @@ class Read:
     label: int  # SPAN, YES or NO
 
 
-def best_span(start: np.ndarray, end: np.ndarray) -> tuple[int, int, float]:
-    """The highest start + end with start <= end < start + SPAN_TOKENS_MAX."""
+def best_spans(start: np.ndarray, end: np.ndarray) -> Iterator[tuple[int, int, float]]:
+    """Pairs with start <= end < start + SPAN_TOKENS_MAX, the highest start + end first."""
     n = len(start)
     pair = start[:, None] + end[None, :]
     allowed = np.triu(np.ones((n, n), dtype=bool)) & ~np.triu(np.ones((n, n), dtype=bool), SPAN_TOKENS_MAX)
     pair = np.where(allowed, pair, -np.inf)
-    i, j = np.unravel_index(int(pair.argmax()), pair.shape)
-    return int(i), int(j), float(pair[i, j])
+    for at in np.argsort(-pair, axis=None, kind="stable")[: PASSED_OVER_MAX]:
+        i, j = np.unravel_index(int(at), pair.shape)
+        yield int(i), int(j), float(pair[i, j])
 
 
 def log_softmax(x: np.ndarray) -> np.ndarray:
@@ -36,14 +40,23 @@ def log_softmax(x: np.ndarray) -> np.ndarray:
     return x - math.log(np.exp(x).sum())
 
 
-def read(start: np.ndarray, end: np.ndarray, classes: np.ndarray, offsets: list[tuple[int, int]], passage: str, class_weight: float = 1.0) -> Read:
+def read(
+    question: str, start: np.ndarray, end: np.ndarray, classes: np.ndarray, offsets: list[tuple[int, int]], passage: str,
+    class_weight: float = 1.0,
+) -> Read:
     """One passage's reading. `offsets` are characters of the passage, one pair a token."""
     log_p = log_softmax(classes)
-    odds = float(np.logaddexp.reduce(log_p[[SPAN, YES, NO]]) - log_p[NOT_HERE])
-    i, j, score = best_span(start, end)
+    odds = class_weight * float(np.logaddexp.reduce(log_p[[SPAN, YES, NO]]) - log_p[NOT_HERE])
     label = int(np.argmax(log_p[[SPAN, YES, NO]]))
-    text = passage[offsets[i][0] : offsets[j][1]] if label == SPAN else ("yes" if label == YES else "no")
-    return Read(text.strip(), score + class_weight * odds, label)
+    for i, j, score in best_spans(start, end):
+        if label != SPAN:
+            return Read("yes" if label == YES else "no", score + odds, label)
+        if not np.isfinite(score):
+            break
+        text = cut(question, whole_words(passage, offsets[i][0], offsets[j][1]))
+        if text is not None:
+            return Read(text, score + odds, label)
+    return Read("", OUTSIDE, label)
 
 
 def confidence(score: float, scale: float, shift: float) -> float:

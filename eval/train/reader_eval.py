@@ -91,7 +91,7 @@ def readings(run: Runner, tokenizer, question: str, passages: list[Passage], cla
     encoded = [tokenize(tokenizer, question, t) for t in texts]
     starts, ends, classes = run([Row(e.ids, e.type_ids, [], [], NOT_HERE) for e in encoded])
     return [
-        read(starts[i][: len(e.ids)], ends[i][: len(e.ids)], classes[i], e.offsets, texts[i], class_weight)
+        read(question, starts[i][: len(e.ids)], ends[i][: len(e.ids)], classes[i], e.offsets, texts[i], class_weight)
         for i, e in enumerate(encoded)
     ]
 

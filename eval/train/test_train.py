@@ -9,6 +9,7 @@ import torch
 
 from .planner_export import permute
 from .records import Hop, Question, mention, normal, wiki_question
+from .reader_boundary import CASES, cut
 from .reader_data import find, variants
 from .trajectories import NO_INFO, Options, build, gold, operation
 from .values import canonical_country, date_pair, earlier, parse_date, spell_date
@@ -86,6 +87,15 @@ class Data(unittest.TestCase):
 
     def test_dates_are_found_in_either_order(self) -> None:
         self.assertEqual(len(find(variants("May 4, 1948"), "(born 4 May 1948)")), 1)
+
+
+class Reading(unittest.TestCase):
+    def test_spans_are_cut_and_passed_over_as_the_table_says(self) -> None:
+        lines = [line for line in CASES.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+        self.assertGreater(len(lines), 40)
+        for line in lines:
+            question, span, answer = line.split("\t")
+            self.assertEqual(cut(question, span) or "-", answer, line)
 
 
 class Export(unittest.TestCase):

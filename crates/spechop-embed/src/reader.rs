@@ -1,5 +1,6 @@
 //! The reader as the rest of the program sees it.
 
+mod boundary;
 mod model;
 mod pairs;
 mod reading;
@@ -15,6 +16,7 @@ use spechop_ports::{Call, Guess, PortError, Ranked, ReadRequest, Reader, Reading
 use spechop_types::{Activity, Chance, Tokens};
 use tokio::sync::oneshot;
 
+use self::boundary::Asked;
 use self::model::Model;
 use self::pairs::{Pair, PairCutter, Shown};
 pub use self::reading::ReaderCounts;
@@ -181,6 +183,7 @@ impl SpanReader {
             return Ok(Scored::default());
         }
         let _waiting = call.doing(Activity::Queue);
+        let asked = Asked::new(request.sub_question.as_str());
         let passages_max = self.passages_max;
         let cut = move |texts: &PairCutter, _: &Weak<()>| pairs(texts, &request, passages_max);
         let cutting = call.doing(Activity::Read);
@@ -198,7 +201,12 @@ impl SpanReader {
         let _ranking = call.doing(Activity::Read);
         // Some tens of microseconds: a thread's turn would cost as much.
         let passages: Vec<_> = shown.into_iter().zip(logits).collect();
-        let ranked = spans::rank(&passages, self.recipe.answer_tokens_max, limit.get());
+        let ranked = spans::rank(
+            &passages,
+            &asked,
+            self.recipe.answer_tokens_max,
+            limit.get(),
+        );
         let ranked: Vec<_> = ranked.into_iter().map(|found| self.score(found)).collect();
         let best = ranked.first();
         Ok(Scored {

@@ -135,7 +135,8 @@ impl Shown {
         self.tokens.clone()
     }
 
-    /// The text from one token of the passage to another, trimmed.
+    /// The text from one token of the passage to another, trimmed. A token may be a part of a word ("and",
+    /// "rzej"): what is missing of the first and the last word is taken, too.
     pub(crate) fn slice(&self, first: usize, last: usize) -> &str {
         let offset = |token: usize| {
             let at = token.checked_sub(self.tokens.start)?;
@@ -145,9 +146,32 @@ impl Shown {
             return "";
         };
         // A tokenizer of bytes may cut within a character: take all of it.
-        let range = self.text.floor_char_boundary(start)..self.text.ceil_char_boundary(end);
-        self.text.get(range).unwrap_or("").trim()
+        let (start, end) = (
+            self.text.floor_char_boundary(start),
+            self.text.ceil_char_boundary(end),
+        );
+        let (before, behind) = (self.text.get(..start), self.text.get(end..));
+        let (Some(before), Some(span), Some(behind)) = (before, self.text.get(start..end), behind)
+        else {
+            return "";
+        };
+        let missing_before = if span.starts_with(in_word) {
+            before.len() - before.trim_end_matches(in_word).len()
+        } else {
+            0
+        };
+        let missing_behind = if span.ends_with(in_word) {
+            behind.len() - behind.trim_start_matches(in_word).len()
+        } else {
+            0
+        };
+        self.text[start - missing_before..end + missing_behind].trim()
     }
+}
+
+/// Behind U+2E80 are the scripts that put no blanks between words.
+fn in_word(c: char) -> bool {
+    c.is_alphanumeric() && c < '\u{2E80}'
 }
 
 #[cfg(test)]
@@ -227,5 +251,29 @@ mod tests {
             assert!(found, "{word}");
         }
         assert_eq!(shown.slice(0, 3), "", "what is no token of the passage");
+    }
+
+    #[test]
+    fn no_word_is_cut_in_two() {
+        let text = "by Andrzej Wajda, Łódź-born (1926)";
+        let (_, shown) = cutter(256).pair("who", "", text).expect("tokens");
+        let all = shown.tokens();
+        // The tokenizer knows none of these words.
+        assert!(all.len() > text.split_whitespace().count() + 6, "{all:?}");
+        for first in all.clone() {
+            for last in first..all.end {
+                let span = shown.slice(first, last);
+                let at = shown.text.find(span).expect("a part of the text");
+                let (before, behind) = (&shown.text[..at], &shown.text[at + span.len()..]);
+                assert!(
+                    !(span.starts_with(in_word) && before.ends_with(in_word)),
+                    "{span}"
+                );
+                assert!(
+                    !(span.ends_with(in_word) && behind.starts_with(in_word)),
+                    "{span}"
+                );
+            }
+        }
     }
 }

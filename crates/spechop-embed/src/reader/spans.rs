@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use spechop_types::canonical;
 
+use super::boundary::Asked;
 use super::pairs::Shown;
 
 /// The classes of a passage, in the model's order.
@@ -33,8 +34,8 @@ pub(crate) struct Found {
     pub(crate) passage: usize,
 }
 
-/// Readings that may be passed over, as a comma or a repetition, before the search for another
-/// alternative ends: a passage of nothing but commas must not cost a search for each.
+/// Readings that may be passed over, as a repetition or as no answer to the sub-question, before the
+/// search ends: a passage of nothing but commas must not cost a search for each.
 const PASSED_OVER_MAX: usize = 32;
 
 /// The best answers, best first, at most `limit` of them. No two say the same, or one the other
@@ -42,12 +43,13 @@ const PASSED_OVER_MAX: usize = 32;
 /// overlap.
 pub(crate) fn rank(
     passages: &[(Shown, Logits)],
+    asked: &Asked,
     answer_tokens_max: usize,
     limit: usize,
 ) -> Vec<Found> {
     let mut pages: Vec<Page<'_>> = passages
         .iter()
-        .map(|(shown, logits)| Page::new(shown, logits, answer_tokens_max))
+        .map(|(shown, logits)| Page::new(shown, logits, asked, answer_tokens_max))
         .collect();
     let mut found: Vec<Found> = Vec::new();
     let mut said: Vec<String> = Vec::new();
@@ -62,13 +64,13 @@ pub(crate) fn rank(
             break;
         };
         let answer = match &says {
-            Says::Word(word) => word,
-            Says::Span(tokens) => passages[passage].0.slice(*tokens.start(), *tokens.end()),
+            Says::Word(word) => *word,
+            Says::Span(_, answer) => *answer,
         };
         // In blanks, so that words are compared as wholes.
         let words = format!(" {} ", canonical(answer));
         let repeats = |other: &String| other.contains(&words) || words.contains(other.as_str());
-        if words.trim().is_empty() || said.iter().any(repeats) {
+        if said.iter().any(repeats) {
             continue;
         }
         said.push(words);
@@ -98,38 +100,48 @@ fn best_page(pages: &[Page<'_>]) -> Option<usize> {
 struct Page<'a> {
     shown: &'a Shown,
     logits: &'a Logits,
+    asked: &'a Asked,
     answer_tokens_max: usize,
     /// How much likelier it is that the answer is here than that it is not.
     odds: f64,
-    next: Option<(Says, f64)>,
+    next: Option<(Says<'a>, f64)>,
     /// What a passage that says yes or no says behind it.
-    last: Option<(Says, f64)>,
+    last: Option<(Says<'a>, f64)>,
     /// Tokens that are taken; one a token of the pair.
     taken: Vec<bool>,
+    /// Spans that answer something else.
+    refused: Vec<RangeInclusive<usize>>,
 }
 
-enum Says {
+enum Says<'a> {
     Word(&'static str),
-    Span(RangeInclusive<usize>),
+    /// The tokens, and what of their text is the answer.
+    Span(RangeInclusive<usize>, &'a str),
 }
 
 impl<'a> Page<'a> {
-    fn new(shown: &'a Shown, logits: &'a Logits, answer_tokens_max: usize) -> Self {
+    fn new(
+        shown: &'a Shown,
+        logits: &'a Logits,
+        asked: &'a Asked,
+        answer_tokens_max: usize,
+    ) -> Self {
         let p = log_softmax(logits.classes);
         let mut page = Self {
             shown,
             logits,
+            asked,
             answer_tokens_max,
             odds: log_sum_exp(&[p[SPAN], p[YES], p[NO]]) - p[NOT_HERE],
             next: None,
             last: None,
             taken: vec![false; logits.start.len().min(logits.end.len())],
+            refused: Vec::new(),
         };
-        page.next = page.best_span();
         // The likeliest, and the first among equals.
-        if p[YES].max(p[NO]) > p[SPAN]
-            && let Some((_, score)) = page.next
-        {
+        if p[YES].max(p[NO]) <= p[SPAN] {
+            page.next = page.best_answer();
+        } else if let Some((_, score)) = page.best_span() {
             let (class, other) = if p[YES] >= p[NO] {
                 (YES, NO)
             } else {
@@ -145,20 +157,33 @@ impl<'a> Page<'a> {
     }
 
     /// What it says next, which it says only once.
-    fn take(&mut self) -> Option<(Says, f64)> {
+    fn take(&mut self) -> Option<(Says<'a>, f64)> {
         let said = self.next.take();
         self.next = match &said {
-            Some((Says::Span(tokens), _)) => {
+            Some((Says::Span(tokens, _), _)) => {
                 self.taken[tokens.clone()].fill(true);
-                self.best_span()
+                self.best_answer()
             }
             _ => self.last.take(),
         };
         said
     }
 
+    /// The best span that answers the sub-question.
+    fn best_answer(&mut self) -> Option<(Says<'a>, f64)> {
+        while self.refused.len() < PASSED_OVER_MAX {
+            let (tokens, score) = self.best_span()?;
+            let span = self.shown.slice(*tokens.start(), *tokens.end());
+            if let Some(answer) = self.asked.cut(span) {
+                return Some((Says::Span(tokens, answer), score));
+            }
+            self.refused.push(tokens);
+        }
+        None
+    }
+
     /// The best span of tokens that are not taken; the earlier, then the shorter among equals.
-    fn best_span(&self) -> Option<(Says, f64)> {
+    fn best_span(&self) -> Option<(RangeInclusive<usize>, f64)> {
         // Tokens outside the passage are no answers, whatever their logits.
         let tokens = self.shown.tokens();
         let past = tokens.end.min(self.taken.len());
@@ -167,12 +192,14 @@ impl<'a> Page<'a> {
             let ends = first..past.min(first + self.answer_tokens_max);
             for last in ends.take_while(|&last| !self.taken[last]) {
                 let score = self.logits.start[first] + self.logits.end[last];
-                if best.as_ref().is_none_or(|(_, most)| score > *most) {
+                if best.as_ref().is_none_or(|(_, most)| score > *most)
+                    && !self.refused.contains(&(first..=last))
+                {
                     best = Some((first..=last, score));
                 }
             }
         }
-        best.map(|(tokens, score)| (Says::Span(tokens), f64::from(score) + self.odds))
+        best.map(|(tokens, score)| (tokens, f64::from(score) + self.odds))
     }
 }
 
@@ -228,7 +255,7 @@ mod tests {
     }
 
     fn ranked(passages: &[(Shown, Logits)], limit: usize) -> Vec<(String, usize)> {
-        let found = rank(passages, 24, limit);
+        let found = rank(passages, &Asked::new("what is it"), 24, limit);
         assert!(found.is_sorted_by(|a, b| a.score >= b.score));
         found.into_iter().map(|f| (f.answer, f.passage)).collect()
     }
@@ -274,7 +301,7 @@ mod tests {
             (3, "Snow"),
             (1, "Snow"),
         ] {
-            let found = rank(&all, tokens_max, 1);
+            let found = rank(&all, &Asked::new("what is it"), tokens_max, 1);
             assert_eq!(found[0].answer, expected, "{tokens_max}");
         }
     }
@@ -300,7 +327,7 @@ mod tests {
     fn the_score_is_that_of_the_reference() {
         // Computed by eval/train/reader_answer.py.
         let (shown, logits) = passage("a b c", &[(1, 2.5)], &[(2, 1.25)], [2.0, -1.0, 0.5, 1.0]);
-        let found = rank(&[(shown, logits)], 24, 1);
+        let found = rank(&[(shown, logits)], &Asked::new("what is it"), 24, 1);
         assert_eq!(found[0].answer, "b c");
         assert!(
             (found[0].score - 4.991_311_296_657_157).abs() < 1e-9,
@@ -323,6 +350,30 @@ mod tests {
         assert_eq!(ranked(&[one(), same], 1), [("Alice Smith".into(), 0)]);
         assert_eq!(ranked(&[], 3), []);
         assert_eq!(ranked(&[one()], 0), []);
+    }
+
+    #[test]
+    fn a_span_that_answers_something_else_is_passed_over() {
+        let asked = Asked::new("Who is the father of Jan Kot?");
+        let text = "Jan Kot , son of Ewa Lis and Olaf Kot (";
+        // The likeliest repeats the sub-question, and so does the next, with a comma.
+        let start = [(0, 6.0), (8, 6.5)];
+        let end = [(1, 9.0), (2, 8.0), (9, 5.0)];
+        let found = rank(&[passage(text, &start, &end, IS_SPAN)], &asked, 24, 1);
+        assert_eq!(found[0].answer, "Olaf Kot");
+        let asked = Asked::new("When was Jan Kot born?");
+        let one = passage(
+            "in Lublin in 1848",
+            &[(1, 9.0), (3, 5.0)],
+            &[(1, 9.0), (3, 5.0)],
+            IS_SPAN,
+        );
+        assert_eq!(rank(&[one], &asked, 1, 9)[0].answer, "1848");
+        // A yes is worth what the best span is, whatever that says.
+        let yes = passage("Jan Kot", &[(0, 3.0)], &[(1, 3.0)], IS_YES);
+        let found = rank(&[yes], &Asked::new("Is Jan Kot dead?"), 24, 1);
+        assert_eq!(found[0].answer, "yes");
+        assert!(found[0].score > 6.0);
     }
 
     #[test]

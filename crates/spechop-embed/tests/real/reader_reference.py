@@ -13,7 +13,7 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "eval"))
+sys.path.insert(0, str(Path(__file__).parents[4] / "eval"))
 
 from tokenizers import Tokenizer  # noqa: E402
 from train.corpus import Corpus, Passage  # noqa: E402

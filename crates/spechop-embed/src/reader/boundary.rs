@@ -1,0 +1,240 @@
+//! Where an answer ends, and what cannot be one: rules behind the model's logits.
+//!
+//! The model scores the first and the last token of an answer apart from each other, and it knows little of
+//! what kind of thing was asked for. So a span may open a bracket and not close it, run on into the next
+//! sentence, repeat the sub-question, or be a name if a time was wanted. The rules cut such a span, or pass
+//! it over for the next one. They are the same for look-ups and guesses, so the verifier compares like with
+//! like.
+//!
+//! `boundary/cases.tsv` is the table of cases. `eval/train/reader_boundary.py` is the same in Python, for
+//! training and calibration.
+
+use spechop_types::canonical;
+
+/// What a sub-question asks for, as far as it can be told by its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Time,
+    Number,
+    Place,
+    Person,
+    Other,
+}
+
+/// A sub-question, as the rules see it.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// In blanks, so that words are compared as wholes.
+    words: String,
+    kind: Kind,
+    /// "Ann or Bo?" is answered with words of its own.
+    has_choice: bool,
+}
+
+impl Asked {
+    pub(crate) fn new(sub_question: &str) -> Self {
+        let words = in_blanks(&canonical(sub_question));
+        Self {
+            kind: kind(&words),
+            has_choice: words.contains(" or "),
+            words,
+        }
+    }
+
+    /// What of the span is the answer. `None` if it answers something else.
+    pub(crate) fn cut<'a>(&self, span: &'a str) -> Option<&'a str> {
+        if runs_on(span) {
+            return None;
+        }
+        let mut answer = within_brackets(span);
+        if self.kind == Kind::Place {
+            answer = first_part(answer);
+        }
+        let words = in_blanks(&canonical(answer));
+        let is_said = !self.has_choice && self.words.contains(&words);
+        if words.trim().is_empty() || is_said || !self.fits(answer, &words) {
+            return None;
+        }
+        Some(answer)
+    }
+
+    /// Whether it is of the kind that is asked for; `words` are its own, in blanks.
+    fn fits(&self, answer: &str, words: &str) -> bool {
+        let has_digit = answer.contains(|c: char| c.is_ascii_digit());
+        let has = |list: &[&str]| words.split(' ').any(|word| list.contains(&word));
+        match self.kind {
+            Kind::Time => has_digit || has(TIMES),
+            Kind::Number => has_digit || has(NUMBERS),
+            Kind::Place | Kind::Person => {
+                let is_bare = |word: &str| word.parse::<u64>().is_ok() || MONTHS.contains(&word);
+                !(has_digit && words.split_whitespace().all(is_bare))
+            }
+            Kind::Other => true,
+        }
+    }
+}
+
+/// The first question word decides. What a school is, or where, is asked in the same words.
+fn kind(words: &str) -> Kind {
+    let has = |list: &[&str]| words.split(' ').any(|word| list.contains(&word));
+    let mut all = words.split_whitespace().peekable();
+    while let Some(word) = all.next() {
+        let next = all.peek().copied().unwrap_or_default();
+        return match word {
+            "how" if QUANTITIES.contains(&next) => Kind::Number,
+            "how" => Kind::Other,
+            "when" => Kind::Time,
+            "who" | "whom" | "whose" => Kind::Person,
+            "where" if has(SCHOOLS) => Kind::Other,
+            "where" => Kind::Place,
+            "what" | "which" if TIME_UNITS.contains(&next) => Kind::Time,
+            "what" | "which" if PLACE_KINDS.contains(&next) => Kind::Place,
+            "what" | "which" if words.contains(" place of ") => Kind::Place,
+            "what" | "which" if words.contains(" date of ") => Kind::Time,
+            "what" | "which" => Kind::Other,
+            _ => continue,
+        };
+    }
+    Kind::Other
+}
+
+const QUANTITIES: &[&str] = &["many", "much", "long", "old", "tall", "large", "far"];
+const TIME_UNITS: &[&str] = &["year", "date", "day", "month", "century", "decade"];
+#[rustfmt::skip]
+const PLACE_KINDS: &[&str] = &[
+    "city", "town", "place", "country", "region", "state", "county", "district", "village", "province",
+];
+#[rustfmt::skip]
+const SCHOOLS: &[&str] = &[
+    "educated", "study", "studied", "school", "university", "college", "attend", "attended", "graduate",
+    "graduated",
+];
+#[rustfmt::skip]
+const MONTHS: &[&str] = &[
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+    "november", "december",
+];
+/// Words of a time that has no digits; among them those that begin one ("under Trajan").
+#[rustfmt::skip]
+const TIMES: &[&str] = &[
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+    "november", "december", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
+    "spring", "summer", "autumn", "fall", "winter", "century", "centuries", "decade", "decades", "era", "age",
+    "period", "war", "reign", "today", "present", "now", "during", "after", "before", "under", "until",
+    "since", "when",
+];
+#[rustfmt::skip]
+const NUMBERS: &[&str] = &[
+    "no", "none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve", "twenty", "thirty", "forty", "fifty", "hundred", "hundreds", "thousand", "thousands", "million",
+    "millions", "billion", "billions", "half", "third", "quarter", "single", "several", "dozen", "majority",
+    "century", "centuries",
+];
+
+fn in_blanks(words: &str) -> String {
+    format!(" {words} ")
+}
+
+/// A full stop, and then another sentence: behind a word in small letters, a digit or a bracket. "St.", "J."
+/// and "Gov." end none.
+fn runs_on(span: &str) -> bool {
+    let ends = span.match_indices(['.', ';', '!', '?']);
+    ends.filter(|(at, stop)| {
+        let rest = &span[at + stop.len()..];
+        let next = rest.strip_prefix(' ').and_then(|rest| rest.chars().next());
+        next.is_some_and(char::is_uppercase)
+    })
+    .any(|(at, _)| {
+        let before = &span[..at];
+        let word = before.rsplit(' ').next().unwrap_or_default();
+        let is_title = word.len() <= 4 && word.starts_with(char::is_uppercase);
+        let ends_word = |c: char| c.is_lowercase() || c.is_ascii_digit() || c == ')';
+        !is_title
+            && before
+                .chars()
+                .rev()
+                .take(2)
+                .filter(|c| ends_word(*c))
+                .count()
+                == 2
+    })
+}
+
+/// Without what stands beyond a bracket that is open at one end only.
+fn within_brackets(span: &str) -> &str {
+    let count = |bracket| span.matches(bracket).count();
+    let blanks = |c: char| c == ',' || c == '(' || c == ')' || c.is_whitespace();
+    let cut = match (count('('), count(')')) {
+        (open, closed) if open > closed => span.rsplit_once('(').map(|(before, _)| before),
+        (open, closed) if closed > open => span.split_once(')').map(|(_, behind)| behind),
+        _ => None,
+    };
+    match cut.map(|cut| cut.trim_matches(blanks)) {
+        Some("") => span.trim_matches(blanks),
+        Some(cut) => cut,
+        None => span,
+    }
+}
+
+/// "Santa Rosa" of "Santa Rosa, California".
+fn first_part(place: &str) -> &str {
+    let Some((first, rest)) = place.split_once(',') else {
+        return place;
+    };
+    let rest = rest.trim_start();
+    let is_name = rest.starts_with(|c: char| c.is_ascii_uppercase()) && !rest.starts_with("D.C");
+    if is_name && !first.contains(|c: char| c.is_ascii_digit()) && !first.trim().is_empty() {
+        first.trim_end()
+    } else {
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_cut_and_passed_over_as_the_table_says() {
+        let mut cases = 0;
+        let table = include_str!("boundary/cases.tsv");
+        for line in table.lines().filter(|line| !line.starts_with('#')) {
+            let columns: Vec<_> = line.split('\t').collect();
+            let [question, span, answer] = columns[..] else {
+                panic!("not three columns: {line}");
+            };
+            let cut = Asked::new(question).cut(span).unwrap_or("-");
+            assert_eq!(cut, answer, "{line}");
+            cases += 1;
+        }
+        assert!(cases > 40, "{cases}");
+    }
+
+    #[test]
+    fn no_text_is_too_odd() {
+        for question in ["", " ", "how", "what", "where (", "é\u{301}?"] {
+            for span in [
+                "",
+                "(",
+                ")",
+                ",",
+                ", ",
+                "a. B",
+                "é. É",
+                ". X",
+                "((a",
+                "a))",
+                "x, Y",
+                "🦀. 🦀",
+            ] {
+                // Whatever comes out is a part of what went in.
+                if let Some(cut) = Asked::new(question).cut(span) {
+                    assert!(
+                        span.contains(cut) && !cut.is_empty(),
+                        "{question:?} {span:?}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+"""Where an answer ends, and what cannot be one: the same rules as `crates/spechop-embed/src/reader/boundary.rs`.
+
+That file says why. Both are held against its `boundary/cases.tsv`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import Path
+
+CASES = Path(__file__).resolve().parents[2] / "crates/spechop-embed/src/reader/boundary/cases.tsv"
+# Spans of a passage that may be passed over before it says nothing.
+PASSED_OVER_MAX = 32
+
+TIME, NUMBER, PLACE, PERSON, OTHER = "time", "number", "place", "person", "other"
+_QUANTITIES = set("many much long old tall large far".split())
+_TIME_UNITS = set("year date day month century decade".split())
+_PLACE_KINDS = set("city town place country region state county district village province".split())
+_SCHOOLS = set("educated study studied school university college attend attended graduate graduated".split())
+_MONTHS = set("january february march april may june july august september october november december".split())
+_TIMES = _MONTHS | set(
+    "monday tuesday wednesday thursday friday saturday sunday spring summer autumn fall winter century centuries "
+    "decade decades era age period war reign today present now during after before under until since when".split()
+)
+_NUMBERS = set(
+    "no none one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundred hundreds "
+    "thousand thousands million millions billion billions half third quarter single several dozen majority century "
+    "centuries".split()
+)
+
+
+def canonical(text: str) -> str:
+    """Lower case, without accents and punctuation, for comparing words (`spechop_types::canonical`, near enough)."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(c))
+    plain = re.sub(r"(?<=\d)[.'’](?=\d)", " ", plain)
+    plain = re.sub(r"[.'’]", "", plain)
+    return " ".join(re.sub(r"[\W_]+", " ", plain).split())
+
+
+def whole_words(text: str, start: int, end: int) -> str:
+    """The span, and what is missing of its first and last word: a token may be a part of a word."""
+    while 0 < start < end and _in_word(text[start - 1]) and _in_word(text[start]):
+        start -= 1
+    while start < end < len(text) and _in_word(text[end - 1]) and _in_word(text[end]):
+        end += 1
+    return text[start:end].strip()
+
+
+def _in_word(c: str) -> bool:
+    # Behind U+2E80 are the scripts that put no blanks between words.
+    return c.isalnum() and ord(c) < 0x2E80
+
+
+def kind_of(question: str) -> str:
+    """What is asked for. The first question word decides."""
+    words = canonical(question).split()
+    said = f" {' '.join(words)} "
+    for word, following in zip(words, [*words[1:], ""]):
+        if word == "how":
+            return NUMBER if following in _QUANTITIES else OTHER
+        if word == "when":
+            return TIME
+        if word in ("who", "whom", "whose"):
+            return PERSON
+        if word == "where":
+            return OTHER if _SCHOOLS & set(words) else PLACE
+        if word in ("what", "which"):
+            if following in _TIME_UNITS:
+                return TIME
+            if following in _PLACE_KINDS or " place of " in said:
+                return PLACE
+            return TIME if " date of " in said else OTHER
+    return OTHER
+
+
+def cut(question: str, span: str) -> str | None:
+    """What of the span is the answer; None if it answers something else."""
+    if _runs_on(span):
+        return None
+    kind = kind_of(question)
+    answer = _within_brackets(span)
+    if kind == PLACE:
+        answer = _first_part(answer)
+    asked, words = f" {canonical(question)} ", canonical(answer)
+    if not words or (" or " not in asked and f" {words} " in asked):
+        return None
+    digit = re.search(r"[0-9]", answer)
+    if kind == TIME and not digit and not _TIMES & set(words.split()):
+        return None
+    if kind == NUMBER and not digit and not _NUMBERS & set(words.split()):
+        return None
+    if kind in (PLACE, PERSON) and digit and all(re.fullmatch(r"[0-9]+", w) or w in _MONTHS for w in words.split()):
+        return None
+    return answer
+
+
+def _runs_on(span: str) -> bool:
+    for stop in re.finditer(r"[.;!?] ", span):
+        before = span[: stop.start()]
+        word = before.rsplit(" ", 1)[-1]
+        title = len(word.encode()) <= 4 and word[:1].isupper()
+        ended = len(before) > 1 and all(c.islower() or c in "0123456789)" for c in before[-2:])
+        if span[stop.end() : stop.end() + 1].isupper() and ended and not title:
+            return True
+    return False
+
+
+def _within_brackets(span: str) -> str:
+    opened, closed = span.count("("), span.count(")")
+    if opened == closed:
+        return span
+    kept = span.rsplit("(", 1)[0] if opened > closed else span.split(")", 1)[1]
+    return kept.strip(" ,()\t\n") or span.strip(" ,()\t\n")
+
+
+def _first_part(place: str) -> str:
+    first, comma, rest = place.partition(",")
+    rest = rest.lstrip()
+    name = re.match(r"[A-Z]", rest) and not rest.startswith("D.C")
+    return first.rstrip() if comma and name and first.strip() and not re.search(r"[0-9]", first) else place
