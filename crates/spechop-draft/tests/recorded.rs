@@ -28,7 +28,7 @@ fn scores(name: &str) -> (BTreeMap<String, Score>, Score) {
 #[test]
 fn most_of_2wiki_is_drafted_word_for_word() {
     let (kinds, all) = scores("2wiki-own");
-    assert_eq!((all.segments, all.ends), (964, 538));
+    assert_eq!((all.segments, all.ends), (1079, 549));
     assert!(all.share_right() >= 0.90, "{all:?}");
     assert!(all.precision() >= 0.95, "{all:?}");
     for (kind, floor) in [
@@ -46,7 +46,7 @@ fn most_of_2wiki_is_drafted_word_for_word() {
 #[test]
 fn musique_is_mostly_left_alone() {
     let (_, all) = scores("musique-own");
-    assert!(all.segments > 900, "{all:?}");
+    assert!(all.segments > 800, "{all:?}");
     assert!(all.share_right() >= 0.01, "{all:?}");
     assert!(all.precision() >= 0.4, "{all:?}");
 }

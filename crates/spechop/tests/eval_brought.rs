@@ -117,14 +117,16 @@ fn ours(hops: &[Value]) -> impl Iterator<Item = Value> {
 
 #[test]
 fn our_own_guesses_gain_what_they_gained() {
-    for name in ["2wiki-own", "musique-gold"] {
+    // Behind a wrong guess that was not followed, a branch continues as after the observation, and what it
+    // looks up is salvaged more often. That matters to questions of four hops.
+    for (name, apart_max) in [("2wiki-own", 0.003), ("musique-gold", 0.02)] {
         let bundle = Bundle::stored(name);
         let hops = bundle.hops();
         let file = bundle.file("again.jsonl", ours(&hops));
         let means = bundle.simulated(&["--k", "3,inf", "--guesses", &file]);
         for k in ["k=3", "k=inf"] {
             let (mine, again) = (of(&means, k), of(&means, &format!("{k},speculator=again")));
-            for (field, within) in [("rel_lat", 0.003), ("p", 0.004)] {
+            for (field, within) in [("rel_lat", apart_max), ("p", 0.004)] {
                 let apart = number(mine, field) - number(again, field);
                 assert!(apart.abs() <= within, "{name} {k} {field}: {mine} {again}");
             }
@@ -202,7 +204,7 @@ fn no_guess_gains_nothing() {
     ];
     let table = printed(&table);
     assert!(
-        table.ends_with("empty: guesses for 0 of 11 hops\n"),
+        table.ends_with("empty: guesses for 0 of 13 hops\n"),
         "{table}"
     );
 }
@@ -272,24 +274,30 @@ fn verdicts_are_played_and_what_they_hide_is_said() {
 
 #[test]
 fn full_speculation_is_played_as_far_as_it_was_recorded() {
-    let bundle = Bundle::stored("2wiki-own");
-    let out = bundle.path("run");
-    let full = "k=1,verifier=none,target=off";
-    let means = bundle.simulated(&["--k", "inf", "--variant", full, "--out", &out]);
-    let full = of(&means, full);
-    assert_eq!((&full["targets"], &full["p"]), (&json!(0.0), &Value::Null));
-    let known = number(full, "answers_known");
-    assert!(known > 20.0 && known < 180.0, "{full}");
-    assert!(number(full, "rel_lat") < 0.2, "{full}");
-    let report = bundle.path("report");
-    let (code, ..) = run(&["eval", "report", &out, "--out", &report]);
-    let page = fs::read_to_string(PathBuf::from(report).join("report.md")).unwrap();
-    assert_eq!(code, 0);
-    let table = page.split("### Full speculation").nth(1).unwrap();
-    assert!(
-        table.contains(&format!("| {known} of 200, NOT WHOLE |")),
-        "{table}"
-    );
+    // The small bundle was not recorded with it.
+    for (name, k, questions, is_whole) in [
+        ("2wiki-own", "inf", 200, true),
+        ("2wiki-1.5b", "3", 5, false),
+    ] {
+        let bundle = Bundle::stored(name);
+        let out = bundle.path("run");
+        let full = "k=1,verifier=none,target=off";
+        let means = bundle.simulated(&["--k", k, "--variant", full, "--out", &out]);
+        let full = of(&means, full);
+        assert_eq!((&full["targets"], &full["p"]), (&json!(0.0), &Value::Null));
+        let known = number(full, "answers_known");
+        assert_eq!(known == f64::from(questions), is_whole, "{full}");
+        let report = bundle.path("report");
+        let (code, ..) = run(&["eval", "report", &out, "--out", &report]);
+        let page = fs::read_to_string(PathBuf::from(report).join("report.md")).unwrap();
+        assert_eq!(code, 0);
+        let table = page.split("### Full speculation").nth(1).unwrap();
+        let says = match is_whole {
+            true => format!("| {known} of {questions} |"),
+            false => format!("| {known} of {questions}, NOT WHOLE |"),
+        };
+        assert!(table.contains(&says), "{table}");
+    }
 }
 
 #[test]
