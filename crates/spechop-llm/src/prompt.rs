@@ -2,7 +2,7 @@
 //!
 //! Instructions and worked examples come first and never change, so that an engine can keep them
 //! processed ([`Chat::fixed`]); what varies comes last and is short. Every text from outside
-//! passes through [`clean`]. The examples are invented: none is from a data set.
+//! passes through [`clean`]. The examples are invented, or known to all: none is from a data set.
 
 mod clean;
 mod corag;
@@ -66,17 +66,34 @@ impl Default for ReadLimits {
     }
 }
 
+/// The paper's form (its appendix on prompts): a terse line, and four examples of a performer, an origin, a
+/// date of birth, and yes or no. The answer's tag is opened for the model.
 static GUESS: LazyLock<Vec<Message>> = LazyLock::new(|| {
-    pinned(
-        "Answer from memory with a name, a date or a place, nothing else. If you have no idea, \
-         reply: unknown",
-        &[
-            ("Who painted the Mona Lisa?", "Leonardo da Vinci"),
-            ("When did Marie Curie die?", "4 July 1934"),
-            ("Who is the aunt of Bode Fennimark?", "unknown"),
-        ],
-    )
+    let examples = [
+        ("Who performed the song Imagine?", "John Lennon"),
+        ("Which country does the band ABBA come from?", "Sweden"),
+        ("When was Marie Curie born?", "7 November 1867"),
+        ("Is Mount Everest higher than K2?", "yes"),
+    ];
+    let mut messages = vec![message(
+        Role::System,
+        "You are a fast assistant. Answer from memory with a name, a date, a place, yes or no, and \
+         nothing else. If you have no idea, answer: unknown"
+            .to_owned(),
+    )];
+    for (question, answer) in examples {
+        messages.push(asked_for_a_guess(question));
+        messages.push(message(Role::Assistant, format!("{answer}</answer>")));
+    }
+    messages
 });
+
+fn asked_for_a_guess(question: &str) -> Message {
+    message(
+        Role::User,
+        format!("<question>{question}</question>\n<answer>"),
+    )
+}
 
 /// Asks for the next step.
 pub(crate) fn plan(style: PromptStyle, request: &PlanRequest) -> Generation {
@@ -97,14 +114,14 @@ pub(crate) fn read(style: PromptStyle, request: &ReadRequest, limits: ReadLimits
 /// Asks for a guess without passages: one short line.
 pub(crate) fn guess(request: &GuessRequest) -> Generation {
     let mut messages = GUESS.clone();
-    messages.push(message(Role::User, clean(request.sub_question.as_str())));
+    messages.push(asked_for_a_guess(&clean(request.sub_question.as_str())));
     Generation {
         prompt: Prompt::Chat(Chat {
             messages,
             fixed: GUESS.len(),
         }),
         tokens_max: GUESS_TOKENS_MAX,
-        stop: &["\n"],
+        stop: &["\n", "</answer>"],
         draft: None,
         sample: 0,
     }

@@ -116,6 +116,8 @@ pub(crate) fn reading(
 /// two calls comes too late.
 pub(crate) fn guessed(generated: &Generated) -> Option<Arc<str>> {
     let text = find_tag(&generated.text).map_or(generated.text.as_str(), |tag| tag.content);
+    // The prompt opens the tag, so there may be nothing but its end.
+    let text = text.split("</answer").next().unwrap_or(text);
     let mut guess = answer_text(first_line(text));
     if generated.end == End::Length {
         // Cut off in the middle of an explanation: what stands before it will do.

@@ -220,6 +220,10 @@ fn reads_guesses() {
         ),
         ("Ingmar Bergman (14 July", Length, Some("Ingmar Bergman")),
         ("Paris, France", Turn, Some("Paris, France")),
+        // The prompt has opened the tag.
+        ("Paris</answer> and", Length, Some("Paris")),
+        ("<answer>Paris</answer>", Turn, Some("Paris")),
+        ("</answer>", Turn, None),
         ("unknown", Turn, None),
         ("I'm sorry, but I", Length, None),
         ("\n", Stop, None),
