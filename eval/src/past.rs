@@ -8,7 +8,7 @@ use crate::stage::Output;
 use crate::{Bundle, Injected, MissingStage, Question, RowHop, Variant, play};
 
 /// A question of the bundle, as the sequential agent answers it. The guesses are those of one speculator,
-/// by the paper's rules; a hop that it was not asked about is left untried.
+/// by the rules; a hop that it was not asked about is left untried.
 ///
 /// # Errors
 ///

@@ -60,11 +60,17 @@ impl Setting {
         self.nu
     }
 
-    /// RelLat* (Corollary 1 of Observation 1): latency of a hop if every verdict were known the moment its
-    /// guess exists, divided by that of the standard agent: 1 − p (1 − α) / (1 + β). What an unbounded
-    /// window reaches over many hops. At α ≥ 1 no guess is in time: 1.
+    /// Observation 1: mean time of a hop if its verdict were known the moment its guess exists, with the
+    /// mean time of a look-up as the unit: β + p α + (1 − p). A segment, and then the guess if it is right,
+    /// else the look-up. At α ≥ 1 no guess is in time.
+    pub fn oracle_hop(self) -> f64 {
+        self.beta + self.p * self.alpha.min(1.0) + (1.0 - self.p)
+    }
+
+    /// RelLat* (Corollary 1 of Observation 1): that time divided by the hop of the standard agent,
+    /// 1 + β, which is 1 − p (1 − α) / (1 + β). What an unbounded window reaches over many hops.
     pub fn rel_lat_oracle(self) -> f64 {
-        1.0 - self.p * (1.0 - self.alpha.min(1.0)) / (1.0 + self.beta)
+        self.oracle_hop() / (1.0 + self.beta)
     }
 
     /// μ_k = (1 − p^k) / (1 − p), the mean number of hops that a round of k settles (Theorem 2): those up

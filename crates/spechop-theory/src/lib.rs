@@ -22,6 +22,8 @@ pub use closed::{
 };
 pub use curve::Point;
 pub use estimate::{Estimate, Estimator, Stages, wilson};
-pub use published::{PUBLISHED, PUBLISHED_OUTCOMES, Published, PublishedOutcome};
+pub use published::{
+    PUBLISHED, PUBLISHED_ANSWERS, PUBLISHED_OUTCOMES, Published, PublishedAnswers, PublishedOutcome,
+};
 pub use reason::{Bound, Reason};
 pub use tune::{Choice, Learnt, Tuner, TunerOptions};

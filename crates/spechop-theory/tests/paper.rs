@@ -34,6 +34,24 @@ fn oracle_of_every_published_row() {
     }
 }
 
+/// Observation 1, in look-ups: at p = 1 a hop is a segment and a guess, at p = 0 that of the standard agent.
+/// Corollary 1 is the form in which the paper divides it.
+#[test]
+fn a_hop_with_an_oracle_verdict() {
+    let hop = |p| setting(p, 0.19, 0.10, 0.0).oracle_hop();
+    for (p, expected) in [(1.0, 0.29), (0.0, 1.10), (0.68, 0.10 + 0.68 * 0.19 + 0.32)] {
+        assert!((hop(p) - expected).abs() < 1e-12, "p = {p}: {}", hop(p));
+    }
+    for row in PUBLISHED {
+        let setting = setting(row.p, row.alpha, row.beta, 0.0);
+        let corollary = 1.0 - row.p * (1.0 - row.alpha) / (1.0 + row.beta);
+        assert!(
+            (setting.rel_lat_oracle() - corollary).abs() < 1e-12,
+            "{row:?}"
+        );
+    }
+}
+
 /// Corollary 3 at p .68, α .19, β .10.
 #[test]
 fn rounds_of_table_1() {

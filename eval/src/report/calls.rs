@@ -70,7 +70,9 @@ pub(super) fn figure(view: &View<'_>, speculator: &str, id: &str) -> Option<Figu
     Some(Figure {
         caption: format!(
             "Calls of a question against k, speculator {speculator}, {}, aborted ones included (below RelLat in \
-             the paper's Figures 2 and 4).",
+             the paper's Figures 2 and 4). The paper gives figures for DeepResearch-9K, GPT-4o guessing over the \
+             web, k = 3: RelLat .75 (.71 at k = ∞), calls of T 5.48 without and 10.69 with speculation, of M 5.48 \
+             and 17.83.",
             view.label
         ),
         svg,

@@ -3,8 +3,10 @@
 use crate::score::{exact_match, f1, recall};
 use crate::stats::{mcnemar, mean, sign_flip};
 use crate::{Question, Row, Variant};
+use spechop_theory::{PUBLISHED_ANSWERS, PublishedAnswers};
 
 use super::groups::{Case, Group, name};
+use super::speculation::tool;
 use super::table::{Cell, Table};
 
 /// How a row did.
@@ -80,11 +82,19 @@ pub(super) fn table(group: &Group<'_>) -> Table {
             rows.push(row);
         }
     }
+    if let Some(view) = group.views.first()
+        && let Some(tool) = tool(&view.run.info)
+    {
+        let dataset = view.run.info.dataset.title();
+        let alike = |row: &&PublishedAnswers| row.target == tool && row.dataset == dataset;
+        rows.extend(PUBLISHED_ANSWERS.iter().filter(alike).map(published_row));
+    }
     Table {
         name: "quality",
         title: "Answers: how good, and how alike".into(),
         about: "What was answered, and how it differs from k = 1 over the same questions. With verifier=none every \
-                guess stands: full speculation."
+                guess stands: full speculation. Rows of the paper are those of its Table 4, for other questions and \
+                other models."
             .to_owned()
             + if leaves_recording(group) { UNKNOWN } else { "" },
         columns: [
@@ -95,6 +105,23 @@ pub(super) fn table(group: &Group<'_>) -> Table {
         .into(),
         rows,
     }
+}
+
+fn published_row(row: &PublishedAnswers) -> Vec<Cell> {
+    let [exact_match, f1] = row.speculative;
+    let mut cells = vec![
+        Cell::text(format!("the paper, {}, {}", row.generator, row.target)),
+        Cell::text(format!("SpecHop, {}", row.speculator)),
+        Cell::none(),
+        Cell::number(exact_match, 3),
+        Cell::number(f1, 3),
+        Cell::none(),
+        Cell::none(),
+        Cell::number(exact_match - row.standard[0], 3),
+        Cell::number(f1 - row.standard[1], 3),
+    ];
+    cells.resize(12, Cell::none());
+    cells
 }
 
 /// What is added if some answers are not known.

@@ -74,7 +74,8 @@ pub(super) fn figure(view: &View<'_>, id: &str) -> Option<Figure> {
     Some(Figure {
         caption: format!(
             "Hot subsets by share of the passages, k = {k}, {} (the paper's Figure 3). `hot` is the usual one: its \
-             share is that of the run's index.",
+             share is that of the run's index. The paper says of its largest, 25 % on 2WikiMultihopQA: p over .60 \
+             with E5 and over .50 with the web, α near .05, RelLat .64 with the web.",
             view.label
         ),
         svg,

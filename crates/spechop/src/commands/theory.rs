@@ -156,7 +156,9 @@ fn published(mut output: impl Write) -> anyhow::Result<()> {
         output,
         "Tables 1 and 3 of arXiv 2605.21965: p, alpha, beta, RelLat* and RelLat are the paper's. Beside them\n\
          what the formulas say of p, alpha and beta: RelLat*, RelLat at k = 3 in rounds and continuous, and\n\
-         the k whose window waits with a probability of {epsilon} at most (nu {nu}): by search, and closed.\n"
+         the k whose window waits with a probability of {epsilon} at most (nu {nu}): by search, and closed.\n\
+         The paper's inputs have two digits, so RelLat* may be off by 0.01. RelLat is what it measured over\n\
+         questions of a few hops. It prints their number for no row, so none can be simulated.\n"
     )?;
     writeln!(
         output,
