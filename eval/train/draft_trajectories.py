@@ -5,7 +5,7 @@ One line a trajectory, as `spechop patterns mine` reads it:
 look-up found nothing, after which the planner asks once more in other words.
 
 Only questions of the training split are written, so no figure rests on a question that was mined: the
-script stops if one of them stands in datasets/untrained.json or datasets/own_mix.json.
+script stops if one of them stands in datasets/untrained.json or an own_mix*.json.
 
     python -m train.draft_trajectories --data $DATA --out trajectories.jsonl
 """
@@ -18,7 +18,7 @@ import random
 import sys
 from pathlib import Path
 
-from .records import Question
+from .records import Question, evaluated
 from .splits import make_split
 from .trajectories import ARROW, NO_INFO, Options, build, gold, gold_answers
 
@@ -49,16 +49,6 @@ def of_question(q: Question, rng: random.Random) -> list[dict]:
     return [{"question": q.text, "hops": hops_of(text)} for text in texts]
 
 
-def evaluated() -> set[str]:
-    """The ids of the questions that figures are about."""
-    ids: set[str] = set()
-    for name in ("untrained.json", "own_mix.json"):
-        for value in json.loads((DATASETS / name).read_text(encoding="utf-8")).values():
-            for part in value.values() if isinstance(value, dict) else [value]:
-                ids.update(part)
-    return ids
-
-
 def main() -> None:
     args = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     args.add_argument("--data", type=Path, required=True, help="the folder with 2wikimultihopqa/ and musique/")
@@ -66,7 +56,7 @@ def main() -> None:
     args.add_argument("--seed", type=int, default=1, help="of the split; 1 is the one the models were trained on")
     given = args.parse_args()
     split = make_split(given.data, DATASETS, given.seed)
-    leaked = {q.id for q in split.train} & evaluated()
+    leaked = {q.id for q in split.train} & evaluated(DATASETS)
     if leaked:
         sys.exit(f"{len(leaked)} training questions are used for figures, {min(leaked)} among them: see datasets/README.md")
     rng = random.Random(given.seed)

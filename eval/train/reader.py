@@ -1,5 +1,6 @@
 """Trains the reader: `python -m train.reader --data DIR --encoder E5_FOLDER --out DIR`.
 
+With `--start`, training goes on from an exported int8 reader instead of E5 and two new heads.
 Resumes from OUT/checkpoint.pt when there is one. OUT then holds split.json, manifest.json,
 log.jsonl, reader.pt and curves.svg; `train.reader_export` makes the ONNX files from reader.pt.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 import time
 from pathlib import Path
 
@@ -18,59 +20,74 @@ from tokenizers import Tokenizer
 from .corpus import Corpus, Passage
 from .curves import draw_curves
 from .manifest import append_jsonl, write_manifest
+from .qamr import hashes, named, qamr_items
 from .reader_batches import MIX, Groups, batches, forward_by_length, group_loss
 from .reader_data import evenly, gold_items, lacking_items, pattern_items, yes_no
 from .reader_eval import evaluate, pools, torch_runner
-from .reader_model import Reader, new_reader
-from .records import sha256, shipped
+from .reader_model import Average, Reader, new_reader, start_from
+from .records import evaluated, load_questions, sha256, shipped
 from .splits import Split, make_split
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder with 2wikimultihopqa/ and musique/")
+    parser.add_argument("--data", type=Path, required=True, help="folder with 2wikimultihopqa/, musique/ and qamr/")
     parser.add_argument("--datasets", type=Path, default=Path("datasets"), help="what must not be trained on")
     parser.add_argument("--encoder", type=Path, required=True, help="folder with model.onnx and tokenizer.json")
+    parser.add_argument("--start", type=Path, help="an exported int8 reader to train further")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--lr", type=float, default=2.5e-4)
-    parser.add_argument("--head-lr", type=float, default=1e-3)
+    parser.add_argument("--lr", type=float, default=2e-4)
+    parser.add_argument("--head-lr", type=float, default=5e-4)
+    parser.add_argument("--average", type=float, default=0.997, help="decay of the running mean of the weights")
     parser.add_argument("--frozen-layers", type=int, default=4)
-    parser.add_argument("--groups", type=int, default=8, help="questions a step, three passages each")
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--groups", type=int, default=8, help="questions a step")
+    parser.add_argument("--steps", type=int, default=2500)
+    parser.add_argument("--decay", type=int, default=500, help="steps at the end over which the rate falls")
     parser.add_argument("--warmup", type=int, default=80)
     parser.add_argument("--save-every", type=int, default=100)
     parser.add_argument("--check-every", type=int, default=200)
     return parser.parse_args()
 
 
-def closed_titles(split: Split, datasets: Path) -> set[str]:
-    """Titles of validation's and of the shipped questions' gold passages: never read in training."""
-    keys = set().union(*(q.keys for q in split.validation)) | shipped(datasets)[2]
+def closed_titles(split: Split, data: Path, datasets: Path) -> set[str]:
+    """Titles of the gold passages of every question that is not trained on: no fact of theirs is read for training.
+
+    A gold hop of a training question is trained on all the same, if it shares its passage with such a question.
+    """
+    trained = {q.id for q in split.train}
+    keys = set().union(*(q.keys for q in load_questions(data)[0] if q.id not in trained)) | shipped(datasets)[2]
     return {key[2:] for key in keys if key.startswith("t:")}
 
 
-def make_groups(split: Split, corpus: Corpus, tokenizer: Tokenizer, datasets: Path, seed: int) -> Groups:
+def make_groups(split: Split, corpus: Corpus, tokenizer: Tokenizer, data: Path, datasets: Path, seed: int) -> Groups:
+    leaked = {q.id for q in split.train} & evaluated(datasets)
+    if leaked:
+        sys.exit(f"{len(leaked)} training questions are used for figures, {min(leaked)} among them: see datasets/README.md")
     rng = random.Random(seed)
-    closed = closed_titles(split, datasets)
+    closed = closed_titles(split, data, datasets)
+    shut: set[Passage] = {p for t in closed for p in corpus.by_title.get(t, [])}
     gold = gold_items(split.train, corpus)
     pattern = pattern_items(corpus, closed)
+    # Of questions about things without a name a third will do: hops seldom ask for them.
+    qamr = [i for i in qamr_items(data / "qamr", corpus, shut, closed, seed) if named(i) or rng.random() < 0.33]
     sources = {
-        "gold": gold, "pattern": evenly(pattern, 600, rng),
+        "musique": [i for i in gold if i.kind.startswith("musique/")], "2wiki": [i for i in gold if i.kind.startswith("2wiki/")],
+        "qamr": qamr, "pattern": evenly(pattern, 600, rng),
         "yes_no": yes_no(gold + rng.sample(pattern, min(len(pattern), 4000)), rng),
         "lacking": lacking_items(pattern, rng),
     }
-    shut: set[Passage] = {p for t in closed for p in corpus.by_title.get(t, [])}
     return Groups(sources, corpus, tokenizer, shut, seed)
 
 
 def schedule(step: int, args: argparse.Namespace) -> float:
+    """Even until the last steps, so that a running training may still be given more or fewer of them."""
     if step < args.warmup:
         return (step + 1) / args.warmup
-    return max(0.03, 1 - (step - args.warmup) / max(1, args.steps - args.warmup))
+    return max(0.03, min(1.0, (args.steps - step) / args.decay))
 
 
 def optimizer_for(model: Reader, args: argparse.Namespace) -> torch.optim.AdamW:
@@ -91,19 +108,24 @@ def main() -> None:
     (args.out / "split.json").write_text(json.dumps(described, indent=0))
     corpus = Corpus(args.data)
     tokenizer = Tokenizer.from_file(str(args.encoder / "tokenizer.json"))
-    groups = make_groups(split, corpus, tokenizer, args.datasets, args.seed)
+    groups = make_groups(split, corpus, tokenizer, args.data, args.datasets, args.seed)
     checks = pools(split.validation, corpus)[:160]
     write_manifest(
         args.out / "manifest.json", model="reader", arguments=vars(args), mix=MIX,
-        data=split.data_hashes | corpus.hashes, encoder_sha256=sha256(args.encoder / "model.onnx"),
+        data=split.data_hashes | corpus.hashes | hashes(args.data / "qamr"), encoder_sha256=sha256(args.encoder / "model.onnx"),
+        start_sha256=sha256(args.start) if args.start else None,
         split_sha256=described["sha256"], items={n: len(i) for n, i in groups.sources.items()},
     )
     model = new_reader(args.encoder / "model.onnx", args.frozen_layers).to(args.device)
+    if args.start:
+        start_from(model, args.start)
+    average = Average(model, args.average)
     optimizer = optimizer_for(model, args)
     step, at, checkpoint, log = 0, 0, args.out / "checkpoint.pt", args.out / "log.jsonl"
     if checkpoint.exists():
         saved = torch.load(checkpoint, weights_only=True)
         model.load_state_dict(saved["model"])
+        average.model.load_state_dict(saved["average"])
         optimizer.load_state_dict(saved["optimizer"])
         step, at = saved["step"], saved["at"]
     model.train()
@@ -122,20 +144,20 @@ def main() -> None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        average.update(model, step)
         step += 1
         if step % 10 == 0:
             append_jsonl(log, {"step": step, "span_loss": float(span_loss.detach()), "class_loss": float(class_loss.detach()),
                                "rows_per_s": round(len(rows) / (time.time() - began), 1), "at": round(time.time())})
         if step % args.save_every == 0 or step == args.steps:
-            saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "at": at}
+            saved = {"model": model.state_dict(), "average": average.model.state_dict(), "optimizer": optimizer.state_dict(),
+                     "step": step, "at": at}
             torch.save(saved, checkpoint.with_suffix(".tmp"))
             checkpoint.with_suffix(".tmp").replace(checkpoint)
-            torch.save(saved["model"], args.out / "reader.pt")
+            torch.save(saved["average"], args.out / "reader.pt")
             draw_curves(log, args.out / "curves.svg", ["span_loss", "class_loss"], ["em", "f1"])
         if step % args.check_every == 0 or step == args.steps:
-            model.eval()
-            figures, _ = evaluate(torch_runner(model, args.device, mixed), tokenizer, checks)
-            model.train()
+            figures, _ = evaluate(torch_runner(average.model, args.device, mixed), tokenizer, checks)
             append_jsonl(log, {"step": step, **figures})
 
 

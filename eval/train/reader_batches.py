@@ -1,7 +1,8 @@
-"""Reader items to tensors: each question with its passage and two that do not answer it.
+"""Reader items to tensors: each question with its passage and some that do not answer it.
 
-The three passages share one softmax over start and one over end (the shared-norm loss of Clark and
-Gardner, arXiv 1710.10723), so that at run time the logits of different passages can be compared.
+The passages of a question share one softmax over start, one over end and one over the pairs of both
+(the shared-norm loss of Clark and Gardner, arXiv 1710.10723), so that at run time the logits of
+different passages can be compared.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ import torch
 from tokenizers import Tokenizer
 
 from .corpus import Corpus, Passage
+from .reader_answer import SPAN_TOKENS_MAX
 from .reader_data import NOT_HERE, SPAN, Item, cloze, find, shown
 from .reader_model import OUTSIDE
 
-# Share of each source among the drawn items.
-MIX = {"gold": 0.50, "pattern": 0.24, "cloze": 0.09, "yes_no": 0.06, "lacking": 0.11}
+# Share of each source among the drawn items. MuSiQue's hops are few and the hardest.
+MIX = {"musique": 0.28, "2wiki": 0.21, "qamr": 0.24, "pattern": 0.09, "cloze": 0.06, "yes_no": 0.05, "lacking": 0.07}
+# Passages a question. Hops are asked of a retriever's best, which lie close together; the other questions
+# teach where in a passage an answer is, and a QAMR question may not even name what it is about.
+GROUP = {"musique": 4, "2wiki": 3}
+GROUP_OTHERWISE = 2
 QUERY_PREFIX = "query: "
 TOKENS_MAX = 256
 # Training cuts sooner: few answers stand that far back, and attention pays for every token.
 TRAIN_TOKENS_MAX = 200
-GROUP = 3
 
 
 def tokenize(tokenizer: Tokenizer, question: str, passage: str, limit: int = TOKENS_MAX):
@@ -44,7 +49,10 @@ class Row:
     label: int
 
 
-def row(tokenizer: Tokenizer, question: str, passage: Passage, answers: list[str], label: int) -> Row:
+def row(
+    tokenizer: Tokenizer, question: str, passage: Passage, answers: list[str], label: int, span: tuple[int, int] | None = None
+) -> Row:
+    """`span`: the only place of the answer; without it every occurrence of an answer is one."""
     text = shown(passage)
     encoded = tokenize(tokenizer, question, text, TRAIN_TOKENS_MAX)
     starts, ends = [], []
@@ -55,14 +63,15 @@ def row(tokenizer: Tokenizer, question: str, passage: Passage, answers: list[str
                 at.setdefault(("start", a), i)
                 at[("end", b)] = i
         # The title is left out unless only it has the answer: "Paris. Paris is …" would teach copying it.
-        spans = find(answers, text)
+        spans = [span] if span else find(answers, text)
         body = [s for s in spans if s[0] > len(passage.title)]
         for a, b in body or spans:
-            if ("start", a) in at and ("end", b) in at:
-                starts.append(at[("start", a)])
-                ends.append(at[("end", b)])
+            start, end = at.get(("start", a)), at.get(("end", b))
+            if start is not None and end is not None and end < start + SPAN_TOKENS_MAX:
+                starts.append(start)
+                ends.append(end)
         if not starts:
-            label = NOT_HERE  # cut off, or not at a token's border
+            label = NOT_HERE  # cut off, not at a token's border, or longer than any answer may be
     return Row(encoded.ids, encoded.type_ids, starts, ends, label)
 
 
@@ -85,12 +94,12 @@ class Groups:
             else:
                 item = rng.choice(self.sources[name])
         question = item.questions[0] if rng.random() < 0.6 else rng.choice(item.questions)
-        rows = [row(self.tokenizer, question, item.gold, item.answers, item.label)]
-        for passage in self._others(item, rng):
+        rows = [row(self.tokenizer, question, item.gold, item.answers, item.label, item.span)]
+        for passage in self._others(item, GROUP.get(name, GROUP_OTHERWISE) - 1, rng):
             rows.append(row(self.tokenizer, question, passage, [], NOT_HERE))
         return rows
 
-    def _others(self, item: Item, rng: random.Random) -> list[Passage]:
+    def _others(self, item: Item, count: int, rng: random.Random) -> list[Passage]:
         """Passages without the answer: half of them neighbours, half what BM25 takes for an answer."""
         key = item.questions[0]
         if key not in self.found:
@@ -102,7 +111,7 @@ class Groups:
             ]
         pools = [pool for pool in (item.near, self.found[key]) if pool]
         others = []
-        while len(others) < GROUP - 1:
+        while len(others) < count:
             pool = rng.choice(pools) if pools and rng.random() < 0.95 else self.corpus.passages
             others.append(rng.choice(pool))
         return others
@@ -151,19 +160,35 @@ def forward_by_length(model: torch.nn.Module, rows: list[Row], device: str, chun
 
 
 def group_loss(outputs: tuple[torch.Tensor, ...], groups: list[list[Row]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Span loss over each answerable group, class loss over every row."""
+    """Span loss over each answerable group, class loss over every row.
+
+    Half of the span loss is over starts and ends apart, half over the pairs that may be answered with: the
+    service takes the best pair, and apart nothing says which end goes with which start.
+    """
     starts, ends, classes = outputs
     rows = [r for g in groups for r in g]
     labels = torch.tensor([r.label for r in rows], device=classes.device)
     class_loss = torch.nn.functional.cross_entropy(classes.float(), labels)
-    losses = []
-    for logits, pick in ((starts, lambda r: r.starts), (ends, lambda r: r.ends)):
-        log_p = logits.float().reshape(len(groups), -1).log_softmax(-1)
-        width = logits.shape[1]
-        for g, group in enumerate(groups):
-            # Any occurrence will do: their probabilities are summed.
-            targets = [i * width + t for i, r in enumerate(group) for t in pick(r)]
-            if targets:
-                losses.append(-log_p[g, targets].logsumexp(-1))
+    starts, ends = starts.float(), ends.float()
+    totals = starts.logsumexp(-1), ends.logsumexp(-1), pair_total(starts, ends)
+    losses, at = [], 0
+    for group in groups:
+        own = slice(at, at + len(group))
+        # Any occurrence will do: their probabilities are summed.
+        targets = [(at + i, s, e) for i, r in enumerate(group) for s, e in zip(r.starts, r.ends)]
+        at += len(group)
+        if targets:
+            i, s, e = torch.tensor(targets, device=classes.device).T
+            start, end, pair = (
+                total[own].logsumexp(0) - right.logsumexp(0)
+                for total, right in zip(totals, (starts[i, s], ends[i, e], starts[i, s] + ends[i, e]))
+            )
+            losses.append((start + end + pair) / 4)
     span_loss = torch.stack(losses).mean() if losses else class_loss * 0
     return span_loss, class_loss
+
+
+def pair_total(starts: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """Of each row: log of the summed exp(start + end) over the pairs that `best_spans` chooses from."""
+    behind = torch.nn.functional.pad(ends, (0, SPAN_TOKENS_MAX - 1), value=2 * OUTSIDE).unfold(1, SPAN_TOKENS_MAX, 1)
+    return (starts.unsqueeze(-1) + behind).flatten(1).logsumexp(-1)

@@ -31,6 +31,7 @@ class Item:
     near: list[Passage]  # of the same question's context, without the answer
     label: int = SPAN
     kind: str = ""
+    span: tuple[int, int] | None = None  # the characters of `shown(gold)` that answer, where only these do
 
 
 def variants(answer: str) -> list[str]:
@@ -75,6 +76,9 @@ def gold_items(questions: list[Question], corpus: Corpus) -> list[Item]:
                 continue
             asked = [ask(hop, q.text, known, w) for w in range(wordings(hop))]
             near = [p for p in context if not find(answers, shown(p))]
+            # The other hops' passages tempt most: they are about the same people and places.
+            titles = {normal(h.title or "") for h in q.hops}
+            near += 2 * [p for p in near if normal(p.title) in titles]
             items.setdefault((normal(asked[0]), answers[0]), Item(asked, answers, ranked[0], near, kind=_kind(q, hop)))
     return list(items.values())
 
@@ -119,6 +123,9 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("performer", rf"\b(?:song|album|single) (?:recorded |performed )?by (?:the )?(?:\w+ )?(?:singer |band |rapper |artist |musician )?({_NAME})"),
 )
 
+_PLACES = {"place of birth", "place of death", "headquarters location"}
+_NO_PLACE = {*MONTHS, "Battle", "Suite", "He", "She", "The"}
+
 
 def pattern_items(corpus: Corpus, closed: set[str]) -> list[Item]:
     """Facts that passages state in a fixed form. `closed` titles are left alone."""
@@ -132,9 +139,15 @@ def pattern_items(corpus: Corpus, closed: set[str]) -> list[Item]:
             if not m or (relation.startswith("date of") and not re.search(r"\b(is|was) an?\b|\b(was|is) the\b", p.text)):
                 continue
             hop = Hop([m[1]], name, None, relation)
+            answer = m[1].strip()
+            if relation in _PLACES:
+                # Gold hops say "Paris" where the passage has "Paris, France", seven times of eight.
+                answer = answer.split(",")[0]
+                if answer in _NO_PLACE:
+                    continue
             noun = "film " if " film" in p.text else ""
             asked = [ask(hop, noun, [], w) for w in range(wordings(hop))]
-            items.append(Item(asked, [m[1].strip()], p, [], kind=f"pattern/{relation}"))
+            items.append(Item(asked, [answer], p, [], kind=f"pattern/{relation}"))
     return items
 
 

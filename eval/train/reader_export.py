@@ -137,7 +137,7 @@ def main() -> None:
     to_onnx(model, full)
     split = make_split(args.data, args.datasets, args.seed)
     tokenizer = Tokenizer.from_file(str(args.encoder / "tokenizer.json"))
-    groups = make_groups(split, Corpus(args.data), tokenizer, args.datasets, args.seed)
+    groups = make_groups(split, Corpus(args.data), tokenizer, args.data, args.datasets, args.seed)
     to_int8(full, small, [groups.draw(i) for i in range(CALIBRATION_GROUPS)])
     for path in (full, small):
         onnx.checker.check_model(str(path))

@@ -207,3 +207,13 @@ def shipped(datasets: Path) -> tuple[set[str], set[str], set[str]]:
             keys |= {f"t:{normal(t)}" for t, _ in raw["supporting_facts"]}
             keys |= {f"h:{normal(s)}|{r}|{normal(o)}" for s, r, o in raw["evidences"]}
     return ids, texts, keys
+
+
+def evaluated(datasets: Path) -> set[str]:
+    """The ids of the questions that figures are about: no model may be trained on one of them."""
+    ids: set[str] = set()
+    for path in (datasets / "untrained.json", *sorted(datasets.glob("own_mix*.json"))):
+        for value in json.loads(path.read_text(encoding="utf-8")).values():
+            for part in value.values() if isinstance(value, dict) else [value]:
+                ids.update(part)
+    return ids

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
+import math
 import random
+import tempfile
 import unittest
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+import onnx
 import torch
+from onnx import helper, numpy_helper
 
+from .corpus import Passage
 from .planner_export import permute
-from .records import Hop, Question, mention, normal, wiki_question
+from .qamr import agreed, around, detokenise, qamr_items, read_questions, read_sentences, topic
+from .reader import schedule
+from .reader_answer import best_spans
+from .reader_batches import Row, group_loss, pair_total
 from .reader_boundary import CASES, cut
-from .reader_data import find, variants
+from .reader_data import NOT_HERE, SPAN, find, gold_items, pattern_items, shown, variants
+from .reader_model import OUTSIDE, Average, start_from
+from .records import Hop, Question, mention, normal, wiki_question
 from .trajectories import NO_INFO, Options, build, gold, operation
 from .values import canonical_country, date_pair, earlier, parse_date, spell_date
 from .wording import accepted, ask, tidy
@@ -89,6 +103,77 @@ class Data(unittest.TestCase):
         self.assertEqual(len(find(variants("May 4, 1948"), "(born 4 May 1948)")), 1)
 
 
+    def test_a_place_found_by_pattern_is_as_short_as_the_gold_ones(self) -> None:
+        corpus = corpus_of(Passage("Ada B", "Ada B is a poet who was born in Paris, France."), Passage("Cy D", "Cy D was born in May 1901."))
+        places = [i.answers for i in pattern_items(corpus, set()) if i.kind == "pattern/place of birth"]
+        self.assertEqual(places, [["Paris"]])
+
+    def test_a_closed_title_teaches_no_fact(self) -> None:
+        corpus = corpus_of(Passage("Ada B", "Ada B is a poet who was born in Paris, France."))
+        self.assertEqual(pattern_items(corpus, {normal("Ada B")}), [])
+
+    def test_the_passages_of_other_hops_tempt_most(self) -> None:
+        texts = {"F": "F was directed by X.", "X": "X was born in Y.", "Z": "Z is a town."}
+        hops = [Hop(["X"], "F", None, "director", title="F"), Hop(["Y"], None, 0, "place of birth", title="X")]
+        context = [{"title": t, "text": x, "gold": t != "Z"} for t, x in texts.items()]
+        q = Question("1", "2wiki", "compositional", "Where was the director of F born?", "Y", hops, passages=context)
+        near = [p.title for p in gold_items([q], corpus_of())[1].near]
+        self.assertEqual((near.count("F"), near.count("Z"), near.count("X")), (3, 1, 0))
+
+
+def corpus_of(*passages: Passage):
+    """As much of a corpus as the reader's items ask of one."""
+    return SimpleNamespace(passages=list(passages), by_title={}, search=lambda query, limit: list(passages)[:limit])
+
+
+class Qamr(unittest.TestCase):
+    def test_sentences_are_written_as_people_write_them(self) -> None:
+        tokens = "He `` did n't '' pay $ 5 -LRB- 4 % -RRB- , Ada 's son said .".split()
+        text, places = detokenise(tokens)
+        self.assertEqual(text, 'He "didn\'t" pay $5 (4%), Ada\'s son said.')
+        self.assertEqual([text[a:b] for a, b in places[7:11]], ["5", "(", "4", "%"])
+
+    def test_what_two_of_three_marked_is_the_answer(self) -> None:
+        tokens = "He met the US attorney general , Eric Holder , in 2013 .".split()
+        for markings, span in (
+            (["2 3 4 5", "3 4 5", "3 4 5"], (3, 5)),  # an article more or less
+            (["7 8", "7 8", "8"], (7, 8)),  # a third who saw it narrower
+            (["7 8", "7 8", "11"], None),  # a third who saw it elsewhere
+            (["7", "8", "7 8"], None),
+            (["7 11", "7 11", "7 11"], None),  # no span of the passage
+            (["7 8", "Invalid", "7 8"], None),
+            (["2", "2", "2"], None),  # nothing but an article
+        ):
+            self.assertEqual(agreed(tokens, markings), span, markings)
+
+    def test_a_document_is_called_what_it_speaks_of(self) -> None:
+        self.assertEqual(topic(["In Rome he met Ada's son.", "Then Ada B left for Rome.", "So did Rome."]), "Rome")
+
+    def test_the_sentence_stays_where_the_passage_says(self) -> None:
+        document = [f"d:1:{i}" for i in range(9)]
+        texts = {name: f"Sentence {name} has seven or more words here." for name in document}
+        for seed in range(30):
+            text, at = around("d:1:4", document, texts, ["A sentence of elsewhere."] * 20, random.Random(seed))
+            self.assertTrue(text[at:].startswith(texts["d:1:4"]))
+            self.assertIn(len(text.split()), range(50, 130))
+
+    def test_items_point_at_the_marked_words_and_leave_closed_text_alone(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder)
+            sentences = {"w:1:0:0": "Ada B met Ada C in Rome .", "w:1:0:1": "One two three four five six seven eight nine ."}
+            (path / "wiki-sentences.tsv").write_text("".join(f"{k}\t{v}\n" for k, v in sentences.items()))
+            (path / "dev.tsv").write_text(
+                "w:1:0:0\t1\t9\t0\t0\tWho was met ?\t3 4\t7:3 4\t8:3 4\nw:1:0:0\t1\t9\t0\t1\tWho was met?\t3 4\t7:3 4\t8:3 4\n"
+            )
+            (path / "test.tsv").write_text("w:1:0:1\t1\t9\t0\t0\tWhat is first?\t0\t7:0\t8:0\n")
+            self.assertEqual(len(read_questions(path, read_sentences(path))), 2)
+            other = Passage("Q", "They say: one, two, three, four, five, six, seven, eight.")
+            items = qamr_items(path, corpus_of(other), {other}, set(), 1)
+            self.assertEqual([(i.questions, i.answers) for i in items], [(["Who was met ?"], ["Ada C"])])
+            self.assertEqual(shown(items[0].gold)[slice(*items[0].span)], "Ada C")
+            self.assertEqual(qamr_items(path, corpus_of(other), {other}, {normal(items[0].gold.title)}, 1), [])
+
+
 class Reading(unittest.TestCase):
     def test_spans_are_cut_and_passed_over_as_the_table_says(self) -> None:
         lines = [line for line in CASES.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
@@ -96,6 +181,66 @@ class Reading(unittest.TestCase):
         for line in lines:
             question, span, answer = line.split("\t")
             self.assertEqual(cut(question, span) or "-", answer, line)
+
+    def test_the_total_is_over_the_pairs_that_can_be_chosen(self) -> None:
+        torch.manual_seed(1)
+        starts, ends = torch.randn(2, 40), torch.randn(2, 40)
+        starts[:, :5], ends[:, :5] = OUTSIDE, OUTSIDE
+        for start, end, total in zip(starts.numpy(), ends.numpy(), pair_total(starts, ends)):
+            pairs = [start[i] + end[j] for i in range(40) for j in range(i, min(40, i + 24))]
+            self.assertAlmostEqual(float(total), float(np.logaddexp.reduce(pairs)), places=4)
+            self.assertAlmostEqual(next(best_spans(start, end))[2], max(pairs), places=5)
+
+    def test_passages_of_one_question_share_a_softmax_whatever_their_number(self) -> None:
+        def rows(*labels: int) -> list[Row]:
+            return [Row([0] * 4, [1] * 4, [1] if l == SPAN else [], [1] if l == SPAN else [], l) for l in labels]
+
+        groups = [rows(SPAN, NOT_HERE, NOT_HERE), rows(NOT_HERE), rows(SPAN, NOT_HERE)]
+        even = torch.zeros(6, 4)
+        span, kind = group_loss((even, even, torch.zeros(6, 4)), groups)
+        # Even logits: 12 and 8 places for each border, 10 pairs a row.
+        self.assertAlmostEqual(float(span), sum(2 * math.log(4 * n) + math.log(10 * n) for n in (3, 2)) / 8, places=5)
+        self.assertAlmostEqual(float(kind), math.log(4), places=5)
+
+    def test_the_rate_falls_only_at_the_end(self) -> None:
+        args = argparse.Namespace(warmup=10, steps=100, decay=20)
+        rates = [schedule(step, args) for step in (0, 10, 79, 90, 99)]
+        self.assertEqual([round(r, 3) for r in rates], [0.1, 1.0, 1.0, 0.5, 0.05])
+
+    def test_an_exported_reader_gives_its_weights_back(self) -> None:
+        class Small(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.span = torch.nn.Linear(2, 3)
+                self.frozen = torch.nn.Linear(1, 1).requires_grad_(False)
+
+        weight = np.array([[10, -20, 30], [40, 50, -127]], np.int8)
+        scale, even = np.array([0.5, 0.1, 2], np.float32), np.array([4, 0.25], np.float32)
+        initializers = {
+            "w_quantized": weight, "w_scale": scale, "w_zero_point": np.zeros(3, np.int8), "/span/MatMul/even": even,
+            "span.bias": np.array([1, 2, 3], np.float32),
+        }
+        node = helper.make_node("MatMulInteger", ["x", "w_quantized", "x0", "w_zero_point"], ["y"], name="/span/MatMul_quant")
+        graph = helper.make_graph([node], "reader", [], [], [numpy_helper.from_array(v, k) for k, v in initializers.items()])
+        model = Small()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            onnx.save(helper.make_model(graph), str(path))
+            start_from(model, path)
+            np.testing.assert_allclose(model.span.weight.detach().numpy().T, weight * scale * even[:, None])
+            self.assertEqual(model.span.bias.tolist(), [1, 2, 3])
+            model.frozen.requires_grad_(True)
+            with self.assertRaisesRegex(ValueError, "frozen"):
+                start_from(model, path)
+
+    def test_the_mean_of_the_weights_follows_them(self) -> None:
+        model = torch.nn.Linear(1, 1, bias=False)
+        average = Average(model, 0.9)
+        with torch.no_grad():
+            model.weight.fill_(5.0)
+        for step in range(200):
+            average.update(model, step)
+        self.assertAlmostEqual(float(average.model.weight), 5.0, places=3)
 
 
 class Export(unittest.TestCase):
