@@ -48,7 +48,7 @@ pub use means::Means;
 pub use past::past;
 pub use play::{MissingStage, play, play_brought};
 pub use question::{Dataset, GoldHop, Question};
-pub use record::{Parts, RecordError, Recorder};
+pub use record::{LeftOut, Parts, RecordError, RecordEvent, Recorder};
 pub use replay::{Replayed, replay};
 pub use report::{
     Cell, CurveFigure, CurvePoint, Report, ReportData, ReportError, Section, Table, curve_svg,

@@ -1,6 +1,8 @@
 //! Records whatever stage a variant needs: the question is played over the bundle, the first stage
 //! that is missing is run for real, once, with nothing beside it, and the question is played again.
 
+mod all;
+
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use crate::bundle::{Bundle, BundleError};
 use crate::play::play;
 use crate::stage::{Guessed, Input, Output, PassageName, Stage};
 use crate::{Injected, Row, Variant};
+pub use all::{LeftOut, RecordEvent};
 
 /// The real parts.
 #[derive(Clone)]
@@ -54,6 +57,16 @@ pub enum RecordError {
         tries: u32,
         /// The last failure.
         source: PortError,
+    },
+    /// [`Recorder::record_all`] stopped, and no single question is to blame.
+    #[error("{done} of {of} questions are done; run the same command again to resume")]
+    Stopped {
+        /// Questions that came before.
+        done: usize,
+        /// Questions of the bundle.
+        of: usize,
+        /// The last failure.
+        source: Box<RecordError>,
     },
     /// A question that cannot be asked.
     #[error("question {id}: {source}")]

@@ -10,8 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use recording::{in_memory, on_disk, parts, question, record, recorder, variant};
-use spechop_eval::{Bundle, Input, Parts, RecordError, Recorder, Row, Variant, play};
+use recording::{in_memory, info, on_disk, parts, question, record, recorder, variant};
+use spechop_eval::{
+    Bundle, Input, LeftOut, Parts, Question, RecordError, RecordEvent, Recorder, Row, Variant, play,
+};
 use spechop_ports::{
     Call, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, Retriever, Speculator,
 };
@@ -381,4 +383,62 @@ async fn warming_up_records_nothing_and_never_fails() {
     recorder(&ports).warm_up(&bundle).await;
     assert!(bundle.is_empty() && ports.started() > 0);
     assert_eq!(ports.live(), 0);
+}
+
+/// Five questions; their first segments differ.
+fn five() -> Bundle {
+    let asked = |i| Question {
+        id: format!("q{i}"),
+        text: format!("Who is the mother of director {i}?"),
+        ..question(5)
+    };
+    Bundle::in_memory(info(), (0..5).map(asked).collect())
+}
+
+/// Records five questions, the first of which fail: what is told of them, and what comes of it.
+async fn record_five(failing: u32) -> (String, Result<Vec<LeftOut>, RecordError>, Bundle) {
+    let mut script = script();
+    script.failures.insert((0, Stage::Segment), failing * 4);
+    let (mut recorder, mut bundle) = (recorder(&ScriptedPorts::new(script)), five());
+    let (mut told, mut ran) = (Vec::new(), 0);
+    let mut tell = |event: RecordEvent<'_>| match event {
+        RecordEvent::Ran(_) => ran += 1,
+        RecordEvent::LeftOut(LeftOut { id, .. }) => told.push(format!("not {id}")),
+        RecordEvent::Done(done) => told.push(done.to_string()),
+    };
+    let ways = ["k=1", "k=3"].map(variant);
+    let recording = recorder.record_all(&mut bundle, &ways, &[None], &mut tell);
+    let result = recording.await;
+    assert_eq!(ran, bundle.len());
+    (told.join(", "), result, bundle)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_fails_is_left_out_and_the_others_can_be_played() {
+    for (failing, words) in [
+        (0, "1, 2, 3, 4, 5"),
+        (1, "not q0, 1, 2, 3, 4, 5"),
+        (3, "not q0, 1, not q1, 2, not q2, 3, 4, 5"),
+    ] {
+        let (told, left_out, bundle) = record_five(failing).await;
+        assert_eq!(told, words);
+        let left_out: Vec<_> = left_out.unwrap().into_iter().map(|left| left.id).collect();
+        for question in bundle.questions() {
+            let plays = |way| play(&mut Clock::new(), &bundle, question, &variant(way), None);
+            let is_whole = ["k=1", "k=3"].map(|way| plays(way).is_ok());
+            let expected = !left_out.contains(&question.id);
+            assert_eq!(is_whole, [expected; 2], "{failing}: {}", question.id);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fourth_question_in_a_row_that_fails_stops_the_recording() {
+    let (told, result, _) = record_five(4).await;
+    assert_eq!(told, "not q0, 1, not q1, 2, not q2, 3");
+    let error = result.unwrap_err();
+    let words = "3 of 5 questions are done; run the same command again to resume";
+    assert_eq!(error.to_string(), words);
+    let source = error.source().unwrap().to_string();
+    assert!(source.starts_with("question q3: the segment"), "{source}");
 }

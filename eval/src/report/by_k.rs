@@ -12,108 +12,138 @@ use super::groups::{Case, Compared, Group, Pair, View, rel_lat};
 use super::speculation::{joined, rel_lat_gap};
 use super::table::{Cell, Table};
 
+/// A column: its head, and its cell for each k.
+struct Column<'c> {
+    title: String,
+    cell: Box<dyn Fn(K) -> Cell + 'c>,
+}
+
+impl<'c> Column<'c> {
+    fn new(title: impl Into<String>, cell: impl Fn(K) -> Cell + 'c) -> Self {
+        Self {
+            title: title.into(),
+            cell: Box::new(cell),
+        }
+    }
+}
+
 pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
-    let mut views = group.views.iter();
-    let theory = views.find_map(|view| Some((view, view.widest(speculator)?)));
-    let theory = theory.map(|(view, widest)| {
-        let estimates = Estimates::of(widest.cases.iter().map(|case| case.row));
-        (estimates, widest.cases.len(), view.run.info.questions)
-    });
-    let others: Vec<&View<'_>> = group
-        .views
-        .iter()
-        .filter(|view| view.run.info.source != Source::Simulated)
-        .collect();
-    let simulated = group
-        .views
-        .iter()
-        .find(|view| view.run.info.source == Source::Simulated);
-
-    let mut columns = vec!["k".to_owned()];
-    for view in &group.views {
-        columns.push(format!("RelLat, {}", view.label));
-        columns.push(format!("p of latency, {}", view.label));
-        columns.push(format!("Questions, {}", view.label));
-        if has_papers(view, speculator) {
-            columns.push(format!("RelLat by the paper's algorithm, {}", view.label));
-        }
-    }
-    columns.push("RelLat of theory".into());
-    for view in &group.views {
-        columns.push(format!("RelLat where k=1 is right, {}", view.label));
-        columns.push(format!("Right at k=1, {}", view.label));
-    }
-    if simulated.is_some() {
-        for view in &others {
-            columns.push(format!("RelLat, {} ÷ simulated", view.label));
-            columns.push(format!("Latency, {} ÷ simulated", view.label));
-        }
-    }
-
-    let mut rows = Vec::new();
+    let columns = columns(group, speculator);
+    let row = |k| columns.iter().map(|column| (column.cell)(k)).collect();
     // Unbounded is the paper's main setting.
     let mut ks = widths(group, speculator);
     ks.sort_by_key(|k| *k != K::Unbounded);
-    for k in ks {
-        let found: Vec<_> = group
-            .views
-            .iter()
-            .map(|view| at(view, speculator, k))
-            .collect();
-        let mut row = vec![Cell::text(k.to_string())];
-        for (view, cases) in group.views.iter().zip(&found) {
-            row.push(Cell::interval(rel_lat(cases), 3));
-            row.push(match cases.is_empty() || k == K::ONE {
-                true => Cell::none(),
-                false => Cell::p(stats::sign_flip(&gaps(cases))),
-            });
-            row.push(match cases.len() {
-                0 => Cell::none(),
-                n => Cell::share_of(n, view.run.info.questions),
-            });
-            if has_papers(view, speculator) {
-                let papers = view.get(&Variant::paper(k).with_speculator(speculator));
-                let rel_lat = papers.and_then(Compared::rel_lat);
-                row.push(Cell::interval(rel_lat, 3));
-            }
-        }
-        row.push(
-            theory
-                .as_ref()
-                .map_or_else(Cell::none, |(theory, has, of)| {
-                    Cell::number(theory.rel_lat(k), 3).over(*has, *of)
-                }),
-        );
-        for cases in &found {
-            let right = right_at_one(cases);
-            row.push(Cell::interval(rel_lat(&right), 3));
-            row.push(match cases.is_empty() {
-                true => Cell::none(),
-                false => Cell::count(right.len()),
-            });
-        }
-        if let Some(simulated) = simulated {
-            let simulated = at(simulated, speculator, k);
-            for view in &others {
-                let latencies = joined(&at(view, speculator, k), &simulated);
-                let cell =
-                    |gap| Cell::interval(gap, 3).over(latencies.len(), view.run.info.questions);
-                row.push(cell(rel_lat_gap(&latencies)));
-                row.push(cell(stats::of_sums(
-                    &latencies,
-                    |[live, _, simulated, _]| live / simulated,
-                )));
-            }
-        }
-        rows.push(row);
-    }
     Table {
         name: "by_k",
         title: format!("RelLat by k, speculator {speculator}"),
         about: "The unbounded window first: it is the paper's main setting.".into(),
-        columns,
-        rows,
+        rows: ks.into_iter().map(row).collect(),
+        columns: columns.into_iter().map(|column| column.title).collect(),
     }
+}
+
+fn columns<'c>(group: &'c Group<'_>, speculator: &'c str) -> Vec<Column<'c>> {
+    let views = &group.views;
+    let mut columns = vec![Column::new("k", |k: K| Cell::text(k.to_string()))];
+    columns.extend(views.iter().flat_map(|view| measured(view, speculator)));
+    columns.push(theory(group, speculator));
+    columns.extend(views.iter().flat_map(|view| where_right(view, speculator)));
+    let (simulated, others): (Vec<_>, Vec<_>) = views
+        .iter()
+        .partition(|view| view.run.info.source == Source::Simulated);
+    if let Some(simulated) = simulated.first() {
+        let beside = |view| beside_simulated(view, simulated, speculator);
+        columns.extend(others.into_iter().flat_map(beside));
+    }
+    columns
+}
+
+/// What a run measured.
+fn measured<'c>(view: &'c View<'_>, speculator: &'c str) -> Vec<Column<'c>> {
+    let cases = move |k| at(view, speculator, k);
+    let View { label, run, .. } = view;
+    let mut columns = vec![
+        Column::new(format!("RelLat, {label}"), move |k| {
+            Cell::interval(rel_lat(&cases(k)), 3)
+        }),
+        Column::new(format!("p of latency, {label}"), move |k| {
+            let cases = cases(k);
+            match cases.is_empty() || k == K::ONE {
+                true => Cell::none(),
+                false => Cell::p(stats::sign_flip(&gaps(&cases))),
+            }
+        }),
+        Column::new(format!("Questions, {label}"), move |k| {
+            match cases(k).len() {
+                0 => Cell::none(),
+                n => Cell::share_of(n, run.info.questions),
+            }
+        }),
+    ];
+    if has_papers(view, speculator) {
+        let title = format!("RelLat by the paper's algorithm, {label}");
+        columns.push(Column::new(title, move |k| {
+            let papers = view.get(&Variant::paper(k).with_speculator(speculator));
+            Cell::interval(papers.and_then(Compared::rel_lat), 3)
+        }));
+    }
+    columns
+}
+
+/// What the first run with this speculator should gain by its own measurements.
+fn theory(group: &Group<'_>, speculator: &str) -> Column<'static> {
+    let mut views = group.views.iter();
+    let widest = views.find_map(|view| Some((view, view.widest(speculator)?)));
+    let theory = widest.map(|(view, widest)| {
+        let estimates = Estimates::of(widest.cases.iter().map(|case| case.row));
+        (estimates, widest.cases.len(), view.run.info.questions)
+    });
+    Column::new("RelLat of theory", move |k| match &theory {
+        None => Cell::none(),
+        Some((estimates, has, of)) => Cell::number(estimates.rel_lat(k), 3).over(*has, *of),
+    })
+}
+
+/// What a run measured on the questions that the standard agent answers right.
+fn where_right<'c>(view: &'c View<'_>, speculator: &'c str) -> [Column<'c>; 2] {
+    let cases = move |k| at(view, speculator, k);
+    let label = &view.label;
+    [
+        Column::new(format!("RelLat where k=1 is right, {label}"), move |k| {
+            Cell::interval(rel_lat(&right_at_one(&cases(k))), 3)
+        }),
+        Column::new(format!("Right at k=1, {label}"), move |k| {
+            let cases = cases(k);
+            match cases.is_empty() {
+                true => Cell::none(),
+                false => Cell::count(right_at_one(&cases).len()),
+            }
+        }),
+    ]
+}
+
+/// How far a run is from the simulated one, on the questions that both have.
+fn beside_simulated<'c>(
+    view: &'c View<'_>,
+    simulated: &'c View<'_>,
+    speculator: &'c str,
+) -> [Column<'c>; 2] {
+    let latencies = move |k| joined(&at(view, speculator, k), &at(simulated, speculator, k));
+    let View { label, run, .. } = view;
+    let over = move |gap, latencies: &[[f64; 4]]| {
+        Cell::interval(gap, 3).over(latencies.len(), run.info.questions)
+    };
+    [
+        Column::new(format!("RelLat, {label} ÷ simulated"), move |k| {
+            let latencies = latencies(k);
+            over(rel_lat_gap(&latencies), &latencies)
+        }),
+        Column::new(format!("Latency, {label} ÷ simulated"), move |k| {
+            let latencies = latencies(k);
+            let gap = stats::of_sums(&latencies, |[live, _, simulated, _]| live / simulated);
+            over(gap, &latencies)
+        }),
+    ]
 }
 
 /// Whether a run has the paper's algorithm to the letter, at any k.

@@ -147,7 +147,7 @@ fn line(view: &View<'_>, speculators: &[&str]) -> Option<Line> {
     let doubt = if is_whole { "" } else { ", NOT WHOLE" };
     let bound = Estimates::of(widest.cases.iter().map(|case| case.row)).bound();
     Some(Line {
-        name: format!("{}, {}{doubt}", shorten(&info.system, 34), view.label),
+        name: format!("{}, {}{doubt}", shorten(&info.system, 30), view.label),
         marks,
         bound: bound.map(|bound| bound.value),
     })

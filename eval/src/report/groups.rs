@@ -1,6 +1,7 @@
 //! Runs, put side by side: who is compared with whom, over which questions.
 
 use std::cmp::Reverse;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use spechop_types::K;
@@ -56,6 +57,17 @@ pub(super) struct Case<'a> {
     pub(super) row: &'a Row,
 }
 
+/// The rows of some questions, by the questions' identifiers.
+type Rows<'a> = BTreeMap<&'a str, &'a Row>;
+
+/// What a run has of one variant, with one number of questions at once.
+struct Answered<'a> {
+    variant: &'a Variant,
+    concurrency: u32,
+    /// Never empty.
+    rows: Rows<'a>,
+}
+
 /// The runs in groups, those of most questions first, and what a reader must be told of no single group.
 pub(super) fn group(runs: &[Run]) -> Result<(Vec<Group<'_>>, Vec<String>), ReportError> {
     if runs.is_empty() {
@@ -80,7 +92,9 @@ pub(super) fn group(runs: &[Run]) -> Result<(Vec<Group<'_>>, Vec<String>), Repor
                 n => format!("{} {}", source_name(source), n + 1),
             };
             let place = format!("{title}, {label}");
-            views.extend(View::new(run, label, &place, &mut warnings));
+            let (view, of_run) = View::new(run, label);
+            views.extend(view);
+            warnings.extend(of_run.iter().map(|warning| format!("{place}: {warning}")));
         }
         if views.is_empty() {
             general.extend(warnings);
@@ -165,123 +179,40 @@ impl<'a> Group<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Nothing where there is no k = 1 to compare with, and a warning.
-    fn new(run: &'a Run, label: String, place: &str, warnings: &mut Vec<String>) -> Option<Self> {
-        let expected = run.info.questions;
-        let questions: BTreeMap<&str, &Question> = run
-            .questions
-            .iter()
-            .map(|question| (question.id.as_str(), question))
-            .collect();
-        if questions.len() != expected {
-            warnings.push(format!(
-                "{place}: the run is of {expected} questions, but {} are on file.",
-                questions.len()
-            ));
-        }
-        let mut by_way: BTreeMap<(u32, K, String), BTreeMap<&str, &Row>> = BTreeMap::new();
-        let (mut strangers, mut twice) = (0, 0);
-        for row in &run.rows {
-            if !questions.contains_key(row.id.as_str()) {
-                strangers += 1;
-                continue;
-            }
-            let rows = by_way.entry(order(row)).or_default();
-            if rows.contains_key(row.id.as_str()) {
-                twice += 1;
-            } else {
-                rows.insert(&row.id, row);
-            }
-        }
-        if strangers > 0 {
-            warnings.push(format!(
-                "{place}: {strangers} rows of unknown questions are left out."
-            ));
-        }
-        if twice > 0 {
-            warnings.push(format!(
-                "{place}: {twice} rows repeat an earlier one and are left out."
-            ));
-        }
-        for missing in run.missing() {
-            // Of those with some, more is said below.
-            if missing.ids.len() == run.questions.len() {
-                let way = name(&missing.way.variant, missing.way.concurrency);
-                warnings.push(format!(
-                    "{place}: {way} is NOT WHOLE: it was to be asked, and has no answer at all."
-                ));
-            }
-        }
-        let (standard, others): (Vec<_>, Vec<_>) = by_way
+    /// The view and what a reader must be told of the run. There is no view of a run without k = 1 to
+    /// compare with.
+    fn new(run: &'a Run, label: String) -> (Option<Self>, Vec<String>) {
+        let (ways, mut warnings) = rows_by_variant(run);
+        warnings.extend(never_begun(run));
+        let (standard, others): (Vec<_>, Vec<_>) = ways
             .into_iter()
-            .filter_map(|(key, rows)| Some((key.0, rows.values().next()?.variant.clone(), rows)))
-            .partition(|(_, variant, _)| variant.is_standard());
-        let mut bases: BTreeMap<u32, BTreeMap<&str, &Row>> = BTreeMap::new();
-        for (concurrency, variant, rows) in standard {
-            not_whole(place, &variant, concurrency, rows.len(), expected, warnings);
-            // A k = 1 that names a speculator is as good, where there is no other.
-            bases.entry(concurrency).or_insert(rows);
-        }
+            .partition(|answered| answered.variant.is_standard());
+        let (bases, not_whole) = baselines(standard, run.info.questions);
+        warnings.extend(not_whole);
         if bases.is_empty() {
-            warnings.push(format!(
-                "{place}: THE WHOLE RUN IS LEFT OUT: it has no rows of k=1, which everything is compared with."
-            ));
-            return None;
+            warnings.push(
+                "THE WHOLE RUN IS LEFT OUT: it has no rows of k=1, which everything is compared with."
+                    .to_owned(),
+            );
+            return (None, warnings);
         }
         let mut compared = Vec::new();
-        for (concurrency, variant, rows) in others {
-            let base = bases.get(&concurrency);
-            let mut cases = Vec::new();
-            for question in &run.questions {
-                let id = question.id.as_str();
-                let both = base.and_then(|base| base.get(id)).zip(rows.get(id));
-                if let Some((base, row)) = both {
-                    cases.push(Case {
-                        question,
-                        base,
-                        row,
-                    });
-                }
-            }
-            let Some(first) = cases.first() else {
-                warnings.push(format!(
-                    "{place}: {} is left out, as no question was answered both by it and by k=1.",
-                    name(&variant, concurrency)
-                ));
-                continue;
-            };
-            not_whole(
-                place,
-                &variant,
-                concurrency,
-                cases.len(),
-                expected,
-                warnings,
-            );
-            let variant = &first.row.variant;
-            compared.push(Compared {
-                variant,
-                concurrency,
-                cases,
-            });
+        for answered in &others {
+            let (found, warning) = compare(run, answered, bases.get(&answered.concurrency));
+            compared.extend(found);
+            warnings.extend(warning);
         }
-        let pairs = |rows: BTreeMap<&str, &'a Row>| {
-            let pair = |question: &'a Question| {
-                let row = *rows.get(question.id.as_str())?;
-                Some(Pair { question, row })
-            };
-            run.questions.iter().filter_map(pair).collect()
-        };
         let standard = bases
-            .into_iter()
-            .map(|(at_once, rows)| (at_once, pairs(rows)))
+            .iter()
+            .map(|(at_once, rows)| (*at_once, pairs(run, rows)))
             .collect();
-        Some(Self {
+        let view = Self {
             run,
             label,
             standard,
             compared,
-        })
+        };
+        (Some(view), warnings)
     }
 
     /// Those that were run with the fewest questions at once that k = 1 was run with.
@@ -354,6 +285,124 @@ impl<'a> Pair<'a> {
     }
 }
 
+/// A run's rows, fewest questions at once first, then by k; and what is wrong with its files.
+fn rows_by_variant(run: &Run) -> (Vec<Answered<'_>>, Vec<String>) {
+    let questions: BTreeSet<&str> = run.questions.iter().map(|q| q.id.as_str()).collect();
+    let mut by_way: BTreeMap<(u32, K, String), Rows<'_>> = BTreeMap::new();
+    let (mut strangers, mut twice) = (0, 0);
+    for row in &run.rows {
+        if !questions.contains(row.id.as_str()) {
+            strangers += 1;
+            continue;
+        }
+        match by_way.entry(order(row)).or_default().entry(&row.id) {
+            Entry::Vacant(entry) => {
+                entry.insert(row);
+            }
+            Entry::Occupied(_) => twice += 1,
+        }
+    }
+    let mut warnings = Vec::new();
+    let (expected, has) = (run.info.questions, questions.len());
+    if has != expected {
+        warnings.push(format!(
+            "the run is of {expected} questions, but {has} are on file."
+        ));
+    }
+    if strangers > 0 {
+        warnings.push(format!(
+            "{strangers} rows of unknown questions are left out."
+        ));
+    }
+    if twice > 0 {
+        warnings.push(format!(
+            "{twice} rows repeat an earlier one and are left out."
+        ));
+    }
+    let answered = by_way.into_iter().filter_map(|((concurrency, ..), rows)| {
+        Some(Answered {
+            variant: &rows.values().next()?.variant,
+            concurrency,
+            rows,
+        })
+    });
+    (answered.collect(), warnings)
+}
+
+/// A warning for each variant that was to be asked, and has no row. Of those with some,
+/// [`baselines`] and [`compare`] say more.
+fn never_begun(run: &Run) -> impl Iterator<Item = String> {
+    let missing = run.missing().into_iter();
+    let missing = missing.filter(|missing| missing.ids.len() == run.questions.len());
+    missing.map(|missing| {
+        let way = name(&missing.way.variant, missing.way.concurrency);
+        format!("{way} is NOT WHOLE: it was to be asked, and has no answer at all.")
+    })
+}
+
+/// The rows that all others are compared with, by the number of questions at once; and which are too few.
+fn baselines(
+    standard: Vec<Answered<'_>>,
+    expected: usize,
+) -> (BTreeMap<u32, Rows<'_>>, Vec<String>) {
+    let mut bases = BTreeMap::new();
+    let mut warnings = Vec::new();
+    for answered in standard {
+        warnings.extend(not_whole(&answered, answered.rows.len(), expected));
+        // A k = 1 that names a speculator is as good, where there is no other.
+        bases.entry(answered.concurrency).or_insert(answered.rows);
+    }
+    (bases, warnings)
+}
+
+/// A variant beside the standard agent; and a warning if they do not share all questions. If they share
+/// none, there is nothing to compare.
+fn compare<'a>(
+    run: &'a Run,
+    answered: &Answered<'a>,
+    base: Option<&Rows<'a>>,
+) -> (Option<Compared<'a>>, Option<String>) {
+    let case = |question: &'a Question| {
+        let id = question.id.as_str();
+        let (base, row) = (*base?.get(id)?, *answered.rows.get(id)?);
+        Some(Case {
+            question,
+            base,
+            row,
+        })
+    };
+    let cases: Vec<_> = run.questions.iter().filter_map(case).collect();
+    let Some(first) = cases.first() else {
+        let name = name(answered.variant, answered.concurrency);
+        let warning =
+            format!("{name} is left out, as no question was answered both by it and by k=1.");
+        return (None, Some(warning));
+    };
+    let warning = not_whole(answered, cases.len(), run.info.questions);
+    let compared = Compared {
+        variant: &first.row.variant,
+        concurrency: answered.concurrency,
+        cases,
+    };
+    (Some(compared), warning)
+}
+
+/// The rows beside their questions, in the order of the run.
+fn pairs<'a>(run: &'a Run, rows: &Rows<'a>) -> Vec<Pair<'a>> {
+    let pair = |question: &'a Question| {
+        let row = *rows.get(question.id.as_str())?;
+        Some(Pair { question, row })
+    };
+    run.questions.iter().filter_map(pair).collect()
+}
+
+/// A warning if a variant has fewer questions than its run.
+fn not_whole(answered: &Answered<'_>, has: usize, expected: usize) -> Option<String> {
+    let name = name(answered.variant, answered.concurrency);
+    let warning = format!("{name} is NOT WHOLE: {has} of {expected} questions.");
+    (has < expected).then_some(warning)
+}
+
 /// The one with the least RelLat, controls aside.
 pub(super) fn fastest<'b, 'a: 'b>(
     of: impl Iterator<Item = &'b Compared<'a>>,
@@ -421,20 +470,4 @@ pub(super) fn name(variant: &Variant, concurrency: u32) -> String {
 
 fn order(row: &Row) -> (u32, K, String) {
     (row.concurrency, row.variant.k(), row.variant.to_string())
-}
-
-fn not_whole(
-    place: &str,
-    variant: &Variant,
-    concurrency: u32,
-    has: usize,
-    expected: usize,
-    warnings: &mut Vec<String>,
-) {
-    if has < expected {
-        let name = name(variant, concurrency);
-        warnings.push(format!(
-            "{place}: {name} is NOT WHOLE: {has} of {expected} questions."
-        ));
-    }
 }

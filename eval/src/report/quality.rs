@@ -5,7 +5,7 @@ use crate::stats::{mcnemar, mean, sign_flip};
 use crate::{Question, Row, Variant};
 use spechop_theory::{PUBLISHED_ANSWERS, PublishedAnswers};
 
-use super::groups::{Case, Group, name};
+use super::groups::{Case, Compared, Group, Pair, View, name};
 use super::speculation::tool;
 use super::table::{Cell, Table};
 
@@ -17,70 +17,15 @@ struct Scores {
     hops: f64,
 }
 
+/// Source, variant, questions, four means and five differences.
+const COLUMNS: usize = 12;
+
 pub(super) fn table(group: &Group<'_>) -> Table {
     let mut rows = Vec::new();
     for view in &group.views {
-        for (concurrency, pairs) in &view.standard {
-            let scores: Vec<_> = pairs
-                .iter()
-                .map(|pair| score(pair.question, pair.row))
-                .collect();
-            let name = name(&Variant::standard(), *concurrency);
-            let mut row = vec![Cell::text(&view.label), Cell::text(name)];
-            row.push(Cell::share_of(pairs.len(), view.run.info.questions));
-            row.extend(means(&scores));
-            row.extend([
-                Cell::none(),
-                Cell::none(),
-                Cell::none(),
-                Cell::none(),
-                Cell::none(),
-            ]);
-            rows.push(row);
-        }
-        for compared in &view.compared {
-            let answered = compared.cases.len();
-            let mut row = vec![Cell::text(&view.label), Cell::text(compared.name())];
-            row.push(Cell::share_of(answered, view.run.info.questions));
-            // How good an answer is can only be said of one that is known.
-            let cases = known(&compared.cases);
-            let base: Vec<_> = cases
-                .iter()
-                .map(|case| score(case.question, case.base))
-                .collect();
-            let scores: Vec<_> = cases
-                .iter()
-                .map(|case| score(case.question, case.row))
-                .collect();
-            row.extend(means(&scores).map(|cell| cell.over(cases.len(), answered)));
-            if cases.is_empty() {
-                row.resize(12, Cell::none());
-                rows.push(row);
-                continue;
-            }
-            let n = cases.len() as f64;
-            let right = base
-                .iter()
-                .zip(&scores)
-                .map(|(base, this)| (base.right, this.right));
-            let gain: f64 = right
-                .clone()
-                .map(|(base, this)| flag(this) - flag(base))
-                .sum();
-            row.push(Cell::difference(gain / n, mcnemar(right), 3));
-            let pairs = base.iter().zip(&scores);
-            let f1: Vec<f64> = pairs.map(|(base, this)| this.f1 - base.f1).collect();
-            row.push(Cell::difference(
-                f1.iter().sum::<f64>() / n,
-                sign_flip(&f1),
-                3,
-            ));
-            for same in [same_questions, same_answers, same_answer] {
-                let same: Vec<f64> = cases.iter().map(|case| flag(same(case))).collect();
-                row.push(Cell::interval(mean(&same), 3));
-            }
-            rows.push(row);
-        }
+        let standard = view.standard.iter();
+        rows.extend(standard.map(|(concurrency, pairs)| standard_row(view, *concurrency, pairs)));
+        rows.extend(view.compared.iter().map(|other| compared_row(view, other)));
     }
     if let Some(view) = group.views.first()
         && let Some(tool) = tool(&view.run.info)
@@ -107,6 +52,54 @@ pub(super) fn table(group: &Group<'_>) -> Table {
     }
 }
 
+fn standard_row(view: &View<'_>, concurrency: u32, pairs: &[Pair<'_>]) -> Vec<Cell> {
+    let scores: Vec<_> = pairs
+        .iter()
+        .map(|pair| score(pair.question, pair.row))
+        .collect();
+    let name = name(&Variant::standard(), concurrency);
+    let mut row = vec![Cell::text(&view.label), Cell::text(name)];
+    row.push(Cell::share_of(pairs.len(), view.run.info.questions));
+    row.extend(means(&scores));
+    row.resize(COLUMNS, Cell::none());
+    row
+}
+
+fn compared_row(view: &View<'_>, compared: &Compared<'_>) -> Vec<Cell> {
+    let answered = compared.cases.len();
+    let mut row = vec![Cell::text(&view.label), Cell::text(compared.name())];
+    row.push(Cell::share_of(answered, view.run.info.questions));
+    // How good an answer is can only be said of one that is known.
+    let cases = known(&compared.cases);
+    let scores_of = |of: fn(&Case<'_>) -> Scores| cases.iter().map(of).collect::<Vec<_>>();
+    let base = scores_of(|case| score(case.question, case.base));
+    let scores = scores_of(|case| score(case.question, case.row));
+    row.extend(means(&scores).map(|cell| cell.over(cases.len(), answered)));
+    if cases.is_empty() {
+        row.resize(COLUMNS, Cell::none());
+        return row;
+    }
+    let n = cases.len() as f64;
+    let pairs = || base.iter().zip(&scores);
+    let right = pairs().map(|(base, this)| (base.right, this.right));
+    let gain: f64 = right
+        .clone()
+        .map(|(base, this)| flag(this) - flag(base))
+        .sum();
+    row.push(Cell::difference(gain / n, mcnemar(right), 3));
+    let f1: Vec<f64> = pairs().map(|(base, this)| this.f1 - base.f1).collect();
+    row.push(Cell::difference(
+        f1.iter().sum::<f64>() / n,
+        sign_flip(&f1),
+        3,
+    ));
+    for same in [same_questions, same_answers, same_answer] {
+        let same: Vec<f64> = cases.iter().map(|case| flag(same(case))).collect();
+        row.push(Cell::interval(mean(&same), 3));
+    }
+    row
+}
+
 fn published_row(row: &PublishedAnswers) -> Vec<Cell> {
     let [exact_match, f1] = row.speculative;
     let mut cells = vec![
@@ -120,7 +113,7 @@ fn published_row(row: &PublishedAnswers) -> Vec<Cell> {
         Cell::number(exact_match - row.standard[0], 3),
         Cell::number(f1 - row.standard[1], 3),
     ];
-    cells.resize(12, Cell::none());
+    cells.resize(COLUMNS, Cell::none());
     cells
 }
 

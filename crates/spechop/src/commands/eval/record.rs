@@ -1,12 +1,13 @@
 //! `spechop eval record`: stages of real parts, once each.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use spechop_eval::{
-    Bundle, BundleInfo, Injected, Parts, RecordError, Recorder, Stage, commit, machine,
+    Bundle, BundleInfo, Injected, LeftOut, Parts, RecordEvent, Recorder, Variant, commit, machine,
 };
 use spechop_server::config::Config;
 use spechop_server::{Env, Toolbox};
@@ -60,8 +61,6 @@ Example:
   spechop eval record --system \"embedded default\" --dataset 2wiki \\
     --questions eval/datasets/2wikimultihopqa/questions.jsonl.gz --count 20 --suite --inject 0 --inject 4150:1680:1 --out runs/2wiki";
 
-/// Questions that fail one after the other before none of them is to blame any more.
-const FAILURES_IN_A_ROW_MAX: usize = 3;
 /// Questions between two lines of a log.
 const LOGGED_EVERY: usize = 20;
 
@@ -81,73 +80,10 @@ pub(crate) fn latency(text: &str) -> Result<Latency, String> {
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let variants = args.variants.played()?;
     let questions = args.questions.select()?;
-    let mut written = args.config.written(env)?;
-    // No query cache: a guess must not reuse the vector that its own look-up just computed.
-    let forget = ["encoder.queries_kept", "eval record", "0"].map(str::to_owned);
-    written.flags.push(forget.into());
-    let config = Arc::new(Config::read(written, env)?);
-    ensure!(
-        config.injected_latency.is_none(),
-        "the configuration injects latency: stages are recorded without; say --inject instead"
-    );
-    let opening = Arc::clone(&config);
-    let toolbox = tokio::task::spawn_blocking(move || Toolbox::open(&opening));
-    let toolbox = toolbox.await.context("cannot open the models")??;
-
-    let offered: Vec<_> = toolbox
-        .speculators
-        .keys()
-        .map(|kind| kind.as_str())
-        .collect();
-    if let Some((name, _)) = args
-        .rename
-        .iter()
-        .find(|(name, _)| !offered.contains(&&**name))
-    {
-        bail!(
-            "--rename: there is no speculator `{name}`; there are: {}",
-            offered.join(", ")
-        );
-    }
-    let renamed = |name: &str| {
-        let to = args.rename.iter().find(|(from, _)| from == name);
-        to.map_or_else(|| name.to_owned(), |(_, to)| to.clone())
-    };
-    let mut known = parts::of(&config)?;
-    let mut speculators = std::collections::BTreeMap::new();
-    for (kind, speculator) in toolbox.speculators {
-        let name = renamed(kind.as_str());
-        if !variants.iter().any(|variant| variant.speculator() == name) {
-            continue;
-        }
-        let about = match kind.as_str() {
-            "hot" => parts::hot(&config)?.unwrap_or_default(),
-            "index" => parts::index(&config)?,
-            _ => parts::from_memory(&config)?,
-        };
-        known.insert(format!("speculator {name}"), about);
-        if speculators.insert(name.clone(), speculator).is_some() {
-            bail!("--rename: two speculators would be called `{name}`");
-        }
-    }
-    known.extend(args.part);
-    let info = BundleInfo {
-        system: args.system,
-        dataset: args.questions.dataset,
-        questions: questions.len(),
-        seed: args.questions.seed,
-        passages: config.questions.passages().get(),
-        parts: known,
-        commits: vec![commit()],
-        machine: machine(),
-        commands: vec![super::command(env)],
-    };
-    let mut recorder = Recorder::new(Parts {
-        planner: toolbox.planner,
-        retriever: toolbox.retriever,
-        reader: toolbox.reader,
-        speculators,
-    });
+    let config = Arc::new(configured(&args.config, env)?);
+    let (parts, known) = open_parts(&args, &variants, &config).await?;
+    let info = describe(&args, questions.len(), &config, known, env);
+    let mut recorder = Recorder::new(parts);
     recorder.check(&variants)?;
     let latencies = match args.inject.as_slice() {
         [] => vec![None],
@@ -158,44 +94,9 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     // Fixed prompts are read and buffers taken before anything is measured.
     recorder.warm_up(&bundle).await;
     let bar = bar(questions.len() as u64);
-    let mut failed: Vec<(String, anyhow::Error)> = Vec::new();
-    let mut in_a_row = 0;
-    for (at, question) in questions.iter().enumerate() {
-        let ways = variants
-            .iter()
-            .flat_map(|variant| latencies.iter().map(move |latency| (variant, *latency)));
-        let mut result = Ok(());
-        for (variant, latency) in ways {
-            let mut ran = |stage: &Stage| {
-                bar.set_message(format!("{} took {:.0} ms", stage.input.name(), stage.ms));
-            };
-            let recorded = recorder.record(&mut bundle, at, variant, latency, &mut ran);
-            if let Err(error) = recorded.await {
-                result = Err(error);
-                break;
-            }
-        }
-        match result {
-            Ok(()) => in_a_row = 0,
-            // One question may be to blame for what a part cannot do; the disk is not.
-            Err(error @ RecordError::Stage { .. }) if in_a_row < FAILURES_IN_A_ROW_MAX => {
-                in_a_row += 1;
-                tracing::warn!(question = question.id, %error, "left out");
-                failed.push((question.id.clone(), error.into()));
-            }
-            Err(error) => {
-                let of = questions.len();
-                return Err(anyhow::Error::new(error).context(format!(
-                    "{at} of {of} questions are done; run the same command again to resume"
-                )));
-            }
-        }
-        bar.inc(1);
-        // A log has no bar.
-        if bar.is_hidden() && (at + 1) % LOGGED_EVERY == 0 {
-            eprintln!("{} of {} questions are recorded", at + 1, questions.len());
-        }
-    }
+    let mut tell = |event: RecordEvent<'_>| say(&bar, &event);
+    let recording = recorder.record_all(&mut bundle, &variants, &latencies, &mut tell);
+    let left_out = recording.await?;
     bar.finish_and_clear();
     eprintln!(
         "{}: {} questions, {} variants; {} stages run, {} in all",
@@ -205,15 +106,135 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         bundle.len() - before,
         bundle.len()
     );
-    if let Some((id, error)) = failed.pop() {
-        let (more, of) = (failed.len(), questions.len());
-        return Err(error.context(format!(
-            "{} of {of} questions are not whole, {id} among them{}; the same command tries them again",
-            more + 1,
-            if more > 0 { " (the others are in the log)" } else { "" },
-        )));
+    whole(left_out, questions.len())
+}
+
+/// The configuration, as stages are recorded with it.
+fn configured(args: &ConfigArgs, env: &Env) -> anyhow::Result<Config> {
+    let mut written = args.clone().written(env)?;
+    // No query cache: a guess must not reuse the vector that its own look-up just computed.
+    let forget = ["encoder.queries_kept", "eval record", "0"].map(str::to_owned);
+    written.flags.push(forget.into());
+    let config = Config::read(written, env)?;
+    ensure!(
+        config.injected_latency.is_none(),
+        "the configuration injects latency: stages are recorded without; say --inject instead"
+    );
+    Ok(config)
+}
+
+/// Opens the parts that the variants need; and says what each is, by its name.
+async fn open_parts(
+    args: &Args,
+    variants: &[Variant],
+    config: &Arc<Config>,
+) -> anyhow::Result<(Parts, BTreeMap<String, String>)> {
+    let opening = Arc::clone(config);
+    let toolbox = tokio::task::spawn_blocking(move || Toolbox::open(&opening));
+    let toolbox = toolbox.await.context("cannot open the models")??;
+    check_renamed(&args.rename, &toolbox)?;
+    let mut known = parts::of(config)?;
+    let mut speculators = BTreeMap::new();
+    for (kind, speculator) in toolbox.speculators {
+        let name = renamed(&args.rename, kind.as_str());
+        if !variants.iter().any(|variant| variant.speculator() == name) {
+            continue;
+        }
+        let about = match kind.as_str() {
+            "hot" => parts::hot(config)?.unwrap_or_default(),
+            "index" => parts::index(config)?,
+            _ => parts::from_memory(config)?,
+        };
+        known.insert(format!("speculator {name}"), about);
+        if speculators.insert(name.clone(), speculator).is_some() {
+            bail!("--rename: two speculators would be called `{name}`");
+        }
     }
-    Ok(())
+    let parts = Parts {
+        planner: toolbox.planner,
+        retriever: toolbox.retriever,
+        reader: toolbox.reader,
+        speculators,
+    };
+    Ok((parts, known))
+}
+
+/// Whether there is a speculator of every name that is replaced.
+fn check_renamed(rename: &[(String, String)], toolbox: &Toolbox) -> anyhow::Result<()> {
+    let kinds = toolbox.speculators.keys();
+    let offered: Vec<_> = kinds.map(|kind| kind.as_str()).collect();
+    let unknown = |(name, _): &&(String, String)| !offered.contains(&&**name);
+    match rename.iter().find(unknown) {
+        None => Ok(()),
+        Some((name, _)) => bail!(
+            "--rename: there is no speculator `{name}`; there are: {}",
+            offered.join(", ")
+        ),
+    }
+}
+
+/// What variants call a speculator.
+fn renamed(rename: &[(String, String)], name: &str) -> String {
+    let to = rename.iter().find(|(from, _)| from == name);
+    to.map_or_else(|| name.to_owned(), |(_, to)| to.clone())
+}
+
+/// The circumstances, as the bundle keeps them.
+fn describe(
+    args: &Args,
+    questions: usize,
+    config: &Config,
+    mut parts: BTreeMap<String, String>,
+    env: &Env,
+) -> BundleInfo {
+    parts.extend(args.part.iter().cloned());
+    BundleInfo {
+        system: args.system.clone(),
+        dataset: args.questions.dataset,
+        questions,
+        seed: args.questions.seed,
+        passages: config.questions.passages().get(),
+        parts,
+        commits: vec![commit()],
+        machine: machine(),
+        commands: vec![super::command(env)],
+    }
+}
+
+/// Shows how far the recording is.
+fn say(bar: &ProgressBar, event: &RecordEvent<'_>) {
+    match event {
+        RecordEvent::Ran(stage) => {
+            bar.set_message(format!("{} took {:.0} ms", stage.input.name(), stage.ms));
+        }
+        RecordEvent::LeftOut(LeftOut { id, error }) => {
+            tracing::warn!(question = id, %error, "left out");
+        }
+        RecordEvent::Done(done) => {
+            bar.inc(1);
+            // A log has no bar.
+            if bar.is_hidden() && done % LOGGED_EVERY == 0 {
+                let of = bar.length().unwrap_or_default();
+                eprintln!("{done} of {of} questions are recorded");
+            }
+        }
+    }
+}
+
+/// Whether no question was left out; else the last one is named.
+fn whole(mut left_out: Vec<LeftOut>, of: usize) -> anyhow::Result<()> {
+    let Some(LeftOut { id, error }) = left_out.pop() else {
+        return Ok(());
+    };
+    let more = left_out.len();
+    let others = match more {
+        0 => "",
+        _ => " (the others are in the log)",
+    };
+    Err(anyhow::Error::new(error).context(format!(
+        "{} of {of} questions are not whole, {id} among them{others}; the same command tries them again",
+        more + 1,
+    )))
 }
 
 fn bar(questions: u64) -> ProgressBar {
