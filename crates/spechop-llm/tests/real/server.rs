@@ -202,6 +202,9 @@ async fn the_likeliest_guess_stays_and_samples_differ_from_it() {
         let guessed = speculator.guess(&call, request.clone()).await.unwrap();
         guessed.guesses.into_iter().next().map(|guess| guess.text)
     };
+    // A prompt that the server finds in its cache is summed in another order than one that it reads, and of
+    // two words that are as likely another one may win.
+    guess(0).await;
     let likeliest = guess(0).await;
     assert_eq!(guess(0).await, likeliest);
     let mut others = 0;
