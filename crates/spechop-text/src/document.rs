@@ -18,6 +18,9 @@ pub struct Block {
     pub text: String,
     /// Whether it is the heading of what follows.
     pub heading: bool,
+    /// Whether all of it is a link to another page: an entry of a menu, or the heading of a teaser, which is
+    /// about that other page.
+    pub link: bool,
 }
 
 /// As in Markdown: `# ` before a heading.
@@ -40,6 +43,8 @@ const NOTE_CHARS_MAX: usize = 20;
 pub struct Builder {
     document: Document,
     open: String,
+    /// What of `open` is a link.
+    linked: String,
     heading: bool,
 }
 
@@ -47,6 +52,12 @@ impl Builder {
     /// More text of the block that is open.
     pub fn push(&mut self, text: &str) {
         self.open.push_str(text);
+    }
+
+    /// More text of the block that is open, and a link to another page.
+    pub fn push_link(&mut self, text: &str) {
+        self.open.push_str(text);
+        self.linked.push_str(text);
     }
 
     /// The end of the text so far, for [`Self::drop_note`].
@@ -69,14 +80,22 @@ impl Builder {
     /// Ends the block that is open; without text in it there is none.
     pub fn end_block(&mut self) {
         let mut text = folded(&self.open);
+        let linked = folded(&self.linked);
         self.open.clear();
+        self.linked.clear();
         let heading =
             std::mem::take(&mut self.heading) && text.split(' ').nth(HEADING_WORDS_MAX).is_none();
         if heading {
             text.truncate(without_marks(&text).len());
         }
         if !text.is_empty() {
-            self.document.blocks.push(Block { text, heading });
+            let link = text == linked;
+            let block = Block {
+                text,
+                heading,
+                link,
+            };
+            self.document.blocks.push(block);
         }
     }
 

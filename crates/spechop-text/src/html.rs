@@ -10,6 +10,7 @@ pub use attributes::{ATTRIBUTES_MAX, is_raw};
 
 use std::cell::RefCell;
 
+use html5ever::Attribute;
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::RawKind;
 use html5ever::tokenizer::{
@@ -94,6 +95,8 @@ struct State {
     unseen: Vec<String>,
     /// Open bold elements of this line.
     bold: usize,
+    /// Whether a link to another page is open.
+    link: bool,
     /// Where the superscript of this line began that is open.
     superscript: Option<usize>,
     line: Line,
@@ -150,6 +153,9 @@ impl State {
         } else {
             self.part(name);
             self.bold += usize::from(BOLD.contains(&name));
+            if name == "a" {
+                self.link = leads_away(tag);
+            }
             if name == "sup" {
                 self.superscript = Some(self.builder.position());
             }
@@ -170,6 +176,7 @@ impl State {
             if BOLD.contains(&name) {
                 self.bold = self.bold.saturating_sub(1);
             }
+            self.link &= name != "a";
             if name == "sup"
                 && let Some(since) = self.superscript.take()
             {
@@ -197,7 +204,10 @@ impl State {
                     (Line::Empty | Line::Bold, _) => Line::Bold,
                 };
             }
-            self.builder.push(text);
+            match self.link {
+                true => self.builder.push_link(text),
+                false => self.builder.push(text),
+            }
         }
     }
 
@@ -250,6 +260,14 @@ fn is_heading(tag: &Tag) -> bool {
     !INLINE.contains(&&*tag.name)
         && !GAPS.contains(&&*tag.name)
         && classes.any(|attribute| attribute.value.split_ascii_whitespace().any(class))
+}
+
+/// Whether it is a link to another page, not to a place on this one.
+fn leads_away(tag: &Tag) -> bool {
+    let target = |attribute: &Attribute| {
+        &*attribute.name.local == "href" && !attribute.value.trim_start().starts_with('#')
+    };
+    tag.attrs.iter().any(target)
 }
 
 /// Whether the page itself keeps the element from its readers.

@@ -139,12 +139,14 @@ mod tests {
         Block {
             text: text.into(),
             heading: false,
+            link: false,
         }
     }
 
     fn heading(text: &str) -> Block {
         Block {
             heading: true,
+            link: false,
             ..block(text)
         }
     }

@@ -75,6 +75,40 @@ fn headings_are_known_by_element_class_or_boldness() {
 }
 
 #[test]
+fn a_block_that_is_a_link_from_end_to_end_is_one() {
+    for (page, links) in [
+        (
+            "<p>a<li><a href=/home>Home <b>page</b></a><p>b",
+            &["Home page"][..],
+        ),
+        (
+            "<p>a<h2><a href='https://h/x'>Life</a> <small>[edit]</small></h2><p>b",
+            &["# Life"],
+        ),
+        (
+            "<p>a<a href=/x><h3>Life</h3><p>A teaser.</p></a><p>b",
+            &["# Life", "A teaser."],
+        ),
+        // A place on this page, or none; words around a link.
+        (
+            "<p>a<h2><a href=' #life'>Life</a></h2><p><a name=b>b</a>",
+            &[],
+        ),
+        ("<p>See <a href=/x>Life</a><p><a href=/x>Life</a>!", &[]),
+        (
+            "<p><a href=/x>Life</a><a href=/y>Death</a><p>b",
+            &["LifeDeath"],
+        ),
+        ("<p><a href=/x>Life<p>b</a><p>c", &["Life", "b"]),
+    ] {
+        let document = parse(page).unwrap();
+        let found = document.blocks.iter().filter(|block| block.link);
+        let found: Vec<String> = found.map(ToString::to_string).collect();
+        assert_eq!(found, links, "{page}");
+    }
+}
+
+#[test]
 fn marks_of_notes_and_for_editors_are_left_out() {
     for (page, block) in [
         (

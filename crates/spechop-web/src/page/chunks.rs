@@ -13,7 +13,10 @@ use super::Page;
 pub fn chunks(page: &Page) -> Vec<Passage> {
     let sections = sections(page).into_iter();
     let titled = sections.flat_map(|section| {
-        let title = title(&page.title, section.heading);
+        let title = match section.link {
+            true => section.heading.into(),
+            false => title(&page.title, section.heading),
+        };
         let texts = passages::cut(&section.blocks).into_iter();
         texts.map(move |text| (Arc::clone(&title), text))
     });
@@ -30,6 +33,8 @@ pub fn chunks(page: &Page) -> Vec<Passage> {
 #[derive(Default)]
 struct Section<'a> {
     heading: &'a str,
+    /// Whether the heading is a link to another page.
+    link: bool,
     blocks: Vec<Block>,
 }
 
@@ -37,20 +42,22 @@ fn sections(page: &Page) -> Vec<Section<'_>> {
     let block = |text: &str| Block {
         text: text.to_owned(),
         heading: false,
+        link: false,
     };
     let mut sections = vec![Section::default()];
     let mut headings = page.headings.iter().peekable();
     for (number, line) in page.text.lines().enumerate() {
-        let is_heading = headings.next_if_eq(&&number).is_some();
-        match sections.last_mut() {
-            Some(open) if !is_heading => open.blocks.push(block(line)),
+        let heading = headings.next_if(|heading| heading.line == number);
+        match (sections.last_mut(), heading) {
+            (Some(open), None) => open.blocks.push(block(line)),
             // A heading with nothing below it is a line like others, so that nothing is lost.
-            Some(open) if open.blocks.is_empty() && !open.heading.is_empty() => {
+            (Some(open), Some(heading)) if open.blocks.is_empty() && !open.heading.is_empty() => {
                 open.blocks.push(block(open.heading));
-                open.heading = line;
+                (open.heading, open.link) = (line, heading.link);
             }
-            _ => sections.push(Section {
+            (_, heading) => sections.push(Section {
                 heading: line,
+                link: heading.is_some_and(|heading| heading.link),
                 blocks: Vec::new(),
             }),
         }
@@ -79,7 +86,7 @@ fn title(page: &Arc<str>, heading: &str) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::Version;
+    use crate::page::{Heading, Version};
 
     #[test]
     fn a_page_becomes_passages_with_stable_ids() {
@@ -122,7 +129,14 @@ mod tests {
     #[test]
     fn no_passage_is_of_two_sections_and_nothing_is_lost() {
         let page = |text: &str, headings: &[usize]| Page {
-            headings: headings.into(),
+            headings: headings
+                .iter()
+                .map(|line| Heading {
+                    line: *line,
+                    // Of those below.
+                    link: text.lines().nth(*line) == Some("Teaser"),
+                })
+                .collect(),
             ..Page::of_text(
                 &"https://h/".parse().unwrap(),
                 &"Ana Ruiz - Films".into(),
@@ -152,6 +166,11 @@ mod tests {
                     "Early life (Ana Ruiz - Films)|Life\nBorn.",
                     "Notes (Ana Ruiz - Films)|Notes",
                 ],
+            ),
+            (
+                "Films\nShe films.\nTeaser\nShe paints.",
+                &[0, 2],
+                &["Ana Ruiz - Films|She films.", "Teaser|She paints."],
             ),
             ("One.\nTwo.", &[], &["Ana Ruiz - Films|One.\nTwo."]),
             ("Only", &[0], &["Only (Ana Ruiz - Films)|Only"]),

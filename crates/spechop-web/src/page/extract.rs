@@ -1,14 +1,18 @@
 //! Bytes of a page to its title and visible text.
 
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
+
 use dom_smoothie::{Config, Readability, TextMode};
-use spechop_text::{Document, folded, html, plain};
+use spechop_text::{Block, Document, folded, html, plain};
+use spechop_types::canonical;
 
 use super::charset;
 use super::title::{self, Names};
 use super::tree::{self, TooMuch};
 
-/// An article of fewer characters may not be all that there is to read.
-const LITTLE_CHARS: usize = 500;
+/// An article of fewer bytes may not be all that there is to read.
+const LITTLE_BYTES: usize = 500;
 /// No title is longer.
 const TITLE_CHARS_MAX: usize = 300;
 /// A word that is longer is cut, too.
@@ -30,8 +34,17 @@ pub struct Extract {
     pub title: String,
     /// Blocks of text, parted by newlines.
     pub text: String,
-    /// Which lines of it are headings, by number, in order.
-    pub headings: Vec<usize>,
+    /// Which lines of it are headings, in order.
+    pub headings: Vec<Heading>,
+}
+
+/// A line that is the heading of what follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heading {
+    /// Its number.
+    pub line: usize,
+    /// Whether all of it is a link to another page. What follows is about that page.
+    pub link: bool,
 }
 
 /// Reads a page, or says why it cannot be read. `charset` is what its header says, `whole` whether all
@@ -47,7 +60,10 @@ pub fn extract(
     let page = page.ok_or("its bytes are no text")?;
     let mut extract = match kind {
         Kind::Html => of_html(&page)?,
-        Kind::Text => of_document(plain::parse(&page)),
+        Kind::Text => {
+            let Document { title, blocks } = plain::parse(&page);
+            of_blocks(&blocks, title.unwrap_or_default())
+        }
     };
     extract
         .title
@@ -56,43 +72,91 @@ pub fn extract(
         .text
         .truncate(cut(&extract.text, text_chars_max).len());
     let lines = extract.text.lines().count();
-    extract.headings.retain(|line| *line < lines);
+    extract.headings.retain(|heading| heading.line < lines);
     match lines {
         0 => Err("it has no text".to_owned()),
         _ => Ok(extract),
     }
 }
 
-/// The article of a page, or all that can be seen of it if there is hardly any article.
+/// What of a page is worth ranking against a question. Readability tells the article from what stands
+/// around it, but it drops short paragraphs and headings, and with them whom a text is about. So it only
+/// says what place the article has; what stands there is taken from all that can be seen.
 fn of_html(page: &str) -> Result<Extract, String> {
     let (article, names) = article(page)?;
-    let enough = article.text.chars().nth(LITTLE_CHARS).is_some();
-    if enough && !article.title.is_empty() {
-        return Ok(named(article, &names));
-    }
     // The same attributes were counted for the tree.
-    let visible = of_document(html::parse(page).unwrap_or_default());
-    let title = if article.title.is_empty() {
-        visible.title.clone()
-    } else {
-        article.title.clone()
+    let Document { title, blocks } = html::parse(page).unwrap_or_default();
+    let title = match article.title.is_empty() {
+        true => title.unwrap_or_default(),
+        false => article.title.clone(),
     };
-    let more = !enough && visible.text.len() > article.text.len();
-    let seen = if more { visible } else { article };
-    Ok(named(Extract { title, ..seen }, &names))
+    let headings = article.headings.iter().map(String::as_str);
+    let title = title::of_page(&title, &names, headings).to_owned();
+    if let Some(place) = article.place(&blocks, &title) {
+        return Ok(of_blocks(&blocks[place], title));
+    }
+    // Much may stand where `html` sees nothing.
+    if prose(&blocks) * 2 < article.text.len() {
+        return Ok(Extract {
+            title,
+            text: article.text,
+            headings: Vec::new(),
+        });
+    }
+    let menu = |block: &Block| block.link && !block.heading;
+    match blocks.iter().all(menu) {
+        true => Ok(of_blocks(&blocks, title)),
+        false => Ok(of_blocks(blocks.iter().filter(|block| !menu(block)), title)),
+    }
 }
 
-/// With the title of the page alone, without that of its site.
-fn named(extract: Extract, names: &Names) -> Extract {
-    let lines: Vec<&str> = extract.text.lines().collect();
-    let headings = extract.headings.iter().filter_map(|line| lines.get(*line));
-    let title = title::of_page(&extract.title, names, headings.copied()).to_owned();
-    Extract { title, ..extract }
+/// What stands out on a page as its main text.
+#[derive(Default)]
+struct Article {
+    title: String,
+    /// A block a line.
+    text: String,
+    /// The texts of its headings, in order.
+    headings: Vec<String>,
+    /// The texts of its other blocks.
+    blocks: HashSet<String>,
 }
 
-/// What stands out on a page as its main text, and its names for itself. Empty if nothing does, or if it
-/// takes too much to find out.
-fn article(page: &str) -> Result<(Extract, Names), String> {
+impl Article {
+    /// Where it is on the page, from the heading that begins it to the end of its last section; `None` if that
+    /// is not most of the page.
+    fn place(&self, blocks: &[Block], title: &str) -> Option<RangeInclusive<usize>> {
+        let is_part = |block: &Block| is_prose(block) && self.blocks.contains(&block.text);
+        let (first, last) = (
+            blocks.iter().position(is_part)?,
+            blocks.iter().rposition(is_part)?,
+        );
+        let title = canonical(title);
+        let is_title = |block: &Block| block.heading && canonical(&block.text) == title;
+        let headings = blocks[..first].iter().rev();
+        let headings = headings.take_while(|block| block.heading).count();
+        let named = blocks[..first].iter().position(is_title);
+        let behind = blocks[last..].iter().skip(1);
+        let rest = behind.take_while(|block| !block.heading).count();
+        let place = named.unwrap_or(first - headings)..=last + rest;
+        let found = prose(&blocks[place.clone()]);
+        (found >= LITTLE_BYTES && found * 2 >= prose(blocks)).then_some(place)
+    }
+}
+
+fn is_prose(block: &Block) -> bool {
+    !block.heading && !block.link
+}
+
+/// The bytes of text that is neither a heading nor a menu.
+fn prose(blocks: &[Block]) -> usize {
+    let prose = blocks.iter().filter(|block| is_prose(block));
+    prose.map(|block| block.text.len()).sum()
+}
+
+/// The article of a page, and its names for itself. Empty if nothing stands out, or if it takes too much to
+/// find out.
+fn article(page: &str) -> Result<(Article, Names), String> {
     let document = match tree::build(page) {
         Ok(document) => document,
         Err(TooMuch::Attributes) => return Err("a tag with too many attributes".to_owned()),
@@ -108,41 +172,45 @@ fn article(page: &str) -> Result<(Extract, Names), String> {
         ..Config::default()
     };
     let Ok(mut readability) = Readability::with_document(document, None, Some(config)) else {
-        return Ok((Extract::default(), names));
+        return Ok((Article::default(), names));
     };
     let title = folded(&readability.get_article_title());
-    let extract = match readability.parse() {
+    let article = match readability.parse() {
         Ok(article) => {
-            // Its text does not say what is a heading; its HTML does.
-            let structured = of_document(html::parse(&article.content).unwrap_or_default());
-            let plain = lines(&article.text_content);
-            // Much of it may stand where `html` sees nothing.
-            let seen = match structured.text.len() * 2 < plain.len() {
-                true => Extract {
-                    text: plain,
-                    ..Extract::default()
-                },
-                false => structured,
-            };
-            let title = folded(&article.title);
-            Extract { title, ..seen }
+            let text = lines(&article.text_content);
+            // Two ways to part a text into blocks: what one joins, the other may part as the page does.
+            let parts = html::parse(&article.content).unwrap_or_default().blocks;
+            let (headings, parts): (Vec<_>, Vec<_>) =
+                parts.into_iter().partition(|block| block.heading);
+            let texts = |blocks: Vec<Block>| blocks.into_iter().map(|block| block.text);
+            let lines = text.lines().map(str::to_owned);
+            Article {
+                title: folded(&article.title),
+                headings: texts(headings).collect(),
+                blocks: texts(parts).chain(lines).collect(),
+                text,
+            }
         }
-        Err(_) => Extract {
+        Err(_) => Article {
             title,
-            ..Extract::default()
+            ..Article::default()
         },
     };
-    Ok((extract, names))
+    Ok((article, names))
 }
 
-fn of_document(document: Document) -> Extract {
-    let blocks = document.blocks.iter().enumerate();
-    let headings = blocks.filter(|(_, block)| block.heading);
-    let headings = headings.map(|(line, _)| line).collect();
-    let texts: Vec<&str> = document.blocks.iter().map(|block| &*block.text).collect();
+fn of_blocks<'a>(blocks: impl IntoIterator<Item = &'a Block>, title: String) -> Extract {
+    let (mut texts, mut headings) = (Vec::new(), Vec::new());
+    for (line, block) in blocks.into_iter().enumerate() {
+        texts.push(block.text.as_str());
+        if block.heading {
+            let link = block.link;
+            headings.push(Heading { line, link });
+        }
+    }
     Extract {
+        title,
         text: texts.join("\n"),
-        title: document.title.unwrap_or_default(),
         headings,
     }
 }

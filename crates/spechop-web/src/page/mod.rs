@@ -19,6 +19,7 @@ use spechop_ports::Call;
 use url::Url;
 
 pub use chunks::chunks;
+pub use extract::Heading;
 pub use options::{Opening, PageOptions, PageSetupError};
 pub use reader::HttpPageReader;
 
@@ -56,8 +57,8 @@ pub struct Page {
     pub title: Arc<str>,
     /// Its visible text, a block a line, cut at a word.
     pub text: Arc<str>,
-    /// Which lines of the text are headings, by number, in order.
-    pub headings: Arc<[usize]>,
+    /// Which lines of the text are headings, in order.
+    pub headings: Arc<[Heading]>,
     /// Whether all of it came in time. A part is of use, but nothing to keep.
     pub whole: bool,
     /// What to ask the site by whether it has changed.

@@ -41,7 +41,7 @@ fn headings_are_known_as_such() {
     );
     let found = read(&page).unwrap();
     let lines: Vec<&str> = found.text.lines().collect();
-    let headings: Vec<&str> = found.headings.iter().map(|line| lines[*line]).collect();
+    let headings: Vec<&str> = found.headings.iter().map(|h| lines[h.line]).collect();
     assert_eq!(headings, ["The Ouse", "Bridges"]);
     // Those that are cut off are none.
     let short = extract(page.as_bytes(), Kind::Html, None, true, 700).unwrap();
@@ -50,8 +50,57 @@ fn headings_are_known_as_such() {
             && short
                 .headings
                 .iter()
-                .all(|line| *line < short.text.lines().count())
+                .all(|heading| heading.line < short.text.lines().count())
     );
+}
+
+/// Readability takes the long teasers for the article and drops the heading of the first.
+#[test]
+fn a_short_article_keeps_its_place_before_long_teasers() {
+    let teaser = |name: &str| format!("<h3><a href=/{name}>{name}</a></h3><p>{}</p>", prose(60));
+    let page = format!(
+        "<title>The Ouse | Rivers</title><ul><li><a href=/>Home</a></ul><article><h1>The Ouse</h1><p>A river.</p></article>\
+         <section><h2>More</h2>{}{}</section>",
+        teaser("Oder"),
+        teaser("Elbe")
+    );
+    let found = read(&page).unwrap();
+    let lines: Vec<&str> = found.text.lines().collect();
+    let headings = found.headings.iter().map(|h| (lines[h.line], h.link));
+    assert_eq!(found.title, "The Ouse");
+    assert_eq!(lines[..2], ["The Ouse", "A river."]);
+    assert_eq!(
+        headings.collect::<Vec<_>>(),
+        [
+            ("The Ouse", false),
+            ("More", false),
+            ("Oder", true),
+            ("Elbe", true)
+        ]
+    );
+}
+
+/// One of many entries is no more than a part of what can be read.
+#[test]
+fn a_page_of_many_entries_is_all_that_can_be_seen_but_its_menus() {
+    let entry = |name: &str, words: usize| {
+        let title = format!("<div class=post-title><a href=/{name}>{name}</a></div>");
+        format!(
+            "<div class=post>{title}<div class=entry>{}</div></div>",
+            prose(words)
+        )
+    };
+    let page = format!(
+        "<title>Notes</title><div id=menu><p><a href=/>Home</a></p></div>{}{}{}",
+        entry("Ouse", 40),
+        entry("Oder", 90),
+        entry("Elbe", 40)
+    );
+    let found = read(&page).unwrap();
+    let lines: Vec<&str> = found.text.lines().collect();
+    let headings: Vec<&str> = found.headings.iter().map(|h| lines[h.line]).collect();
+    assert_eq!(headings, ["Ouse", "Oder", "Elbe"]);
+    assert_eq!(lines.len(), 6, "{lines:?}");
 }
 
 #[test]
