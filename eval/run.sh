@@ -269,17 +269,19 @@ large_reads() {
 web() {
   local set
   for set in "${SETS[@]}"; do
-    over_web "$set" -- "$OUT/web/$set" 100 --k 1 --variant k=auto,speculator=index --variant k=auto,speculator=index,plan-ahead=on
+    over_web "$set" -- "$OUT/web/$set" 100 --k 1 --variant k=auto,speculator=index --variant k=auto,speculator=index,plan-ahead=on \
+      --variant k=auto,speculator=index,guesses=2
   done
 }
 
-# Who guesses how much, in time and rightly. The memory has seen half of the questions; each of those who use it begins
-# with the same memory, and nothing is asked at k = 1, from which it would learn the other half.
+# Who guesses how much, and rightly. It is no matter of the web's times, so it has shorter ones, as long as every guess is
+# there before them. The memory has seen half of the questions; each of those who use it begins with the same memory, and
+# nothing is asked at k = 1, from which it would learn the other half.
 web_guesses() {
-  local set memory guesser
+  local set memory guesser WEB=1500:300:1
   memory=$(mktemp -d)
   for set in "${SETS[@]}"; do
-    over_web "$set" -- "$OUT/web/$set-guesses" 100 --variant k=3,speculator=hot --variant k=3,speculator=index
+    over_web "$set" -- "$OUT/web/$set-guesses" 100 --variant k=3,speculator=hot --variant k=3,speculator=index --without-standard
     over_web "$set" --set "speculator.memory_file=$memory/$set.json" -- "$OUT/web/$set-half" 50 --k 1
     for guesser in memory cascade; do
       cp "$memory/$set.json" "$memory/$set-$guesser.json"
@@ -364,7 +366,8 @@ deepresearch() {
   over_web deepresearch -- "$OUT/web/deepresearch" 0 --k 1 --variant k=3,speculator=index --variant k=auto,speculator=index
 }
 
-# Asks a server over a local web with the whole corpus of a data set. What was kept of earlier look-ups would make later
+# Asks a server over a local web with the whole corpus of a data set. Search engines go by words, so words count in the
+# index that guesses what they find, too. What was kept of earlier look-ups would make later
 # variants fast, so nothing is. The usual limit would cut one search in two hundred off: the local web is as slow again
 # whenever it is asked the same, so trying again would not help.
 over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
@@ -378,7 +381,7 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
   started eval web --corpus "$corpus" --latency "${WEB%:*}" --seed $SEED --listen 127.0.0.1:0
   web=$PID
   # shellcheck disable=SC2046
-  asked serve $(index_of "$set") --set target.kind=web --set web.providers=searxng --set "web.searxng.url=http://$ADDRESS" \
+  asked serve $(index_of "$set") --set index.lexical_weight=0.2 --set target.kind=web --set web.providers=searxng --set "web.searxng.url=http://$ADDRESS" \
     --set "web.allow=$ADDRESS" --set web.keep_s=0 --set web.searxng.ms_max=30000 --set speculator.kind=index --set question.verifier=rule --set question.confidence_min=0 \
     --set tuning.state=none "${server[@]}" -- \
     $(web_questions "$set" "$count") --concurrency "${CONCURRENCY:-1}" \
