@@ -7,6 +7,7 @@
 #                                          DEEPRESEARCH=FILE (Parquet or JSON), of DIFFICULTY=L2 alone
 #   eval/run.sh DATA prepare large_reads   a language model reads and the small reader guesses: not among the usual parts
 #   eval/run.sh DATA prepare ablation      who plans and who reads: a run for each configuration in eval/ablation
+#   eval/run.sh DATA prepare words         what it is worth to answers that words count beside vectors
 #   eval/run.sh DATA prepare retrieval     how well retrievers find gold passages: not among the usual parts
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
@@ -318,6 +319,24 @@ ablation_report() {
   shopt -s nullglob
   runs=("$OUT"/ablation/{2wiki,musique}-*/)
   "$SPECHOP" eval report "${runs[@]}" --out "$OUT/ablation/report"
+}
+
+# What it is worth to answers that words count beside vectors: k = 1, on every question that nothing was trained on.
+words() {
+  local set weight runs=()
+  for set in "${SETS[@]}"; do
+    for weight in 0 0.2; do
+      echo "== words $set $weight" >&2
+      # shellcheck disable=SC2046
+      asked serve $(index_of "$set") --set index.lexical_weight=$weight --set question.confidence_min=0 --set tuning.state=none -- \
+        --dataset "$set" --questions "$SPECHOP_DATA_DIR/eval/$set.jsonl" --ids eval/datasets/untrained.json --k 1 \
+        --system "embedded default, words count $weight" --part "planner=$(model_part spechop-planner/adapter.gguf)" \
+        --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/words/$set-$weight"
+    done
+  done
+  shopt -s nullglob
+  runs=("$OUT"/words/{2wiki,musique}-*/)
+  "$SPECHOP" eval report "${runs[@]}" --out "$OUT/words/report"
 }
 
 # Which retriever finds the gold passages. The weight of words is fitted on questions that no table is about.

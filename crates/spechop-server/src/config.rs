@@ -7,6 +7,7 @@ mod drafting;
 mod encoder;
 mod hot;
 mod keys;
+mod lexical;
 mod mcp;
 mod models;
 mod nearest;
@@ -44,6 +45,7 @@ pub use callers::Callers;
 pub use chaos::Chaos;
 pub use hot::HotTraffic;
 pub use keys::{Mistake, Source};
+pub use lexical::LexicalWeight;
 pub use observing::{Audit, Otlp};
 pub use print::{example, reference};
 pub use public_url::PublicUrl;
@@ -68,9 +70,8 @@ pub struct Config {
     pub encoder: Encoder,
     /// The passage index.
     pub index_dir: PathBuf,
-    /// How much the words of a query count beside its vector when the index is searched; 0 for not at
-    /// all. From 0 to 10.
-    pub lexical_weight: f32,
+    /// How much the words of a query count beside its vector when the index is searched.
+    pub lexical_weight: LexicalWeight,
     /// The model that writes sub-questions. It also reads and guesses, if no other model is named.
     pub generator: Model,
     /// The model that plans and reads if the first one fails.

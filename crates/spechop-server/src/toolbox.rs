@@ -21,7 +21,9 @@ use spechop_speculate::{IndexGuesser, Samples};
 use spechop_store::{IndexPassages, IndexRetriever, PassageIndex};
 
 use crate::backends::{Backends, LookUp};
-use crate::config::{self, Config, DraftedBy, Engine, GUESSES_MAX, Model, SpeculatorKind, Style};
+use crate::config::{
+    self, Config, DraftedBy, Engine, GUESSES_MAX, LexicalWeight, Model, SpeculatorKind, Style,
+};
 use crate::cores::Load;
 use crate::drafts;
 use crate::encoders;
@@ -457,14 +459,21 @@ fn index(
     part: &'static str,
     encoder: &Arc<dyn Encoder>,
     dir: &Path,
-    lexical_weight: f32,
+    lexical_weight: LexicalWeight,
     vitals: &Vitals,
 ) -> Result<(Arc<dyn Retriever>, Arc<PassageIndex>), OpenError> {
     let mut index = PassageIndex::open_watched(dir, vitals).map_err(OpenError::of(part))?;
-    if lexical_weight > 0.0 {
-        let mixed = index.with_words(lexical_weight);
+    let weight = lexical_weight.over(index.rows());
+    if weight > 0.0 {
+        let mixed = index.with_words(weight);
         index = mixed.map_err(OpenError::of(part))?;
-        tracing::info!(part, weight = %lexical_weight, "words count beside vectors");
+        tracing::info!(part, %weight, "words count beside vectors");
+    } else if lexical_weight == LexicalWeight::Auto {
+        tracing::info!(
+            part,
+            key = LexicalWeight::KEY,
+            "too many passages for words to count by default"
+        );
     }
     tracing::info!(part, passages = index.rows(), dir = %dir.display(), "index opened");
     let index = Arc::new(index);

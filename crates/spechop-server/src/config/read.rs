@@ -16,8 +16,8 @@ use super::models::{local, model, reader, speculator};
 use super::questions::questions;
 use super::target::target;
 use super::{
-    Config, Encoder, Engine, InjectedLatency, InvalidConfig, Model, Server, SpeculatorKind, Style,
-    Transport, observing, schedule, sharing,
+    Config, Encoder, Engine, InjectedLatency, InvalidConfig, LexicalWeight, Model, Server,
+    SpeculatorKind, Style, Transport, observing, schedule, sharing,
 };
 use crate::Env;
 
@@ -159,7 +159,7 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         audit: observing::audit(keys),
         injected_latency,
         target,
-        lexical_weight: lexical_weight(keys),
+        lexical_weight: LexicalWeight::read(keys),
         index_dir,
     };
     let build = match keys.source("index.dir") {
@@ -175,21 +175,16 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
     let is_source = config.speculator.hot.every.is_some();
     if !config.target.is_elsewhere() || guesses || named || is_source {
         must_exist(keys, "index.dir", &config.index_dir, build);
-    } else if config.lexical_weight > 0.0 && !config.index_dir.exists() {
+    } else if matches!(config.lexical_weight, LexicalWeight::Fixed(weight) if weight > 0.0)
+        && !config.index_dir.exists()
+    {
         let problem = format!(
             "look-ups go elsewhere, and there is no index in {} whose words could count; leave it out",
             config.index_dir.display()
         );
-        keys.mistake(LEXICAL_WEIGHT, problem);
+        keys.mistake(LexicalWeight::KEY, problem);
     }
     config
-}
-
-const LEXICAL_WEIGHT: &str = "index.lexical_weight";
-
-fn lexical_weight(keys: &mut Keys<'_>) -> f32 {
-    let weight = keys.number(LEXICAL_WEIGHT);
-    weight.map_or(0.0, |weight| weight as f32)
 }
 
 /// Where `spechop index build` puts an index, and the server looks for one, if nobody says where.

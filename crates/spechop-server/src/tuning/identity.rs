@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, EncoderKind, Engine, Model, Reader, SpeculatorKind};
+use crate::config::{Config, EncoderKind, Engine, LexicalWeight, Model, Reader, SpeculatorKind};
 
 /// A checksum for each part that a speculator's estimates depend on.
 ///
@@ -81,7 +81,7 @@ fn retriever(config: &Config) -> String {
         }
     };
     let mut words = format!("{target} {index} {encoder} {latency:?}");
-    if config.lexical_weight > 0.0 {
+    if config.lexical_weight != LexicalWeight::Fixed(0.0) {
         let _ = write!(words, " words {}", config.lexical_weight);
     }
     words

@@ -48,10 +48,10 @@ pub(super) static INDEX: &[Key] = keys! {
     /// `make demo` is used, indexes/demo.
     dir: File, Usually(r#""~/.local/share/spechop/indexes/default""#);
     /// How much the words of a sub-question count beside its vector: the weight times the passage's share of
-    /// the highest BM25 score. 0 for not at all; docs/MEASURED.md says what 0.2 brings, and `spechop eval
-    /// fit-words` finds a weight for other questions. For 100,000 passages it takes 6 s of one core at the
-    /// start, 23 MB of memory and 1 ms a search.
-    lexical_weight: Number(0.0, 10.0), Is("0.0");
+    /// the highest BM25 score. 0 for not at all. "auto" is 0.2 up to 50,000 passages and 0 above: for 100,000
+    /// passages it takes 6 s of one core at the start, 23 MB of memory and 1 ms a search. docs/MEASURED.md
+    /// says what 0.2 brings, and `spechop eval fit-words` finds a weight for other questions.
+    lexical_weight: Or("auto", &Number(0.0, 10.0)), Is(r#""auto""#);
 };
 
 /// `[generator]`.

@@ -172,17 +172,27 @@ fn a_hot_subset_that_follows_the_traffic_is_still_to_come() {
 fn words_count_where_there_is_an_index() {
     let home = Home::new();
     let weight = |file: &str| home.read(file, &[], &[]).unwrap().lexical_weight;
-    assert_eq!(weight(""), 0.0);
-    assert_eq!(weight("[index]\nlexical_weight = 0.25"), 0.25);
+    let fixed = LexicalWeight::Fixed;
+    assert_eq!(weight(""), LexicalWeight::Auto);
+    assert_eq!(
+        weight("[index]\nlexical_weight = \"auto\""),
+        LexicalWeight::Auto
+    );
+    assert_eq!(weight("[index]\nlexical_weight = 0.25"), fixed(0.25));
+    let over = |weight: LexicalWeight| [11_655, 1_000_000].map(|passages| weight.over(passages));
+    assert_eq!(over(LexicalWeight::Auto), [0.2, 0.0]);
+    assert_eq!(over(fixed(0.25)), [0.25, 0.25]);
     for (value, found) in [("-1", "-1"), ("11", "11"), ("\"much\"", "\"much\"")] {
         let mistakes = home.mistakes(&format!("[index]\nlexical_weight = {value}"), &[]);
-        let wanted = "index.lexical_weight (c.toml): expected a number from 0 to 10, found";
+        let wanted =
+            "index.lexical_weight (c.toml): expected \"auto\" or a number from 0 to 10, found";
         assert_eq!(mistakes, [format!("{wanted} {found}")]);
     }
     // The web needs no index, but words would need one.
     fs::remove_dir_all(home.path("indexes/default")).unwrap();
     let web = "[target]\nkind = \"web\"\n[index]\nlexical_weight =";
-    assert_eq!(weight(&format!("{web} 0")), 0.0);
+    assert_eq!(weight(&format!("{web} 0")), fixed(0.0));
+    assert_eq!(weight(&format!("{web} \"auto\"")), LexicalWeight::Auto);
     let mistakes = home.mistakes(&format!("{web} 0.25"), &[]);
     assert_eq!(mistakes.len(), 1, "{mistakes:?}");
     assert!(mistakes[0].contains("there is no index in"), "{mistakes:?}");

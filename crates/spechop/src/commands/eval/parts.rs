@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
-use spechop_server::config::{Config, EncoderKind, Engine, Model, Reader};
+use spechop_server::config::{Config, EncoderKind, Engine, LexicalWeight, Model, Reader};
 
 use crate::models::of_file;
 
@@ -22,7 +22,7 @@ pub(crate) fn of(config: &Config) -> anyhow::Result<BTreeMap<String, String>> {
     };
     add("encoder", encoder);
     let mut index = hashed(&[&config.index_dir.join("manifest.json")])?;
-    if config.lexical_weight > 0.0 {
+    if config.lexical_weight != LexicalWeight::Fixed(0.0) {
         index += &format!(", words count {}", config.lexical_weight);
     }
     add("index", index);
