@@ -385,8 +385,7 @@ deepresearch() {
   over_web deepresearch -- "$OUT/web/deepresearch" 0 --k 1 --variant k=3,speculator=index --variant k=auto,speculator=index
 }
 
-# Asks a server over a local web with the whole corpus of a data set. Search engines go by words, so words count in the
-# index that guesses what they find, too. What was kept of earlier look-ups would make later
+# Asks a server over a local web with the whole corpus of a data set. What was kept of earlier look-ups would make later
 # variants fast, so nothing is. The usual limit would cut one search in two hundred off: the local web is as slow again
 # whenever it is asked the same, so trying again would not help.
 over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
@@ -400,7 +399,7 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
   started eval web --corpus "$corpus" --latency "${WEB%:*}" --seed $SEED --listen 127.0.0.1:0
   web=$PID
   # shellcheck disable=SC2046
-  asked serve $(index_of "$set") --set index.lexical_weight=0.2 --set target.kind=web --set web.providers=searxng --set "web.searxng.url=http://$ADDRESS" \
+  asked serve $(index_of "$set") --set target.kind=web --set web.providers=searxng --set "web.searxng.url=http://$ADDRESS" \
     --set "web.allow=$ADDRESS" --set web.keep_s=0 --set web.searxng.ms_max=30000 --set speculator.kind=index --set question.verifier=rule --set question.confidence_min=0 \
     --set tuning.state=none "${server[@]}" -- \
     $(web_questions "$set" "$count") --concurrency "${CONCURRENCY:-1}" \

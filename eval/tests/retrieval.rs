@@ -15,7 +15,7 @@ use spechop_eval::retrieval::{
     RetrievalInfo, Searched, fit, keep, look_ups, of_sample, passage_ids, read_fit, write_fit,
 };
 use spechop_ports::{Call, Encoder, PortError, Retriever};
-use spechop_store::{IndexRetriever, IndexWriter, Inputs, PassageRef};
+use spechop_store::{IndexRetriever, IndexWriter, Inputs, LexicalWeight, PassageRef};
 
 const WIDTH: usize = 32;
 const WEIGHT: f32 = 0.75;
@@ -148,7 +148,7 @@ async fn every_retriever_is_asked_and_the_mixture_is_that_of_the_index() {
     // What the service finds with this weight.
     let mixed = PassageIndex::open(dir.path())
         .unwrap()
-        .with_words(WEIGHT)
+        .with_words(LexicalWeight::Fixed(WEIGHT))
         .unwrap();
     let service = IndexRetriever::new(encoder, Arc::new(mixed)).unwrap();
     for question in asked() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use spechop_ports::{Call, Encoder, PortError, Retriever};
-use spechop_store::{IndexError, IndexRetriever, PassageIndex};
+use spechop_store::{IndexError, IndexRetriever, LexicalWeight, PassageIndex};
 
 /// A passage that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,9 +39,10 @@ pub async fn search(
     encoder: Arc<dyn Encoder>,
     query: &str,
     limit: usize,
+    lexical_weight: LexicalWeight,
 ) -> Result<Vec<Found>, SearchError> {
-    let index = Arc::new(PassageIndex::open(dir)?);
-    let retriever = IndexRetriever::new(encoder, index)?;
+    let index = PassageIndex::open(dir)?.with_words(lexical_weight)?;
+    let retriever = IndexRetriever::new(encoder, Arc::new(index))?;
     let passages = retriever
         .retrieve(&Call::authoritative(), query, limit)
         .await?;

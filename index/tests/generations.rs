@@ -12,7 +12,7 @@ use site::{Site, Triples, files};
 use spechop_index::{
     Addition, BuildError, Changed, Format, Hot, Part, Reading, check, look, merge, remove, search,
 };
-use spechop_store::PassageIndex;
+use spechop_store::{LexicalWeight, PassageIndex};
 
 fn ids(dir: &Path) -> Vec<String> {
     let index = PassageIndex::open(dir).unwrap();
@@ -164,6 +164,7 @@ async fn passages_are_added_and_the_others_are_not_encoded_again() {
         Arc::new(Triples::new("triples")),
         "seven wild swans",
         1,
+        LexicalWeight::Auto,
     );
     assert_eq!(found.await.unwrap()[0].id, "new");
     assert_eq!(check(&site.build.out).unwrap().hot_rows, Some(30));
@@ -328,6 +329,7 @@ async fn links_that_come_with_the_pages_choose_the_hot_subset() {
         Arc::new(Triples::new("triples")),
         "Text of page 4.",
         1,
+        LexicalWeight::Auto,
     );
     let url = found.await.unwrap().remove(0).url;
     assert!(

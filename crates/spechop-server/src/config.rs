@@ -45,7 +45,7 @@ pub use callers::Callers;
 pub use chaos::Chaos;
 pub use hot::HotTraffic;
 pub use keys::{Mistake, Source};
-pub use lexical::LexicalWeight;
+pub(crate) use lexical::LEXICAL_WEIGHT;
 pub use observing::{Audit, Otlp};
 pub use print::{example, reference};
 pub use public_url::PublicUrl;
@@ -57,6 +57,7 @@ pub(crate) use schedule::lanes_of;
 pub use show::{Origin, Setting, as_toml};
 pub use spechop_redis::RedisOptions;
 pub use spechop_sim::InjectedLatency;
+pub use spechop_store::LexicalWeight;
 pub use target::{Provider, SearchEngine, Target, Web};
 
 /// What the program runs on. Its `Debug` shows no secret.

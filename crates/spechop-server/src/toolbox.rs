@@ -462,18 +462,15 @@ fn index(
     lexical_weight: LexicalWeight,
     vitals: &Vitals,
 ) -> Result<(Arc<dyn Retriever>, Arc<PassageIndex>), OpenError> {
-    let mut index = PassageIndex::open_watched(dir, vitals).map_err(OpenError::of(part))?;
+    let index = PassageIndex::open_watched(dir, vitals);
+    let index = index.and_then(|index| index.with_words(lexical_weight));
+    let index = index.map_err(OpenError::of(part))?;
     let weight = lexical_weight.over(index.rows());
     if weight > 0.0 {
-        let mixed = index.with_words(weight);
-        index = mixed.map_err(OpenError::of(part))?;
         tracing::info!(part, %weight, "words count beside vectors");
     } else if lexical_weight == LexicalWeight::Auto {
-        tracing::info!(
-            part,
-            key = LexicalWeight::KEY,
-            "too many passages for words to count by default"
-        );
+        let key = config::LEXICAL_WEIGHT;
+        tracing::info!(part, key, "too many passages for words to count by default");
     }
     tracing::info!(part, passages = index.rows(), dir = %dir.display(), "index opened");
     let index = Arc::new(index);

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::check::Checker;
 use crate::error::{Fault, IndexError};
 use crate::layout::stride;
-use crate::lexical::ranking;
+use crate::lexical::{LexicalWeight, ranking};
 use crate::manifest::Inputs;
 use crate::rows::{PART, Rows};
 use crate::scan::{Hit, Query, Top, scan};
@@ -95,16 +95,19 @@ impl PassageIndex {
         })
     }
 
-    /// The same index, in which the words of a query count beside its vector: `weight` times the
+    /// The same index, in which the words of a query count beside its vector: the weight times the
     /// passage's share of the highest BM25 score that the query could have. Only searches by
-    /// [`PassageIndex::search_text`] know words. Reads every passage.
+    /// [`PassageIndex::search_text`] know words. Reads every passage, unless the weight is 0.
     ///
     /// # Errors
     ///
     /// If a passage cannot be read, or makes no sense.
-    pub fn with_words(self, weight: f32) -> Result<Self, IndexError> {
-        let mixed = self.rows.mix_words(weight);
-        mixed.map_err(|fault| self.rows.error(fault))?;
+    pub fn with_words(self, weight: LexicalWeight) -> Result<Self, IndexError> {
+        let weight = weight.over(self.rows());
+        if weight > 0.0 {
+            let mixed = self.rows.mix_words(weight);
+            mixed.map_err(|fault| self.rows.error(fault))?;
+        }
         Ok(self)
     }
 

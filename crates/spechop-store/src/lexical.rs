@@ -11,11 +11,65 @@
 //! Postings are built from the passages when the index is opened, and are never stored: they cannot
 //! belong to other rows. `crates/spechop-lexical/benches/ranking.rs` says what that takes.
 
+use std::fmt;
+use std::str::FromStr;
+
 use spechop_lexical::{Bm25, Builder};
 
 use crate::error::Fault;
 use crate::rows::Rows;
 use crate::shard::PassageRef;
+
+/// Fitted by `spechop eval fit-words`; docs/MEASURED.md says on what, and what it brings.
+const FITTED: f32 = 0.2;
+/// The postings of so many passages take three seconds of a core at the start, and 12 MB.
+const PASSAGES_MAX: usize = 50_000;
+/// A larger weight would leave nothing to the vectors.
+const WEIGHT_MAX: f32 = 10.0;
+
+/// How much the words of a query count beside its vector. Written `auto`, or as a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LexicalWeight {
+    /// As fitted on other questions, if the index is so small that the start is not held up.
+    Auto,
+    /// From 0, which is not at all, to 10.
+    Fixed(f32),
+}
+
+impl LexicalWeight {
+    /// The weight over an index of so many passages.
+    pub fn over(self, passages: usize) -> f32 {
+        match self {
+            Self::Auto if passages <= PASSAGES_MAX => FITTED,
+            Self::Auto => 0.0,
+            Self::Fixed(weight) => weight,
+        }
+    }
+}
+
+impl fmt::Display for LexicalWeight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Fixed(weight) => weight.fmt(f),
+        }
+    }
+}
+
+impl FromStr for LexicalWeight {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        let weight = text.parse().ok();
+        let weight = weight.filter(|weight| (0.0..=WEIGHT_MAX).contains(weight));
+        weight
+            .map(Self::Fixed)
+            .ok_or("expected auto or a number from 0 to 10")
+    }
+}
 
 /// BM25 over the passages of an index, and how much it counts.
 pub(crate) struct Lexical {
@@ -59,7 +113,7 @@ mod tests {
     use spechop_ports::{Call, Encoder, PortError, Retriever};
 
     use crate::fixture::{inputs, unit_vectors};
-    use crate::{IndexRetriever, IndexWriter, PassageIndex, PassageRef};
+    use crate::{IndexRetriever, IndexWriter, LexicalWeight, PassageIndex, PassageRef};
 
     const TEXTS: [(&str, &str); 4] = [
         (
@@ -114,7 +168,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (encoder, mut index) = index(dir.path());
         if let Some(weight) = weight {
-            index = index.with_words(weight).unwrap();
+            index = index.with_words(LexicalWeight::Fixed(weight)).unwrap();
         }
         let retriever = IndexRetriever::new(Arc::new(encoder), Arc::new(index)).unwrap();
         let call = Call::authoritative();
@@ -151,6 +205,28 @@ mod tests {
     async fn rows_of_later_shards_have_their_own_words() {
         for (title, _) in TEXTS {
             assert_eq!(found(Some(50.0), title).await[0].0, title);
+        }
+    }
+
+    #[test]
+    fn words_count_by_default_if_their_postings_are_soon_made() {
+        let weights = |weight: LexicalWeight| [11_655, 50_000, 50_001].map(|n| weight.over(n));
+        assert_eq!(weights(LexicalWeight::Auto), [0.2, 0.2, 0.0]);
+        assert_eq!(weights(LexicalWeight::Fixed(0.25)), [0.25; 3]);
+        for (text, read) in [
+            ("auto", Ok(LexicalWeight::Auto)),
+            ("0", Ok(LexicalWeight::Fixed(0.0))),
+            ("0.25", Ok(LexicalWeight::Fixed(0.25))),
+            ("-1", Err(())),
+            ("11", Err(())),
+            ("NaN", Err(())),
+            ("much", Err(())),
+        ] {
+            let found: Result<LexicalWeight, _> = text.parse();
+            assert_eq!(found.map_err(drop), read, "{text}");
+            if let Ok(weight) = read {
+                assert_eq!(weight.to_string(), text);
+            }
         }
     }
 }

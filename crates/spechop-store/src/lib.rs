@@ -52,6 +52,7 @@ mod write;
 pub use error::{Fault, IndexError};
 pub use index::PassageIndex;
 pub use layout::HOT;
+pub use lexical::LexicalWeight;
 pub use manifest::{Inputs, MANIFEST, Part, Subset};
 pub use passages::IndexPassages;
 pub use retriever::IndexRetriever;

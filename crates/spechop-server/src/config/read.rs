@@ -12,6 +12,7 @@ use super::chaos::chaos;
 use super::drafting::drafter;
 use super::encoder::encoder;
 use super::keys::{Keys, Mistake, Source, values_of};
+use super::lexical::{LEXICAL_WEIGHT, lexical_weight};
 use super::models::{local, model, reader, speculator};
 use super::questions::questions;
 use super::target::target;
@@ -159,7 +160,7 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         audit: observing::audit(keys),
         injected_latency,
         target,
-        lexical_weight: LexicalWeight::read(keys),
+        lexical_weight: lexical_weight(keys),
         index_dir,
     };
     let build = match keys.source("index.dir") {
@@ -182,7 +183,7 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
             "look-ups go elsewhere, and there is no index in {} whose words could count; leave it out",
             config.index_dir.display()
         );
-        keys.mistake(LexicalWeight::KEY, problem);
+        keys.mistake(LEXICAL_WEIGHT, problem);
     }
     config
 }

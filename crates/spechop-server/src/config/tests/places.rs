@@ -179,9 +179,6 @@ fn words_count_where_there_is_an_index() {
         LexicalWeight::Auto
     );
     assert_eq!(weight("[index]\nlexical_weight = 0.25"), fixed(0.25));
-    let over = |weight: LexicalWeight| [11_655, 1_000_000].map(|passages| weight.over(passages));
-    assert_eq!(over(LexicalWeight::Auto), [0.2, 0.0]);
-    assert_eq!(over(fixed(0.25)), [0.25, 0.25]);
     for (value, found) in [("-1", "-1"), ("11", "11"), ("\"much\"", "\"much\"")] {
         let mistakes = home.mistakes(&format!("[index]\nlexical_weight = {value}"), &[]);
         let wanted =

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use spechop_index::{Found, search};
 use spechop_server::Env;
-use spechop_server::config::default_index_dir;
+use spechop_server::config::{LexicalWeight, default_index_dir};
 
 use super::encoder::Model;
 use super::{runtime, say};
@@ -21,6 +21,9 @@ pub(super) struct Args {
     /// At most so many passages.
     #[arg(long, value_name = "N", default_value_t = 5)]
     limit: usize,
+    /// How much the words of the query count beside its vector, as `index.lexical_weight` of a server.
+    #[arg(long, value_name = "auto|WEIGHT", default_value_t = LexicalWeight::Auto)]
+    lexical_weight: LexicalWeight,
     #[command(flatten)]
     model: Model,
     /// Print one JSON object on stdout instead of the passages.
@@ -34,7 +37,8 @@ pub(super) fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let dir = dir.unwrap_or_else(|| default_index_dir(&env.data_dir()));
     let runtime = runtime()?;
     let encoder = runtime.block_on(args.model.open(env))?;
-    let passages = runtime.block_on(search(&dir, encoder, &args.query, args.limit))?;
+    let found = search(&dir, encoder, &args.query, args.limit, args.lexical_weight);
+    let passages = runtime.block_on(found)?;
     let shown: Vec<String> = passages.iter().map(shown).collect();
     let results = Results {
         query: &args.query,
