@@ -330,7 +330,7 @@ words() {
       # shellcheck disable=SC2046
       asked serve $(index_of "$set") --set index.lexical_weight=$weight --set question.confidence_min=0 --set tuning.state=none -- \
         --dataset "$set" --questions "$SPECHOP_DATA_DIR/eval/$set.jsonl" --ids eval/datasets/untrained.json --k 1 \
-        --system "embedded default, words count $weight" --part "planner=$(model_part spechop-planner/adapter.gguf)" \
+        --system "embedded default, words count $weight" --part "planner=$(model_part spechop-planner-merged/model.gguf)" \
         --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/words/$set-$weight"
     done
   done
@@ -404,7 +404,7 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
     --set tuning.state=none "${server[@]}" -- \
     $(web_questions "$set" "$count") --concurrency "${CONCURRENCY:-1}" \
     --system "embedded default, web" --part "web=$(basename "$corpus") $(hash_of "$corpus"), ${WEB%:*} ms" \
-    --part "planner=$(model_part spechop-planner/adapter.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
+    --part "planner=$(model_part spechop-planner-merged/model.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
     --part "encoder=$(model_part e5-small-v2/model.onnx)" --out "$out" "$@" || result=$?
   ended $web
   return $result

@@ -52,13 +52,11 @@ SPAN, YES, NO, NOT_HERE = range(4)
 
 
 class Planner:
-    """SmolLM2 with the planner's adapter, and the lines that it was trained on."""
+    """The planner, and the lines that it was trained on."""
 
     def __init__(self, models: Path):
         params = xllamacpp.CommonParams()
-        params.model.path = str(models / "smollm2-135m-instruct/model.gguf")
-        adapter = str(models / "spechop-planner/adapter.gguf")
-        params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(adapter, 1.0)]
+        params.model.path = str(models / "spechop-planner-merged/model.gguf")
         params.n_parallel = slots = 16
         params.n_ctx = 1024 * slots
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = CORES

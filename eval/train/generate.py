@@ -72,17 +72,18 @@ def torch_lines(base: Path, adapter: Path, device: str = "cpu", batch: int = 32)
     return with_notes(lines)
 
 
-def llama_lines(base: Path, adapter: Path, threads: int = 1) -> NextLines:
-    """The exported adapter on the packaged Q4_1 base, in llama.cpp."""
+def llama_lines(base: Path, adapter: Path | None, threads: int = 1) -> NextLines:
+    """The exported adapter on the packaged Q4_1 base, or a model that it is merged into, in llama.cpp."""
     import xllamacpp
 
     params = xllamacpp.CommonParams()
     params.model.path = str(base)
     params.n_ctx, params.n_parallel, params.warmup = 1024, 1, False
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-    lora = xllamacpp.CommonAdapterLoraInfo()
-    lora.path, lora.scale = str(adapter), 1.0
-    params.lora_adapters = [lora]
+    if adapter:
+        lora = xllamacpp.CommonAdapterLoraInfo()
+        lora.path, lora.scale = str(adapter), 1.0
+        params.lora_adapters = [lora]
     server = xllamacpp.Server(params)
 
     def lines(prompts: list[str]) -> list[str]:

@@ -1,8 +1,9 @@
 """How well the planner plans: validation questions, one step at a time on gold known hops.
 
-`python -m train.planner_eval --data DIR --base model.gguf --adapter adapter.pt|planner.gguf [--report FILE]`.
-A `.pt` adapter runs in torch, a `.gguf` one in llama.cpp on the packaged base; `--compare OTHER` counts
-the steps at which two adapters write the same line.
+`python -m train.planner_eval --data DIR --base model.gguf [--adapter adapter.pt|planner.gguf] [--report FILE]`.
+A `.pt` adapter runs in torch, a `.gguf` one in llama.cpp on the packaged base. Without one, the base is a
+model that an adapter is merged into, as `spechop models pull spechop-planner-merged` makes it.
+`--compare OTHER` counts the steps at which two adapters write the same line.
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ def evaluate(lines: NextLines, made: list[Step]) -> tuple[dict[str, list[int]], 
     return {k: counts[k] for k in sorted(counts)}, rows
 
 
-def load(base: Path, adapter: Path, device: str, threads: int) -> NextLines:
-    if adapter.suffix == ".gguf":
+def load(base: Path, adapter: Path | None, device: str, threads: int) -> NextLines:
+    if adapter is None or adapter.suffix == ".gguf":
         return llama_lines(base, adapter, threads)
     return torch_lines(base, adapter, device)
 
@@ -101,7 +102,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--datasets", type=Path, default=Path("datasets"))
     parser.add_argument("--base", type=Path, required=True)
-    parser.add_argument("--adapter", type=Path, required=True)
+    parser.add_argument("--adapter", type=Path)
     parser.add_argument("--compare", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cpu")
@@ -114,7 +115,7 @@ def main() -> None:
     made = [s for q in split.validation[: args.limit] for s in steps(q)]
     made += [drill_step(drills.comparison(random.Random(f"check:{i}"))) for i in range(DRILLS)]
     counts, rows = evaluate(load(args.base, args.adapter, args.device, args.threads), made)
-    report = {"adapter": args.adapter.name, "counts": counts}
+    report = {"adapter": args.adapter.name if args.adapter else None, "counts": counts}
     if args.compare:
         others = load(args.base, args.compare, args.device, args.threads)([s.prompt for s in made])
         report["same_lines"] = [sum(r["line"] == o for r, o in zip(rows, others)), len(rows)]

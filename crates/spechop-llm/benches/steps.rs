@@ -1,6 +1,6 @@
-//! The planner's steps on this machine: `cargo bench -p spechop-llm --bench steps -- [THREADS] [ADAPTER.gguf]`.
+//! The planner's steps on this machine: `cargo bench -p spechop-llm --bench steps -- [THREADS] [MODEL.gguf [ADAPTER.gguf]]`.
 //!
-//! Plans two questions with the smallest model, hop by hop with the right answers, first with
+//! Plans two questions with the planner that is shipped or another, hop by hop with the right answers, first with
 //! nothing cached and then each step behind the one before, as the agent does. Three times for each
 //! step, the processor's (of all threads, which with more than one spin while they wait for each other), the
 //! best of seven runs: token by token; with what is found in the prompt; with the right draft.
@@ -129,8 +129,9 @@ fn main() {
         .iter()
         .filter(|argument| !argument.starts_with('-'));
     let threads: Option<NonZeroU32> = given.next().map(|threads| threads.parse().unwrap());
+    let shipped = spechop_testkit::assets::model_dir("spechop-planner-merged").join("model.gguf");
+    let path = given.next().map_or(shipped, PathBuf::from);
     let adapter = given.next().map(PathBuf::from);
-    let path = spechop_testkit::assets::model_dir("smollm2-135m-instruct").join("model.gguf");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()

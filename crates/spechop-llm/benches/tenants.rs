@@ -99,17 +99,15 @@ enum Style {
 /// Prompt tokens computed and reused by a fresh model that is asked these questions, each on behalf
 /// of the tenant that is named with it.
 async fn play(style: Style, asked: &[(&str, &[PlanRequest])]) -> (u64, u64) {
-    let model = spechop_testkit::assets::model_dir("smollm2-135m-instruct").join("model.gguf");
-    let adapter = spechop_testkit::assets::shipped_model("spechop-planner").join("adapter.gguf");
+    let model = spechop_testkit::assets::model_dir(match style {
+        Style::Lines => "spechop-planner-merged",
+        Style::Tagged => "smollm2-135m-instruct",
+    });
     let options = LocalModelOptions {
-        adapter: match style {
-            Style::Lines => Some(adapter),
-            Style::Tagged => None,
-        },
         // More wait for each other, which takes long on a busy machine.
         threads: Some(NonZeroU32::MIN),
         context_tokens_per_sequence: 2048,
-        ..LocalModelOptions::new(model)
+        ..LocalModelOptions::new(model.join("model.gguf"))
     };
     let model = Arc::new(LocalModel::open(options).unwrap());
     let planner: Box<dyn Planner> = match style {

@@ -1,6 +1,6 @@
 //! Workers against threads: `cargo bench -p spechop-llm --bench workers -- [MODEL] [CALLS] [W×T …]`.
 //!
-//! MODEL is the name of a pulled model (default: our planner, with its adapter). For each number of
+//! MODEL is the name of a pulled model (default: our planner). For each number of
 //! workers and threads, e.g. `1x2 2x1`, CALLS calls (default 32) run one at a time and 16 at a time, each
 //! with a prompt of its own behind instructions that are the same. Prints calls a second by the wall
 //! clock, the processor time of a call, and the memory. `OMP_WAIT_POLICY=passive` should be set, as `spechop
@@ -108,8 +108,11 @@ fn main() {
         shapes = vec!["1x1", "2x1", "1x2"];
     }
     let lines = name == "planner";
-    let folder = model_dir(if lines { "smollm2-135m-instruct" } else { name });
-    let adapter = lines.then(|| model_dir("spechop-planner").join("adapter.gguf"));
+    let folder = model_dir(if lines {
+        "spechop-planner-merged"
+    } else {
+        name
+    });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -118,7 +121,6 @@ fn main() {
         for shape in shapes {
             let (workers, threads) = shape.split_once('x').unwrap();
             let options = LocalModelOptions {
-                adapter: adapter.clone(),
                 workers: workers.parse().unwrap(),
                 threads: Some(threads.parse::<NonZeroU32>().unwrap()),
                 context_tokens_per_sequence: 1024,

@@ -116,12 +116,11 @@ mod tests {
     /// The models of a default server, each a few bytes and a note. No parser would take them.
     struct Home(tempfile::TempDir);
 
-    const FILES: [(&str, &str); 7] = [
+    const FILES: [(&str, &str); 6] = [
         ("e5-small-v2", "model.onnx"),
         ("e5-small-v2", "tokenizer.json"),
         ("onnxruntime", "libonnxruntime.so"),
-        ("smollm2-135m-instruct", "model.gguf"),
-        ("spechop-planner", "adapter.gguf"),
+        ("spechop-planner-merged", "model.gguf"),
         ("spechop-reader", "model.onnx"),
         ("spechop-reader", "reader.toml"),
     ];
@@ -184,10 +183,10 @@ mod tests {
         compare(&home.config()).unwrap();
         assert!(!compare_at(&reader).unwrap());
         // Beside a pulled one.
-        let own = home.model("spechop-planner").join("mine.gguf");
+        let own = home.model("spechop-planner-merged").join("mine.gguf");
         fs::write(&own, "trained anew").unwrap();
         assert!(!compare_at(&own).unwrap());
-        assert!(compare_at(&home.model("spechop-planner/adapter.gguf")).unwrap());
+        assert!(compare_at(&home.model("spechop-planner-merged/model.gguf")).unwrap());
     }
 
     /// Models may share a tokenizer.

@@ -66,11 +66,10 @@ fn errors_are_one_clear_line_and_an_exit_code() {
     let (code, _, stderr) = run(empty.path(), &["serve"]);
     assert_eq!(code, 1);
     for words in [
-        "6 mistakes",
+        "5 mistakes",
         "`spechop models pull encoder`",
         "`spechop models pull onnxruntime`",
-        "`spechop models pull smollm2-135m-instruct`",
-        "`spechop models pull spechop-planner`",
+        "`spechop models pull spechop-planner-merged`",
         "`spechop models pull spechop-reader`",
         "`spechop index build --corpus FOLDER`",
         "`spechop models pull default`",

@@ -16,8 +16,7 @@ fn home() -> TempDir {
         "models/e5-small-v2",
         "models/spechop-reader",
         "models/onnxruntime/libonnxruntime.so",
-        "models/smollm2-135m-instruct/model.gguf",
-        "models/spechop-planner/adapter.gguf",
+        "models/spechop-planner-merged/model.gguf",
         "indexes/default",
     ] {
         fs::create_dir_all(home.path().join(file)).unwrap();

@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use spechop_llm::{LocalModel, StepPlanner};
 use spechop_ports::{Call, PlanRequest, Planned, Planner};
-use spechop_testkit::assets::model_dir;
 use spechop_types::{Step, SubQuestion};
 
-use crate::model::open;
+use crate::model::{open, planner_path};
 use crate::workers::requests;
 
 fn planner(drafts: bool) -> (Arc<LocalModel>, StepPlanner) {
     let model = Arc::new(open(|options| {
         options.drafts = drafts;
-        options.adapter = Some(model_dir("spechop-planner").join("adapter.gguf"));
+        options.model_path = planner_path();
         options.kept_prompts = 8;
     }));
     (Arc::clone(&model), StepPlanner::new(model))

@@ -10,6 +10,7 @@
 mod adapter;
 mod drafts;
 mod local;
+mod merged;
 mod metered;
 mod model;
 mod rewriting;

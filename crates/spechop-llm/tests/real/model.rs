@@ -21,6 +21,11 @@ pub(crate) fn model_path() -> PathBuf {
     spechop_testkit::assets::model_dir("smollm2-135m-instruct").join("model.gguf")
 }
 
+/// The planner that is shipped.
+pub(crate) fn planner_path() -> PathBuf {
+    spechop_testkit::assets::model_dir("spechop-planner-merged").join("model.gguf")
+}
+
 pub(crate) fn options() -> LocalModelOptions {
     LocalModelOptions {
         threads: NonZeroU32::new(1),

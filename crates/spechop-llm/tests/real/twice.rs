@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use spechop_llm::{LocalModel, StepPlanner};
 use spechop_ports::{Call, KnownHop, PlanRequest, Planner};
-use spechop_testkit::assets::model_dir;
 use spechop_types::Step;
 
-use crate::model::open;
+use crate::model::{open, planner_path};
 use crate::workers::requests;
 
 /// Whatever is found.
@@ -28,7 +27,7 @@ struct Counts {
 #[tokio::test]
 async fn from_hop_to_hop_nothing_is_read_again_but_the_line_just_written() {
     let model: Arc<LocalModel> = Arc::new(open(|options| {
-        options.adapter = Some(model_dir("spechop-planner").join("adapter.gguf"));
+        options.model_path = planner_path();
         options.sequences = 4;
         options.kept_prompts = 8;
         options.drafts = false;

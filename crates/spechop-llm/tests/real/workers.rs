@@ -7,10 +7,9 @@ use std::sync::Arc;
 use futures::future::{join_all, poll_immediate, select_all};
 use spechop_llm::{LocalModel, StepPlanner, TextModel};
 use spechop_ports::{Call, KnownHop, Lane, PlanRequest, Planned, Planner};
-use spechop_testkit::assets::model_dir;
 use spechop_types::{Chance, Question, SubQuestion, Tenant};
 
-use crate::model::{launch, long, open, options, say, until};
+use crate::model::{launch, long, open, options, planner_path, say, until};
 
 const QUESTIONS: [&str; 16] = [
     "Who is older, Halcón Suriano Jr. or Pierre De Geyter?",
@@ -34,7 +33,7 @@ const QUESTIONS: [&str; 16] = [
 fn planner_of(workers: u32) -> (Arc<LocalModel>, StepPlanner) {
     let model = Arc::new(open(|options| {
         options.workers = NonZeroU32::new(workers).expect("not zero");
-        options.adapter = Some(model_dir("spechop-planner").join("adapter.gguf"));
+        options.model_path = planner_path();
         options.sequences = 4;
         options.kept_prompts = 8;
     }));

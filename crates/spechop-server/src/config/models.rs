@@ -11,8 +11,9 @@ use super::read::{must_be_pulled, must_exist};
 use super::{Engine, Model, Reader, Speculator, SpeculatorKind, Style, Target, remembering};
 use crate::Env;
 
-/// The model that plans in the default configuration, and what it was taught.
-const PLANNER: &str = "smollm2-135m-instruct";
+/// The model that plans in the default configuration: the adapter, merged into the model it was trained for.
+const PLANNER: &str = "spechop-planner-merged";
+const PLANNER_BASE: &str = "smollm2-135m-instruct";
 const PLANNER_ADAPTER: &str = "spechop-planner";
 /// The model that reads in the default configuration.
 const READER: &str = "spechop-reader";
@@ -186,22 +187,24 @@ pub(super) fn local(
     let key = |name: &str| format!("{section}.{name}");
     let models = data.join("models");
     let named = keys.path(&key("file"));
+    let adapter = keys.path(&key("adapter"));
+    // An adapter of one's own is for what ours is for, and not for what ours has become part of.
+    let planner = if adapter.is_some() {
+        PLANNER_BASE
+    } else {
+        PLANNER
+    };
     let (default, threads, context_tokens) = match style {
         Style::Chat(_) => (GENERATOR, None, 4096),
         // A question and a dozen hops: its lines are short. So is each operation of so small a model: two
         // threads spend three times as long, waiting for each other (measured on two cores).
-        Style::Steps => (PLANNER, Some(NonZeroU32::MIN), 1024),
+        Style::Steps => (planner, Some(NonZeroU32::MIN), 1024),
     };
     let named_threads = keys.small_if(&key("threads")).and_then(NonZeroU32::new);
     let threads = named_threads.or(threads);
     let workers = workers(keys, &key("workers"), threads, physical_cores());
-    // The adapter fits the default model, and no other.
-    let adapter = match style {
-        Style::Steps if named.is_none() => Some(models.join(PLANNER_ADAPTER).join("adapter.gguf")),
-        Style::Steps | Style::Chat(_) => None,
-    };
     LocalModelOptions {
-        adapter: keys.path(&key("adapter")).or(adapter),
+        adapter,
         workers,
         threads,
         context_tokens_per_sequence: keys

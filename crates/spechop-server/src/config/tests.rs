@@ -38,7 +38,7 @@ impl Home {
             "models/onnxruntime/libonnxruntime.so",
             "models/qwen2.5-coder-1.5b-instruct/model.gguf",
             "models/smollm2-135m-instruct/model.gguf",
-            "models/spechop-planner/adapter.gguf",
+            "models/spechop-planner-merged/model.gguf",
         ] {
             fs::create_dir_all(data.join(file).parent().unwrap()).unwrap();
             fs::write(data.join(file), "").unwrap();
@@ -94,10 +94,9 @@ fn an_empty_configuration_has_every_default() {
     };
     assert_eq!(
         planner.model_path,
-        home.path("models/smollm2-135m-instruct/model.gguf")
+        home.path("models/spechop-planner-merged/model.gguf")
     );
-    let adapter = home.path("models/spechop-planner/adapter.gguf");
-    assert_eq!(planner.adapter, Some(adapter));
+    assert_eq!(planner.adapter, None);
     let Reader::Spans { dir, .. } = &config.reader else {
         panic!("another reader")
     };

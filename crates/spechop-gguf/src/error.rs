@@ -1,0 +1,65 @@
+//! Why an adapter could not be merged into a model.
+
+/// Why an adapter could not be merged into a model. Each message is one line.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// A file that cannot be read.
+    #[error("{which} cannot be read: {why}")]
+    File {
+        /// "the model" or "the adapter".
+        which: &'static str,
+        /// What is wrong with it.
+        #[source]
+        why: ReadError,
+    },
+    /// The second file is something else.
+    #[error("the adapter is none: it says neither that it is a LoRA nor its alpha")]
+    NoAdapter,
+    /// The adapter is of another model, or damaged.
+    #[error("the adapter does not fit the model: {detail}")]
+    Unfit {
+        /// Which tensor, and why not.
+        detail: String,
+    },
+    /// It changes nothing.
+    #[error("the adapter changes no matrix of the model")]
+    NothingToDo,
+}
+
+/// Why a file cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// It does not begin with `GGUF`.
+    #[error("it is no GGUF file")]
+    NotGguf,
+    /// Of a time before or after this program.
+    #[error("it is GGUF of version {found}, and 2 and 3 are understood")]
+    Version {
+        /// What it says.
+        found: u32,
+    },
+    /// It ends too early, or says that something is longer than the file.
+    #[error("it is cut off or damaged at byte {at} of its header")]
+    Header {
+        /// From the start of the file.
+        at: usize,
+    },
+    /// A tensor whose numbers are not all there.
+    #[error("the tensor {name} is damaged: {detail}")]
+    Tensor {
+        /// The tensor's name.
+        name: String,
+        /// What is wrong with it.
+        detail: &'static str,
+    },
+    /// Numbers in another form.
+    #[error(
+        "the tensor {name} is of type {kind}, and only F32 (0), F16 (1), Q4_1 (3) and Q8_0 (8) are understood here"
+    )]
+    Kind {
+        /// The tensor's name.
+        name: String,
+        /// `GGML_TYPE_…`.
+        kind: u32,
+    },
+}
