@@ -4,7 +4,7 @@
     pip install --requirement deploy/requirements-bench.txt
     eval/bench/peer.py --spechop target/release/spechop --index FOLDER --out FOLDER
 
-The peer is one process on asyncio: llama.cpp (xllamacpp) with the planner's adapter, onnxruntime for E5 and the
+The peer is one process on asyncio: llama.cpp (xllamacpp) with the same planner, onnxruntime for E5 and the
 reader, numpy for the search, and the window of asyncio_reference.py. Both answer the same questions in the same run and
 take turns: one question at a time, and 16 at once. Each cell of the table has questions of its own, so that no cache of
 either side has seen them. The server is asked by `spechop ask`, a process for each question; its seconds at one question

@@ -28,7 +28,7 @@ fn scores(name: &str) -> (BTreeMap<String, Score>, Score) {
 #[test]
 fn most_of_2wiki_is_drafted_word_for_word() {
     let (kinds, all) = scores("2wiki-own");
-    assert_eq!((all.segments, all.ends), (1079, 549));
+    assert!(all.segments > 1_000 && all.ends > 500, "{all:?}");
     assert!(all.share_right() >= 0.90, "{all:?}");
     assert!(all.precision() >= 0.95, "{all:?}");
     for (kind, floor) in [

@@ -120,6 +120,20 @@ fn a_page_without_an_article_is_all_that_can_be_seen() {
     assert_eq!(read(&late).unwrap().title, "Late");
 }
 
+/// As of a menu: what a reader is shown there is seldom text, but here it is all of it.
+#[test]
+fn an_article_where_usually_no_text_is_seen_is_plain_text() {
+    let page = format!(
+        "<title>The Ouse</title><p>Shared by 12 people.</p><menu><div><p>{0}</p><p>{0}</p></div></menu>",
+        prose(100)
+    );
+    let blocks = html::parse(&page).unwrap().blocks;
+    assert_eq!(blocks.len(), 1, "{blocks:?}");
+    let found = read(&page).unwrap();
+    assert!(found.text.contains("The river rises"), "{}", found.text);
+    assert_eq!((&*found.title, found.headings), ("The Ouse", Vec::new()));
+}
+
 #[test]
 fn a_page_that_takes_too_much_is_all_that_can_be_seen() {
     for costly in ["<div>".repeat(1_000), "<br>".repeat(20_000)] {
