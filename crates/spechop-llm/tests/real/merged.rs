@@ -19,19 +19,20 @@ async fn the_merged_planner_writes_what_its_base_with_the_adapter_writes() {
     });
     let [merged, adapted] = [merged, adapted].map(|model| StepPlanner::new(Arc::new(model)));
     let call = Call::authoritative();
-    let (mut same, mut all) = (0, 0);
+    let (mut all, mut otherwise) = (0, Vec::new());
     for request in requests() {
         let [is, was] = [
             merged.plan(&call, request.clone()).await.expect("a step"),
             adapted.plan(&call, request).await.expect("a step"),
         ];
-        let equal = is.step == was.step;
-        if !equal {
-            println!("{:?} for {:?}", is.step, was.step);
-        }
-        same += usize::from(equal);
         all += 1;
+        if is.step != was.step {
+            otherwise.push((is.step, was.step));
+        }
     }
-    println!("{same} of {all} are the same");
-    assert!(same * 10 >= all * 8, "{same} of {all}");
+    assert!(
+        otherwise.len() * 5 <= all,
+        "{} of {all}: {otherwise:?}",
+        otherwise.len()
+    );
 }
