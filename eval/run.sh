@@ -270,8 +270,7 @@ large_reads() {
 web() {
   local set
   for set in "${SETS[@]}"; do
-    over_web "$set" -- "$OUT/web/$set" 100 --k 1 --variant k=auto,speculator=index --variant k=auto,speculator=index,plan-ahead=on \
-      --variant k=auto,speculator=index,guesses=2
+    over_web "$set" -- "$OUT/web/$set" 100 --k 1 --variant k=auto,speculator=index --variant k=auto,speculator=index,plan-ahead=on
   done
 }
 

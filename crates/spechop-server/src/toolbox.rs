@@ -175,7 +175,7 @@ impl Toolbox {
         let mut subset = None;
         if let Some(dir) = &config.speculator.hot_dir {
             let guess = backends.guess();
-            let opened = HotSubset::open(dir, &encoder, &vitals);
+            let opened = HotSubset::open(dir, &encoder, config.lexical_weight, &vitals);
             let opened = Arc::new(opened.map_err(OpenError::of("hot subset"))?);
             subset = Some(Arc::clone(&opened));
             let subset = backends.retrieves(opened, &guess);

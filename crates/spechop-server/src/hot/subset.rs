@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use spechop_ports::{Call, Encoder, PortError, Retriever, Vitals};
-use spechop_store::{IndexError, IndexRetriever, PassageIndex};
+use spechop_store::{IndexError, IndexRetriever, LexicalWeight, PassageIndex};
 use spechop_types::Passage;
 
 /// A hot subset that can be exchanged while it is searched. A search that has begun ends on the subset
@@ -13,12 +13,14 @@ use spechop_types::Passage;
 pub struct HotSubset {
     dir: PathBuf,
     encoder: Arc<dyn Encoder>,
+    words: LexicalWeight,
     vitals: Vitals,
     open: RwLock<Option<Arc<IndexRetriever>>>,
 }
 
 impl HotSubset {
-    /// Opens the subset in `dir`, if there is one. **Blocks.**
+    /// Opens the subset in `dir`, if there is one. Words count beside vectors, or else it would not find
+    /// what a look-up finds for which they do. **Blocks.**
     ///
     /// # Errors
     ///
@@ -26,11 +28,13 @@ impl HotSubset {
     pub fn open(
         dir: &Path,
         encoder: &Arc<dyn Encoder>,
+        words: LexicalWeight,
         vitals: &Vitals,
     ) -> Result<Self, IndexError> {
         let subset = Self {
             dir: dir.to_owned(),
             encoder: Arc::clone(encoder),
+            words,
             vitals: vitals.clone(),
             open: RwLock::new(None),
         };
@@ -52,6 +56,7 @@ impl HotSubset {
     /// Opens what lies in the folder now. Searches that begin from now on are its. **Blocks.**
     pub(super) fn reopen(&self) -> Result<(), IndexError> {
         let index = PassageIndex::open_watched(&self.dir, &self.vitals)?;
+        let index = index.with_words(self.words)?;
         let (passages, dir) = (index.rows(), self.dir.display());
         tracing::info!(part = "hot subset", passages, %dir, "index opened");
         let fresh = IndexRetriever::new(Arc::clone(&self.encoder), Arc::new(index))?;

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use async_trait::async_trait;
 use spechop_index::Build;
 use spechop_ports::{Call, Encoder, PortError, Retriever, Vitals};
+use spechop_store::LexicalWeight;
 use spechop_types::{CommitKind, Hop, Observation, Passage, SubQuestion, Tenant};
 use tokio::sync::Semaphore;
 
@@ -110,8 +111,7 @@ async fn opened(
     traffic: &Arc<Traffic>,
 ) -> (Arc<HotSubset>, HotKeeper) {
     let encoder = Arc::clone(encoder) as Arc<dyn Encoder>;
-    let subset = HotSubset::open(&dir.join("index/hot"), &encoder, &Vitals::default());
-    let subset = Arc::new(subset.unwrap());
+    let subset = Arc::new(subset(&dir.join("index/hot"), &encoder, 0.0));
     let hot = Hot {
         fraction: 0.1,
         in_degree: None,
@@ -121,6 +121,11 @@ async fn opened(
     let file = dir.join("traffic.json");
     let keeper = HotKeeper::with(Some(traffic), Some(&file), Some(rebuilder)).await;
     (subset, keeper)
+}
+
+fn subset(dir: &Path, encoder: &Arc<dyn Encoder>, weight: f32) -> HotSubset {
+    let words = LexicalWeight::Fixed(weight);
+    HotSubset::open(dir, encoder, words, &Vitals::default()).unwrap()
 }
 
 async fn found(subset: &HotSubset, query: &str) -> Vec<String> {
@@ -148,6 +153,17 @@ async fn it_follows_the_tenants_that_are_named_and_nobody_else() {
     assert_eq!(world.found().await, ["p2"], "not before its turn");
     world.keeper.rebuild().await;
     assert_eq!(world.found().await, ["p3"]);
+}
+
+#[tokio::test]
+async fn words_count_in_it_if_they_do_in_the_index() {
+    let world = World::new(&["a"]).await;
+    let encoder = Arc::clone(&world.encoder) as Arc<dyn Encoder>;
+    // The letters of all ten passages are the same.
+    for (weight, first) in [(0.0, "p0"), (0.2, "p7")] {
+        let subset = subset(&world.dir.path().join("index"), &encoder, weight);
+        assert_eq!(found(&subset, "text 7").await[0], first, "{weight}");
+    }
 }
 
 #[tokio::test]
