@@ -231,11 +231,11 @@ live() {
   done
 }
 
-# Full speculation, beside the rows of a live run. Its server has the hot subset alone, where words count no more than for
-# a guess, and reads as many passages as are read for one, so its look-ups are the guesses of the other server.
+# Full speculation, beside the rows of a live run. Its server has the hot subset alone, and reads as many passages as are
+# read for a guess, so its look-ups are the guesses of the other server.
 full() { # SET RUN
   local hot=$INDEXES/$1-extended/hot result=0
-  started serve --set "index.dir=$hot" --set index.lexical_weight=0 --set "speculator.hot_dir=$hot" --set question.passages=2 \
+  started serve --set "index.dir=$hot" --set "speculator.hot_dir=$hot" --set question.passages=2 \
     --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none --listen 127.0.0.1:0
   # shellcheck disable=SC2046
   "$SPECHOP" eval live --addr "$ADDRESS" --target-off "$ADDRESS" $(questions "$1" $LIVE) --without-standard --variant $FULL \

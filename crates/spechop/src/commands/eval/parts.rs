@@ -21,12 +21,16 @@ pub(crate) fn of(config: &Config) -> anyhow::Result<BTreeMap<String, String>> {
         EncoderKind::Http(options) => format!("{} over HTTP", options.model),
     };
     add("encoder", encoder);
-    let mut index = hashed(&[&config.index_dir.join("manifest.json")])?;
-    if config.lexical_weight != LexicalWeight::Fixed(0.0) {
-        index += &format!(", words count {}", config.lexical_weight);
-    }
-    add("index", index);
+    add("index", passages(&config.index_dir, config)?);
     Ok(parts)
+}
+
+fn passages(dir: &Path, config: &Config) -> anyhow::Result<String> {
+    let manifest = hashed(&[&dir.join("manifest.json")])?;
+    Ok(match config.lexical_weight {
+        LexicalWeight::Fixed(0.0) => manifest,
+        weight => format!("{manifest}, words count {weight}"),
+    })
 }
 
 /// What the hot subset's guesses are made of, beside the encoder and the reader.
@@ -36,7 +40,7 @@ pub(crate) fn hot(config: &Config) -> anyhow::Result<Option<String>> {
     let Some(dir) = dir.filter(|dir| dir.exists()) else {
         return Ok(None);
     };
-    let subset = hashed(&[&dir.join("manifest.json")])?;
+    let subset = passages(dir, config)?;
     Ok(Some(match reader(&config.speculator.model)? {
         Some(reader) => format!("{subset}, read by {reader}"),
         None => subset,
