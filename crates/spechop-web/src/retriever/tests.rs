@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use spechop_ports::{SearchFailure, SearchTrouble, contract};
+use spechop_types::canonical;
 use tokio::time::sleep;
 use url::Url;
 
