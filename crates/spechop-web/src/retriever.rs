@@ -1,11 +1,12 @@
 //! Search, pages and ranking together: the web as a [`Retriever`].
 //!
-//! search ─▶ the first pages, all at once ─▶ their passages ─▶ the few whose words are most like the
-//! query's (BM25) ─▶ those nearest to it by the encoder and by words
+//! search ─▶ the first pages, all at once ─▶ their passages ─▶ the few that share most words with the
+//! query ─▶ those nearest to it by the encoder
 //!
 //! Everything is part of the one call, so that dropping it ends the search and every transfer, and
 //! promoting it promotes them all.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -15,9 +16,8 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::future::join;
 use futures::stream::FuturesUnordered;
-use spechop_lexical::Bm25;
 use spechop_ports::{Call, Encoder, PortError, Retriever, SearchProvider, SearchResult};
-use spechop_types::{Activity, Passage};
+use spechop_types::{Activity, Passage, canonical};
 use tokio::time::{Instant, timeout_at};
 
 use crate::page::{Page, PageReader, chunks};
@@ -29,12 +29,9 @@ pub struct WebOptions {
     pub results: NonZeroUsize,
     /// The longest that reading them may take from the end of the search. What has come by then is used.
     pub pages_time: Duration,
-    /// The most passages that the encoder ranks: the best by BM25 among those of the look-up. An encoder
+    /// The most passages that the encoder ranks: those that share most words with the query. An encoder
     /// takes longer for the whole text of five pages than the pages take to come.
     pub ranked: NonZeroUsize,
-    /// How much words count beside vectors: the weight times a passage's share of the highest BM25 score
-    /// is added to its cosine. So the passage index does it, too.
-    pub lexical_weight: f32,
 }
 
 impl Default for WebOptions {
@@ -45,7 +42,6 @@ impl Default for WebOptions {
             results: RESULTS,
             pages_time: Duration::from_millis(3_100),
             ranked: RANKED,
-            lexical_weight: 0.2,
         }
     }
 }
@@ -110,7 +106,7 @@ impl WebRetriever {
         (!passages.is_empty()).then_some(passages)
     }
 
-    /// The best passages, the best first.
+    /// The nearest passages of those that share most words with the query.
     async fn rank(
         &self,
         query: &str,
@@ -118,15 +114,19 @@ impl WebRetriever {
         found: Vec<Passage>,
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
-        let mut found = by_words(query, found);
-        found.truncate(self.options.ranked.get().max(limit));
-        let texts = found.iter().map(titled).collect();
-        let vectors = self.encoder.encode_passages(texts).await?;
+        let mut found = most_in_common(query, found, self.options.ranked.get().max(limit));
+        let texts = found.iter().map(|passage| {
+            // As the index has its passages encoded.
+            match passage.title.trim() {
+                "" => passage.text.to_string(),
+                title => format!("{title}\n{}", passage.text),
+            }
+        });
+        let vectors = self.encoder.encode_passages(texts.collect()).await?;
         for (passage, other) in found.iter_mut().zip(vectors) {
-            let cosine: f32 = vector.iter().zip(&other).map(|(a, b)| a * b).sum();
-            passage.score = cosine + self.options.lexical_weight * passage.score;
+            passage.score = vector.iter().zip(&other).map(|(a, b)| a * b).sum();
         }
-        best_first(&mut found);
+        found.sort_by(|a, b| b.score.total_cmp(&a.score));
         found.truncate(limit);
         Ok(found)
     }
@@ -179,31 +179,27 @@ fn snippet(result: &SearchResult) -> Vec<Passage> {
     }]
 }
 
-/// The passages by the share of the highest BM25 score that each has, best first. A word that all of them
-/// hold tells none from another, so it is these passages that say which words are rare. The same text
-/// counts once.
-fn by_words(query: &str, mut found: Vec<Passage>) -> Vec<Passage> {
+/// The passages that share most words with the query, at most `limit`; among equals, those of the better
+/// result. The same text counts once.
+fn most_in_common(query: &str, found: Vec<Passage>, limit: usize) -> Vec<Passage> {
+    let query = canonical(query);
+    let query: HashSet<&str> = query.split(' ').collect();
     let mut texts = HashSet::new();
-    found.retain(|passage| texts.insert(Arc::clone(&passage.text)));
-    let shares = Bm25::new(found.iter().map(titled)).shares(query);
-    for (passage, share) in found.iter_mut().zip(shares) {
-        passage.score = share;
-    }
-    best_first(&mut found);
-    found
-}
-
-/// Equals stay in their order, so that the better result of the search comes first.
-fn best_first(passages: &mut [Passage]) {
-    passages.sort_by(|a, b| b.score.total_cmp(&a.score));
-}
-
-/// As the index has its passages encoded.
-fn titled(passage: &Passage) -> String {
-    match passage.title.trim() {
-        "" => passage.text.to_string(),
-        title => format!("{title}\n{}", passage.text),
-    }
+    let mut ranked: Vec<_> = found
+        .into_iter()
+        .filter_map(|passage| {
+            let words = canonical(&format!("{} {}", passage.title, passage.text));
+            let words: HashSet<&str> = words.split(' ').collect();
+            let common = query.intersection(&words).count();
+            texts
+                .insert(Arc::clone(&passage.text))
+                .then_some((common, passage))
+        })
+        .collect();
+    // A stable sort: what was first stays first.
+    ranked.sort_by_key(|(common, _)| Reverse(*common));
+    ranked.truncate(limit);
+    ranked.into_iter().map(|(_, passage)| passage).collect()
 }
 
 #[cfg(test)]
