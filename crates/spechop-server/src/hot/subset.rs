@@ -19,8 +19,8 @@ pub struct HotSubset {
 }
 
 impl HotSubset {
-    /// Opens the subset in `dir`, if there is one. Words count beside vectors, or else it would not find
-    /// what a look-up finds for which they do. **Blocks.**
+    /// Opens the subset in `dir`, if there is one. `words` is the weight of the index: only who ranks
+    /// alike finds alike. **Blocks.**
     ///
     /// # Errors
     ///
