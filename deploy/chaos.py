@@ -413,7 +413,9 @@ class Drill:
 def summary(drill, seconds):
     watch = drill.watch
     worst = max((took for _, took in watch.recoveries), default=None)
+    revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, stdout=subprocess.PIPE, text=True)
     return {
+        "commit": revision.stdout.strip(),
         "seconds": round(seconds, 1),
         "seed": drill.args.seed,
         "upstreams": [upstream.name for upstream in drill.upstreams],

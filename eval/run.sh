@@ -2,12 +2,13 @@
 # Records, simulates, replays and asks live everything that the tables of docs/MEASURED.md come from.
 #
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
-#   eval/run.sh DATA prepare web web_guesses web_report     over a local web: not among the usual parts
+#   eval/run.sh DATA prepare web web_guesses     over a local web: not among the usual parts
 #   eval/run.sh DATA deepresearch          questions of DeepResearch-9K over a local web: six of ours in its form, or those of
 #                                          DEEPRESEARCH=FILE (Parquet or JSON), of DIFFICULTY=L2 alone
 #   eval/run.sh DATA prepare large_reads   a language model reads and the small reader guesses: not among the usual parts
 #   eval/run.sh DATA prepare ablation      who plans and who reads: a run for each configuration in eval/ablation
 #   eval/run.sh DATA prepare words         what it is worth to answers that words count beside vectors
+#   eval/run.sh DATA decisions             100 decisions of the verifier on the embedded default, for a person to label
 #   eval/run.sh DATA prepare retrieval     how well retrievers find gold passages: not among the usual parts
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
@@ -409,17 +410,22 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
   return $result
 }
 
-web_report() {
-  local runs
-  shopt -s nullglob
-  runs=("$OUT"/web/{2wiki,musique}/)
-  "$SPECHOP" eval report "${runs[@]}" --out "$OUT/web/report"
+# Decisions about guesses that the paper's verifier lets pass, too. A stage behind such a guess may not be recorded.
+decisions() {
+  local set folder
+  folder=$(mktemp -d)
+  for set in "${SETS[@]}"; do
+    "$SPECHOP" eval simulate --bundle "$OUT/$set-own/bundle" --variant k=1 --variant k=4 --variant k=4,verifier=paper \
+      --whole-only --out "$folder/$set" >/dev/null
+  done
+  mkdir -p "$OUT/decisions"
+  "$SPECHOP" eval decisions "$folder"/* --out "$OUT/decisions/sample.jsonl"
 }
 
 report() {
   local runs
   shopt -s nullglob
-  runs=("$OUT"/{2wiki,musique}-*/{simulated,replayed,live}-*/)
+  runs=("$OUT"/{2wiki,musique}-*/{simulated,replayed,live}-*/ "$OUT"/web/{2wiki,musique,deepresearch}/)
   "$SPECHOP" eval report "${runs[@]}" --out "$OUT/report"
 }
 

@@ -254,7 +254,8 @@ def command(args):
 def machine():
     info = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
     name = next((line.split(": ")[1] for line in info.splitlines() if line.startswith("model name")), "unknown")
-    return {"cpu": name, "cores": os.cpu_count(), "load_average": os.getloadavg()}
+    revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=pathlib.Path(__file__).parent, stdout=subprocess.PIPE, text=True)
+    return {"cpu": name, "cores": os.cpu_count(), "load_average": os.getloadavg(), "commit": revision.stdout.strip()}
 
 
 if __name__ == "__main__":

@@ -63,11 +63,12 @@ impl SearchProvider for Noting {
         self.searxng.name()
     }
 
-    async fn search(
+    async fn search_as_they_come(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
+        _: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let found = self.searxng.search(call, query, limit).await;
         let mut ended = self.ended.lock().unwrap();

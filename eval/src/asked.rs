@@ -27,7 +27,8 @@ pub struct AskedHop {
     pub sub_question: String,
     /// What the target found: a verifier holds guesses against it.
     pub observed: String,
-    /// False if the target found nothing. No guess is accepted then.
+    /// False if the target found nothing. Then only a guess that says so, in the words of `observed`, is
+    /// accepted.
     pub found: bool,
     /// How long the target took, added latency included, in milliseconds.
     pub target_ms: f64,

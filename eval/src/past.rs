@@ -32,8 +32,7 @@ pub fn past(
                 Some((Output::Guesses(guesses), ms)) => match guesses.first() {
                     Some(best) => PastGuess::Compared {
                         ms,
-                        accepted: hop.found
-                            && verify(Mode::Rule, &hop.observed, &best.text).accepted,
+                        accepted: verify(Mode::Rule, &hop.observed, &best.text).accepted,
                         confidence: best.confidence.map(f64::from),
                     },
                     None => PastGuess::NoIdea { ms },

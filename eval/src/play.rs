@@ -450,7 +450,8 @@ impl Stages for Recorded<'_> {
             self.used.speculations.add(looked_up.speculation_tokens);
         }
         let says = |guess: &Guess| {
-            hop.observation.found && self.is_accepted(at, &guess.text, &hop.observation.answer)
+            let observed = &hop.observation;
+            observed.is_like(&guess.text) && self.is_accepted(at, &guess.text, &observed.answer)
         };
         let right_guess = match looked_up.guess_ended {
             true => looked_up.guesses.iter().position(says).map(number),

@@ -64,6 +64,9 @@ pub struct ReportData {
     /// Runs of the same system, data set and injected latency, side by side. Those of most questions come
     /// first.
     pub sections: Vec<Section>,
+    /// The paper's rows that stand beside no run here: of other data sets, or of tools that no run has looked
+    /// up with.
+    pub of_paper: Vec<Table>,
 }
 
 /// Runs of the same system, data set and injected latency.
@@ -123,6 +126,7 @@ pub fn report(runs: &[Run]) -> Result<Report, ReportError> {
         warnings: of_sections.chain(&general).cloned().collect(),
         overview,
         sections,
+        of_paper: of_paper(&groups),
     };
     let page = Page {
         first: glance::figure(&groups),
@@ -135,6 +139,17 @@ pub fn report(runs: &[Run]) -> Result<Report, ReportError> {
         markdown: page.markdown(),
         data,
     })
+}
+
+/// What the paper has measured and these runs have not.
+fn of_paper(groups: &[Group<'_>]) -> Vec<Table> {
+    let mut tables = vec![
+        speculation::of_paper(groups),
+        outcomes::of_paper(groups),
+        quality::of_paper(groups),
+    ];
+    tables.retain(|table| !table.rows.is_empty());
+    tables
 }
 
 fn tables(group: &Group<'_>) -> Vec<Table> {

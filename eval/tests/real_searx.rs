@@ -2,6 +2,10 @@
 //! makes of its answers. SearXNG itself is in no registry; searx is a Debian package, and has the same interface.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
+#[path = "web/detour.rs"]
+mod detour;
+#[path = "web/real_orders.rs"]
+mod real_orders;
 #[path = "web/served.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod served;

@@ -12,7 +12,7 @@ use spechop_agent::{
     Weighing,
 };
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Budget, Chance, CommitKind};
+use spechop_types::{Budget, Chance, CommitKind, Observation};
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -264,6 +264,26 @@ async fn nothing_found_is_reported_and_counted() {
     assert_eq!(report.stopped, Stopped::NotFound);
     assert!(!report.hops[0].hop.observation.found);
     assert_eq!(report.hops[0].hop.kind, CommitKind::Rejected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guess_that_nothing_will_be_found_is_verified_as_any_other() {
+    let mut script = Script::steady(&[true, true, true], 100, 1000, 50);
+    script.hops[0].answer = String::new();
+    for hop in &mut script.hops[..2] {
+        hop.guesses = vec![Observation::NOTHING.to_owned()];
+    }
+    let slow = ask(&ScriptedPorts::new(script.clone()), &settings(1)).await;
+    let fast = ask(&ScriptedPorts::new(script), &settings(3)).await;
+    let (slow, fast) = (slow.unwrap(), fast.unwrap());
+    assert_eq!(fast.answer, slow.answer);
+    let hop = |at: usize| (fast.hops[at].hop.kind, fast.hops[at].guess_held);
+    // Nothing was found, and it had been guessed; the next look-up did find something.
+    assert_eq!(hop(0), (CommitKind::Accepted, Some(true)));
+    assert_eq!(hop(1), (CommitKind::Rejected, Some(false)));
+    assert!(!fast.hops[0].hop.observation.found);
+    assert_eq!(&*fast.hops[0].hop.answer, Observation::NOTHING);
+    assert!(fast.elapsed < slow.elapsed);
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
 
 use spechop_ports::{GuessRequest, PlanRequest, ReadRequest};
-use spechop_types::{Passage, SubQuestion};
+use spechop_types::{Observation, Passage, SubQuestion};
 
 use crate::{Chat, Generation, Message, Prompt, Role};
 use clean::{clean, clean_cut};
@@ -28,7 +28,7 @@ pub(crate) const ANSWER_TOKENS_MAX: u32 = 128;
 const GUESS_TOKENS_MAX: u32 = 16;
 
 /// What a reader says where the passages do not hold the answer.
-pub(crate) const NOT_THERE: &str = "No relevant information found";
+pub(crate) const NOT_THERE: &str = Observation::NOTHING;
 
 /// Most characters of a flawed output that a repair shows to the model again.
 const REPAIR_CHARS_MAX: usize = 400;

@@ -17,12 +17,28 @@ pub trait SearchProvider: Send + Sync {
     fn name(&self) -> &str;
 
     /// At most `limit` results, best first, no URL twice. None found is not a failure.
+    ///
+    /// An engine that lists its results one by one gives each to `early` as soon as it is known, none of them
+    /// twice. What is returned holds them in the same order, unless the engine that gave them failed in the
+    /// end.
+    async fn search_as_they_come(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+        early: &mut (dyn FnMut(SearchResult) + Send),
+    ) -> Result<Vec<SearchResult>, SearchFailure>;
+
+    /// The same, for who waits for the end of it.
     async fn search(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
-    ) -> Result<Vec<SearchResult>, SearchFailure>;
+    ) -> Result<Vec<SearchResult>, SearchFailure> {
+        self.search_as_they_come(call, query, limit, &mut |_| {})
+            .await
+    }
 
     /// Ends as soon as a search would fail without being sent: whoever waits for a turn need not wait
     /// on. Never, for a provider that is always asked.

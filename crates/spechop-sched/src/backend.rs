@@ -86,6 +86,8 @@ pub struct Gauges {
     pub waiting_speculative: usize,
     /// Calls that got their turn.
     pub started: u64,
+    /// Those of them that were speculative when they got it.
+    pub started_speculative: u64,
     /// Calls that had their turn and were dropped, to make room or because the lane closed.
     pub preempted: u64,
     /// Calls that became authoritative while they waited or ran.
@@ -222,6 +224,7 @@ impl Backend {
             waiting_authoritative,
             waiting_speculative,
             started: counts.started,
+            started_speculative: counts.started_speculative,
             preempted: counts.preempted,
             promoted: counts.promoted,
             joined: seats.joined,

@@ -7,6 +7,8 @@ pub struct Counts {
     pub arrived: u64,
     /// Calls that got their turn.
     pub started: u64,
+    /// Those of them that were speculative when they got it.
+    pub started_speculative: u64,
     /// Calls that ran to their end.
     pub finished: u64,
     /// Calls that were told to end, and did.

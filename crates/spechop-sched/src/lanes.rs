@@ -371,6 +371,7 @@ impl Lanes {
         } else {
             slot.at = self.speculating.len() as u32;
             self.speculating.push(at);
+            self.counts.started_speculative += 1;
         }
         self.counts.started += 1;
         out.push(Decision::Start(self.ticket(at)));

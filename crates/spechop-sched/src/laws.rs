@@ -38,6 +38,7 @@ pub fn sums_equal_calls(lanes: &Lanes) -> bool {
     let ended = counts.finished + counts.preempted + counts.left;
     counts.arrived == here + ended
         && counts.started + counts.unserved <= counts.arrived
+        && counts.started_speculative <= counts.started
         && counts.shut_out <= counts.preempted
         && counts.unserved <= counts.left
         && counts.coreless <= counts.unserved

@@ -33,17 +33,18 @@ impl SearchProvider for ScheduledSearch {
         self.0.inner.name()
     }
 
-    async fn search(
+    async fn search_as_they_come(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
+        early: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let inner = &self.0.inner;
         let has_begun = AtomicBool::new(false);
         let work = async {
             has_begun.store(true, Relaxed);
-            inner.search(call, query, limit).await
+            inner.search_as_they_come(call, query, limit, early).await
         };
         let mut turn = pin!(self.0.run(call, work));
         let mut refusal = pin!(inner.refusal(call));
@@ -123,11 +124,12 @@ mod tests {
             "engine"
         }
 
-        async fn search(
+        async fn search_as_they_come(
             &self,
             call: &Call,
             query: &str,
             _: usize,
+            _: &mut (dyn FnMut(SearchResult) + Send),
         ) -> Result<Vec<SearchResult>, SearchFailure> {
             let started = *self.started.lock().unwrap().get_or_insert(Instant::now());
             let entry = (started.elapsed().as_secs(), query.to_owned());

@@ -83,7 +83,8 @@ pub(crate) async fn keep(cores: Option<&Cores>, config: &Config) -> Infallible {
             tracing::info!(
                 before = before.as_cores(),
                 now = now.as_cores(),
-                "the cores that this process may use have changed"
+                "the cores that this process may use have changed; the workers and threads of the models \
+                 stay as many as at the start"
             );
             cores.set(now);
         }

@@ -170,7 +170,7 @@ impl Toolbox {
         let guess_over = |backends: &Backends, look_up, passages, guess: &LookUp| {
             let hasty = Some(HASTY_ANSWER_TOKENS);
             let reader = reads.reader(backends, guess, passages, hasty);
-            Arc::new(IndexGuesser::new(look_up, reader, passages))
+            IndexGuesser::new(look_up, reader, passages)
         };
         let mut subset = None;
         if let Some(dir) = &config.speculator.hot_dir {
@@ -180,7 +180,7 @@ impl Toolbox {
             subset = Some(Arc::clone(&opened));
             let subset = backends.retrieves(opened, &guess);
             let hot = guess_over(&backends, subset, config.speculator.hot_passages, &guess);
-            speculators.insert(SpeculatorKind::Hot, hot);
+            speculators.insert(SpeculatorKind::Hot, Arc::new(hot));
         }
         if let Some(near) = near {
             let guess = backends.guess();
@@ -190,7 +190,7 @@ impl Toolbox {
                 false => backends.retrieves(near, &guess),
             };
             let whole = guess_over(&backends, look_up, config.questions.passages(), &guess);
-            speculators.insert(SpeculatorKind::Index, whole);
+            speculators.insert(SpeculatorKind::Index, Arc::new(whole.of_all()));
         }
         let rewriter = generator.rewriter(&backends);
         let asked_for_vectors = backends.encodes(Arc::clone(&encoder));
@@ -468,7 +468,7 @@ fn index(
     let weight = lexical_weight.over(index.rows());
     if weight > 0.0 {
         tracing::info!(part, %weight, "words count beside vectors");
-    } else if lexical_weight == LexicalWeight::Auto {
+    } else if !matches!(lexical_weight, LexicalWeight::Fixed(_)) {
         let key = config::LEXICAL_WEIGHT;
         tracing::info!(part, key, "too many passages for words to count by default");
     }

@@ -7,7 +7,7 @@
 //! | look-ups under way | `look_ups_under_way` below, `spechop-sched/tests/backend/flights.rs` |
 //! | names of open questions | `names_of_open_questions` below |
 //! | estimates, history of `WhatIf`, k of `auto` | `what_was_learnt` below, also over a restart |
-//! | results of searches, pages | `spechop-web/src/cache.rs` |
+//! | results of searches, pages | `spechop-web/src/cache.rs`, on their way `spechop-web/src/cache/transfers/tests.rs` |
 //! | what answers came from | `traffic` below, `spechop-server/src/hot/tests.rs` |
 //! | verified look-ups | `remembered_look_ups` below, `spechop-speculate/src/memory/tests.rs`, `memory.rs` |
 //! | KV of prompts | `spechop-llm/src/local/tests/tenants.rs`, with the real engine |
@@ -371,6 +371,10 @@ const LOCKS: &[(&str, &str)] = &[
     (
         "web/src/cache.rs",
         "results of searches and pages: OwnedCache",
+    ),
+    (
+        "web/src/cache/transfers.rs",
+        "pages on their way: Owned, web/src/cache/transfers/tests.rs",
     ),
     (
         "web/src/http.rs",

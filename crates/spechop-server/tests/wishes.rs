@@ -106,6 +106,44 @@ async fn a_quiet_question_looks_nothing_up_ahead_of_need() {
     }
 }
 
+/// Whoever is asked learns what a user may ask next, so that is counted apart.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_ahead_of_need_is_counted_apart() {
+    // The second guess is wrong: what was looked up behind it is wasted.
+    let ports = ScriptedPorts::new(Script::steady(&[true, false, true, true], 2, 120, 4));
+    let retriever = Arc::new(Overheard {
+        ports: ports.clone(),
+        calls: Mutex::default(),
+    });
+    let mut parts = bare(&ports);
+    parts.retriever = retriever.clone();
+    let server = Server::with(ports, parts, config("")).await;
+    let counted = async || {
+        let metric = |name| server.metric(name);
+        (
+            metric("spechop_backend_started_total{backend=\"retriever\"}").await,
+            metric("spechop_backend_started_speculative_total{backend=\"retriever\"}").await,
+        )
+    };
+    let (mut all, mut ahead) = (0, 0);
+    for k in [1, 4] {
+        let asked = question().with(|asked| asked.width = Some(Width::K(k)));
+        let answer = server.ask(asked).await.unwrap();
+        assert_eq!((&*answer.answer, answer.hops.len()), ("so fact 3", 4));
+        let wasted = answer.usage.unwrap().targets.unwrap().wasted;
+        assert_eq!(wasted > 0, k > 1, "k = {k}: {wasted} wasted");
+        server.is_idle().await;
+        let heard = retriever.take();
+        let ahead_now = heard.iter().filter(|call| call.0 == Lane::Speculative);
+        let ahead_now = ahead_now.count() as u64;
+        assert_eq!(ahead_now > 0, k > 1, "{heard:?}");
+        assert!(ahead_now < heard.len() as u64, "{heard:?}");
+        all += heard.len() as u64;
+        ahead += ahead_now;
+        assert_eq!(counted().await, (all, ahead), "k = {k}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_wish_for_fresh_results_reaches_every_look_up() {
     let (server, heard) = overheard("").await;

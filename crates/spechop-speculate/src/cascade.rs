@@ -7,14 +7,15 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use spechop_ports::{Call, Guess, GuessRequest, Guessed, PortError, Speculator};
-use spechop_types::{Chance, Tokens, canonical};
+use spechop_types::{Chance, Observation, Tokens, canonical};
 
 /// Asks several speculators at the same time. The first guess that is confident goes ahead; a better one
 /// that comes later goes beside it, if a second guess is of use at all.
 ///
 /// A guess is *confident* if its own estimate of being right is at least a threshold; one that says nothing
-/// of itself counts as even. If no guess is confident, it waits for all and gives what there is, the most
-/// confident first. Each guess is marked with the name of the member that made it.
+/// of itself counts as even. That nothing will be found is no confident guess: another member may know
+/// better. If no guess is confident, it waits for all and gives what there is, the most confident first. Each
+/// guess is marked with the name of the member that made it.
 ///
 /// A member that fails is one that has no guess, unless all fail. Whoever drops the future drops all.
 /// Once nothing more is of use (one guess was asked for, and there is a confident one), the others are
@@ -72,6 +73,7 @@ impl Speculator for Cascade {
                 guess.by.get_or_insert(name);
                 let best = told.iter().map(chance).max();
                 let goes_ahead = chance(&guess) >= self.confident
+                    && !Observation::is_nothing(&guess.text)
                     && best.is_none_or(|best| chance(&guess) > best)
                     && told.len() < limit
                     && !told.iter().any(|other| is_same(other, &guess));

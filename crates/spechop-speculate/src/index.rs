@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use spechop_ports::{
-    Call, GuessRequest, Guessed, PortError, ReadRequest, Reader, Retriever, Speculator,
+    Call, Guess, GuessRequest, Guessed, PortError, ReadRequest, Reader, Retriever, Speculator,
 };
-use spechop_types::Tokens;
+use spechop_types::{Observation, Tokens};
 
 /// Looks a sub-question up in an index, and reads what it finds.
 ///
 /// Over a small index of the passages with the highest in-degree, it is the hot subset speculator of
 /// SpecHop (section 3): fast because the index is small, unreliable because the passage that holds the
-/// answer is often not in it. Over the whole index it has a guess for nearly every hop; that pays if the
+/// answer is often not in it. Over the whole index it has a guess for every hop; that pays if the
 /// target is slower than this, because it looks up elsewhere or because a larger model reads for it.
 ///
 /// Give it a reader with tight limits: a guess must be there long before the observation. It reads once,
@@ -23,6 +23,7 @@ pub struct IndexGuesser {
     retriever: Arc<dyn Retriever>,
     reader: Arc<dyn Reader>,
     passages: NonZeroUsize,
+    holds_all: bool,
 }
 
 impl IndexGuesser {
@@ -36,7 +37,24 @@ impl IndexGuesser {
             retriever,
             reader,
             passages,
+            holds_all: false,
         }
+    }
+
+    /// The index holds what the target looks through, or nearly so. What is not in it will not be
+    /// found there, either, so it is guessed that nothing is.
+    #[must_use]
+    pub fn of_all(self) -> Self {
+        Self {
+            holds_all: true,
+            ..self
+        }
+    }
+
+    /// A guess for what was read nowhere.
+    fn nothing(&self) -> Vec<Guess> {
+        let nothing = self.holds_all.then(|| Guess::from(Observation::NOTHING));
+        nothing.into_iter().collect()
     }
 }
 
@@ -50,7 +68,7 @@ impl Speculator for IndexGuesser {
             .await?;
         if passages.is_empty() {
             return Ok(Guessed {
-                guesses: Vec::new(),
+                guesses: self.nothing(),
                 tokens: Tokens::default(),
             });
         }
@@ -59,8 +77,12 @@ impl Speculator for IndexGuesser {
             passages,
         };
         let ranked = self.reader.read_ranked(call, read, request.limit).await?;
+        let mut guesses = ranked.answers;
+        if guesses.is_empty() {
+            guesses = self.nothing();
+        }
         Ok(Guessed {
-            guesses: ranked.answers,
+            guesses,
             tokens: ranked.tokens,
         })
     }
@@ -70,7 +92,7 @@ impl Speculator for IndexGuesser {
 mod tests {
     use std::sync::Mutex;
 
-    use spechop_ports::{Guess, Lane, Ranked, Reading, contract};
+    use spechop_ports::{Lane, Ranked, Reading, contract};
     use spechop_types::{Chance, Passage, Question, SubQuestion};
 
     use super::*;
@@ -165,14 +187,17 @@ mod tests {
         });
         let most = NonZeroUsize::new(2).unwrap();
         let speculator = IndexGuesser::new(index.clone(), Arc::new(reader), most);
-        let request = GuessRequest {
+        let call = Call::new(Lane::Speculative, Chance::EVEN);
+        (speculator.guess(&call, request(limit)).await, index)
+    }
+
+    fn request(limit: usize) -> GuessRequest {
+        GuessRequest {
             question: Question::new("Whose mother?").unwrap(),
             hops: Vec::new(),
             sub_question: SubQuestion::new("Who directed it?"),
             limit: limit.try_into().unwrap(),
-        };
-        let call = Call::new(Lane::Speculative, Chance::EVEN);
-        (speculator.guess(&call, request).await, index)
+        }
     }
 
     #[tokio::test]
@@ -204,6 +229,54 @@ mod tests {
         assert_eq!(guessed.tokens, PRICE);
     }
 
+    /// Reads this in the passages, or nothing.
+    struct Reads(Option<&'static str>);
+
+    #[async_trait]
+    impl Reader for Reads {
+        async fn read(&self, _: &Call, _: ReadRequest) -> Result<Reading, PortError> {
+            panic!("one reading, ranked, is enough");
+        }
+
+        async fn read_ranked(
+            &self,
+            _: &Call,
+            _: ReadRequest,
+            _: NonZeroUsize,
+        ) -> Result<Ranked, PortError> {
+            Ok(Ranked {
+                answers: self.0.map(Guess::from).into_iter().collect(),
+                tokens: PRICE,
+            })
+        }
+    }
+
+    /// A subset cannot tell what the target will find.
+    #[tokio::test]
+    async fn only_an_index_of_all_guesses_that_nothing_will_be_found() {
+        const NOTHING: &str = Observation::NOTHING;
+        // Passages held, what is read, guesses wanted: guesses of an index of all, of a subset, tokens.
+        for (held, read, limit, whole, subset, tokens) in [
+            (0, None, 3, &[NOTHING][..], &[][..], 0),
+            (9, None, 3, &[NOTHING], &[], 8),
+            (9, Some("Paris"), 1, &["Paris"], &["Paris"], 8),
+        ] {
+            for (of_all, guesses) in [(false, subset), (true, whole)] {
+                let index = Arc::new(Index {
+                    passages: Some(held),
+                    asked: Mutex::default(),
+                });
+                let subset = IndexGuesser::new(index, Arc::new(Reads(read)), NonZeroUsize::MIN);
+                let speculator = if of_all { subset.of_all() } else { subset };
+                let call = Call::new(Lane::Speculative, Chance::EVEN);
+                let guessed = speculator.guess(&call, request(limit)).await.unwrap();
+                let texts: Vec<&str> = guessed.guesses.iter().map(|guess| &*guess.text).collect();
+                assert_eq!(texts, guesses, "{read:?}");
+                assert_eq!(guessed.tokens.total(), tokens);
+            }
+        }
+    }
+
     #[tokio::test]
     async fn keeps_the_contract() {
         for passages in [0, 3] {
@@ -213,6 +286,7 @@ mod tests {
             });
             let speculator = IndexGuesser::new(index, Arc::new(LastPassage), NonZeroUsize::MIN);
             contract::speculator(&speculator).await;
+            contract::speculator(&speculator.of_all()).await;
         }
     }
 }

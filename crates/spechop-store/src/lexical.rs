@@ -22,6 +22,8 @@ use crate::shard::PassageRef;
 
 /// Fitted by `spechop eval fit-words`; docs/MEASURED.md says on what, and what it brings.
 const FITTED: f32 = 0.2;
+/// Search engines go by words. docs/MEASURED.md, "Over a local web".
+const FITTED_FOR_WEB: f32 = 0.5;
 /// The postings of so many passages take three seconds of a core at the start, and 12 MB.
 const PASSAGES_MAX: usize = 50_000;
 /// A larger weight would leave nothing to the vectors.
@@ -32,6 +34,8 @@ const WEIGHT_MAX: f32 = 10.0;
 pub enum LexicalWeight {
     /// As fitted on other questions, if the index is so small that the start is not held up.
     Auto,
+    /// The same, of an index that guesses what a search engine of the web finds.
+    AutoForWeb,
     /// From 0, which is not at all, to 10.
     Fixed(f32),
 }
@@ -40,8 +44,9 @@ impl LexicalWeight {
     /// The weight over an index of so many passages.
     pub fn over(self, passages: usize) -> f32 {
         match self {
-            Self::Auto if passages <= PASSAGES_MAX => FITTED,
-            Self::Auto => 0.0,
+            Self::Auto | Self::AutoForWeb if passages > PASSAGES_MAX => 0.0,
+            Self::Auto => FITTED,
+            Self::AutoForWeb => FITTED_FOR_WEB,
             Self::Fixed(weight) => weight,
         }
     }
@@ -51,6 +56,7 @@ impl fmt::Display for LexicalWeight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Auto => f.write_str("auto"),
+            Self::AutoForWeb => f.write_str("auto for the web"),
             Self::Fixed(weight) => weight.fmt(f),
         }
     }
@@ -212,6 +218,7 @@ mod tests {
     fn words_count_by_default_if_their_postings_are_soon_made() {
         let weights = |weight: LexicalWeight| [11_655, 50_000, 50_001].map(|n| weight.over(n));
         assert_eq!(weights(LexicalWeight::Auto), [0.2, 0.2, 0.0]);
+        assert_eq!(weights(LexicalWeight::AutoForWeb), [0.5, 0.5, 0.0]);
         assert_eq!(weights(LexicalWeight::Fixed(0.25)), [0.25; 3]);
         for (text, read) in [
             ("auto", Ok(LexicalWeight::Auto)),

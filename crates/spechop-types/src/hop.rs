@@ -79,18 +79,30 @@ pub struct Observation {
     pub evidence: Vec<Passage>,
 }
 
-/// What an observation says where its reader found nothing.
-const NOTHING_FOUND: &str = "No relevant information found";
-
 impl Observation {
-    /// What was read from the evidence; `None`: it does not hold the answer.
+    /// What an observation says if its reader found nothing.
+    pub const NOTHING: &str = "No relevant information found";
+
+    /// What was read from the evidence; `None`, or [`Observation::NOTHING`]: it does not hold the answer.
     pub fn read(answer: Option<Arc<str>>, evidence: Vec<Passage>) -> Self {
+        let answer = answer.filter(|answer| !Self::is_nothing(answer));
         Self {
             found: answer.is_some(),
-            answer: answer.unwrap_or_else(|| NOTHING_FOUND.into()),
+            answer: answer.unwrap_or_else(|| Self::NOTHING.into()),
             confidence: None,
             evidence,
         }
+    }
+
+    /// Whether a text says, in the words of [`Observation::read`], that nothing was found. A guess may say
+    /// so, too: it is right if nothing is found.
+    pub fn is_nothing(text: &str) -> bool {
+        text == Self::NOTHING
+    }
+
+    /// Whether a guess can be right at all: that something is found if it is, or that nothing is.
+    pub fn is_like(&self, guess: &str) -> bool {
+        self.found != Self::is_nothing(guess)
     }
 
     /// The same, of a reader that can tell how likely it is to be right.

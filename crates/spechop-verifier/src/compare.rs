@@ -1,5 +1,7 @@
 //! The order of the rules.
 
+use spechop_types::Observation;
+
 use crate::overlap::{LENGTH_MIN, Overlap, Scores};
 use crate::tokens::{Kind, Token};
 use crate::{
@@ -76,6 +78,10 @@ pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
     let empty = words(&o.tokens).is_empty() || words(&g.tokens).is_empty();
     if empty || blank(observed) || blank(guess) {
         return (Rule::Empty, scores);
+    }
+    // It was guessed that nothing would be found, and nothing was.
+    if is_same && Observation::is_nothing(observed) {
+        return (Rule::Equal, scores);
     }
     if refusal::is_refusal(observed) || (!is_same && refusal::is_refusal(guess)) {
         return (Rule::Refusal, scores);

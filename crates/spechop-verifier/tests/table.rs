@@ -3,6 +3,7 @@
 #![expect(clippy::panic, reason = "a test's data is right or the test fails")]
 #![expect(clippy::print_stdout, reason = "the misses, for whoever runs the test")]
 
+use spechop_types::Observation;
 use spechop_verifier::{Mode, Verdict, verify};
 
 /// Least share of the pairs to accept that must be accepted.
@@ -128,6 +129,15 @@ fn verdicts_name_their_rule() {
         ("UK", "United Kingdom", "place", 0.0, 0.0),
         ("Paris", "", "empty", 0.0, 0.0),
         ("Paris", "unknown", "refusal", 0.0, 0.0),
+        ("Paris", Observation::NOTHING, "refusal", 0.0, 0.0),
+        (Observation::NOTHING, "Paris", "refusal", 0.0, 0.0),
+        (
+            Observation::NOTHING,
+            Observation::NOTHING,
+            "equal",
+            1.0,
+            1.0,
+        ),
         ("Paris", "maybe Paris", "hedge", 1.0, 0.5),
         ("yes", "no", "polarity", 0.0, 0.0),
         ("Paris", "not Paris", "negation", 1.0, 0.5),

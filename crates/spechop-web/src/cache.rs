@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult};
-use spechop_types::OwnedCache;
+use futures::FutureExt;
+use spechop_ports::{Call, Lane, SearchFailure, SearchProvider, SearchResult};
+use spechop_types::{Owned, OwnedCache};
 use tokio::time::Instant;
 use url::Url;
 
+use self::transfers::Transfers;
 use crate::page::{Page, PageFailure, PageReader, Renewed};
+
+mod transfers;
 
 /// How much is kept, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,11 +57,12 @@ impl SearchProvider for KeptSearches {
         self.inner.name()
     }
 
-    async fn search(
+    async fn search_as_they_come(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
+        early: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let key = call.owned((Arc::from(query), limit));
         if !call.is_fresh()
@@ -67,7 +72,10 @@ impl SearchProvider for KeptSearches {
             call.serve_kept();
             return Ok(results.clone());
         }
-        let results = self.inner.search(call, query, limit).await?;
+        let results = self
+            .inner
+            .search_as_they_come(call, query, limit, early)
+            .await?;
         // That nothing was found may be a passing whim of the provider.
         if !results.is_empty() {
             let told = (Instant::now(), results.clone());
@@ -85,20 +93,39 @@ impl SearchProvider for KeptSearches {
     }
 }
 
-/// A reader whose pages are kept.
+/// A reader whose pages are kept, and whose transfers under way are shared.
+///
+/// A call that wants a page `fresh` shares nothing: it may not be told what left the site before it asked.
 pub struct KeptPages {
+    pages: Arc<Pages>,
+    transfers: Transfers,
+}
+
+/// The pages, and where others come from.
+struct Pages {
     inner: Arc<dyn PageReader>,
     time: Duration,
-    kept: Mutex<OwnedCache<Url, Told<Page>>>,
+    kept: Mutex<OwnedCache<Url, KeptPage>>,
+}
+
+#[derive(Clone)]
+struct KeptPage {
+    asked: Instant,
+    told: Instant,
+    page: Page,
 }
 
 impl KeptPages {
     /// `inner`, asked for what is not known.
     pub fn new(inner: Arc<dyn PageReader>, options: CacheOptions) -> Self {
-        Self {
+        let pages = Pages {
             inner,
             time: options.time,
             kept: Mutex::new(OwnedCache::new(options.most)),
+        };
+        Self {
+            pages: Arc::new(pages),
+            transfers: Transfers::default(),
         }
     }
 }
@@ -106,27 +133,55 @@ impl KeptPages {
 #[async_trait]
 impl PageReader for KeptPages {
     async fn read(&self, call: &Call, url: &Url) -> Result<Page, PageFailure> {
-        let key = call.owned(url.clone());
-        let known = match call.is_fresh() {
-            true => None,
-            false => lock(&self.kept).get(&key).cloned(),
-        };
-        let page = match known {
-            Some((told, page)) if told.elapsed() < self.time => {
+        if call.is_fresh() {
+            return self.pages.bring(call, url, None).await;
+        }
+        let known = lock(&self.pages.kept)
+            .get(&call.owned(url.clone()))
+            .cloned();
+        let old = match known {
+            Some(kept) if kept.told.elapsed() < self.pages.time => {
                 call.serve_kept();
-                return Ok(page);
+                return Ok(kept.page);
             }
-            Some((_, page)) => match self.inner.renew(call, url, &page).await? {
-                Renewed::Same => page,
+            other => other.map(|kept| kept.page),
+        };
+        let (pages, address) = (Arc::clone(&self.pages), url.clone());
+        let start = |call: Call| async move { pages.bring(&call, &address, old).await }.boxed();
+        match self.transfers.share(call, url, start).await {
+            // The time of another was over; this one has had little of its own.
+            (Err(PageFailure::Timeout { .. }), false) if call.lane() == Lane::Authoritative => {
+                self.pages.bring(call, url, None).await
+            }
+            (outcome, _) => outcome,
+        }
+    }
+}
+
+impl Pages {
+    /// The page as it is now, which is kept; `old` is how it was.
+    async fn bring(&self, call: &Call, url: &Url, old: Option<Page>) -> Result<Page, PageFailure> {
+        let asked = Instant::now();
+        let page = match old {
+            Some(old) => match self.inner.renew(call, url, &old).await? {
+                Renewed::Same => old,
                 Renewed::Other(page) => page,
             },
             None => self.inner.read(call, url).await?,
         };
         if page.whole && !self.time.is_zero() {
-            let told = (Instant::now(), page.clone());
-            lock(&self.kept).insert(key, told);
+            self.keep(call.owned(url.clone()), asked, page.clone());
         }
         Ok(page)
+    }
+
+    /// Keeps it, unless one is there that was asked for later: a fresh call may overtake another.
+    fn keep(&self, key: Owned<Url>, asked: Instant, page: Page) {
+        let told = Instant::now();
+        let mut kept = lock(&self.kept);
+        if kept.peek(&key).is_none_or(|known| known.asked <= asked) {
+            kept.insert(key, KeptPage { asked, told, page });
+        }
     }
 }
 
@@ -183,11 +238,12 @@ mod tests {
             "site"
         }
 
-        async fn search(
+        async fn search_as_they_come(
             &self,
             _: &Call,
             query: &str,
             _: usize,
+            _: &mut (dyn FnMut(SearchResult) + Send),
         ) -> Result<Vec<SearchResult>, SearchFailure> {
             self.searches.fetch_add(1, SeqCst);
             let result = SearchResult {

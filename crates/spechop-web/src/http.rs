@@ -1,5 +1,5 @@
 //! How a server of the operator's choice is asked: within a time limit and a size. Redirects are not
-//! followed, and proxies of the environment not used.
+//! followed, and proxies of the environment not used: the operator names one, or there is none.
 
 use std::error::Error;
 use std::net::IpAddr;
@@ -12,6 +12,8 @@ use secrecy::{ExposeSecret, SecretString};
 use spechop_ports::Call;
 use tokio::time::{Instant, timeout};
 use url::Url;
+
+use crate::proxy::{Proxy, through};
 
 /// Used less long ago, a connection is still open.
 const OPEN_FOR: Duration = Duration::from_secs(60);
@@ -32,6 +34,8 @@ pub struct Endpoint {
     /// How its operator can reach this server's, e.g. a URL or an e-mail address. Part of the
     /// User-Agent; Wikipedia insists on one.
     pub contact: Option<String>,
+    /// The way to it, unless it is on this machine.
+    pub proxy: Option<Proxy>,
 }
 
 impl Endpoint {
@@ -44,6 +48,7 @@ impl Endpoint {
             time_limit: Duration::from_secs(10),
             body_bytes_max: 2 * 1024 * 1024,
             contact: None,
+            proxy: None,
         }
     }
 
@@ -66,18 +71,22 @@ impl Endpoint {
         })?;
         // The program's one source of cryptography. Whoever was first has chosen it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut client = Client::builder()
+        let host = base.host_str().unwrap_or_default();
+        // What a proxy took for this machine would be the proxy's own.
+        let proxy = self.proxy.as_ref().filter(|_| !is_loopback(host));
+        // Nothing that the environment says may send a question elsewhere.
+        let client = through(Client::builder(), proxy).map_err(InvalidEndpoint::Client)?;
+        let mut client = client
             .user_agent(agent)
             .connect_timeout(self.time_limit)
-            // Nothing that the environment says may send a question elsewhere.
-            .no_proxy()
             // A redirect could carry a key to a host that nobody chose.
             .redirect(redirect::Policy::none())
             .tcp_nodelay(true);
         if base.scheme() == "http" {
-            // No root certificates need be there if none is used.
-            client = client.tls_certs_only([]);
-            let host = base.host_str().unwrap_or_default();
+            if !proxy.is_some_and(Proxy::is_tls) {
+                // No root certificates need be there if none is used.
+                client = client.tls_certs_only([]);
+            }
             if self.key.is_some() && !is_loopback(host) {
                 tracing::warn!(host, "the key of this endpoint travels unencrypted");
             }
@@ -105,7 +114,8 @@ impl Endpoint {
     /// There is no answer, or one that says that something is wrong.
     pub async fn fetch(&self) -> Result<Vec<u8>, FetchError> {
         let http = Http::new(self)?;
-        let answer = http.read(http.get(http.base().clone())).await;
+        let request = http.get(http.base().clone());
+        let answer = http.read(request, &mut |_, _| {}).await;
         let answer = answer.map_err(|broken| FetchError::Broken(broken.to_string()))?;
         match answer.status.is_success() {
             true => Ok(answer.body),
@@ -248,16 +258,30 @@ impl Http {
     pub(crate) async fn send(
         &self,
         call: &Call,
+        request: RequestBuilder,
+    ) -> Result<Answer, Broken> {
+        self.send_and_watch(call, request, &mut |_, _| {}).await
+    }
+
+    /// As [`Http::send`]; `so_far` is shown the status and the body whenever more of it has come.
+    pub(crate) async fn send_and_watch(
+        &self,
+        call: &Call,
         mut request: RequestBuilder,
+        so_far: &mut (dyn FnMut(StatusCode, &[u8]) + Send),
     ) -> Result<Answer, Broken> {
         for (name, value) in call.trace_headers() {
             request = request.header(name, value);
         }
-        self.read(request).await
+        self.read(request, so_far).await
     }
 
     /// Sends the request and reads whatever comes.
-    async fn read(&self, request: RequestBuilder) -> Result<Answer, Broken> {
+    async fn read(
+        &self,
+        request: RequestBuilder,
+        so_far: &mut (dyn FnMut(StatusCode, &[u8]) + Send),
+    ) -> Result<Answer, Broken> {
         let work = async {
             let mut response = request.send().await.map_err(broken)?;
             self.touch();
@@ -270,6 +294,7 @@ impl Http {
                     });
                 }
                 body.extend_from_slice(&piece);
+                so_far(status, &body);
             }
             Ok(Answer {
                 status,

@@ -1,24 +1,29 @@
 //! Search, pages and ranking together: the web as a [`Retriever`].
 //!
-//! search ─▶ the first pages, all at once ─▶ their passages ─▶ the few that share most words with the
+//! search ─▶ the first pages, each as soon as its result is known ─▶ their passages ─▶ the few that share most words with the
 //! query ─▶ those nearest to it by the encoder
 //!
 //! Everything is part of the one call, so that dropping it ends the search and every transfer, and
 //! promoting it promotes them all.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::StreamExt;
-use futures::future::join;
+use futures::channel::mpsc::unbounded;
+use futures::future::try_join;
 use futures::stream::FuturesUnordered;
-use spechop_ports::{Call, Encoder, PortError, Retriever, SearchProvider, SearchResult};
+use futures::{FutureExt, StreamExt, TryFutureExt};
+use spechop_ports::{
+    Call, Encoder, PortError, Retriever, SearchFailure, SearchProvider, SearchResult,
+};
 use spechop_types::{Activity, Passage, canonical};
 use tokio::time::{Instant, timeout_at};
+use url::Url;
 
 use crate::page::{Page, PageReader, chunks};
 
@@ -70,40 +75,86 @@ impl WebRetriever {
         }
     }
 
-    /// The passages of the pages that come in time, in the order of the results. For a page that cannot
-    /// be read stands what the engine shows of it.
-    async fn read_all(&self, call: &Call, results: &[SearchResult]) -> Vec<Passage> {
-        let deadline = Instant::now() + self.options.pages_time;
-        let mut reading: FuturesUnordered<_> = results
-            .iter()
-            .enumerate()
-            .map(|(at, result)| async move { (at, self.read(call, result).await) })
-            .collect();
-        let mut read: Vec<_> = results.iter().map(snippet).collect();
-        while let Ok(Some((at, page))) = timeout_at(deadline, reading.next()).await {
-            if let Some(page) = page {
-                read[at] = page;
+    /// What a search finds, and the passages of the pages that come in time, in the order of the results.
+    /// For a page that cannot be read stands what the engine shows of it.
+    async fn find(&self, call: &Call, query: &str) -> Result<(usize, Vec<Passage>), SearchFailure> {
+        let (tell, mut told) = unbounded();
+        let mut early = |result: SearchResult| {
+            // Whoever listens is this very function.
+            let _ = tell.unbounded_send(result);
+        };
+        let limit = self.options.results.get();
+        let search = self
+            .search
+            .search_as_they_come(call, query, limit, &mut early);
+        let mut search = pin!(search);
+        let mut reading = FuturesUnordered::new();
+        let mut begun = HashSet::new();
+        let mut pages = HashMap::new();
+        let results = loop {
+            tokio::select! {
+                biased;
+                Some(result) = told.next() => {
+                    if begun.insert(result.url.clone()) {
+                        reading.push(self.read(call, result));
+                    }
+                }
+                results = &mut search => break results?,
+                Some((url, page)) = reading.next() => {
+                    pages.insert(url, page);
+                }
             }
+        };
+        let deadline = Instant::now() + self.options.pages_time;
+        // A text that is brought along is better than a page that is still to come.
+        for result in results.iter().filter(|result| result.text.is_some()) {
+            let (url, page) = self.read(call, result.clone()).await;
+            begun.insert(url.clone());
+            pages.insert(url, page);
         }
-        if !reading.is_empty() {
-            tracing::debug!(pages = reading.len(), "not read in time");
+        let late = results
+            .iter()
+            .filter(|result| begun.insert(result.url.clone()));
+        reading.extend(late.map(|result| self.read(call, result.clone())));
+        // What was begun for a result that does not stand in the end is not waited for.
+        let wanted =
+            |pages: &HashMap<Url, _>| results.iter().all(|one| pages.contains_key(&one.url));
+        while !wanted(&pages)
+            && let Ok(Some((url, page))) = timeout_at(deadline, reading.next()).await
+        {
+            pages.entry(url).or_insert(page);
         }
-        read.concat()
+        let missing = results
+            .iter()
+            .filter(|result| !pages.contains_key(&result.url))
+            .count();
+        if missing > 0 {
+            tracing::debug!(pages = missing, "not read in time");
+        }
+        let mut page = |result: &SearchResult| pages.remove(&result.url).flatten();
+        let passages = results
+            .iter()
+            .map(|result| page(result).unwrap_or_else(|| snippet(result)));
+        Ok((results.len(), passages.collect::<Vec<_>>().concat()))
     }
 
-    async fn read(&self, call: &Call, result: &SearchResult) -> Option<Vec<Passage>> {
+    /// The passages of a result's page, if it can be read.
+    async fn read(&self, call: &Call, result: SearchResult) -> (Url, Option<Vec<Passage>>) {
         let page = match &result.text {
-            Some(text) => Page::of_text(&result.url, &result.title, text),
-            None => match self.pages.read(call, &result.url).await {
-                Ok(page) => page,
-                Err(failure) => {
-                    tracing::debug!(%failure, "page left out");
-                    return None;
-                }
-            },
+            Some(text) => Ok(Page::of_text(&result.url, &result.title, text)),
+            None => self.pages.read(call, &result.url).await,
         };
-        let passages = chunks(&page);
-        (!passages.is_empty()).then_some(passages)
+        let passages = match page {
+            Ok(page) => chunks(&page),
+            Err(failure) => {
+                tracing::debug!(%failure, "page left out");
+                Vec::new()
+            }
+        };
+        (
+            result.url,
+            Some(passages).filter(|passages| !passages.is_empty()),
+        )
     }
 
     /// The nearest passages of those that share most words with the query.
@@ -140,23 +191,26 @@ impl Retriever for WebRetriever {
         query: &str,
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
-        let results = self.options.results.get();
-        let results = self.search.search(call, query, results).await?;
-        // The query is encoded while the pages come.
-        let vector = self.encoder.encode_query(call, query);
-        let (vector, found) = join(vector, self.read_all(call, &results)).await;
-        if found.is_empty() {
-            return match results.len() {
-                0 => Ok(Vec::new()),
-                // Not the same as having found nothing.
-                pages => Err(PortError::Unavailable {
-                    what: format!("the text of all {pages} pages found"),
-                    source: None,
-                }),
-            };
-        }
+        // The query is encoded while the engine searches and the pages come. A search that ends without any
+        // does not wait for it, and an encoder that asks for less does not slow the search down.
+        let part = call.part();
+        let vector = self.encoder.encode_query(&part, query).map_err(Err);
+        let found = self.find(call, query).map(|found| match found {
+            Ok((0, _)) => Err(Ok(Vec::new())),
+            // Not the same as having found nothing.
+            Ok((pages, found)) if found.is_empty() => Err(Err(PortError::Unavailable {
+                what: format!("the text of all {pages} pages found"),
+                source: None,
+            })),
+            Ok((_, found)) => Ok(found),
+            Err(failure) => Err(Err(failure.into())),
+        });
+        let (vector, found) = match try_join(vector, found).await {
+            Ok(both) => both,
+            Err(ended) => return ended,
+        };
         let _ranking = call.doing(Activity::Encode);
-        self.rank(query, &vector?, found, limit).await
+        self.rank(query, &vector, found, limit).await
     }
 
     /// Opens a connection to the search engine. A query would tell it what may be asked.

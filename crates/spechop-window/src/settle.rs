@@ -79,7 +79,7 @@ impl Window {
         }
         let child = self.children(head.id).next();
         match child.and_then(|child| Some((child.id, &child.base.as_ref()?.granted))) {
-            Some((_, Granted::Guess(guess))) if !observation.found => {
+            Some((_, Granted::Guess(guess))) if !observation.is_like(&guess.text) => {
                 Turn::Refute(guess.text.clone())
             }
             Some((child, Granted::Guess(_))) => Turn::Verify(child),

@@ -364,8 +364,12 @@ impl Window {
         if hops >= self.limits.hops_max as usize {
             return Some(Stop::HopBudget);
         }
-        // A guess stands for something found: where the observation found nothing, it is rejected.
-        let missed = |granted: &&Granted| matches!(granted, Granted::Observation(o) if !o.found);
+        let missed = |granted: &&Granted| match granted {
+            Granted::Observation(observation) => !observation.found,
+            // It is rejected unless the observation finds nothing, either.
+            Granted::Guess(guess) => Observation::is_nothing(&guess.text),
+            Granted::Open(_) => false,
+        };
         let before = self.ancestry(parent).map(|(_, granted)| granted);
         let granted = base.map(|base| &base.granted).into_iter().chain(before);
         let committed = self.committed.iter().filter(|hop| !hop.observation.found);

@@ -264,6 +264,23 @@ fn guess_against_nothing_found_is_rejected_without_asking() {
 }
 
 #[test]
+fn guess_that_nothing_will_be_found_holds_if_nothing_is() {
+    check(limits(3), "w0 A; g0 none; w1 B; o0 -", "verify 1");
+    check(
+        limits(3),
+        "w0 A; g0 none; w1 B; o0 -; v1 +",
+        "commit 0; promote 1",
+    );
+    check(
+        limits(3),
+        "w0 A; g0 none; w1 B; o0 x",
+        "abort 1; drop 1; commit 0; write 2",
+    );
+    // It counts as a miss for the branches behind it, as the observation will.
+    check(limits(3), "w0 A; g0 none; w1 B; g1 none", "answer-now 2");
+}
+
+#[test]
 fn finishing_now_answers_from_what_is_committed() {
     check(
         limits(3),

@@ -146,7 +146,7 @@ fn perfect_guesses_gain_what_the_theory_says() {
     let out = bundle.path("run");
     let means = bundle.simulated(&["--k", "inf", "--guesses", &file, "--out", &out]);
     let perfect = of(&means, "k=inf,speculator=perfect");
-    // Where nothing was found, no guess is accepted.
+    // If nothing was found, none that says something is accepted.
     assert_eq!(perfect["accepted"], found.len());
     assert_eq!(perfect["accepted_otherwise"], 0);
     assert!(number(perfect, "alpha").abs() < 1e-12);

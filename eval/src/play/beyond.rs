@@ -234,7 +234,7 @@ impl Recorded<'_> {
     fn observed_as(&self, at: usize, asked: &Arc<str>, answer: &str) -> Option<Arc<str>> {
         let (observation, ..) = self.target(&SubQuestion::new(asked)).ok()?;
         let stands = self.variant.unverified
-            || observation.found && self.is_accepted(at, answer, &observation.answer);
+            || observation.is_like(answer) && self.is_accepted(at, answer, &observation.answer);
         stands.then(|| Arc::clone(&observation.answer))
     }
 

@@ -7,7 +7,6 @@ use crate::stats::Interval;
 use super::estimate::Estimates;
 use super::figures::Figure;
 use super::groups::{Compared, Group, MANY, View, fastest};
-use super::speculation::tool;
 use super::svg::{Anchor, Canvas, Scale, shorten};
 
 const WIDTH: f64 = 900.0;
@@ -99,7 +98,7 @@ fn panels(groups: &[Group<'_>]) -> Vec<Panel> {
         let Some(info) = group.infos().next() else {
             continue;
         };
-        let latency = match (info.injected, tool(info)) {
+        let latency = match (info.injected, group.tool()) {
             (Some(injected), _) => format!("{} ms INJECTED", injected.mean_ms),
             (None, Some(tool)) => format!("{tool}, nothing injected"),
             (None, None) => "nothing injected".to_owned(),
@@ -114,7 +113,8 @@ fn panels(groups: &[Group<'_>]) -> Vec<Panel> {
             papers.push(None);
             panels.len() - 1
         });
-        papers[place] = papers[place].or(tool(info).map(|tool| (info.dataset.title(), tool)));
+        let paper = group.tool().map(|tool| (info.dataset.title(), tool));
+        papers[place] = papers[place].or(paper);
         let speculators = group.speculators();
         let views = group.views.iter();
         let rows = views.filter(|view| view.run.info.questions >= MANY);

@@ -11,6 +11,9 @@ use crate::{Control, Question, Row, Run, RunInfo, Source, Variant};
 
 use super::{ReportError, unlike};
 
+/// The paper's mean latency of web search.
+const WEB_MS: f64 = 4150.0;
+
 /// A run of fewer questions is a sample to try things with.
 pub(super) const MANY: usize = 30;
 
@@ -123,6 +126,23 @@ pub(super) fn group(runs: &[Run]) -> Result<(Vec<Group<'_>>, Vec<String>), Repor
 impl<'a> Group<'a> {
     pub(super) fn infos(&self) -> impl Iterator<Item = &'a RunInfo> {
         self.views.iter().map(|view| &view.run.info)
+    }
+
+    /// Whether the data set has this name.
+    pub(super) fn is_of(&self, dataset: &str) -> bool {
+        let first = self.infos().next();
+        first.is_some_and(|info| info.dataset.title() == dataset)
+    }
+
+    /// Which of the paper's tools its look-ups are like, by the name that it has there.
+    pub(super) fn tool(&self) -> Option<&'static str> {
+        let info = self.infos().next()?;
+        let is_e5 = |part: &String| part.to_lowercase().contains("e5");
+        match info.injected {
+            Some(injected) => (injected.mean_ms == WEB_MS).then_some("web"),
+            None if info.parts.contains_key("web") => Some("web"),
+            None => info.parts.values().any(is_e5).then_some("E5"),
+        }
     }
 
     /// Of its largest run.

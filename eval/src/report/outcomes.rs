@@ -9,7 +9,6 @@ use crate::{Question, Row, Variant};
 
 use super::groups::{Case, Group, common};
 use super::quality::{flag, known};
-use super::speculation::tool;
 use super::table::{Cell, Table};
 
 const STANDARD: &str = "standard";
@@ -52,14 +51,29 @@ pub(super) fn table(group: &Group<'_>) -> Table {
             rows.push(row(FULL, &full.name(), &unverified));
         }
     }
-    let first = group.views.first().map(|view| &view.run.info);
-    if let Some(info) = first.filter(|_| !rows.is_empty()) {
-        let alike = |row: &&PublishedOutcome| {
-            let ours = row.dataset == info.dataset.title();
-            ours && (row.target.is_none() || row.target == tool(info))
-        };
-        rows.extend(PUBLISHED_OUTCOMES.iter().filter(alike).map(published_row));
+    if !rows.is_empty() {
+        let alike = PUBLISHED_OUTCOMES
+            .iter()
+            .filter(|row| is_beside(group, row));
+        rows.extend(alike.map(published_row));
     }
+    layout(rows)
+}
+
+/// The rows of the paper that stand beside none of these.
+pub(super) fn of_paper(groups: &[Group<'_>]) -> Table {
+    let has_rows = |group: &&Group<'_>| !table(group).rows.is_empty();
+    let shown: Vec<_> = groups.iter().filter(has_rows).collect();
+    let rest = |row: &&PublishedOutcome| !shown.iter().any(|group| is_beside(group, row));
+    let rest = PUBLISHED_OUTCOMES.iter().filter(rest);
+    layout(rest.map(published_row).collect())
+}
+
+fn is_beside(group: &Group<'_>, row: &PublishedOutcome) -> bool {
+    group.is_of(row.dataset) && (row.target.is_none() || row.target == group.tool())
+}
+
+fn layout(rows: Vec<Vec<Cell>>) -> Table {
     Table {
         name: "outcomes",
         title: "Full speculation (the layout of the paper's Table 2)".into(),

@@ -9,6 +9,9 @@ use super::groups::View;
 use super::table::escape;
 use super::{ReportData, heads};
 
+/// The title of [`ReportData::of_paper`].
+const OF_PAPER: &str = "Rows of the paper that no run stands beside";
+
 /// What a section shows besides its tables.
 pub(super) struct Shown {
     pub(super) figures: Vec<Figure>,
@@ -63,6 +66,12 @@ impl Page<'_> {
                     out += &format!("- {}: {}\n", escape(name), escape(value));
                 }
             }
+        }
+        if !self.data.of_paper.is_empty() {
+            out += &format!("\n## {OF_PAPER}\n");
+        }
+        for table in &self.data.of_paper {
+            out += &format!("\n{}", table.markdown());
         }
         out += "\n## The heads of columns\n\n";
         for (head, about) in heads::ALL {

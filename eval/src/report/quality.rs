@@ -6,7 +6,6 @@ use crate::{Question, Row, Variant};
 use spechop_theory::{PUBLISHED_ANSWERS, PublishedAnswers};
 
 use super::groups::{Case, Compared, Group, Pair, View, name};
-use super::speculation::tool;
 use super::table::{Cell, Table};
 
 /// How a row did.
@@ -27,13 +26,23 @@ pub(super) fn table(group: &Group<'_>) -> Table {
         rows.extend(standard.map(|(concurrency, pairs)| standard_row(view, *concurrency, pairs)));
         rows.extend(view.compared.iter().map(|other| compared_row(view, other)));
     }
-    if let Some(view) = group.views.first()
-        && let Some(tool) = tool(&view.run.info)
-    {
-        let dataset = view.run.info.dataset.title();
-        let alike = |row: &&PublishedAnswers| row.target == tool && row.dataset == dataset;
-        rows.extend(PUBLISHED_ANSWERS.iter().filter(alike).map(published_row));
-    }
+    let alike = PUBLISHED_ANSWERS.iter().filter(|row| is_beside(group, row));
+    rows.extend(alike.map(published_row));
+    layout(rows, leaves_recording(group))
+}
+
+/// The rows of the paper that stand beside none of these.
+pub(super) fn of_paper(groups: &[Group<'_>]) -> Table {
+    let rest = |row: &&PublishedAnswers| !groups.iter().any(|group| is_beside(group, row));
+    let rest = PUBLISHED_ANSWERS.iter().filter(rest);
+    layout(rest.map(published_row).collect(), false)
+}
+
+fn is_beside(group: &Group<'_>, row: &PublishedAnswers) -> bool {
+    group.is_of(row.dataset) && group.tool() == Some(row.target)
+}
+
+fn layout(rows: Vec<Vec<Cell>>, leaves_recording: bool) -> Table {
     Table {
         name: "quality",
         title: "Answers: how good, and how alike".into(),
@@ -41,7 +50,7 @@ pub(super) fn table(group: &Group<'_>) -> Table {
                 guess stands: full speculation. Rows of the paper are those of its Table 4, for other questions and \
                 other models."
             .to_owned()
-            + if leaves_recording(group) { UNKNOWN } else { "" },
+            + if leaves_recording { UNKNOWN } else { "" },
         columns: [
             "Source", "Variant", "Questions", "EM", "F1", "Recall of pages", "Hops", "EM − k=1",
             "F1 − k=1", "Same sub-questions", "Same sub-answers", "Same answer",

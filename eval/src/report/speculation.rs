@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 
 use spechop_theory::{PUBLISHED, Published};
 
+use crate::Source;
 use crate::stats::{self, Interval};
-use crate::{RunInfo, Source};
 
 use super::by_k::right_at_one;
 use super::estimate::Estimates;
 use super::groups::{Case, Compared, Group, View, rel_lat};
 use super::table::{Cell, Table};
-
-/// The paper's mean latency of web search.
-const WEB_MS: f64 = 4150.0;
 
 pub(super) fn table(group: &Group<'_>) -> Table {
     let mut rows = Vec::new();
@@ -44,14 +41,22 @@ pub(super) fn table(group: &Group<'_>) -> Table {
             ]);
         }
     }
-    if let Some(tool) = group.views.first().and_then(|view| tool(&view.run.info)) {
-        let dataset = group
-            .views
-            .first()
-            .map(|view| view.run.info.dataset.title());
-        let alike = |row: &&Published| row.target == tool && dataset == Some(row.dataset);
-        rows.extend(PUBLISHED.iter().filter(alike).map(published_row));
-    }
+    let alike = PUBLISHED.iter().filter(|row| is_beside(group, row));
+    rows.extend(alike.map(published_row));
+    layout(rows)
+}
+
+/// The rows of the paper that stand beside none of these.
+pub(super) fn of_paper(groups: &[Group<'_>]) -> Table {
+    let rest = |row: &&Published| !groups.iter().any(|group| is_beside(group, row));
+    layout(PUBLISHED.iter().filter(rest).map(published_row).collect())
+}
+
+fn is_beside(group: &Group<'_>, row: &Published) -> bool {
+    group.is_of(row.dataset) && group.tool() == Some(row.target)
+}
+
+fn layout(rows: Vec<Vec<Cell>>) -> Table {
     Table {
         name: "speculation",
         title: "Speculation (the layout of the paper's Tables 1 and 5)".into(),
@@ -101,15 +106,6 @@ pub(super) fn rel_lat_gap(joined: &[[f64; 4]]) -> Option<Interval> {
     stats::of_sums(joined, |[row, base, other_row, other_base]| {
         (row / base) / (other_row / other_base)
     })
-}
-
-/// Which of the paper's tools the run's look-ups are like, by the name that it has there.
-pub(super) fn tool(info: &RunInfo) -> Option<&'static str> {
-    let is_e5 = |part: &String| part.to_lowercase().contains("e5");
-    match info.injected {
-        Some(injected) => (injected.mean_ms == WEB_MS).then_some("web"),
-        None => info.parts.values().any(is_e5).then_some("E5"),
-    }
 }
 
 fn published_row(row: &Published) -> Vec<Cell> {

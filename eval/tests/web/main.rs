@@ -1,7 +1,11 @@
 //! The local web over its wire: three forms of search, pages, and everything that is broken on purpose.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod asked;
+mod bad_input;
 mod broken;
+mod detour;
+mod hostile;
 mod providers;
 mod served;
 

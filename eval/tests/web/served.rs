@@ -67,6 +67,11 @@ impl Served {
         let others =
             (0..30).map(|n| passage(&format!("River {n}"), "A river, among others, in Europe."));
         corpus.extend(others);
+        Self::of(corpus, options).await
+    }
+
+    /// The same, made of these passages.
+    pub(crate) async fn of(corpus: Vec<CorpusPassage>, options: WebOptions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let web = Web::new(corpus, options);

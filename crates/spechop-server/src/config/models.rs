@@ -22,6 +22,9 @@ const LARGE_MODEL_CORES: u32 = 4;
 /// More workers than this for each core are a mistake. With more than one they only slow each other down,
 /// but a configuration may be written for a larger machine.
 const WORKERS_A_CORE_MAX: u32 = 8;
+/// More sequences than this for each core are a mistake: each keeps memory for a whole prompt, and those
+/// that have no worker stand still.
+const SEQUENCES_A_CORE_MAX: u32 = 16;
 /// The model of a section that names no other and speaks in conversations.
 const GENERATOR: &str = "qwen2.5-coder-1.5b-instruct";
 
@@ -202,7 +205,8 @@ pub(super) fn local(
     };
     let named_threads = keys.small_if(&key("threads")).and_then(NonZeroU32::new);
     let threads = named_threads.or(threads);
-    let workers = workers(keys, &key("workers"), threads, physical_cores());
+    let cores = physical_cores();
+    let workers = workers(keys, &key("workers"), threads, cores);
     LocalModelOptions {
         adapter,
         workers,
@@ -210,10 +214,7 @@ pub(super) fn local(
         context_tokens_per_sequence: keys
             .small_if(&key("context_tokens"))
             .unwrap_or(context_tokens),
-        // One for each worker, and a few that stand ready beside a single one.
-        sequences: keys
-            .small_if(&key("sequences"))
-            .unwrap_or(workers.get().max(4)),
+        sequences: sequences(keys, &key("sequences"), workers, cores),
         // Lines share no instructions: every living branch has a prompt of its own to keep.
         kept_prompts: match style {
             Style::Chat(_) => 3,
@@ -247,6 +248,24 @@ fn workers(keys: &mut Keys<'_>, key: &str, threads: Option<NonZeroU32>, cores: u
             keys.mistake(key, problem);
             auto
         }
+    }
+}
+
+/// How many generations may have begun. By default, one for each worker, and a few that stand ready beside a
+/// single one.
+fn sequences(keys: &mut Keys<'_>, key: &str, workers: NonZeroU32, cores: u32) -> u32 {
+    let usual = workers.get().max(4);
+    let most = cores.saturating_mul(SEQUENCES_A_CORE_MAX).max(usual);
+    match keys.small_if(key) {
+        Some(named) if named > most => {
+            let problem = format!(
+                "{named} sequences on {cores} cores: each takes memory for a whole prompt, and they \
+                 share the cores. Say at most {most}, or leave it out (here {usual})"
+            );
+            keys.mistake(key, problem);
+            usual
+        }
+        named => named.unwrap_or(usual),
     }
 }
 
@@ -400,6 +419,36 @@ mod tests {
             let mistakes = keys.finish();
             match expected {
                 Ok(expected) => assert_eq!((workers.get(), mistakes.len()), (expected, 0)),
+                Err(expected) => assert_eq!(mistakes[0].problem, expected),
+            }
+        }
+    }
+
+    #[test]
+    fn sequences_fit_the_machine_or_are_refused_with_the_numbers() {
+        // What is written, workers, cores: sequences, or what is wrong.
+        for (written, workers, cores, expected) in [
+            ("", 1, 1, Ok(4)),
+            ("", 6, 6, Ok(6)),
+            ("sequences = 32", 2, 2, Ok(32)),
+            ("sequences = 100", 8, 8, Ok(100)),
+            (
+                "sequences = 100",
+                2,
+                2,
+                Err(
+                    "100 sequences on 2 cores: each takes memory for a whole prompt, and they share the cores. Say at most 32, or leave it out (here 4)",
+                ),
+            ),
+        ] {
+            let env = Env::default();
+            let table = format!("[generator]\n{written}").parse().unwrap();
+            let mut keys = Keys::new([], &env, "c.toml".into(), table);
+            let workers = NonZeroU32::new(workers).unwrap();
+            let sequences = sequences(&mut keys, "generator.sequences", workers, cores);
+            let mistakes = keys.finish();
+            match expected {
+                Ok(expected) => assert_eq!((sequences, mistakes.len()), (expected, 0)),
                 Err(expected) => assert_eq!(mistakes[0].problem, expected),
             }
         }

@@ -159,8 +159,8 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         is_proxied: observing::is_proxied(env),
         audit: observing::audit(keys),
         injected_latency,
+        lexical_weight: lexical_weight(keys, &target),
         target,
-        lexical_weight: lexical_weight(keys),
         index_dir,
     };
     let build = match keys.source("index.dir") {
@@ -170,7 +170,14 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
             config.index_dir.display()
         ),
     };
-    let guesses = matches!(config.speculator.default, SpeculatorKind::Index);
+    let guesses = match config.speculator.default {
+        SpeculatorKind::Index => true,
+        SpeculatorKind::Cascade => {
+            let members = &config.speculator.cascade.members;
+            members.contains(&SpeculatorKind::Index)
+        }
+        _ => false,
+    };
     let named = keys.source("index.dir") != Source::Default;
     // A hot subset is chosen from it.
     let is_source = config.speculator.hot.every.is_some();

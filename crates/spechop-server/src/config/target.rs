@@ -14,7 +14,7 @@ use spechop_web::search::{
     mediawiki::MediaWikiOptions, searxng::SearxngOptions, serper::SerperOptions,
     tavily::TavilyOptions,
 };
-use spechop_web::{CacheOptions, Endpoint, HttpRetrieverOptions, WebOptions};
+use spechop_web::{CacheOptions, Endpoint, HttpRetrieverOptions, Proxy, WebOptions};
 
 use super::Scheduler;
 use super::keys::Keys;
@@ -190,7 +190,12 @@ fn http(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> HttpRetrieverOptions {
 fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
     let contact = keys.text("web.contact");
     let names = keys.list("web.providers").unwrap_or_default();
-    let mut known = providers(keys, env, contact.as_deref(), is_used.then_some(&names[..]));
+    let proxy = proxy(keys, env, is_used);
+    let common = Common {
+        contact: contact.as_deref(),
+        proxy: proxy.as_ref(),
+    };
+    let mut known = providers(keys, env, &common, is_used.then_some(&names[..]));
     let mut providers = Vec::new();
     for name in &names {
         match known.iter().position(|(known, _)| known == name) {
@@ -204,7 +209,10 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
     if names.is_empty() {
         keys.mistake("web.providers", "somebody has to search");
     }
-    let pages = pages(keys, contact);
+    let pages = PageOptions {
+        proxy,
+        ..pages(keys, contact)
+    };
     Web {
         breaker: BreakerOptions {
             is_only: providers.len() == 1,
@@ -223,6 +231,27 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
             most: keys.count("web.keep_max"),
         },
     }
+}
+
+/// The way to the web, if the operator names one.
+fn proxy(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Option<Proxy> {
+    let (url, variable) = (keys.text("web.proxy"), keys.text("web.proxy_login_env"));
+    if url.is_none() && variable.is_some() {
+        keys.mistake(
+            "web.proxy_login_env",
+            "a login needs a proxy: see web.proxy",
+        );
+    }
+    let url = url.filter(|_| is_used)?;
+    let proxy = Proxy::new(&url);
+    let proxy = proxy.map_err(|error| keys.mistake("web.proxy", error.to_string()));
+    let Some(variable) = variable else {
+        return proxy.ok();
+    };
+    let login = api_key(keys, "web.proxy_login_env", &variable, env)?;
+    let proxy = proxy.ok()?.with_login(login);
+    let proxy = proxy.map_err(|error| keys.mistake("web.proxy_login_env", error.to_string()));
+    proxy.ok()
 }
 
 fn breaker(keys: &mut Keys<'_>) -> BreakerOptions {
@@ -245,11 +274,17 @@ fn breaker(keys: &mut Keys<'_>) -> BreakerOptions {
     }
 }
 
+/// What all providers have in common.
+struct Common<'a> {
+    contact: Option<&'a str>,
+    proxy: Option<&'a Proxy>,
+}
+
 /// Every provider under its name. What it lacks is a mistake only if it is used.
 fn providers(
     keys: &mut Keys<'_>,
     env: &Env,
-    contact: Option<&str>,
+    common: &Common<'_>,
     used: Option<&[String]>,
 ) -> Vec<(&'static str, Provider)> {
     let endpoint = |keys: &mut Keys<'_>, usual: &Endpoint, wants_key: bool| {
@@ -269,7 +304,9 @@ fn providers(
                 variable.and_then(|variable| api_key(keys, &key("api_key_env"), &variable, env));
         }
         endpoint.time_limit = keys.millis(&key("ms_max"));
-        endpoint.contact = contact.map(str::to_owned);
+        endpoint.contact = common.contact.map(str::to_owned);
+        let is_direct = keys.switch(&key("direct"));
+        endpoint.proxy = common.proxy.filter(|_| !is_direct).cloned();
         endpoint
     };
     let searxng = SearxngOptions::default();
@@ -355,3 +392,6 @@ fn parsed<T: FromStr<Err: Display>>(keys: &mut Keys<'_>, key: &str) -> Vec<T> {
     }
     parsed
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,8 +70,13 @@ impl Collector for Backends {
                 value.encode(family.encode_family(&labels)?)?;
             }
         }
-        let counters: [(&str, &str, Read); 5] = [
+        let counters: [(&str, &str, Read); 6] = [
             ("backend_started", "Calls started", |g| g.started),
+            (
+                "backend_started_speculative",
+                "Calls started ahead of need, wasted or not",
+                |g| g.started_speculative,
+            ),
             (
                 "backend_preempted",
                 "Speculative calls that had their turn and lost it",

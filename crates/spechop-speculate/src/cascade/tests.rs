@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use spechop_ports::{Lane, Metered, contract};
-use spechop_types::{Question, SubQuestion};
+use spechop_types::{Observation, Question, SubQuestion};
 use tokio::time::{Instant, sleep};
 
 use super::*;
@@ -111,6 +111,24 @@ async fn the_first_confident_guess_goes_ahead_and_a_better_one_beside_it() {
     ];
     assert_eq!(told.all.unwrap(), all);
     assert_eq!((told.took, told.tokens), (50, 90));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_finds_nothing_does_not_keep_others_from_knowing_better() {
+    let members = |chance| {
+        vec![
+            After(10, Some(&[(Observation::NOTHING, 0.5)][..])),
+            After(30, Some(chance)),
+        ]
+    };
+    let told = ask(members(&[("Wajda", 0.6)]), 1).await;
+    assert_eq!(told.early, [("Wajda by second".to_owned(), 30)]);
+    assert_eq!(told.all.unwrap(), ["Wajda by second"]);
+    // Nobody does: then it is the likeliest.
+    let told = ask(members(&[("Wajda", 0.2)]), 1).await;
+    assert_eq!(told.early, []);
+    let nothing = format!("{} by first", Observation::NOTHING);
+    assert_eq!(told.all.unwrap(), [nothing]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 use crate::address::Gate;
+use crate::proxy::{Proxy, through};
 use crate::resolve::Guarded;
 
 /// Clients of all tenants and gates together.
@@ -36,6 +37,7 @@ type Place = Arc<OnceCell<Client>>;
 pub(super) struct Recipe {
     pub(super) names: Arc<dyn Resolve>,
     pub(super) agent: String,
+    pub(super) proxy: Option<Proxy>,
 }
 
 impl Clients {
@@ -83,29 +85,40 @@ impl Clients {
 
 impl Recipe {
     fn build(&self, gate: &Gate) -> Result<Client, reqwest::Error> {
-        match self.describe(gate).build() {
+        let is_tls = gate.is_public() || self.proxy.as_ref().is_some_and(Proxy::is_tls);
+        match self.describe(gate)?.build() {
             // Without root certificates there is no public internet, but an intranet there may be.
-            Err(_) if !gate.is_public() => self.describe(gate).tls_certs_only([]).build(),
+            Err(_) if !is_tls => self.describe(gate)?.tls_certs_only([]).build(),
             built => built,
         }
     }
 
-    fn describe(&self, gate: &Gate) -> ClientBuilder {
+    fn describe(&self, gate: &Gate) -> Result<ClientBuilder, reqwest::Error> {
         let accept = "text/html,application/xhtml+xml,text/plain;q=0.8";
         let accept = (header::ACCEPT, HeaderValue::from_static(accept));
-        Client::builder()
+        // A proxy connects for us, unchecked; only the operator decides on one.
+        let client = through(Client::builder(), self.proxy.as_ref())?;
+        Ok(client
             .user_agent(&self.agent)
             .default_headers(HeaderMap::from_iter([accept]))
-            .dns_resolver(Guarded {
-                gate: Arc::new(gate.clone()),
-                names: Arc::clone(&self.names),
-            })
-            // A proxy would connect for us, unchecked; the environment does not decide on one.
-            .no_proxy()
+            .dns_resolver(self.names_behind(gate))
             .redirect(redirect::Policy::none())
             .referer(false)
             .pool_max_idle_per_host(IDLE_MAX)
             .pool_idle_timeout(IDLE)
-            .tcp_nodelay(true)
+            .tcp_nodelay(true))
+    }
+
+    /// Who says what names stand for. The only name asked for on the way through a proxy is the proxy's own,
+    /// and that may be a neighbour's.
+    fn names_behind(&self, gate: &Gate) -> Arc<dyn Resolve> {
+        let names = Arc::clone(&self.names);
+        match &self.proxy {
+            Some(_) => names,
+            None => Arc::new(Guarded {
+                gate: Arc::new(gate.clone()),
+                names,
+            }),
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! Every request of this crate to an address that a stranger named goes through [`Web::send`]: it
 //! checks the address, and its clients connect to checked addresses alone. Redirects are followed by
 //! hand, since each of them is such an address, too.
+//!
+//! Through a proxy, the address is checked as it is written, and no further: the proxy looks names up.
 
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use reqwest::dns::Resolve;
 use reqwest::header::{self, HeaderMap};
 use spechop_ports::Call;
 use tokio::time::{Instant, timeout_at};
-use url::Url;
+use url::{Host, Url};
 
 use super::clients::{Clients, Recipe};
 use super::extract::Kind;
@@ -27,6 +29,8 @@ const MARK_BYTES_MAX: usize = 256;
 /// The web, as far as it may be fetched.
 pub(super) struct Web {
     policy: Policy,
+    /// What decides on names.
+    names: Policy,
     clients: Clients,
     limit_ms: u64,
     redirects_max: usize,
@@ -54,10 +58,17 @@ impl Web {
         let recipe = Recipe {
             names,
             agent: options.agent(),
+            proxy: options.proxy.clone(),
         };
+        let mut of_names = policy.clone();
+        if options.proxy.is_some() {
+            // Whether a name stands for an address that is open is not seen from here.
+            of_names.allow.clear();
+        }
         let clients = Clients::new(recipe, policy.gates()).map_err(PageSetupError::Client)?;
         Ok(Self {
             policy,
+            names: of_names,
             clients,
             limit_ms: options.limit_ms,
             redirects_max: options.redirects_max,
@@ -187,8 +198,11 @@ impl Web {
     }
 
     fn gate(&self, url: &Url) -> Result<Gate, PageFailure> {
-        let gate = self.policy.gate(url);
-        gate.map_err(|why| PageFailure::Forbidden {
+        let policy = match url.host() {
+            Some(Host::Domain(_)) => &self.names,
+            _ => &self.policy,
+        };
+        policy.gate(url).map_err(|why| PageFailure::Forbidden {
             url: shown(url),
             why: why.0,
         })

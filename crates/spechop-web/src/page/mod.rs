@@ -126,7 +126,7 @@ pub enum PageFailure {
 }
 
 /// The address as messages show it: without credentials and fragment, and cut.
-fn shown(url: &Url) -> String {
+pub(crate) fn shown(url: &Url) -> String {
     let mut url = url.clone();
     // What cannot have credentials has none.
     let _ = url.set_username("");

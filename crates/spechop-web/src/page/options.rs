@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use crate::address::Policy;
+use crate::proxy::Proxy;
 
 pub use crate::address::Opening;
 
@@ -35,6 +36,9 @@ pub struct PageOptions {
     pub allow: Vec<Opening>,
     /// Networks that may never be connected to, e.g. an operator's own public addresses.
     pub deny: Vec<IpNet>,
+    /// The way to every page. Names are looked up by the proxy then, not here: it must refuse private
+    /// addresses itself, and names of networks that `allow` opens are not fetched.
+    pub proxy: Option<Proxy>,
     /// Threads that make text of pages. Each is busy with one page at a time.
     pub threads: NonZeroUsize,
 }
@@ -52,6 +56,7 @@ impl Default for PageOptions {
             ports: vec![80, 443],
             allow: Vec::new(),
             deny: Vec::new(),
+            proxy: None,
             threads: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         }
     }

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use futures::future::join;
 use spechop_ports::{SearchFailure, SearchTrouble, contract};
 use tokio::time::sleep;
 use url::Url;
@@ -13,6 +14,10 @@ use crate::page::PageFailure;
 struct Web {
     pages: HashMap<&'static str, (u64, Option<&'static str>)>,
     results: Vec<SearchResult>,
+    /// Milliseconds between one result and the next; results that take no time come together.
+    pace_ms: u64,
+    /// A result that is listed first and is none in the end.
+    whim: Option<SearchResult>,
     read: Mutex<Vec<String>>,
 }
 
@@ -42,17 +47,25 @@ impl SearchProvider for Web {
         "web"
     }
 
-    async fn search(
+    async fn search_as_they_come(
         &self,
         _: &Call,
         query: &str,
         limit: usize,
+        early: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         if query == "down" {
             let detail = "no answer".to_owned();
             return Err(SearchTrouble::Unreachable { detail }.of(&"web".into()));
         }
-        Ok(self.results.iter().take(limit).cloned().collect())
+        let results: Vec<_> = self.results.iter().take(limit).cloned().collect();
+        if self.pace_ms > 0 {
+            for result in self.whim.iter().chain(&results) {
+                sleep(Duration::from_millis(self.pace_ms)).await;
+                early(result.clone());
+            }
+        }
+        Ok(results)
     }
 }
 
@@ -142,6 +155,37 @@ async fn what_comes_in_time_is_ranked_and_the_rest_is_shown_in_short() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_page_is_fetched_as_soon_as_its_result_is_known() {
+    // Results at 1, 2 and 3 s; the search ends with the last one.
+    let of_pace = |pace_ms| {
+        let mut web = Web::default()
+            .page("first", 2_900, Some("the one"))
+            .page("second", 100, Some("the other"))
+            .page("third", 300, Some("the last"));
+        web.pace_ms = pace_ms;
+        web
+    };
+    for (pace_ms, expected) in [(1_000, 3_900), (0, 2_900)] {
+        let (_, retriever) = of_pace(pace_ms).retriever();
+        let began = Instant::now();
+        let call = Call::authoritative();
+        let found = retriever.retrieve(&call, "the one", 5).await.unwrap();
+        assert_eq!(began.elapsed(), Duration::from_millis(expected));
+        assert_eq!(found.len(), 3);
+    }
+    // What does not stand among the results in the end is neither waited for nor used.
+    let mut web = of_pace(1_000).page("whim", 60_000, Some("the one and only"));
+    web.whim = web.results.pop();
+    let (web, retriever) = web.retriever();
+    let began = Instant::now();
+    let call = Call::authoritative();
+    let found = retriever.retrieve(&call, "the one", 5).await.unwrap();
+    assert_eq!(began.elapsed(), Duration::from_millis(4_900));
+    assert_eq!(web.read.lock().unwrap()[0], "whim");
+    assert_eq!(found.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_look_up_ends_with_its_last_page() {
     let (_, retriever) = Web::default()
         .page("a", 700, Some("the one"))
@@ -202,4 +246,51 @@ fn the_words_of_the_query_choose_what_is_ranked() {
 async fn keeps_the_contract() {
     let (_, retriever) = Web::default().page("a", 0, Some("text")).retriever();
     contract::retriever(&retriever).await;
+}
+
+/// Pages that come slowly, and the lanes in which they began and ended.
+#[derive(Default)]
+struct Lanes(Mutex<Vec<(spechop_ports::Lane, spechop_ports::Lane)>>);
+
+#[async_trait]
+impl PageReader for Lanes {
+    async fn read(&self, call: &Call, url: &Url) -> Result<Page, PageFailure> {
+        let began = call.lane();
+        sleep(Duration::from_millis(500)).await;
+        self.0.lock().unwrap().push((began, call.lane()));
+        Ok(Page::of_text(url, &"".into(), &"text".into()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_that_are_on_their_way_are_promoted_with_their_look_up() {
+    use spechop_ports::Lane::{Authoritative, Speculative};
+
+    let kept = crate::CacheOptions {
+        time: Duration::ZERO,
+        most: NonZeroUsize::MIN,
+    };
+    for (is_shared, promotes) in [(false, false), (false, true), (true, false), (true, true)] {
+        let web = Web::default().page("a", 0, None).page("b", 0, None);
+        let lanes = Arc::new(Lanes::default());
+        // As the server has it, and without what shares transfers.
+        let pages: Arc<dyn PageReader> = match is_shared {
+            true => Arc::new(crate::KeptPages::new(lanes.clone(), kept)),
+            false => lanes.clone(),
+        };
+        let options = WebOptions::default();
+        let retriever = WebRetriever::new(Arc::new(web), pages, Arc::new(Letters), options);
+        let call = Call::new(Speculative, spechop_types::Chance::EVEN);
+        let promoting = async {
+            sleep(Duration::from_millis(200)).await;
+            if promotes {
+                call.promote();
+            }
+        };
+        let (found, ()) = join(retriever.retrieve(&call, "text", 5), promoting).await;
+        assert_eq!(found.unwrap().len(), 1, "equal texts count once");
+        let end = if promotes { Authoritative } else { Speculative };
+        let seen = lanes.0.lock().unwrap().clone();
+        assert_eq!(seen, [(Speculative, end); 2], "{is_shared}");
+    }
 }

@@ -21,8 +21,22 @@ impl Http {
         request: RequestBuilder,
         read: impl FnOnce(&Answer) -> Result<Vec<SearchResult>, SearchTrouble>,
     ) -> Result<Vec<SearchResult>, SearchFailure> {
+        self.search_and_watch(call, limit, request, read, &mut |_, _| {})
+            .await
+    }
+
+    /// As [`Http::search`]; `so_far` is shown the status and the body whenever more of it has come.
+    pub(crate) async fn search_and_watch(
+        &self,
+        call: &Call,
+        limit: usize,
+        request: RequestBuilder,
+        read: impl FnOnce(&Answer) -> Result<Vec<SearchResult>, SearchTrouble>,
+        so_far: &mut (dyn FnMut(StatusCode, &[u8]) + Send),
+    ) -> Result<Vec<SearchResult>, SearchFailure> {
         let _searching = call.doing(Activity::Search);
-        let answer = self.send(call, request).await.map_err(SearchTrouble::from);
+        let answer = self.send_and_watch(call, request, so_far).await;
+        let answer = answer.map_err(SearchTrouble::from);
         match answer.and_then(|answer| read(&answer)) {
             Ok(mut results) => {
                 results.truncate(limit);

@@ -61,11 +61,12 @@ impl SearchProvider for Brave {
         self.http.name()
     }
 
-    async fn search(
+    async fn search_as_they_come(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
+        _: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let words: Vec<_> = query.split_whitespace().take(QUERY_WORDS_MAX).collect();
         if limit == 0 || words.is_empty() {

@@ -97,14 +97,18 @@ impl SearchProvider for Breaker {
         &self.name
     }
 
-    async fn search(
+    async fn search_as_they_come(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
+        early: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let entry = self.enter(call.lane())?;
-        let outcome = self.inner.search(call, query, limit).await;
+        let outcome = self
+            .inner
+            .search_as_they_come(call, query, limit, early)
+            .await;
         entry.end(outcome.as_ref().err().map(|failure| &failure.trouble));
         outcome
     }

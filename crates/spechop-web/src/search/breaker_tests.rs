@@ -22,11 +22,12 @@ impl SearchProvider for Script {
         "script"
     }
 
-    async fn search(
+    async fn search_as_they_come(
         &self,
         _: &Call,
         _: &str,
         _: usize,
+        _: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         self.asked.fetch_add(1, SeqCst);
         let takes = *self.takes.lock().unwrap();

@@ -40,11 +40,12 @@ impl SearchProvider for Chain {
     }
 
     /// A failure holds those of all providers, in order.
-    async fn search(
+    async fn search_as_they_come(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
+        early: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let mut failures: Vec<SearchFailure> = Vec::new();
         for provider in self.providers() {
@@ -55,7 +56,10 @@ impl SearchProvider for Chain {
                     why: last.trouble.to_string().into(),
                 });
             }
-            match provider.search(call, query, limit).await {
+            match provider
+                .search_as_they_come(call, query, limit, early)
+                .await
+            {
                 Ok(results) => return Ok(results),
                 // What may not be asked of one ahead of need is not asked of another.
                 Err(failure) if matches!(failure.trouble, SearchTrouble::NotSpeculated { .. }) => {
@@ -100,11 +104,12 @@ mod tests {
             self.name
         }
 
-        async fn search(
+        async fn search_as_they_come(
             &self,
             _: &Call,
             _: &str,
             _: usize,
+            _: &mut (dyn FnMut(SearchResult) + Send),
         ) -> Result<Vec<SearchResult>, SearchFailure> {
             self.log.lock().unwrap().push(self.name.to_owned());
             let result = |url: &str| SearchResult {

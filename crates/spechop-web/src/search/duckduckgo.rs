@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use async_trait::async_trait;
 use html5ever::driver::{ParseOpts, parse_document};
 use html5ever::tendril::{StrTendril, TendrilSink};
+use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
 use scraper::{ElementRef, Html, HtmlTreeSink, Selector};
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
@@ -25,6 +26,10 @@ const NODES_MAX: usize = 20_000;
 /// How much of a page is parsed before the tree is looked at, in bytes: little, since each tag of it may
 /// copy thousands that are open.
 const STEP_BYTES: usize = 64;
+
+/// A page that comes slowly is looked at again whenever so many more bytes of it are there, and a quarter
+/// more than before. A result has about 2,000.
+const LOOK_BYTES: usize = 500;
 
 /// How to ask DuckDuckGo.
 #[derive(Clone, Debug)]
@@ -67,11 +72,12 @@ impl SearchProvider for DuckDuckGo {
         self.http.name()
     }
 
-    async fn search(
+    async fn search_as_they_come(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
+        early: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         if limit == 0 || query.trim().is_empty() {
             return Ok(Vec::new());
@@ -86,11 +92,49 @@ impl SearchProvider for DuckDuckGo {
             .post(self.http.base().clone())
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(form);
-        self.http.search(call, limit, request, read).await
+        let mut listed = Listed::default();
+        let so_far = &mut |status: StatusCode, body: &[u8]| {
+            if status == StatusCode::OK {
+                listed.tell(body, limit, early);
+            }
+        };
+        self.http
+            .search_and_watch(call, limit, request, read, so_far)
+            .await
     }
 
     async fn warm(&self, _call: &Call) {
         self.http.warm().await;
+    }
+}
+
+/// What has been told of a page that is still coming.
+#[derive(Default)]
+struct Listed {
+    results: usize,
+    /// It is looked at again when it has so many bytes.
+    next: usize,
+}
+
+impl Listed {
+    /// Tells the results that the page has so far, but for the last: it may be half a one.
+    fn tell(&mut self, body: &[u8], limit: usize, early: &mut (dyn FnMut(SearchResult) + Send)) {
+        if self.results >= limit || body.len() < self.next {
+            return;
+        }
+        // Each look reads all anew: of a long page there are few.
+        self.next = body.len() + LOOK_BYTES.max(body.len() / 4);
+        let (Some(selectors), Ok(page)) = (selectors(), tree(body)) else {
+            // Longer it is not going to fit, either.
+            self.next = usize::MAX;
+            return;
+        };
+        let mut known = listing(&page, selectors).results().unwrap_or_default();
+        known.pop();
+        for result in known.into_iter().take(limit).skip(self.results) {
+            early(result);
+            self.results += 1;
+        }
     }
 }
 
@@ -130,6 +174,20 @@ pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
     if page.select(&selectors.list).next().is_none() {
         return Err(malformed("no list of results in the page"));
     }
+    let results = listing(&page, selectors).results()?;
+    // Half a page without results is not a page without results.
+    if results.is_empty()
+        && !body
+            .windows(END.len())
+            .any(|end| end.eq_ignore_ascii_case(END))
+    {
+        return Err(malformed("the page ends before its end"));
+    }
+    Ok(results)
+}
+
+/// What a page lists.
+fn listing(page: &Html, selectors: &Selectors) -> Listing {
     let mut listing = Listing::default();
     for result in page.select(&selectors.result) {
         let title = result.select(&selectors.title).next();
@@ -140,16 +198,7 @@ pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
         let title = title.map(text).unwrap_or_default();
         listing.push(url, &title, &snippet, None);
     }
-    let results = listing.results()?;
-    // Half a page without results is not a page without results.
-    if results.is_empty()
-        && !body
-            .windows(END.len())
-            .any(|end| end.eq_ignore_ascii_case(END))
-    {
-        return Err(malformed("the page ends before its end"));
-    }
-    Ok(results)
+    listing
 }
 
 /// The page as a tree, within bounds.
@@ -205,4 +254,53 @@ fn target(href: &str) -> Option<Url> {
 
 fn text(element: ElementRef<'_>) -> String {
     element.text().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &[u8] = include_bytes!("../../tests/recorded/duckduckgo.html");
+
+    #[test]
+    fn results_are_told_while_the_page_comes_each_once_and_whole() {
+        let all = parse(PAGE).unwrap();
+        for limit in [1, all.len()] {
+            for piece in [1, 700, LOOK_BYTES, PAGE.len()] {
+                let (mut listed, mut told) = (Listed::default(), Vec::new());
+                let ends = (piece..PAGE.len()).step_by(piece).chain([PAGE.len()]);
+                for end in ends {
+                    listed.tell(&PAGE[..end], limit, &mut |result| told.push(result));
+                }
+                assert!(!told.is_empty(), "{limit} {piece}");
+                assert_eq!(told[..], all[..told.len()], "{limit} {piece}");
+                assert!(told.len() <= limit);
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_page_is_looked_at_a_few_times() {
+        let body = "x".repeat(2 << 20);
+        let (mut listed, mut looks) = (Listed::default(), 0);
+        for end in (500..=body.len()).step_by(500) {
+            let next = listed.next;
+            listed.tell(&body.as_bytes()[..end], 5, &mut |result| {
+                panic!("{result:?}")
+            });
+            looks += usize::from(listed.next != next);
+        }
+        assert!((2..60).contains(&looks), "{looks}");
+    }
+
+    #[test]
+    fn what_is_no_page_of_results_tells_nothing() {
+        let challenge = include_bytes!("../../tests/recorded/duckduckgo-challenge.html");
+        let none = include_bytes!("../../tests/recorded/duckduckgo-none.html");
+        let tags = "<b>".repeat(TAGS_MAX + 1);
+        for body in [&challenge[..], &none[..], tags.as_bytes()] {
+            let mut listed = Listed::default();
+            listed.tell(&body.repeat(10), 5, &mut |result| panic!("{result:?}"));
+        }
+    }
 }

@@ -69,11 +69,12 @@ impl SearchProvider for Tavily {
         self.http.name()
     }
 
-    async fn search(
+    async fn search_as_they_come(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
+        _: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         if limit == 0 || query.trim().is_empty() {
             return Ok(Vec::new());

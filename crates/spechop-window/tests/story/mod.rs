@@ -4,7 +4,8 @@
 //! segment failed, `v1 +` / `v1 -` what branch 1 stands on is right / wrong. Events about look-ups:
 //! `o0 X` look-up 0 observed X, `o0 -` observed nothing relevant, `g0 X|Y` guessed X, or else Y, surely
 //! unless it says how likely they are (`g0 X 40%|Y 5%`), and worth building upon whatever that is, unless it
-//! says from what chance on they are (`g0 X 40%>25%`), `g0 -` had no idea, `h0 X` guessed X and goes on, `f0 tgt` failed, `x0` is expired. And `d0 P|Q`: for branch 0, which still
+//! says from what chance on they are (`g0 X 40%>25%`), `g0 none` that nothing will be found, `g0 -` had no
+//! idea, `h0 X` guessed X and goes on, `f0 tgt` failed, `x0` is expired. And `d0 P|Q`: for branch 0, which still
 //! writes, P and Q were drafted. And `finish`. Effects print the same way.
 
 #![allow(
@@ -48,6 +49,11 @@ fn guess(text: &str) -> Guess {
         Some((text, percent(chance)?, percent(least)?))
     });
     let (text, chance, least) = said.unwrap_or((text, Chance::CERTAIN, Chance::NONE));
+    let text = if text == "none" {
+        Observation::NOTHING
+    } else {
+        text
+    };
     Guess {
         text: text.into(),
         chance,

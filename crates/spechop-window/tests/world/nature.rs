@@ -62,12 +62,11 @@ impl World {
 
     pub(crate) fn observation(&self, asked: &str) -> Observation {
         let draw = self.draw(&("observation", asked));
-        Observation {
-            answer: format!("fact {}", draw % 5).into(),
-            found: draw / 8 % 8 >= self.missing,
-            confidence: None,
-            evidence: Vec::new(),
-        }
+        let found = draw / 8 % 8 >= self.missing;
+        Observation::read(
+            found.then(|| format!("fact {}", draw % 5).into()),
+            Vec::new(),
+        )
     }
 
     /// Up to three: often the next sub-question, sometimes in other words or one that was asked before.

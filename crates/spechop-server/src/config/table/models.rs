@@ -49,8 +49,9 @@ pub(super) static INDEX: &[Key] = keys! {
     dir: File, Usually(r#""~/.local/share/spechop/indexes/default""#);
     /// How much the words of a sub-question count beside its vector: the weight times the passage's share of
     /// the highest BM25 score. 0 for not at all. "auto" is 0.2 up to 50,000 passages and 0 above: for 100,000
-    /// passages it takes 6 s of one core at the start, 23 MB of memory and 1 ms a search. docs/MEASURED.md
-    /// says what 0.2 brings, and `spechop eval fit-words` finds a weight for other questions.
+    /// passages it takes 6 s of one core at the start, 23 MB of memory and 1 ms a search. With target.kind =
+    /// "web" it is 0.5 instead of 0.2: the index guesses then, and search engines go by words. docs/MEASURED.md
+    /// says what that brings, and `spechop eval fit-words` finds a weight for other questions.
     lexical_weight: Or("auto", &Number(0.0, 10.0)), Is(r#""auto""#);
 };
 
@@ -96,7 +97,8 @@ pub(super) static MODEL: &[Key] = keys! {
     /// The most tokens of a prompt with its continuation (4096 for styles other than "steps").
     context_tokens: Whole(512, 1 << 20), Usually("1024");
     /// How many generations may have begun at once: 4 by default, or one for each worker if that is more. Those
-    /// that have no worker stand still.
+    /// that have no worker stand still. More than 16 for each core are refused: each takes memory for a whole
+    /// prompt.
     sequences: Whole(1, 1024), Example("4");
     /// Whether tokens are guessed without the model, from a draft of the sub-question or from the prompt, and
     /// read by the model several at once. It is done as long as it pays on this machine. If two tokens are nearly
@@ -137,9 +139,9 @@ pub(super) static SPANS: &[Key] = keys! {
 pub(super) static SPECULATOR: &[Key] = keys! {
     /// Who guesses:
     ///   "hot"    a small index of the passages that are linked most, read
-    ///   "index"  the whole index, read. It has a guess for nearly every hop. It pays if the target is slower:
-    ///            if a language model reads for it and our small reader for the guess, or if it looks up
-    ///            elsewhere ([target]).
+    ///   "index"  the whole index, read. It has a guess for every hop: if nothing is read in it, that nothing
+    ///            will be found. It pays if the target is slower: if a language model reads for it and our
+    ///            small reader for the guess, or if it looks up elsewhere ([target]).
     ///   "llm"    a model from memory; a generator of style "steps" cannot do that
     ///   "memory" what was looked up and verified before. It is always verified anew: it can be out of date,
     ///            never wrong. An entry that was wrong more often than right falls silent.

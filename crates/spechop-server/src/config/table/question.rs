@@ -128,7 +128,7 @@ pub(super) static TUNING: &[Key] = keys! {
     /// The least share of the latency that all larger k together must save to be worth it.
     gain_min: Number(0.0, 1.0), Is("0.01");
     /// The least share of the latency that one further target call must save. 0 if calls cost nothing.
-    call_worth: Number(0.0, 1.0), Is("0.0");
+    call_worth: Number(0.0, 1.0), Is("0.05");
     /// The number of hops after which an observation counts half.
     half_life: Number(1.0, 1_000_000.0), Is("150.0");
     /// While speculation is off, one question in so many tries it.

@@ -125,6 +125,14 @@ pub(super) static WEB: &[Key] = keys! {
     allow: List, Example(r#"["10.1.0.0/16", "127.0.0.1:8888"]"#);
     /// Networks that may never be fetched from.
     deny: List, Example(r#"["203.0.113.0/24"]"#);
+    /// An HTTP proxy (http:// or https://; SOCKS is not spoken) that pages and providers are reached through; it
+    /// may be on a private network. Addresses are checked as before by their words: protocol, port, private IP
+    /// addresses, every redirect. But the proxy resolves names: it must refuse private addresses itself, and
+    /// web.deny says nothing of names. Names of networks that web.allow opens are not fetched then. Proxies that
+    /// the environment names count for nothing.
+    proxy: Text, Example(r#""http://proxy.example.org:3128""#);
+    /// The variable that holds the login of the proxy: USER:PASSWORD.
+    proxy_login_env: Variable, Example(r#""WEB_PROXY_LOGIN""#);
     /// How long results and pages are kept; every tenant sees its own. Of an older page it is asked
     /// whether it has changed. 0 keeps nothing. A request with `fresh` passes them by.
     keep_s: Whole(0, 2_592_000), Is("3600");
@@ -147,6 +155,8 @@ pub(super) static PROVIDER: &[Key] = keys! {
     url: Text, Example(r#""http://127.0.0.1:8080""#);
     /// The variable that holds the key. Brave, Tavily and Serper need one.
     api_key_env: Variable, Example(r#""BRAVE_KEY""#);
+    /// Whether it is asked past web.proxy. A provider on this machine (localhost, a loopback address) always is.
+    direct: Flag, Is("false");
     /// The longest that a search takes.
     ms_max: Whole(1, MS_MAX), Is("10000");
 };

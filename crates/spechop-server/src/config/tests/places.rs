@@ -185,7 +185,10 @@ fn words_count_where_there_is_an_index() {
     fs::remove_dir_all(home.path("indexes/default")).unwrap();
     let web = "[target]\nkind = \"web\"\n[index]\nlexical_weight =";
     assert_eq!(weight(&format!("{web} 0")), fixed(0.0));
-    assert_eq!(weight(&format!("{web} \"auto\"")), LexicalWeight::Auto);
+    assert_eq!(
+        weight(&format!("{web} \"auto\"")),
+        LexicalWeight::AutoForWeb
+    );
     let mistakes = home.mistakes(&format!("{web} 0.25"), &[]);
     assert_eq!(mistakes.len(), 1, "{mistakes:?}");
     assert!(mistakes[0].contains("there is no index in"), "{mistakes:?}");

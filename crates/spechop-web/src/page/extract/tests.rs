@@ -177,3 +177,36 @@ fn text_is_cut_at_a_word_if_there_is_one() {
     let endless = format!("a {}", "x".repeat(1_000));
     assert_eq!(cut(&endless, 500).len(), 500);
 }
+
+/// What stands out is too little to be all that there is to read.
+#[test]
+fn a_short_article_does_not_leave_out_what_stands_around_it() {
+    let page = |words: usize| {
+        format!(
+            "<title>The Ouse</title><ul><li><a href=/>Home</a></ul>\
+             <table><tr><td>Length<td>ninety miles</table>\
+             <article><h1>The Ouse</h1><p>{}</p></article>",
+            prose(words)
+        )
+    };
+    for (words, is_around) in [(48, true), (160, false)] {
+        let text = read(&page(words)).unwrap().text;
+        assert!(text.contains("reaches the sea"), "{text}");
+        assert_eq!(text.contains("ninety miles"), is_around, "{text}");
+        assert!(!text.contains("Home"), "{text}");
+    }
+}
+
+#[test]
+fn a_page_of_nothing_but_links_is_its_links() {
+    let page = "<title>Rivers</title><ul><li><a href=/ouse>The Ouse</a><li><a href=/oder>The Oder</a></ul>";
+    let found = read(page).unwrap();
+    assert_eq!(
+        (&*found.title, &*found.text),
+        ("Rivers", "The Ouse\nThe Oder")
+    );
+    // Beside a text they are a menu.
+    let text = prose(32);
+    let found = read(&format!("{page}<p>{text}</p>")).unwrap();
+    assert_eq!(&*found.text, text.trim());
+}
