@@ -118,7 +118,8 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         options.target_off.is_none() || options.variants.iter().any(is_off),
         "--target-off names a server that nothing is asked of: add --variant k=1,verifier=none,target=off"
     );
-    let first = questions.first().context("there are no questions")?;
+    // The server has read for it once when the run begins, so its own turn comes last.
+    let probing = questions.last().context("there are no questions")?;
     let speed = args.speed.unwrap_or(1.0);
     ensure!(
         (0.01..=100.0).contains(&speed),
@@ -128,7 +129,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let injected = match Run::read(&args.out) {
         Ok(begun) => begun.info.injected,
         Err(_) => {
-            let adds = probe(&options.address, first).await?;
+            let adds = probe(&options.address, probing).await?;
             adds.map(|adds| adds.times(speed))
         }
     };
