@@ -184,10 +184,16 @@ impl Corpus {
             text,
             ..head.clone()
         });
-        let pieces: Vec<Record> = pieces.collect();
-        for piece in &pieces {
-            self.ids.insert(digest(&piece.id));
-        }
+        let (mut pieces, place) = (pieces.collect::<Vec<_>>(), self.reader.place());
+        // An entry of its own can have the id of a piece.
+        pieces.retain(|piece| {
+            let is_new = self.ids.insert(digest(&piece.id));
+            if !is_new {
+                let name = format!("{place}: id {:?}", piece.id);
+                self.intake.leave_out(Reason::Duplicate, name);
+            }
+            is_new
+        });
         self.pieces = pieces.into_iter();
     }
 

@@ -72,7 +72,9 @@ impl Lines {
             Step::Cut => Some(Line::Bad(Reason::Cut, place)),
             Step::Line => Some(match str::from_utf8(&self.line) {
                 Ok(text) => Line::Text {
-                    text: text.trim_start_matches('\u{feff}').trim(),
+                    text: text
+                        .trim_start_matches('\u{feff}')
+                        .trim_matches(|c: char| c.is_whitespace() && c != '\t'),
                     ended,
                 },
                 Err(error) => Line::Bad(Reason::NotUtf8, format!("{place}: {error}")),

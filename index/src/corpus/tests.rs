@@ -162,6 +162,39 @@ fn long_texts_are_cut_if_that_is_wished() {
 }
 
 #[test]
+fn a_piece_of_a_long_text_shares_its_id_with_no_entry() {
+    let long = "A sentence of six words is here. ".repeat(60);
+    let short = r#"{"id":"a#2","title":"S","text":"x"}"#;
+    let long = format!("{{\"id\":\"a\",\"title\":\"T\",\"text\":\"{long}\"}}");
+    let cutting = Reading {
+        cut_long: true,
+        ..Reading::default()
+    };
+    // Whichever comes first has the id, and the other one is told of.
+    for (text, owner) in [
+        (format!("{short}\n{long}"), "S"),
+        (format!("{long}\n{short}"), "T"),
+    ] {
+        let (_dir, path) = file(text.as_bytes());
+        let mut corpus = Corpus::open(&path, &cutting).unwrap();
+        let mut passages = Vec::new();
+        while let Some(record) = corpus.next().unwrap() {
+            passages.push((record.id, record.title));
+        }
+        let of_two: Vec<_> = passages.iter().filter(|(id, _)| id == "a#2").collect();
+        assert!(
+            matches!(&of_two[..], [(_, title)] if title == owner),
+            "{passages:?}"
+        );
+        let told = corpus.intake().to_string();
+        assert_eq!(
+            told,
+            "1 with an id that is there already (line 2: id \"a#2\")"
+        );
+    }
+}
+
+#[test]
 fn only_addresses_of_the_web_are_kept_as_urls() {
     for (url, kept) in [
         ("https://h/a", true),

@@ -99,6 +99,16 @@ fn lines_with_tabs() {
 }
 
 #[test]
+fn a_line_with_tabs_may_have_an_empty_field() {
+    check(
+        "1\tx\tA\n2\ty\t\r\n\tz\tC\n4\t\tD\n\t\t\n5\tlast\t",
+        Format::Kilt,
+        &["1|A|x", "2||y", "5||last"],
+        "1 without text (line 4: id \"4\"), 1 without an id (line 3)",
+    );
+}
+
+#[test]
 fn dumps_of_wikis() {
     let announced = |id: &str| format!("{{\"index\":{{\"_type\":\"_doc\",\"_id\":{id}}}}}\n");
     let page = |title: &str, text: &str, rest: &str| {
