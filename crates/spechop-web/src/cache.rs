@@ -153,6 +153,11 @@ impl PageReader for KeptPages {
             (Err(PageFailure::Timeout { .. }), false) if call.lane() == Lane::Authoritative => {
                 self.pages.bring(call, url, None).await
             }
+            // Nor is a part of the page what its own time might have brought.
+            (Ok(part), false) if !part.whole && call.lane() == Lane::Authoritative => {
+                let whole = self.pages.bring(call, url, None).await;
+                Ok(whole.unwrap_or(part))
+            }
             (outcome, _) => outcome,
         }
     }

@@ -51,6 +51,10 @@ impl Proxy {
         if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
             return Err(InvalidProxy::Behind);
         }
+        // The client reads it again by this stricter rule, and takes what it cannot read for no proxy at all.
+        if url.as_str().parse::<http::Uri>().is_err() {
+            return Err(InvalidProxy::Url);
+        }
         Ok(Self { url, login: None })
     }
 
@@ -74,11 +78,18 @@ impl Proxy {
         self.url.scheme() == "https"
     }
 
+    /// The name that has to be looked up to reach it.
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.url.domain()
+    }
+
     fn of_client(&self) -> Result<reqwest::Proxy, reqwest::Error> {
         let proxy = reqwest::Proxy::all(self.url.clone())?;
         let login = self.login.as_ref().map(ExposeSecret::expose_secret);
+        // The client puts both into an address, where `%41` would be read as `A`.
+        let as_is = |text: &str| text.replace('%', "%25");
         Ok(match login.and_then(|login| login.split_once(':')) {
-            Some((user, password)) => proxy.basic_auth(user, password),
+            Some((user, password)) => proxy.basic_auth(&as_is(user), &as_is(password)),
             None => proxy,
         })
     }
@@ -122,6 +133,10 @@ mod tests {
             ("", InvalidProxy::Url),
             ("secret.example:3128", InvalidProxy::Url),
             ("http://", InvalidProxy::Url),
+            // A template that nobody filled in.
+            ("http://${SECRET}:3128", InvalidProxy::Url),
+            ("http://{secret}:3128", InvalidProxy::Url),
+            ("http://`secret`:3128", InvalidProxy::Url),
             ("socks5://secret.example", InvalidProxy::Url),
             ("http://secret@proxy.example", InvalidProxy::Login),
             ("http://u:secret@proxy.example", InvalidProxy::Login),

@@ -22,7 +22,7 @@ use spechop_ports::{
     Call, Encoder, PortError, Retriever, SearchFailure, SearchProvider, SearchResult,
 };
 use spechop_types::{Activity, Passage, canonical};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
 use crate::page::{Page, PageReader, chunks};
@@ -37,6 +37,9 @@ pub struct WebOptions {
     /// The most passages that the encoder ranks: those that share most words with the query. An encoder
     /// takes longer for the whole text of five pages than the pages take to come.
     pub ranked: NonZeroUsize,
+    /// The longest that the encoder may take for them. If many look-ups want it at once, those that it does
+    /// not get to in time keep the passages that share most words with the query.
+    pub rank_time: Duration,
 }
 
 impl Default for WebOptions {
@@ -47,6 +50,7 @@ impl Default for WebOptions {
             results: RESULTS,
             pages_time: Duration::from_millis(3_100),
             ranked: RANKED,
+            rank_time: Duration::from_secs(1),
         }
     }
 }
@@ -157,7 +161,8 @@ impl WebRetriever {
         )
     }
 
-    /// The nearest passages of those that share most words with the query.
+    /// The nearest passages of those that share most words with the query; these themselves, with a score of
+    /// 0, if the encoder does not get to them in time.
     async fn rank(
         &self,
         query: &str,
@@ -173,11 +178,16 @@ impl WebRetriever {
                 title => format!("{title}\n{}", passage.text),
             }
         });
-        let vectors = self.encoder.encode_passages(texts.collect()).await?;
-        for (passage, other) in found.iter_mut().zip(vectors) {
-            passage.score = vector.iter().zip(&other).map(|(a, b)| a * b).sum();
+        let vectors = self.encoder.encode_passages(texts.collect());
+        match timeout(self.options.rank_time, vectors).await {
+            Ok(vectors) => {
+                for (passage, other) in found.iter_mut().zip(vectors?) {
+                    passage.score = vector.iter().zip(&other).map(|(a, b)| a * b).sum();
+                }
+                found.sort_by(|a, b| b.score.total_cmp(&a.score));
+            }
+            Err(_) => tracing::debug!(passages = found.len(), "not ranked in time"),
         }
-        found.sort_by(|a, b| b.score.total_cmp(&a.score));
         found.truncate(limit);
         Ok(found)
     }

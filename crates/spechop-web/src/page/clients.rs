@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 
 use crate::address::Gate;
 use crate::proxy::{Proxy, through};
-use crate::resolve::Guarded;
+use crate::resolve::{Guarded, Only};
 
 /// Clients of all tenants and gates together.
 const CLIENTS_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
@@ -114,7 +114,10 @@ impl Recipe {
     fn names_behind(&self, gate: &Gate) -> Arc<dyn Resolve> {
         let names = Arc::clone(&self.names);
         match &self.proxy {
-            Some(_) => names,
+            Some(proxy) => Arc::new(Only {
+                name: proxy.host().map(str::to_owned),
+                names,
+            }),
             None => Arc::new(Guarded {
                 gate: Arc::new(gate.clone()),
                 names,

@@ -37,7 +37,7 @@ pub struct PageOptions {
     /// Networks that may never be connected to, e.g. an operator's own public addresses.
     pub deny: Vec<IpNet>,
     /// The way to every page. Names are looked up by the proxy then, not here: it must refuse private
-    /// addresses itself, and names of networks that `allow` opens are not fetched.
+    /// addresses itself, and `allow` and `deny` say nothing of names.
     pub proxy: Option<Proxy>,
     /// Threads that make text of pages. Each is busy with one page at a time.
     pub threads: NonZeroUsize,

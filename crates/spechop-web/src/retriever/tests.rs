@@ -99,6 +99,29 @@ impl Letters {
     }
 }
 
+/// A text's vector counts its letters, after so many milliseconds.
+struct Slow(u64);
+
+#[async_trait]
+impl Encoder for Slow {
+    fn fingerprint(&self) -> &str {
+        "slow"
+    }
+
+    fn width(&self) -> usize {
+        26
+    }
+
+    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        Letters.encode_query(call, text).await
+    }
+
+    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        sleep(Duration::from_millis(self.0)).await;
+        Letters.encode_passages(texts).await
+    }
+}
+
 #[async_trait]
 impl Encoder for Letters {
     fn fingerprint(&self) -> &str {
@@ -183,6 +206,32 @@ async fn a_page_is_fetched_as_soon_as_its_result_is_known() {
     assert_eq!(began.elapsed(), Duration::from_millis(4_900));
     assert_eq!(web.read.lock().unwrap()[0], "whim");
     assert_eq!(found.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_encoder_that_is_not_there_in_time_leaves_the_order_of_words() {
+    let found = async |slow| {
+        let (web, _) = Web::default()
+            .page("first", 0, Some("rubies"))
+            .page("second", 0, Some("the ruby on the ring"))
+            .retriever();
+        let retriever = WebRetriever::new(
+            web.clone(),
+            web,
+            Arc::new(Slow(slow)),
+            WebOptions::default(),
+        );
+        let (began, call) = (Instant::now(), Call::authoritative());
+        let found = retriever.retrieve(&call, "rubies on", 5).await.unwrap();
+        (began.elapsed(), found)
+    };
+    let (took, ranked) = found(900).await;
+    assert_eq!(took, Duration::from_millis(900));
+    assert!(ranked.iter().all(|passage| passage.score > 0.0));
+    let (took, by_words) = found(60_000).await;
+    assert_eq!(took, WebOptions::default().rank_time);
+    assert_eq!(ids(&by_words), ["first#1", "second#1"]);
+    assert!(by_words.iter().all(|passage| passage.score == 0.0));
 }
 
 #[tokio::test(start_paused = true)]

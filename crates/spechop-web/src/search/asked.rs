@@ -72,6 +72,9 @@ impl Answer {
                 ),
             },
             401..=403 => SearchTrouble::BadKey { detail: said },
+            407 => SearchTrouble::Misconfigured {
+                remedy: format!("{said}: the proxy wants another login; set web.proxy_login_env"),
+            },
             404 | 405 | 410 => SearchTrouble::Misconfigured {
                 remedy: format!("{said}: no search is there; check its base URL"),
             },

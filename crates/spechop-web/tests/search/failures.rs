@@ -94,6 +94,8 @@ async fn every_status_has_its_meaning() {
         (DuckDuckGo, page(200, b""), "malformed"),
         (Brave, page(401, b""), "bad key"),
         (Brave, page(403, b""), "bad key"),
+        // Of a proxy on the way.
+        (Brave, page(407, b""), "misconfigured"),
         (Brave, page(422, recorded!("brave-bad-key.json")), "bad key"),
         (
             Brave,

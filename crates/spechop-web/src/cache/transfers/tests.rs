@@ -65,6 +65,15 @@ impl PageReader for Site {
                 url: url.to_string(),
                 limit_ms: 1_000,
             }),
+            // The first time a part, and then nothing at all.
+            "/part" | "/cut" if number == 1 => Ok(Page {
+                whole: false,
+                ..Page::of_text(url, &"".into(), &"1".into())
+            }),
+            "/cut" => Err(PageFailure::Unreachable {
+                url: url.to_string(),
+                detail: number.to_string(),
+            }),
             "/panics" => panic!("{number}"),
             _ => Ok(Page::of_text(url, &"".into(), &number.to_string().into())),
         }
@@ -168,6 +177,27 @@ async fn a_needed_call_has_its_own_time_if_that_of_another_is_over() {
         assert!(one.0.contains("longer than 1000 ms"), "{one:?}");
         assert!(other.0.contains(told), "{other:?}");
         assert_eq!(site.counts(), (transfers, transfers));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_needed_call_does_not_make_do_with_the_part_that_anothers_time_brought() {
+    // Who joins, the page, what it is given, and the transfers.
+    for (joins, path, given, transfers) in [
+        (Call::authoritative(), "/part", "2", 2),
+        (speculative(), "/part", "1", 1),
+        // A part is better than nothing.
+        (Call::authoritative(), "/cut", "1", 2),
+    ] {
+        let (site, pages) = Site::kept(TIME * 60);
+        let first = speculative();
+        let both = join(
+            read(&pages, &first, path, Duration::ZERO),
+            read(&pages, &joins, path, SOON),
+        );
+        let (one, other) = both.await;
+        assert_eq!((&*one.0, &*other.0), ("1", given), "{path}");
+        assert_eq!(site.counts(), (transfers, transfers), "{path}");
     }
 }
 
