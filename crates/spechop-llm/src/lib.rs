@@ -5,6 +5,7 @@
 //! place, `prompt`, whichever engine answers; [`StepPlanner`] alone, for a model that was trained to
 //! plan, has a form of its own.
 
+mod cores;
 mod generator;
 mod local;
 mod model;
@@ -16,8 +17,9 @@ mod scripted;
 mod steps;
 mod stop;
 
+pub use cores::{affinity, physical_cores};
 pub use generator::{LlmDraftWriter, LlmPlanner, LlmReader, LlmSpeculator};
-pub use local::{LocalModel, LocalModelOptions, LocalStats, OpenError, physical_cores};
+pub use local::{LocalModel, LocalModelOptions, LocalStats, OpenError};
 pub use model::{Chat, End, Generated, Generation, Message, Prompt, Role, TextModel};
 pub use openai::{Endpoint, InvalidEndpoint, OpenAiModel, Retries, TimeLimits};
 pub use prompt::{PromptStyle, ReadLimits};

@@ -52,6 +52,7 @@ use self::queue::Queue;
 use self::shares::Shares;
 use self::stats::Counters;
 use self::template::ChatTemplate;
+use crate::cores::physical_cores;
 use crate::{Generated, Generation, TextModel};
 
 /// llama.cpp keeps one state for the whole process; it is never given back.
@@ -444,18 +445,5 @@ fn check_magic(path: &Path) -> Result<(), OpenError> {
         _ => Err(OpenError::NotGguf {
             path: path.to_path_buf(),
         }),
-    }
-}
-
-/// The cores that this process may use: those of the machine, or fewer if its affinity or the quota of
-/// its cgroup says so. Hyper-threads share the units that multiply, so two of them count as one core.
-pub fn physical_cores() -> u32 {
-    let threads = thread::available_parallelism().map_or(1, |count| count.get() as u32);
-    let two_a_core = std::fs::read_to_string("/sys/devices/system/cpu/smt/active")
-        .is_ok_and(|active| active.trim() == "1");
-    if two_a_core {
-        threads.div_ceil(2)
-    } else {
-        threads
     }
 }

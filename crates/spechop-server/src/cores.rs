@@ -10,7 +10,7 @@ use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use spechop_llm::{LocalModelOptions, physical_cores};
+use spechop_llm::{LocalModelOptions, affinity, physical_cores};
 use spechop_sched::{Backend, Cores, Demand, Millicores};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -159,7 +159,7 @@ fn found_in(root: &Path) -> Millicores {
         // That knows the quotas of cgroup v1, too, in whole cores.
         return Millicores::cores(physical_cores() as usize);
     };
-    let allowed = allowed(root).map_or(Millicores(u32::MAX), Millicores::cores);
+    let allowed = affinity(root).map_or(Millicores(u32::MAX), Millicores::cores);
     quota.min(allowed).max(Millicores(1))
 }
 
@@ -189,32 +189,6 @@ fn quota_of(text: &str) -> Option<Millicores> {
     let (quota, period): (u64, u64) = (quota.parse().ok()?, period.parse().ok()?);
     let millis = quota.saturating_mul(1000).checked_div(period)?;
     Some(Millicores(u32::try_from(millis).unwrap_or(u32::MAX).max(1)))
-}
-
-/// Cores that the scheduler of the kernel may put us on. Two hyper-threads count as one.
-fn allowed(root: &Path) -> Option<usize> {
-    let status = std::fs::read_to_string(root.join("proc/self/status")).ok()?;
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    let threads = count_of(list)?;
-    let smt = std::fs::read_to_string(root.join("sys/devices/system/cpu/smt/active"));
-    let two_a_core = smt.is_ok_and(|active| active.trim() == "1");
-    Some(if two_a_core {
-        threads.div_ceil(2)
-    } else {
-        threads
-    })
-}
-
-/// "0-3,8" are five.
-fn count_of(list: &str) -> Option<usize> {
-    let count = |range: &str| -> Option<usize> {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        last.checked_sub(first)?.checked_add(1)
-    };
-    list.trim().split(',').map(count).sum()
 }
 
 #[cfg(test)]

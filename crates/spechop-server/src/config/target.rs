@@ -222,6 +222,7 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
         options: WebOptions {
             results: keys.count("web.results"),
             ranked: keys.count("web.ranked"),
+            rank_time: keys.millis("web.rank_ms_max"),
             // Reading the last page takes a moment.
             pages_time: Duration::from_millis(pages.limit_ms + 100),
         },

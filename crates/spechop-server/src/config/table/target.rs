@@ -116,6 +116,9 @@ pub(super) static WEB: &[Key] = keys! {
     page_chars_max: Whole(1, 1 << 20), Is("10000");
     /// The most passages that the encoder ranks: those that share most words with the sub-question.
     ranked: Whole(1, 1000), Is("16");
+    /// The longest that the encoder may take for them. On a machine with too much to do, the passages that
+    /// share most words with the sub-question are read then.
+    rank_ms_max: Whole(1, MS_MAX), Is("1000");
     /// Whether robots.txt is asked first. It costs a round trip for each new host.
     robots: Flag, Is("true");
     /// Ports of the public internet that may be fetched from. Private addresses are never fetched, whatever a
@@ -127,9 +130,9 @@ pub(super) static WEB: &[Key] = keys! {
     deny: List, Example(r#"["203.0.113.0/24"]"#);
     /// An HTTP proxy (http:// or https://; SOCKS is not spoken) that pages and providers are reached through; it
     /// may be on a private network. Addresses are checked as before by their words: protocol, port, private IP
-    /// addresses, every redirect. But the proxy resolves names: it must refuse private addresses itself, and
-    /// web.deny says nothing of names. Names of networks that web.allow opens are not fetched then. Proxies that
-    /// the environment names count for nothing.
+    /// addresses, names that are local by their form, every redirect. But the proxy resolves all other names: it
+    /// must refuse private addresses itself, and web.allow and web.deny say nothing of names. Proxies that the
+    /// environment names count for nothing.
     proxy: Text, Example(r#""http://proxy.example.org:3128""#);
     /// The variable that holds the login of the proxy: USER:PASSWORD.
     proxy_login_env: Variable, Example(r#""WEB_PROXY_LOGIN""#);
