@@ -6,6 +6,7 @@
 #   eval/run.sh DATA deepresearch          questions of DeepResearch-9K over a local web: six of ours in its form, or those of
 #                                          DEEPRESEARCH=FILE (Parquet or JSON), of DIFFICULTY=L2 alone
 #   eval/run.sh DATA prepare large_reads   a language model reads and the small reader guesses: not among the usual parts
+#   eval/run.sh DATA prepare drafts        look-ups and tokens that are drafted while the planner writes, nothing injected
 #   eval/run.sh DATA prepare ablation      who plans and who reads: a run for each configuration in eval/ablation
 #   eval/run.sh DATA prepare words         what it is worth to answers that words count beside vectors
 #   eval/run.sh DATA decisions             100 decisions of the verifier on the embedded default, for a person to label
@@ -266,6 +267,29 @@ large_reads() {
   done
 }
 
+# Look-ups and tokens that are drafted while the planner writes, on the embedded default, nothing injected. `off` is the
+# standard agent; `on` reads draft tokens and may begin one drafted look-up a hop. `thin` gives reader and encoder one
+# thread each, so that a drafted look-up finds a core while the planner has one.
+drafts() {
+  local set way server ways
+  for set in "${SETS[@]}"; do
+    for way in off on thin-off thin-on; do
+      echo "== drafts $set-$way" >&2
+      server=(--set generator.draft_tokens=false) ways=()
+      case $way in *on)
+        server=(--set generator.draft_tokens=true)
+        ways=(--variant k=3,verifier=exact,drafts=1 --variant k=auto,verifier=exact,drafts=1) ;;
+      esac
+      case $way in thin-*) server+=(--set reader.threads=1 --set encoder.threads=1) ;; esac
+      # shellcheck disable=SC2046
+      asked serve $(index_of "$set") "${server[@]}" --set question.verifier=exact --set question.confidence_min=0 --set tuning.state=none -- \
+        $(questions "$set" "$LIVE") --k 1 "${ways[@]}" --system "embedded default, drafts $way" \
+        --part "planner=$(model_part spechop-planner-merged/model.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
+        --out "$OUT/drafts/$set-$way"
+    done
+  done
+}
+
 # The embedded default over a local web, which holds the whole corpus: nothing is injected into the server. The local
 # index guesses. Questions in the data sets' own mix of kinds.
 web() {
@@ -348,7 +372,9 @@ retrieval() {
     cp "$DATA/${FOLDER[$set]}/corpus.jsonl" "$SPECHOP_DATA_DIR/eval/$set-corpus.jsonl"
     on+=(--on "$set" "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" "$INDEXES/$set-extended")
   done
-  "$SPECHOP" eval fit-words "${on[@]}" --held-out eval/datasets/untrained.json --out "$OUT/retrieval/fit.json"
+  # The runs that are there name the fit they were made with.
+  [ -e "$OUT/retrieval/fit.json" ] ||
+    "$SPECHOP" eval fit-words "${on[@]}" --held-out eval/datasets/untrained.json --out "$OUT/retrieval/fit.json"
   for set in "${SETS[@]}"; do
     echo "== retrieval $set" >&2
     "$SPECHOP" eval retrieval --dataset "$set" --look-ups "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" \

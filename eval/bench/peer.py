@@ -8,7 +8,8 @@ The peer is one process on asyncio: llama.cpp (xllamacpp) with the same planner,
 reader, numpy for the search, and the window of asyncio_reference.py. Both answer the same questions in the same run and
 take turns: one question at a time, and 16 at once. Each cell of the table has questions of its own, so that no cache of
 either side has seen them. The server is asked by `spechop ask`, a process for each question; its seconds at one question
-are its own. CPU seconds tell more than seconds if the machine does other work.
+are its own. CPU seconds tell more than seconds if the machine does other work. The peer does not mix words with vectors
+and has no rules behind the reader, so some answers differ.
 """
 
 import argparse
@@ -380,6 +381,8 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     keys = [f"index.dir={args.index.resolve()}", "speculator.kind=hot", f"speculator.passages={GUESS_PASSAGES}"]
     keys += [f"question.passages={PASSAGES}", f"question.hop_budget={HOPS_MAX}"]
+    # What the peer does not do: mix words with vectors, and withhold an answer.
+    keys += ["index.lexical_weight=0", "question.confidence_min=0"]
     server, address = start(args.spechop, keys)
     try:
         sides = {"server": Ours(args.spechop, address, server.pid), "peer": Peer(Tools(args.models, args.index))}

@@ -54,7 +54,7 @@ pub use report::{
     Cell, CurveFigure, CurvePoint, Report, ReportData, ReportError, Section, Table, curve_svg,
     report,
 };
-pub use row::{Calls, HopKind, Machine, Row, RowHop, RunInfo, Source, Wanted};
+pub use row::{Calls, Drafted, HopKind, Machine, Row, RowHop, RunInfo, Source, Wanted};
 pub use score::{exact_match, f1, holds, recall};
 pub use scripted::{Script, scripted};
 /// Latency that is added to every look-up on purpose.

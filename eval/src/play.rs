@@ -16,7 +16,7 @@ use crate::asked::{as_asked, number};
 use crate::brought::Brought;
 use crate::bundle::Bundle;
 use crate::stage::{Guessed, Input, KnownHop, Output, Stage};
-use crate::{HopKind, Injected, Question, Row, RowHop, Variant};
+use crate::{Drafted, HopKind, Injected, Question, Row, RowHop, Variant};
 use beyond::{Beyond, place};
 use tally::Tallies;
 
@@ -115,6 +115,7 @@ fn play_with(
         targets: seen.targets.less(used.targets),
         speculations: seen.speculations.less(used.speculations),
         salvaged: u32::try_from(outcome.salvaged).unwrap_or(u32::MAX),
+        drafted: Drafted::default(),
         unrecorded: stages.unrecorded,
     })
 }

@@ -126,6 +126,9 @@ pub struct Row {
     pub speculations: Calls,
     /// Look-ups that were taken over from rolled-back branches.
     pub salvaged: u32,
+    /// Look-ups that were begun while their sub-question was still being written.
+    #[serde(default, skip_serializing_if = "Drafted::is_none")]
+    pub drafted: Drafted,
     /// How often the way to the answer left the recording: an accepted guess has other words than the
     /// observation, and nothing was recorded behind it. If it ever did, the answer is not known and
     /// [`Row::answer`] is empty. Only guesses and verdicts that were brought can lead there.
@@ -137,6 +140,24 @@ impl Row {
     /// Whether the answer is what the question would have been answered with.
     pub fn is_answer_known(&self) -> bool {
         self.unrecorded == 0
+    }
+}
+
+/// Look-ups of a question that were drafted. They are among its target calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drafted {
+    /// Those that were begun.
+    pub begun: u32,
+    /// Those of them that the planner then asked for.
+    pub foreseen: u32,
+    /// How long these had run by then, one after the other, in milliseconds.
+    pub hidden_ms: f64,
+}
+
+impl Drafted {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) fn options(variant: &Variant) -> AnswerOptions {
         chance_min: options
             .chance_min
             .filter(|gate| *gate > Chance::NONE || !chooses),
+        drafts: options.drafts.filter(|drafts| *drafts > 0 || !chooses),
         ..options
     }
 }
@@ -65,12 +66,22 @@ mod tests {
 
     #[test]
     fn what_a_server_chooses_is_left_out_unless_it_is_named() {
-        let options = |text: &str| options(&text.parse().unwrap());
-        let auto = options("k=auto");
-        assert_eq!((auto.k, auto.chance_min), (Some(K::Auto), None));
-        let named = options("k=auto,chance-min=0.25");
-        assert_eq!(named.chance_min, Some(Chance::of(0.25)));
-        let fixed = options("k=3");
-        assert_eq!((fixed.k, fixed.plan_ahead), (K::of(3), Some(false)));
+        // Way to answer: k, plan ahead, least chance, drafts, as they are asked for.
+        for (variant, expected) in [
+            ("k=3", (K::of(3), Some(false), Some(Chance::NONE), Some(0))),
+            ("k=auto", (Some(K::Auto), None, None, None)),
+            (
+                "k=auto,chance-min=0.25",
+                (Some(K::Auto), None, Some(Chance::of(0.25)), None),
+            ),
+            (
+                "k=auto,plan-ahead=on,drafts=2",
+                (Some(K::Auto), Some(true), None, Some(2)),
+            ),
+        ] {
+            let asked = options(&variant.parse().unwrap());
+            let asked = (asked.k, asked.plan_ahead, asked.chance_min, asked.drafts);
+            assert_eq!(asked, expected, "{variant}");
+        }
     }
 }

@@ -14,8 +14,8 @@ use spechop_ports::{
     Call, GuessRequest, KnownHop, PlanRequest, Planner, ReadRequest, Reader, Retriever, Speculator,
 };
 use spechop_sched::{
-    Backend, Eligibility, Limits, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
-    ScheduledSpeculator,
+    Backend, Cores, Demand, Eligibility, Limits, Millicores, ScheduledPlanner, ScheduledReader,
+    ScheduledRetriever, ScheduledSpeculator,
 };
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{CommitKind, Question, Step};
@@ -37,14 +37,15 @@ fn overhead(criterion: &mut Criterion) {
     };
     let mut group = criterion.benchmark_group("overhead per hop");
     group.throughput(Throughput::Elements(u64::from(HOPS)));
-    for (what, turns, scheduled) in [
-        ("look-ups at once", 0, false),
-        ("guesses accepted", 1, false),
-        ("guesses accepted", 8, false),
-        ("guesses accepted, scheduled", 1, true),
+    for (what, turns, way) in [
+        ("look-ups at once", 0, Way::Bare),
+        ("guesses accepted", 1, Way::Bare),
+        ("guesses accepted", 8, Way::Bare),
+        ("guesses accepted, scheduled", 1, Way::Scheduled),
+        ("guesses accepted, scheduled on cores", 1, Way::OnCores),
     ] {
         for k in [1, 4] {
-            let engine = Engine::new(&question, k, turns, scheduled);
+            let engine = Engine::new(&question, k, turns, way);
             let accepted = engine.accepted(&runtime);
             let expected = if k > 1 && turns > 0 { HOPS } else { 0 };
             assert_eq!(accepted, expected, "{what}, turns={turns}, k={k}");
@@ -108,9 +109,26 @@ async fn play(tools: &ScriptedPorts, question: &Question, guesses: bool) -> Opti
     }
 }
 
-/// As the service wires them: every call takes its turn at a backend that has room.
-fn taking_turns(port: Arc<ScriptedPorts>) -> Ports {
+/// How the engine gets at its tools.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Without a scheduler.
+    Bare,
+    /// As the service wires tools that are elsewhere.
+    Scheduled,
+    /// As the service wires tools in its own process: all share the same cores.
+    OnCores,
+}
+
+/// Every call takes its turn at a backend that has room.
+fn taking_turns(port: Arc<ScriptedPorts>, cores: Option<&Cores>) -> Ports {
     let policy = Eligibility::shipped();
+    // There is room for all: what a call costs is asked, not what it waits.
+    let demand = Demand {
+        each: Millicores::ONE,
+        at_once: 16,
+        yields: true,
+    };
     let backend = |name: &str| {
         let capacity = NonZeroUsize::MIN.saturating_add(15);
         let limits = Limits {
@@ -118,7 +136,11 @@ fn taking_turns(port: Arc<ScriptedPorts>) -> Ports {
             rate: None,
             speculative_max: capacity.get(),
         };
-        (Backend::new(name, limits), policy.of(name))
+        let backend = match cores {
+            Some(cores) => Backend::on(cores, demand, name, limits),
+            None => Backend::new(name, limits),
+        };
+        (backend, policy.of(name))
     };
     let (planner, plans) = backend("planner");
     let (reader, reads) = backend("reader");
@@ -145,7 +167,7 @@ struct Engine {
 }
 
 impl Engine {
-    fn new(question: &Question, k: usize, target_turns: u32, scheduled: bool) -> Self {
+    fn new(question: &Question, k: usize, target_turns: u32, way: Way) -> Self {
         let port = Arc::new(ScriptedPorts::new(Script {
             target_turns,
             ..Script::instant(HOPS as usize)
@@ -159,7 +181,11 @@ impl Engine {
             draft_writer: None,
         };
         Self {
-            agent: Agent::new(if scheduled { taking_turns(port) } else { bare }),
+            agent: Agent::new(match way {
+                Way::Bare => bare,
+                Way::Scheduled => taking_turns(port, None),
+                Way::OnCores => taking_turns(port, Some(&Cores::new(Millicores::cores(64)))),
+            }),
             question: question.clone(),
             settings: Settings {
                 width: k.try_into().map_or(Width::UNBOUNDED, Width::bounded),

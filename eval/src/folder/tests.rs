@@ -6,7 +6,7 @@ use spechop_types::K;
 use tempfile::tempdir;
 
 use super::*;
-use crate::{Calls, Dataset, HopKind, Injected, Machine, RowHop, Source, Variant};
+use crate::{Calls, Dataset, Drafted, HopKind, Injected, Machine, RowHop, Source, Variant};
 
 fn info(questions: usize) -> RunInfo {
     RunInfo {
@@ -74,6 +74,7 @@ fn row(id: &str, variant: &str, concurrency: u32, answer: &str) -> Row {
         targets: Calls::default(),
         speculations: Calls::default(),
         salvaged: 0,
+        drafted: Drafted::default(),
         unrecorded: 0,
     }
 }

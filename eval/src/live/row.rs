@@ -6,7 +6,7 @@ use spechop_types::K;
 
 use super::LiveError;
 use super::client::{Asking, options};
-use crate::{Calls, HopKind, Injected, Row, RowHop};
+use crate::{Calls, Drafted, HopKind, Injected, Row, RowHop};
 
 /// The latency that the server adds on purpose.
 pub(super) fn injected(answer: &AskResponse) -> Option<Injected> {
@@ -62,6 +62,11 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
         targets,
         speculations,
         salvaged: usage.salvaged,
+        drafted: Drafted {
+            begun: usage.drafted,
+            foreseen: usage.foreseen,
+            hidden_ms: usage.hidden_ms * speed,
+        },
         unrecorded: 0,
     })
 }

@@ -117,6 +117,7 @@ mod tests {
             targets: Calls::default(),
             speculations: Calls::default(),
             salvaged: 0,
+            drafted: crate::Drafted::default(),
             unrecorded: 0,
         };
         let there = [

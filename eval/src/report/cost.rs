@@ -12,6 +12,11 @@ pub(super) fn table(group: &Group<'_>) -> Table {
         .iter()
         .flat_map(|view| &view.run.rows)
         .any(|row| money(row).0 > 0);
+    let drafts = group
+        .views
+        .iter()
+        .flat_map(|view| &view.run.rows)
+        .any(|row| row.drafted.begun > 0);
     let mut columns: Vec<String> = [
         "Source",
         "Variant",
@@ -32,6 +37,9 @@ pub(super) fn table(group: &Group<'_>) -> Table {
     ]
     .map(String::from)
     .into();
+    if drafts {
+        columns.extend(["Drafted", "Foreseen", "Hidden, s"].map(String::from));
+    }
     if paid {
         columns.extend(["Money per 1,000".to_owned(), "Wasted per 1,000".to_owned()]);
     }
@@ -41,7 +49,7 @@ pub(super) fn table(group: &Group<'_>) -> Table {
             let mut row = vec![Cell::text(&view.label), Cell::text(name)];
             row.push(Cell::share_of(rows_of.len(), view.run.info.questions));
             row.push(rel_lat);
-            row.extend(costs(rows_of, ratios, paid));
+            row.extend(costs(rows_of, ratios, drafts, paid));
             rows.push(row);
         };
         for (concurrency, pairs) in &view.standard {
@@ -61,12 +69,18 @@ pub(super) fn table(group: &Group<'_>) -> Table {
             );
         }
     }
+    let mut about =
+        "Calls of a question, on average, those that were aborted included. Money is in the \
+                     server's currency, per 1,000 questions."
+            .to_owned();
+    if drafts {
+        about += " Drafted look-ups are among those of T: foreseen are those that were then asked for, hidden \
+                  is how long they had run by then.";
+    }
     Table {
         name: "cost",
         title: "Cost".into(),
-        about: "Calls of a question, on average, those that were aborted included. Money is in the server's \
-                currency, per 1,000 questions."
-            .into(),
+        about,
         columns,
         rows,
     }
@@ -87,7 +101,7 @@ fn calls(compared: &Compared<'_>, of: fn(&Row) -> Calls) -> Option<Interval> {
     ratio(&compared.cases.iter().map(pair).collect::<Vec<_>>())
 }
 
-fn costs(rows: &[&Row], [targets, segments]: [Cell; 2], paid: bool) -> Vec<Cell> {
+fn costs(rows: &[&Row], [targets, segments]: [Cell; 2], drafts: bool, paid: bool) -> Vec<Cell> {
     let mean = |of: &dyn Fn(&Row) -> f64| {
         let sum: f64 = rows.iter().map(|row| of(row)).sum();
         sum / rows.len() as f64
@@ -114,6 +128,11 @@ fn costs(rows: &[&Row], [targets, segments]: [Cell; 2], paid: bool) -> Vec<Cell>
         tokens(|calls| calls.tokens),
         tokens(|calls| calls.wasted_tokens),
     ];
+    if drafts {
+        cells.push(count(&|row| row.drafted.begun));
+        cells.push(count(&|row| row.drafted.foreseen));
+        cells.push(Cell::number(mean(&|row| row.drafted.hidden_ms) / 1e3, 3));
+    }
     if paid {
         // Millionths, for a thousand questions.
         cells.push(Cell::number(mean(&|row| money(row).0 as f64) / 1e3, 3));

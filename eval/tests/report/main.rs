@@ -10,8 +10,8 @@ mod whole;
 use std::collections::BTreeMap;
 
 use spechop_eval::{
-    Calls, Cell, Dataset, GoldHop, HopKind, Injected, Machine, Question, Report, ReportError, Row,
-    RowHop, Run, RunInfo, Source, Table, Variant, report,
+    Calls, Cell, Dataset, Drafted, GoldHop, HopKind, Injected, Machine, Question, Report,
+    ReportError, Row, RowHop, Run, RunInfo, Source, Table, Variant, report,
 };
 
 /// Every third guess is wrong.
@@ -102,6 +102,7 @@ fn row(i: usize, variant: &str, rel_lat: f64) -> Row {
             calls(4, 1)
         },
         salvaged: 0,
+        drafted: Drafted::default(),
         unrecorded: 0,
         variant,
     }

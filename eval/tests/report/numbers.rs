@@ -229,6 +229,27 @@ fn cost_ablations_and_verifier_count_what_was_done() {
 }
 
 #[test]
+fn drafts_are_counted_where_there_are_some() {
+    let mut runs = both();
+    let cost = |runs: &[Run]| table(&report(runs).unwrap(), "cost").clone();
+    assert!(!cost(&runs).columns.contains(&"Drafted".to_owned()));
+    for row in &mut runs[0].rows {
+        if row.variant.to_string() == "k=3" {
+            row.drafted = Drafted {
+                begun: 3,
+                foreseen: 2,
+                hidden_ms: 250.0,
+            };
+        }
+    }
+    let cost = cost(&runs);
+    for (column, ahead) in [("Drafted", 3.0), ("Foreseen", 2.0), ("Hidden, s", 0.25)] {
+        is(cell(&cost, &["live", "k=3"], column), ahead);
+        is(cell(&cost, &["live", "k=1"], column), 0.0);
+    }
+}
+
+#[test]
 fn types_have_a_bound_of_their_own() {
     let mut runs = both();
     // Of one type no guess is right.
