@@ -50,7 +50,7 @@ impl Default for WebOptions {
             results: RESULTS,
             pages_time: Duration::from_millis(3_100),
             ranked: RANKED,
-            rank_time: Duration::from_secs(1),
+            rank_time: Duration::from_millis(900),
         }
     }
 }

@@ -118,7 +118,7 @@ pub(super) static WEB: &[Key] = keys! {
     ranked: Whole(1, 1000), Is("16");
     /// The longest that the encoder may take for them. On a machine with too much to do, the passages that
     /// share most words with the sub-question are read then.
-    rank_ms_max: Whole(1, MS_MAX), Is("1000");
+    rank_ms_max: Whole(1, MS_MAX), Is("900");
     /// Whether robots.txt is asked first. It costs a round trip for each new host.
     robots: Flag, Is("true");
     /// Ports of the public internet that may be fetched from. Private addresses are never fetched, whatever a
