@@ -14,8 +14,9 @@ use tokio::time::Instant;
 
 use super::Server;
 
-/// For everything but the downloads.
-const TIME_MAX: Duration = Duration::from_secs(180);
+/// For everything but the downloads. It takes well under a minute on a machine that does nothing else, but other
+/// tests share the cores.
+const TIME_MAX: Duration = Duration::from_secs(600);
 
 /// What people have: text, Markdown and pages saved from the web. Two of them hold the answer.
 const FOLDER: [(&str, &str); 8] = [
