@@ -89,3 +89,37 @@ pub(crate) fn forbidden(error: &(dyn std::error::Error + 'static)) -> Option<For
     let mut causes = std::iter::successors(Some(error), |error| error.source());
     causes.find_map(|error| error.downcast_ref::<Forbidden>().cloned())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    /// Every name is this machine.
+    struct Here;
+
+    impl Resolve for Here {
+        fn resolve(&self, _: Name) -> Resolving {
+            let here = SocketAddr::from(([127, 0, 0, 1], 0));
+            Box::pin(async move { Ok(Box::new(std::iter::once(here)) as Addrs) })
+        }
+    }
+
+    #[tokio::test]
+    async fn behind_a_proxy_its_own_name_alone_is_looked_up() {
+        let only = |name: Option<&str>| Only {
+            name: name.map(str::to_owned),
+            names: Arc::new(Here),
+        };
+        for (known, asked, is_found) in [
+            (Some("proxy.internal"), "proxy.internal", true),
+            (Some("proxy.internal"), "metadata.internal", false),
+            // The proxy is named by its address.
+            (None, "proxy.internal", false),
+        ] {
+            let found = only(known).resolve(asked.parse().unwrap()).await;
+            assert_eq!(found.is_ok(), is_found, "{known:?} {asked}");
+        }
+    }
+}
