@@ -132,6 +132,38 @@ proptest! {
     }
 }
 
+/// Behind a wrong guess the look-up of the second hop ends before that of the first one, and a branch is built
+/// on what it finds; or the second hop is guessed as wrongly as it will be on the right way. Nobody knows what
+/// is found or guessed there, so the third hop's look-up is not the sequential agent's.
+#[tokio::test(start_paused = true)]
+async fn what_a_wrong_branch_finds_leads_nowhere_else() {
+    let mut script = steady(&[false, true, true]);
+    script.hops[0].target = Duration::from_secs(5);
+    script.hops[1].guesses.clear();
+    script.hops[2].guesses.clear();
+    let alone = recorded(&script, question(5), &["k=1"]).await;
+    let whole = recorded(&script, question(5), &["k=1", "k=inf"]).await;
+    let known = played(&whole, &variant("k=inf"), &Brought::default());
+    let row = played(
+        &alone,
+        &mine(&variant("k=inf")),
+        &brought(&guesses(&script), None, 3),
+    );
+    for row in [&known, &row] {
+        assert_eq!((row.targets.started, row.salvaged), (5, 0), "{row:?}");
+    }
+
+    script.hops[1].guesses = vec!["fiction 1".into()];
+    let alone = recorded(&script, question(5), &["k=1"]).await;
+    let whole = recorded(&script, question(5), &["k=1", "k=inf"]).await;
+    let known = played(&whole, &variant("k=inf"), &Brought::default());
+    let brought = brought(&guesses(&script), None, 3);
+    let row = played(&alone, &mine(&variant("k=inf")), &brought);
+    for row in [&known, &row] {
+        assert_eq!((row.targets.started, row.salvaged), (6, 0), "{row:?}");
+    }
+}
+
 /// Segments take 100 ms, look-ups 1,000 ms, guesses 50 ms.
 fn steady(right: &[bool]) -> Script {
     Script::steady(right, 100, 1000, 50)

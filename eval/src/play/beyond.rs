@@ -96,11 +96,22 @@ impl<'a> Beyond<'a> {
         let needed = mentioned(&hop.sub_question, &answers);
         let needed = needed.iter().map(|number| *number as usize - 1);
         let wrong = needed.filter(|at| !right.get(*at).copied().unwrap_or(false));
-        let wrong: Vec<&str> = wrong.map(|at| &*prefix[at].1).collect();
+        let wrong = wrong.map(|at| match self.asks(at, &prefix[at].0) {
+            true => prefix[at].1.to_string(),
+            // The same words are another answer there.
+            false => format!("{} to “{}”", prefix[at].1, prefix[at].0),
+        });
+        let wrong: Vec<String> = wrong.collect();
         match wrong.is_empty() {
             true => SubQuestion::new(&hop.sub_question),
             false => SubQuestion::new(&format!("{} (by {})", hop.sub_question, wrong.join(", "))),
         }
+    }
+
+    /// Whether the sequential agent asks this at this place.
+    fn asks(&self, at: usize, asked: &str) -> bool {
+        let there = self.standard.hops.get(at);
+        there.is_some_and(|hop| hop.sub_question == asked)
     }
 
     /// What a look-up finds that nobody recorded, and in how many milliseconds.
@@ -238,10 +249,11 @@ impl Recorded<'_> {
         stands.then(|| Arc::clone(&observation.answer))
     }
 
-    /// Whether the answer at this place leads where the sequential agent's leads.
+    /// Whether the answer at this place leads where the sequential agent's leads. Of a sub-question that it
+    /// does not ask, nobody knows what is guessed or found.
     fn is_right(&self, at: usize, (asked, answer): &KnownHop) -> bool {
-        let standard = self.beyond.as_ref().map(|beyond| &beyond.standard);
-        let there = standard.and_then(|row| row.hops.get(at));
+        let beyond = self.beyond.as_ref().filter(|of| of.asks(at, asked));
+        let there = beyond.and_then(|of| of.standard.hops.get(at));
         there.is_some_and(|hop| *hop.answer == **answer)
             || self.observed_as(at, asked, answer).is_some()
     }
