@@ -13,6 +13,7 @@ use spechop_sim::{Clock, PastGuess, Wanted};
 const WANTED: Wanted = Wanted {
     tolerance: 0.005,
     worth: 0.0,
+    calls_max: f64::INFINITY,
     load: 0.0,
 };
 const WEB: Injected = Injected {

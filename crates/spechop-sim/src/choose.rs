@@ -13,9 +13,6 @@ use crate::{History, Rules, WhatIf, what_if};
 /// right guess hides.
 const PRICES: [f64; 7] = [0.0, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0];
 
-/// Planning ahead may make so many target calls for each one that is made without it.
-const TARGETS_MAX: f64 = 1.25;
-
 /// Hops that must have been seen before anything is chosen.
 const HOPS_MIN: u64 = 24;
 /// Most hops between two choices. In between there are as many as a quarter of those that were seen.
@@ -39,6 +36,9 @@ pub struct Wanted {
     pub tolerance: f64,
     /// What an additional target call of a question must save, as a share of its latency at k = 1.
     pub worth: f64,
+    /// Most target calls of a question, for each one at k = 1. If every setting makes more, the one with the
+    /// fewest is taken.
+    pub calls_max: f64,
     /// Share of time, from 0 to 1, in which there is no room for speculation.
     pub load: f64,
 }
@@ -159,28 +159,8 @@ impl Choices {
     }
 
     /// The setting with the fewest target calls among those that are as good as the best one, by
-    /// what is fixed. `None` if none was played by that.
+    /// what is fixed and with no more calls than may be. `None` if none was played by that.
     pub fn best(&self, fixed: Fixed, wanted: Wanted) -> Option<&Played> {
-        if fixed.plan_ahead.is_none() {
-            let with = |plan_ahead| {
-                let plan_ahead = Some(plan_ahead);
-                self.best(
-                    Fixed {
-                        plan_ahead,
-                        ..fixed
-                    },
-                    wanted,
-                )
-            };
-            let dear = |with: &Played, without: &Played| {
-                with.means.targets > TARGETS_MAX * without.means.targets
-            };
-            if let (Some(ahead), Some(without)) = (with(true), with(false))
-                && dear(ahead, without)
-            {
-                return Some(without);
-            }
-        }
         let allowed = || {
             let all = self.settings.iter();
             all.filter(|at| {
@@ -189,6 +169,10 @@ impl Choices {
                     && (!fixed.gate || at.weighing.price_ms == 0)
             })
         };
+        let targets = |at: &Played| at.means.targets;
+        let fewest = allowed().map(targets).min_by(f64::total_cmp)?;
+        let most = fewest.max(wanted.calls_max * self.standard);
+        let allowed = || allowed().filter(|at| targets(at) <= most);
         let cost = |at: &Played| self.cost(at, wanted);
         let best = allowed().map(cost).min_by(f64::total_cmp)?;
         let good = allowed().filter(|at| cost(at) <= best * (1.0 + wanted.tolerance));

@@ -11,6 +11,7 @@ use spechop_window::{Policy, Width};
 const EXACTLY: Wanted = Wanted {
     tolerance: 0.0,
     worth: 0.0,
+    calls_max: f64::INFINITY,
     load: 0.0,
 };
 const FREE: Fixed = Fixed {
@@ -208,4 +209,47 @@ fn what_is_fixed_is_kept_and_prices_and_load_are_paid() {
             .best(FREE, EXACTLY)
             .is_none()
     );
+}
+
+/// A limit of target calls holds whatever is saved by more; if nothing keeps to it, the fewest are made.
+#[test]
+fn target_calls_have_a_limit() {
+    // Half of the guesses are wrong, and what they say of themselves tells which, more or less.
+    let chain = |question: u32| {
+        let said = |at: u32| match (question + at) % 5 {
+            0 => (0.1, false),
+            1 => (0.3, (question + at).is_multiple_of(2)),
+            2 => (0.5, (question + at).is_multiple_of(3)),
+            3 => (0.7, true),
+            _ => (0.9, true),
+        };
+        let hops = (0..4_u32).map(|at| {
+            let (said, accepted) = said(at);
+            let needed = [at];
+            hop(1_000.0, said, accepted, &needed[usize::from(at == 0)..])
+        });
+        hops.collect::<Vec<_>>()
+    };
+    let history = history((0..60).map(chain));
+    let all = choices(&history, FREE);
+    let standard = all.standard_targets();
+    let best = |calls_max| {
+        let wanted = Wanted {
+            calls_max,
+            ..EXACTLY
+        };
+        all.best(FREE, wanted).unwrap().means
+    };
+    let unlimited = best(f64::INFINITY);
+    assert!(unlimited.targets > 1.2 * standard, "{unlimited:?}");
+    let mut before = unlimited;
+    for limit in [1.2, 1.1, 1.05] {
+        let now = best(limit);
+        assert!(now.targets <= limit * standard, "{limit}: {now:?}");
+        assert!(now.rel_lat >= before.rel_lat, "{limit}: {now:?}");
+        before = now;
+    }
+    let fewest = all.settings().iter().map(|at| at.means.targets);
+    let fewest = fewest.min_by(f64::total_cmp).unwrap();
+    assert_eq!(best(0.0).targets, fewest);
 }

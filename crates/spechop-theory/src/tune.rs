@@ -47,6 +47,8 @@ pub struct TunerOptions {
     /// What an additional target call of a question must save, as a share of its latency at
     /// k = 1. 0: calls cost nothing.
     pub worth: f64,
+    /// Most target calls of a question, for each one at k = 1.
+    pub calls_max: f64,
     /// Hops after which what was seen counts half.
     pub half_life: f64,
     /// While speculation is off, every so many-th question has it on.
@@ -117,6 +119,7 @@ impl Default for TunerOptions {
             epsilon: 0.05,
             min_gain: 0.01,
             worth: 0.0,
+            calls_max: f64::INFINITY,
             half_life: 150.0,
             probe_every: 10,
         }

@@ -158,6 +158,7 @@ fn tuner(keys: &mut Keys<'_>) -> TunerOptions {
         epsilon: keys.number("tuning.epsilon").unwrap_or_default(),
         min_gain: keys.number("tuning.gain_min").unwrap_or_default(),
         worth: keys.number("tuning.call_worth").unwrap_or_default(),
+        calls_max: keys.number("tuning.calls_max").unwrap_or(f64::INFINITY),
         half_life: keys.number("tuning.half_life").unwrap_or_default(),
         probe_every: keys.small("tuning.probe_every"),
         ..TunerOptions::default()

@@ -95,11 +95,18 @@ pub(crate) struct Drafts {
 
 impl Drafts {
     /// Once they are made they go on for as long as they save anything at all: so they do not come and go.
-    fn decide(self, [without, with]: &[WhatIf; 2], options: &TunerOptions) -> Self {
+    /// `standard` target calls are made at k = 1.
+    fn decide(
+        self,
+        [without, with]: &[WhatIf; 2],
+        standard: f64,
+        options: &TunerOptions,
+    ) -> Self {
         let least = if self.pay { 0.0 } else { options.min_gain };
         let further = (with.targets - without.targets).max(0.0);
         Self {
-            pay: without.rel_lat - with.rel_lat > least.max(further * options.worth),
+            pay: without.rel_lat - with.rel_lat > least.max(further * options.worth)
+                && with.targets <= options.calls_max * standard,
             without: without.rel_lat,
             with: with.rel_lat,
         }
@@ -111,6 +118,7 @@ fn wanted(options: &TunerOptions, load: f64) -> Wanted {
         // The other half is for what the next questions do otherwise than the last ones.
         tolerance: options.min_gain / 2.0,
         worth: options.worth,
+        calls_max: options.calls_max,
         load,
     }
 }
@@ -286,7 +294,8 @@ impl Tunings {
             .cloned();
         seen.choices = choices;
         if let Some(played) = &drafted {
-            seen.drafts = seen.drafts.decide(played, &self.options);
+            let standard = seen.choices.standard_targets();
+            seen.drafts = seen.drafts.decide(played, standard, &self.options);
         }
         let drafts = seen.drafts;
         seen.weighed_at = seen.hops;

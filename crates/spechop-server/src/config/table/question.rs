@@ -129,6 +129,10 @@ pub(super) static TUNING: &[Key] = keys! {
     gain_min: Number(0.0, 1.0), Is("0.01");
     /// The least share of the latency that one further target call must save. 0 if calls cost nothing.
     call_worth: Number(0.0, 1.0), Is("0.05");
+    /// The most target calls that a question may make, for each one that it would make at k = 1, on average over
+    /// the questions before. Settings that made more are not chosen. What a request or the configuration
+    /// fixes (a k, a least chance) is not changed for it.
+    calls_max: Number(1.0, 1_000.0), Is("1.25");
     /// The number of hops after which an observation counts half.
     half_life: Number(1.0, 1_000_000.0), Is("150.0");
     /// While speculation is off, one question in so many tries it.

@@ -171,6 +171,7 @@ fn drafts_must_save_something_to_begin_and_may_then_go_on() {
     let options = |worth| TunerOptions {
         min_gain: 0.02,
         worth,
+        calls_max: 1.25,
         ..TunerOptions::default()
     };
     for (with, targets, worth, begins, goes_on) in [
@@ -179,6 +180,8 @@ fn drafts_must_save_something_to_begin_and_may_then_go_on() {
         (0.81, 2.0, 0.0, false, false),
         (0.70, 2.1, 0.5, true, true),
         (0.70, 2.3, 0.5, false, false),
+        // More target calls than may be.
+        (0.50, 2.6, 0.0, false, false),
     ] {
         for (pay, expected) in [(false, begins), (true, goes_on)] {
             let before = Drafts {
@@ -186,7 +189,7 @@ fn drafts_must_save_something_to_begin_and_may_then_go_on() {
                 ..Drafts::default()
             };
             let both = [played(0.80, 2.0), played(with, targets)];
-            let now = before.decide(&both, &options(worth));
+            let now = before.decide(&both, 2.0, &options(worth));
             assert_eq!(now.pay, expected, "{with} {targets} {pay}");
         }
     }

@@ -29,6 +29,12 @@ pub(crate) struct Args {
     /// Share of the latency up to which fewer target calls are worth more than speed.
     #[arg(long, default_value_t = 0.005)]
     tolerance: f64,
+    /// What a further target call of a question must save, as a share of its latency at k = 1.
+    #[arg(long, default_value_t = 0.0)]
+    call_worth: f64,
+    /// Most target calls of a question for each one at k = 1; `inf` for no limit.
+    #[arg(long, default_value_t = f64::INFINITY)]
+    calls_max: f64,
 }
 
 const HELP: &str = "\
@@ -52,10 +58,21 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         "--tolerance must lie between 0 and 1, not {}",
         args.tolerance
     );
+    anyhow::ensure!(
+        args.call_worth >= 0.0,
+        "--call-worth must not be below 0: {}",
+        args.call_worth
+    );
+    anyhow::ensure!(
+        args.calls_max >= 1.0,
+        "--calls-max must be 1 or more, not {}",
+        args.calls_max
+    );
     let bundle = Bundle::read(&args.bundle)?;
     let wanted = Wanted {
         tolerance: args.tolerance,
-        worth: 0.0,
+        worth: args.call_worth,
+        calls_max: args.calls_max,
         load: 0.0,
     };
     let recording = Recording {
