@@ -1,7 +1,7 @@
 //! Which texts share rare words with a query: Okapi BM25, in memory.
 //!
-//! The local web of the harness ranks its pages with it, and the passage index can mix its scores with
-//! those of vectors (`spechop-store`).
+//! The passage index (`spechop-store`) and the passages of web pages (`spechop-web`) mix its scores with
+//! those of vectors, and the local web of the harness ranks its pages with it.
 //!
 //! Our own, because no kept crate is both small and enough. `tantivy` would be a second storage engine
 //! beside ours and about a hundred crates. `bm25` walks over all words of every text that holds a word

@@ -1,12 +1,11 @@
 //! Search, pages and ranking together: the web as a [`Retriever`].
 //!
-//! search ─▶ the first pages, each as soon as its result is known ─▶ their passages ─▶ the few that share most words with the
-//! query ─▶ those nearest to it by the encoder
+//! search ─▶ the first pages, each as soon as its result is known ─▶ their passages ─▶ the few that are the best by their
+//! words (BM25) ─▶ those nearest to the query by the encoder and by words
 //!
 //! Everything is part of the one call, so that dropping it ends the search and every transfer, and
 //! promoting it promotes them all.
 
-use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::pin::pin;
@@ -18,10 +17,11 @@ use futures::channel::mpsc::unbounded;
 use futures::future::try_join;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt, TryFutureExt};
+use spechop_lexical::Bm25;
 use spechop_ports::{
     Call, Encoder, PortError, Retriever, SearchFailure, SearchProvider, SearchResult,
 };
-use spechop_types::{Activity, Passage, canonical};
+use spechop_types::{Activity, Passage};
 use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
@@ -34,12 +34,15 @@ pub struct WebOptions {
     pub results: NonZeroUsize,
     /// The longest that reading them may take from the end of the search. What has come by then is used.
     pub pages_time: Duration,
-    /// The most passages that the encoder ranks: those that share most words with the query. An encoder
+    /// The most passages that the encoder ranks: the best by BM25 among those of the look-up. An encoder
     /// takes longer for the whole text of five pages than the pages take to come.
     pub ranked: NonZeroUsize,
     /// The longest that the encoder may take for them. If many look-ups want it at once, those that it does
-    /// not get to in time keep the passages that share most words with the query.
+    /// not get to in time keep the best passages by BM25.
     pub rank_time: Duration,
+    /// How much words count beside vectors: the weight times a passage's share of the highest BM25 score
+    /// is added to its cosine. So the passage index does it, too.
+    pub lexical_weight: f32,
 }
 
 impl Default for WebOptions {
@@ -51,6 +54,7 @@ impl Default for WebOptions {
             pages_time: Duration::from_millis(3_100),
             ranked: RANKED,
             rank_time: Duration::from_millis(900),
+            lexical_weight: 0.2,
         }
     }
 }
@@ -161,8 +165,8 @@ impl WebRetriever {
         )
     }
 
-    /// The nearest passages of those that share most words with the query; these themselves, with a score of
-    /// 0, if the encoder does not get to them in time.
+    /// The best passages, the best first. Those that are the best by their words, if the encoder does not get
+    /// to them in time.
     async fn rank(
         &self,
         query: &str,
@@ -170,21 +174,17 @@ impl WebRetriever {
         found: Vec<Passage>,
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
-        let mut found = most_in_common(query, found, self.options.ranked.get().max(limit));
-        let texts = found.iter().map(|passage| {
-            // As the index has its passages encoded.
-            match passage.title.trim() {
-                "" => passage.text.to_string(),
-                title => format!("{title}\n{}", passage.text),
-            }
-        });
+        let mut found = by_words(query, found);
+        found.truncate(self.options.ranked.get().max(limit));
+        let texts = found.iter().map(titled);
         let vectors = self.encoder.encode_passages(texts.collect());
         match timeout(self.options.rank_time, vectors).await {
             Ok(vectors) => {
                 for (passage, other) in found.iter_mut().zip(vectors?) {
-                    passage.score = vector.iter().zip(&other).map(|(a, b)| a * b).sum();
+                    let cosine: f32 = vector.iter().zip(&other).map(|(a, b)| a * b).sum();
+                    passage.score = cosine + self.options.lexical_weight * passage.score;
                 }
-                found.sort_by(|a, b| b.score.total_cmp(&a.score));
+                best_first(&mut found);
             }
             Err(_) => tracing::debug!(passages = found.len(), "not ranked in time"),
         }
@@ -243,27 +243,31 @@ fn snippet(result: &SearchResult) -> Vec<Passage> {
     }]
 }
 
-/// The passages that share most words with the query, at most `limit`; among equals, those of the better
-/// result. The same text counts once.
-fn most_in_common(query: &str, found: Vec<Passage>, limit: usize) -> Vec<Passage> {
-    let query = canonical(query);
-    let query: HashSet<&str> = query.split(' ').collect();
+/// The passages by the share of the highest BM25 score that each has, best first. A word that all of them
+/// hold tells none from another, so it is these passages that say which words are rare. The same text
+/// counts once.
+fn by_words(query: &str, mut found: Vec<Passage>) -> Vec<Passage> {
     let mut texts = HashSet::new();
-    let mut ranked: Vec<_> = found
-        .into_iter()
-        .filter_map(|passage| {
-            let words = canonical(&format!("{} {}", passage.title, passage.text));
-            let words: HashSet<&str> = words.split(' ').collect();
-            let common = query.intersection(&words).count();
-            texts
-                .insert(Arc::clone(&passage.text))
-                .then_some((common, passage))
-        })
-        .collect();
-    // A stable sort: what was first stays first.
-    ranked.sort_by_key(|(common, _)| Reverse(*common));
-    ranked.truncate(limit);
-    ranked.into_iter().map(|(_, passage)| passage).collect()
+    found.retain(|passage| texts.insert(Arc::clone(&passage.text)));
+    let shares = Bm25::new(found.iter().map(titled)).shares(query);
+    for (passage, share) in found.iter_mut().zip(shares) {
+        passage.score = share;
+    }
+    best_first(&mut found);
+    found
+}
+
+/// Equals stay in their order, so that the better result of the search comes first.
+fn best_first(passages: &mut [Passage]) {
+    passages.sort_by(|a, b| b.score.total_cmp(&a.score));
+}
+
+/// As the index has its passages encoded.
+fn titled(passage: &Passage) -> String {
+    match passage.title.trim() {
+        "" => passage.text.to_string(),
+        title => format!("{title}\n{}", passage.text),
+    }
 }
 
 #[cfg(test)]

@@ -223,6 +223,7 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
             results: keys.count("web.results"),
             ranked: keys.count("web.ranked"),
             rank_time: keys.millis("web.rank_ms_max"),
+            lexical_weight: keys.number("web.lexical_weight").unwrap_or_default() as f32,
             // Reading the last page takes a moment.
             pages_time: Duration::from_millis(pages.limit_ms + 100),
         },

@@ -114,11 +114,14 @@ pub(super) static WEB: &[Key] = keys! {
     page_bytes_max: Whole(1, 64 << 20), Is("2000000");
     /// The most characters of the text of a page.
     page_chars_max: Whole(1, 1 << 20), Is("10000");
-    /// The most passages that the encoder ranks: those that share most words with the sub-question.
+    /// The most passages that the encoder ranks: those of a look-up that are the best by their words (BM25).
     ranked: Whole(1, 1000), Is("16");
-    /// The longest that the encoder may take for them. On a machine with too much to do, the passages that
-    /// share most words with the sub-question are read then.
+    /// The longest that the encoder may take for them. On a machine with too much to do, the best passages
+    /// by their words are read then.
     rank_ms_max: Whole(1, MS_MAX), Is("900");
+    /// How much words count beside vectors, as index.lexical_weight says it. Which words are rare is seen from
+    /// the passages of the look-up.
+    lexical_weight: Number(0.0, 10.0), Is("0.2");
     /// Whether robots.txt is asked first. It costs a round trip for each new host.
     robots: Flag, Is("true");
     /// Ports of the public internet that may be fetched from. Private addresses are never fetched, whatever a
