@@ -4,7 +4,7 @@
 //! `cargo bench -p spechop-eval --bench lookups`; `-- at-once` leaves the broken pages out, which take minutes.
 //!
 //! Each part is measured twice: passages ranked by the real encoder (two cores have much to do if 64
-//! look-ups rank 16 passages each), and by one that costs nothing, so that search and pages stand alone.
+//! look-ups rank 8 passages each), and by one that costs nothing, so that search and pages stand alone.
 //! The script has a small deviation, so that what differs is the program's doing.
 #![expect(
     clippy::print_stdout,

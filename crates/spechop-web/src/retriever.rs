@@ -19,7 +19,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt, TryFutureExt};
 use spechop_lexical::Bm25;
 use spechop_ports::{
-    Call, Encoder, PortError, Retriever, SearchFailure, SearchProvider, SearchResult,
+    Call, Encoder, Lane, PortError, Retriever, SearchFailure, SearchProvider, SearchResult,
 };
 use spechop_types::{Activity, Passage};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -37,8 +37,8 @@ pub struct WebOptions {
     /// The most passages that the encoder ranks: the best by BM25 among those of the look-up. An encoder
     /// takes longer for the whole text of five pages than the pages take to come.
     pub ranked: NonZeroUsize,
-    /// The longest that the encoder may take for them. If many look-ups want it at once, those that it does
-    /// not get to in time keep the best passages by BM25.
+    /// The longest that the encoder may take for them once the look-up is needed. If many look-ups want it at
+    /// once, those that it does not get to in time keep the best passages by BM25.
     pub rank_time: Duration,
     /// How much words count beside vectors: the weight times a passage's share of the highest BM25 score
     /// is added to its cosine. So the passage index does it, too.
@@ -48,7 +48,7 @@ pub struct WebOptions {
 impl Default for WebOptions {
     fn default() -> Self {
         const RESULTS: NonZeroUsize = NonZeroUsize::new(5).unwrap();
-        const RANKED: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+        const RANKED: NonZeroUsize = NonZeroUsize::new(8).unwrap();
         Self {
             results: RESULTS,
             pages_time: Duration::from_millis(3_100),
@@ -169,6 +169,7 @@ impl WebRetriever {
     /// to them in time.
     async fn rank(
         &self,
+        call: &Call,
         query: &str,
         vector: &[f32],
         found: Vec<Passage>,
@@ -178,15 +179,15 @@ impl WebRetriever {
         found.truncate(self.options.ranked.get().max(limit));
         let texts = found.iter().map(titled);
         let vectors = self.encoder.encode_passages(texts.collect());
-        match timeout(self.options.rank_time, vectors).await {
-            Ok(vectors) => {
+        match unless_late(call, self.options.rank_time, vectors).await {
+            Some(vectors) => {
                 for (passage, other) in found.iter_mut().zip(vectors?) {
                     let cosine: f32 = vector.iter().zip(&other).map(|(a, b)| a * b).sum();
                     passage.score = cosine + self.options.lexical_weight * passage.score;
                 }
                 best_first(&mut found);
             }
-            Err(_) => tracing::debug!(passages = found.len(), "not ranked in time"),
+            None => tracing::debug!(passages = found.len(), "not ranked in time"),
         }
         found.truncate(limit);
         Ok(found)
@@ -220,7 +221,7 @@ impl Retriever for WebRetriever {
             Err(ended) => return ended,
         };
         let _ranking = call.doing(Activity::Encode);
-        self.rank(query, &vector, found, limit).await
+        self.rank(call, query, &vector, found, limit).await
     }
 
     /// Opens a connection to the search engine. A query would tell it what may be asked.
@@ -241,6 +242,20 @@ fn snippet(result: &SearchResult) -> Vec<Passage> {
         url: Some(result.url.as_str().into()),
         score: 0.0,
     }]
+}
+
+/// What comes of `work`. `None` if the answer has needed it for at least `limit`, and at most twice as long: a
+/// call that may be wasted keeps nobody waiting.
+async fn unless_late<T>(call: &Call, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    loop {
+        let lane = call.lane();
+        match timeout(limit, &mut work).await {
+            Ok(done) => return Some(done),
+            Err(_) if lane == Lane::Authoritative => return None,
+            Err(_) => {}
+        }
+    }
 }
 
 /// The passages by the share of the highest BM25 score that each has, best first. A word that all of them

@@ -96,12 +96,7 @@ pub(crate) struct Drafts {
 impl Drafts {
     /// Once they are made they go on for as long as they save anything at all: so they do not come and go.
     /// `standard` target calls are made at k = 1.
-    fn decide(
-        self,
-        [without, with]: &[WhatIf; 2],
-        standard: f64,
-        options: &TunerOptions,
-    ) -> Self {
+    fn decide(self, [without, with]: &[WhatIf; 2], standard: f64, options: &TunerOptions) -> Self {
         let least = if self.pay { 0.0 } else { options.min_gain };
         let further = (with.targets - without.targets).max(0.0);
         Self {

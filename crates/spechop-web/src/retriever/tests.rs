@@ -3,7 +3,7 @@ use std::sync::Mutex;
 
 use futures::future::join;
 use spechop_ports::{SearchFailure, SearchTrouble, contract};
-use spechop_types::canonical;
+use spechop_types::{Chance, canonical};
 use tokio::time::sleep;
 use url::Url;
 
@@ -211,29 +211,49 @@ async fn a_page_is_fetched_as_soon_as_its_result_is_known() {
 
 #[tokio::test(start_paused = true)]
 async fn an_encoder_that_is_not_there_in_time_leaves_the_order_of_words() {
-    let found = async |slow| {
+    let found = async |slow, call: Call| {
         let (web, _) = Web::default()
-            .page("first", 0, Some("rubies"))
-            .page("second", 0, Some("the ruby on the ring"))
+            .page("letters", 0, Some("thing"))
+            .page("words", 0, Some("on the other side of it"))
             .retriever();
         let retriever = WebRetriever::new(
             web.clone(),
             web,
             Arc::new(Slow(slow)),
-            WebOptions::default(),
+            WebOptions {
+                lexical_weight: 0.0,
+                ..WebOptions::default()
+            },
         );
-        let (began, call) = (Instant::now(), Call::authoritative());
-        let found = retriever.retrieve(&call, "rubies on", 5).await.unwrap();
+        let began = Instant::now();
+        let found = retriever.retrieve(&call, "night on", 5).await.unwrap();
         (began.elapsed(), found)
     };
-    let (took, ranked) = found(800).await;
+    let needed = Call::authoritative;
+    let (took, ranked) = found(800, needed()).await;
     assert_eq!(took, Duration::from_millis(800));
-    assert!(ranked.iter().all(|passage| passage.score > 0.0));
-    let (took, by_words) = found(60_000).await;
-    assert_eq!(took, WebOptions::default().rank_time);
-    assert_eq!(ids(&by_words), ["first#1", "second#1"]);
+    assert_eq!(ids(&ranked), ["letters#1", "words#1"]);
+    let (took, by_words) = found(60_000, needed()).await;
+    let limit = WebOptions::default().rank_time;
+    assert_eq!(took, limit);
+    assert_eq!(ids(&by_words), ["words#1", "letters#1"]);
     let is_share = |passage: &Passage| (0.0..=1.0).contains(&passage.score);
     assert!(by_words.iter().all(is_share), "{by_words:?}");
+
+    // What may be wasted keeps nobody waiting, until it is needed.
+    let ahead = || Call::new(Lane::Speculative, Chance::EVEN);
+    let (took, found_ahead) = found(60_000, ahead()).await;
+    assert_eq!(took, Duration::from_millis(60_000));
+    assert_eq!(found_ahead, ranked);
+    let call = ahead();
+    let promote = async {
+        sleep(Duration::from_millis(10_000)).await;
+        call.promote();
+    };
+    let ((took, found), ()) = join(found(60_000, call.clone()), promote).await;
+    let after = took - Duration::from_millis(10_000);
+    assert!(limit <= after && after <= 2 * limit, "{after:?}");
+    assert_eq!(found, by_words);
 }
 
 #[tokio::test(start_paused = true)]
