@@ -191,11 +191,12 @@ impl Encoder for OnnxEncoder {
     /// only the recipe's prefix is put before them. A few hundred at a time are best: they are
     /// sorted by length among themselves, and texts of like length run together.
     async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        let encoded = self.encode_all(TextKind::Passage, texts).await?;
+        let encoded = self.encode_all(None, TextKind::Passage, texts).await?;
         Ok(encoded.vectors)
     }
 
-    /// It waits as passages do, whatever the texts are: a query of a question goes before it.
+    /// It waits as passages do, whatever the texts are: a query of a question goes before it. Among them it
+    /// goes by the urgency of the call.
     async fn encode_batch(
         &self,
         call: &Call,
@@ -203,12 +204,17 @@ impl Encoder for OnnxEncoder {
         texts: Vec<String>,
     ) -> Result<Encoded, PortError> {
         let _encoding = call.doing(Activity::Encode);
-        self.encode_all(kind, texts).await
+        self.encode_all(Some(call), kind, texts).await
     }
 }
 
 impl OnnxEncoder {
-    async fn encode_all(&self, kind: TextKind, texts: Vec<String>) -> Result<Encoded, PortError> {
+    async fn encode_all(
+        &self,
+        call: Option<&Call>,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
         if texts.is_empty() {
             return Ok(Encoded {
                 vectors: Vec::new(),
@@ -219,7 +225,7 @@ impl OnnxEncoder {
         let tokens = off_the_runtime(&self.texts, self.workers.what(), cut).await?;
         let count = tokens.iter().map(|tokens| tokens.len() as u64).sum();
         let (reply, answer) = oneshot::channel();
-        let job = PassageJob::new(tokens, reply);
+        let job = PassageJob::new(call.cloned(), tokens, reply);
         let _ticket = self.workers.enter(job, Encoding::push_passages).await?;
         let vectors = answer.await.unwrap_or_else(|_| Err(self.workers.gone()))?;
         Ok(Encoded {

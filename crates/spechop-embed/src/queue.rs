@@ -1,14 +1,15 @@
 //! What waits for the model, and what runs next. Pure: no threads, no clock.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use spechop_ports::PortError;
+use spechop_ports::{Call, Lane, PortError, Urgency};
 
 use crate::waiting::{Job, JobId, Reply, Waiting};
 
-/// Passage jobs in the queue at once. One keeps the model busy; the second is there when the
-/// first ends. More would only hold memory.
+/// Passage jobs of a lane in the queue at once, and of those that belong to no call. One keeps the model busy;
+/// the second is there when the first ends. More would only hold memory.
 const PASSAGE_JOBS_MAX: usize = 2;
 
 /// What starting a run costs beside its tokens, in tokens: two queries of unlike length share a
@@ -20,6 +21,8 @@ pub(crate) type QueryJob = Job<Vec<u32>, Vec<f32>>;
 
 /// Passages that wait for their runs. The job stays in the queue until its last run is done.
 pub(crate) struct PassageJob {
+    /// Whose they are. Nobody's, e.g. those of an index that is built, wait for all others.
+    call: Option<Call>,
     /// Indices into `tokens`, longest first, those that have not run yet.
     left: VecDeque<usize>,
     tokens: Arc<[Vec<u32>]>,
@@ -30,17 +33,31 @@ pub(crate) struct PassageJob {
 }
 
 impl PassageJob {
-    pub(crate) fn new(tokens: Vec<Vec<u32>>, reply: Reply<Vec<Vec<f32>>>) -> Self {
+    pub(crate) fn new(
+        call: Option<Call>,
+        tokens: Vec<Vec<u32>>,
+        reply: Reply<Vec<Vec<f32>>>,
+    ) -> Self {
         let mut left: Vec<usize> = (0..tokens.len()).collect();
         // Neighbours in length share a run, so hardly anything is padding.
         left.sort_by_key(|&at| std::cmp::Reverse(tokens[at].len()));
         Self {
+            call,
             left: left.into(),
             vectors: vec![Vec::new(); tokens.len()],
             unfinished: tokens.len(),
             tokens: tokens.into(),
             reply,
         }
+    }
+
+    fn lane(&self) -> Option<Lane> {
+        self.call.as_ref().map(Call::lane)
+    }
+
+    fn urgency(&self, id: JobId) -> (Option<Urgency>, Reverse<JobId>) {
+        let urgency = self.call.as_ref().map(|call| call.urgency(id));
+        (urgency, Reverse(id))
     }
 
     /// Takes the longest passages that fit in a run, at least one.
@@ -93,9 +110,11 @@ impl Queue {
         self.queries.push(id, job, lane_max)
     }
 
-    /// Adds passages, or gives them back where enough of them wait already.
+    /// Adds passages, or gives them back where enough of their lane wait already.
     pub(crate) fn push_passages(&mut self, id: JobId, job: PassageJob) -> Result<(), PassageJob> {
-        if self.passages.len() >= PASSAGE_JOBS_MAX {
+        let lane = job.lane();
+        let waiting = self.passages.iter().filter(|(_, job)| job.lane() == lane);
+        if waiting.count() >= PASSAGE_JOBS_MAX {
             return Err(job);
         }
         self.passages.push_back((id, job));
@@ -115,14 +134,13 @@ impl Queue {
         self.queries.len() + self.passages.len()
     }
 
-    /// What to compute next: queries before passages, the most urgent query first. No run holds more than `run_tokens_max` tokens,
+    /// What to compute next: queries before passages, of both the most urgent first. No run holds more than `run_tokens_max` tokens,
     /// padding included, unless a single text does.
     pub(crate) fn next_run(&mut self, run_tokens_max: usize) -> Option<Run> {
         if self.queries.is_empty() {
-            let (id, job) = self
-                .passages
-                .iter_mut()
-                .find(|(_, job)| !job.left.is_empty())?;
+            let waiting = self.passages.iter_mut();
+            let waiting = waiting.filter(|(_, job)| !job.left.is_empty());
+            let (id, job) = waiting.max_by_key(|(id, job)| job.urgency(*id))?;
             return Some(Run::Passages {
                 job: *id,
                 at: job.take(run_tokens_max),
@@ -234,7 +252,13 @@ mod tests {
     fn passages(lengths: &[usize]) -> (PassageJob, Answer<Vec<Vec<f32>>>) {
         let (reply, answer) = oneshot::channel();
         let tokens = lengths.iter().map(|&length| vec![7; length]).collect();
-        (PassageJob::new(tokens, reply), answer)
+        (PassageJob::new(None, tokens, reply), answer)
+    }
+
+    fn passages_of(call: &Call, count: usize) -> (PassageJob, Answer<Vec<Vec<f32>>>) {
+        let (mut job, answer) = passages(&vec![RUN_TOKENS_MAX; count]);
+        job.call = Some(call.clone());
+        (job, answer)
     }
 
     /// Runs in order, as "S3:20 A:20 -> 1 | 0": what is pushed (lane, depth, length) and who runs.
@@ -332,6 +356,35 @@ mod tests {
     }
 
     #[test]
+    fn needed_passages_go_before_those_that_may_be_wasted_and_those_of_nobody() {
+        let mut queue = Queue::default();
+        let [unlikely, likely] =
+            [0.2, 0.8].map(|share| Call::new(Lane::Speculative, Chance::of(share)));
+        let needed = Call::authoritative();
+        let nobodys = passages(&[RUN_TOKENS_MAX; 2]);
+        let mut answers = vec![nobodys.1];
+        assert!(queue.push_passages(1, nobodys.0).is_ok());
+        for (id, call) in [(2, &unlikely), (3, &likely), (4, &needed), (5, &needed)] {
+            let (job, answer) = passages_of(call, 2);
+            assert!(queue.push_passages(id, job).is_ok(), "{id}");
+            answers.push(answer);
+        }
+        let mut next = || match queue.next_run(RUN_TOKENS_MAX) {
+            Some(Run::Passages { job, .. }) => job,
+            _ => panic!("only passages wait"),
+        };
+        assert_eq!([next(), next(), next()], [4, 4, 5]);
+        // A promotion counts between two runs of a job.
+        unlikely.promote();
+        assert_eq!([next(), next(), next()], [2, 2, 5]);
+        assert_eq!([next(), next(), next(), next()], [3, 3, 1, 1]);
+        // Each lane has its own room.
+        assert!(queue.push_passages(6, passages_of(&needed, 1).0).is_err());
+        assert!(queue.push_passages(6, passages_of(&likely, 1).0).is_ok());
+        assert!(queue.push_passages(7, passages(&[8]).0).is_ok());
+    }
+
+    #[test]
     fn passage_jobs_wait_outside_when_two_are_in() {
         let mut queue = Queue::default();
         let mut answers = Vec::new();
@@ -391,7 +444,7 @@ mod tests {
             let mut queue = Queue::default();
             let (reply, mut answer) = oneshot::channel();
             let tokens = lengths.iter().enumerate().map(|(n, &length)| vec![n as u32; length]).collect();
-            prop_assert!(queue.push_passages(1, PassageJob::new(tokens, reply)).is_ok());
+            prop_assert!(queue.push_passages(1, PassageJob::new(None, tokens, reply)).is_ok());
             while let Some(run) = queue.next_run(RUN_TOKENS_MAX) {
                 let texts = run.texts();
                 let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);

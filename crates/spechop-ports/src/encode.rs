@@ -40,8 +40,8 @@ pub trait Encoder: Send + Sync {
     /// The vectors of passages, in order. Meant for building indexes: whole batches, no lanes.
     async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError>;
 
-    /// The vectors of texts that belong to no question. An encoder that can tells what they cost, and lets
-    /// the queries of questions go first.
+    /// The vectors of texts that a call waits for, e.g. the passages of a page that it has found. An encoder that
+    /// can tells what they cost, goes by the call's urgency, and lets the queries of questions go first.
     async fn encode_batch(
         &self,
         call: &Call,

@@ -20,6 +20,7 @@ use futures::{FutureExt, StreamExt, TryFutureExt};
 use spechop_lexical::Bm25;
 use spechop_ports::{
     Call, Encoder, Lane, PortError, Retriever, SearchFailure, SearchProvider, SearchResult,
+    TextKind,
 };
 use spechop_types::{Activity, Passage};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -178,10 +179,11 @@ impl WebRetriever {
         let mut found = by_words(query, found);
         found.truncate(self.options.ranked.get().max(limit));
         let texts = found.iter().map(titled);
-        let vectors = self.encoder.encode_passages(texts.collect());
+        let texts = texts.collect();
+        let vectors = self.encoder.encode_batch(call, TextKind::Passage, texts);
         match unless_late(call, self.options.rank_time, vectors).await {
             Some(vectors) => {
-                for (passage, other) in found.iter_mut().zip(vectors?) {
+                for (passage, other) in found.iter_mut().zip(vectors?.vectors) {
                     let cosine: f32 = vector.iter().zip(&other).map(|(a, b)| a * b).sum();
                     passage.score = cosine + self.options.lexical_weight * passage.score;
                 }
