@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use spechop_types::{Observation, canonical};
 use spechop_window::Width;
 
 use crate::{Hop, Rules, Simulator, Trace};
@@ -244,12 +245,23 @@ impl PastHop {
     }
 }
 
-/// Which earlier hops, counted from 1, a sub-question is made of: those whose answers it mentions.
+/// Which earlier hops, counted from 1, a sub-question is made of: those whose answers it mentions, in whatever
+/// letters. And the last one if that found nothing, for then it is asked instead.
 pub fn mentioned(sub_question: &str, answers: &[&str]) -> Arc<[u32]> {
-    let mentions = |answer: &&str| !answer.is_empty() && sub_question.contains(*answer);
+    let asked = format!(" {} ", canonical(sub_question));
+    let mentions = |answer: &str| match canonical(answer) {
+        words if words.is_empty() => false,
+        // As it stands, or "Sweden's".
+        words => ["", "s"]
+            .iter()
+            .any(|end| asked.contains(&format!(" {words}{end} "))),
+    };
+    let is_instead = |number: u32, answer: &str| {
+        number as usize == answers.len() && answer == Observation::NOTHING
+    };
     (1..)
         .zip(answers)
-        .filter(|(_, answer)| mentions(answer))
+        .filter(|(number, answer)| is_instead(*number, answer) || mentions(answer))
         .map(|(number, _)| number)
         .collect()
 }

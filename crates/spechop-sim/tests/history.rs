@@ -2,8 +2,8 @@
 
 use std::num::NonZeroUsize;
 
-use spechop_sim::{History, Past, PastGuess, PastHop, Rules, what_if};
-use spechop_types::Chance;
+use spechop_sim::{History, Past, PastGuess, PastHop, Rules, mentioned, what_if};
+use spechop_types::{Chance, Observation};
 use spechop_window::{Policy, Width};
 
 fn width(k: usize) -> Width {
@@ -152,4 +152,31 @@ fn any_gate_is_answered_for() {
     assert_eq!(gate.latency_ms, open.latency_ms);
     assert_eq!((open.targets, gate.targets), (4.0, 3.0));
     assert!(gate.segments < open.segments);
+}
+
+#[test]
+fn a_sub_question_is_made_of_what_it_mentions_or_asks_in_place_of() {
+    const NOTHING: &str = Observation::NOTHING;
+    for (asked, answers, made_of) in [
+        (
+            "Who is the mother of Ann Lee?",
+            &["Ann Lee", "Bo"][..],
+            &[1][..],
+        ),
+        // In other letters, and with an ending.
+        ("Who played queen victoria?", &["Queen Victoria"], &[1]),
+        (
+            "What is Sweden's largest lake?",
+            &["Sweden", "Lake Vänern"],
+            &[1],
+        ),
+        ("Where is Łódź?", &["Lodz"], &[1]),
+        // A word is no part of another one.
+        ("Who is north of it?", &["no", "!"], &[]),
+        // Where nothing was found something else is asked, but only at once.
+        ("Who sang it?", &["Bo", NOTHING], &[2]),
+        ("Who sang it?", &[NOTHING, "Bo"], &[]),
+    ] {
+        assert_eq!(*mentioned(asked, answers), *made_of, "{asked}");
+    }
 }
