@@ -22,7 +22,7 @@ pub(crate) type QueryJob = Job<Vec<u32>, Vec<f32>>;
 /// Passages that wait for their runs. The job stays in the queue until its last run is done.
 pub(crate) struct PassageJob {
     /// Whose they are. Nobody's, e.g. those of an index that is built, wait for all others.
-    call: Option<Call>,
+    call: Option<Box<Call>>,
     /// Indices into `tokens`, longest first, those that have not run yet.
     left: VecDeque<usize>,
     tokens: Arc<[Vec<u32>]>,
@@ -42,7 +42,7 @@ impl PassageJob {
         // Neighbours in length share a run, so hardly anything is padding.
         left.sort_by_key(|&at| std::cmp::Reverse(tokens[at].len()));
         Self {
-            call,
+            call: call.map(Box::new),
             left: left.into(),
             vectors: vec![Vec::new(); tokens.len()],
             unfinished: tokens.len(),
@@ -52,11 +52,11 @@ impl PassageJob {
     }
 
     fn lane(&self) -> Option<Lane> {
-        self.call.as_ref().map(Call::lane)
+        self.call.as_deref().map(Call::lane)
     }
 
     fn urgency(&self, id: JobId) -> (Option<Urgency>, Reverse<JobId>) {
-        let urgency = self.call.as_ref().map(|call| call.urgency(id));
+        let urgency = self.call.as_deref().map(|call| call.urgency(id));
         (urgency, Reverse(id))
     }
 
@@ -257,7 +257,7 @@ mod tests {
 
     fn passages_of(call: &Call, count: usize) -> (PassageJob, Answer<Vec<Vec<f32>>>) {
         let (mut job, answer) = passages(&vec![RUN_TOKENS_MAX; count]);
-        job.call = Some(call.clone());
+        job.call = Some(Box::new(call.clone()));
         (job, answer)
     }
 
