@@ -40,7 +40,7 @@ impl PassageJob {
     ) -> Self {
         let mut left: Vec<usize> = (0..tokens.len()).collect();
         // Neighbours in length share a run, so hardly anything is padding.
-        left.sort_by_key(|&at| std::cmp::Reverse(tokens[at].len()));
+        left.sort_by_key(|&at| Reverse(tokens[at].len()));
         Self {
             call: call.map(Box::new),
             left: left.into(),
