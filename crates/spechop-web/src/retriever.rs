@@ -178,8 +178,7 @@ impl WebRetriever {
     ) -> Result<Vec<Passage>, PortError> {
         let mut found = by_words(query, found);
         found.truncate(self.options.ranked.get().max(limit));
-        let texts = found.iter().map(titled);
-        let texts = texts.collect();
+        let texts = found.iter().map(titled).collect();
         let vectors = self.encoder.encode_batch(call, TextKind::Passage, texts);
         match unless_late(call, self.options.rank_time, vectors).await {
             Some(vectors) => {
