@@ -13,7 +13,10 @@ use std::{fs, hint};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use scraper::Html;
+use spechop_lexical::Bm25;
+use spechop_types::Passage;
 use spechop_web::page::extract::{Kind, extract};
+use spechop_web::page::{Page, chunks};
 
 const CORPUS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -110,6 +113,34 @@ fn real_pages(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// What a look-up then does with the text of its five pages, each cut to its limit: passages, and their words.
+fn ranking(criterion: &mut Criterion) {
+    let texts = passages(600);
+    let page = |part: &[(String, String)]| {
+        let title = &part[0].0;
+        let mut text: String = part.iter().map(|(_, text)| text.clone() + "\n").collect();
+        text.truncate(text.floor_char_boundary(TEXT_CHARS_MAX));
+        let url = format!("https://example.org/{}", title.len());
+        Page::of_text(
+            &url.parse().expect("an address"),
+            &title.as_str().into(),
+            &text.into(),
+        )
+    };
+    let pages: Vec<Page> = texts.chunks(120).map(page).collect();
+    let passages: Vec<Passage> = pages.iter().flat_map(chunks).collect();
+    let query = &texts[7].0;
+    let mut group = criterion.benchmark_group("look-up");
+    group.bench_function("passages of five pages", |bencher| {
+        bencher.iter(|| pages.iter().flat_map(chunks).count());
+    });
+    group.bench_function(format!("words of {} passages", passages.len()), |bencher| {
+        let texts = || passages.iter().map(|passage| &*passage.text);
+        bencher.iter(|| Bm25::new(texts()).shares(hint::black_box(query)));
+    });
+    group.finish();
+}
+
 /// Just within the limits.
 fn worst_pages(criterion: &mut Criterion) {
     let pages = [
@@ -177,5 +208,5 @@ fn worst_pages(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, real_pages, worst_pages);
+criterion_group!(benches, real_pages, ranking, worst_pages);
 criterion_main!(benches);

@@ -23,6 +23,7 @@ use spechop_ports::{
     TextKind,
 };
 use spechop_types::{Activity, Passage};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
@@ -93,9 +94,11 @@ impl WebRetriever {
             let _ = tell.unbounded_send(result);
         };
         let limit = self.options.results.get();
+        // The look-up as a whole has its place elsewhere.
+        let part = call.part();
         let search = self
             .search
-            .search_as_they_come(call, query, limit, &mut early);
+            .search_as_they_come(&part, query, limit, &mut early);
         let mut search = pin!(search);
         let mut reading = FuturesUnordered::new();
         let mut begun = HashSet::new();
@@ -176,10 +179,15 @@ impl WebRetriever {
         found: Vec<Passage>,
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
-        let mut found = by_words(query, found);
+        // Counting the words of five pages takes milliseconds.
+        let words = query.to_owned();
+        let counted = spawn_blocking(move || by_words(&words, found)).await;
+        let mut found =
+            counted.map_err(|error| PortError::unavailable("ranking by words", error))?;
         found.truncate(self.options.ranked.get().max(limit));
         let texts = found.iter().map(titled).collect();
-        let vectors = self.encoder.encode_batch(call, TextKind::Passage, texts);
+        let part = call.part();
+        let vectors = self.encoder.encode_batch(&part, TextKind::Passage, texts);
         match unless_late(call, self.options.rank_time, vectors).await {
             Some(vectors) => {
                 for (passage, other) in found.iter_mut().zip(vectors?.vectors) {
