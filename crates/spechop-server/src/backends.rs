@@ -34,7 +34,6 @@ struct Machine {
     generator: Option<Demand>,
     reader: Option<Demand>,
     retriever: Option<Demand>,
-    passages: Option<Demand>,
     speculator: Option<Demand>,
 }
 
@@ -47,7 +46,6 @@ impl Machine {
             generator: cores::of_model(&config.generator),
             reader: cores::of_reader(&config.reader),
             retriever: (!waits).then(|| cores::of_index(&config.encoder)),
-            passages: cores::of_passages(&config.encoder),
             speculator: cores::of_reader(&config.speculator.model),
         }
     }
@@ -248,20 +246,6 @@ impl Backends {
         let rule = self.policy().of("retriever");
         let backend = self.index().of_kind(Kind::default());
         Arc::new(ScheduledEncoder::new(inner, &backend, rule))
-    }
-
-    /// The encoder for the passages that web look-ups read: what may be wasted is encoded on idle cores alone. It
-    /// has a place for each look-up, so that none loses its place after seconds of reading.
-    pub(crate) fn ranks(&mut self, inner: Arc<dyn Encoder>, of: &LookUp) -> Arc<dyn Encoder> {
-        let (rule, _) = &of.retrieval;
-        let demand = self.on.as_ref().and_then(|on| on.passages);
-        let places = Limits {
-            rate: None,
-            ..self.limits.web
-        };
-        let backend = self.backend("encoder", places, demand);
-        let backend = backend.of_kind(Kind::default());
-        Arc::new(ScheduledEncoder::new(inner, &backend, *rule))
     }
 
     /// What makes questions of conversations stand alone, before they are answered.

@@ -7,7 +7,6 @@
 
 use std::convert::Infallible;
 use std::future::pending;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -110,11 +109,21 @@ fn of_local(options: &LocalModelOptions) -> Demand {
 }
 
 /// A reader in this process; `None` for one that computes elsewhere, or is the generator.
+///
+/// A run of ONNX Runtime goes on to its end, whoever has left.
 pub(crate) fn of_reader(reader: &Reader) -> Option<Demand> {
     match reader {
         Reader::Generator => None,
         Reader::Model(model) => of_model(model),
-        Reader::Spans { threads, .. } => Some(of_runs(*threads)),
+        // It reads for one call at a time; a second one stands ready.
+        Reader::Spans { threads, .. } => {
+            let threads = threads.map_or(physical_cores() as usize, usize::from);
+            Some(Demand {
+                each: Millicores::cores(threads),
+                at_once: 1,
+                yields: false,
+            })
+        }
     }
 }
 
@@ -122,40 +131,21 @@ pub(crate) fn of_reader(reader: &Reader) -> Option<Demand> {
 /// call hardly keeps more than a core busy; many calls fill all threads.
 pub(crate) fn of_index(encoder: &Encoder) -> Demand {
     match &encoder.kind {
-        EncoderKind::Onnx { threads, .. } => Demand {
-            each: Millicores::ONE,
-            at_once: u32::try_from(threads_of(*threads).saturating_add(1)).unwrap_or(u32::MAX),
-            yields: false,
-        },
+        EncoderKind::Onnx { threads, .. } => {
+            let threads = threads.map_or(physical_cores() as usize, usize::from);
+            let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+            Demand {
+                each: Millicores::ONE,
+                at_once: threads.saturating_add(1),
+                yields: false,
+            }
+        }
         EncoderKind::Http(_) => Demand {
             each: SCAN,
             at_once: Millicores::ONE.0 / SCAN.0,
             yields: false,
         },
     }
-}
-
-/// Passages of a look-up that are encoded together: enough for every thread of the encoder. `None` if it
-/// computes elsewhere.
-pub(crate) fn of_passages(encoder: &Encoder) -> Option<Demand> {
-    match &encoder.kind {
-        EncoderKind::Onnx { threads, .. } => Some(of_runs(*threads)),
-        EncoderKind::Http(_) => None,
-    }
-}
-
-/// A model of ONNX Runtime computes for one call at a time on all of its threads, and a second one stands
-/// ready. A run goes on to its end, whoever has left.
-fn of_runs(threads: Option<NonZeroUsize>) -> Demand {
-    Demand {
-        each: Millicores::cores(threads_of(threads)),
-        at_once: 1,
-        yields: false,
-    }
-}
-
-fn threads_of(threads: Option<NonZeroUsize>) -> usize {
-    threads.map_or(physical_cores() as usize, usize::from)
 }
 
 /// What this process may use of the machine, now. **Blocks** for some small files.

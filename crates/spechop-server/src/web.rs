@@ -42,7 +42,7 @@ pub(crate) fn target(
     })
 }
 
-/// cache ─▶ chain ─▶ (turn ─▶ circuit breaker ─▶ provider), for each provider; turn ─▶ encoder.
+/// cache ─▶ chain ─▶ (turn ─▶ circuit breaker ─▶ provider), for each provider.
 fn the_web(
     web: &Web,
     encoder: &Arc<dyn Encoder>,
@@ -64,7 +64,7 @@ fn the_web(
     let pages = HttpPageReader::new(web.pages.clone()).map_err(OpenError::of("page reader"))?;
     let search: Arc<dyn SearchProvider> = Arc::new(KeptSearches::new(chain, web.kept));
     let pages: Arc<dyn PageReader> = Arc::new(KeptPages::new(Arc::new(pages), web.kept));
-    let encoder = backends.ranks(Arc::clone(encoder), look_up);
+    let encoder = Arc::clone(encoder);
     Ok(Arc::new(WebRetriever::new(
         search,
         pages,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use spechop_agent::{Agent, Settings};
-use spechop_ports::{Call, GuessRequest, Lane, PortError, TextKind};
+use spechop_ports::{Call, GuessRequest, Lane, PortError};
 use spechop_sched::Millicores;
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Chance, Owned, Passage, Question, SubQuestion, Tenant};
@@ -160,65 +160,6 @@ async fn what_computes_here_takes_cores_and_what_waits_takes_none() {
     assert_eq!(taken(&config).await, Some([0, 0, 3000, 0]));
     // Of ports that are given nobody knows where they compute.
     assert!(Toolbox::of(bare(), &config).cores.is_none());
-}
-
-/// Vectors in no time.
-struct Vectors;
-
-#[async_trait]
-impl Encoder for Vectors {
-    fn fingerprint(&self) -> &str {
-        "vectors"
-    }
-
-    fn width(&self) -> usize {
-        1
-    }
-
-    async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
-        Ok(vec![1.0])
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(vec![vec![1.0]; texts.len()])
-    }
-}
-
-/// Passages of the web are encoded on the cores that the planner writes on: those that may be needed wait
-/// until it has written, or until they are needed.
-#[tokio::test(start_paused = true)]
-async fn passages_of_the_web_are_encoded_ahead_of_need_on_idle_cores_alone() {
-    let mut config = config(&policy("full", "full", "full", "full"));
-    config.scheduler.cores = Some(Millicores::ONE);
-    let mut backends = Backends::new(&config);
-    let (generator, look_up) = (backends.generator(), backends.target());
-    let encoder = backends.ranks(Arc::new(Vectors), &look_up);
-    let begun = tokio::time::Instant::now();
-    let encoded = async |call: &Call| {
-        let texts = vec!["a passage".to_owned()];
-        let done = encoder.encode_batch(call, TextKind::Passage, texts).await;
-        (
-            done.map(|done| done.vectors.len()).unwrap(),
-            begun.elapsed().as_secs(),
-        )
-    };
-    let ahead = || Call::new(Lane::Speculative, Chance::EVEN);
-    let (needed, needed_later) = (Call::authoritative(), ahead());
-    let writes = generator.run(&needed, 1.0, async {
-        sleep(Duration::from_secs(5)).await;
-        Ok::<_, PortError>(())
-    });
-    let (_, first, promoted, guessed, ()) = tokio::join!(
-        writes,
-        encoded(&needed),
-        encoded(&needed_later),
-        async { encoded(&ahead()).await },
-        async {
-            sleep(Duration::from_secs(2)).await;
-            needed_later.promote();
-        },
-    );
-    assert_eq!([first, promoted, guessed], [(1, 0), (1, 2), (1, 5)]);
 }
 
 /// Quotas and affinities change while a server runs; a number in the configuration does not.
