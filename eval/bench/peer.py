@@ -46,6 +46,8 @@ PASSAGES = 5
 GUESS_PASSAGES = 2
 WIDTHS = (1, 4)
 AT_ONCE = (1, 16)
+# One at a time: so many questions in turn, and so many turns for each batch of 16 at once.
+IN_TURN, ALONE = 4, 3
 # As in crates/spechop-llm/src/steps.rs.
 SUB_QUESTION_TOKENS, ANSWER_TOKENS, NOTES_MAX, PIECE_CHARS = 64, 128, 2, 300
 ARROW, NOTHING = " =>", "No relevant information found"
@@ -298,8 +300,8 @@ async def compare(sides: dict, questions: list, batches: int) -> list:
             cell = {"k": k, "at_once": at_once, "same": 0, "questions": 0}
             for name in sides:
                 cell[name] = {"wall": 0.0, "cpu": 0.0}
-            for turn in range(batches * (4 if at_once == 1 else 1)):
-                batch = [next(left) for _ in range(4 if at_once == 1 else at_once)]
+            for turn in range(batches * (ALONE if at_once == 1 else 1)):
+                batch = [next(left) for _ in range(IN_TURN if at_once == 1 else at_once)]
                 said = {}
                 # The first of a turn may find a quieter machine: take turns at that, too.
                 for name in sorted(sides, reverse=turn % 2 == 1):
@@ -367,14 +369,14 @@ def main() -> None:
     parser.add_argument("--index", type=Path, required=True, help="an index with a hot subset")
     parser.add_argument("--models", type=Path, default=data / "models")
     parser.add_argument("--dataset", type=Path, default=DATASET)
-    parser.add_argument("--batches", type=int, default=2, help="batches of 16 questions in each cell of the table")
+    parser.add_argument("--batches", type=int, default=2, help="batches of 16 questions for each width, and 12 one at a time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True, help="a folder for peer.json and peer.md")
     args = parser.parse_args()
     with gzip.open(args.dataset, "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     random.Random(args.seed).shuffle(records)
-    wanted = args.batches * 16 * len(WIDTHS) * len(AT_ONCE)
+    wanted = args.batches * len(WIDTHS) * sum(IN_TURN * ALONE if at_once == 1 else at_once for at_once in AT_ONCE)
     if len(records) < wanted:
         sys.exit(f"{len(records)} questions in {args.dataset}, and {wanted} are needed: give fewer --batches")
     questions = [record["question"] for record in records[:wanted]]
