@@ -241,13 +241,13 @@ class Bench:
         return [self.args.fill, self.small, folder, self.args.rows]
 
     def encode(self, folder: pathlib.Path) -> list:
-        return [self.args.spechop, "index", "build", "--corpus", self.args.corpus, "--out", folder, "--hot-fraction", "0.25"]
+        return [self.args.spechop, "index", "build", "--corpus", self.args.corpus, "--out", folder]
 
     def killed(self, build, index: pathlib.Path) -> dict:
         """Builds without a disturbance, then killed and resumed: that one becomes the index."""
 
         def begin(name: str) -> subprocess.Popen:
-            return subprocess.Popen(list(map(str, build(folder / name))), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            return subprocess.Popen(list(map(str, build(folder / name))), stdout=subprocess.DEVNULL)
 
         folder = pathlib.Path(tempfile.mkdtemp(dir=index.parent))
         try:
