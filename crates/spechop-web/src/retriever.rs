@@ -179,7 +179,7 @@ impl WebRetriever {
         found: Vec<Passage>,
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
-        // Counting the words of five pages takes milliseconds.
+        // Counting the words of five pages takes more than a millisecond.
         let words = query.to_owned();
         let counted = spawn_blocking(move || by_words(&words, found)).await;
         let mut found =
