@@ -160,8 +160,8 @@ bench-search: index bench-venv ## compare exact search over a million rows with 
 	@$(BENCH_PYTHON) eval/bench/search_baseline.py --index "$(MILLION)" --out "$(or $(OUT),eval/runs/search)" -- \
 	  cargo bench --locked -q -p spechop-store --bench large --
 
-# Kills the build, a push and Qdrant on the way. 10 GB on disk, 8 GB of memory, an hour. CORPUS=file also builds an index
-# of that, which is killed three times.
+# Kills the build, a push and Qdrant on the way. 8 GB of memory and 40 minutes. CORPUS=file also builds an index of that,
+# which is killed three times.
 bench-million: index ## build, kill, resume, search and ask a million passages, embedded and in Qdrant on 1 and 3 nodes; OUT=folder
 	@deploy/test-tools.sh
 	@cargo build --locked --release -q -p spechop-index --example fill

@@ -386,23 +386,24 @@ retrieval() {
       --hot "hot 25 %=$INDEXES/$set-hot-0.25" --held-out eval/datasets/untrained.json \
       --fit "$OUT/retrieval/fit.json" --fp32 --qdrant "$ADDRESS" --out "$OUT/retrieval/$set" >/dev/null || result=$?
     ended $qdrant
+    rm -rf "$STORED"
     [ $result = 0 ] || return $result
   done
 }
 
-# A Qdrant that holds a data set's whole index, as one node; sets ADDRESS and PID.
+# A Qdrant that holds a data set's whole index, as one node, in the folder STORED; sets ADDRESS and PID, too.
 in_qdrant() { # SET
-  local folder http grpc
-  folder=$(mktemp -d)
+  local http grpc
+  STORED=$(mktemp -d)
   read -r http grpc < <(python3 -c 'import sys; sys.path.append("deploy"); import chaos; print(chaos.free_port(), chaos.free_port())')
-  (cd "$folder" && QDRANT__SERVICE__HOST=127.0.0.1 QDRANT__SERVICE__HTTP_PORT=$http QDRANT__SERVICE__GRPC_PORT=$grpc \
+  (cd "$STORED" && QDRANT__SERVICE__HOST=127.0.0.1 QDRANT__SERVICE__HTTP_PORT=$http QDRANT__SERVICE__GRPC_PORT=$grpc \
     QDRANT__TELEMETRY_DISABLED=true exec "$SPECHOP_DATA_DIR/bin/qdrant" >log 2>&1) &
   PID=$! ADDRESS=http://127.0.0.1:$grpc
   until (: >"/dev/tcp/127.0.0.1/$grpc") 2>/dev/null; do
-    kill -0 $PID 2>/dev/null || { cat "$folder/log" >&2; return 1; }
+    kill -0 $PID 2>/dev/null || { cat "$STORED/log" >&2; return 1; }
     sleep 0.2
   done
-  "$SPECHOP" index push "$INDEXES/$1-extended" --url "$ADDRESS" >/dev/null
+  "$SPECHOP" index push "$INDEXES/$1-extended" --url "$ADDRESS" >/dev/null || { ended $PID; return 1; }
 }
 
 hash_of() { sha256sum "$1" | cut -c 1-16; }

@@ -151,7 +151,7 @@ class Qdrant(Upstream):
         return f"http://127.0.0.1:{self.port}"
 
     def points(self) -> int:
-        """None, as long as there is no collection."""
+        """No points as long as there is no collection."""
         try:
             found = post(f"http://127.0.0.1:{self.http}/collections/{COLLECTION}/points/count", {"exact": False})
         except urllib.error.HTTPError:
