@@ -32,6 +32,7 @@
 //! with `cp` over its files.
 
 mod check;
+mod dots;
 mod error;
 mod file;
 #[cfg(test)]

@@ -3,8 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use simsimd::SpatialSimilarity;
-
+use crate::dots::Batch;
 use crate::error::Fault;
 use crate::layout::stride;
 use crate::lexical::Lexical;
@@ -109,11 +108,12 @@ pub(crate) fn scan(
     queries: &[&Query],
     tops: &mut [Top],
 ) -> Result<(), Fault> {
+    let batch = Batch::new(queries.iter().map(|query| &*query.row));
     let mut start = rows.start;
     while start < rows.end {
         let end = rows.end.min(start + GUARDED_ROWS);
         let vectors = shard.vectors(start..end)?;
-        compare(shard, vectors, start..end, first_row, queries, tops);
+        compare(shard, vectors, start..end, first_row, queries, &batch, tops);
         start = end;
     }
     Ok(())
@@ -126,34 +126,31 @@ fn compare(
     rows: std::ops::Range<usize>,
     first_row: usize,
     queries: &[&Query],
+    batch: &Batch<'_>,
     tops: &mut [Top],
 ) {
     let stride = vectors.len() / rows.len().max(1);
+    let (mut products, mut scores) = (Vec::new(), Vec::new());
     let mut start = rows.start;
     for block in vectors.chunks(BLOCK_ROWS * stride) {
-        for (query, top) in queries.iter().zip(tops.iter_mut()) {
+        batch.products(block, stride, &mut products);
+        let end = start + block.len() / stride;
+        for ((query, top), products) in queries
+            .iter()
+            .zip(tops.iter_mut())
+            .zip(products.chunks_exact(end - start))
+        {
+            let numbers = products.iter().zip(shard.scales(start..end));
+            scores.clear();
+            scores.extend(numbers.map(|(product, scale)| *product as f32 * scale * query.scale));
             let bonus = query.bonus.get(first_row + start..).unwrap_or_default();
-            for (at, row) in block.chunks_exact(query.row.len()).enumerate() {
-                let row_scale = shard.scale(start + at);
-                let mut score = dot(row, &query.row) as f32 * row_scale * query.scale;
-                if let Some(bonus) = bonus.get(at) {
-                    score += bonus;
-                }
-                top.offer(Hit {
-                    row: first_row + start + at,
-                    score,
-                });
+            for (score, bonus) in scores.iter_mut().zip(bonus) {
+                *score += bonus;
             }
+            top.offer_all(first_row + start, &scores);
         }
-        start += BLOCK_ROWS;
+        start = end;
     }
-}
-
-/// The dot product, by the widest instructions that this machine has. Exact on every one of them:
-/// sums of int8 products are whole numbers that fit, so scores are the same everywhere.
-fn dot(a: &[i8], b: &[i8]) -> i32 {
-    debug_assert_eq!(a.len(), b.len());
-    <i8 as SpatialSimilarity>::dot(a, b).map_or(0, |dot| dot as i32)
 }
 
 /// The best rows seen so far, at most `limit`. Of equal scores the lower row is better, so that the
@@ -169,6 +166,24 @@ impl Top {
         Self {
             limit,
             heap: BinaryHeap::new(),
+        }
+    }
+
+    /// Offers the scores of rows that follow one another, the first of which is `first_row`.
+    fn offer_all(&mut self, first_row: usize, scores: &[f32]) {
+        // Most blocks hold no row that is good enough, and the highest score says so at once.
+        let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        if self.heap.len() == self.limit
+            && let Some(Reverse(worst)) = self.heap.peek()
+            && highest < worst.0.score
+        {
+            return;
+        }
+        for (at, score) in scores.iter().enumerate() {
+            self.offer(Hit {
+                row: first_row + at,
+                score: *score,
+            });
         }
     }
 
@@ -288,14 +303,6 @@ mod tests {
             let found: Vec<f32> = top.into_hits().iter().map(|hit| hit.score).collect();
             let words = |scores: &[f32]| format!("{scores:?}");
             prop_assert_eq!(words(&found), words(&sorted));
-        }
-
-        /// The library's instructions give the dot product of plain Rust, at every length.
-        #[test]
-        fn dot_is_exact(pairs in prop::collection::vec((-127i8..=127, -127i8..=127), 1..1100)) {
-            let (a, b): (Vec<i8>, Vec<i8>) = pairs.iter().copied().unzip();
-            let naive: i32 = pairs.iter().map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
-            prop_assert_eq!(dot(&a, &b), naive);
         }
     }
 }

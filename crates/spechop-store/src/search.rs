@@ -366,7 +366,10 @@ mod tests {
             searcher.submit(job);
             let error = answer.await.expect("told").unwrap_err();
             let reason = std::error::Error::source(&error).unwrap().to_string();
-            assert!(reason.contains("a search panicked: chunk size"), "{reason}");
+            assert!(
+                reason.contains("a search panicked: a query of another width"),
+                "{reason}"
+            );
             let (reply, answer) = oneshot::channel();
             let query = Query::new(&unit_vectors(2, 1, 8)[0], 3).unwrap();
             let call = Call::authoritative();

@@ -260,6 +260,11 @@ impl Shard {
         f32::from_le_bytes(number_at(&self.scales[HEADER_BYTES..], row))
     }
 
+    pub(crate) fn scales(&self, rows: Range<usize>) -> impl Iterator<Item = f32> {
+        let (numbers, _) = self.scales[HEADER_BYTES..].as_chunks();
+        numbers[rows].iter().copied().map(f32::from_le_bytes)
+    }
+
     fn end_of_record(&self, row: usize) -> u64 {
         u64::from_le_bytes(number_at(&self.offsets[HEADER_BYTES..], row))
     }
