@@ -2,7 +2,8 @@
 # Records, simulates, replays and asks live everything that the tables of docs/MEASURED.md come from.
 #
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
-#   eval/run.sh DATA prepare web web_guesses     over a local web: not among the usual parts
+#   eval/run.sh DATA prepare web web_guesses     over a local web: not among the usual parts; web_int8: with the encoder in
+#                                          eight bits
 #   eval/run.sh DATA deepresearch          questions of DeepResearch-9K over a local web: six of ours in its form, or those of
 #                                          DEEPRESEARCH=FILE (Parquet or JSON), of DIFFICULTY=L2 alone
 #   eval/run.sh DATA prepare large_reads   a language model reads and the small reader guesses: not among the usual parts
@@ -26,6 +27,7 @@ SPECHOP_DATA_DIR=$("$SPECHOP" data-dir)
 export SPECHOP_DATA_DIR
 OUT=${OUT:-eval/runs}
 INDEXES=$SPECHOP_DATA_DIR/indexes
+INT8=$SPECHOP_DATA_DIR/models/e5-small-v2-int8
 WEB=4150:1680:1
 SEED=1
 
@@ -171,10 +173,10 @@ simulate() {
 }
 
 # Starts something that prints `ready on ADDRESS`, waits for that, and sets ADDRESS and PID.
-started() { # ARGUMENTS…
+ready() { # COMMAND…
   local log
   log=$(mktemp)
-  "$SPECHOP" "$@" >"$log" 2>"$log.err" &
+  "$@" >"$log" 2>"$log.err" &
   PID=$!
   for _ in $(seq 600); do
     grep -q '^ready on' "$log" && break
@@ -183,6 +185,8 @@ started() { # ARGUMENTS…
   done
   ADDRESS=$(sed -n 's/^ready on //p' "$log")
 }
+
+started() { ready "$SPECHOP" "$@"; } # ARGUMENTS…
 
 ended() { # PID
   kill "$1"
@@ -296,7 +300,18 @@ drafts() {
 web() {
   local set
   for set in "${SETS[@]}"; do
-    over_web "$set" -- "$OUT/web/$set" 100 --k 1 --variant k=auto,speculator=index --variant k=auto,speculator=index,plan-ahead=on
+    over_web "$set" -- "$OUT/web/$set" 100 "${WEB_WAYS[@]}"
+  done
+}
+WEB_WAYS=(--k 1 --variant k=auto,speculator=index --variant k=auto,speculator=index,plan-ahead=on)
+
+# The same with the encoder in eight bits, which ranks the passages of pages and searches the index.
+web_int8() {
+  local set ENCODER=e5-small-v2-int8
+  for set in "${SETS[@]}"; do
+    in_eight_bits "$set"
+    over_web "$set" --set "encoder.dir=$INT8" --set "index.dir=$INDEXES/$set-int8" \
+      --set "speculator.hot_dir=$INDEXES/$set-int8/hot" -- "$OUT/web/$set-int8" 100 "${WEB_WAYS[@]}"
   done
 }
 
@@ -378,12 +393,14 @@ retrieval() {
     "$SPECHOP" eval fit-words "${on[@]}" --held-out eval/datasets/untrained.json --out "$OUT/retrieval/fit.json"
   for set in "${SETS[@]}"; do
     echo "== retrieval $set" >&2
+    in_eight_bits "$set"
     in_qdrant "$set"
     qdrant=$PID
     "$SPECHOP" eval retrieval --dataset "$set" --look-ups "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" \
       --index "$INDEXES/$set-extended" --within "$SPECHOP_DATA_DIR/eval/$set-corpus.jsonl" \
       --hot "hot 5 %=$INDEXES/$set-hot-0.05" --hot "hot 10 %=$INDEXES/$set-hot-0.10" \
       --hot "hot 25 %=$INDEXES/$set-hot-0.25" --held-out eval/datasets/untrained.json \
+      --other "encoder in eight bits=$INDEXES/$set-int8" --other-model "$INT8" \
       --fit "$OUT/retrieval/fit.json" --fp32 --qdrant "$ADDRESS" --out "$OUT/retrieval/$set" >/dev/null || result=$?
     ended $qdrant
     rm -rf "$STORED"
@@ -391,18 +408,18 @@ retrieval() {
   done
 }
 
+# A data set's whole index by the encoder in eight bits, which is made once, and its hot subset.
+in_eight_bits() { # SET
+  local folder=$DATA/${FOLDER[$1]}
+  [ -d "$INT8" ] || "$SPECHOP" models quantize e5-small-v2 >&2
+  "$SPECHOP" index build --corpus "$folder/corpus_extended.jsonl" --model "$INT8" --out "$INDEXES/$1-int8" \
+    --hot-fraction 0.25 --in-degree "$folder/title_mention_indegree.jsonl"
+}
+
 # A Qdrant that holds a data set's whole index, as one node, in the folder STORED; sets ADDRESS and PID, too.
 in_qdrant() { # SET
-  local http grpc
   STORED=$(mktemp -d)
-  read -r http grpc < <(python3 -c 'import sys; sys.path.append("deploy"); import chaos; print(chaos.free_port(), chaos.free_port())')
-  (cd "$STORED" && QDRANT__SERVICE__HOST=127.0.0.1 QDRANT__SERVICE__HTTP_PORT=$http QDRANT__SERVICE__GRPC_PORT=$grpc \
-    QDRANT__TELEMETRY_DISABLED=true exec "$SPECHOP_DATA_DIR/bin/qdrant" >log 2>&1) &
-  PID=$! ADDRESS=http://127.0.0.1:$grpc
-  until (: >"/dev/tcp/127.0.0.1/$grpc") 2>/dev/null; do
-    kill -0 $PID 2>/dev/null || { cat "$STORED/log" >&2; return 1; }
-    sleep 0.2
-  done
+  ready python3 deploy/upstream.py "$STORED" || return 1
   "$SPECHOP" index push "$INDEXES/$1-extended" --url "$ADDRESS" >/dev/null || { ended $PID; return 1; }
 }
 
@@ -452,7 +469,7 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
     $(web_questions "$set" "$count") --concurrency "${CONCURRENCY:-1}" \
     --system "embedded default, web" --part "web=$(basename "$corpus") $(hash_of "$corpus"), ${WEB%:*} ms" \
     --part "planner=$(model_part spechop-planner-merged/model.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
-    --part "encoder=$(model_part e5-small-v2/model.onnx)" --out "$out" "$@" || result=$?
+    --part "encoder=$(model_part "${ENCODER:-e5-small-v2}/model.onnx")" --out "$out" "$@" || result=$?
   ended $web
   return $result
 }

@@ -34,7 +34,7 @@ pub use measure::{Found, Measurement};
 pub use run::{RetrievalInfo, keep, read_fit, write_fit};
 pub use searched::Searched;
 /// The passage index, as it is opened.
-pub use spechop_store::PassageIndex;
+pub use spechop_store::{IndexRetriever, PassageIndex};
 pub use tables::tables;
 
 /// Passages that are kept of what a retriever found.

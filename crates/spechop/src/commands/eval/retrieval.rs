@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use spechop_eval::retrieval::{
-    Found, LookUps, Measurement, PassageIndex, RetrievalInfo, Searched, keep, look_ups, of_sample,
-    passage_ids, read_fit,
+    Found, IndexRetriever, LookUps, Measurement, PassageIndex, RetrievalInfo, Searched, keep,
+    look_ups, of_sample, passage_ids, read_fit,
 };
 use spechop_eval::{Dataset, commit, machine, read_ids};
 use spechop_qdrant::{COLLECTION, Cluster, ClusterOptions, QdrantRetriever, SearchOptions};
@@ -44,6 +44,12 @@ pub(super) struct Args {
     /// A further index, such as a hot subset, and its name in the tables. May be repeated.
     #[arg(long, value_name = "NAME=DIR", value_parser = key_value)]
     hot: Vec<(String, String)>,
+    /// An index of the same corpus by another encoder, such as one in eight bits, and its name in the tables.
+    #[arg(long, value_name = "NAME=DIR", value_parser = key_value, requires = "other_model")]
+    other: Option<(String, String)>,
+    /// The folder of that encoder.
+    #[arg(long, value_name = "DIR", requires = "other")]
+    other_model: Option<PathBuf>,
     /// Mix words with vectors at the weight that `spechop eval fit-words` has found.
     #[arg(long, value_name = "FILE")]
     fit: Option<PathBuf>,
@@ -100,6 +106,14 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         let subset = PassageIndex::open_verified(dir)?;
         parts.insert(name.clone(), hashed(&[&dir.join("manifest.json")])?);
         measurement.add_index(name.clone(), subset)?;
+    }
+    if let (Some((name, dir)), Some(model)) = (&args.other, &args.other_model) {
+        let dir = Path::new(dir);
+        let other = Arc::new(PassageIndex::open_verified(dir)?);
+        parts.insert(name.clone(), hashed(&[&dir.join("manifest.json")])?);
+        let encoder = args.model.clone().in_folder(model).open(env).await?;
+        let retriever = IndexRetriever::new(encoder, other)?;
+        measurement.add(name.clone(), Arc::new(retriever));
     }
     if let Some(url) = &args.qdrant {
         let cluster = Cluster::new(&ClusterOptions::new(vec![url.clone()]))?;

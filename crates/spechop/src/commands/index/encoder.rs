@@ -36,6 +36,12 @@ impl Model {
         Ok(encoders::for_building(&encoder).await?)
     }
 
+    /// The same, but the encoder in this folder.
+    pub(crate) fn in_folder(self, dir: &Path) -> Self {
+        let model = Some(dir.to_owned());
+        Self { model, ..self }
+    }
+
     fn written(self, env: &Env) -> anyhow::Result<Written> {
         let mut written = self.config.written(env)?;
         let mut say = |key: &str, flag: &str, value: String| {
