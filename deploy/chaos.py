@@ -22,7 +22,6 @@ import pathlib
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -31,14 +30,14 @@ import time
 import urllib.error
 import urllib.request
 
+from upstream import START_S, Qdrant, Upstream, free_port, until
+
 HERE = pathlib.Path(__file__).resolve().parent
-DATA = pathlib.Path(os.environ.get("SPECHOP_DATA_DIR") or pathlib.Path.home() / ".local/share/spechop")
 
 NAMES = 64
 HOPS = 3
 WORKERS = 2
 DEADLINE_S = 5.0
-START_S = 120
 
 
 def names():
@@ -68,65 +67,6 @@ def questions():
     people = names()
     ask = "Who is " + HOPS * "the successor of "
     return [(f"{ask}{name}?", people[(n + HOPS) % NAMES]) for n, name in enumerate(people)]
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
-def listens(port):
-    with socket.socket() as sock:
-        sock.settimeout(0.2)
-        return sock.connect_ex(("127.0.0.1", port)) == 0
-
-
-def until(holds, seconds, what):
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            raise SystemExit(f"chaos: {what} after {seconds} s")
-        time.sleep(0.02)
-
-
-class Upstream:
-    """A process at a port of its own, which comes back there."""
-
-    def __init__(self, name, port, command, log, env=None, cwd=None):
-        self.name, self.port, self.command, self.log, self.env, self.cwd = name, port, command, log, env, cwd
-        self.process = None
-
-    def start(self):
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.env or os.environ,
-                # Qdrant leaves a file where it is started.
-                cwd=self.cwd,
-            )
-
-    def ready(self, seconds=START_S):
-        def holds():
-            if self.process.poll() is not None:
-                raise SystemExit(f"chaos: {self.name} has ended: {self.log.read_text(errors='replace')[-2000:]}")
-            return listens(self.port)
-
-        until(holds, seconds, f"{self.name} is not there")
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self):
-        self.process.send_signal(signal.SIGSTOP)
-
-    def resume(self):
-        self.process.send_signal(signal.SIGCONT)
-
-    def end(self):
-        if self.process and self.process.poll() is None:
-            self.resume()
-            self.kill()
 
 
 class Server(Upstream):
@@ -254,35 +194,20 @@ class Drill:
             "speculator.model.kind": "generator",
             "tuning.state": "none",
         }
-        qdrant = self.qdrant()
-        if qdrant:
+        if Qdrant.installed():
+            qdrant = Qdrant(self.folder)
+            self.upstreams.append(qdrant)
             keys |= {
                 "speculator.kind": "cascade",
                 "speculator.memory_collection": "chaos",
-                "qdrant.urls": f"http://127.0.0.1:{qdrant}",
+                "qdrant.urls": qdrant.url(),
             }
+        else:
+            print("Qdrant is not installed: it is not part of this drill", flush=True)
         command = [spechop, "serve"]
         for key, value in keys.items():
             command += ["--set", f"{key}={value}"]
         self.server = Server("server", self.port, command, log("server"))
-
-    def qdrant(self):
-        """The port of its gRPC, if it is installed."""
-        binary = next((path for path in (DATA / "bin/qdrant", shutil.which("qdrant")) if path and os.path.exists(path)), None)
-        if not binary:
-            print("Qdrant is not installed: it is not part of this drill", flush=True)
-            return None
-        http, grpc = free_port(), free_port()
-        env = os.environ | {
-            "QDRANT__SERVICE__HOST": "127.0.0.1",
-            "QDRANT__SERVICE__HTTP_PORT": str(http),
-            "QDRANT__SERVICE__GRPC_PORT": str(grpc),
-            "QDRANT__STORAGE__STORAGE_PATH": str(self.folder / "qdrant"),
-            "QDRANT__TELEMETRY_DISABLED": "true",
-        }
-        qdrant = Upstream("qdrant", grpc, [str(binary)], self.folder / "qdrant.log", env, cwd=self.folder)
-        self.upstreams.append(qdrant)
-        return grpc
 
     def run(self):
         for upstream in self.upstreams:

@@ -33,7 +33,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "deploy"))
-from chaos import DATA, Upstream, free_port, until  # noqa: E402
+from upstream import Qdrant, until  # noqa: E402
 
 QUESTIONS = ROOT / "eval/datasets/2wikimultihopqa/questions.jsonl.gz"
 COUNT = 40
@@ -111,44 +111,8 @@ class Server:
         return [one["embedding"] for one in found["data"]]
 
 
-class Qdrant(Upstream):
-    """A node. `first` is the node of a cluster that it joins; `alone` has none."""
-
-    def __init__(self, folder: pathlib.Path, name: str, first=None, alone=True):
-        binary = next((path for path in (DATA / "bin/qdrant", shutil.which("qdrant")) if path and os.path.exists(path)), None)
-        if not binary:
-            sys.exit("Qdrant is not installed: deploy/test-tools.sh fetches it")
-        self.http, grpc, self.peer = free_port(), free_port(), free_port()
-        folder = folder / name
-        folder.mkdir()
-        env = os.environ | {
-            "QDRANT__SERVICE__HOST": "127.0.0.1",
-            "QDRANT__SERVICE__HTTP_PORT": str(self.http),
-            "QDRANT__SERVICE__GRPC_PORT": str(grpc),
-            "QDRANT__STORAGE__STORAGE_PATH": str(folder / "storage"),
-            "QDRANT__STORAGE__SNAPSHOTS_PATH": str(folder / "snapshots"),
-            "QDRANT__TELEMETRY_DISABLED": "true",
-        }
-        command = [str(binary)]
-        if not alone:
-            env |= {"QDRANT__CLUSTER__ENABLED": "true", "QDRANT__CLUSTER__P2P__PORT": str(self.peer)}
-            command += ["--uri", f"http://127.0.0.1:{self.peer}"]
-            command += ["--bootstrap", f"http://127.0.0.1:{first.peer}"] if first else []
-        super().__init__(name, grpc, command, folder / "log", env, cwd=folder)
-
-    def up(self):
-        self.start()
-        self.ready()
-        until(self.answers, 120, f"{self.name} does not answer")
-
-    def answers(self) -> bool:
-        try:
-            return get(f"http://127.0.0.1:{self.http}/collections")["status"] == "ok"
-        except (OSError, ValueError):
-            return False
-
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+class Node(Qdrant):
+    """A node that is asked for what it holds."""
 
     def points(self) -> int:
         """No points as long as there is no collection."""
@@ -304,7 +268,7 @@ class Bench:
     def nodes(self, folder: pathlib.Path, count: int) -> list:
         nodes = []
         for number in range(count):
-            nodes.append(Qdrant(folder, f"node-{number}", nodes[0] if nodes else None, alone=count == 1))
+            nodes.append(Node(folder, f"node-{number}", clustered=count > 1, first=nodes[0] if nodes else None))
             nodes[-1].up()
         return nodes
 
