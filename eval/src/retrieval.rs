@@ -33,7 +33,7 @@ pub use look_ups::{AskedHop, LookUps, look_ups, of_sample, passage_ids};
 pub use measure::{Found, Measurement};
 pub use run::{RetrievalInfo, keep, read_fit, write_fit};
 pub use searched::Searched;
-/// The passage index, as it is opened.
+/// The passage index, as it is opened and searched.
 pub use spechop_store::{IndexRetriever, PassageIndex};
 pub use tables::tables;
 

@@ -7,6 +7,8 @@
 
 use simsimd::SpatialSimilarity;
 
+use crate::layout::ALIGNMENT;
+
 /// The queries of a batch, of one width, padded as rows are.
 pub(crate) struct Batch<'a> {
     queries: Vec<&'a [i8]>,
@@ -33,6 +35,7 @@ impl<'a> Batch<'a> {
     pub(crate) fn products(&self, rows: &[i8], stride: usize, products: &mut Vec<i32>) {
         let fits = |query: &&[i8]| query.len() == stride;
         assert!(self.queries.iter().all(fits), "a query of another width");
+        debug_assert!(stride.is_multiple_of(ALIGNMENT), "rows are padded");
         products.clear();
         #[cfg(target_arch = "x86_64")]
         if let Some(offsets) = &self.vnni {
@@ -54,8 +57,11 @@ mod vnni {
     use std::arch::x86_64::*;
     use std::array;
 
+    use super::ALIGNMENT;
+
     /// Components of one register.
     const LANES: usize = 64;
+    const _: () = assert!(ALIGNMENT.is_multiple_of(LANES), "a row is whole registers");
 
     /// VNNI multiplies unsigned by signed numbers. So 128 is added to each component of a row, and what that
     /// adds to the product, 128 times the sum of the query, is taken off again: one number for each query.

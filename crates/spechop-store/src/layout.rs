@@ -19,7 +19,7 @@ pub const HOT: &str = "hot";
 pub(crate) const HEADER_BYTES: usize = 64;
 
 /// Rows start at multiples of this many bytes: a cache line, and a full AVX-512 register.
-const ALIGNMENT: usize = 64;
+pub(crate) const ALIGNMENT: usize = 64;
 
 /// Names the index that a file belongs to: the SHA-256 of everything it is made of.
 pub(crate) type Identity = [u8; 32];

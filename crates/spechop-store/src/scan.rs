@@ -293,14 +293,21 @@ mod tests {
         #[test]
         fn what_is_no_number_is_the_worst(scores in prop::collection::vec(-3i8..5, 0..100), limit in 0usize..20) {
             let score = |s: i8| match s { -3 => f32::NAN, -2 => -f32::NAN, s => f32::from(s) };
-            let mut top = Top::new(limit);
+            let (mut top, mut by_blocks) = (Top::new(limit), Top::new(limit));
             for (row, s) in scores.iter().enumerate() {
                 top.offer(Hit { row, score: score(*s) });
             }
+            for (block, scores) in scores.chunks(7).enumerate() {
+                let scores: Vec<f32> = scores.iter().map(|s| score(*s)).collect();
+                by_blocks.offer_all(7 * block, &scores);
+            }
+            let rows = |hits: Vec<Hit>| hits.iter().map(|hit| hit.row).collect::<Vec<_>>();
             let mut sorted: Vec<f32> = scores.iter().map(|s| score(*s)).collect();
             sorted.sort_by(|a, b| a.is_nan().cmp(&b.is_nan()).then(b.total_cmp(a)));
             sorted.truncate(limit);
-            let found: Vec<f32> = top.into_hits().iter().map(|hit| hit.score).collect();
+            let hits = top.into_hits();
+            let found: Vec<f32> = hits.iter().map(|hit| hit.score).collect();
+            prop_assert_eq!(rows(by_blocks.into_hits()), rows(hits));
             let words = |scores: &[f32]| format!("{scores:?}");
             prop_assert_eq!(words(&found), words(&sorted));
         }
