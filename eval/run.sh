@@ -2,8 +2,8 @@
 # Records, simulates, replays and asks live everything that the tables of docs/MEASURED.md come from.
 #
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
-#   eval/run.sh DATA prepare web web_guesses     over a local web: not among the usual parts; web_int8: with the encoder in
-#                                          eight bits
+#   eval/run.sh DATA prepare web web_guesses     over a local web: not among the usual parts; web_f32: with the encoder in full
+#                                          precision
 #   eval/run.sh DATA deepresearch          questions of DeepResearch-9K over a local web: six of ours in its form, or those of
 #                                          DEEPRESEARCH=FILE (Parquet or JSON), of DIFFICULTY=L2 alone
 #   eval/run.sh DATA prepare large_reads   a language model reads and the small reader guesses: not among the usual parts
@@ -27,7 +27,8 @@ SPECHOP_DATA_DIR=$("$SPECHOP" data-dir)
 export SPECHOP_DATA_DIR
 OUT=${OUT:-eval/runs}
 INDEXES=$SPECHOP_DATA_DIR/indexes
-INT8=$SPECHOP_DATA_DIR/models/e5-small-v2-int8
+ENCODER=$(cat "$SPECHOP_DATA_DIR/models/default-encoder" 2>/dev/null || echo e5-small-v2-int8)
+F32=e5-small-v2
 WEB=4150:1680:1
 SEED=1
 
@@ -305,13 +306,13 @@ web() {
 }
 WEB_WAYS=(--k 1 --variant k=auto,speculator=index --variant k=auto,speculator=index,plan-ahead=on)
 
-# The same with the encoder in eight bits, which ranks the passages of pages and searches the index.
-web_int8() {
-  local set ENCODER=e5-small-v2-int8
+# The same with the encoder in full precision, which ranks the passages of pages and searches the index.
+web_f32() {
+  local set ENCODER=$F32
   for set in "${SETS[@]}"; do
-    in_eight_bits "$set"
-    over_web "$set" --set "encoder.dir=$INT8" --set "index.dir=$INDEXES/$set-int8" \
-      --set "speculator.hot_dir=$INDEXES/$set-int8/hot" -- "$OUT/web/$set-int8" 100 "${WEB_WAYS[@]}"
+    in_full_precision "$set"
+    over_web "$set" --set "encoder.dir=$SPECHOP_DATA_DIR/models/$F32" --set "index.dir=$INDEXES/$set-f32" \
+      --set "speculator.hot_dir=$INDEXES/$set-f32/hot" -- "$OUT/web/$set-f32" 100 "${WEB_WAYS[@]}"
   done
 }
 
@@ -393,14 +394,14 @@ retrieval() {
     "$SPECHOP" eval fit-words "${on[@]}" --held-out eval/datasets/untrained.json --out "$OUT/retrieval/fit.json"
   for set in "${SETS[@]}"; do
     echo "== retrieval $set" >&2
-    in_eight_bits "$set"
+    in_full_precision "$set"
     in_qdrant "$set"
     qdrant=$PID
     "$SPECHOP" eval retrieval --dataset "$set" --look-ups "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" \
       --index "$INDEXES/$set-extended" --within "$SPECHOP_DATA_DIR/eval/$set-corpus.jsonl" \
       --hot "hot 5 %=$INDEXES/$set-hot-0.05" --hot "hot 10 %=$INDEXES/$set-hot-0.10" \
       --hot "hot 25 %=$INDEXES/$set-hot-0.25" --held-out eval/datasets/untrained.json \
-      --other "encoder in eight bits=$INDEXES/$set-int8" --other-model "$INT8" \
+      --other "encoder in full precision=$INDEXES/$set-f32" --other-model "$SPECHOP_DATA_DIR/models/$F32" \
       --fit "$OUT/retrieval/fit.json" --fp32 --qdrant "$ADDRESS" --out "$OUT/retrieval/$set" >/dev/null || result=$?
     ended $qdrant
     rm -rf "$STORED"
@@ -408,11 +409,10 @@ retrieval() {
   done
 }
 
-# A data set's whole index by the encoder in eight bits, which is made once, and its hot subset.
-in_eight_bits() { # SET
+# A data set's whole index by the encoder in full precision, and its hot subset.
+in_full_precision() { # SET
   local folder=$DATA/${FOLDER[$1]}
-  [ -d "$INT8" ] || "$SPECHOP" models quantize e5-small-v2 >&2
-  "$SPECHOP" index build --corpus "$folder/corpus_extended.jsonl" --model "$INT8" --out "$INDEXES/$1-int8" \
+  "$SPECHOP" index build --corpus "$folder/corpus_extended.jsonl" --model "$SPECHOP_DATA_DIR/models/$F32" --out "$INDEXES/$1-f32" \
     --hot-fraction 0.25 --in-degree "$folder/title_mention_indegree.jsonl"
 }
 
@@ -469,7 +469,7 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
     $(web_questions "$set" "$count") --concurrency "${CONCURRENCY:-1}" \
     --system "embedded default, web" --part "web=$(basename "$corpus") $(hash_of "$corpus"), ${WEB%:*} ms" \
     --part "planner=$(model_part spechop-planner-merged/model.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
-    --part "encoder=$(model_part "${ENCODER:-e5-small-v2}/model.onnx")" --out "$out" "$@" || result=$?
+    --part "encoder=$(model_part "$ENCODER/model.onnx")" --out "$out" "$@" || result=$?
   ended $web
   return $result
 }

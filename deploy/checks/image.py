@@ -99,7 +99,7 @@ class Builder:
         if "models pull" in rest and self.models:
             say(f"the models of {self.models} stand in")
             target = root / meta["env"]["SPECHOP_DATA_DIR"].lstrip("/") / "models"
-            default = ("default-encoder", "e5-small-v2", "onnxruntime", "spechop-planner-merged", "spechop-reader")
+            default = ("default-encoder", "e5-small-v2-int8", "onnxruntime", "spechop-planner-merged", "spechop-reader")
             target.mkdir(parents=True)
             for model in default:
                 subprocess.run(["cp", "-a", self.models / model, target / model], check=True)

@@ -42,7 +42,7 @@ def spechop():
 
 
 def needs_spechop():
-    models = DATA / "models" / "e5-small-v2", DATA / "models" / "gte-small"
+    models = DATA / "models" / "e5-small-v2-int8", DATA / "models" / "gte-small"
     there = spechop() and any(model.exists() for model in models)
     return unittest.skipUnless(there, "there is no program (cargo build), or no models (spechop models pull default)")
 

@@ -6,7 +6,7 @@ thread, and compares the five nearest passages of every question: exact f32 rows
 against int8 rows (one scale a row, as in an index) of the second.
 
     pip install onnxruntime==1.28.0 tokenizers numpy
-    spechop models quantize e5-small-v2
+    spechop models pull e5-small-v2-int8
     eval/bench/int8.py --data FOLDER/musique --passages 2000 --questions 300
 
 FOLDER/NAME holds corpus.jsonl, questions.jsonl and qrels.jsonl (eval/train/README.md). Of the

@@ -225,7 +225,7 @@ class Tools:
 
     def __init__(self, models: Path, index: Path):
         self.planner = Planner(models)
-        self.encoder, self.reader = Encoder(models / "e5-small-v2"), Reader(models / "spechop-reader")
+        self.encoder, self.reader = Encoder(models / "e5-small-v2-int8"), Reader(models / "spechop-reader")
         self.whole, self.hot = Index(index), Index(index / "hot")
 
     async def plan(self, question, prefix, must_answer):

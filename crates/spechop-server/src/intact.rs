@@ -117,8 +117,8 @@ mod tests {
     struct Home(tempfile::TempDir);
 
     const FILES: [(&str, &str); 6] = [
-        ("e5-small-v2", "model.onnx"),
-        ("e5-small-v2", "tokenizer.json"),
+        ("e5-small-v2-int8", "model.onnx"),
+        ("e5-small-v2-int8", "tokenizer.json"),
         ("onnxruntime", "libonnxruntime.so"),
         ("spechop-planner-merged", "model.gguf"),
         ("spechop-reader", "model.onnx"),

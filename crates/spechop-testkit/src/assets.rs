@@ -36,7 +36,7 @@ pub fn model_dir(name: &str) -> PathBuf {
 /// Where it has not been pulled.
 pub fn default_encoder() -> PathBuf {
     let chosen = std::fs::read_to_string(data_dir().join("models/default-encoder"));
-    model_dir(chosen.as_deref().unwrap_or("e5-small-v2").trim())
+    model_dir(chosen.as_deref().unwrap_or("e5-small-v2-int8").trim())
 }
 
 /// The folder of a model that comes with the repository, e.g. `spechop-reader`.

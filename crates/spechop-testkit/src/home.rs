@@ -6,7 +6,7 @@ use std::path::Path;
 #[expect(clippy::expect_used, reason = "for tests, which have no better answer")]
 pub fn fill_home(home: &Path) {
     for part in [
-        "models/e5-small-v2",
+        "models/e5-small-v2-int8",
         "models/onnxruntime/libonnxruntime.so",
         "indexes/default",
         "models/qwen2.5-coder-1.5b-instruct/model.gguf",

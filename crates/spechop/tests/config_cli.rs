@@ -13,7 +13,7 @@ use tempfile::TempDir;
 fn home() -> TempDir {
     let home = tempfile::tempdir().unwrap();
     for file in [
-        "models/e5-small-v2",
+        "models/e5-small-v2-int8",
         "models/spechop-reader",
         "models/onnxruntime/libonnxruntime.so",
         "models/spechop-planner-merged/model.gguf",

@@ -23,7 +23,7 @@ use super::{
 use crate::Env;
 
 /// The encoder of a data folder in which none was chosen.
-const ENCODER: &str = "e5-small-v2";
+const ENCODER: &str = "e5-small-v2-int8";
 
 /// What the operator wrote. Nothing is checked yet.
 #[derive(Clone, Debug, Default)]

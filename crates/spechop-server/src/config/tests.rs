@@ -28,7 +28,7 @@ impl Home {
         let home = tempfile::tempdir().unwrap();
         let data = home.path().join(".local/share/spechop");
         for dir in [
-            "models/e5-small-v2",
+            "models/e5-small-v2-int8",
             "models/spechop-reader",
             "indexes/default",
         ] {
@@ -85,7 +85,7 @@ fn an_empty_configuration_has_every_default() {
     assert_eq!(config.questions.usual.k.unwrap().to_string(), "3");
     assert_eq!(
         config.encoder.dir(),
-        Some(&*home.path("models/e5-small-v2"))
+        Some(&*home.path("models/e5-small-v2-int8"))
     );
     assert_eq!(config.index_dir, home.path("indexes/default"));
     assert_eq!(config.generator.style, Style::Steps);

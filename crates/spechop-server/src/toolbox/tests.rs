@@ -24,7 +24,7 @@ use crate::tuning::Tunings;
 fn config(policy: &str) -> Config {
     let home = tempfile::tempdir().unwrap();
     let models = [
-        "models/e5-small-v2",
+        "models/e5-small-v2-int8",
         "models/onnxruntime/libonnxruntime.so",
         "indexes/default",
         "models/model.gguf",

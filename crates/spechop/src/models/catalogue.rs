@@ -7,8 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::built_in;
 
-/// The encoder that everything is tuned on.
-pub(crate) const DEFAULT_ENCODER: &str = "e5-small-v2";
+/// The encoder of a new data folder.
+pub(crate) const DEFAULT_ENCODER: &str = "e5-small-v2-int8";
+/// The default encoder of earlier releases, and what [`DEFAULT_ENCODER`] is made of. A data folder that has chosen
+/// it keeps it, for its indexes were built with it.
+pub(crate) const EARLIER_ENCODER: &str = "e5-small-v2";
 /// Stands in for [`DEFAULT_ENCODER`] where that one's package cannot be had.
 pub(crate) const FALLBACK_ENCODER: &str = "gte-small";
 /// The name that stands for whichever encoder can be had.
@@ -50,7 +53,7 @@ pub(crate) struct Model {
     /// Where its files lie in a registry. `None` if they are part of this program, or made on this machine.
     pub(crate) package: Option<Package>,
     /// What it is made of, if it is made on this machine.
-    pub(crate) merged: Option<Merged>,
+    pub(crate) made: Option<Made>,
     pub(crate) files: Vec<ModelFile>,
     encoder: Option<EncoderSettings>,
 }
@@ -84,12 +87,24 @@ pub(crate) struct Package {
     pub(crate) bytes: u64,
 }
 
-/// Two other models of the catalogue, one `model.gguf` and one `adapter.gguf`, that become one.
+/// How other models of the catalogue become this one. The bytes are the same on every machine.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Merged {
-    pub(crate) model: String,
-    pub(crate) adapter: String,
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub(crate) enum Made {
+    /// The `adapter.gguf` of one is merged into the `model.gguf` of the other.
+    Merged { model: String, adapter: String },
+    /// The `model.onnx` of one gets weights of eight bits. All other files are the same.
+    Quantised { model: String },
+}
+
+impl Made {
+    /// The models, by name.
+    fn of(&self) -> Vec<&str> {
+        match self {
+            Self::Merged { model, adapter } => vec![model, adapter],
+            Self::Quantised { model } => vec![model],
+        }
+    }
 }
 
 /// The ordinary client of a registry.
@@ -219,15 +234,14 @@ impl Model {
 
     /// The models that it is made of on this machine; they must be there first.
     pub(crate) fn made_of(&self) -> impl Iterator<Item = &str> {
-        let merged = self.merged.iter();
-        merged.flat_map(|Merged { model, adapter }| [&**model, &**adapter])
+        self.made.iter().flat_map(Made::of)
     }
 
     /// Where its files come from, unless a mirror or the hub has them.
     pub(crate) fn origin(&self) -> String {
-        match (&self.package, &self.merged) {
+        match (&self.package, &self.made) {
             (Some(package), _) => package.to_string(),
-            (None, Some(Merged { model, adapter })) => format!("{model} and {adapter}"),
+            (None, Some(made)) => made.of().join(" and "),
             (None, None) => "this program".to_owned(),
         }
     }
@@ -275,7 +289,7 @@ impl Model {
                 bail!("{name}: {} has a malformed sha256", file.path);
             }
             let built_in = built_in::bytes(name, &file.path).is_some();
-            if self.package.is_none() && self.merged.is_none() && !built_in {
+            if self.package.is_none() && self.made.is_none() && !built_in {
                 bail!(
                     "{name}: {} is in no package and not in this program",
                     file.path

@@ -17,7 +17,8 @@ mod record;
 mod space;
 
 pub(crate) use catalogue::{
-    ANY_ENCODER, Catalogue, DEFAULT, DEFAULT_ENCODER, DEFAULT_MODELS, FALLBACK_ENCODER, Kind,
+    ANY_ENCODER, Catalogue, DEFAULT, DEFAULT_ENCODER, DEFAULT_MODELS, EARLIER_ENCODER,
+    FALLBACK_ENCODER, Kind,
 };
 pub(crate) use client::Clients;
 pub(crate) use digest::of_file;

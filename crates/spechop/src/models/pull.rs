@@ -19,7 +19,7 @@ use anyhow::{Context, anyhow, bail};
 use indicatif::HumanBytes;
 use sha2::Sha256;
 
-use super::catalogue::{Model, ModelFile, Package};
+use super::catalogue::{Made, Model, ModelFile, Package};
 use super::client::{self, Clients, NotInstalled};
 use super::digest::{self, Fingerprint};
 use super::parts::{IN_FLIGHT_MAX, Parts};
@@ -37,8 +37,8 @@ pub(crate) enum Source {
     Registry,
     /// This program, for the models that are part of it.
     BuiltIn,
-    /// This machine, for a model that is made of two others.
-    Merged,
+    /// This machine, for a model that is made of others.
+    Made,
 }
 
 /// What a pull came to.
@@ -156,9 +156,9 @@ impl<'a> Pull<'a> {
     fn run(&self) -> anyhow::Result<()> {
         let mut failures = Vec::new();
         // What is here already is asked of nobody else.
-        let sources: &[Source] = match (&self.model.package, &self.model.merged) {
+        let sources: &[Source] = match (&self.model.package, &self.model.made) {
             (Some(_), _) => &self.puller.sources,
-            (None, Some(_)) => &[Source::Merged],
+            (None, Some(_)) => &[Source::Made],
             (None, None) => &[Source::BuiltIn],
         };
         for source in sources {
@@ -212,7 +212,7 @@ impl<'a> Pull<'a> {
                 })
             }
             Source::BuiltIn => self.take_from_program(),
-            Source::Merged => self.merge(),
+            Source::Made => self.make(),
         }
     }
 
@@ -261,14 +261,10 @@ impl<'a> Pull<'a> {
         Ok(())
     }
 
-    /// Merges an adapter into its model, which both lie beside this one. What comes of it is the same on every
-    /// machine, and is held against the catalogue like everything else.
-    fn merge(&self) -> anyhow::Result<()> {
-        let merged = self
-            .model
-            .merged
-            .as_ref()
-            .context("it is made of nothing")?;
+    /// Makes the model of others, which lie beside it. What comes of it is held against the catalogue like
+    /// everything else.
+    fn make(&self) -> anyhow::Result<()> {
+        let made = self.model.made.as_ref().context("it is made of nothing")?;
         let read = |name: &str, file: &str| {
             let path = self.puller.models_dir.join(name).join(file);
             fs::read(&path).with_context(|| {
@@ -279,10 +275,17 @@ impl<'a> Pull<'a> {
             })
         };
         for file in self.missing() {
-            let model = read(&merged.model, "model.gguf")?;
-            let adapter = read(&merged.adapter, "adapter.gguf")?;
-            let made = spechop_gguf::merge(&model, &adapter)?;
-            self.accept(file, std::iter::once(Ok(&made[..])))?;
+            let bytes = match made {
+                Made::Merged { model, adapter } => spechop_gguf::merge(
+                    &read(model, "model.gguf")?,
+                    &read(adapter, "adapter.gguf")?,
+                )?,
+                Made::Quantised { model } if file.path == "model.onnx" => {
+                    spechop_onnx::quantise(&read(model, &file.path)?)?.file
+                }
+                Made::Quantised { model } => read(model, &file.path)?,
+            };
+            self.accept(file, std::iter::once(Ok(&bytes[..])))?;
         }
         Ok(())
     }
@@ -397,7 +400,7 @@ impl fmt::Display for Source {
             Self::Hub => f.write_str("the model hub"),
             Self::Registry => f.write_str("the package registry"),
             Self::BuiltIn => f.write_str("this program"),
-            Self::Merged => f.write_str("this machine"),
+            Self::Made => f.write_str("this machine"),
         }
     }
 }

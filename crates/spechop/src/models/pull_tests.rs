@@ -426,7 +426,7 @@ fn the_models_in_the_program_are_those_of_the_catalogue() {
     let own = catalogue
         .models()
         .iter()
-        .filter(|model| model.package.is_none() && model.merged.is_none());
+        .filter(|model| model.package.is_none() && model.made.is_none());
     let files: Vec<(&Model, &ModelFile)> = own
         .flat_map(|model| model.files.iter().map(move |file| (model, file)))
         .collect();
@@ -443,5 +443,5 @@ fn the_models_in_the_program_are_those_of_the_catalogue() {
     }
 }
 
-#[path = "pull_merged_tests.rs"]
-mod merged;
+#[path = "pull_made_tests.rs"]
+mod made;

@@ -38,6 +38,22 @@ fn an_index_of_the_small_model_is_its_own() {
     );
     assert!(made["cosine_min"].as_f64().unwrap() > 0.98, "{made}");
     assert!(made["bytes"].as_u64().unwrap() * 3 < made["bytes_before"].as_u64().unwrap() * 2);
+    // A pull makes the same: an index of the one is an index of the other.
+    let models = data.join("models");
+    let pull = [
+        "models",
+        "pull",
+        "e5-small-v2-int8",
+        "--from",
+        models.to_str().unwrap(),
+    ];
+    let (code, _, stderr) = output(&mut in_data_dir(dir.path(), &pull));
+    assert_eq!(code, 0, "{stderr}");
+    for file in ["model.onnx", "tokenizer.json", "encoder.toml"] {
+        let [pulled, quantised] = ["models/e5-small-v2-int8", "int8"]
+            .map(|model| std::fs::read(dir.path().join(model).join(file)).unwrap());
+        assert!(pulled == quantised, "{file}");
+    }
     // Twice is no mistake; quantised twice is.
     assert_eq!(run(&quantize).0, 0);
     let twice = ["models", "quantize", &int8, "--out", &path("twice")];

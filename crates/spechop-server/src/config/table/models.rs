@@ -29,7 +29,7 @@ pub(super) static ENCODER: &[Key] = keys! {
     /// The longest that one request takes.
     ms_max: Whole(1, MS_MAX), Is("10000");
     /// The model folder of "onnx", as `spechop models pull encoder` or `spechop models quantize` makes it.
-    dir: File, Usually(r#""~/.local/share/spechop/models/e5-small-v2""#);
+    dir: File, Usually(r#""~/.local/share/spechop/models/e5-small-v2-int8""#);
     /// Threads. One for each core by default.
     threads: Whole(1, 1024), Example("2");
     /// How many queries' vectors are remembered (1.5 KB each). 0 for none.

