@@ -390,9 +390,36 @@ impl Call {
         *lock(&self.shared.seat) = Some(seat);
     }
 
+    /// From now on `run` hears of it, for as long as somebody holds that: the call of a run that several
+    /// share. It is authoritative as soon as one of them is.
+    pub fn share(&self, run: &Arc<Self>) {
+        let seat: Weak<Self> = Arc::downgrade(run);
+        self.sit(seat);
+        // A promotion before it sat was told to nobody.
+        if self.lane() == Lane::Authoritative {
+            run.promote();
+        }
+    }
+
     fn seat(&self) -> Option<Arc<dyn Seat>> {
         // Told outside the lock: it may well look at the call.
         lock(&self.shared.seat).as_ref().and_then(Weak::upgrade)
+    }
+}
+
+/// Where those sit who [share](Call::share) a run.
+impl Seat for Call {
+    fn promoted(&self) {
+        self.promote();
+    }
+
+    fn pushed_back(&self) {
+        self.push_back();
+    }
+
+    fn lacks(&self) -> Refusal {
+        // The call's own, which asks whoever it sits at.
+        Self::lacks(self)
     }
 }
 

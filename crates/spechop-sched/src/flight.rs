@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use spechop_ports::{Call, Lane, PortError, Seat, panic_text};
+use spechop_ports::{Call, PortError, panic_text};
 use spechop_types::{Activity, Owned, Refusal};
 
 use crate::backend::Backend;
@@ -37,26 +37,11 @@ struct Flight<T: Clone> {
 /// What comes of it, for all; `None` where it failed.
 type SharedOutcome<T> = Shared<BoxFuture<'static, Option<T>>>;
 
-/// Where all who share a run sit.
 struct SharedCall {
-    /// The run's own call.
-    call: Call,
+    /// The run's own call, which hears of all who share it.
+    call: Arc<Call>,
     /// Of the run that failed: whoever launched it takes it.
     error: Mutex<Option<PortError>>,
-}
-
-impl Seat for SharedCall {
-    fn promoted(&self) {
-        self.call.promote();
-    }
-
-    fn pushed_back(&self) {
-        self.call.push_back();
-    }
-
-    fn lacks(&self) -> Refusal {
-        self.call.lacks()
-    }
 }
 
 impl<K, T> Flights<K, T>
@@ -141,12 +126,7 @@ where
         if !passenger.has_launched {
             self.backend.joined();
         }
-        let seat: Weak<SharedCall> = Arc::downgrade(&passenger.shared);
-        call.sit(seat);
-        // A promotion before it sat was told to nobody.
-        if call.lane() == Lane::Authoritative {
-            passenger.shared.call.promote();
-        }
+        call.share(&passenger.shared.call);
         passenger
     }
 }
@@ -167,7 +147,7 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
     {
         let own = call.apart();
         let shared = Arc::new(SharedCall {
-            call: own.clone(),
+            call: Arc::new(own.clone()),
             error: Mutex::new(None),
         });
         let run = start.map(|start| start(own));

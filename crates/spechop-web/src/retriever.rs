@@ -9,22 +9,23 @@
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::channel::mpsc::unbounded;
-use futures::future::try_join;
+use futures::future::{Either, select, try_join};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt, TryFutureExt};
 use spechop_lexical::Bm25;
 use spechop_ports::{
-    Call, Encoder, Lane, PortError, Retriever, SearchFailure, SearchProvider, SearchResult,
+    Call, Encoder, Lane, PortError, Retriever, SearchFailure, SearchProvider, SearchResult, Seat,
     TextKind,
 };
 use spechop_types::{Activity, Passage};
+use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use url::Url;
 
 use crate::page::{Page, PageReader, chunks};
@@ -253,17 +254,39 @@ fn snippet(result: &SearchResult) -> Vec<Passage> {
     }]
 }
 
-/// What comes of `work`. `None` if the answer has needed it for at least `limit`, and at most twice as long: a
-/// call that may be wasted keeps nobody waiting.
+/// What comes of `work`. `None` once the answer has needed it for `limit`: a call that may be wasted keeps nobody
+/// waiting.
 async fn unless_late<T>(call: &Call, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
-    loop {
-        let lane = call.lane();
-        match timeout(limit, &mut work).await {
-            Ok(done) => return Some(done),
-            Err(_) if lane == Lane::Authoritative => return None,
-            Err(_) => {}
+    let late = pin!(async {
+        needed(call).await;
+        sleep(limit).await;
+    });
+    match select(pin!(work), late).await {
+        Either::Left((done, _)) => Some(done),
+        Either::Right(_) => None,
+    }
+}
+
+/// Waits until the answer needs the call.
+async fn needed(call: &Call) {
+    struct Bell(Notify);
+
+    impl Seat for Bell {
+        fn promoted(&self) {
+            self.0.notify_one();
         }
+
+        fn pushed_back(&self) {}
+    }
+
+    let bell = Arc::new(Bell(Notify::new()));
+    // A part, since the call sits elsewhere.
+    let part = call.part();
+    let seat: Weak<Bell> = Arc::downgrade(&bell);
+    part.sit(seat);
+    // A promotion before it sat was told to nobody.
+    if part.lane() != Lane::Authoritative {
+        bell.0.notified().await;
     }
 }
 

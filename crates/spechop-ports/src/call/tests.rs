@@ -42,6 +42,30 @@ fn the_seat_hears_of_the_call_and_of_one_promotion() {
 }
 
 #[test]
+fn a_run_hears_of_all_who_share_it() {
+    let speculative = || Call::new(Lane::Speculative, Chance::of(0.25));
+    let run = Arc::new(speculative());
+    let heard = Arc::new(Heard::default());
+    run.sit(Arc::downgrade(&heard) as Weak<dyn Seat>);
+    let (first, second) = (speculative(), speculative());
+    first.share(&run);
+    second.share(&run);
+    first.push_back();
+    assert_eq!(heard.pushed_back.load(Relaxed), 1);
+    assert_eq!(run.lane(), Lane::Speculative);
+    second.promote();
+    assert_eq!(heard.promoted.load(Relaxed), 1);
+    assert_eq!(first.lane(), Lane::Speculative, "only the run is needed");
+    // Whoever is needed before it comes tells it at once.
+    let late = Arc::new(speculative());
+    second.share(&late);
+    assert_eq!(late.lane(), Lane::Authoritative);
+    // A run that nobody holds any more hears nothing.
+    drop(run);
+    first.promote();
+}
+
+#[test]
 fn wishes_and_changes_travel_with_the_call() {
     let wishes = Wishes {
         fresh: true,

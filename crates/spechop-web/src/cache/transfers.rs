@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use spechop_ports::{Call, Lane, Seat, panic_text};
+use spechop_ports::{Call, panic_text};
 use spechop_types::{Activity, Owned};
 use url::Url;
 
@@ -30,8 +30,8 @@ struct UnderWay(Mutex<HashMap<Owned<Url>, Weak<Transfer>>>);
 struct Transfer {
     key: Owned<Url>,
     under_way: Arc<UnderWay>,
-    /// Its own call.
-    call: Call,
+    /// Its own call, which hears of all who wait.
+    call: Arc<Call>,
     run: Shared<BoxFuture<'static, Outcome>>,
 }
 
@@ -47,12 +47,7 @@ impl Transfers {
         // A look-up waits for several pages at once, and a call has only one seat.
         let part = call.part();
         let (transfer, is_first) = self.board(&part, url, start);
-        let seat: Weak<Transfer> = Arc::downgrade(&transfer);
-        part.sit(seat);
-        // A promotion before it sat was told to nobody.
-        if part.lane() == Lane::Authoritative {
-            transfer.call.promote();
-        }
+        part.share(&transfer.call);
         // What the transfer does is told of the call that began it.
         let _joining = (!is_first).then(|| part.doing(Activity::Join));
         (transfer.run.clone().await, is_first)
@@ -106,7 +101,7 @@ impl Transfer {
         Self {
             key,
             under_way: Arc::clone(under_way),
-            call,
+            call: Arc::new(call),
             run: run.boxed().shared(),
         }
     }
@@ -121,17 +116,6 @@ impl Drop for Transfer {
         {
             under_way.remove(&self.key);
         }
-    }
-}
-
-/// Where all who wait sit.
-impl Seat for Transfer {
-    fn promoted(&self) {
-        self.call.promote();
-    }
-
-    fn pushed_back(&self) {
-        self.call.push_back();
     }
 }
 

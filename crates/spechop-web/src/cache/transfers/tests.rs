@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::{join, join_all, select};
-use spechop_ports::Wishes;
+use spechop_ports::{Lane, Wishes};
 use spechop_types::{Chance, Tenant};
 use tokio::time::{Instant, sleep};
 
