@@ -10,6 +10,8 @@
 #   eval/run.sh DATA prepare drafts        look-ups and tokens that are drafted while the planner writes, nothing injected
 #   eval/run.sh DATA prepare ablation      who plans and who reads: a run for each configuration in eval/ablation
 #   eval/run.sh DATA prepare words         what it is worth to answers that words count beside vectors
+#   eval/run.sh DATA prepare answers       what the embedded default answers at k = 1, on every question of the own mix
+#   eval/run.sh DATA prepare saturation    8 and 64 questions of 2WikiMultihopQA at once, at k = 1, 3 and auto, nothing injected
 #   eval/run.sh DATA decisions             100 decisions of the verifier on the embedded default, for a person to label
 #   eval/run.sh DATA prepare retrieval     how well retrievers find gold passages (needs deploy/test-tools.sh): not among the
 #                                          usual parts
@@ -204,6 +206,17 @@ asked() { # SERVER-ARGUMENTS… -- LIVE-ARGUMENTS…
   "$SPECHOP" eval live --addr "$ADDRESS" "$@" || result=$?
   ended $pid
   return $result
+}
+
+# What the embedded default answers at k = 1, on every question of the data sets' own mix.
+answers() {
+  local set
+  for set in "${SETS[@]}"; do
+    # shellcheck disable=SC2046
+    asked serve $(index_of "$set") --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
+      $(questions "$set" ${ALL[$set]}) --k 1 --system "embedded default" \
+      --part "encoder=$(model_part "$ENCODER/model.onnx")" --out "$OUT/answers/$set"
+  done
 }
 
 # The recorded stages, waited for: what the service itself adds. Eight times as fast.
@@ -472,6 +485,13 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
     --part "encoder=$(model_part "$ENCODER/model.onnx")" --out "$out" "$@" || result=$?
   ended $web
   return $result
+}
+
+# What speculation takes from a machine that has no room for it: the embedded default, 8 and 64 questions at once.
+saturation() {
+  echo "== saturation" >&2
+  python3 eval/bench/saturation.py --spechop "$SPECHOP" --index "$INDEXES/2wiki-extended" \
+    --questions "$SPECHOP_DATA_DIR/eval/2wiki.jsonl" --out "$OUT/saturation"
 }
 
 # Decisions about guesses that the paper's verifier lets pass, too. A stage behind such a guess may not be recorded.

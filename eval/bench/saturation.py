@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""What speculation takes from a machine that has no room for it: questions a second, and how long a question takes.
+
+    saturation.py --spechop BINARY --index FOLDER --questions FILE --out FOLDER
+
+One server, the embedded default, nothing injected: every core computes. Eight questions at a time and 64, at k = 1, 3 and
+auto. The ways take turns: each block of questions is asked in each way once, and in every round another way is the first
+to ask its block, so that what the server keeps of a question helps all of them alike. Before that the tuner learns from a
+block of questions."""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from million import ROOT, Server
+
+IDS = ROOT / "eval/datasets/own_mix_large.json"
+WAYS = ("1", "3", "auto")
+AT_ONCE = (8, 64)
+
+
+class Bench:
+    def __init__(self, args, folder: pathlib.Path):
+        self.args, self.folder = args, folder
+        ids = json.loads(IDS.read_text())["2wiki"]
+        size = min(args.block, len(ids) // len(WAYS))
+        self.blocks = [ids[start * size:(start + 1) * size] for start in range(len(WAYS))]
+
+    def ask(self, server: Server, way: str, block: list, at_once: int) -> tuple:
+        """Seconds until the last answer, and those of each question."""
+        ids, out = self.folder / "ids.json", pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        ids.write_text(json.dumps({"2wiki": block}))
+        # The standard agent is asked whenever nobody says otherwise.
+        asked = ["--k", "1"] if way == "1" else ["--variant", f"k={way}", "--without-standard"]
+        begun = time.monotonic()
+        subprocess.run(
+            [
+                self.args.spechop, "eval", "live", "--addr", server.address, "--dataset", "2wiki", "--questions", self.args.questions,
+                "--ids", ids, "--count", str(len(block)), "--seed", "1", *asked,
+                "--concurrency", str(at_once), "--system", "embedded default", "--out", out,
+            ],
+            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        took = time.monotonic() - begun
+        rows = [json.loads(line) for line in (out / "rows.jsonl").open()]
+        if len(rows) != len(block):
+            sys.exit(f"{len(rows)} of {len(block)} questions were answered")
+        return took, [row["latency_ms"] / 1e3 for row in rows]
+
+    def run(self) -> dict:
+        found = {at_once: {way: {"blocks_s": [], "questions_s": []} for way in WAYS} for at_once in AT_ONCE}
+        with Server(self.args.spechop, {"index.dir": self.args.index}) as server:
+            self.ask(server, "auto", self.blocks[0], AT_ONCE[0])
+            for turn in range(self.args.rounds * len(WAYS)):
+                for at_once, ways in found.items():
+                    # In the first turn the first way has the first block, in the next one the second.
+                    for number, (way, cell) in enumerate(ways.items()):
+                        block = self.blocks[(number + turn) % len(self.blocks)]
+                        took, questions = self.ask(server, way, block, at_once)
+                        cell["blocks_s"].append(took)
+                        cell["questions_s"] += questions
+                        print(f"{at_once} at once, k = {way}: {len(block) / took:.3f} questions/s", file=sys.stderr)
+        return found
+
+
+def as_table(found: dict, block: int) -> str:
+    lines = [
+        "| at once | k | questions a second | of k = 1 | p50, s | p99, s | of k = 1 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for at_once, ways in found.items():
+        first = None
+        for way, cell in ways.items():
+            ordered = sorted(cell["questions_s"])
+            rate = block * len(cell["blocks_s"]) / sum(cell["blocks_s"])
+            p99 = ordered[int(0.99 * (len(ordered) - 1))]
+            first = first or (rate, p99)
+            lines.append(
+                f"| {at_once} | {way} | {rate:.3f} | {rate / first[0]:.3f} | {statistics.median(ordered):.2f} | {p99:.2f} "
+                f"| {p99 / first[1]:.3f} |"
+            )
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--spechop", required=True)
+    parser.add_argument("--index", required=True, help="the index of 2WikiMultihopQA's extended corpus")
+    parser.add_argument("--questions", required=True, help="2WikiMultihopQA, as eval/run.sh prepares it")
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--block", type=int, default=66, help="questions of a block")
+    parser.add_argument("--rounds", type=int, default=1, help="times that each way asks every block")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(args, pathlib.Path(folder))
+        found = bench.run()
+    table = as_table(found, len(bench.blocks[0]))
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "results.json").write_text(json.dumps(found, indent=1) + "\n")
+    (args.out / "printed.md").write_text(table + "\n")
+    print(table)
+
+
+if __name__ == "__main__":
+    main()
