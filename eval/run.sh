@@ -13,8 +13,8 @@
 #   eval/run.sh DATA prepare answers       what the embedded default answers at k = 1, on every question of the own mix
 #   eval/run.sh DATA prepare saturation    8 and 64 questions of 2WikiMultihopQA at once, at k = 1, 3 and auto, nothing injected
 #   eval/run.sh DATA decisions             100 decisions of the verifier on the embedded default, for a person to label
-#   eval/run.sh DATA prepare retrieval     how well retrievers find gold passages (needs deploy/test-tools.sh): not among the
-#                                          usual parts
+#   eval/run.sh DATA retrieval retrieval_theirs  how well retrievers find gold passages (needs deploy/test-tools.sh): not
+#                                          among the usual parts
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
 # else should run beside it. SPECHOP, OUT and GOLD_PORT may be set;
@@ -29,7 +29,8 @@ SPECHOP_DATA_DIR=$("$SPECHOP" data-dir)
 export SPECHOP_DATA_DIR
 OUT=${OUT:-eval/runs}
 INDEXES=$SPECHOP_DATA_DIR/indexes
-ENCODER=$(cat "$SPECHOP_DATA_DIR/models/default-encoder" 2>/dev/null || echo e5-small-v2-int8)
+MODELS=$SPECHOP_DATA_DIR/models
+ENCODER=$(cat "$MODELS/default-encoder" 2>/dev/null || echo e5-small-v2-int8)
 F32=e5-small-v2
 WEB=4150:1680:1
 SEED=1
@@ -58,17 +59,24 @@ index_of() { # SET [FRACTION]
 
 prepare() {
   mkdir -p "$SPECHOP_DATA_DIR/eval"
-  local set folder fraction
+  local set folder
   for set in "${SETS[@]}"; do
     folder=$DATA/${FOLDER[$set]}
     cat "$folder"/{questions,extra_questions,goldonly_covered}.jsonl >"$SPECHOP_DATA_DIR/eval/$set.jsonl"
-    # A subset is cut out of the whole index without encoding anything again. The usual one comes last, and stays.
-    for fraction in 0.05 0.10 0.25; do
-      "$SPECHOP" index build --corpus "$folder/corpus_extended.jsonl" --out "$INDEXES/$set-extended" \
-        --hot-fraction $fraction --in-degree "$folder/title_mention_indegree.jsonl"
-      rm -rf "$INDEXES/$set-hot-$fraction"
-      cp -r "$INDEXES/$set-extended/hot" "$INDEXES/$set-hot-$fraction"
-    done
+    indexed "$set" corpus_extended "$set-extended" "$set-hot"
+  done
+}
+
+# An index of a corpus of a data set, and its hot subsets. Those are cut out of it without encoding anything again. The usual
+# one comes last, and stays.
+indexed() { # SET CORPUS NAME HOT ARGUMENTS…
+  local folder=$DATA/${FOLDER[$1]} corpus=$2 whole=$INDEXES/$3 hot=$INDEXES/$4 fraction
+  shift 4
+  for fraction in 0.05 0.10 0.25; do
+    "$SPECHOP" index build --corpus "$folder/$corpus.jsonl" --out "$whole" --hot-fraction $fraction \
+      --in-degree "$folder/title_mention_indegree.jsonl" "$@"
+    rm -rf "$hot-$fraction"
+    cp -r "$whole/hot" "$hot-$fraction"
   done
 }
 
@@ -323,8 +331,8 @@ WEB_WAYS=(--k 1 --variant k=auto,speculator=index --variant k=auto,speculator=in
 web_f32() {
   local set ENCODER=$F32
   for set in "${SETS[@]}"; do
-    in_full_precision "$set"
-    over_web "$set" --set "encoder.dir=$SPECHOP_DATA_DIR/models/$F32" --set "index.dir=$INDEXES/$set-f32" \
+    in_full_precision "$set" corpus_extended "$set"
+    over_web "$set" --set "encoder.dir=$MODELS/$F32" --set "index.dir=$INDEXES/$set-f32" \
       --set "speculator.hot_dir=$INDEXES/$set-f32/hot" -- "$OUT/web/$set-f32" 100 "${WEB_WAYS[@]}"
   done
 }
@@ -395,45 +403,74 @@ words() {
 
 # Which retriever finds the gold passages. The weight of words is fitted on questions that no table is about.
 retrieval() {
-  local set qdrant result=0 on=()
+  local set on=()
+  asked_hops
+  for set in "${SETS[@]}"; do
+    on+=(--on "$set" "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" "$INDEXES/$set-f32")
+    in_both_precisions "$set" corpus_extended "$set"
+  done
+  # The runs that are there name the fit they were made with.
+  [ -e "$OUT/retrieval/fit.json" ] || "$SPECHOP" eval fit-words --model "$MODELS/$F32" "${on[@]}" \
+    --held-out eval/datasets/untrained.json --out "$OUT/retrieval/fit.json"
+  for set in "${SETS[@]}"; do
+    retrieved "$set" "$set" --within "$SPECHOP_DATA_DIR/eval/$set-corpus.jsonl" --held-out eval/datasets/untrained.json \
+      --fit "$OUT/retrieval/fit.json" --fp32
+  done
+}
+
+# The same over HippoRAG's corpora alone, on those of its questions that are here: retrievers that have an index of their own.
+retrieval_theirs() {
+  local set eval=$SPECHOP_DATA_DIR/eval
+  asked_hops
+  for set in "${SETS[@]}"; do
+    in_both_precisions "$set" corpus "$set-theirs"
+    python3 eval/datasets/sample_ids.py "$eval/$set-look-ups.jsonl" "$eval/$set-corpus.jsonl" >"$eval/$set-sample.json"
+    retrieved "$set" "$set-theirs" --held-out "$eval/$set-sample.json"
+  done
+}
+
+# The questions and hops that retrievers are asked, and HippoRAG's corpora.
+asked_hops() {
+  local set
   mkdir -p "$SPECHOP_DATA_DIR/eval"
   for set in "${SETS[@]}"; do
     python3 eval/datasets/make_look_ups.py "$DATA" "$set" "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl"
     cp "$DATA/${FOLDER[$set]}/corpus.jsonl" "$SPECHOP_DATA_DIR/eval/$set-corpus.jsonl"
-    on+=(--on "$set" "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" "$INDEXES/$set-extended")
-  done
-  # The runs that are there name the fit they were made with.
-  [ -e "$OUT/retrieval/fit.json" ] ||
-    "$SPECHOP" eval fit-words "${on[@]}" --held-out eval/datasets/untrained.json --out "$OUT/retrieval/fit.json"
-  for set in "${SETS[@]}"; do
-    echo "== retrieval $set" >&2
-    in_full_precision "$set"
-    in_qdrant "$set"
-    qdrant=$PID
-    "$SPECHOP" eval retrieval --dataset "$set" --look-ups "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" \
-      --index "$INDEXES/$set-extended" --within "$SPECHOP_DATA_DIR/eval/$set-corpus.jsonl" \
-      --hot "hot 5 %=$INDEXES/$set-hot-0.05" --hot "hot 10 %=$INDEXES/$set-hot-0.10" \
-      --hot "hot 25 %=$INDEXES/$set-hot-0.25" --held-out eval/datasets/untrained.json \
-      --other "encoder in full precision=$INDEXES/$set-f32" --other-model "$SPECHOP_DATA_DIR/models/$F32" \
-      --fit "$OUT/retrieval/fit.json" --fp32 --qdrant "$ADDRESS" --out "$OUT/retrieval/$set" >/dev/null || result=$?
-    ended $qdrant
-    rm -rf "$STORED"
-    [ $result = 0 ] || return $result
   done
 }
 
-# A data set's whole index by the encoder in full precision, and its hot subset.
-in_full_precision() { # SET
-  local folder=$DATA/${FOLDER[$1]}
-  "$SPECHOP" index build --corpus "$folder/corpus_extended.jsonl" --model "$SPECHOP_DATA_DIR/models/$F32" --out "$INDEXES/$1-f32" \
-    --hot-fraction 0.25 --in-degree "$folder/title_mention_indegree.jsonl"
+# Asks every retriever over the indexes of this name. The first encoder is that in full precision.
+retrieved() { # SET NAME ARGUMENTS…
+  local set=$1 name=$2 qdrant result=0 hot
+  shift 2
+  echo "== retrieval $name" >&2
+  in_qdrant "$name-f32"
+  qdrant=$PID hot=$INDEXES/$name-f32-hot
+  "$SPECHOP" eval retrieval --dataset "$set" --model "$MODELS/$F32" --index "$INDEXES/$name-f32" \
+    --look-ups "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" \
+    --hot "hot 5 %=$hot-0.05" --hot "hot 10 %=$hot-0.10" --hot "hot 25 %=$hot-0.25" \
+    --other "encoder in eight bits=$INDEXES/$name-int8" --other-model "$MODELS/$F32-int8" \
+    --qdrant "$ADDRESS" --out "$OUT/retrieval/$name" "$@" >/dev/null || result=$?
+  ended $qdrant
+  rm -rf "$STORED"
+  return $result
 }
 
-# A Qdrant that holds a data set's whole index, as one node, in the folder STORED; sets ADDRESS and PID, too.
-in_qdrant() { # SET
+# Indexes of a corpus by E5-small in full precision, with its hot subsets, and in eight bits.
+in_both_precisions() { # SET CORPUS NAME
+  in_full_precision "$@"
+  "$SPECHOP" index build --corpus "$DATA/${FOLDER[$1]}/$2.jsonl" --model "$MODELS/$F32-int8" --out "$INDEXES/$3-int8"
+}
+
+in_full_precision() { # SET CORPUS NAME
+  indexed "$1" "$2" "$3-f32" "$3-f32-hot" --model "$MODELS/$F32"
+}
+
+# A Qdrant that holds an index, as one node, in the folder STORED; sets ADDRESS and PID, too.
+in_qdrant() { # INDEX
   STORED=$(mktemp -d)
   ready python3 deploy/upstream.py "$STORED" || return 1
-  "$SPECHOP" index push "$INDEXES/$1-extended" --url "$ADDRESS" >/dev/null || { ended $PID; return 1; }
+  "$SPECHOP" index push "$INDEXES/$1" --url "$ADDRESS" >/dev/null || { ended $PID; return 1; }
 }
 
 hash_of() { sha256sum "$1" | cut -c 1-16; }
