@@ -13,7 +13,7 @@
 #   eval/run.sh DATA prepare answers       what the embedded default answers at k = 1, on every question of the own mix
 #   eval/run.sh DATA prepare saturation    8 and 64 questions of 2WikiMultihopQA at once, at k = 1, 3 and auto, nothing injected
 #   eval/run.sh DATA decisions             100 decisions of the verifier on the embedded default, for a person to label
-#   eval/run.sh DATA retrieval retrieval_theirs  how well retrievers find gold passages (needs deploy/test-tools.sh): not
+#   eval/run.sh DATA prepare retrieval retrieval_theirs  how well retrievers find gold passages (needs deploy/test-tools.sh): not
 #                                          among the usual parts
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
