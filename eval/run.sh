@@ -277,17 +277,18 @@ full() { # SET RUN
 # injected. Each reading has a core, so one takes as long whether or not another runs beside it. LARGE names the model;
 # with PLANS=large it plans, too.
 large_reads() {
-  local set large=() model=${LARGE:-qwen2.5-coder-1.5b-instruct} name=large-reads
+  local set large=() model=${LARGE:-qwen2.5-coder-1.5b-instruct} name=large-reads verifier=rule
   large=(file="$SPECHOP_DATA_DIR/models/$model/model.gguf" workers=2 threads=1)
   local server=(--set reader.kind=local "${large[@]/#/--set=reader.}") system="our planner, $model reads"
   if [ "${PLANS:-}" = large ]; then
     server=(--set generator.kind=local --set generator.style=tagged "${large[@]/#/--set=generator.}" --set reader.kind=generator)
-    system="$model plans and reads" name=large-plans
+    # It may go on otherwise after "USA" than after "United States".
+    system="$model plans and reads" name=large-plans verifier=exact
   fi
   for set in "${SETS[@]}"; do
     echo "== $name $set" >&2
     # shellcheck disable=SC2046
-    asked serve $(index_of "$set") "${server[@]}" --set question.verifier=rule --set tuning.state=none -- \
+    asked serve $(index_of "$set") "${server[@]}" --set question.verifier=$verifier --set tuning.state=none -- \
       $(web_questions "$set" 30) --variant k=3,speculator=index --variant k=auto,speculator=index --system "$system" \
       --part "model=$(model_part "$model/model.gguf")" \
       --part "small reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/$set-$name/live-0"

@@ -1,14 +1,15 @@
 //! Reading what a model wrote: tolerant of form, strict about substance.
 //!
 //! A closing tag that is missing, tags inside tags, Markdown fences, labels and quotation marks are
-//! all read over. What is empty, or asks the whole question again, is a [`Flaw`]: worth one repair.
+//! all read over. What is empty, asks the whole question again, or asks about a worked example is a
+//! [`Flaw`]: worth one repair.
 
 use std::sync::Arc;
 
-use spechop_ports::PlanRequest;
+use spechop_ports::{KnownHop, PlanRequest};
 use spechop_types::{Step, SubQuestion, canonical};
 
-use super::PromptStyle;
+use super::{PromptStyle, tagged};
 use crate::{End, Generated};
 
 /// What is wrong with an output, and what can be made of it all the same.
@@ -33,7 +34,15 @@ pub(crate) fn step(
 ) -> Result<Step, Flaw<Step>> {
     let text = generated.text.as_str();
     let step = match style {
-        PromptStyle::Tagged => tagged_step(text, generated.end, request.must_answer),
+        PromptStyle::Tagged => {
+            tagged_step(text, generated.end, request.must_answer).map(|step| match step {
+                // The wrong tag.
+                Step::Answer(answer) if is_question(request, &answer) => {
+                    Step::Ask(SubQuestion::new(&answer))
+                }
+                step => step,
+            })
+        }
         PromptStyle::Corag if request.must_answer => Some(Step::Answer(answer_text(text).into())),
         PromptStyle::Corag => Some(Step::Ask(SubQuestion::new(&question_text(first_line(
             text,
@@ -50,6 +59,15 @@ pub(crate) fn step(
         PromptStyle::Corag => "Respond with a short, fitting answer only.",
     };
     match step {
+        Some(Step::Answer(answer))
+            if style == PromptStyle::Tagged && tagged::is_about_an_example(request, &answer) =>
+        {
+            Err(Flaw {
+                detail: "an answer from a worked example",
+                complaint: "That is from an example. Answer from the facts: <answer>...</answer>.",
+                fallback: forced_answer(request, ""),
+            })
+        }
         Some(Step::Answer(answer)) if has_substance(&answer) => Ok(Step::Answer(answer)),
         Some(Step::Ask(asked)) if request.must_answer => Err(Flaw {
             detail: "a question where an answer was due",
@@ -198,7 +216,27 @@ fn fresh_question(
             fallback: Some(Step::Ask(asked)),
         });
     }
+    if style == PromptStyle::Tagged && tagged::is_about_an_example(request, asked.as_str()) {
+        // Looking the question itself up is better than nothing.
+        let whole = || Step::Ask(SubQuestion::new(request.question.as_str()));
+        return Err(Flaw {
+            detail: "a question about a worked example",
+            complaint: "That is about an example. Ask about a name in the question itself: \
+                        <question>...</question>.",
+            fallback: request.hops.is_empty().then(whole),
+        });
+    }
     Ok(Step::Ask(asked))
+}
+
+/// Whether an answer is a question. A title may end in a question mark, too: such an answer is a part
+/// of the question, or was found.
+fn is_question(request: &PlanRequest, answer: &str) -> bool {
+    let key = canonical(answer);
+    let question = canonical(request.question.as_str());
+    let is_title = key != question && question.contains(&key);
+    let was_found = |hop: &KnownHop| canonical(&hop.answer) == key;
+    answer.ends_with('?') && !key.is_empty() && !is_title && !request.hops.iter().any(was_found)
 }
 
 /// What can be said when an answer is due and the model gives none: the last thing found out is

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use spechop_ports::KnownHop;
 use spechop_types::{Question, Tokens};
 
 use super::*;
@@ -57,9 +56,9 @@ fn reads_steps() {
         ("<question>Who is X?</question>", Stop, "?Who is X?"),
         ("<answer>X</answer>", Stop, "=X"),
         (
-            "1921, 1948; later is 1948. <answer>Milk Moon</answer>",
+            "1921, 1948; later is 1948. <answer>Red Barn</answer>",
             Stop,
-            "=Milk Moon",
+            "=Red Barn",
         ),
         // The closing tag is missing, another one, in another case, or alone.
         ("<question>Who is X?", Turn, "?Who is X?"),
@@ -105,6 +104,24 @@ fn reads_steps() {
             Stop,
             "~?Who is the mother of the director of Blue Kite",
         ),
+        // About an example, unless the question is, too.
+        (
+            "<question>When was Jan Roe born?</question>",
+            Stop,
+            "~?Who is the mother of the director of Blue Kite?",
+        ),
+        (
+            "<question>Who directed Blue Kite?</question>",
+            Stop,
+            "?Who directed Blue Kite?",
+        ),
+        // A question for an answer; a title may look like one.
+        (
+            "<answer>When was the director born?</answer>",
+            Stop,
+            "?When was the director born?",
+        ),
+        ("<answer>Blue Kite?</answer>", Stop, "=Blue Kite?"),
     ];
     check(&request(0, false), PromptStyle::Tagged, &cases);
     let cases = [
@@ -118,6 +135,14 @@ fn reads_steps() {
             Stop,
             "?Who is the mother of Amy Dunne?",
         ),
+        (
+            "<answer>When was Amy Dunne born?</answer>",
+            Stop,
+            "?When was Amy Dunne born?",
+        ),
+        ("<answer>Amy Dunne?</answer>", Stop, "=Amy Dunne?"),
+        ("<question>When was Jan Roe born?</question>", Stop, "~"),
+        ("<answer>King Ottar IV</answer>", Stop, "~=Amy Dunne"),
     ];
     check(&request(1, false), PromptStyle::Tagged, &cases);
 }
@@ -137,6 +162,7 @@ fn must_answer_makes_an_answer_of_anything_usable() {
     check(&request(0, true), PromptStyle::Tagged, &cases);
     let cases = [
         ("<question>Who is X?</question>", Stop, "~=Amy Dunne"),
+        ("<answer>Who is X?</answer>", Stop, "~=Amy Dunne"),
         ("", Turn, "~=Amy Dunne"),
     ];
     check(&request(1, true), PromptStyle::Tagged, &cases);

@@ -17,6 +17,28 @@ use crate::{Chat, Generation, Message, Prompt, Role};
 /// The ends of a step or an answer.
 const CLOSING: &[&str] = &["</question>", "</answer>"];
 
+/// The names in the examples. A small model that is at a loss asks about them.
+const EXAMPLE_NAMES: &[&str] = &[
+    "Blue Kite",
+    "King Ottar",
+    "Ilsa of Brenn",
+    "Castle Rook",
+    "Grey Hound",
+    "Milk Moon",
+    "Quill & Daughters",
+    "Lady Cora",
+    "Rose Adair",
+    "Lake Orsa",
+    "Lake Tembe",
+    "Night Ferry",
+    "Jan Roe",
+    "Mia Lind",
+    "Salt Road",
+    "Tin Harbour",
+    "Amy Dunne",
+    "Per Holm",
+];
+
 static FIRST: LazyLock<Vec<Message>> = LazyLock::new(|| {
     pinned(
         "Name the first small look-up that a question needs. It asks for one fact about one name \
@@ -51,7 +73,15 @@ static FIRST: LazyLock<Vec<Message>> = LazyLock::new(|| {
                 "<question>Who performed the song Night Ferry?</question>",
             ),
             (
-                "Who was born first, Jan Roe or Mia Lind?",
+                "Which film came out first, Salt Road or The Tin Harbour?",
+                "<question>When did the film Salt Road come out?</question>",
+            ),
+            (
+                "Who died later, Amy Dunne or Per Holm?",
+                "<question>When did Amy Dunne die?</question>",
+            ),
+            (
+                "Who is younger, Jan Roe or Mia Lind?",
                 "<question>When was Jan Roe born?</question>",
             ),
         ],
@@ -92,6 +122,17 @@ static NEXT: LazyLock<Vec<Message>> = LazyLock::new(|| {
                 "Facts:\n- Which country is Lake Orsa in? Kenya\n\
                  Question: Are Lake Orsa and Lake Tembe in the same country?",
                 "<question>Which country is Lake Tembe in?</question>",
+            ),
+            (
+                "Facts:\n- When was Jan Roe born? 1921\n\
+                 Question: Who is younger, Jan Roe or Mia Lind?",
+                "<question>When was Mia Lind born?</question>",
+            ),
+            (
+                "Facts:\n- Who directed the film Grey Hound? Amy Dunne\n\
+                 - When did Amy Dunne die? 9 July 1988\n\
+                 Question: Which film has the director who died later, Grey Hound or Milk Moon?",
+                "<question>Who directed the film Milk Moon?</question>",
             ),
             (
                 "Facts:\n- Who directed the film Salt Road? Amy Dunne\n\
@@ -137,6 +178,18 @@ static READ: LazyLock<Vec<Message>> = LazyLock::new(|| {
         ],
     )
 });
+
+/// Whether a step names what stands in the examples alone: neither in the question nor in what was
+/// found.
+pub(super) fn is_about_an_example(request: &PlanRequest, said: &str) -> bool {
+    let named_by_others = |name: &str| {
+        let found = |hop: &KnownHop| hop.answer.contains(name);
+        request.question.as_str().contains(name) || request.hops.iter().any(found)
+    };
+    EXAMPLE_NAMES
+        .iter()
+        .any(|name| said.contains(name) && !named_by_others(name))
+}
 
 pub(super) fn plan(request: &PlanRequest) -> Generation {
     let question = clean(request.question.as_str());
@@ -184,5 +237,29 @@ fn generation(fixed: &[Message], text: String, tokens_max: u32) -> Generation {
         stop: CLOSING,
         draft: None,
         sample: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_examples_are_those_of_the_examples() {
+        let text = |messages: &[Message]| messages.iter().map(|m| m.text.to_string()).collect();
+        let texts: [String; 3] = [text(&FIRST), text(&NEXT), text(&READ)];
+        for name in EXAMPLE_NAMES {
+            assert!(texts.iter().any(|text| text.contains(name)), "{name}");
+        }
+        let asked = FIRST.iter().chain(NEXT.iter());
+        let asked = asked.filter(|message| message.role == Role::Assistant);
+        let asked = asked.filter(|message| message.text.contains("<question>"));
+        for message in asked {
+            assert!(
+                EXAMPLE_NAMES.iter().any(|name| message.text.contains(name)),
+                "no name of an example in {}",
+                message.text
+            );
+        }
     }
 }
