@@ -34,6 +34,7 @@ struct Machine {
     generator: Option<Demand>,
     reader: Option<Demand>,
     retriever: Option<Demand>,
+    encoder: Option<Demand>,
     speculator: Option<Demand>,
 }
 
@@ -46,6 +47,7 @@ impl Machine {
             generator: cores::of_model(&config.generator),
             reader: cores::of_reader(&config.reader),
             retriever: (!waits).then(|| cores::of_index(&config.encoder)),
+            encoder: cores::of_encoder(&config.encoder),
             speculator: cores::of_reader(&config.speculator.model),
         }
     }
@@ -182,6 +184,24 @@ impl Backends {
         let backend = self.backend(inner.name(), limits, None);
         let backend = backend.of_kind(Kind::default());
         Arc::new(ScheduledSearch::new(inner, &backend, *rule))
+    }
+
+    /// Passages that were found elsewhere are ranked here, within the turns of look-ups: ahead of need, on
+    /// idle cores only. There is a place for each look-up.
+    pub(crate) fn ranks(&mut self, inner: Arc<dyn Encoder>, of: &LookUp) -> Arc<dyn Encoder> {
+        let (rule, _) = &of.retrieval;
+        let backend = self.ranking().of_kind(Kind::default());
+        Arc::new(ScheduledEncoder::new(inner, &backend, *rule))
+    }
+
+    pub(crate) fn ranking(&mut self) -> Backend {
+        let demand = self.on.as_ref().and_then(|on| on.encoder);
+        let limits = Limits {
+            // The pace is that of the look-ups.
+            rate: None,
+            ..self.limits.web
+        };
+        self.backend("ranking", limits, demand)
     }
 
     /// The same retrievals as parts of another look-up: what both ask at the same time is retrieved once.

@@ -127,25 +127,28 @@ pub(crate) fn of_reader(reader: &Reader) -> Option<Demand> {
     }
 }
 
-/// A search of the index: first the query is encoded, then one thread scans. A query is short, so one
-/// call hardly keeps more than a core busy; many calls fill all threads.
+/// A search of the index: first the query is encoded, then one thread scans.
 pub(crate) fn of_index(encoder: &Encoder) -> Demand {
-    match &encoder.kind {
-        EncoderKind::Onnx { threads, .. } => {
-            let threads = threads.map_or(physical_cores() as usize, usize::from);
-            let threads = u32::try_from(threads).unwrap_or(u32::MAX);
-            Demand {
-                each: Millicores::ONE,
-                at_once: threads.saturating_add(1),
-                yields: false,
-            }
-        }
-        EncoderKind::Http(_) => Demand {
-            each: SCAN,
-            at_once: Millicores::ONE.0 / SCAN.0,
-            yields: false,
-        },
-    }
+    of_encoder(encoder).unwrap_or(Demand {
+        each: SCAN,
+        at_once: Millicores::ONE.0 / SCAN.0,
+        yields: false,
+    })
+}
+
+/// An encoder in this process. A query is short, and of longer texts there are a few: one call hardly
+/// keeps more than a core busy; many calls fill all threads.
+pub(crate) fn of_encoder(encoder: &Encoder) -> Option<Demand> {
+    let EncoderKind::Onnx { threads, .. } = &encoder.kind else {
+        return None;
+    };
+    let threads = threads.map_or(physical_cores() as usize, usize::from);
+    let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+    Some(Demand {
+        each: Millicores::ONE,
+        at_once: threads.saturating_add(1),
+        yields: false,
+    })
 }
 
 /// What this process may use of the machine, now. **Blocks** for some small files.

@@ -64,7 +64,7 @@ fn the_web(
     let pages = HttpPageReader::new(web.pages.clone()).map_err(OpenError::of("page reader"))?;
     let search: Arc<dyn SearchProvider> = Arc::new(KeptSearches::new(chain, web.kept));
     let pages: Arc<dyn PageReader> = Arc::new(KeptPages::new(Arc::new(pages), web.kept));
-    let encoder = Arc::clone(encoder);
+    let encoder = backends.ranks(Arc::clone(encoder), look_up);
     Ok(Arc::new(WebRetriever::new(
         search,
         pages,

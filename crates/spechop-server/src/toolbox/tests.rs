@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use spechop_agent::{Agent, Settings};
-use spechop_ports::{Call, GuessRequest, Lane, PortError};
+use spechop_ports::{Call, Encoder, GuessRequest, Lane, PortError, TextKind};
 use spechop_sched::Millicores;
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Chance, Owned, Passage, Question, SubQuestion, Tenant};
@@ -109,14 +109,15 @@ async fn the_hot_subset_is_a_speculator_by_its_rule_and_by_those_of_its_parts() 
 }
 
 /// Cores that a needed call takes at each backend, in thousandths; `None` if there are none to take.
-async fn taken(config: &Config) -> Option<[u32; 4]> {
+async fn taken(config: &Config) -> Option<[u32; 5]> {
     let mut backends = Backends::new(config);
-    let mut at_each = [0; 4];
+    let mut at_each = [0; 5];
     let opened = [
         backends.generator(),
         backends.reader(),
         backends.speculator(),
         backends.index(),
+        backends.ranking(),
     ];
     let cores = backends.opened().1?;
     for (taken, backend) in at_each.iter_mut().zip(opened) {
@@ -142,10 +143,10 @@ async fn what_computes_here_takes_cores_and_what_waits_takes_none() {
         threads: NonZeroUsize::new(3),
     };
     config.reader = spans.clone();
-    assert_eq!(taken(&config).await, Some([2000, 3000, 0, 1000]));
+    assert_eq!(taken(&config).await, Some([2000, 3000, 0, 1000, 1000]));
     // No call takes more than there is.
     config.scheduler.cores = Some(Millicores(500));
-    assert_eq!(taken(&config).await, Some([500, 500, 0, 500]));
+    assert_eq!(taken(&config).await, Some([500, 500, 0, 500, 500]));
     config.scheduler.cores = Some(Millicores::cores(8));
     config.reader = config::Reader::Generator;
     config.speculator.model = spans;
@@ -154,12 +155,83 @@ async fn what_computes_here_takes_cores_and_what_waits_takes_none() {
         sigma_ms: 0.0,
         seed: 1,
     });
-    assert_eq!(taken(&config).await, Some([2000, 0, 3000, 0]));
+    assert_eq!(taken(&config).await, Some([2000, 0, 3000, 0, 1000]));
     let endpoint = spechop_llm::Endpoint::new("http://127.0.0.1:1/v1", "m");
     config.generator.engine = Engine::OpenAi(endpoint);
-    assert_eq!(taken(&config).await, Some([0, 0, 3000, 0]));
+    assert_eq!(taken(&config).await, Some([0, 0, 3000, 0, 1000]));
     // Of ports that are given nobody knows where they compute.
     assert!(Toolbox::of(bare(), &config).cores.is_none());
+}
+
+/// Encodes at once.
+struct Ones;
+
+#[async_trait]
+impl Encoder for Ones {
+    fn fingerprint(&self) -> &'static str {
+        "ones"
+    }
+
+    fn width(&self) -> usize {
+        1
+    }
+
+    async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
+        Ok(vec![1.0])
+    }
+
+    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        Ok(vec![vec![1.0]; texts.len()])
+    }
+}
+
+/// A look-up on the web waits for nobody's core, but to rank what it has found it takes one.
+#[tokio::test]
+async fn passages_of_pages_are_ranked_ahead_of_need_on_idle_cores_only() {
+    let mut config = config(&policy("full", "full", "full", "full"));
+    config.scheduler.cores = Some(Millicores::ONE);
+    let mut backends = Backends::new(&config);
+    let target = backends.target();
+    let encoder = backends.ranks(Arc::new(Ones), &target);
+    let generator = backends.generator();
+    let needed = Call::authoritative();
+    let (write, written) = tokio::sync::oneshot::channel::<()>();
+    let writing = generator.run(&needed, 1.0, async {
+        let _ = written.await;
+        Ok(())
+    });
+    let of_pages = |call: Call| {
+        let encoder = Arc::clone(&encoder);
+        async move {
+            let texts = vec!["a passage".to_owned()];
+            encoder.encode_batch(&call, TextKind::Passage, texts).await
+        }
+    };
+    let check = async {
+        let ahead = Call::new(Lane::Speculative, Chance::EVEN);
+        let mut ranking = std::pin::pin!(of_pages(ahead.clone()));
+        let soon = Duration::from_millis(50);
+        assert!(
+            timeout(soon, &mut ranking).await.is_err(),
+            "no core is idle"
+        );
+        assert_eq!(
+            of_pages(Call::authoritative()).await.unwrap().vectors.len(),
+            1
+        );
+        ahead.promote();
+        assert_eq!(ranking.await.unwrap().vectors.len(), 1);
+        let ahead = Call::new(Lane::Speculative, Chance::EVEN);
+        let mut ranking = std::pin::pin!(of_pages(ahead));
+        assert!(
+            timeout(soon, &mut ranking).await.is_err(),
+            "no core is idle"
+        );
+        write.send(()).unwrap();
+        assert!(ranking.await.is_ok());
+    };
+    let (written, ()) = tokio::join!(writing, check);
+    written.unwrap();
 }
 
 /// Quotas and affinities change while a server runs; a number in the configuration does not.
