@@ -36,7 +36,8 @@ def main() -> None:
     if not args.against:
         print(json.dumps(measure(args)))
         return
-    here = [sys.executable, __file__, *same_work(args), "--run-tokens", str(args.run_tokens)]
+    here = [sys.executable, __file__, *same_work(args), "--model", str(args.model.resolve())]
+    here += ["--run-tokens", str(args.run_tokens)]
     here += ["--batch", str(args.batch)] if args.batch else []
     here += ["--sessions", str(args.sessions)]
     here += ["--spin"] if args.spin else []
