@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .reader_boundary import PASSED_OVER_MAX, cut, whole_words
+from .reader_boundary import PASSED_OVER_MAX, cut, joined, whole_words, with_title
 from .reader_data import NO, NOT_HERE, SPAN, YES
 
 SPAN_TOKENS_MAX = 24
@@ -53,9 +53,10 @@ def read(
             return Read("yes" if label == YES else "no", score + odds, label)
         if not np.isfinite(score):
             break
-        text = cut(question, whole_words(passage, offsets[i][0], offsets[j][1]))
+        first, past = whole_words(passage, offsets[i][0], offsets[j][1])
+        text = cut(question, with_title(question, passage[first:], past - first))
         if text is not None:
-            return Read(text, score + odds, label)
+            return Read(joined(text), score + odds, label)
     return Read("", OUTSIDE, label)
 
 

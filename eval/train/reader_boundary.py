@@ -30,6 +30,21 @@ _NUMBERS = set(
 )
 
 
+_RANK = (
+    "(?:Grand |Crown |Hereditary )?(?:King|Queen|Prince|Princess|Duke|Duchess|Count|Countess|Earl|Marquess|Marquis|"
+    "Margrave|Margravine|Landgrave|Landgravine|Baron|Baroness|Viscount|Viscountess|Elector|Lord|Emperor|Empress|Archduke|"
+    "Archduchess|Burgrave)"
+)
+_NUMBER = "[0-9]+ ?(?:st|nd|rd|th) "
+_NAME = "(?:St[.] )?[A-ZÀ-ÖØ-Þ][^ ,.;:()]*(?:- [A-ZÀ-ÖØ-Þ][^ ,.;:()]*)?"
+_NAMES = f"{_NAME}(?: {_NAME})*"
+_OF_PLACE = f"(?:{_NUMBER})?{_RANK} of (?:the )?{_NAMES}"
+_TITLE = re.compile(
+    f"( ?, ?(?:the )?{_OF_PLACE} and {_NAME})(?:$| ?[,.;:()]| and )|"
+    f"( ?, ?(?:the )?(?:{_OF_PLACE}|{_NUMBER}{_RANK} {_NAMES}|{_NUMBER}Baronet))"
+)
+
+
 def canonical(text: str) -> str:
     """Lower case, without accents and punctuation, for comparing words (`spechop_types::canonical`, near enough)."""
     plain = "".join(c for c in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(c))
@@ -38,13 +53,15 @@ def canonical(text: str) -> str:
     return " ".join(re.sub(r"[\W_]+", " ", plain).split())
 
 
-def whole_words(text: str, start: int, end: int) -> str:
-    """The span, and what is missing of its first and last word: a token may be a part of a word."""
+def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span with what is missing of its first and last word (a token may be a part of a word), without blanks."""
     while 0 < start < end and _in_word(text[start - 1]) and _in_word(text[start]):
         start -= 1
     while start < end < len(text) and _in_word(text[end - 1]) and _in_word(text[end]):
         end += 1
-    return text[start:end].strip()
+    span = text[start:end]
+    start += len(span) - len(span.lstrip())
+    return start, start + len(span.strip())
 
 
 def _in_word(c: str) -> bool:
@@ -74,6 +91,13 @@ def kind_of(question: str) -> str:
     return OTHER
 
 
+def with_title(question: str, text: str, end: int) -> str:
+    """The first `end` characters of a text, and a title that follows the name of a person there."""
+    is_name = kind_of(question) == PERSON and text[:end].rsplit(" ", 1)[-1][:1].isupper()
+    title = _TITLE.match(text[end:]) if is_name else None
+    return text[:end] + (title[1] or title[2] if title else "")
+
+
 def cut(question: str, span: str) -> str | None:
     """What of the span is the answer; None if it answers something else."""
     if _runs_on(span):
@@ -93,6 +117,11 @@ def cut(question: str, span: str) -> str | None:
     if kind in (PLACE, PERSON) and digit and all(re.fullmatch(r"[0-9]+", w) or w in _MONTHS for w in words.split()):
         return None
     return answer
+
+
+def joined(answer: str) -> str:
+    """An answer in the common way of writing: "Saxe-Coburg" for "Saxe- Coburg"."""
+    return re.sub(r"(?<=[^\W_])- (?=[A-ZÀ-ÖØ-Þ])", "-", answer)
 
 
 def _runs_on(span: str) -> bool:

@@ -21,7 +21,7 @@ from .qamr import agreed, around, detokenise, qamr_items, read_questions, read_s
 from .reader import schedule
 from .reader_answer import best_spans
 from .reader_batches import Row, group_loss, pair_total
-from .reader_boundary import CASES, cut
+from .reader_boundary import CASES, cut, joined, with_title
 from .reader_data import NOT_HERE, SPAN, find, gold_items, pattern_items, shown, variants
 from .reader_model import OUTSIDE, Average, start_from
 from .records import Hop, Question, mention, normal, wiki_question
@@ -180,7 +180,9 @@ class Reading(unittest.TestCase):
         self.assertGreater(len(lines), 40)
         for line in lines:
             question, span, answer = line.split("\t")
-            self.assertEqual(cut(question, span) or "-", answer, line)
+            span, _, behind = span.partition("|")
+            said = cut(question, with_title(question, span + behind, len(span)))
+            self.assertEqual(joined(said) if said else "-", answer, line)
 
     def test_the_total_is_over_the_pairs_that_can_be_chosen(self) -> None:
         torch.manual_seed(1)

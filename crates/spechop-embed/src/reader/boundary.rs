@@ -9,7 +9,31 @@
 //! `boundary/cases.tsv` is the table of cases. `eval/train/reader_boundary.py` is the same in Python, for
 //! training and calibration.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use spechop_types::canonical;
+
+/// The title behind a name: ", 1st Duke of Buckingham", ", Prince of Thurn and Taxis", ", 2nd Baronet".
+///
+/// Without a number it is one of a place. "and" goes on in it only if the title ends behind the next word:
+/// "Duke of Bavaria and Anna of Brunswick" are two people. It stands in one of two groups.
+static TITLE: LazyLock<Regex> = LazyLock::new(|| {
+    const RANK: &str = "(?:Grand |Crown |Hereditary )?(?:King|Queen|Prince|Princess|Duke|Duchess|Count|\
+                        Countess|Earl|Marquess|Marquis|Margrave|Margravine|Landgrave|Landgravine|Baron|\
+                        Baroness|Viscount|Viscountess|Elector|Lord|Emperor|Empress|Archduke|Archduchess|\
+                        Burgrave)";
+    const NUMBER: &str = "[0-9]+ ?(?:st|nd|rd|th) ";
+    const NAME: &str = "(?:St[.] )?[A-ZÀ-ÖØ-Þ][^ ,.;:()]*(?:- [A-ZÀ-ÖØ-Þ][^ ,.;:()]*)?";
+    let begin = "^( ?, ?(?:the )?";
+    let names = format!("{NAME}(?: {NAME})*");
+    let of_place = format!("(?:{NUMBER})?{RANK} of (?:the )?{names}");
+    let pattern = format!(
+        "{begin}{of_place} and {NAME})(?:$| ?[,.;:()]| and )|\
+         {begin}(?:{of_place}|{NUMBER}{RANK} {names}|{NUMBER}Baronet))"
+    );
+    Regex::new(&pattern).expect("it is written above")
+});
 
 /// What a sub-question asks for, as far as it can be told by its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +62,21 @@ impl Asked {
             kind: kind(&words),
             has_choice: words.contains(" or "),
             words,
+        }
+    }
+
+    /// The first `len` bytes of a text, and a title that follows the name of a person there.
+    ///
+    /// A name alone is often that of several of a family. Of the gold hops of 2WikiMultihopQA that name a
+    /// relative whose title stands behind the name, three in four have the title.
+    pub(crate) fn with_title<'a>(&self, text: &'a str, len: usize) -> &'a str {
+        let (span, behind) = text.split_at(len);
+        let last = span.rsplit(' ').next().unwrap_or_default();
+        let is_name = self.kind == Kind::Person && last.starts_with(char::is_uppercase);
+        let title = TITLE.captures(behind).filter(|_| is_name);
+        match title.and_then(|found| found.get(1).or(found.get(2))) {
+            Some(title) => &text[..len + title.len()],
+            None => span,
         }
     }
 
@@ -190,6 +229,20 @@ fn first_part(place: &str) -> &str {
     }
 }
 
+/// An answer in the common way of writing: corpora that were put together from tokens have "Saxe- Coburg" for
+/// "Saxe-Coburg".
+pub(crate) fn joined(answer: &str) -> String {
+    let mut parts = answer.split("- ");
+    let mut joined = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_word =
+            joined.ends_with(char::is_alphanumeric) && part.starts_with(char::is_uppercase);
+        joined += if is_word { "-" } else { "- " };
+        joined += part;
+    }
+    joined
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,11 +256,15 @@ mod tests {
             let [question, span, answer] = columns[..] else {
                 panic!("not three columns: {line}");
             };
-            let cut = Asked::new(question).cut(span).unwrap_or("-");
+            // What stands behind the bar is the passage behind the span.
+            let (span, behind) = span.split_once('|').unwrap_or((span, ""));
+            let (text, asked) = (format!("{span}{behind}"), Asked::new(question));
+            let cut = asked.cut(asked.with_title(&text, span.len()));
+            let cut = cut.map_or_else(|| "-".to_owned(), joined);
             assert_eq!(cut, answer, "{line}");
             cases += 1;
         }
-        assert!(cases > 40, "{cases}");
+        assert!(cases > 60, "{cases}");
     }
 
     #[test]

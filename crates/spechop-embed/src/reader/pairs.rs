@@ -135,15 +135,16 @@ impl Shown {
         self.tokens.clone()
     }
 
-    /// The text from one token of the passage to another, trimmed. A token may be a part of a word ("and",
-    /// "rzej"): what is missing of the first and the last word is taken, too.
-    pub(crate) fn slice(&self, first: usize, last: usize) -> &str {
+    /// The text from one token of the passage on, and how long it is to the end of another one, without blanks
+    /// around that. A token may be a part of a word ("and", "rzej"): what is missing of the first and the last
+    /// word is taken, too.
+    pub(crate) fn from(&self, first: usize, last: usize) -> (&str, usize) {
         let offset = |token: usize| {
             let at = token.checked_sub(self.tokens.start)?;
             self.offsets.get(at).copied()
         };
         let (Some((start, _)), Some((_, end))) = (offset(first), offset(last)) else {
-            return "";
+            return ("", 0);
         };
         // A tokenizer of bytes may cut within a character: take all of it.
         let (start, end) = (
@@ -153,7 +154,7 @@ impl Shown {
         let (before, behind) = (self.text.get(..start), self.text.get(end..));
         let (Some(before), Some(span), Some(behind)) = (before, self.text.get(start..end), behind)
         else {
-            return "";
+            return ("", 0);
         };
         let missing_before = if span.starts_with(in_word) {
             before.len() - before.trim_end_matches(in_word).len()
@@ -165,7 +166,10 @@ impl Shown {
         } else {
             0
         };
-        self.text[start - missing_before..end + missing_behind].trim()
+        let start = start - missing_before;
+        let span = &self.text[start..end + missing_behind];
+        let leading = span.len() - span.trim_start().len();
+        (&self.text[start + leading..], span.trim().len())
     }
 }
 
@@ -177,6 +181,11 @@ fn in_word(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn slice(shown: &Shown, first: usize, last: usize) -> &str {
+        let (text, len) = shown.from(first, last);
+        &text[..len]
+    }
     use spechop_testkit::assets::shipped_model;
 
     fn cutter(tokens_max: usize) -> PairCutter {
@@ -198,7 +207,7 @@ mod tests {
         );
         assert_eq!(pair.type_ids, [0, 0, 0, 0, 0, 1, 1, 1, 1]);
         assert_eq!(shown.tokens(), 5..8);
-        assert_eq!(shown.slice(5, 7), "Film. who");
+        assert_eq!(slice(&shown, 5, 7), "Film. who");
     }
 
     #[test]
@@ -247,10 +256,10 @@ mod tests {
             let found = shown
                 .tokens()
                 .flat_map(|first| (first..shown.tokens().end).map(move |last| (first, last)))
-                .any(|(first, last)| shown.slice(first, last) == word);
+                .any(|(first, last)| slice(&shown, first, last) == word);
             assert!(found, "{word}");
         }
-        assert_eq!(shown.slice(0, 3), "", "what is no token of the passage");
+        assert_eq!(slice(&shown, 0, 3), "", "what is no token of the passage");
     }
 
     #[test]
@@ -262,7 +271,7 @@ mod tests {
         assert!(all.len() > text.split_whitespace().count() + 6, "{all:?}");
         for first in all.clone() {
             for last in first..all.end {
-                let span = shown.slice(first, last);
+                let span = slice(&shown, first, last);
                 let at = shown.text.find(span).expect("a part of the text");
                 let (before, behind) = (&shown.text[..at], &shown.text[at + span.len()..]);
                 assert!(

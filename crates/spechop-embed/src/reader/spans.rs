@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use spechop_types::canonical;
 
-use super::boundary::Asked;
+use super::boundary::{Asked, joined};
 use super::pairs::Shown;
 
 /// The classes of a passage, in the model's order.
@@ -75,7 +75,7 @@ pub(crate) fn rank(
         }
         said.push(words);
         found.push(Found {
-            answer: answer.to_owned(),
+            answer: joined(answer),
             score,
             passage,
         });
@@ -173,8 +173,8 @@ impl<'a> Page<'a> {
     fn best_answer(&mut self) -> Option<(Says<'a>, f64)> {
         while self.refused.len() < PASSED_OVER_MAX {
             let (tokens, score) = self.best_span()?;
-            let span = self.shown.slice(*tokens.start(), *tokens.end());
-            if let Some(answer) = self.asked.cut(span) {
+            let (text, len) = self.shown.from(*tokens.start(), *tokens.end());
+            if let Some(answer) = self.asked.cut(self.asked.with_title(text, len)) {
                 return Some((Says::Span(tokens, answer), score));
             }
             self.refused.push(tokens);
