@@ -18,6 +18,10 @@ use spechop_types::canonical;
 ///
 /// Without a number it is one of a place. "and" goes on in it only if the title ends behind the next word:
 /// "Duke of Bavaria and Anna of Brunswick" are two people. It stands in one of two groups.
+#[expect(
+    clippy::expect_used,
+    reason = "the pattern is a constant, and the table of cases tests it"
+)]
 static TITLE: LazyLock<Regex> = LazyLock::new(|| {
     const RANK: &str = "(?:Grand |Crown |Hereditary )?(?:King|Queen|Prince|Princess|Duke|Duchess|Count|\
                         Countess|Earl|Marquess|Marquis|Margrave|Margravine|Landgrave|Landgravine|Baron|\
