@@ -111,9 +111,9 @@ fn reads_steps() {
             "~?Who is the mother of the director of Blue Kite?",
         ),
         (
-            "<question>Who directed Blue Kite?</question>",
+            "<question>Who directed BLUE KITE?</question>",
             Stop,
-            "?Who directed Blue Kite?",
+            "?Who directed BLUE KITE?",
         ),
         // A question for an answer; a title may look like one.
         (

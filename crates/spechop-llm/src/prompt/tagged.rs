@@ -8,6 +8,7 @@
 use std::sync::LazyLock;
 
 use spechop_ports::{KnownHop, PlanRequest, ReadRequest};
+use spechop_types::canonical;
 
 use super::{
     ANSWER_TOKENS_MAX, ReadLimits, SUB_QUESTION_TOKENS_MAX, clean, evidence, message, pinned,
@@ -180,15 +181,18 @@ static READ: LazyLock<Vec<Message>> = LazyLock::new(|| {
 });
 
 /// Whether a step names what stands in the examples alone: neither in the question nor in what was
-/// found.
+/// found, in whatever letters.
 pub(super) fn is_about_an_example(request: &PlanRequest, said: &str) -> bool {
-    let named_by_others = |name: &str| {
-        let found = |hop: &KnownHop| hop.answer.contains(name);
-        request.question.as_str().contains(name) || request.hops.iter().any(found)
-    };
-    EXAMPLE_NAMES
-        .iter()
-        .any(|name| said.contains(name) && !named_by_others(name))
+    let in_blanks = |text: &str| format!(" {} ", canonical(text));
+    let said = in_blanks(said);
+    let found = request.hops.iter().map(|hop| in_blanks(&hop.answer));
+    let known: String = found
+        .chain([in_blanks(request.question.as_str())])
+        .collect();
+    EXAMPLE_NAMES.iter().any(|name| {
+        let name = in_blanks(name);
+        said.contains(&name) && !known.contains(&name)
+    })
 }
 
 pub(super) fn plan(request: &PlanRequest) -> Generation {
