@@ -1,5 +1,5 @@
 //! The laws of the window, each one named function: asserted after every event in debug builds,
-//! property-tested, and listed in ARCHITECTURE.md.
+//! property-tested, and listed in `docs/LAWS.md`.
 
 use crate::Width;
 use crate::branch::{Branch, Granted, Segment};

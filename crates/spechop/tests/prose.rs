@@ -10,13 +10,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const DOCUMENTS: [&str; 15] = [
+const DOCUMENTS: [&str; 19] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "clients/python/README.md",
+    "docs/DECISIONS.md",
+    "docs/GLOSSARY.md",
     "docs/INTEGRATE.md",
+    "docs/INTERNALS.md",
+    "docs/LAWS.md",
     "docs/MCP.md",
     "docs/MEASURED.md",
     "docs/OPERATING.md",
