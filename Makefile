@@ -176,7 +176,7 @@ bench-peer: index bench-venv ## compare with the same models in one Python proce
 
 # DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md). Runs already in OUT are resumed. The
 # bundles in eval/runs were recorded on another machine, so OUT defaults to a different folder.
-eval: index ## make every run of eval/runs/report again (hours, on an idle machine); DATA=folder OUT=folder
+eval: index ## make the recorded, simulated, replayed and live runs again (hours, on an idle machine); DATA=folder OUT=folder
 	@test -d "$(DATA)" || { echo "set DATA=FOLDER; eval/train/README.md says what it holds" >&2; exit 1; }
 	@$(RELEASE) models pull qwen2.5-coder-1.5b-instruct $(PULL_FLAGS)
 	@SPECHOP=$(RELEASE) OUT="$(or $(OUT),$(SPECHOP_DATA_DIR)/eval/runs)" eval/run.sh "$(DATA)"

@@ -68,7 +68,7 @@ def config_keys():
 
 
 # Variables of the program that are no keys.
-OTHER_VARIABLES = {"SPECHOP_DATA_DIR", "SPECHOP_CONFIG", "SPECHOP_LOG", "SPECHOP_LOG_FORMAT"}
+OTHER_VARIABLES = {"SPECHOP_DATA_DIR", "SPECHOP_STATE_DIR", "SPECHOP_CONFIG", "SPECHOP_LOG", "SPECHOP_LOG_FORMAT"}
 
 
 def unknown_variables(names):

@@ -263,7 +263,7 @@ class Commands(unittest.TestCase):
         container = pod["containers"][0]
         (self.folder / "spechop.toml").write_text(of_kind("volume", "ConfigMap")[0]["data"]["spechop.toml"])
         env = {one["name"]: one["value"] for one in container["env"]} | {"SPECHOP_SERVER_LISTEN": "127.0.0.1:0"}
-        env |= {"SPECHOP_INDEX_DIR": str(index), "SPECHOP_TUNING_STATE": str(self.folder / "state" / "tuning.json")}
+        env |= {"SPECHOP_INDEX_DIR": str(index), "SPECHOP_STATE_DIR": str(self.folder / "state")}
         server = Running(
             self.addCleanup, [spechop(), *map(self.here, container["args"])], env={**os.environ, **env}
         )

@@ -24,9 +24,9 @@ _TIMES = _MONTHS | set(
     "decade decades era age period war reign today present now during after before under until since when".split()
 )
 _NUMBERS = set(
-    "no none one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundred hundreds "
-    "thousand thousands million millions billion billions half third quarter single several dozen majority century "
-    "centuries".split()
+    "no none one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands million "
+    "millions billion billions half third quarter single twice several dozen dozens majority century centuries".split()
 )
 
 
@@ -36,11 +36,12 @@ _RANK = (
     "Archduchess|Burgrave)"
 )
 _NUMBER = "[0-9]+ ?(?:st|nd|rd|th) "
-_NAME = "(?:St[.] )?[A-ZÀ-ÖØ-Þ][^ ,.;:()]*(?:- [A-ZÀ-ÖØ-Þ][^ ,.;:()]*)?"
+_WORD = r"[A-ZÀ-ÖØ-Þ](?:[^\s,.;:()\[\]'’]|['’][A-ZÀ-ÖØ-Þ])*"
+_NAME = f"(?:St[.] )?{_WORD}(?:- {_WORD})?"
 _NAMES = f"{_NAME}(?: {_NAME})*"
 _OF_PLACE = f"(?:{_NUMBER})?{_RANK} of (?:the )?{_NAMES}"
 _TITLE = re.compile(
-    f"( ?, ?(?:the )?{_OF_PLACE} and {_NAME})(?:$| ?[,.;:()]| and )|"
+    rf"( ?, ?(?:the )?{_OF_PLACE} and {_NAME})(?:$|\n| ?[,.;:()\[]| and )|"
     f"( ?, ?(?:the )?(?:{_OF_PLACE}|{_NUMBER}{_RANK} {_NAMES}|{_NUMBER}Baronet))"
 )
 
@@ -128,9 +129,9 @@ def _runs_on(span: str) -> bool:
     for stop in re.finditer(r"[.;!?] ", span):
         before = span[: stop.start()]
         word = before.rsplit(" ", 1)[-1]
-        title = len(word.encode()) <= 4 and word[:1].isupper()
+        short = len(word.encode()) <= 4 and word[:1].isupper() or word == "vs"
         ended = len(before) > 1 and all(c.islower() or c in "0123456789)" for c in before[-2:])
-        if span[stop.end() : stop.end() + 1].isupper() and ended and not title:
+        if span[stop.end() : stop.end() + 1].isupper() and ended and not short:
             return True
     return False
 
@@ -140,7 +141,8 @@ def _within_brackets(span: str) -> str:
     if opened == closed:
         return span
     kept = span.rsplit("(", 1)[0] if opened > closed else span.split(")", 1)[1]
-    return kept.strip(" ,()\t\n") or span.strip(" ,()\t\n")
+    kept = kept.strip(" ,\t\n")
+    return _within_brackets(kept) if any(c.isalnum() for c in kept) else span.strip(" ,()\t\n")
 
 
 def _first_part(place: str) -> str:

@@ -131,13 +131,14 @@ impl Ledger {
 
     /// A call was aborted. It took what it had told of, at least; the rest of what was set aside for it
     /// stays set aside.
-    pub(crate) fn abort(&mut self, stage: Stage, taken: Taken) {
+    pub(crate) fn abort(&mut self, stage: Stage, taken: Taken) -> Cost {
         let Taken {
             tokens,
             time,
             activities,
         } = taken;
-        let money = self.prices.of(stage).of(tokens);
+        let price = self.prices.of(stage);
+        let money = price.of(tokens);
         self.calls[stage].cost.add(Cost {
             tokens,
             time,
@@ -150,6 +151,12 @@ impl Ledger {
             money: set_aside.money.minus(money),
         };
         self.lost.add(rest, 1);
+        Cost {
+            tokens,
+            time,
+            activities,
+            money: money.plus(price.call),
+        }
     }
 
     /// Work ahead of need was not done, or not to its end.

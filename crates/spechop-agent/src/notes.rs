@@ -16,6 +16,8 @@ use crate::ledger::Paid;
 pub(crate) struct BranchNotes {
     /// Its hop, counted from 1.
     pub(crate) hop: u32,
+    /// Whether its whole prefix is committed.
+    pub(crate) is_head: bool,
     pub(crate) segment: Duration,
     /// When its segment ended.
     pub(crate) written_at: Option<Instant>,

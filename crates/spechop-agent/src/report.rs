@@ -28,6 +28,10 @@ pub struct Report {
     pub elapsed: Duration,
     /// Calls, tokens, time and money; wasted work is counted apart.
     pub usage: Usage,
+    /// Tokens that aborted calls may have taken beyond those: as of [`Due`].
+    pub tokens_lost: u64,
+    /// The same in money.
+    pub money_lost: Money,
     /// Changes of provider, of calls that were wasted as well: each once, in order, with how many calls
     /// made it. At most [`PROVIDER_CHANGES_MAX`].
     pub provider_changes: Vec<(ProviderChange, u32)>,

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{Guess, KnownHop, Lane, PlanRequest, PortError};
-use spechop_types::{BranchId, LookupId, ProviderChange, Question, Stage, Step, SubQuestion};
+use spechop_types::{
+    BranchId, LookupId, ProviderChange, Question, Refusal, Stage, Step, SubQuestion,
+};
 use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
 use tokio::time::Instant;
@@ -98,7 +100,7 @@ impl<'a> Run<'a> {
             Effect::Write {
                 branch,
                 must_answer,
-            } => self.write(branch, must_answer),
+            } => return self.write(branch, must_answer),
             Effect::Draft { branch } => return self.draft(branch),
             Effect::Call { lookup } => return self.call(lookup),
             Effect::Guess { lookup } => return self.guess(lookup),
@@ -135,7 +137,11 @@ impl<'a> Run<'a> {
                 if let PortError::NotSpeculated { why, .. } = error {
                     self.take_refusal(work, taken, why);
                 } else {
-                    let cost = self.ledger.settle(work.stage(), taken);
+                    let cost = match error {
+                        // Nobody has said what it had taken when it was given up.
+                        PortError::Timeout { .. } => self.ledger.abort(work.stage(), taken),
+                        _ => self.ledger.settle(work.stage(), taken),
+                    };
                     self.pay_for_early(work, cost);
                     self.tell_failure(work, &error);
                 }
@@ -235,12 +241,19 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn write(&mut self, branch: BranchId, must_answer: bool) {
+    fn write(&mut self, branch: BranchId, must_answer: bool) -> Vec<Effect> {
         // The end of the budget may have aborted it while this effect waited in line.
         let Some(depth) = self.window.depth(branch) else {
-            return;
+            return Vec::new();
         };
         let hop = u32::try_from(self.committed() + depth + 1).unwrap_or(u32::MAX);
+        let notes = self.branches.entry(branch, BranchNotes::default);
+        (notes.hop, notes.is_head) = (hop, depth == 0);
+        if depth > 0 && !self.may_speculate() {
+            // As if it had failed: it is written once its branch is head.
+            self.refuse(branch, Stage::Segment, Refusal::Budget);
+            return self.apply(Event::WriteFailed { branch });
+        }
         let hops = self.known(branch);
         let drafts = match must_answer {
             true => Vec::new(),
@@ -255,11 +268,12 @@ impl<'a> Run<'a> {
         };
         let notes = self.branches.entry(branch, BranchNotes::default);
         notes.likeliest = drafts.first().map(|draft| draft.sub_question.clone());
-        (notes.hop, notes.drafts) = (hop, drafts);
+        notes.drafts = drafts;
         let ports = self.ports;
         self.launch(branch, depth, Work::Segment(branch), |call| {
             stages::segment(ports, call, request)
         });
+        Vec::new()
     }
 
     fn call(&mut self, lookup: LookupId) -> Vec<Effect> {
@@ -391,17 +405,20 @@ impl<'a> Run<'a> {
         }
         // The window may be further on by now: the branch may even be committed.
         let hop = self.hop(branch);
+        if let Some(notes) = self.branches.get_mut(branch) {
+            notes.is_head = true;
+        }
         self.tell_as(branch, hop, false, TraceKind::Promoted);
     }
 
     fn abort(&mut self, branch: BranchId) {
         self.stop(Work::Segment(branch));
         self.stop_drafts(branch);
-        // A head goes only when the question fails; nothing that it stood on was a guess.
         let hop = self.hop(branch);
-        let was_head = self.window.is_over() && hop as usize == self.committed() + 1;
+        let notes = self.branches.remove(branch);
+        // A head goes if the question fails or has to end; nothing that it stood on was a guess.
+        let was_head = notes.is_some_and(|notes| notes.is_head);
         self.tell_as(branch, hop, !was_head, TraceKind::RolledBack);
-        self.branches.remove(branch);
     }
 
     /// Nobody needs the look-up now. It is kept for a while, if the budget can spare it.

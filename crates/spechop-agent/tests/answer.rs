@@ -161,6 +161,28 @@ async fn failed_authoritative_call_ends_the_question() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_head_that_has_no_time_left_was_never_provisional() {
+    let mut rolled_back = Vec::new();
+    let mut trace = |event: TraceEvent| {
+        if matches!(event.kind, TraceKind::RolledBack) {
+            rolled_back.push((event.hop, event.provisional));
+        }
+    };
+    let settings = Settings {
+        budget: Budget {
+            time: Some(Duration::from_millis(500)),
+            ..Budget::default()
+        },
+        ..settings(3)
+    };
+    let ports = steady(&[true, true]);
+    let (agent, asked) = (agent(&ports), question());
+    let report = agent.answer(&asked, &settings, &mut trace).await.unwrap();
+    assert_eq!(report.stopped, Stopped::Budget);
+    assert_eq!(rolled_back, [(1, false), (2, true), (3, true)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn stage_limit_ends_a_hanging_call() {
     let settings = Settings {
         limits: StageLimits {

@@ -11,7 +11,7 @@ use asking::{line, millis, question, settings, steady, trajectory};
 use spechop_agent::{Agent, Policy, Ports, Report, Settings, TraceEvent, TraceKind};
 use spechop_ports::{Draft, DraftRequest, Drafter, Wishes};
 use spechop_testkit::ScriptedPorts;
-use spechop_types::{Chance, Hop, Question, SubQuestion, Tenant};
+use spechop_types::{Budget, Chance, Hop, Question, SubQuestion, Tenant};
 
 /// Drafts what it was told to, for each hop.
 struct Told {
@@ -75,6 +75,21 @@ async fn ask_with(drafts: &[&[&'static str]], settings: &Settings) -> (Report, V
 }
 
 const RIGHT: &[&[&str]] = &[&["q0 after nothing?"], &["q1 after fact 0?"]];
+
+/// Each of two hops has a call, and none is left for a draft that may be wrong.
+#[tokio::test(start_paused = true)]
+async fn a_draft_takes_no_call_that_a_hop_may_need() {
+    let settings = Settings {
+        hops_max: 2,
+        budget: Budget {
+            target_calls: Some(2),
+            ..Budget::default()
+        },
+        ..drafting(2)
+    };
+    let (report, _) = ask_with(&[&["something else?"]], &settings).await;
+    assert_eq!((report.hops.len(), report.usage.targets.started), (2, 2));
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_right_draft_hides_the_time_of_writing() {

@@ -252,6 +252,30 @@ async fn what_the_budget_keeps_back_is_told() {
     assert_eq!(report.usage.targets.started, 2);
 }
 
+/// Planned ahead, segments could only lead to look-ups that the budget keeps back, too.
+#[tokio::test(start_paused = true)]
+async fn the_budget_keeps_back_what_is_written_ahead() {
+    let script = steady(&[true, true]);
+    let settings = Settings {
+        hops_max: 2,
+        budget: Budget {
+            target_calls: Some(2),
+            ..Budget::default()
+        },
+        policy: Policy {
+            plan_ahead: true,
+            ..Policy::default()
+        },
+        ..settings(4)
+    };
+    let ports = ports(&script, &backend(64, 64), rule(Grade::Full));
+    let (report, events) = ask(ports, &settings).await;
+    let segments = report.usage.segments;
+    assert_eq!((segments.started, segments.wasted), (3, 0));
+    assert!(told(&events).contains(&(Stage::Segment, Refusal::Budget)));
+    assert_eq!(report.hops.len(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_gate_keeps_back_is_told_of_the_branch_it_would_stand_on() {
     let script = steady(&[true, true]);

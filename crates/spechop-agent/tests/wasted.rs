@@ -220,6 +220,19 @@ async fn the_bill_tells_what_broken_off_calls_may_have_taken() {
     assert_eq!(known.money.plus(due.money_lost), dearest);
 }
 
+/// Of what a wrong guess led to, the account pays the same as if the question had come to no answer.
+#[tokio::test(start_paused = true)]
+async fn the_report_tells_what_broken_off_calls_may_have_taken() {
+    let lost = async |script: Script| {
+        let asked = question();
+        let agent = Telling::new(script).agent();
+        let report = agent.answer(&asked, &priced(3), &mut |_| {}).await;
+        report.unwrap().tokens_lost
+    };
+    assert_eq!(lost(Script::steady(&[true, true], 50, 60, 20)).await, 0);
+    assert!(lost(Script::steady(&[false, true], 50, 60, 20)).await > 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -67,29 +67,38 @@ impl Bm25 {
     /// query.
     pub fn scores(&self, query: &str) -> Vec<f32> {
         let mut scores = vec![0.0_f32; self.texts()];
-        each_word(query, |word| {
-            let Some(word) = self.words.get(word) else {
-                return;
-            };
-            let rarity = self.rarity(*word);
-            for (text, count) in self.postings(*word) {
-                let score = rarity * count * (K1 + 1.0) / (count + self.held_back[text]);
+        for (word, times) in self.known(query) {
+            let weight = times * self.rarity(word);
+            for (text, count) in self.postings(word) {
+                let score = weight * count * (K1 + 1.0) / (count + self.held_back[text]);
                 scores[text] += score;
             }
-        });
+        }
         scores
     }
 
     /// What the scores of a query stay below: that of a text which consists of the query's words
     /// without end. A word that no text holds counts for nothing.
     pub fn bound(&self, query: &str) -> f32 {
-        let mut bound = 0.0;
+        let words = self.known(query).into_iter();
+        let bounds = words.map(|(word, times)| times * self.rarity(word) * (K1 + 1.0));
+        bounds.sum()
+    }
+
+    /// The words of a query that some text holds, in order, and how often the query has them. So a word that is
+    /// repeated costs no more than another one.
+    fn known(&self, query: &str) -> Vec<(u32, f32)> {
+        let (mut words, mut places) = (Vec::new(), HashMap::new());
         each_word(query, |word| {
             if let Some(word) = self.words.get(word) {
-                bound += self.rarity(*word) * (K1 + 1.0);
+                let place = *places.entry(*word).or_insert(words.len());
+                match words.get_mut(place) {
+                    Some((_, times)) => *times += 1.0,
+                    None => words.push((*word, 1.0)),
+                }
             }
         });
-        bound
+        words
     }
 
     /// The scores as shares of the bound: from 0 to 1 whatever the length of the query and the number
@@ -278,6 +287,9 @@ mod tests {
         assert!(best(&texts, "volcano", 9).is_empty());
         assert!(best(&texts, "", 9).is_empty());
         assert!(best(&[], "river", 9).is_empty());
+        let ranking = Bm25::new(texts);
+        assert_eq!(ranking.known("the river, the volcano").len(), 2);
+        assert_eq!(ranking.shares("river river"), ranking.shares("river"));
     }
 
     #[test]

@@ -230,6 +230,9 @@ impl<K: Eq + Hash, T: Clone> Drop for Passenger<'_, K, T> {
         for change in self.shared.call.provider_changes() {
             self.call.changed_provider(change);
         }
+        if self.shared.call.was_kept() {
+            self.call.serve_kept();
+        }
         let mut under_way = self.flights.lock();
         let Some(flight) = under_way.runs.get_mut(&self.key) else {
             return;

@@ -78,9 +78,12 @@ impl ScheduledPlanner {
 impl Planner for ScheduledPlanner {
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
         if let Err(refused) = self.0.admit(call) {
-            let work = self.0.inner.warm(call, request);
+            let work = self.0.inner.warm(call, request.clone());
             self.0.warm_up(call, work).await;
-            return Err(refused);
+            // It may have become needed meanwhile.
+            if call.lane() == Lane::Speculative {
+                return Err(refused);
+            }
         }
         self.0.run(call, self.0.inner.plan(call, request)).await
     }
@@ -255,7 +258,9 @@ impl Retriever for ScheduledRetriever {
         if let Err(refused) = self.scheduled.admit(call) {
             let work = self.scheduled.inner.warm(call, query);
             self.scheduled.warm_up(call, work).await;
-            return Err(refused);
+            if call.lane() == Lane::Speculative {
+                return Err(refused);
+            }
         }
         let scheduled = Arc::clone(&self.scheduled);
         let query: Arc<str> = query.into();

@@ -17,7 +17,7 @@ mod tests;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use spechop_agent::{Due, Report};
+use spechop_agent::{Due, Report, Usage};
 use spechop_types::{Budget, Money, Tenant};
 use tokio::time::Instant;
 
@@ -127,25 +127,26 @@ impl Accounts {
 impl Hold {
     /// The question was answered, at this cost.
     pub(crate) fn answered(&mut self, report: &Report) {
-        let cost = report.usage.cost();
-        self.spent = Amounts([
-            millis(report.elapsed),
-            u64::from(report.usage.targets.started),
-            cost.tokens.total(),
-            cost.money.0,
-        ]);
+        let lost = (report.tokens_lost, report.money_lost);
+        self.charge(report.elapsed, &report.usage, lost);
     }
 
-    /// The question came to no answer, at this cost. Nobody knows what the calls under way would have
-    /// told at their end, so that the dearest known cost is charged for each, as in the question's own
-    /// budget: else hanging up early would be a discount.
+    /// The question came to no answer, at this cost.
     pub(crate) fn unanswered(&mut self, due: &Due) {
-        let cost = due.usage.cost();
+        let lost = (due.tokens_lost, due.money_lost);
+        self.charge(due.elapsed, &due.usage, lost);
+    }
+
+    /// Nobody knows what the calls that were broken off would have told at their end, so that the dearest
+    /// known cost is charged for each, as in the question's own budget: else hanging up early would be a
+    /// discount, and so would wrong guesses.
+    fn charge(&mut self, elapsed: Duration, usage: &Usage, (tokens, money): (u64, Money)) {
+        let cost = usage.cost();
         self.spent = Amounts([
-            millis(due.elapsed),
-            u64::from(due.usage.targets.started),
-            cost.tokens.total().saturating_add(due.tokens_lost),
-            cost.money.plus(due.money_lost).0,
+            millis(elapsed),
+            u64::from(usage.targets.started),
+            cost.tokens.total().saturating_add(tokens),
+            cost.money.plus(money).0,
         ]);
     }
 

@@ -80,7 +80,8 @@ pub(crate) fn open<H: Health>(
     }
     if let Some(cache) = &state.toolbox.tool_cache {
         let door = tool_cache::ToolDoor::new(state, cache);
-        house.add(Door::post(tool_cache::PATH), door.clone().put());
+        let put = Door::post(tool_cache::PATH).of_bytes(tool_cache::BYTES_MAX);
+        house.add(put, door.clone().put());
         house.add(Door::post(tool_cache::QUERY_PATH), door.query());
     }
     // Behind all others, which it describes.
@@ -139,6 +140,9 @@ fn worth(sure: &Confidence) -> Value {
 
 /// An answer in JSON.
 fn json_response(status: StatusCode, body: &Value) -> Response {
-    let kind = [(CONTENT_TYPE, "application/json")];
-    (status, kind, body.to_string()).into_response()
+    json_text(status, body.to_string())
+}
+
+fn json_text(status: StatusCode, body: String) -> Response {
+    (status, [(CONTENT_TYPE, "application/json")], body).into_response()
 }

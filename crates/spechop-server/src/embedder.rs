@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::caller::Caller;
 use crate::finder::FindError;
-use crate::places::{NoPlace, Places, Room};
+use crate::places::NoPlace;
 use crate::server_state::ServerState;
 use crate::sparingly::Sparingly;
 use crate::status::{AskError, chain};
@@ -20,19 +20,14 @@ const TEXTS_AT_ONCE: usize = 32;
 pub(crate) struct Embedder {
     state: Arc<ServerState>,
     encoder: Arc<dyn Encoder>,
-    /// As many requests at once as questions.
-    places: Places,
     warnings: Sparingly,
 }
 
 impl Embedder {
     /// `None` if this server has no encoder to ask.
     pub(crate) fn open(state: &Arc<ServerState>) -> Option<Self> {
-        let config = state.config();
-        let (most, of_one) = (config.server.questions_max, config.callers.questions_max);
         Some(Self {
             encoder: Arc::clone(state.toolbox.encoder.as_ref()?),
-            places: Places::new(Room::without_line(most, of_one)),
             state: Arc::clone(state),
             warnings: Sparingly::default(),
         })
@@ -69,7 +64,7 @@ impl Embedder {
         if self.state.phases.closing.is_cancelled() {
             return Err(AskError::ShuttingDown.into());
         }
-        let _place = self.places.take(&caller.tenant).map_err(|full| {
+        let _place = self.state.vectors.take(&caller.tenant).map_err(|full| {
             let (NoPlace::Full(most) | NoPlace::TenantFull(most)) = full;
             FindError::Busy { most }
         })?;

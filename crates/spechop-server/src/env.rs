@@ -56,6 +56,14 @@ impl Env {
         }
     }
 
+    /// Where a server keeps what it learns, if no key names a file: `SPECHOP_STATE_DIR`, else the data folder.
+    pub(crate) fn state_dir(&self) -> PathBuf {
+        match self.get("SPECHOP_STATE_DIR") {
+            Some(dir) => self.expand(dir),
+            None => self.data_dir(),
+        }
+    }
+
     /// The path, a leading `~/` replaced by `HOME`.
     pub fn expand(&self, path: &str) -> PathBuf {
         match (path.strip_prefix("~/"), self.get("HOME")) {
@@ -105,6 +113,18 @@ mod tests {
         ] {
             let env: Env = variables.into_iter().collect();
             assert_eq!(env.data_dir(), Path::new(dir));
+            assert_eq!(env.state_dir(), Path::new(dir));
         }
+    }
+
+    #[test]
+    fn what_is_learnt_may_lie_elsewhere() {
+        let variables = [
+            ("SPECHOP_DATA_DIR", "/data"),
+            ("SPECHOP_STATE_DIR", "/state"),
+        ];
+        let env: Env = variables.into_iter().collect();
+        assert_eq!(env.data_dir(), Path::new("/data"));
+        assert_eq!(env.state_dir(), Path::new("/state"));
     }
 }

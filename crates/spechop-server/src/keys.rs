@@ -24,7 +24,7 @@ use spechop_types::Tenant;
 pub(crate) use ring::{CheckError, Held, Ring};
 
 /// What every key begins with: a search for secrets finds it by that.
-const PREFIX: &str = "spechop.";
+pub(crate) const PREFIX: &str = "spechop.";
 
 /// The most bytes of a key. Longer ones are not looked at.
 const KEY_BYTES_MAX: usize = 256;

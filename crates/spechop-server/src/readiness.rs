@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::config::{Config, DraftedBy, EncoderKind, Engine, Model, Reader, Target};
+use crate::config::{Config, DraftedBy, EncoderKind, Engine, Model, Reader, SearchEngine, Target};
 
 /// How long a part elsewhere may take to accept a connection: less than the second that probes of
 /// Kubernetes wait by default.
@@ -181,11 +181,13 @@ fn parts(config: &Config) -> Vec<Part> {
     parts.push(match &config.target {
         Target::Index => part("index", true, Vec::new()),
         Target::Web(web) => {
-            let engines = web
-                .providers
-                .iter()
-                .map(|provider| provider.engine.base_url());
-            part("web", true, places(engines))
+            let engines = web.providers.iter().map(|provider| &provider.engine);
+            let places = match engines.clone().any(SearchEngine::is_proxied) {
+                // As above.
+                true => Vec::new(),
+                false => places(engines.map(SearchEngine::base_url)),
+            };
+            part("web", true, places)
         }
         Target::Http(options) => part(
             "retriever",

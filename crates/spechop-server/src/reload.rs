@@ -70,7 +70,9 @@ impl Reloading {
                 () = sleep(next) => false,
             };
             next = every;
-            if is_rung {
+            // Keys count once they were there at two looks.
+            if is_rung && follower.look_again().await {
+                sleep(every.min(SETTLED)).await;
                 follower.look_again().await;
             }
             let Some(path) = self.effective.path().map(Path::to_owned) else {

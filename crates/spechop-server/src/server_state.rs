@@ -53,6 +53,8 @@ pub(crate) struct ServerState {
     pub(crate) places: Places,
     /// Places of requests for passages, which are no questions.
     pub(crate) retrievals: Places,
+    /// The same of requests for vectors.
+    pub(crate) vectors: Places,
     warnings: Sparingly,
     /// Whose turn it is to play the last questions.
     weighing: Arc<Semaphore>,
@@ -100,6 +102,7 @@ impl ServerState {
             speculators: toolbox.speculators(config.speculator.default),
             places,
             retrievals: Places::new(Room::without_line(room.most, room.of_one)),
+            vectors: Places::new(Room::without_line(room.most, room.of_one)),
             tunings,
             spans: Spans::new(config.otlp.as_ref(), metrics.spans.clone()),
             metrics,
@@ -134,6 +137,7 @@ impl ServerState {
         let Room { most, of_one, .. } = room;
         self.places.resize(room);
         self.retrievals.resize(Room::without_line(most, of_one));
+        self.vectors.resize(Room::without_line(most, of_one));
         {
             let mut accounts = self
                 .accounts
@@ -181,9 +185,13 @@ impl ServerState {
         self.places.waiting()
     }
 
-    /// Waits until no question is being answered.
+    /// Waits until no question is being answered, and nothing else is being found.
     pub(crate) async fn idle(&self) {
-        self.places.free().await;
+        tokio::join!(
+            self.places.free(),
+            self.retrievals.free(),
+            self.vectors.free(),
+        );
     }
 
     /// Sets aside what a question may cost, if tenants have accounts, and narrows its budget to that.

@@ -53,7 +53,8 @@ pub(crate) enum NotKept {
 }
 
 struct Entry {
-    output: Arc<Value>,
+    /// JSON: as a tree it would take up to a hundred times as much.
+    output: Arc<str>,
     /// Of the target tool: what it has found.
     passages: Option<Arc<[Passage]>>,
     until: Instant,
@@ -122,7 +123,10 @@ impl ToolCache {
             _ => (call, None),
         };
         let key = call.key(tenant);
-        let bytes = output.to_string().len() + key.item.0.len() + key.item.1.len();
+        let output = output.to_string();
+        let found = passages.iter().flat_map(|passages| passages.iter());
+        let found: usize = found.map(bytes_of).sum();
+        let bytes = output.len() + found + key.item.0.len() + key.item.1.len();
         // Nobody's one output may push out all others.
         let most = self.bytes_max / 16;
         if bytes > most {
@@ -130,7 +134,7 @@ impl ToolCache {
         }
         let now = Instant::now();
         let entry = Entry {
-            output: Arc::new(output),
+            output: output.into(),
             passages,
             until: now.checked_add(time).unwrap_or(now),
             bytes,
@@ -148,8 +152,8 @@ impl ToolCache {
         Ok(())
     }
 
-    /// What a call has brought, if somebody of this tenant has left it and its time is not over.
-    pub(crate) fn output(&self, tenant: &Tenant, call: &ToolCall) -> Option<Arc<Value>> {
+    /// What a call has brought, as JSON, if somebody of this tenant has left it and its time is not over.
+    pub(crate) fn output(&self, tenant: &Tenant, call: &ToolCall) -> Option<Arc<str>> {
         let call = match (call.tool.as_str(), call.arguments.get("query")) {
             (RETRIEVE, Some(Value::String(query))) if call.arguments.len() == 1 => {
                 &ToolCall::query(query)
@@ -179,6 +183,11 @@ impl ToolCache {
         // Nothing panics while it is held.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn bytes_of(passage: &Passage) -> usize {
+    let url = passage.url.as_deref().unwrap_or_default();
+    size_of::<Passage>() + passage.title.len() + passage.text.len() + url.len()
 }
 
 /// The documents of an output, best first.
@@ -298,7 +307,7 @@ mod tests {
             "add",
             json!({"y": {"q": 0, "p": [1, {"r": 3, "s": 2}]}, "x": 1}),
         );
-        assert_eq!(cache.output(&a, &same).as_deref(), Some(&json!(7)));
+        assert_eq!(cache.output(&a, &same).as_deref(), Some("7"));
         assert_eq!(cache.output(&b, &same), None);
         for other in [
             call(
@@ -314,7 +323,7 @@ mod tests {
             assert_eq!(cache.output(&a, &other), None, "{other:?}");
         }
         cache.put(&a, same.clone(), json!(8), HOUR).unwrap();
-        assert_eq!(cache.output(&a, &same).as_deref(), Some(&json!(8)));
+        assert_eq!(cache.output(&a, &same).as_deref(), Some("8"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -244,6 +244,31 @@ async fn wrong_keys_are_answered_slowly() {
     );
 }
 
+/// They are held while they wait, so they count among what a connection may hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_keys_that_wait_do_not_pile_up() {
+    let (_, lines) = key("right", "");
+    let server = Server::configured(Script::instant(1), &lines).await;
+    let channel = server.channel().await;
+    let mut asking = JoinSet::new();
+    for number in 0..80 {
+        let mut client = SpecHopClient::new(channel.clone());
+        let mut request = with(&format!("spechop.right.{number}"), "", question());
+        let padding = "x".repeat(14_000).parse().unwrap();
+        request.metadata_mut().insert("padding", padding);
+        asking.spawn(async move { client.ask(request).await.map(|_| ()) });
+    }
+    let too_much = async {
+        while let Some(refused) = asking.join_next().await {
+            if refused.unwrap().unwrap_err().code() == Code::ResourceExhausted {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(timeout(PATIENCE, too_much).await.expect("soon"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_has_so_many_requests_and_hears_when_to_come_again() {
     let (busy, one) = key("busy", "tenant = \"busy\"");

@@ -383,6 +383,7 @@ const LOCKS: &[(&str, &str)] = &[
     ("web/src/page/clients.rs", "open connections: OwnedCache"),
     ("web/src/page/pool.rs", "calls that wait"),
     ("web/src/page/robots.rs", "wishes of sites: OwnedCache"),
+    ("web/src/page/tree.rs", "the texts of one page"),
     ("web/src/search/breaker.rs", "how a provider has fared"),
 ];
 

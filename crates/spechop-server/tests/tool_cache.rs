@@ -95,6 +95,17 @@ async fn a_look_up_takes_what_its_own_tenant_has_left() {
 }
 
 #[tokio::test]
+async fn an_output_may_be_longer_than_a_question() {
+    let server = server(8).await;
+    for (bytes, expected) in [(500_000, 200), (600_000, 413)] {
+        let mut body = put(60.0);
+        body["output"][0]["text"] = json!("x".repeat(bytes));
+        let (status, said) = post(&server, PATH, "a", &body).await;
+        assert_eq!(status, expected, "{said}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_wrong_is_said_and_nothing_is_kept() {
     let server = server(8).await;
     let with = |field: &str, value: Value| {

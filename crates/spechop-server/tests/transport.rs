@@ -56,6 +56,36 @@ async fn who_does_not_say_what_it_speaks_is_hung_up_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn half_a_head_has_an_end() {
+    let server = Server::configured(Script::instant(1), "[server]\nmessage_ms_max = 300").await;
+    let head = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n";
+    // The second one on its connection, too.
+    for before in ["", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"] {
+        let mut stream = say(&server, before.as_bytes()).await;
+        if !before.is_empty() {
+            stream.read_buf(&mut Vec::new()).await.unwrap();
+        }
+        stream.write_all(head.as_bytes()).await.unwrap();
+        heard(&mut stream).await;
+    }
+    let silent = metric(&server, "connections_closed_total{reason=\"silent\"}").await;
+    assert_eq!(silent, 2);
+    // However fast it comes.
+    let server = Server::start(Script::instant(1)).await;
+    let mut stream = say(&server, head.as_bytes()).await;
+    let field = format!("X-Long: {}\r\n", "x".repeat(1000));
+    for _ in 0..400 {
+        // It fails once the server has hung up.
+        if stream.write_all(field.as_bytes()).await.is_err() {
+            break;
+        }
+    }
+    heard(&mut stream).await;
+    let closed = "connections_closed_total{reason=\"unfinished\"}";
+    assert_eq!(metric(&server, closed).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn half_a_message_has_an_end() {
     let server = Server::configured(Script::instant(1), "[server]\nmessage_ms_max = 100").await;
     let half = [

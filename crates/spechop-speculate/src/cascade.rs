@@ -2,20 +2,26 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use spechop_ports::{Call, Guess, GuessRequest, Guessed, PortError, Speculator};
 use spechop_types::{Chance, Observation, Tokens, canonical};
+use tokio::time::{Instant, timeout_at};
+
+/// How long the others are waited for if every guess so far is unsure. One that hangs, or that finds no turn,
+/// would keep them back until they are of no use.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Asks several speculators at the same time. The first guess that is confident goes ahead; a better one
 /// that comes later goes beside it, if a second guess is of use at all.
 ///
 /// A guess is *confident* if its own estimate of being right is at least a threshold; one that says nothing
 /// of itself counts as even. That nothing will be found is no confident guess: another member may know
-/// better. If no guess is confident, it waits for all and gives what there is, the most confident first. Each
-/// guess is marked with the name of the member that made it.
+/// better. If no guess is confident, it waits for all, though not for long, and gives what there is, the most
+/// confident first. Each guess is marked with the name of the member that made it.
 ///
 /// A member that fails is one that has no guess, unless all fail. Whoever drops the future drops all.
 /// Once nothing more is of use (one guess was asked for, and there is a confident one), the others are
@@ -59,7 +65,13 @@ impl Speculator for Cascade {
             .collect();
         let (mut told, mut rest): (Vec<Guess>, Vec<Guess>) = (Vec::new(), Vec::new());
         let (mut tokens, mut answered, mut failure) = (Tokens::default(), false, None);
-        while let Some((name, outcome)) = asked.next().await {
+        let mut end = None;
+        loop {
+            let next = match end {
+                Some(end) if told.is_empty() => timeout_at(end, asked.next()).await.unwrap_or(None),
+                _ => asked.next().await,
+            };
+            let Some((name, outcome)) = next else { break };
             let guessed = match outcome {
                 Ok(guessed) => guessed,
                 Err(error) => {
@@ -86,6 +98,9 @@ impl Speculator for Cascade {
             }
             if told.len() >= limit {
                 break;
+            }
+            if !rest.is_empty() {
+                end.get_or_insert_with(|| Instant::now() + PATIENCE);
             }
         }
         if let Some(failure) = failure.filter(|_| !answered) {

@@ -228,8 +228,12 @@ impl Window {
         if most == 0 || matches!(lookup.target, Target::Failed) {
             return self.drop_lookup(id, effects);
         }
-        if lookup.guessing.is_running() {
-            lookup.guessing = Guessing::Idle;
+        if let Guessing::Running(told) = &mut lookup.guessing {
+            // What was told already is there for whoever takes the look-up over.
+            lookup.guessing = match std::mem::take(told) {
+                told if told.is_empty() => Guessing::Idle,
+                told => Guessing::Over(told),
+            };
             effects.push(Effect::DropGuess { lookup: id });
         }
         lookup.orphaned = orphaned;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use spechop_types::{BranchId, CommitKind, Hop, Observation, Stage};
 
-use crate::branch::{Granted, Launched, Segment};
+use crate::branch::{Branch, Granted, Launched, Segment};
 use crate::lookup::Target;
 use crate::window::Window;
 use crate::{Effect, Stop};
@@ -21,8 +21,9 @@ enum Turn {
     Verify(BranchId),
     /// The observation stands, and nothing is built on anything else.
     Commit(Arc<Observation>),
-    /// Nothing found can agree with no guess: refuted without asking.
-    Refute(Arc<str>),
+    /// This guess can agree with no such observation, whatever it says: nothing was found, and it names
+    /// something, or the other way round. It and all like it are refuted without asking.
+    Refute(Arc<str>, Arc<Observation>),
 }
 
 impl Window {
@@ -50,9 +51,14 @@ impl Window {
                     let guess = self.refuted.take();
                     self.commit(kind, answer, guess, observation, effects);
                 }
-                Turn::Refute(guess) => {
-                    self.refuted = Some(guess);
-                    self.abort_where(|b| b.is_child_of(head), effects);
+                Turn::Refute(guess, observation) => {
+                    // The best guess is the one that is remembered.
+                    self.refuted.get_or_insert(guess);
+                    let is_unlike = |b: &Branch| match b.base.as_ref().map(|base| &base.granted) {
+                        Some(Granted::Guess(guess)) => !observation.is_like(&guess.text),
+                        Some(Granted::Observation(_) | Granted::Open(_)) | None => false,
+                    };
+                    self.abort_where(|b| b.is_child_of(head) && is_unlike(b), effects);
                 }
             }
         }
@@ -80,7 +86,7 @@ impl Window {
         let child = self.children(head.id).next();
         match child.and_then(|child| Some((child.id, &child.base.as_ref()?.granted))) {
             Some((_, Granted::Guess(guess))) if !observation.is_like(&guess.text) => {
-                Turn::Refute(guess.text.clone())
+                Turn::Refute(guess.text.clone(), observation.clone())
             }
             Some((child, Granted::Guess(_))) => Turn::Verify(child),
             // Branches that stand open have been aborted when the observation came.

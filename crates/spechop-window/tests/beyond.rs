@@ -299,6 +299,50 @@ fn at_most_one_sibling_survives() {
 }
 
 #[test]
+fn of_siblings_only_those_fall_that_can_never_hold() {
+    let before = "w0 A; g0 none|x; w1 B; w2 C; o0 x";
+    check(
+        two_guesses(4),
+        before,
+        "abort 1; drop-guess 1; orphan 1; verify 2",
+    );
+    check(
+        two_guesses(4),
+        &format!("{before}; v2 +"),
+        "commit 0; promote 2",
+    );
+    check(
+        two_guesses(4),
+        "w0 A; g0 x|none; w1 B; w2 C; o0 -",
+        "abort 1; drop-guess 1; orphan 1; verify 2",
+    );
+    // The best guess is the one that is remembered.
+    let window = check(
+        two_guesses(4),
+        "w0 A; g0 x|none; w1 B; w2 C; o0 y; v1 -",
+        "abort 1; drop-guess 1; orphan 1; abort 2; drop-guess 2; orphan 2; commit 0; write 3",
+    );
+    assert_eq!(window.committed()[0].guess.as_deref(), Some("x"));
+}
+
+#[test]
+fn a_guess_that_was_told_stays_with_its_look_up() {
+    let before = "w0 A; g0 x; w1 B; h1 p; w2 C; o0 y; v1 -";
+    check(
+        two_guesses(4),
+        &format!("{before}; w3 B"),
+        "salvage 3 from 1; write 4",
+    );
+    // Nothing was told: it is asked anew.
+    let before = "w0 A; g0 x; w1 B; o0 y; v1 -";
+    check(
+        two_guesses(4),
+        &format!("{before}; w2 B"),
+        "salvage 2 from 1; guess 1",
+    );
+}
+
+#[test]
 fn siblings_that_ask_the_same_share_one_look_up() {
     let before = "w0 A; g0 x|y; w1 B; w2 B";
     check(two_guesses(5), before, "");

@@ -21,6 +21,7 @@ impl Run<'_> {
             let hops = self.window.committed();
             drafter.learn(&self.settings.tenant, self.question, hops);
         }
+        let (tokens_lost, money_lost) = self.ledger.lost();
         let (drafted, chance) = notes.draft.unwrap_or((self.running.now(), Chance::CERTAIN));
         Report {
             answer,
@@ -37,6 +38,8 @@ impl Run<'_> {
             },
             elapsed,
             usage: self.ledger.usage(Open::default()),
+            tokens_lost,
+            money_lost,
             provider_changes: std::mem::take(&mut self.provider_changes),
         }
     }

@@ -26,6 +26,10 @@ impl Run<'_> {
     pub(super) fn may_speculate(&self) -> bool {
         let committed = u32::try_from(self.committed()).unwrap_or(u32::MAX);
         let hops_left = self.settings.hops_max.saturating_sub(committed);
+        // The head's own look-up is among the calls as soon as it has asked.
+        let head = self.window.alive().next();
+        let is_to_ask = head.is_some_and(|head| self.window.lookup(head).is_none());
+        let hops_left = hops_left.saturating_add(u32::from(is_to_ask));
         let open = self.running.open(Lane::Speculative);
         self.ledger.may_speculate(hops_left, open)
     }

@@ -28,12 +28,15 @@ static TITLE: LazyLock<Regex> = LazyLock::new(|| {
                         Baroness|Viscount|Viscountess|Elector|Lord|Emperor|Empress|Archduke|Archduchess|\
                         Burgrave)";
     const NUMBER: &str = "[0-9]+ ?(?:st|nd|rd|th) ";
-    const NAME: &str = "(?:St[.] )?[A-ZÀ-ÖØ-Þ][^ ,.;:()]*(?:- [A-ZÀ-ÖØ-Þ][^ ,.;:()]*)?";
+    // "Wales" of "Wales's", and "L'Aquila" whole.
+    const WORD: &str = r"[A-ZÀ-ÖØ-Þ](?:[^\s,.;:()\[\]'’]|['’][A-ZÀ-ÖØ-Þ])*";
+    let name = format!("(?:St[.] )?{WORD}(?:- {WORD})?");
     let begin = "^( ?, ?(?:the )?";
-    let names = format!("{NAME}(?: {NAME})*");
+    let names = format!("{name}(?: {name})*");
     let of_place = format!("(?:{NUMBER})?{RANK} of (?:the )?{names}");
+    let end = r"(?:$|\n| ?[,.;:()\[]| and )";
     let pattern = format!(
-        "{begin}{of_place} and {NAME})(?:$| ?[,.;:()]| and )|\
+        "{begin}{of_place} and {name}){end}|\
          {begin}(?:{of_place}|{NUMBER}{RANK} {names}|{NUMBER}Baronet))"
     );
     Regex::new(&pattern).expect("it is written above")
@@ -169,17 +172,18 @@ const TIMES: &[&str] = &[
 #[rustfmt::skip]
 const NUMBERS: &[&str] = &[
     "no", "none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-    "twelve", "twenty", "thirty", "forty", "fifty", "hundred", "hundreds", "thousand", "thousands", "million",
-    "millions", "billion", "billions", "half", "third", "quarter", "single", "several", "dozen", "majority",
-    "century", "centuries",
+    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+    "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety", "hundred", "hundreds", "thousand",
+    "thousands", "million", "millions", "billion", "billions", "half", "third", "quarter", "single", "twice",
+    "several", "dozen", "dozens", "majority", "century", "centuries",
 ];
 
 fn in_blanks(words: &str) -> String {
     format!(" {words} ")
 }
 
-/// A full stop, and then another sentence: behind a word in small letters, a digit or a bracket. "St.", "J."
-/// and "Gov." end none.
+/// A full stop, and then another sentence: behind a word in small letters, a digit or a bracket. "St.", "J.",
+/// "Gov." and "vs." end none.
 fn runs_on(span: &str) -> bool {
     let ends = span.match_indices(['.', ';', '!', '?']);
     ends.filter(|(at, stop)| {
@@ -190,9 +194,9 @@ fn runs_on(span: &str) -> bool {
     .any(|(at, _)| {
         let before = &span[..at];
         let word = before.rsplit(' ').next().unwrap_or_default();
-        let is_title = word.len() <= 4 && word.starts_with(char::is_uppercase);
+        let is_short = word.len() <= 4 && word.starts_with(char::is_uppercase) || word == "vs";
         let ends_word = |c: char| c.is_lowercase() || c.is_ascii_digit() || c == ')';
-        !is_title
+        !is_short
             && before
                 .chars()
                 .rev()
@@ -206,15 +210,16 @@ fn runs_on(span: &str) -> bool {
 /// Without what stands beyond a bracket that is open at one end only.
 fn within_brackets(span: &str) -> &str {
     let count = |bracket| span.matches(bracket).count();
-    let blanks = |c: char| c == ',' || c == '(' || c == ')' || c.is_whitespace();
+    let blanks = |c: char| c == ',' || c.is_whitespace();
+    let brackets = |c: char| c == '(' || c == ')' || blanks(c);
     let cut = match (count('('), count(')')) {
         (open, closed) if open > closed => span.rsplit_once('(').map(|(before, _)| before),
         (open, closed) if closed > open => span.split_once(')').map(|(_, behind)| behind),
         _ => None,
     };
     match cut.map(|cut| cut.trim_matches(blanks)) {
-        Some("") => span.trim_matches(blanks),
-        Some(cut) => cut,
+        Some(cut) if cut.contains(char::is_alphanumeric) => within_brackets(cut),
+        Some(_) => span.trim_matches(brackets),
         None => span,
     }
 }
@@ -269,6 +274,18 @@ mod tests {
             cases += 1;
         }
         assert!(cases > 60, "{cases}");
+    }
+
+    /// The table has no room for it.
+    #[test]
+    fn a_title_ends_with_its_line() {
+        let text = "George Villiers, 1st Duke of Buckingham\nMother Mary Beaumont";
+        let asked = Asked::new("Who is the father of Ann?");
+        let titled = "George Villiers, 1st Duke of Buckingham";
+        assert_eq!(asked.with_title(text, "George Villiers".len()), titled);
+        let text = "Rotrou IV, Count of Perche and Maine\nMother Matilda of Blois";
+        let titled = "Rotrou IV, Count of Perche and Maine";
+        assert_eq!(asked.with_title(text, "Rotrou IV".len()), titled);
     }
 
     #[test]

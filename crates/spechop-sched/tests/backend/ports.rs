@@ -164,17 +164,23 @@ async fn the_same_query_is_asked_once_at_a_time() {
 struct Warmable {
     warmed: AtomicUsize,
     retrieved: AtomicUsize,
+    /// While it warms up, its caller's branch becomes the head.
+    promotes: bool,
 }
 
 #[async_trait]
 impl Retriever for Warmable {
-    async fn retrieve(&self, _: &Call, _: &str, _: usize) -> Result<Vec<Passage>, PortError> {
+    async fn retrieve(&self, call: &Call, _: &str, _: usize) -> Result<Vec<Passage>, PortError> {
         self.retrieved.fetch_add(1, SeqCst);
+        call.serve_kept();
         Ok(Vec::new())
     }
 
-    async fn warm(&self, _: &Call, _: &str) -> Result<(), PortError> {
+    async fn warm(&self, call: &Call, _: &str) -> Result<(), PortError> {
         self.warmed.fetch_add(1, SeqCst);
+        if self.promotes {
+            call.promote();
+        }
         Err(PortError::unavailable("it", "so it is written"))
     }
 }
@@ -190,8 +196,11 @@ impl Planner for Warmable {
         })
     }
 
-    async fn warm(&self, _: &Call, _: PlanRequest) -> Result<(), PortError> {
+    async fn warm(&self, call: &Call, _: PlanRequest) -> Result<(), PortError> {
         self.warmed.fetch_add(1, SeqCst);
+        if self.promotes {
+            call.promote();
+        }
         Ok(())
     }
 }
@@ -244,4 +253,35 @@ async fn a_guess_that_may_only_warm_up_looks_nothing_up() {
         assert_eq!(counts(), (expected.0, expected.1 + 1));
         assert!(is_idle(backend.gauges()));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_becomes_needed_while_it_is_warmed_up_for_is_done() {
+    let backend = backend(2, 2);
+    let inner = Arc::new(Warmable {
+        promotes: true,
+        ..Warmable::default()
+    });
+    let rule = |role| Rule {
+        grade: Grade::Warmup,
+        ..Eligibility::shipped().of(role)
+    };
+    let planner = ScheduledPlanner::new(inner.clone(), &backend, rule("planner"));
+    let request = PlanRequest {
+        question: Question::new("Whose mother?").expect("a question"),
+        hops: Vec::new(),
+        must_answer: false,
+        drafts: Vec::new(),
+    };
+    assert!(planner.plan(&guess(0.9), request).await.is_ok());
+    let retriever = ScheduledRetriever::new(inner.clone(), &backend, rule("retriever"));
+    let call = guess(0.9);
+    assert!(retriever.retrieve(&call, "q", 3).await.is_ok());
+    assert_eq!(inner.warmed.load(SeqCst), 2);
+    assert_eq!(inner.retrieved.load(SeqCst), 2);
+    assert!(
+        call.was_kept(),
+        "who asks hears that a kept result served it"
+    );
+    assert!(is_idle(backend.gauges()));
 }

@@ -13,7 +13,7 @@ use super::InvalidConfig;
 use super::keys::{Keys, Mistake, Source};
 use super::table::LIST as KEYS;
 use crate::jwt::{Issuer, KeySource};
-use crate::keys::{Behalf, Key, KeyHash, KeyName, RequestRate, Role};
+use crate::keys::{Behalf, Key, KeyHash, KeyName, PREFIX, RequestRate, Role};
 use crate::transport::{TlsFiles, TlsPart};
 
 /// A file with more keys than the list of the configuration itself.
@@ -265,6 +265,11 @@ fn keys_of(list: &[Table], wrong: &mut Vec<String>) -> Vec<Key> {
     for (at, table) in list.iter().enumerate() {
         let name = table.get("name").and_then(Value::as_str).unwrap_or("?");
         let name: String = name.chars().take(64).collect();
+        // The key itself may stand there.
+        let name = match name.starts_with(PREFIX) {
+            true => PREFIX.to_owned(),
+            false => name,
+        };
         match key_of(table) {
             Ok(key) => keys.push(key),
             Err(problems) => {

@@ -22,13 +22,14 @@ pub struct HotTraffic {
     pub in_degree: Option<PathBuf>,
 }
 
-pub(super) fn hot_traffic(keys: &mut Keys<'_>, data: &Path) -> HotTraffic {
+pub(super) fn hot_traffic(keys: &mut Keys<'_>, state_dir: &Path) -> HotTraffic {
     let tenants = keys.list("speculator.hot_tenants").unwrap_or_default();
     let key = "speculator.traffic_file";
     let file = if keys.is(key, "none") {
         None
     } else {
-        keys.path(key).or_else(|| Some(data.join("traffic.json")))
+        keys.path(key)
+            .or_else(|| Some(state_dir.join("traffic.json")))
     };
     let key = "speculator.hot_every_s";
     let every = keys.integer(key);

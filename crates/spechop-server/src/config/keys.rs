@@ -233,7 +233,8 @@ impl<'a> Keys<'a> {
             self.mistakes.push(Mistake {
                 key: LIST.to_owned(),
                 source,
-                problem: format!("{wanted} {value}"),
+                // A key itself may stand there.
+                problem: format!("{wanted} {}", value.type_str()),
                 remedy: None,
             });
         }
@@ -373,7 +374,11 @@ impl<'a> Keys<'a> {
             if parsed.is_some() {
                 return parsed;
             }
-            let problem = format!("expected {}, found {value}", row.kind);
+            let found = match row.secret {
+                true => value.type_str().to_owned(),
+                false => value.to_string(),
+            };
+            let problem = format!("expected {}, found {found}", row.kind);
             self.mistakes.push(Mistake {
                 key: key.to_owned(),
                 source,

@@ -322,7 +322,7 @@ pub(super) fn speculator(
         .path("speculator.hot_dir")
         .unwrap_or_else(|| index_dir.join("hot"));
     let named = keys.source("speculator.hot_dir") != Source::Default;
-    let hot = super::hot::hot_traffic(keys, data);
+    let hot = super::hot::hot_traffic(keys, &env.state_dir());
     let comes = hot.every.is_some();
     if !comes && (named || kind == Some(SpeculatorKind::Hot)) {
         let rebuild = format!(
@@ -364,7 +364,7 @@ pub(super) fn speculator(
     let cascade = remembering::cascade(keys, can);
     let shared = super::qdrant::shared_memory(keys, env, target);
     Speculator {
-        memory: remembering::memory(keys, default, &cascade, shared, data),
+        memory: remembering::memory(keys, default, &cascade, shared, &env.state_dir()),
         cascade,
         default,
         hot_dir,

@@ -137,7 +137,7 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         reader.model(),
         speculator.model.model(),
         injected_latency.is_some(),
-        &data,
+        &env.state_dir(),
     );
     let drafter = drafter(keys, &generator, &data, env);
     let (server, callers) = server(keys);
@@ -269,15 +269,20 @@ fn transport(keys: &mut Keys<'_>, unread: Duration) -> Transport {
         .filter(|name| !name.is_empty());
     // As many come at once after a pause as otherwise in a second.
     let rate = keys.small("server.requests_per_second");
+    let (usual, message_bytes_max) = (Transport::default(), keys.size("server.message_bytes_max"));
     Transport {
         connections_max: keys.size("server.connections_max"),
         hosts: names.map(str::to_owned).collect(),
-        message_bytes_max: keys.size("server.message_bytes_max"),
+        message_bytes_max,
+        // At least one of that size, and some small ones beside it.
+        unfinished_bytes_max: usual
+            .unfinished_bytes_max
+            .max(message_bytes_max + (256 << 10)),
         message_time: keys.millis("server.message_ms_max"),
         stall_max: 2 * unread,
         request_interval: Duration::from_secs(1) / rate,
         request_burst: rate,
-        ..Transport::default()
+        ..usual
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn memory(
     default: SpeculatorKind,
     cascade: &Cascade,
     shared: Option<SharedMemory>,
-    data: &Path,
+    state_dir: &Path,
 ) -> Memory {
     let is_used = match default {
         SpeculatorKind::Memory => true,
@@ -80,7 +80,7 @@ pub(super) fn memory(
         None
     } else {
         let usual = is_used && shared.is_none();
-        let usual = usual.then(|| data.join("memory.json"));
+        let usual = usual.then(|| state_dir.join("memory.json"));
         keys.path(key).or(usual)
     };
     if shared.is_some() && file.is_some() {

@@ -28,7 +28,7 @@ pub(super) fn scheduler(
     reader: Option<&Model>,
     guesser: Option<&Model>,
     look_ups_wait: bool,
-    data: &Path,
+    state_dir: &Path,
 ) -> Scheduler {
     let index = if look_ups_wait { SLOW_INDEX } else { INDEX };
     Scheduler {
@@ -44,7 +44,7 @@ pub(super) fn scheduler(
         eligibility: eligibility(keys),
         tuner: tuner(keys),
         history: keys.count("tuning.history"),
-        state: state(keys, data),
+        state: state(keys, state_dir),
     }
 }
 
@@ -64,12 +64,12 @@ fn cores(keys: &mut Keys<'_>) -> Option<Millicores> {
 }
 
 /// Where what was learnt is kept.
-fn state(keys: &mut Keys<'_>, data: &Path) -> Option<PathBuf> {
+fn state(keys: &mut Keys<'_>, state_dir: &Path) -> Option<PathBuf> {
     if keys.is("tuning.state", "none") {
         return None;
     }
     let named = keys.path("tuning.state");
-    Some(named.unwrap_or_else(|| data.join("tuning.json")))
+    Some(named.unwrap_or_else(|| state_dir.join("tuning.json")))
 }
 
 /// What the model's engine takes at once.

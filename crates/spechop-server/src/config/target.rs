@@ -123,6 +123,11 @@ impl SearchEngine {
         &self.endpoint().base_url
     }
 
+    /// Whether it is asked through a proxy.
+    pub(crate) fn is_proxied(&self) -> bool {
+        self.endpoint().proxy.is_some()
+    }
+
     fn endpoint(&self) -> &Endpoint {
         match self {
             Self::Searxng(options) => &options.endpoint,

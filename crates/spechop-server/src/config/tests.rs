@@ -123,6 +123,34 @@ fn what_the_server_chooses_can_be_fixed() {
 }
 
 #[test]
+fn the_longest_request_fits_into_a_connection() {
+    let home = Home::new();
+    for (bytes, held) in [(16 << 10, 768 << 10), (4 << 20, (4 << 20) + (256 << 10))] {
+        let file = format!("[server]\nmessage_bytes_max = {bytes}");
+        let transport = home.read(&file, &[], &[]).unwrap().server.transport;
+        assert_eq!(transport.message_bytes_max, bytes);
+        assert_eq!(transport.unfinished_bytes_max, held);
+    }
+}
+
+#[test]
+fn a_folder_of_its_own_may_hold_all_that_is_learnt() {
+    let home = Home::new();
+    let elsewhere = [("SPECHOP_STATE_DIR", "/state")];
+    let file = "[speculator]\nkind = \"memory\"\nhot_tenants = [\"*\"]";
+    let config = home.read(file, &elsewhere, &[]).unwrap();
+    let (memory, hot) = (config.speculator.memory, config.speculator.hot);
+    let files = [config.scheduler.state, memory.file, hot.file];
+    let expected = [
+        "/state/tuning.json",
+        "/state/memory.json",
+        "/state/traffic.json",
+    ];
+    assert_eq!(files, expected.map(|file| Some(file.into())));
+    assert_eq!(config.index_dir, home.path("indexes/default"));
+}
+
+#[test]
 fn what_was_learnt_is_kept_in_the_data_folder_elsewhere_or_nowhere() {
     let home = Home::new();
     for (file, state) in [

@@ -21,15 +21,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use spechop_types::Tenant;
 
-use super::json_response;
+use super::json_text;
 use crate::caller::caller;
 use crate::server_state::ServerState;
 use crate::status::{AskError, HttpError};
 use crate::tool_cache::{NotKept, ToolCache, ToolCall};
 
+/// Longest request that leaves an output.
+pub(crate) const BYTES_MAX: usize = 512 << 10;
 /// Where outputs are left.
 pub(crate) const PATH: &str = "/v1/tool-cache";
 /// Where they are asked for.
@@ -61,6 +63,9 @@ struct Query {
     arguments: Map<String, Value>,
 }
 
+/// Reads a request and answers it in JSON.
+type Work = fn(&ToolDoor, &Tenant, &[u8]) -> Result<String, AskError>;
+
 /// What answers.
 #[derive(Clone)]
 pub(crate) struct ToolDoor {
@@ -86,29 +91,24 @@ impl ToolDoor {
         self.route(Self::find)
     }
 
-    fn route(self, work: fn(&Self, &Tenant, &[u8]) -> Result<Value, AskError>) -> MethodRouter {
+    fn route(self, work: Work) -> MethodRouter {
         post(async move |head: Parts, body: Bytes| self.respond(&head, &body, work))
             // The transport has seen to it.
             .layer(DefaultBodyLimit::disable())
     }
 
-    fn respond(
-        &self,
-        head: &Parts,
-        body: &[u8],
-        work: fn(&Self, &Tenant, &[u8]) -> Result<Value, AskError>,
-    ) -> Response {
+    fn respond(&self, head: &Parts, body: &[u8], work: Work) -> Response {
         if self.state.phases.closing.is_cancelled() {
             return HttpError::from(AskError::ShuttingDown).into_response();
         }
         let caller = caller(&head.headers, &head.extensions);
         match caller.and_then(|caller| work(self, &caller.tenant, body)) {
-            Ok(answer) => json_response(StatusCode::OK, &answer),
+            Ok(answer) => json_text(StatusCode::OK, answer),
             Err(error) => HttpError::from(error).into_response(),
         }
     }
 
-    fn keep(&self, tenant: &Tenant, body: &[u8]) -> Result<Value, AskError> {
+    fn keep(&self, tenant: &Tenant, body: &[u8]) -> Result<String, AskError> {
         let form =
             r#"{"tool": "retrieve", "arguments": {"query": "…"}, "output": […], "ttl_s": 60}"#;
         let put: Put = read(body, form)?;
@@ -121,16 +121,16 @@ impl ToolDoor {
         let time = Duration::from_secs_f64(ttl_s);
         let kept = self.cache.put(tenant, call, put.output, time);
         kept.map_err(|error| AskError::wrong(field(&error), error.to_string()))?;
-        Ok(json!({ "cached": true }))
+        Ok(r#"{"cached":true}"#.to_owned())
     }
 
-    fn find(&self, tenant: &Tenant, body: &[u8]) -> Result<Value, AskError> {
+    fn find(&self, tenant: &Tenant, body: &[u8]) -> Result<String, AskError> {
         let form = r#"{"tool": "retrieve", "arguments": {"query": "…"}}"#;
         let Query { tool, arguments } = read(body, form)?;
         let call = tool_call(tool, arguments)?;
         Ok(match self.cache.output(tenant, &call) {
-            Some(output) => json!({ "cached": true, "output": *output }),
-            None => json!({ "cached": false }),
+            Some(output) => format!(r#"{{"cached":true,"output":{output}}}"#),
+            None => r#"{"cached":false}"#.to_owned(),
         })
     }
 }

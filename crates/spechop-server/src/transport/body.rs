@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::Limits;
-use super::line::{LineHandle, Ticket, Unfinished, Working};
+use super::line::{Attended, LineHandle, Ticket, Unfinished, Working};
 use crate::status::TransportError;
 
 /// What a header costs beside its name and value, as HTTP/2 counts it (RFC 9113, section 6.5.2).
@@ -25,16 +25,14 @@ const STREAM_BYTES: usize = 5 << 10;
 const FRAME_BYTES: usize = 5;
 
 /// Waits for a whole request: the one message of a unary or server-streaming call. It has at most
-/// `bytes_max` bytes, or as many as the limits say.
+/// `bytes_max` bytes, or as many as the limits say. `held` is what [`hold`] has set aside for it.
 pub(super) async fn receive(
-    line: &LineHandle,
-    headers: &HeaderMap,
+    mut held: Unfinished,
     body: Body,
     limits: &Limits,
     bytes_max: Option<usize>,
 ) -> Result<Bytes, TransportError> {
     let bytes_max = bytes_max.unwrap_or(limits.message_bytes_max);
-    let mut held = hold(line, headers)?;
     let limit = limits.message_time;
     let message = collect(body, &mut held, bytes_max);
     let late = |_| TransportError::Late { limit };
@@ -42,7 +40,7 @@ pub(super) async fn receive(
 }
 
 /// Sets aside what a request costs before the first byte of its body is there.
-fn hold(line: &LineHandle, headers: &HeaderMap) -> Result<Unfinished, TransportError> {
+pub(super) fn hold(line: &LineHandle, headers: &HeaderMap) -> Result<Unfinished, TransportError> {
     let fields = headers
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len() + HEADER_BYTES);
@@ -93,19 +91,14 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    pub(super) fn new(
-        line: &LineHandle,
-        headers: &HeaderMap,
-        body: Body,
-        limits: &Limits,
-    ) -> Result<Self, TransportError> {
+    pub(super) fn new(held: Unfinished, body: Body, limits: &Limits) -> Self {
         let patience = limits.talk_pause_max;
-        Ok(Self {
+        Self {
             body,
             patience,
             deadline: Box::pin(sleep(patience)),
-            _held: hold(line, headers)?,
-        })
+            _held: held,
+        }
     }
 }
 
@@ -132,6 +125,7 @@ impl HttpBody for Talk {
 pub(super) struct Answer {
     body: Body,
     line: LineHandle,
+    _attended: Attended,
     /// Whether making it is work that the connection is kept for.
     is_work: bool,
     state: State,
@@ -145,10 +139,16 @@ enum State {
 }
 
 impl Answer {
-    pub(super) fn new(body: Body, line: LineHandle, working: Option<Working>) -> Self {
+    pub(super) fn new(
+        body: Body,
+        line: LineHandle,
+        attended: Attended,
+        working: Option<Working>,
+    ) -> Self {
         Self {
             body,
             line,
+            _attended: attended,
             is_work: working.is_some(),
             state: State::Made { _working: working },
         }

@@ -12,7 +12,7 @@ use axum::response::Response;
 
 use super::accept::Lines;
 use super::access::{self, Access};
-use super::body::{Answer, Talk, receive};
+use super::body::{Answer, Talk, hold, receive};
 use super::doors::{Door, Doors};
 use super::hosts::Hosts;
 use super::line::LineHandle;
@@ -60,30 +60,34 @@ impl Guard {
     async fn pass(&self, request: Request, next: Next) -> Result<Response, TransportError> {
         let limits = self.lines.limits();
         let (mut parts, body) = request.into_parts();
+        let line = parts.extensions.get::<LineHandle>().cloned();
+        let attended = line.as_ref().map(LineHandle::attend);
         let door = self.check(&parts)?;
         let bytes_max = door.and_then(|door| door.bytes_max);
         let path = parts.uri.path();
         let role = door.map_or_else(|| access::role_of_service(path), |door| door.role);
-        let line = parts.extensions.get::<LineHandle>().cloned();
+        // Before it waits for its turn: until then it would be held and not counted.
+        let held = line.as_ref().map(|line| hold(line, &parts.headers));
+        let held = held.transpose()?;
         if let Some(line) = &line {
             let (interval, burst) = (limits.request_interval, limits.request_burst);
             line.turn(interval, burst).await;
         }
         self.access.admit(role, line.as_ref(), &mut parts).await?;
         // Whatever comes over a listener of ours has it.
-        let Some(line) = line else {
+        let (Some(line), Some(attended), Some(held)) = (line, attended, held) else {
             return Ok(next.run(Request::from_parts(parts, body)).await);
         };
         let path = parts.uri.path();
         let body = if path.starts_with(TALKS) {
-            Body::new(Talk::new(&line, &parts.headers, body, limits)?)
+            Body::new(Talk::new(held, body, limits))
         } else {
-            Body::from(receive(&line, &parts.headers, body, limits, bytes_max).await?)
+            Body::from(receive(held, body, limits, bytes_max).await?)
         };
         let is_work = path != WATCH && !path.starts_with(TALKS);
         let working = is_work.then(|| line.begin());
         let response = next.run(Request::from_parts(parts, body)).await;
-        Ok(response.map(|body| Body::new(Answer::new(body, line, working))))
+        Ok(response.map(|body| Body::new(Answer::new(body, line, attended, working))))
     }
 
     /// By its head alone. Returns the door that it wants, if it is not gRPC.

@@ -38,6 +38,9 @@ struct Shared {
     lines: Lines,
     hung_up: AtomicBool,
     waker: AtomicWaker,
+    /// How many requests it has sent, and how many of them are attended to.
+    heard: AtomicUsize,
+    attended: AtomicUsize,
     /// Bytes of requests that have not arrived whole.
     unfinished: AtomicUsize,
     /// When the next request may be taken up, if they come too fast.
@@ -59,6 +62,9 @@ pub(super) struct Unfinished {
     line: LineHandle,
     bytes: usize,
 }
+
+/// A request from its head to the end of its answer.
+pub(super) struct Attended(LineHandle);
 
 /// A request that is worked on. Dropping it ends that.
 pub(super) struct Working(LineHandle);
@@ -137,6 +143,8 @@ impl LineHandle {
                 lines,
                 hung_up: AtomicBool::new(false),
                 waker: AtomicWaker::new(),
+                heard: AtomicUsize::new(0),
+                attended: AtomicUsize::new(0),
                 unfinished: AtomicUsize::new(0),
                 requests: Mutex::default(),
                 wrong_keys: Mutex::default(),
@@ -149,6 +157,19 @@ impl LineHandle {
     pub(super) fn hang_up(&self) {
         self.shared.hung_up.store(true, Ordering::Release);
         self.shared.waker.wake();
+    }
+
+    /// The head of a request has come.
+    pub(super) fn attend(&self) -> Attended {
+        self.shared.heard.fetch_add(1, Ordering::Relaxed);
+        self.shared.attended.fetch_add(1, Ordering::Relaxed);
+        Attended(self.clone())
+    }
+
+    /// How many requests have come; `None` while one of them is attended to.
+    pub(super) fn heard(&self) -> Option<usize> {
+        let attended = self.shared.attended.load(Ordering::Relaxed);
+        (attended == 0).then(|| self.shared.heard.load(Ordering::Relaxed))
     }
 
     /// Makes room for so many bytes of a request that is arriving, if this connection may hold them.
@@ -244,6 +265,12 @@ impl Unfinished {
         self.bytes += bytes;
         shared.lines.hold(bytes);
         before.saturating_add(bytes) <= shared.lines.limits().unfinished_bytes_max
+    }
+}
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        self.0.shared.attended.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -26,6 +26,7 @@ mod counts;
 mod doors;
 mod files;
 mod guard;
+mod heads;
 mod hosts;
 mod line;
 mod roster;

@@ -23,6 +23,7 @@ use tokio_rustls::{Accept, TlsAcceptor};
 use tonic::transport::server::Connected;
 
 use super::counts::Closed;
+use super::heads::Heads;
 use super::line::{Line, LineHandle};
 
 /// The preface of HTTP/2, and about the shortest request of HTTP/1.1.
@@ -52,6 +53,7 @@ pub(super) struct Socket {
     state: State,
     handle: LineHandle,
     greeting: Option<Greeting>,
+    heads: Heads,
 }
 
 enum State {
@@ -80,15 +82,16 @@ struct Greeting {
 }
 
 impl Socket {
-    /// TLS if there is an acceptor.
-    pub(super) fn new(line: Line, tls: Option<TlsAcceptor>, greeting: Duration) -> Self {
+    /// TLS if there is an acceptor. The greeting, and each head of a request, may take so long.
+    pub(super) fn new(line: Line, tls: Option<TlsAcceptor>, patience: Duration) -> Self {
         Self {
             handle: line.handle().clone(),
             state: State::Opening(line, tls),
             greeting: Some(Greeting {
                 missing: GREETING_BYTES,
-                deadline: Box::pin(sleep(greeting)),
+                deadline: Box::pin(sleep(patience)),
             }),
+            heads: Heads::new(patience),
         }
     }
 
@@ -202,6 +205,10 @@ impl AsyncRead for Socket {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        if !this.heads.have_room(this.handle.heard()) {
+            this.handle.closed(Closed::Unfinished);
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
         let before = buffer.filled().len();
         let read = match this.poll_open(context)? {
             Poll::Pending => Poll::Pending,
@@ -211,19 +218,25 @@ impl AsyncRead for Socket {
                 _ => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             },
         };
-        let Some(greeting) = &mut this.greeting else {
-            return read;
-        };
-        let came = buffer.filled().len() - before;
-        greeting.missing = greeting.missing.saturating_sub(came);
-        if greeting.missing == 0 {
-            this.greeting = None;
-            return read;
+        let came = buffer.filled().get(before..).unwrap_or_default();
+        this.heads.grow(came);
+        if let Some(greeting) = &mut this.greeting {
+            greeting.missing = greeting.missing.saturating_sub(came.len());
+            if greeting.missing == 0 {
+                this.greeting = None;
+            }
         }
         if read.is_ready() {
             return read;
         }
-        ready!(greeting.deadline.as_mut().poll(context));
+        let greeting = this.greeting.as_mut();
+        let is_silent = greeting.is_some_and(|greeting| {
+            let deadline = greeting.deadline.as_mut();
+            deadline.poll(context).is_ready()
+        });
+        if !is_silent {
+            ready!(this.heads.poll_late(context));
+        }
         this.handle.closed(Closed::Silent);
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }

@@ -184,3 +184,14 @@ async fn keeps_the_contract() {
     contract::speculator(&Cascade::new(members, Chance::EVEN)).await;
     contract::speculator(&Cascade::new(Vec::new(), Chance::EVEN)).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_hangs_does_not_keep_an_unsure_guess_back() {
+    let unsure: &'static [(&'static str, f64)] = &[("Ann", 0.2)];
+    let told = ask(vec![After(5, Some(unsure)), After(60_000, Some(unsure))], 1).await;
+    assert_eq!(told.all.unwrap(), ["Ann by first"]);
+    assert_eq!(told.took, 2_005);
+    // As long as nothing is known there is nothing to keep back.
+    let told = ask(vec![After(5, None), After(60_000, Some(unsure))], 1).await;
+    assert_eq!(told.took, 60_000);
+}

@@ -91,7 +91,9 @@ fn of_html(page: &str) -> Result<Extract, String> {
         false => article.title.clone(),
     };
     let headings = article.headings.iter().map(String::as_str);
-    let title = title::of_page(&title, &names, headings).to_owned();
+    // Before its parts are compared with headings, which takes the square of its length.
+    let title = cut(&title, TITLE_CHARS_MAX);
+    let title = title::of_page(title, &names, headings).to_owned();
     if let Some(place) = article.place(&blocks, &title) {
         return Ok(of_blocks(&blocks[place], title));
     }

@@ -48,7 +48,7 @@ struct Wish {
 enum Rule {
     /// It has no file.
     Anything,
-    File(Robot),
+    File(Arc<Robot>),
     /// It may have one, which cannot be had.
     Nothing(&'static str),
 }
@@ -78,8 +78,10 @@ impl Robots {
             };
             match &wish.rule {
                 Rule::Anything => Ok(()),
-                Rule::File(robot) if robot.allowed(url.as_str()) => Ok(()),
-                Rule::File(_) => forbidden("the site's robots.txt excludes it"),
+                Rule::File(robot) => match allows(robot, url).await {
+                    true => Ok(()),
+                    false => forbidden("the site's robots.txt excludes it"),
+                },
                 Rule::Nothing(why) => forbidden(why),
             }
         })
@@ -132,10 +134,17 @@ impl Robots {
         }
         let token = self.token.clone();
         match spawn_blocking(move || Robot::new(&token, &text)).await {
-            Ok(Ok(robot)) => (Rule::File(robot), FRESH),
+            Ok(Ok(robot)) => (Rule::File(Arc::new(robot)), FRESH),
             _ => unknown("the site's robots.txt cannot be read"),
         }
     }
+}
+
+/// Whether the file lets us have the address. Every rule of it is compared, and there may be thousands.
+async fn allows(robot: &Arc<Robot>, url: &Url) -> bool {
+    let (robot, url) = (Arc::clone(robot), url.clone());
+    let allows = spawn_blocking(move || robot.allowed(url.as_str()));
+    allows.await.unwrap_or(false)
 }
 
 /// The body, or its beginning.

@@ -16,7 +16,8 @@
 //! of attributes stands on that ([`html::check`]).
 
 use std::borrow::Cow;
-use std::cell::{Cell, Ref};
+use std::cell::{Cell, Ref, RefCell};
+use std::collections::HashMap;
 
 use dom_query::{Document, NodeId};
 use html5ever::tendril::StrTendril;
@@ -148,8 +149,8 @@ struct Counted {
     document: Document,
     limits: Limits,
     elements: Cell<usize>,
-    /// Bytes of text since the last element was added: no text is longer.
-    text_bytes: Cell<usize>,
+    /// The bytes of each text.
+    texts: RefCell<HashMap<NodeId, usize>>,
     excess: Cell<Option<TooMuch>>,
 }
 
@@ -159,27 +160,34 @@ impl Counted {
             document: Document::default(),
             limits,
             elements: Cell::default(),
-            text_bytes: Cell::default(),
+            texts: RefCell::default(),
             excess: Cell::default(),
         }
     }
 
-    /// Adds a child by `add`, and looks at how deep it stands then. Of a text that is too long, nothing
-    /// more is added.
-    fn add(&self, child: NodeOrText<NodeId>, add: impl FnOnce(NodeOrText<NodeId>)) {
+    /// Adds a child by `add`, and looks at how deep it stands then. `before` is the node that stands before
+    /// the place. If that is a text, another one lengthens it; of a text that is too long, nothing more is
+    /// added.
+    fn add(
+        &self,
+        child: NodeOrText<NodeId>,
+        before: impl Fn() -> Option<NodeId>,
+        add: impl FnOnce(NodeOrText<NodeId>),
+    ) {
         match &child {
             NodeOrText::AppendText(text) => {
-                let room = TEXT_BYTES_MAX - self.text_bytes.get();
-                let kept = text.floor_char_boundary(room);
-                self.text_bytes.set(self.text_bytes.get() + kept);
+                let length = |id| self.texts.borrow().get(&id).copied();
+                let length = before().and_then(length).unwrap_or_default();
+                let kept = text.floor_char_boundary(TEXT_BYTES_MAX - length);
                 if kept > 0 {
-                    let kept = text.subtendril(0, kept as u32);
-                    add(NodeOrText::AppendText(kept));
+                    add(NodeOrText::AppendText(text.subtendril(0, kept as u32)));
+                    let id = before();
+                    let mut texts = self.texts.borrow_mut();
+                    id.map(|id| texts.insert(id, length + kept));
                 }
             }
             NodeOrText::AppendNode(id) => {
                 let id = *id;
-                self.text_bytes.set(0);
                 add(child);
                 let most = self.limits.depth;
                 let above = self.document.tree.ancestor_ids_of_it(&id, Some(most + 1));
@@ -213,12 +221,17 @@ impl TreeSink for Counted {
     }
 
     fn append(&self, parent: &NodeId, child: NodeOrText<NodeId>) {
-        self.add(child, |child| self.document.append(parent, child));
+        let last = || self.document.tree.last_child_of(parent).map(|node| node.id);
+        self.add(child, last, |child| self.document.append(parent, child));
     }
 
     fn append_before_sibling(&self, sibling: &NodeId, child: NodeOrText<NodeId>) {
+        let before = || {
+            let node = self.document.tree.prev_sibling_of(sibling);
+            node.map(|node| node.id)
+        };
         let add = |child| self.document.append_before_sibling(sibling, child);
-        self.add(child, add);
+        self.add(child, before, add);
     }
 
     fn append_based_on_parent_node(
@@ -227,11 +240,10 @@ impl TreeSink for Counted {
         previous: &NodeId,
         child: NodeOrText<NodeId>,
     ) {
-        let add = |child| {
-            self.document
-                .append_based_on_parent_node(element, previous, child);
-        };
-        self.add(child, add);
+        match self.document.tree.parent_of(element) {
+            Some(_) => self.append_before_sibling(element, child),
+            None => self.append(previous, child),
+        }
     }
 
     // Every page has errors, and nobody reads them.

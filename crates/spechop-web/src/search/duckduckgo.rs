@@ -10,6 +10,7 @@ use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
 use scraper::{ElementRef, Html, HtmlTreeSink, Selector};
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
+use spechop_text::html;
 use url::{Url, form_urlencoded};
 
 use super::listing::{Listing, cut, malformed};
@@ -210,6 +211,8 @@ fn tree(body: &[u8]) -> Result<Html, SearchTrouble> {
     let sink = HtmlTreeSink::new(Html::new_document());
     let mut parser = parse_document(sink, ParseOpts::default());
     let text = String::from_utf8_lossy(body);
+    let many = |html::Hostile| malformed("a tag with too many attributes");
+    html::check(&text).map_err(many)?;
     let mut rest = &*text;
     while !rest.is_empty() {
         let (step, behind) = rest.split_at(rest.ceil_char_boundary(STEP_BYTES));
@@ -298,7 +301,14 @@ mod tests {
         let challenge = include_bytes!("../../tests/recorded/duckduckgo-challenge.html");
         let none = include_bytes!("../../tests/recorded/duckduckgo-none.html");
         let tags = "<b>".repeat(TAGS_MAX + 1);
-        for body in [&challenge[..], &none[..], tags.as_bytes()] {
+        let attributes = format!("<a{}>", " a".repeat(html::ATTRIBUTES_MAX + 1));
+        assert!(parse(attributes.as_bytes()).is_err());
+        for body in [
+            &challenge[..],
+            &none[..],
+            tags.as_bytes(),
+            attributes.as_bytes(),
+        ] {
             let mut listed = Listed::default();
             listed.tell(&body.repeat(10), 5, &mut |result| panic!("{result:?}"));
         }

@@ -31,7 +31,7 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Every key has a default. Without a configuration the server listens on 127.0.0.1:50051 and uses
 the models and the index of the data folder (SPECHOP_DATA_DIR, else $XDG_DATA_HOME/spechop, else
-~/.local/share/spechop).
+~/.local/share/spechop). What it learns it keeps in SPECHOP_STATE_DIR, else in the data folder.
 Flags go before SPECHOP_ variables (question.k is SPECHOP_QUESTION_K), and variables go before the
 configuration file.
 When the server accepts questions, it prints one line: `ready on ADDRESS`.

@@ -185,8 +185,8 @@ pub(super) static SPECULATOR: &[Key] = keys! {
     memory_similarity: Number(0.5, 1.0), Is("0.95");
     /// The file in which the memory survives a restart, or "none". Unlike tuning.state it holds words of
     /// questions and answers; its owner alone may read it. If nobody uses the memory by default, nothing is
-    /// written unless the file is named here. Else it is memory.json in the data folder. A damaged file is put
-    /// aside, and the memory begins anew.
+    /// written unless the file is named here. Else it is memory.json in the data folder, or in
+    /// SPECHOP_STATE_DIR. A damaged file is put aside, and the memory begins anew.
     memory_file: Or("none", &File), Example(r#""~/.local/share/spechop/memory.json""#);
     /// A collection of Qdrant in which the memory lies instead of the file, shared by all servers that name it.
     /// The servers and the key are those of [qdrant]; the collection is made if there is none. Give all of them

@@ -76,6 +76,14 @@ fn mistakes_in_keys_are_told_at_once_and_show_no_secret() {
         );
     }
     assert!(mistakes.iter().all(|told| !told.contains("secret")));
+    for file in [
+        "keys = [\"spechop.a.secret\"]",
+        "[[keys]]\nname = \"spechop.a.secret\"\nhash = \"?\"",
+        "[otlp]\nheaders = [\"authorization=Bearer secret\"]",
+    ] {
+        let mistakes = home.mistakes(file, &[]).join("\n");
+        assert!(!mistakes.contains("secret"), "{mistakes}");
+    }
     for (file, words) in [
         (key("a", "") + &key("a", ""), "two keys have the name \"a\""),
         (key("a", "roles = []"), "a key without a role may do nothing"),

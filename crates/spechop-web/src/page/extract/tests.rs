@@ -33,6 +33,16 @@ fn the_article_is_taken_and_not_what_stands_around_it() {
     }
 }
 
+/// To compare every part of it would take an hour.
+#[test]
+fn a_title_is_cut_before_its_parts_are_compared() {
+    let title = "a - ".repeat(470_000);
+    let nested = "<div>".repeat(300);
+    let found = read(&format!("<title>{title}</title>{nested}text")).unwrap();
+    assert!(title.starts_with(&found.title) && found.title.len() <= TITLE_CHARS_MAX);
+    assert_eq!(found.text, "text");
+}
+
 #[test]
 fn headings_are_known_as_such() {
     let page = format!(

@@ -76,6 +76,35 @@ fn what_people_forget_to_close_is_not_deep() {
 }
 
 #[test]
+fn no_text_is_longer_than_the_limit_wherever_it_comes_from() {
+    let letters = "&amp;".repeat(TEXT_BYTES_MAX - 1_000);
+    let pages = [
+        letters.repeat(3),
+        // What stands in a table wrongly is put before it, and each row lies between two such texts.
+        format!("<table>{}", format!("{letters}<tr>").repeat(4)),
+        format!("{letters}<table>{letters}</table>"),
+        format!(
+            "<table>{}",
+            format!("{letters}<input type=hidden>").repeat(3)
+        ),
+        format!("{letters}<b><p></b>{letters}</p>{letters}"),
+    ];
+    for page in pages {
+        let document = build(&page).unwrap();
+        let tree = &document.tree;
+        let nodes = tree.descendant_ids_of_it(&tree.root_id());
+        let nodes = nodes.filter_map(|id| tree.get(&id));
+        let texts = nodes.filter(|node| node.is_text());
+        let longest = texts.map(|node| node.text().len()).max().unwrap();
+        let begin = &page[..30];
+        assert!(
+            (TEXT_BYTES_MAX - 1_000..=TEXT_BYTES_MAX).contains(&longest),
+            "{begin}: {longest}"
+        );
+    }
+}
+
+#[test]
 fn what_no_reader_sees_is_not_in_the_tree() {
     let page = "<title>A &amp; B</title><script>if (a<b) '</p>'</script><style>p {}</style><p>one\
         <!-- <p>no --><textarea><p>no</textarea><iframe><p>no</iframe><xmp><p>no</xmp>two\
@@ -100,7 +129,7 @@ fn nothing_is_kept_that_nobody_reads() {
     let long = "x".repeat(TEXT_BYTES_MAX);
     let page = format!("<p>{long}y<p>{long}<i>z</i>{long}<a title='{long}' href=b>");
     let document = build(&page).unwrap();
-    assert_eq!(document.select("body").text().len(), 3 * TEXT_BYTES_MAX);
+    assert_eq!(document.select("body").text().len(), 3 * TEXT_BYTES_MAX + 1);
     let link = document.select("a");
     assert!(link.attr("title").is_none());
     assert_eq!(link.attr("href").as_deref(), Some("b"));
