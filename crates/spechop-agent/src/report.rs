@@ -28,7 +28,7 @@ pub struct Report {
     pub elapsed: Duration,
     /// Calls, tokens, time and money; wasted work is counted apart.
     pub usage: Usage,
-    /// Tokens that aborted calls may have taken beyond those: as of [`Due`].
+    /// Tokens that aborted calls may have taken beyond those: as of [`crate::Due`].
     pub tokens_lost: u64,
     /// The same in money.
     pub money_lost: Money,

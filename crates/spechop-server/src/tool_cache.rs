@@ -109,7 +109,7 @@ impl ToolCache {
         &self,
         tenant: &Tenant,
         call: ToolCall,
-        output: Value,
+        output: &Value,
         time: Duration,
     ) -> Result<(), NotKept> {
         let (call, passages) = match call.tool.as_str() {
@@ -118,7 +118,7 @@ impl ToolCache {
                     (1, Some(Value::String(query))) if !query.trim().is_empty() => query,
                     _ => return Err(NotKept::Arguments),
                 };
-                (ToolCall::query(query), Some(documents(&output)?))
+                (ToolCall::query(query), Some(documents(output)?))
             }
             _ => (call, None),
         };
@@ -302,7 +302,7 @@ mod tests {
             "add",
             json!({"x": 1, "y": {"p": [1, {"s": 2, "r": 3}], "q": 0}}),
         );
-        cache.put(&a, put, json!(7), HOUR).unwrap();
+        cache.put(&a, put, &json!(7), HOUR).unwrap();
         let same = call(
             "add",
             json!({"y": {"q": 0, "p": [1, {"r": 3, "s": 2}]}, "x": 1}),
@@ -322,7 +322,7 @@ mod tests {
         ] {
             assert_eq!(cache.output(&a, &other), None, "{other:?}");
         }
-        cache.put(&a, same.clone(), json!(8), HOUR).unwrap();
+        cache.put(&a, same.clone(), &json!(8), HOUR).unwrap();
         assert_eq!(cache.output(&a, &same).as_deref(), Some("8"));
     }
 
@@ -331,7 +331,7 @@ mod tests {
         let cache = cache(8);
         let (a, now) = (tenant("a"), call("now", json!({})));
         cache
-            .put(&a, now.clone(), json!("noon"), Duration::from_secs(2))
+            .put(&a, now.clone(), &json!("noon"), Duration::from_secs(2))
             .unwrap();
         tokio::time::advance(Duration::from_millis(1999)).await;
         assert!(cache.output(&a, &now).is_some());
@@ -347,7 +347,7 @@ mod tests {
         let a = tenant("a");
         let nth = |n: usize| call("get", json!({ "n": n }));
         for n in 0..5 {
-            cache.put(&a, nth(n), json!("short"), HOUR).unwrap();
+            cache.put(&a, nth(n), &json!("short"), HOUR).unwrap();
         }
         let kept = |cache: &ToolCache| {
             (0..40)
@@ -356,7 +356,7 @@ mod tests {
         };
         assert_eq!(kept(&cache), 3);
         let long = json!("x".repeat(200));
-        let refused = cache.put(&a, nth(9), long, HOUR).unwrap_err();
+        let refused = cache.put(&a, nth(9), &long, HOUR).unwrap_err();
         assert!(
             matches!(refused, NotKept::TooLong { most: 100, .. }),
             "{refused}"
@@ -364,7 +364,7 @@ mod tests {
         let mut cache = self::cache(100);
         cache.bytes_max = 1600;
         for n in 0..40 {
-            cache.put(&a, nth(n), json!("x".repeat(70)), HOUR).unwrap();
+            cache.put(&a, nth(n), &json!("x".repeat(70)), HOUR).unwrap();
         }
         let bytes = cache.lock().bytes;
         assert!(bytes <= 1600 && bytes > 1400, "{bytes}");
@@ -387,7 +387,7 @@ mod tests {
                 "neither `text` nor",
             ),
         ] {
-            let kept = cache.put(&a, call(RETRIEVE, arguments), output, HOUR);
+            let kept = cache.put(&a, call(RETRIEVE, arguments), &output, HOUR);
             let refused = kept.unwrap_err().to_string();
             assert!(refused.contains(said), "{refused}");
         }

@@ -119,7 +119,7 @@ impl ToolDoor {
         }
         let call = tool_call(put.tool, put.arguments)?;
         let time = Duration::from_secs_f64(ttl_s);
-        let kept = self.cache.put(tenant, call, put.output, time);
+        let kept = self.cache.put(tenant, call, &put.output, time);
         kept.map_err(|error| AskError::wrong(field(&error), error.to_string()))?;
         Ok(r#"{"cached":true}"#.to_owned())
     }
