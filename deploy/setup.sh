@@ -214,6 +214,8 @@ if [ ${#first[@]} -gt 0 ]; then
 fi
 "${build[@]}" &
 building=$!
+# What runs behind a script does not hear Ctrl-C.
+trap 'kill $building 2>/dev/null; exit 130' INT TERM
 install "${packages[@]:${#first[@]}}" || {
   kill $building
   exit 1

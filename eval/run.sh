@@ -277,18 +277,17 @@ full() { # SET RUN
 # injected. Each reading has a core, so one takes as long whether or not another runs beside it. LARGE names the model;
 # with PLANS=large it plans, too.
 large_reads() {
-  local set large=() model=${LARGE:-qwen2.5-coder-1.5b-instruct} name=large-reads verifier=rule
+  local set large=() model=${LARGE:-qwen2.5-coder-1.5b-instruct} name=large-reads
   large=(file="$SPECHOP_DATA_DIR/models/$model/model.gguf" workers=2 threads=1)
   local server=(--set reader.kind=local "${large[@]/#/--set=reader.}") system="our planner, $model reads"
   if [ "${PLANS:-}" = large ]; then
     server=(--set generator.kind=local --set generator.style=tagged "${large[@]/#/--set=generator.}" --set reader.kind=generator)
-    # It may go on otherwise after "USA" than after "United States".
-    system="$model plans and reads" name=large-plans verifier=exact
+    system="$model plans and reads" name=large-plans
   fi
   for set in "${SETS[@]}"; do
     echo "== $name $set" >&2
     # shellcheck disable=SC2046
-    asked serve $(index_of "$set") "${server[@]}" --set question.verifier=$verifier --set tuning.state=none -- \
+    asked serve $(index_of "$set") "${server[@]}" --set question.verifier=rule --set tuning.state=none -- \
       $(web_questions "$set" 30) --variant k=3,speculator=index --variant k=auto,speculator=index --system "$system" \
       --part "model=$(model_part "$model/model.gguf")" \
       --part "small reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/$set-$name/live-0"
@@ -342,13 +341,13 @@ web_f32() {
 # there before them. The memory has seen half of the questions; each of those who use it begins with the same memory, and
 # nothing is asked at k = 1, from which it would learn the other half.
 web_guesses() {
-  local set memory guesser WEB=1500:300:1
-  memory=$(mktemp -d)
+  local set memory=$OUT/web/memory guesser WEB=1500:300:1
+  mkdir -p "$memory"
   for set in "${SETS[@]}"; do
     over_web "$set" -- "$OUT/web/$set-guesses" 100 --variant k=3,speculator=hot --variant k=3,speculator=index --without-standard
     over_web "$set" --set "speculator.memory_file=$memory/$set.json" -- "$OUT/web/$set-half" 50 --k 1
     for guesser in memory cascade; do
-      cp "$memory/$set.json" "$memory/$set-$guesser.json"
+      [ -e "$memory/$set-$guesser.json" ] || cp "$memory/$set.json" "$memory/$set-$guesser.json"
       over_web "$set" --set "speculator.memory_file=$memory/$set-$guesser.json" -- "$OUT/web/$set-$guesser" 100 \
         --variant "k=3,speculator=$guesser" --without-standard
     done

@@ -71,6 +71,24 @@ pub struct LoadOptions {
     pub seed: u64,
 }
 
+impl LoadOptions {
+    /// How many of so many questions are asked. Two settings are compared, so each goes round all of them at
+    /// least twice: else a short run would compare answers to different questions.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "about so many"
+    )]
+    fn questions_of(&self, most: usize) -> usize {
+        if self.settings.len() < 2 {
+            return most;
+        }
+        let pairs = self.rate * self.lasting.as_secs_f64() / self.settings.len() as f64;
+        most.min(((pairs / 2.0) as usize).max(2))
+    }
+}
+
 /// Why a load run did not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadRunError {
@@ -204,7 +222,7 @@ where
         options.shape,
         options.rate,
         options.settings.len(),
-        questions.len(),
+        options.questions_of(questions.len()),
         options.seed,
     )
     .take_while(|arrival| arrival.at < until)

@@ -36,7 +36,7 @@ _RANK = (
     "Archduchess|Burgrave)"
 )
 _NUMBER = "[0-9]+ ?(?:st|nd|rd|th) "
-_WORD = r"[A-ZÀ-ÖØ-Þ](?:[^\s,.;:()\[\]'’]|['’][A-ZÀ-ÖØ-Þ])*"
+_WORD = r"[A-ZÀ-ÖØ-Þ](?:[^\s,.;:()\[\]'’]|['’][^\s,.;:()\[\]'’s])*"
 _NAME = f"(?:St[.] )?{_WORD}(?:- {_WORD})?"
 _NAMES = f"{_NAME}(?: {_NAME})*"
 _OF_PLACE = f"(?:{_NUMBER})?{_RANK} of (?:the )?{_NAMES}"

@@ -38,6 +38,8 @@ pub(crate) struct Taken {
     /// From launch to end.
     pub(crate) time: Duration,
     pub(crate) activities: Activities,
+    /// It waited for its first turn to the end: nothing of it was ever started.
+    pub(crate) never_began: bool,
 }
 
 /// What a budget limits beside calls and time.
@@ -109,6 +111,7 @@ impl Ledger {
             tokens,
             time,
             activities,
+            ..
         } = taken;
         let price = self.prices.of(stage);
         let money = price.of(tokens);
@@ -136,6 +139,7 @@ impl Ledger {
             tokens,
             time,
             activities,
+            ..
         } = taken;
         let price = self.prices.of(stage);
         let money = price.of(tokens);

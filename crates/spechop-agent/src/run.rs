@@ -139,7 +139,9 @@ impl<'a> Run<'a> {
                 } else {
                     let cost = match error {
                         // Nobody has said what it had taken when it was given up.
-                        PortError::Timeout { .. } => self.ledger.abort(work.stage(), taken),
+                        PortError::Timeout { .. } if !taken.never_began => {
+                            self.ledger.abort(work.stage(), taken)
+                        }
                         _ => self.ledger.settle(work.stage(), taken),
                     };
                     self.pay_for_early(work, cost);

@@ -58,9 +58,7 @@ pub(crate) struct Dropped {
     /// By then.
     pub(crate) taken: Taken,
     pub(crate) changes: Vec<ProviderChange>,
-    /// It waited for its first turn to the end: nothing of it was ever started.
-    pub(crate) never_began: bool,
-    /// That, and the answer did not need it: what it had no turn for.
+    /// It waited for its first turn to the end, and the answer did not need it: what it had no turn for.
     pub(crate) waited_in_vain: Option<Refusal>,
 }
 
@@ -282,7 +280,6 @@ impl<'a> Running<'a> {
                 taken,
                 changes,
                 waited_in_vain,
-                ..
             } = self.remove(at).stop(now);
             let what = format!("the {} stage", work.stage());
             let outcome = Err(match waited_in_vain {
@@ -354,6 +351,7 @@ impl Launched<'_> {
             tokens: call.spent(),
             time: now - at,
             activities: call.activities(),
+            never_began: call.progress() == Progress::Queued,
         };
         let waited_in_vain = waits_for_first_turn(&call).then_some(lacks);
         if let Some(begun) = begun {
@@ -368,7 +366,6 @@ impl Launched<'_> {
             work,
             taken,
             changes: call.provider_changes(),
-            never_began: call.progress() == Progress::Queued,
             waited_in_vain,
         }
     }
@@ -388,6 +385,7 @@ impl Launched<'_> {
             tokens: self.call.spent(),
             time: now - self.at,
             activities,
+            never_began: false,
         };
         if let Some(begun) = self.begun {
             let (end, tokens) = match &outcome {

@@ -80,7 +80,8 @@ pub(crate) fn open<H: Health>(
     }
     if let Some(cache) = &state.toolbox.tool_cache {
         let door = tool_cache::ToolDoor::new(state, cache);
-        let put = Door::post(tool_cache::PATH).of_bytes(tool_cache::BYTES_MAX);
+        let longest = state.config().server.transport.message_bytes_max;
+        let put = Door::post(tool_cache::PATH).of_bytes(longest.max(tool_cache::BYTES_MAX));
         house.add(put, door.clone().put());
         house.add(Door::post(tool_cache::QUERY_PATH), door.query());
     }

@@ -1,6 +1,7 @@
 //! A changed configuration is taken up while the server runs, wholly or not at all.
 //!
-//! The file is looked at every now and then, and at once if somebody rings (`SIGHUP`). Its content is
+//! The file is looked at every now and then, and at once if somebody rings (`SIGHUP`; if a file of keys has
+//! changed, as soon as that is settled). Its content is
 //! compared, as that of the files of TLS is. A change counts if it was there at the last look, too: an
 //! editor may be in the middle of writing it. If any part of it is wrong, nothing of it counts. Questions
 //! that are open keep the options that they were admitted with.

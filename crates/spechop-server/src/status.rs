@@ -175,7 +175,7 @@ pub(crate) enum TransportError {
     #[error("the request is longer than {most} bytes, the most that this server takes")]
     TooLong { most: usize },
     /// Too many bytes of one connection have not arrived whole.
-    #[error("too many requests of this connection have not arrived whole")]
+    #[error("too many requests of this connection have not arrived whole, or wait for their turn")]
     TooMuchAtOnce,
     /// The client has given up in the middle of it.
     #[error("the request broke off")]

@@ -105,6 +105,30 @@ async fn an_output_may_be_longer_than_a_question() {
     }
 }
 
+/// The longer a connection is used, the more of it is read at once: a whole request with its body.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_long_outputs_come_over_one_connection() {
+    let server = server(8).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let mut body = put(60.0);
+    body["output"][0]["text"] = json!("x".repeat(60_000));
+    let body = body.to_string();
+    let request = format!(
+        "POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    for _ in 0..8 {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut heard = Vec::new();
+        while !heard.ends_with(b"{\"cached\":true}") {
+            let read = stream.read_buf(&mut heard).await.unwrap();
+            assert_ne!(read, 0, "it was hung up on: {}", heard.escape_ascii());
+        }
+        assert!(heard.starts_with(b"HTTP/1.1 200"));
+    }
+}
+
 #[tokio::test]
 async fn what_is_wrong_is_said_and_nothing_is_kept() {
     let server = server(8).await;

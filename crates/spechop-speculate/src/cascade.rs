@@ -99,7 +99,11 @@ impl Speculator for Cascade {
             if told.len() >= limit {
                 break;
             }
-            if !rest.is_empty() {
+            // That nothing will be found is said of many a hop at once.
+            if rest
+                .iter()
+                .any(|guess| !Observation::is_nothing(&guess.text))
+            {
                 end.get_or_insert_with(|| Instant::now() + PATIENCE);
             }
         }

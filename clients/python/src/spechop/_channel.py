@@ -9,8 +9,13 @@ from typing import Any
 
 import grpc
 
-# An answer has at most 128 MiB (proto/spechop/v1/spechop.proto).
-OPTIONS: Sequence[tuple[str, int]] = (("grpc.max_receive_message_length", 129 << 20),)
+OPTIONS: Sequence[tuple[str, int]] = (
+    # An answer has at most 128 MiB (proto/spechop/v1/spechop.proto).
+    ("grpc.max_receive_message_length", 129 << 20),
+    # A client that only reads hears of a connection that is gone in no other way.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,11 @@ def metadata(address: str, tls: Tls | None, key: str | None, tenant: str | None)
         raise ValueError(f"a key would be sent to {address} in the clear: pass tls=Tls(…)")
     pairs = {"authorization": f"Bearer {key}" if key else None, "spechop-tenant": tenant}
     return tuple((name, value) for name, value in pairs.items() if value)
+
+
+def is_over(error: Any) -> bool:
+    """Whether it is the error with which the question itself ended."""
+    return any(name == "spechop-ended" for name, _ in error.trailing_metadata() or ())
 
 
 def question_id_of(metadata: Iterable[Any]) -> str:

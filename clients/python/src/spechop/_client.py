@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 from typing_extensions import Self, Unpack
 
-from spechop._channel import OPTIONS, Patience, Tls, metadata, question_id_of
+from spechop._channel import OPTIONS, Patience, Tls, is_over, metadata, question_id_of
 from spechop._errors import SpecHopError
 from spechop._methods import ASK, ASK_STREAM, CANCEL, FINISH_NOW, GET_ANSWER, RESUME
 from spechop._request import Options, ask_request
@@ -120,7 +120,7 @@ class SpecHop:
                     failed.question_id, failed.sequence = name, last
                     # A question that the server has never heard of can be asked again.
                     unheard = asked is not None and last == 0 and failed.code is grpc.StatusCode.NOT_FOUND
-                    lost = failed.code is grpc.StatusCode.UNAVAILABLE
+                    lost = failed.code is grpc.StatusCode.UNAVAILABLE and not is_over(error)
                     pause = patience.pause() if name and (lost or unheard) else None
                     if pause is None:
                         raise failed from None

@@ -61,10 +61,10 @@ impl Run<'_> {
     /// Work was dropped, for it is of no use any more.
     pub(super) fn note_dropped(&mut self, dropped: Dropped) {
         let stage = dropped.work.stage();
-        if dropped.never_began {
+        if dropped.taken.never_began {
             self.ledger.withdraw(stage, dropped.taken.tokens);
         } else if self.has_told_early(dropped.work) {
-            let cost = self.ledger.settle(stage, dropped.taken);
+            let cost = self.ledger.abort(stage, dropped.taken);
             self.pay_for_early(dropped.work, cost);
         } else {
             self.ledger.abort(stage, dropped.taken);

@@ -28,8 +28,8 @@ static TITLE: LazyLock<Regex> = LazyLock::new(|| {
                         Baroness|Viscount|Viscountess|Elector|Lord|Emperor|Empress|Archduke|Archduchess|\
                         Burgrave)";
     const NUMBER: &str = "[0-9]+ ?(?:st|nd|rd|th) ";
-    // "Wales" of "Wales's", and "L'Aquila" whole.
-    const WORD: &str = r"[A-ZÀ-ÖØ-Þ](?:[^\s,.;:()\[\]'’]|['’][A-ZÀ-ÖØ-Þ])*";
+    // "Wales" of "Wales's", and "L'Aquila" and "Hawai'i" whole.
+    const WORD: &str = r"[A-ZÀ-ÖØ-Þ](?:[^\s,.;:()\[\]'’]|['’][^\s,.;:()\[\]'’s])*";
     let name = format!("(?:St[.] )?{WORD}(?:- {WORD})?");
     let begin = "^( ?, ?(?:the )?";
     let names = format!("{name}(?: {name})*");

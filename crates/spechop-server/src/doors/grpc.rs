@@ -11,6 +11,7 @@ use spechop_proto::{
     AskEvent, AskRequest, AskResponse, CancelRequest, CancelResponse, FinishNowRequest,
     FinishNowResponse, GetAnswerRequest, ResumeRequest,
 };
+use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status};
 
 use crate::admission::{Admission, Admitted};
@@ -107,10 +108,20 @@ impl SpecHop for Grpc {
     }
 }
 
-/// An error that all readers of a question share.
+/// An error that all readers of a question share. A client can tell by [`ENDED`] that asking for the same events
+/// again would only bring it again: the connection is not what is lost.
 fn told(error: &Arc<AskError>) -> Status {
-    (&**error).into()
+    let mut status = Status::from(&**error);
+    // Another server may answer.
+    if !matches!(**error, AskError::ShuttingDown) {
+        let yes = MetadataValue::from_static("1");
+        status.metadata_mut().insert(ENDED, yes);
+    }
+    status
 }
+
+/// With the error with which a question has ended.
+const ENDED: &str = "spechop-ended";
 
 fn streamed(events: Events) -> Response<EventStream> {
     let name = events.name().to_owned();

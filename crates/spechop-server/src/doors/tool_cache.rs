@@ -30,7 +30,7 @@ use crate::server_state::ServerState;
 use crate::status::{AskError, HttpError};
 use crate::tool_cache::{NotKept, ToolCache, ToolCall};
 
-/// Longest request that leaves an output.
+/// Longest request that leaves an output, unless others may be longer.
 pub(crate) const BYTES_MAX: usize = 512 << 10;
 /// Where outputs are left.
 pub(crate) const PATH: &str = "/v1/tool-cache";

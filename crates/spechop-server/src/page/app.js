@@ -31,6 +31,7 @@ class Page extends HTMLElement {
   #request = null;
   #playing = false;
   #frame = 0;
+  #later = 0;
   #before = 0;
 
   connectedCallback() {
@@ -52,7 +53,8 @@ class Page extends HTMLElement {
     on('back', 'click', () => this.#step(-1));
     on('on', 'click', () => this.#step(1));
     on('words', 'toggle', () => this.#draw());
-    on('time', 'input', () => this.#seek(Number(at.time.value)));
+    // Its right end is where a live run is followed.
+    on('time', 'input', () => this.#seek(Number(at.time.value) >= Number(at.time.max) ? Infinity : Number(at.time.value)));
     this.addEventListener('click', follow);
     document.addEventListener('keydown', (event) => this.#key(event));
     new ResizeObserver(() => this.#draw()).observe(at.timelines);
@@ -80,8 +82,15 @@ class Page extends HTMLElement {
     return request;
   }
 
+  /// Ends the question that is open: else the server would wait for a page that comes back.
+  #drop() {
+    const asking = this.#asking;
+    if (asking?.id) tell(asking.id, 'cancel', asking.key).catch(() => {});
+    asking?.abort.abort();
+  }
+
   async #ask(request, first) {
-    this.#asking?.abort.abort();
+    this.#drop();
     const asking = { abort: new AbortController(), id: '', key: this.at.key.value };
     const run = new Run(first ? '' : 'the same question, run again at k = 1', true);
     this.#asking = asking;
@@ -153,7 +162,7 @@ class Page extends HTMLElement {
   }
 
   async #open(files) {
-    this.#asking?.abort.abort();
+    this.#drop();
     await this.#try(async () => {
       const runs = [];
       for (const file of files) {
@@ -238,7 +247,7 @@ class Page extends HTMLElement {
     for (const name of ['answer', 'hops', 'passages', 'meters']) panels[name](at[name], view);
     if (at.words.open) panels.branches(at.branches, view);
     panels.announce(at.spoken, view);
-    const now = Math.max(...runs.map((run) => run.now(time)));
+    const now = this.#now(time);
     at.time.max = Math.ceil(end);
     at.time.value = now;
     at.time.setAttribute('aria-valuetext', `${s(now)} of ${s(end)}`);
@@ -246,8 +255,13 @@ class Page extends HTMLElement {
     say(at.play, this.#playing ? 'Pause' : 'Play');
     this.#buttons();
     if (this.#playing || runs.some((run) => run.live && run.position === null)) {
-      if (calm.matches) setTimeout(() => this.#draw(), 500);
-      else this.#draw();
+      if (!calm.matches) this.#draw();
+      else {
+        this.#later ||= setTimeout(() => {
+          this.#later = 0;
+          this.#draw();
+        }, 500);
+      }
     }
   }
 
@@ -268,6 +282,11 @@ class Page extends HTMLElement {
     return Math.max(...this.#runs.map((run) => run.end(time)));
   }
 
+  /// What is shown; a run that is shorter stands at its end.
+  #now(time) {
+    return Math.max(...this.#runs.map((run) => run.now(time)));
+  }
+
   #seek(ms) {
     this.#playing = false;
     const time = clock();
@@ -280,19 +299,18 @@ class Page extends HTMLElement {
   }
 
   #step(direction) {
-    const [run] = this.#runs;
-    if (!run) return;
-    run.step(direction, clock());
-    this.#seek(run.position);
+    if (!this.#runs.length) return;
+    const now = this.#now(clock());
+    const moments = this.#runs.map((run) => run.moment(direction, now));
+    this.#seek(direction > 0 ? Math.min(...moments) : Math.max(...moments));
   }
 
   #play() {
-    const [run] = this.#runs;
-    if (!run) return;
+    if (!this.#runs.length) return;
     const time = clock();
-    const now = run.now(time);
+    const now = this.#now(time);
     this.#playing = !this.#playing;
-    for (const other of this.#runs) other.position = this.#playing && now >= run.end(time) ? 0 : now;
+    for (const run of this.#runs) run.position = this.#playing && now >= this.#end(time) ? 0 : now;
     this.#before = time;
     this.#draw();
   }

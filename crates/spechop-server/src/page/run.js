@@ -74,12 +74,11 @@ export class Run {
     return low;
   }
 
-  /// Goes to the next moment at which something happened, or to the one before.
-  step(direction, clock) {
-    const now = this.now(clock);
+  /// The next moment after `now` at which something happened, or the one before; Infinity or 0 if there is none.
+  moment(direction, now) {
     const moments = this.views.map((view) => view.at);
-    const to = direction > 0 ? moments.find((at) => at > now) : moments.findLast((at) => at < now);
-    this.position = to ?? (direction > 0 ? this.end(clock) : 0);
+    if (direction > 0) return moments.find((at) => at > now) ?? Infinity;
+    return moments.findLast((at) => at < now) ?? 0;
   }
 
   /// How far the axis has to reach.

@@ -181,8 +181,9 @@ impl Lines {
         idle.iter().for_each(LineHandle::hang_up);
     }
 
-    /// So many more bytes of requests have not arrived whole. If that is too much, whoever holds most of
-    /// them is hung up on: those who send their questions in one piece never are.
+    /// So many more bytes of requests have not arrived whole, or wait for their turn. If that is too much,
+    /// whoever holds most of them is hung up on: those who send their questions in one piece, and not too
+    /// fast, never are.
     pub(super) fn hold(&self, bytes: usize) {
         let shared = &self.shared;
         let before = shared.unfinished.fetch_add(bytes, Ordering::Relaxed);
@@ -276,7 +277,7 @@ mod tests {
         assert_eq!(lines.open(), 0);
     }
 
-    /// Who sends a question in one piece holds next to nothing, and is never the one.
+    /// Who sends a question in one piece, and not too fast, holds next to nothing, and is never the one.
     #[tokio::test]
     async fn whoever_holds_most_of_what_never_arrives_makes_room() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

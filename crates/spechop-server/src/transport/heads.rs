@@ -11,8 +11,8 @@ use tokio::time::{Sleep, sleep};
 /// Twice what HTTP/2 takes: here nothing is packed.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 
-/// What HTTP/2 begins with, and no request of HTTP/1.
-const HTTP2: &[u8] = b"PRI";
+/// What HTTP/2 begins with, and no request of HTTP/1: "PRI" alone could begin one.
+const HTTP2: &[u8] = b"PRI * HTTP/2.0";
 
 /// The head that is coming over a connection, if one is.
 pub(super) struct Heads {
@@ -119,5 +119,10 @@ mod tests {
         heads.grow(&[b'x'; 99_999]);
         tokio::time::advance(SOON).await;
         assert!(heads.have_room(Some(0)) && !is_late(&mut heads));
+
+        let mut heads = Heads::new(SOON);
+        heads.grow(b"PRIX / HTTP/1.1");
+        heads.grow(&[b'x'; 99_999]);
+        assert!(!heads.have_room(Some(0)));
     }
 }

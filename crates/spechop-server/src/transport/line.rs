@@ -41,7 +41,7 @@ struct Shared {
     /// How many requests it has sent, and how many of them are attended to.
     heard: AtomicUsize,
     attended: AtomicUsize,
-    /// Bytes of requests that have not arrived whole.
+    /// Bytes of requests that have not arrived whole, or wait for their turn.
     unfinished: AtomicUsize,
     /// When the next request may be taken up, if they come too fast.
     requests: Mutex<Bucket>,
@@ -181,7 +181,7 @@ impl LineHandle {
         held.grow(bytes).then_some(held)
     }
 
-    /// Bytes of its requests that have not arrived whole.
+    /// Bytes of its requests that have not arrived whole, or wait for their turn.
     pub(super) fn unfinished(&self) -> usize {
         self.shared.unfinished.load(Ordering::Relaxed)
     }

@@ -7,6 +7,7 @@
 //! * `accept.rs` takes up connections, `roster.rs` says who makes room if there are too many;
 //! * `line.rs` is a connection, whose peer must take what it is sent;
 //! * `socket.rs` is what HTTP sees of it, in the clear or behind TLS: the peer must say something in time;
+//! * `heads.rs` bounds the heads of HTTP/1, which nobody else sees come;
 //! * `tls.rs` knows the certificate, and reads it again when it has changed;
 //! * `guard.rs` looks at every request: is it meant for this server, does it come from a web page, does
 //!   it come too fast, does it arrive in time;
@@ -67,8 +68,8 @@ pub struct Limits {
     pub hosts: Vec<String>,
     /// Bytes of one request.
     pub message_bytes_max: usize,
-    /// From the head of a request to its last byte, and from the first sight of a connection to its first
-    /// 24 bytes.
+    /// From the head of a request to its last byte, from the first sight of a connection to its first 24 bytes,
+    /// and for the head itself over HTTP/1.
     pub message_time: Duration,
     /// How long a peer may leave an answer lying.
     pub stall_max: Duration,
@@ -76,7 +77,7 @@ pub struct Limits {
     pub request_interval: Duration,
     /// … and so many at once after a pause.
     pub request_burst: u32,
-    /// Bytes of all requests of a connection that have not arrived whole, heads included.
+    /// Bytes of all requests of a connection that have not arrived whole or wait for their turn, heads included.
     pub(crate) unfinished_bytes_max: usize,
     /// The same of all connections together. Beyond, the one that holds most is closed.
     pub(crate) unfinished_total_max: usize,

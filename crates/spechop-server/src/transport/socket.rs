@@ -205,10 +205,7 @@ impl AsyncRead for Socket {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if !this.heads.have_room(this.handle.heard()) {
-            this.handle.closed(Closed::Unfinished);
-            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
-        }
+        let is_full = !this.heads.have_room(this.handle.heard());
         let before = buffer.filled().len();
         let read = match this.poll_open(context)? {
             Poll::Pending => Poll::Pending,
@@ -219,6 +216,11 @@ impl AsyncRead for Socket {
             },
         };
         let came = buffer.filled().get(before..).unwrap_or_default();
+        // HTTP reads once more to see whether the peer has hung up, before it looks at a request that is whole.
+        if is_full && !came.is_empty() {
+            this.handle.closed(Closed::Unfinished);
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
         this.heads.grow(came);
         if let Some(greeting) = &mut this.greeting {
             greeting.missing = greeting.missing.saturating_sub(came.len());

@@ -232,11 +232,10 @@ test('a recorded run shows the view of every moment, forwards and backwards', ()
   run.position = 7000;
   assert.ok(run.view(0).at <= 7000 && run.last.at > 7000);
   const seen = [];
-  run.position = 0;
-  while (run.position < run.end(0)) run.step(1, 0), seen.push(run.position);
+  for (let at = run.moment(1, 0); at < Infinity; at = run.moment(1, at)) seen.push(at);
   assert.deepEqual(seen, [...new Set(run.views.map((view) => view.at))].slice(1));
-  run.step(-1, 0);
-  assert.equal(run.position, seen.at(-2));
+  assert.equal(run.moment(-1, seen.at(-1)), seen.at(-2));
+  assert.equal(run.moment(-1, 0), 0);
 });
 
 /// A frame of a screen has 16 ms. The best of many rounds counts, in time of the processor: the machine may be busy.

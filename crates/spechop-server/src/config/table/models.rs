@@ -162,9 +162,10 @@ pub(super) static SPECULATOR: &[Key] = keys! {
     /// Therefore only the answers of these tenants are counted: "*" is all of them, "default" the tenant
     /// without a name. By default nobody's are.
     hot_tenants: List, Example(r#"["default", "team-7"]"#);
-    /// The file that keeps the counts over a restart, or "none". It holds names of tenants and ids of passages;
-    /// its owner alone may read it. `spechop index hot DIR --traffic FILE` chooses a subset by it. It is
-    /// written only if tenants are named. A damaged file is put aside, and counting begins anew.
+    /// The file that keeps the counts over a restart, or "none"; by default traffic.json in the data folder, or
+    /// in SPECHOP_STATE_DIR. It holds names of tenants and ids of passages; its owner alone may read it.
+    /// `spechop index hot DIR --traffic FILE` chooses a subset by it. It is written only if tenants are named.
+    /// A damaged file is put aside, and counting begins anew.
     traffic_file: Or("none", &File), Example(r#""~/.local/share/spechop/traffic.json""#);
     /// How often the server chooses the subset of index.dir anew and swaps it in, without a pause. Each time
     /// it reads the whole index. Never by default. The subset need not be there at the start.

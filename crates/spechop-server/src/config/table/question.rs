@@ -139,9 +139,9 @@ pub(super) static TUNING: &[Key] = keys! {
     probe_every: Whole(2, 1_000_000), Is("10");
     /// How many past questions of a tenant the admin call WhatIf simulates.
     history: Whole(1, 100_000), Is("200");
-    /// The file that keeps the estimates and these questions over a restart; "none" for no file. The server
-    /// writes it once a minute and when it ends. It holds names of tenants, times and hit rates, no word
-    /// of a question.
+    /// The file that keeps the estimates and these questions over a restart; "none" for no file. By default it
+    /// lies in the data folder, or in SPECHOP_STATE_DIR. The server writes it once a minute and when it ends.
+    /// It holds names of tenants, times and hit rates, no word of a question.
     /// If the file is damaged or of another version, it is renamed to NAME.damaged and learning starts
     /// anew. The estimates of a speculator also start anew if another generator, reader, index or
     /// speculator is configured. If two servers share a file, the last one to write it wins.
