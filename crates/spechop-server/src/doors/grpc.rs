@@ -111,7 +111,7 @@ impl SpecHop for Grpc {
 /// An error that all readers of a question share. A client can tell by [`ENDED`] that asking for the same events
 /// again would only bring it again: the connection is not what is lost.
 fn told(error: &Arc<AskError>) -> Status {
-    let mut status = Status::from(&**error);
+    let mut status: Status = (&**error).into();
     // Another server may answer.
     if !matches!(**error, AskError::ShuttingDown) {
         let yes = MetadataValue::from_static("1");

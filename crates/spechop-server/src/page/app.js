@@ -299,10 +299,12 @@ class Page extends HTMLElement {
   }
 
   #step(direction) {
-    if (!this.#runs.length) return;
-    const now = this.#now(clock());
-    const moments = this.#runs.map((run) => run.moment(direction, now));
-    this.#seek(direction > 0 ? Math.min(...moments) : Math.max(...moments));
+    const [first] = this.#runs;
+    if (!first) return;
+    const time = clock();
+    const to = first.moment(direction, first.now(time));
+    // Behind its end those of a longer one.
+    this.#seek(to < Infinity ? to : Math.min(...this.#runs.map((run) => run.moment(1, this.#now(time)))));
   }
 
   #play() {
