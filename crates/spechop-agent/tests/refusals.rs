@@ -227,17 +227,22 @@ async fn a_place_that_was_needed_is_told() {
     assert_eq!(report.usage.targets.wasted, 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_the_budget_keeps_back_is_told() {
-    let script = steady(&[true, true]);
-    let settings = Settings {
+/// Two hops, and a call for each: none is left for speculation.
+fn without_a_call_to_spare(k: usize) -> Settings {
+    Settings {
         hops_max: 2,
         budget: Budget {
             target_calls: Some(2),
             ..Budget::default()
         },
-        ..settings(2)
-    };
+        ..settings(k)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_budget_keeps_back_is_told() {
+    let script = steady(&[true, true]);
+    let settings = without_a_call_to_spare(2);
     let (report, events) = ask(
         ports(&script, &backend(64, 64), rule(Grade::Full)),
         &settings,
@@ -257,16 +262,11 @@ async fn what_the_budget_keeps_back_is_told() {
 async fn the_budget_keeps_back_what_is_written_ahead() {
     let script = steady(&[true, true]);
     let settings = Settings {
-        hops_max: 2,
-        budget: Budget {
-            target_calls: Some(2),
-            ..Budget::default()
-        },
         policy: Policy {
             plan_ahead: true,
             ..Policy::default()
         },
-        ..settings(4)
+        ..without_a_call_to_spare(4)
     };
     let ports = ports(&script, &backend(64, 64), rule(Grade::Full));
     let (report, events) = ask(ports, &settings).await;

@@ -378,6 +378,8 @@ async fn a_dead_part_is_named() {
         let server = Server::start(script).await;
         let status = server.ask(question()).await.unwrap_err();
         assert_eq!(status.code(), Code::Unavailable, "{status}");
+        // So a client can tell it from a connection that was lost.
+        assert!(status.metadata().contains_key("spechop-ended"));
         assert!(
             status.message().starts_with("hop 2 got nothing from its"),
             "{status}"

@@ -208,6 +208,7 @@ async fn the_end_under_load_loses_no_committed_hop() {
                 }
                 Err(status) => {
                     assert_eq!(status.code(), Code::Unavailable, "{status}");
+                    assert!(!status.metadata().contains_key("spechop-ended"));
                     assert!(!all_end_well, "{status}");
                     assert!(hops.len() < 4, "it had not ended");
                 }

@@ -1,28 +1,16 @@
 //! What the window does beyond the paper, as short stories: guesses that wait for no room, branches on
-//! observations, salvage, plan-ahead, several guesses, the gate. And what it does not do: go in rounds.
+//! observations, salvage, plan-ahead, the gate. And what it does not do: go in rounds.
 
 mod story;
 
 use spechop_types::{BranchId, Chance};
 use spechop_window::{Limits, Policy, Window};
-use story::{check, with};
+use story::{SALVAGE, check, known, two_guesses, with};
 
-const SALVAGE: Policy = Policy {
-    orphans_max: 2,
-    ..Policy::EAGER
-};
 const PLAN_AHEAD: Policy = Policy {
     plan_ahead: true,
     ..SALVAGE
 };
-
-fn two_guesses(k: usize) -> Limits {
-    let policy = Policy {
-        guesses_max: 2.try_into().unwrap_or(std::num::NonZeroUsize::MIN),
-        ..SALVAGE
-    };
-    with(k, policy)
-}
 
 /// Builds nothing that is needed in less than one case of four.
 fn gate(k: usize) -> Limits {
@@ -41,13 +29,6 @@ fn salvage(story: &str, expected: &str) -> Window {
 #[track_caller]
 fn plan_ahead(story: &str, expected: &str) -> Window {
     check(with(4, PLAN_AHEAD), story, expected)
-}
-
-fn known(window: &Window, branch: u32) -> Vec<(String, String)> {
-    let text = |(q, a): (&spechop_types::SubQuestion, &std::sync::Arc<str>)| {
-        (q.as_str().to_owned(), a.to_string())
-    };
-    window.trajectory(BranchId(branch)).map(text).collect()
 }
 
 #[test]
@@ -241,132 +222,6 @@ fn no_room_and_no_hop_is_left_for_planning_ahead() {
         ..PLAN_AHEAD
     };
     check(with(4, useless), "w0 A; g0 -", "");
-}
-
-#[test]
-fn siblings_stand_on_ranked_guesses() {
-    check(two_guesses(4), "w0 A; g0 x|y|z", "write 1; write 2");
-    check(two_guesses(4), "w0 A; g0 x|x| ", "write 1");
-    let window = check(
-        two_guesses(4),
-        "w0 A; g0 x|y; w1 B; w2 C",
-        "call 2; guess 2",
-    );
-    assert_eq!(known(&window, 1), [("A".into(), "x".into())]);
-    assert_eq!(known(&window, 2), [("A".into(), "y".into())]);
-    assert_eq!(window.depth(BranchId(2)), Some(1));
-    // They share the window's room: nearest first, a lower rank counting as a hop further out.
-    check(two_guesses(2), "w0 A; g0 x|y", "write 1");
-    check(
-        two_guesses(3),
-        "w0 A; g0 x|y; w1 B; g1 p|q; w2 C; g2 r; o0 x; v1 +",
-        "abort 2; orphan 2; commit 0; promote 1; write 3; write 4",
-    );
-}
-
-#[test]
-fn at_most_one_sibling_survives() {
-    let before = "w0 A; g0 x|y; w1 B; w2 C; o0 y";
-    check(two_guesses(4), before, "verify 1");
-    check(
-        two_guesses(4),
-        &format!("{before}; v1 -"),
-        "abort 1; drop-guess 1; orphan 1; verify 2",
-    );
-    let window = check(
-        two_guesses(4),
-        &format!("{before}; v1 -; v2 +"),
-        "commit 0; promote 2",
-    );
-    assert_eq!(window.committed()[0].guess.as_deref(), Some("y"));
-    let window = check(
-        two_guesses(4),
-        &format!("{before}; v1 -; v2 -"),
-        "abort 2; drop-guess 2; orphan 2; commit 0; write 3",
-    );
-    assert_eq!(window.committed()[0].guess.as_deref(), Some("x"));
-    check(
-        two_guesses(4),
-        "w0 A; g0 x|y; w1 B; w2 C; o0 -",
-        "abort 1; abort 2; drop-guess 1; orphan 1; drop-guess 2; orphan 2; commit 0; write 3",
-    );
-    // A guess that found no room is not compared.
-    check(
-        two_guesses(2),
-        "w0 A; g0 x|y; o0 y; v1 -",
-        "abort 1; commit 0; write 2",
-    );
-}
-
-#[test]
-fn of_siblings_only_those_fall_that_can_never_hold() {
-    let before = "w0 A; g0 none|x; w1 B; w2 C; o0 x";
-    check(
-        two_guesses(4),
-        before,
-        "abort 1; drop-guess 1; orphan 1; verify 2",
-    );
-    check(
-        two_guesses(4),
-        &format!("{before}; v2 +"),
-        "commit 0; promote 2",
-    );
-    check(
-        two_guesses(4),
-        "w0 A; g0 x|none; w1 B; w2 C; o0 -",
-        "abort 1; drop-guess 1; orphan 1; verify 2",
-    );
-    // The best guess is the one that is remembered.
-    let window = check(
-        two_guesses(4),
-        "w0 A; g0 x|none; w1 B; w2 C; o0 y; v1 -",
-        "abort 1; drop-guess 1; orphan 1; abort 2; drop-guess 2; orphan 2; commit 0; write 3",
-    );
-    assert_eq!(window.committed()[0].guess.as_deref(), Some("x"));
-}
-
-#[test]
-fn a_guess_that_was_told_stays_with_its_look_up() {
-    let before = "w0 A; g0 x; w1 B; h1 p; w2 C; o0 y; v1 -";
-    check(
-        two_guesses(4),
-        &format!("{before}; w3 B"),
-        "salvage 3 from 1; write 4",
-    );
-    // Nothing was told: it is asked anew.
-    let before = "w0 A; g0 x; w1 B; o0 y; v1 -";
-    check(
-        two_guesses(4),
-        &format!("{before}; w2 B"),
-        "salvage 2 from 1; guess 1",
-    );
-}
-
-#[test]
-fn siblings_that_ask_the_same_share_one_look_up() {
-    let before = "w0 A; g0 x|y; w1 B; w2 B";
-    check(two_guesses(5), before, "");
-    check(
-        two_guesses(5),
-        &format!("{before}; g1 p"),
-        "write 3; write 4",
-    );
-    check(
-        two_guesses(5),
-        &format!("{before}; o1 b"),
-        "drop-guess 1; write 3; write 4",
-    );
-    // The survivor keeps it.
-    check(
-        two_guesses(5),
-        &format!("{before}; o0 y; v1 -; v2 +"),
-        "commit 0; promote 2",
-    );
-    check(
-        two_guesses(5),
-        &format!("{before}; o0 y; v1 -; v2 +; o1 b"),
-        "drop-guess 1; commit 2; write 3",
-    );
 }
 
 #[test]

@@ -134,38 +134,6 @@ fn the_longest_request_fits_into_a_connection() {
 }
 
 #[test]
-fn a_folder_of_its_own_may_hold_all_that_is_learnt() {
-    let home = Home::new();
-    let elsewhere = [("SPECHOP_STATE_DIR", "/state")];
-    let file = "[speculator]\nkind = \"memory\"\nhot_tenants = [\"*\"]";
-    let config = home.read(file, &elsewhere, &[]).unwrap();
-    let (memory, hot) = (config.speculator.memory, config.speculator.hot);
-    let files = [config.scheduler.state, memory.file, hot.file];
-    let expected = [
-        "/state/tuning.json",
-        "/state/memory.json",
-        "/state/traffic.json",
-    ];
-    assert_eq!(files, expected.map(|file| Some(file.into())));
-    assert_eq!(config.index_dir, home.path("indexes/default"));
-}
-
-#[test]
-fn what_was_learnt_is_kept_in_the_data_folder_elsewhere_or_nowhere() {
-    let home = Home::new();
-    for (file, state) in [
-        ("", Some(home.path("tuning.json"))),
-        (
-            "[tuning]\nstate = \"/here.json\"",
-            Some("/here.json".into()),
-        ),
-        ("[tuning]\nstate = \"none\"", None),
-    ] {
-        assert_eq!(home.read(file, &[], &[]).unwrap().scheduler.state, state);
-    }
-}
-
-#[test]
 fn cores_are_those_of_the_machine_unless_a_number_says_so() {
     let home = Home::new();
     for (written, cores) in [

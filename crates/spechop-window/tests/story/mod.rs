@@ -39,6 +39,28 @@ pub(crate) fn with(k: usize, policy: Policy) -> Limits {
     }
 }
 
+/// Look-ups of aborted branches are kept.
+pub(crate) const SALVAGE: Policy = Policy {
+    orphans_max: 2,
+    ..Policy::EAGER
+};
+
+/// Up to two guesses of a hop are built upon.
+pub(crate) fn two_guesses(k: usize) -> Limits {
+    let policy = Policy {
+        guesses_max: 2.try_into().unwrap(),
+        ..SALVAGE
+    };
+    with(k, policy)
+}
+
+/// What a branch takes for known: sub-questions and their answers.
+pub(crate) fn known(window: &Window, branch: u32) -> Vec<(String, String)> {
+    let text =
+        |(q, a): (&SubQuestion, &std::sync::Arc<str>)| (q.as_str().to_owned(), a.to_string());
+    window.trajectory(BranchId(branch)).map(text).collect()
+}
+
 fn guess(text: &str) -> Guess {
     let percent = |text: &str| {
         let percent: f64 = text.strip_suffix('%')?.parse().ok()?;
