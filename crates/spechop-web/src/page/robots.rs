@@ -10,7 +10,7 @@ use spechop_ports::Call;
 use spechop_types::OwnedCache;
 use texting_robots::Robot;
 use tokio::sync::OnceCell;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::{Instant, timeout};
 use url::{Position, Url};
 
@@ -79,8 +79,9 @@ impl Robots {
             match &wish.rule {
                 Rule::Anything => Ok(()),
                 Rule::File(robot) => match allows(robot, url).await {
-                    true => Ok(()),
-                    false => forbidden("the site's robots.txt excludes it"),
+                    Ok(true) => Ok(()),
+                    Ok(false) => forbidden("the site's robots.txt excludes it"),
+                    Err(_) => forbidden("the site's robots.txt cannot be read"),
                 },
                 Rule::Nothing(why) => forbidden(why),
             }
@@ -141,10 +142,9 @@ impl Robots {
 }
 
 /// Whether the file lets us have the address. Every rule of it is compared, and there may be thousands.
-async fn allows(robot: &Arc<Robot>, url: &Url) -> bool {
+async fn allows(robot: &Arc<Robot>, url: &Url) -> Result<bool, JoinError> {
     let (robot, url) = (Arc::clone(robot), url.clone());
-    let allows = spawn_blocking(move || robot.allowed(url.as_str()));
-    allows.await.unwrap_or(false)
+    spawn_blocking(move || robot.allowed(url.as_str())).await
 }
 
 /// The body, or its beginning.
