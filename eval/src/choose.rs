@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use spechop_sim::{
     Choices, Clock, Fixed, History, Outcome, Past, PastGuess, Played, Rules, Simulator, Wanted,
 };
+use spechop_theory::{CallRate, TunerOptions};
 use spechop_types::Chance;
 use spechop_window::{Policy, Width};
 
@@ -183,8 +184,8 @@ pub fn compare(played: &Recording<'_>, wanted: Wanted) -> Result<Comparison, Mis
     Ok((compared.collect(), chosen.into_iter().flatten().collect()))
 }
 
-/// The questions in their order, each by what was learnt of those before it, as a server would: by k = 3 until
-/// enough is known. Beside it one fixed setting. So many of the first questions are played, and not counted.
+/// The questions in their order, each by what was learnt of those before it and of what was chosen for them, as a
+/// server would: by k = 3 until enough is known. Beside it one fixed setting. So many of the first questions are played, and not counted.
 ///
 /// # Errors
 ///
@@ -198,33 +199,35 @@ pub fn learning(
     let pasts = played.pasts()?;
     let traces = history(&pasts, |_| true).recorded().traces;
     let mut simulator = Simulator::new();
-    let (mut hops, mut last, mut chosen) = (0, 0, None::<Played>);
+    let half_life = TunerOptions::default().half_life;
+    let (mut hops, mut last, mut choices) = (0, 0, Choices::default());
+    let mut calls = CallRate::default();
     let mut outcomes = [Vec::new(), Vec::new(), Vec::new()];
     for (at, trace) in traces.iter().enumerate() {
         let usual = share(pasts[..at].iter());
         if Choices::are_due(hops, last) {
             let before = history(&pasts, |past| past < at);
-            let choices = Choices::of(
-                &before,
-                rules(1, Policy::default(), usual),
-                played.k_max,
-                FREE,
-            );
-            (chosen, last) = (choices.best(FREE, wanted).cloned(), hops);
+            let rules = rules(1, Policy::default(), usual);
+            choices = Choices::of(&before, rules, played.k_max, FREE);
+            last = hops;
         }
-        let learnt = match &chosen {
+        let wanted = Wanted {
+            calls_max: calls.expectable(wanted.calls_max),
+            ..wanted
+        };
+        let learnt = match choices.best(FREE, wanted) {
             Some(chosen) => by_choice(chosen, usual),
             None => rules(3, Policy::default(), usual),
         };
         let fixed = rules(beside.k.get(), beside.policy(), usual);
-        for (outcomes, rules) in
-            outcomes
-                .iter_mut()
-                .zip([Rules::paper(Width::STANDARD), learnt, fixed])
-        {
-            outcomes.push(simulator.run(trace, rules));
+        let all = [Rules::paper(Width::STANDARD), learnt, fixed];
+        let [standard, learnt, fixed] = all.map(|rules| simulator.run(trace, rules));
+        let asked = trace.hops.len() as u64;
+        calls.record(asked, learnt.calls.targets as u64, half_life);
+        hops += asked;
+        for (outcomes, outcome) in outcomes.iter_mut().zip([standard, learnt, fixed]) {
+            outcomes.push(outcome);
         }
-        hops += trace.hops.len() as u64;
     }
     let [standard, learnt, fixed] = outcomes;
     Ok(skipped.map(|from| {

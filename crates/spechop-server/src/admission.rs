@@ -294,7 +294,7 @@ impl Admitted {
         // What was done before the question began says nothing about how to answer it.
         state
             .tunings
-            .record(tuning.clone(), settings.width, &report);
+            .record(tuning.clone(), settings.width, self.asked.free.k, &report);
         // It is answered once.
         let _ = self.opened.question.replay.set(Replay {
             past: tuning::past(&report, settings.width),

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use spechop_agent::{HopReport, Report, Width};
 use spechop_sim::{Choices, Fixed, History, Past, PastGuess, PastHop, mentioned};
-use spechop_theory::{Choice, Stages, Tuner, TunerOptions};
+use spechop_theory::{CallRate, Choice, Stages, Tuner, TunerOptions};
 use spechop_types::{Chance, Owned, OwnedCache, Tenant};
 
 use crate::config::SpeculatorKind;
@@ -57,6 +57,8 @@ struct Bounded {
 struct Seen {
     tuner: Tuner,
     hops: u64,
+    /// Of the questions that left k to the server.
+    calls: CallRate,
     last: History,
     /// As the tuner said it last.
     guess_chance: Chance,
@@ -110,6 +112,8 @@ pub(crate) struct Known {
     pub(crate) ahead: Ahead,
     pub(crate) drafts: Drafts,
     pub(crate) hops: u64,
+    /// Target calls for each one at k = 1, of the questions that left k to the server.
+    pub(crate) calls: Option<f64>,
     pub(crate) members: Members,
 }
 
@@ -139,15 +143,16 @@ impl Tunings {
         known.unwrap_or(Chance::EVEN)
     }
 
-    /// Learns from a question that was answered.
-    pub(crate) fn record(&self, of: TuningOf, width: Width, report: &Report) {
+    /// Learns from a question that was answered, with a k that was chosen for it or that somebody fixed.
+    pub(crate) fn record(&self, of: TuningOf, width: Width, chosen: bool, report: &Report) {
         let k = width.get().unwrap_or(NonZeroUsize::MAX);
         let stages: Vec<Stages> = report.hops.iter().map(stages).collect();
         let judged = report
             .hops
             .iter()
             .filter_map(|hop| Some((hop.guess_by?, hop.guess_held?)));
-        self.learn(of, k, &stages, past(report, width), judged);
+        let calls = chosen.then(|| report.usage.targets.started.into());
+        self.learn(of, k, &stages, past(report, width), calls, judged);
     }
 
     fn learn(
@@ -156,12 +161,14 @@ impl Tunings {
         k: NonZeroUsize,
         stages: &[Stages],
         past: Past,
+        calls: Option<u64>,
         judged: impl IntoIterator<Item = (&'static str, bool)>,
     ) {
         let mut tunings = self.lock();
         let mut seen = tunings.take(&of).unwrap_or_else(|| Seen {
             tuner: Tuner::new(self.options),
             hops: 0,
+            calls: CallRate::default(),
             last: History::new(self.history.get()),
             guess_chance: Chance::EVEN,
             choices: Choices::default(),
@@ -175,7 +182,11 @@ impl Tunings {
             *right += u64::from(is_right);
         }
         seen.tuner.record(k, stages);
-        seen.hops = seen.hops.saturating_add(stages.len() as u64);
+        let hops = stages.len() as u64;
+        seen.hops = seen.hops.saturating_add(hops);
+        if let Some(calls) = calls {
+            seen.calls.record(hops, calls, self.options.half_life);
+        }
         seen.last.push(past);
         seen.weigh();
         tunings.keep(of, seen);
@@ -193,6 +204,7 @@ impl Tunings {
         let mut seen = Seen {
             tuner,
             hops: kept.hops,
+            calls: kept.calls,
             last,
             guess_chance: Chance::EVEN,
             choices: Choices::default(),
@@ -219,6 +231,7 @@ impl Tunings {
             tenant: of.tenant.clone(),
             speculator: of.item.as_str().to_owned(),
             hops: seen.hops,
+            calls: seen.calls,
             learnt: seen.tuner.learnt(),
             members: seen.members.clone(),
             questions: last_questions(&seen.last, &mut room),
@@ -238,9 +251,10 @@ impl Tunings {
             Some(Known {
                 speculator,
                 choice: seen.refine(seen.tuner.look_under(load), nothing, &self.options, load),
-                ahead: Ahead::of(&seen.choices, &self.options),
+                ahead: Ahead::of(seen, &self.options),
                 drafts: seen.drafts,
                 hops: seen.hops,
+                calls: seen.calls.value(),
                 members: seen.members.clone(),
             })
         });

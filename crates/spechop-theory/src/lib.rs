@@ -6,6 +6,7 @@
 //! α = E\[speculation\] / E\[target\], β = E\[segment\] / E\[target\], p = share of guesses accepted,
 //! ν = largest coefficient of variation of the stage times. RelLat = latency / latency at k = 1.
 
+mod call_rate;
 mod calls;
 mod change;
 mod closed;
@@ -16,6 +17,7 @@ mod published;
 mod reason;
 mod tune;
 
+pub use call_rate::CallRate;
 pub use calls::{Calls, Engine, InvalidCalls, Turn};
 pub use closed::{
     InvalidSetting, Setting, StageTime, k_deterministic, k_epsilon, k_epsilon_closed, p_starve,

@@ -231,6 +231,7 @@ fn tuning(known: &Known) -> wire::Tuning {
             })
             .collect(),
         members: members(&known.members),
+        calls: known.calls,
     }
 }
 

@@ -65,13 +65,13 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    pub(super) fn of(choices: &Choices, options: &TunerOptions) -> Self {
+    pub(super) fn of(seen: &Seen, options: &TunerOptions) -> Self {
         let best = |plan_ahead| {
             let fixed = Fixed {
                 plan_ahead,
                 ..Fixed::default()
             };
-            choices.best(fixed, wanted(options, 0.0))
+            seen.choices.best(fixed, seen.wanted(options, 0.0))
         };
         let rel_lat = |played: Option<&Played>| played.map_or(0.0, |at| at.means.rel_lat);
         Self {
@@ -95,30 +95,30 @@ pub(crate) struct Drafts {
 
 impl Drafts {
     /// Once they are made they go on for as long as they save anything at all: so they do not come and go.
-    /// `standard` target calls are made at k = 1.
-    fn decide(self, [without, with]: &[WhatIf; 2], standard: f64, options: &TunerOptions) -> Self {
+    /// At most `most` target calls may be expected of a question.
+    fn decide(self, [without, with]: &[WhatIf; 2], most: f64, options: &TunerOptions) -> Self {
         let least = if self.pay { 0.0 } else { options.min_gain };
         let further = (with.targets - without.targets).max(0.0);
         Self {
             pay: without.rel_lat - with.rel_lat > least.max(further * options.worth)
-                && with.targets <= options.calls_max * standard,
+                && with.targets <= most,
             without: without.rel_lat,
             with: with.rel_lat,
         }
     }
 }
 
-fn wanted(options: &TunerOptions, load: f64) -> Wanted {
-    Wanted {
-        // The other half is for what the next questions do otherwise than the last ones.
-        tolerance: options.min_gain / 2.0,
-        worth: options.worth,
-        calls_max: options.calls_max,
-        load,
-    }
-}
-
 impl Seen {
+    fn wanted(&self, options: &TunerOptions, load: f64) -> Wanted {
+        Wanted {
+            // The other half is for what the next questions do otherwise than the last ones.
+            tolerance: options.min_gain / 2.0,
+            worth: options.worth,
+            calls_max: self.calls.expectable(options.calls_max),
+            load,
+        }
+    }
+
     /// The k of the setting that was best for the last questions, in place of that which the tuner says,
     /// if speculation pays. And what every k would have given.
     pub(super) fn refine(
@@ -128,7 +128,7 @@ impl Seen {
         options: &TunerOptions,
         load: f64,
     ) -> Choice {
-        let wanted = wanted(options, load);
+        let wanted = self.wanted(options, load);
         let at = |k: NonZeroUsize| {
             let fixed = Fixed {
                 k: Some(k),
@@ -177,7 +177,7 @@ impl Seen {
             k: Some(k),
             ..fixed
         };
-        self.choices.best(fixed, wanted(options, load))
+        self.choices.best(fixed, self.wanted(options, load))
     }
 }
 
@@ -249,7 +249,7 @@ impl Tunings {
             .lock()
             .seen
             .peek(of)
-            .map(|seen| Ahead::of(&seen.choices, &self.options));
+            .map(|seen| Ahead::of(seen, &self.options));
         known.unwrap_or_default()
     }
 
@@ -263,6 +263,15 @@ impl Tunings {
     /// Plays the last questions by every setting that `free` leaves of `policy`. **Computes** for a
     /// fraction of a second.
     pub(crate) fn weigh(&self, of: &TuningOf, free: Free, policy: Policy, orphan_ms: f64) {
+        let seen = self.lock();
+        let Some(wanted) = seen
+            .seen
+            .peek(of)
+            .map(|seen| seen.wanted(&self.options, 0.0))
+        else {
+            return;
+        };
+        drop(seen);
         let mut history = self.history(of);
         history.keep_last(QUESTIONS_MAX);
         let rules = Rules {
@@ -275,7 +284,7 @@ impl Tunings {
             ..free.fixed(None, &policy)
         };
         let choices = Choices::of(&history, rules, self.options.k_max, fixed);
-        let now = choices.best(fixed, wanted(&self.options, 0.0)).cloned();
+        let now = choices.best(fixed, wanted).cloned();
         let drafted = now.as_ref().filter(|_| free.drafts);
         let drafted = drafted.and_then(|at| Choices::drafted(&history, rules, at));
         let Owned { tenant, item } = of;
@@ -283,14 +292,11 @@ impl Tunings {
         let Some(seen) = tunings.seen.get(of) else {
             return;
         };
-        let before = seen
-            .choices
-            .best(fixed, wanted(&self.options, 0.0))
-            .cloned();
+        let before = seen.choices.best(fixed, wanted).cloned();
         seen.choices = choices;
         if let Some(played) = &drafted {
-            let standard = seen.choices.standard_targets();
-            seen.drafts = seen.drafts.decide(played, standard, &self.options);
+            let most = wanted.calls_max * seen.choices.standard_targets();
+            seen.drafts = seen.drafts.decide(played, most, &self.options);
         }
         let drafts = seen.drafts;
         seen.weighed_at = seen.hops;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use spechop_sim::{History, Past};
-use spechop_theory::Learnt;
+use spechop_theory::{CallRate, Learnt};
 use spechop_types::Tenant;
 
 use super::Members;
@@ -51,6 +51,9 @@ pub(super) struct KeptSpeculator {
     pub(super) speculator: String,
     /// Hops that were learnt from.
     pub(super) hops: u64,
+    /// Of the questions that left k to the server.
+    #[serde(default)]
+    pub(super) calls: CallRate,
     pub(super) learnt: Learnt,
     /// Those whom it asks, if it asks several: names that the configuration knows.
     #[serde(default, skip_serializing_if = "Members::is_empty")]

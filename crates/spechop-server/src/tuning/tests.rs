@@ -110,6 +110,7 @@ fn teach_of(tunings: &Tunings, of: &TuningOf, count: u32) {
             NonZeroUsize::MAX,
             &hops,
             past,
+            Some(hops.len() as u64 + 1),
             [("index", true)],
         );
     }

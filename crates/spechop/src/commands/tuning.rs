@@ -59,6 +59,8 @@ struct Known {
     hops: u64,
     /// 1 − p (1 − α) / (1 + β).
     rel_lat_star: Option<f64>,
+    /// Target calls for each one at k = 1, of the questions that had k = auto.
+    calls: Option<f64>,
     /// Questions that were played again.
     questions: u32,
     what_if: Vec<AtK>,
@@ -191,6 +193,7 @@ fn of(tuning: Tuning, played: WhatIfResponse) -> Known {
         alpha,
         beta,
         hops: tuning.hops,
+        calls: tuning.calls,
         rel_lat_star: setting.map(Setting::rel_lat_oracle),
         questions: played.questions,
         what_if: what_if.collect(),
@@ -212,6 +215,13 @@ fn text(known: &Known) -> String {
     }
     if let (Some(k), Some(why)) = (known.k, &known.why) {
         let _ = writeln!(text, "  {:8} {k}: {why}", "auto");
+    }
+    if let Some(calls) = known.calls {
+        let name = "calls";
+        let _ = writeln!(
+            text,
+            "  {name:8} {calls:.3} look-ups for each one at k = 1, where k was left to the server"
+        );
     }
     let _ = writeln!(
         text,
@@ -262,6 +272,7 @@ mod tests {
             beta: estimate(0.10),
             nu: 0.4,
             hops: 60,
+            calls: Some(1.1876),
             ..Tuning::default()
         };
         let outcome = Outcome {
@@ -316,6 +327,7 @@ index (60 hops)
   beta     0.100 (0.050 to 1.000)
   RelLat*  0.499
   auto     3: more gains nothing
+  calls    1.188 look-ups for each one at k = 1, where k was left to the server
   the last 20 questions, played again:
      k   RelLat   seconds target calls
      3    0.610      8.20         3.50

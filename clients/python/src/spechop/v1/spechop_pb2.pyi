@@ -629,7 +629,7 @@ class AuditFindings(_message.Message):
     def __init__(self, audits: _Optional[int] = ..., differing: _Optional[int] = ..., divergence: _Optional[_Union[Estimate, _Mapping]] = ..., accepts: _Optional[int] = ..., false_accepts: _Optional[int] = ..., false_acceptance: _Optional[_Union[Estimate, _Mapping]] = ...) -> None: ...
 
 class Tuning(_message.Message):
-    __slots__ = ("speculator", "choice", "p", "alpha", "beta", "nu", "hops", "promises", "plan_ahead", "members", "drafts")
+    __slots__ = ("speculator", "choice", "p", "alpha", "beta", "nu", "hops", "promises", "plan_ahead", "members", "drafts", "calls")
     SPECULATOR_FIELD_NUMBER: _ClassVar[int]
     CHOICE_FIELD_NUMBER: _ClassVar[int]
     P_FIELD_NUMBER: _ClassVar[int]
@@ -641,6 +641,7 @@ class Tuning(_message.Message):
     PLAN_AHEAD_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     DRAFTS_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
     speculator: str
     choice: Tuned
     p: Estimate
@@ -652,7 +653,8 @@ class Tuning(_message.Message):
     plan_ahead: PlanAhead
     members: _containers.RepeatedCompositeFieldContainer[Member]
     drafts: Drafts
-    def __init__(self, speculator: _Optional[str] = ..., choice: _Optional[_Union[Tuned, _Mapping]] = ..., p: _Optional[_Union[Estimate, _Mapping]] = ..., alpha: _Optional[_Union[Estimate, _Mapping]] = ..., beta: _Optional[_Union[Estimate, _Mapping]] = ..., nu: _Optional[float] = ..., hops: _Optional[int] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., plan_ahead: _Optional[_Union[PlanAhead, _Mapping]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., drafts: _Optional[_Union[Drafts, _Mapping]] = ...) -> None: ...
+    calls: float
+    def __init__(self, speculator: _Optional[str] = ..., choice: _Optional[_Union[Tuned, _Mapping]] = ..., p: _Optional[_Union[Estimate, _Mapping]] = ..., alpha: _Optional[_Union[Estimate, _Mapping]] = ..., beta: _Optional[_Union[Estimate, _Mapping]] = ..., nu: _Optional[float] = ..., hops: _Optional[int] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., plan_ahead: _Optional[_Union[PlanAhead, _Mapping]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., drafts: _Optional[_Union[Drafts, _Mapping]] = ..., calls: _Optional[float] = ...) -> None: ...
 
 class Drafts(_message.Message):
     __slots__ = ("pay", "rel_lat_without", "rel_lat_with")

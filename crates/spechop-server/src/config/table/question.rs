@@ -129,9 +129,10 @@ pub(super) static TUNING: &[Key] = keys! {
     gain_min: Number(0.0, 1.0), Is("0.01");
     /// The least share of the latency that one further target call must save. 0 if calls cost nothing.
     call_worth: Number(0.0, 1.0), Is("0.05");
-    /// The most target calls that a question may make, for each one that it would make at k = 1, on average over
-    /// the questions before. Settings that made more are not chosen. What a request or the configuration
-    /// fixes (a k, a least chance) is not changed for it.
+    /// The most target calls that questions may make on average, for each one that they would make at k = 1. Settings
+    /// that would have made more of the last questions are not chosen. Calls that were made are counted, too: from four
+    /// fifths of the additional ones on, fewer are planned for. What a request or the configuration fixes (a k, a
+    /// least chance) is not changed for it.
     calls_max: Number(1.0, 1_000.0), Is("1.25");
     /// The number of hops after which an observation counts half.
     half_life: Number(1.0, 1_000_000.0), Is("150.0");

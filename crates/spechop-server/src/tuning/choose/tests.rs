@@ -34,36 +34,48 @@ fn drafted(depends: bool, right: u32, draft_held: Option<bool>) -> (Tunings, Tun
     let tunings = Tunings::new(TunerOptions::default(), most);
     let of = Owned::new(&Tenant::default(), SpeculatorKind::Hot);
     for question in 0..16 {
-        let hops = [0, 1].map(|hop| {
-            let accepted = (2 * question + hop) % right == 0;
-            let depends_on: &[u32] = if depends && hop == 1 { &[1] } else { &[] };
-            let past = PastHop {
-                draft_held,
-                segment_ms: 200.0,
-                target_ms: 2000.0,
-                guess: PastGuess::Compared {
-                    ms: 100.0,
-                    accepted,
-                    confidence: Some(if accepted { 0.3 } else { 0.02 }),
-                },
-                depends_on: Some(depends_on.into()),
-            };
-            let stages = Stages {
-                segment: Some(0.2),
-                target: Some(2.0),
-                speculation: Some(0.1),
-                accepted: Some(accepted),
-            };
-            (past, stages)
-        });
-        let past = Past {
-            hops: hops.iter().map(|(past, _)| past.clone()).collect(),
-            final_ms: 200.0,
-        };
-        let stages = hops.map(|(_, stages)| stages);
-        tunings.learn(of.clone(), most, &stages, past, []);
+        let chance = |accepted| Some(if accepted { 0.3 } else { 0.02 });
+        let (past, stages) = asked(question, depends, right, draft_held, chance);
+        tunings.learn(of.clone(), most, &stages, past, None, []);
     }
     (tunings, of)
+}
+
+/// One of these questions. A guess that is right or wrong says to be `chance`.
+fn asked(
+    question: u32,
+    depends: bool,
+    right: u32,
+    draft_held: Option<bool>,
+    chance: impl Fn(bool) -> Option<f64>,
+) -> (Past, [Stages; 2]) {
+    let hops = [0, 1].map(|hop| {
+        let accepted = (2 * question + hop) % right == 0;
+        let depends_on: &[u32] = if depends && hop == 1 { &[1] } else { &[] };
+        let past = PastHop {
+            draft_held,
+            segment_ms: 200.0,
+            target_ms: 2000.0,
+            guess: PastGuess::Compared {
+                ms: 100.0,
+                accepted,
+                confidence: chance(accepted),
+            },
+            depends_on: Some(depends_on.into()),
+        };
+        let stages = Stages {
+            segment: Some(0.2),
+            target: Some(2.0),
+            speculation: Some(0.1),
+            accepted: Some(accepted),
+        };
+        (past, stages)
+    });
+    let past = Past {
+        hops: hops.iter().map(|(past, _)| past.clone()).collect(),
+        final_ms: 200.0,
+    };
+    (past, hops.map(|(_, stages)| stages))
 }
 
 #[test]
@@ -171,7 +183,6 @@ fn drafts_must_save_something_to_begin_and_may_then_go_on() {
     let options = |worth| TunerOptions {
         min_gain: 0.02,
         worth,
-        calls_max: 1.25,
         ..TunerOptions::default()
     };
     for (with, targets, worth, begins, goes_on) in [
@@ -189,10 +200,40 @@ fn drafts_must_save_something_to_begin_and_may_then_go_on() {
                 ..Drafts::default()
             };
             let both = [played(0.80, 2.0), played(with, targets)];
-            let now = before.decide(&both, 2.0, &options(worth));
+            let now = before.decide(&both, 2.5, &options(worth));
             assert_eq!(now.pay, expected, "{with} {targets} {pay}");
         }
     }
+}
+
+/// Of the first guesses half are right, and all are as sure: to build on them takes calls.
+#[test]
+fn what_was_made_beyond_the_limit_is_saved_on_the_next_questions() {
+    let options = TunerOptions {
+        calls_max: 1.5,
+        ..TunerOptions::default()
+    };
+    let most = NonZeroUsize::new(100).unwrap();
+    let chosen = |calls_of_two_hops: u64| {
+        let tunings = Tunings::new(options, most);
+        let of = Owned::new(&Tenant::default(), SpeculatorKind::Hot);
+        for question in 0..24 {
+            let (past, stages) = asked(question, true, 4, None, |_| Some(0.5));
+            let calls = Some(calls_of_two_hops);
+            tunings.learn(of.clone(), most, &stages, past, calls, []);
+        }
+        tunings.weigh(&of, ALL, policy(), 10_000.0);
+        let known = tunings.known(&Tenant::default(), 0.0).remove(0);
+        let point = known.choice.marginal.iter();
+        let point = point.filter(|point| point.k == known.choice.k).next_back();
+        let rate = calls_of_two_hops as f64 / 2.0;
+        assert!((known.calls.unwrap() - rate).abs() < 1e-9);
+        (known.choice.k, 1.0 + point.unwrap().extra_targets / 2.0)
+    };
+    let (_, within) = chosen(2);
+    let (_, beyond) = chosen(3);
+    assert!(within > 1.0 && within <= 1.5, "{within}");
+    assert!(beyond < within, "{beyond} {within}");
 }
 
 #[test]

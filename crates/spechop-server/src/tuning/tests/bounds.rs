@@ -57,6 +57,7 @@ fn of_too_many_questions_the_last_tunings_used_keep_theirs() {
             last.push(Past { hops, final_ms });
         }
         Seen {
+            calls: CallRate::default(),
             tuner: Tuner::new(TunerOptions::default()),
             hops: 0,
             last,
