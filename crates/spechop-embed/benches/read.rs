@@ -1,4 +1,4 @@
-//! How long one read takes: a sub-question and five passages of about 128 words.
+//! How long one read takes: a sub-question and five passages, of 128 words each or as unlike as those of Wikipedia.
 //!
 //! ```text
 //! cargo bench -p spechop-embed --bench read
@@ -18,8 +18,9 @@ use spechop_ports::{Call, ReadRequest, Reader};
 use spechop_testkit::assets::{onnxruntime, shipped_model};
 use spechop_types::{Passage, SubQuestion};
 
-const PASSAGES: usize = 5;
-const WORDS: usize = 128;
+/// How many words each passage has.
+const ALIKE: [usize; 5] = [128; 5];
+const UNLIKE: [usize; 5] = [60, 190, 35, 130, 85];
 
 /// Words as common as an article's, about 1.3 tokens each.
 const TEXT: &str = "Xawery Żuławski ( born 22 December 1971 in Warsaw ) is a Polish film director . \
@@ -27,16 +28,16 @@ const TEXT: &str = "Xawery Żuławski ( born 22 December 1971 in Warsaw ) is a P
     and director Andrzej Żuławski . His second feature Wojna polsko - ruska won the main prize in \
     the New Polish Films competition at the festival .";
 
-fn request() -> ReadRequest {
+fn request(lengths: [usize; 5]) -> ReadRequest {
     let words = TEXT.split_whitespace().cycle();
-    let passage = |n: usize| Passage {
+    let passage = |(n, length): (usize, usize)| Passage {
         id: n.to_string().into(),
         title: "Xawery Żuławski".into(),
         // Not all alike.
         text: words
             .clone()
             .skip(n)
-            .take(WORDS)
+            .take(length)
             .collect::<Vec<_>>()
             .join(" ")
             .into(),
@@ -45,7 +46,7 @@ fn request() -> ReadRequest {
     };
     ReadRequest {
         sub_question: SubQuestion::new("Who is the mother of Xawery Żuławski?"),
-        passages: (0..PASSAGES).map(passage).collect(),
+        passages: lengths.into_iter().enumerate().map(passage).collect(),
     }
 }
 
@@ -56,23 +57,25 @@ fn reads(criterion: &mut Criterion) {
         .build()
         .expect("a runtime");
     let call = Call::authoritative();
-    let mut group = criterion.benchmark_group("read_5_passages_of_128_words");
-    group.sample_size(20);
-    for threads in [1, 2] {
-        let mut options = ReaderOptions::new(onnxruntime());
-        options.threads = NonZeroUsize::new(threads).expect("not zero");
-        let reader = SpanReader::open(&dir, &options).expect("it opens");
-        group.bench_function(format!("{threads}_threads"), |bencher| {
-            bencher
-                .to_async(&runtime)
-                .iter(|| async { reader.read(&call, request()).await.expect("a reading") });
-        });
-        let counts = reader.counts();
-        let tokens = counts.tokens / counts.passages.max(1);
-        let padding = counts.padding / counts.passages.max(1);
-        eprintln!("{tokens} tokens a passage, {padding} of padding");
+    for (name, lengths) in [("alike", ALIKE), ("unlike", UNLIKE)] {
+        let mut group = criterion.benchmark_group(format!("read_5_passages_{name}"));
+        group.sample_size(20);
+        for threads in [1, 2] {
+            let mut options = ReaderOptions::new(onnxruntime());
+            options.threads = NonZeroUsize::new(threads).expect("not zero");
+            let reader = SpanReader::open(&dir, &options).expect("it opens");
+            group.bench_function(format!("{threads}_threads"), |bencher| {
+                bencher.to_async(&runtime).iter(|| async {
+                    let reading = reader.read(&call, request(lengths)).await;
+                    reading.expect("a reading")
+                });
+            });
+            let counts = reader.counts();
+            let tokens = counts.tokens / counts.passages.max(1);
+            eprintln!("{tokens} tokens a passage");
+        }
+        group.finish();
     }
-    group.finish();
 }
 
 criterion_group!(benches, reads);

@@ -6,7 +6,7 @@
 //! [`Reader`](spechop_ports::Reader). Both tokenise on the runtime's blocking threads and compute on
 //! threads of their own, which take their work from a queue: needed calls before guessed ones. An
 //! encoder takes queries before passages, and several in one run where that is cheaper; a reader
-//! reads one request in one run. Nothing here touches the network.
+//! reads one passage in one run. Nothing here touches the network.
 
 mod describe;
 mod encoder;

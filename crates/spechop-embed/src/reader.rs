@@ -20,7 +20,7 @@ use self::boundary::Asked;
 use self::model::Model;
 use self::pairs::{Pair, PairCutter, Shown};
 pub use self::reading::ReaderCounts;
-use self::reading::Readings;
+use self::reading::{Readings, Work};
 pub use self::recipe::{Calibration, READER_RECIPE_FILE, ReaderRecipe};
 use crate::OpenError;
 use crate::text::off_the_runtime;
@@ -32,12 +32,10 @@ use crate::worker::Workers;
 pub struct ReaderOptions {
     /// The ONNX Runtime library, 1.24 or later. A process runs on one: the first that is opened.
     pub runtime_library: PathBuf,
-    /// Threads that compute one run together.
+    /// Threads that compute. Up to four of them read a passage each, on a copy of the model of their
+    /// own; beyond that, several compute each passage together.
     pub threads: NonZeroUsize,
-    /// Copies of the model side by side, each with a thread of its own and `threads` for its runs.
-    pub sessions: NonZeroUsize,
-    /// Most passages read for one request, best first; the others are not looked at. A run cannot
-    /// be interrupted, so this bounds how long a needed request waits for a guess's.
+    /// Most passages read for one request, best first; the others are not looked at.
     pub passages_max: NonZeroUsize,
     /// Most requests of each lane in the queue; further callers wait outside.
     pub queue_max: NonZeroUsize,
@@ -46,12 +44,11 @@ pub struct ReaderOptions {
 }
 
 impl ReaderOptions {
-    /// All cores work on one run, so that an answer is there soonest.
+    /// All cores work on one request, so that an answer is there soonest.
     pub fn new(runtime_library: impl Into<PathBuf>) -> Self {
         Self {
             runtime_library: runtime_library.into(),
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
-            sessions: NonZeroUsize::MIN,
             passages_max: PASSAGES_MAX,
             queue_max: QUEUE_MAX,
             vitals: Vitals::default(),
@@ -61,6 +58,10 @@ impl ReaderOptions {
 
 /// Four times what the paper's agent reads.
 const PASSAGES_MAX: NonZeroUsize = NonZeroUsize::new(20).unwrap();
+
+/// Passages that are read side by side. A thread that computes alone waits for no other, and a request
+/// has about five passages; but each copy of the shipped model is 34 MB.
+const SESSIONS_MAX: usize = 4;
 
 /// Some ten seconds of work on two cores.
 const QUEUE_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
@@ -125,9 +126,10 @@ impl SpanReader {
             path: model_path.clone(),
             source,
         })?;
-        let mut models = Vec::with_capacity(options.sessions.get());
-        for _ in 0..options.sessions.get() {
-            let threads = options.threads.get();
+        let threads = options.threads.get().div_ceil(SESSIONS_MAX);
+        let sessions = options.threads.get() / threads;
+        let mut models = Vec::with_capacity(sessions);
+        for _ in 0..sessions {
             models.push(Model::open(&options.runtime_library, &model_path, threads)?);
         }
         if let Some(model) = models.first_mut() {
@@ -136,12 +138,7 @@ impl SpanReader {
         }
         let readings = Readings::default();
         let workers = Workers::spawn(models, &recipe.name, readings, &options.vitals)?;
-        tracing::debug!(
-            name = recipe.name,
-            threads = options.threads,
-            sessions = options.sessions,
-            "reader opened"
-        );
+        tracing::debug!(name = recipe.name, threads, sessions, "reader opened");
         Ok(Self {
             recipe,
             texts: Arc::new(texts),
@@ -166,8 +163,8 @@ impl SpanReader {
         self.workers.waiting()
     }
 
-    /// Reads the passages in one run, and ranks at most `limit` answers. Further ones cost
-    /// nothing worth counting, so a speculator gets several guesses for the price of one.
+    /// Reads each passage, and ranks at most `limit` answers. Further ones cost nothing worth
+    /// counting, so a speculator gets several guesses for the price of one.
     ///
     /// # Errors
     ///
@@ -192,7 +189,7 @@ impl SpanReader {
         let (reply, answer) = oneshot::channel();
         let job = Job {
             call: call.clone(),
-            work,
+            work: Work::new(work),
             reply,
         };
         let push = |readings: &mut Readings, id, job| readings.push(id, job, self.queue_max);

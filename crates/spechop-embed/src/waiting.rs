@@ -53,6 +53,12 @@ impl<W, A> Waiting<W, A> {
         Ok(())
     }
 
+    /// A job, if it still waits.
+    pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut Job<W, A>> {
+        let (_, job) = self.0.iter_mut().find(|(held, _)| *held == id)?;
+        Some(job)
+    }
+
     /// Takes a job out, wherever it stands; one that is not there any more is no mistake.
     pub(crate) fn take(&mut self, id: JobId) -> Option<Job<W, A>> {
         let at = self.0.iter().position(|(held, _)| *held == id)?;

@@ -1,4 +1,4 @@
-//! Pairs of sub-question and passage to logits: one run of the model, synchronous.
+//! A pair of sub-question and passage to logits: one run of the model, synchronous.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::pairs::Pair;
 use super::recipe::{READER_RECIPE_FILE, ReaderRecipe};
 use super::spans::{CLASSES, Logits};
 use crate::OpenError;
-use crate::session::{Input, Limits, Row, RunError, TokenModel, try_limits};
+use crate::session::{Input, Limits, RunError, TokenModel, try_limits};
 
 const WANTED: &str = "extractive reader";
 
@@ -30,7 +30,7 @@ impl Model {
         Ok(Self(model))
     }
 
-    /// Runs the model once on ordinary input, two pairs of unlike length, and at its limits.
+    /// Runs the model once on ordinary input and at its limits.
     pub(crate) fn try_out(
         &mut self,
         path: &Path,
@@ -43,7 +43,7 @@ impl Model {
             let ids = ids.to_vec();
             Pair { ids, type_ids }
         };
-        self.run(&[pair(&[0, 0, 0]), pair(&[0, 0])])
+        self.run(&pair(&[0, 0, 0]))
             .map_err(|error| unfit(path, error.to_string()))?;
         let limits = Limits {
             model: path,
@@ -52,23 +52,19 @@ impl Model {
             largest,
             tokens_max: recipe.tokens_max,
         };
-        try_limits(&limits, |ids| self.run(&[pair(ids)]).map(drop))
+        try_limits(&limits, |ids| self.run(&pair(ids)).map(drop))
     }
 
-    /// The logits of pairs, in order, from one run of the model, without those of the padding.
-    pub(crate) fn run(&mut self, pairs: &[Pair]) -> Result<Vec<Logits>, RunError> {
-        let length = pairs.iter().map(|pair| pair.ids.len()).max().unwrap_or(0);
-        if length == 0 {
-            return Err(RunError::Failed("there is nothing to run it on".to_owned()));
-        }
-        let rows: Vec<Row<'_>> = pairs.iter().map(Pair::row).collect();
-        let outputs = self.0.run(&rows, length)?;
+    /// The logits of a pair, which has at least one token.
+    pub(crate) fn run(&mut self, pair: &Pair) -> Result<Logits, RunError> {
+        let length = pair.ids.len();
+        let outputs = self.0.run(&[pair.row()], length)?;
         let output = |name: &str, width: usize| {
             let value = outputs
                 .get(name)
                 .ok_or_else(|| RunError::Failed(format!("it gave no {name}")))?;
             let (shape, values) = value.try_extract_tensor::<f32>()?;
-            if **shape != [pairs.len() as i64, width as i64] {
+            if **shape != [1, width as i64] {
                 let detail = format!("its {name} have shape {shape:?}");
                 return Err(RunError::Failed(detail));
             }
@@ -76,19 +72,14 @@ impl Model {
             if values.iter().any(|value| value.is_nan()) {
                 return Err(RunError::Failed(format!("its {name} are no numbers")));
             }
-            Ok(values)
+            Ok(values.to_vec())
         };
-        let starts = output(START, length)?.chunks_exact(length);
-        let ends = output(END, length)?.chunks_exact(length);
-        let (classes, _) = output(CLASS, CLASSES)?.as_chunks::<CLASSES>();
-        let logits = pairs.iter().zip(starts).zip(ends).zip(classes).map(
-            |(((pair, start), end), classes)| Logits {
-                start: start[..pair.ids.len()].to_vec(),
-                end: end[..pair.ids.len()].to_vec(),
-                classes: *classes,
-            },
-        );
-        Ok(logits.collect())
+        let classes = output(CLASS, CLASSES)?;
+        Ok(Logits {
+            start: output(START, length)?,
+            end: output(END, length)?,
+            classes: std::array::from_fn(|class| classes[class]),
+        })
     }
 }
 

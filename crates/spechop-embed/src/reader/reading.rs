@@ -1,11 +1,13 @@
-//! The work of a reader: one request, one run.
+//! The work of a reader: passages of requests, each by itself.
 
+use std::collections::HashMap;
+
+use spechop_ports::Call;
 use spechop_types::Activity;
 
 use super::model::Model;
 use super::pairs::Pair;
 use super::spans::Logits;
-use crate::encoding::shares;
 use crate::session::RunError;
 use crate::waiting::{Job, JobId, Waiting};
 use crate::worker::Backlog;
@@ -13,31 +15,60 @@ use crate::worker::Backlog;
 /// What a reader has done since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReaderCounts {
-    /// Runs of the model, one a request.
-    pub runs: u64,
-    /// Passages read.
+    /// Requests read to their end.
+    pub requests: u64,
+    /// Passages read: each is a run of the model.
     pub passages: u64,
-    /// Tokens computed, padding not included.
+    /// Tokens of these.
     pub tokens: u64,
-    /// Tokens computed for nothing, because passages of unlike length shared a run.
-    pub padding: u64,
-    /// Requests that left the queue because their callers did.
+    /// Requests whose callers left before they were read to their end.
     pub cancelled: u64,
     /// Runs that failed.
     pub failed_runs: u64,
 }
 
-/// A request's pairs, waiting for their logits.
-pub(crate) type ReadJob = Job<Vec<Pair>, Vec<Logits>>;
+/// A request, passage by passage.
+pub(crate) struct Work {
+    /// Those that nobody has begun to read, and their places in the request. The longest one comes last,
+    /// and is taken first: so the threads that share them end together.
+    left: Vec<(usize, Pair)>,
+    /// What was read, in the places of the request.
+    read: Vec<Option<Logits>>,
+}
+
+impl Work {
+    /// Of pairs, at least one.
+    pub(crate) fn new(pairs: Vec<Pair>) -> Self {
+        let read = pairs.iter().map(|_| None).collect();
+        let mut left: Vec<_> = pairs.into_iter().enumerate().collect();
+        left.sort_by_key(|(_, pair)| pair.ids.len());
+        Self { left, read }
+    }
+}
+
+/// A request, waiting for its logits.
+pub(crate) type ReadJob = Job<Work, Vec<Logits>>;
+
+/// A passage that is being read.
+pub(crate) struct Passage {
+    of: JobId,
+    at: usize,
+    pair: Pair,
+    call: Call,
+}
 
 /// What waits for a reader, and what it has done.
 ///
-/// Requests never share a run. Int8 models scale the activations of a run together, so company
-/// would change the logits, and with them, now and then, an answer: the same request must be
-/// answered the same whoever else is asking.
+/// Each passage has a run of its own. Passages are of unlike length, so of a run of five nearly half
+/// would be padding. Int8 models scale the activations of a run together, so company would change
+/// the logits, and with them, now and then, an answer. And between two passages the turn goes to
+/// whoever is most urgent: a needed request waits for one passage of a guess's, not for all.
 #[derive(Default)]
 pub(crate) struct Readings {
-    waiting: Waiting<Vec<Pair>, Vec<Logits>>,
+    /// Of which passages are left to begin.
+    waiting: Waiting<Work, Vec<Logits>>,
+    /// All of whose passages have been begun.
+    begun: HashMap<JobId, ReadJob>,
     counts: ReaderCounts,
 }
 
@@ -49,47 +80,83 @@ impl Readings {
     pub(crate) fn counts(&self) -> ReaderCounts {
         self.counts
     }
+
+    fn leave(&mut self, id: JobId) -> Option<ReadJob> {
+        self.begun.remove(&id).or_else(|| self.waiting.take(id))
+    }
 }
 
 impl Backlog for Readings {
     const KIND: &'static str = "reader";
 
     type Model = Model;
-    type Run = ReadJob;
-    type Done = Vec<Logits>;
+    type Run = Passage;
+    type Done = Logits;
 
-    fn next_run(&mut self) -> Option<ReadJob> {
-        let first = self.waiting.by_urgency().first()?.id;
-        self.waiting.take(first)
-    }
-
-    fn compute(model: &mut Model, run: &ReadJob) -> Result<Vec<Logits>, RunError> {
-        let _reading = run.call.doing(Activity::Read);
-        model.run(&run.work)
-    }
-
-    fn finish(&mut self, run: ReadJob, done: Result<Vec<Logits>, RunError>, what: &str) {
-        if done.is_ok() {
-            let (tokens, padding) = shares(run.work.iter().map(|pair| pair.ids.len()));
-            self.counts.runs += 1;
-            self.counts.passages += run.work.len() as u64;
-            self.counts.tokens += tokens;
-            self.counts.padding += padding;
-        } else {
-            self.counts.failed_runs += 1;
+    fn next_run(&mut self) -> Option<Passage> {
+        let of = self.waiting.by_urgency().first()?.id;
+        let job = self.waiting.get_mut(of)?;
+        let call = job.call.clone();
+        let next = job.work.left.pop();
+        if job.work.left.is_empty() {
+            let job = self.waiting.take(of)?;
+            self.begun.insert(of, job);
         }
-        // A closed reply is a call cancelled during the run.
-        let _ = run.reply.send(done.map_err(|error| error.of(what)));
+        let (at, pair) = next?;
+        Some(Passage { of, at, pair, call })
+    }
+
+    fn compute(model: &mut Model, passage: &Passage) -> Result<Logits, RunError> {
+        let _reading = passage.call.doing(Activity::Read);
+        model.run(&passage.pair)
+    }
+
+    fn finish(&mut self, passage: Passage, done: Result<Logits, RunError>, what: &str) {
+        match &done {
+            Ok(_) => {
+                self.counts.passages += 1;
+                self.counts.tokens += passage.pair.ids.len() as u64;
+            }
+            Err(_) => self.counts.failed_runs += 1,
+        }
+        let of = passage.of;
+        let job = match self.begun.get_mut(&of) {
+            Some(job) => Some(job),
+            None => self.waiting.get_mut(of),
+        };
+        // It was cancelled, or another passage of it has failed.
+        let Some(job) = job else {
+            return;
+        };
+        let read = match done {
+            Ok(logits) => {
+                job.work.read[passage.at] = Some(logits);
+                if job.work.read.iter().any(Option::is_none) {
+                    return;
+                }
+                Ok(std::mem::take(&mut job.work.read))
+            }
+            Err(error) => Err(error.of(what)),
+        };
+        let Some(job) = self.leave(of) else {
+            return;
+        };
+        self.counts.requests += u64::from(read.is_ok());
+        // A closed reply is a call that is being cancelled.
+        let _ = job
+            .reply
+            .send(read.map(|read| read.into_iter().flatten().collect()));
     }
 
     fn cancel(&mut self, id: JobId) -> bool {
-        let was_there = self.waiting.take(id).is_some();
+        let was_there = self.leave(id).is_some();
         self.counts.cancelled += u64::from(was_there);
         was_there
     }
 
     fn clear(&mut self) {
         self.waiting = Waiting::default();
+        self.begun.clear();
     }
 
     fn len(&self) -> usize {
@@ -100,7 +167,7 @@ impl Backlog for Readings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spechop_ports::{Call, Lane};
+    use spechop_ports::{Call, Lane, PortError};
     use spechop_types::Chance;
     use tokio::sync::oneshot;
 
@@ -110,31 +177,49 @@ mod tests {
     struct Bench {
         readings: Readings,
         calls: Vec<Call>,
+        answers: Vec<oneshot::Receiver<Result<Vec<Logits>, PortError>>>,
+    }
+
+    fn logits() -> Logits {
+        Logits {
+            start: Vec::new(),
+            end: Vec::new(),
+            classes: [0.0; 4],
+        }
     }
 
     impl Bench {
-        fn push(&mut self, lane: Lane, depth: u32) -> bool {
+        /// A request of so many passages.
+        fn push(&mut self, lane: Lane, depth: u32, passages: usize) -> bool {
             let call = Call::new(lane, Chance::EVEN.pow(depth));
             let id = self.calls.len() as JobId;
             self.calls.push(call.clone());
-            let work = vec![Pair {
-                ids: vec![id as u32],
-                type_ids: vec![1],
-            }];
-            let (reply, _) = oneshot::channel();
+            let pair = |_| Pair {
+                ids: vec![id as u32; 10],
+                type_ids: vec![1; 10],
+            };
+            let (reply, answer) = oneshot::channel();
+            self.answers.push(answer);
+            let work = Work::new((0..passages).map(pair).collect());
             let job = Job { call, work, reply };
             self.readings.push(id, job, LANE_MAX).is_ok()
         }
 
-        fn runs(&mut self) -> Vec<u32> {
-            std::iter::from_fn(|| self.readings.next_run())
-                .map(|job| job.work[0].ids[0])
-                .collect()
+        /// Reads a passage, and says whose it was.
+        fn read(&mut self) -> Option<JobId> {
+            let run = self.readings.next_run()?;
+            let id = run.of;
+            self.readings.finish(run, Ok(logits()), "reader x");
+            Some(id)
+        }
+
+        fn read_all(&mut self) -> Vec<JobId> {
+            std::iter::from_fn(|| self.read()).collect()
         }
     }
 
     #[test]
-    fn requests_run_alone_and_by_urgency() {
+    fn requests_are_read_by_urgency() {
         let mut bench = Bench::default();
         for (lane, depth) in [
             (Lane::Speculative, 3),
@@ -143,47 +228,127 @@ mod tests {
             (Lane::Speculative, 1),
             (Lane::Authoritative, 0),
         ] {
-            assert!(bench.push(lane, depth));
+            assert!(bench.push(lane, depth, 1));
         }
         bench.calls[0].promote();
-        assert_eq!(bench.runs(), [0, 2, 4, 1, 3]);
+        assert_eq!(bench.read_all(), [0, 2, 4, 1, 3]);
         assert_eq!(bench.readings.len(), 0);
+    }
+
+    #[test]
+    fn a_needed_request_waits_for_one_passage_of_a_guess() {
+        let mut bench = Bench::default();
+        bench.push(Lane::Speculative, 1, 3);
+        assert_eq!(bench.read(), Some(0));
+        bench.push(Lane::Authoritative, 0, 2);
+        assert!(bench.answers[0].try_recv().is_err(), "two are left");
+        assert_eq!(bench.read_all(), [1, 1, 0, 0]);
+        for (answer, passages) in bench.answers.iter_mut().zip([3, 2]) {
+            let logits = answer.try_recv().expect("an answer").expect("logits");
+            assert_eq!(logits.len(), passages);
+        }
+        let counts = bench.readings.counts();
+        assert_eq!(
+            (counts.requests, counts.passages, counts.tokens),
+            (2, 5, 50)
+        );
+    }
+
+    #[test]
+    fn equals_do_not_take_turns() {
+        let mut bench = Bench::default();
+        bench.push(Lane::Authoritative, 0, 2);
+        bench.push(Lane::Authoritative, 0, 2);
+        // Else both would end late.
+        assert_eq!(bench.read_all(), [0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn threads_share_a_request_and_its_order_stays() {
+        let (reply, mut answer) = oneshot::channel();
+        let pair = |length: usize| Pair {
+            ids: vec![7; length],
+            type_ids: vec![1; length],
+        };
+        let mut readings = Readings::default();
+        let work = Work::new([3, 9, 5].map(pair).into());
+        let call = Call::authoritative();
+        let job = Job { call, work, reply };
+        assert!(readings.push(0, job, LANE_MAX).is_ok());
+        let mut runs: Vec<_> = std::iter::from_fn(|| readings.next_run()).collect();
+        let lengths = runs.iter().map(|run| run.pair.ids.len());
+        assert_eq!(lengths.collect::<Vec<_>>(), [9, 5, 3]);
+        assert_eq!(readings.len(), 0, "all of it is begun");
+        for run in runs.drain(..).rev() {
+            assert!(answer.try_recv().is_err());
+            let start = vec![0.0; run.pair.ids.len()];
+            let done = Logits { start, ..logits() };
+            readings.finish(run, Ok(done), "reader x");
+        }
+        let read = answer.try_recv().expect("an answer").expect("logits");
+        let lengths = read.iter().map(|logits| logits.start.len());
+        assert_eq!(lengths.collect::<Vec<_>>(), [3, 9, 5]);
     }
 
     #[test]
     fn a_full_lane_gives_back_and_does_not_fill_the_other() {
         let mut bench = Bench::default();
         for _ in 0..LANE_MAX {
-            assert!(bench.push(Lane::Speculative, 1));
+            assert!(bench.push(Lane::Speculative, 1, 2));
         }
-        assert!(!bench.push(Lane::Speculative, 1));
-        assert!(bench.push(Lane::Authoritative, 0));
+        assert!(!bench.push(Lane::Speculative, 1, 2));
+        assert!(bench.push(Lane::Authoritative, 0, 1));
+        // Once all of its passages are begun, a request waits no more.
+        let _needed = bench.readings.next_run();
+        let _first = bench.readings.next_run();
+        assert!(!bench.push(Lane::Speculative, 1, 2));
+        let _second = bench.readings.next_run();
+        assert!(bench.push(Lane::Speculative, 1, 2));
     }
 
     #[test]
-    fn a_cancelled_request_does_not_run() {
+    fn a_cancelled_request_is_not_read_on() {
         let mut bench = Bench::default();
-        bench.push(Lane::Authoritative, 0);
-        bench.push(Lane::Authoritative, 0);
+        for _ in 0..3 {
+            bench.push(Lane::Authoritative, 0, 2);
+        }
+        // It waits.
+        assert!(bench.readings.cancel(2));
+        assert!(!bench.readings.cancel(2));
+        // Its first passage is being read.
+        let run = bench.readings.next_run().expect("work");
         assert!(bench.readings.cancel(0));
-        assert!(!bench.readings.cancel(0));
-        assert_eq!(bench.runs(), [1]);
-        assert!(!bench.readings.cancel(1), "it has left to run");
-        assert_eq!(bench.readings.counts().cancelled, 1);
+        bench.readings.finish(run, Ok(logits()), "reader x");
+        // All of its passages are being read.
+        let runs: Vec<_> = std::iter::from_fn(|| bench.readings.next_run()).collect();
+        assert_eq!(runs.len(), 2);
+        assert!(bench.readings.cancel(1));
+        for run in runs {
+            bench.readings.finish(run, Ok(logits()), "reader x");
+        }
+        let counts = bench.readings.counts();
+        assert_eq!(
+            (counts.cancelled, counts.requests, counts.passages),
+            (3, 0, 3)
+        );
+        let closed = |answer: &mut oneshot::Receiver<_>| answer.try_recv().is_err();
+        assert!(bench.answers.iter_mut().all(closed));
     }
 
     #[test]
     fn a_failed_run_says_so() {
-        let mut readings = Readings::default();
-        let (reply, mut answer) = oneshot::channel();
-        let job = Job {
-            call: Call::authoritative(),
-            work: Vec::new(),
-            reply,
-        };
-        readings.finish(job, Err(RunError::Failed("broken".into())), "reader x");
-        let error = answer.try_recv().expect("an answer").expect_err("failed");
+        let mut bench = Bench::default();
+        bench.push(Lane::Authoritative, 0, 3);
+        let run = bench.readings.next_run().expect("work");
+        let other = bench.readings.next_run().expect("work");
+        let failed = Err(RunError::Failed("broken".into()));
+        bench.readings.finish(run, failed, "reader x");
+        let answer = bench.answers[0].try_recv().expect("an answer");
+        let error = answer.expect_err("failed");
         assert!(error.to_string().contains("reader x"), "{error}");
-        assert_eq!(readings.counts().failed_runs, 1);
+        assert_eq!(bench.readings.counts().failed_runs, 1);
+        // The others are of no use any more.
+        bench.readings.finish(other, Ok(logits()), "reader x");
+        assert_eq!(bench.read(), None);
     }
 }

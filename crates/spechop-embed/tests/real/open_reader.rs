@@ -100,7 +100,7 @@ fn a_damaged_folder_is_refused_in_one_clear_line() {
         (
             "too few classes",
             |dir| remodel(dir, |model| model.classes = 3),
-            &[unfit, "its class_logits have shape [2, 3]"],
+            &[unfit, "its class_logits have shape [1, 3]"],
         ),
         (
             "logits that are no numbers",

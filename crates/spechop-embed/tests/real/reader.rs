@@ -66,7 +66,7 @@ async fn it_answers_from_the_passages() {
             Some("Alice Smith"),
         ),
         (&["Bob Jones", "x"], Some("Bob Jones")),
-        // Special tokens, the question and the padding have the highest logits of all.
+        // Special tokens and the question have the highest logits of all.
         (
             &["Alice Smith", "x x x x x x x x x x x x x x x x x"],
             Some("Alice Smith"),
@@ -127,7 +127,7 @@ async fn it_ranks_alternatives_and_says_how_sure_it_is() {
 }
 
 #[tokio::test]
-async fn alternatives_come_of_one_run_and_are_as_sure_as_an_answer() {
+async fn alternatives_come_of_one_reading_and_are_as_sure_as_an_answer() {
     let (reader, call) = (open(|_| {}), Call::new(Lane::Speculative, Chance::EVEN));
     let ranked = async |texts: &[&str], limit: usize| {
         let limit = NonZeroUsize::new(limit).expect("a number");
@@ -147,7 +147,7 @@ async fn alternatives_come_of_one_run_and_are_as_sure_as_an_answer() {
     assert_eq!(ranked(&texts, 9).await, both);
     assert!(scored(&texts, 9).await.ranked.len() > both.len());
     assert!(ranked(&["x y"], 3).await.is_empty());
-    assert_eq!(reader.counts().runs, 4);
+    assert_eq!(reader.counts().requests, 4);
 }
 
 #[tokio::test]
@@ -167,13 +167,13 @@ async fn no_more_passages_are_read_than_allowed() {
     let answer = reading.await.expect("a reading").answer;
     assert_eq!(answer.as_deref(), Some("Bob Jones"));
     let counts = reader.counts();
-    assert_eq!((counts.runs, counts.passages, counts.padding), (1, 1, 0));
+    assert_eq!((counts.requests, counts.passages), (1, 1));
 }
 
 #[tokio::test]
 async fn cancelled_requests_leave_nothing_behind() {
     let reader = Arc::new(open(|options| {
-        options.sessions = NonZeroUsize::new(2).expect("not zero");
+        options.threads = NonZeroUsize::new(2).expect("not zero");
         // Most wait outside when they are cancelled.
         options.queue_max = NonZeroUsize::new(5).expect("not zero");
     }));
@@ -195,7 +195,13 @@ async fn cancelled_requests_leave_nothing_behind() {
     let call = Call::authoritative();
     let last = reader.read(&call, request("who", &["Bob Jones"]));
     assert!(last.await.is_ok());
-    assert!(reader.counts().runs <= 201);
+    let counts = reader.counts();
+    assert!(counts.requests <= 201, "{counts:?}");
+    // Of those that were cancelled while they were read, each session may end one passage more.
+    assert!(
+        counts.passages <= 20 * counts.requests + 4 * 20 + 1,
+        "{counts:?}"
+    );
 }
 
 #[test]
