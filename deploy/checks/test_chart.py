@@ -27,6 +27,8 @@ KEPT = DEPLOY / "checks" / "chart"
 KUBERNETES = "1.34"
 # Kinds of the Prometheus Operator; the schemas of Kubernetes do not know them.
 OTHERS_KINDS = {"PodMonitor", "PrometheusRule"}
+# A Prometheus that the network policy admits.
+SCRAPED = "prometheusOperator.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus"
 
 
 def fingerprint():
@@ -181,6 +183,9 @@ class Refused(unittest.TestCase):
             ("index.target=qdrant", "set qdrant.enabled, or qdrantUrls"),
             ("index.build.enabled=true", "needs index.build.corpusClaim"),
             ("tls.clientAuthoritySecret=x", "needs tls.existingSecret"),
+            ("prometheusOperator.enabled=true", "needs networkPolicy.metricsFrom"),
+            (f"{SCRAPED},keys.existingSecret=x", "needs prometheusOperator.authorization"),
+            (f"{SCRAPED},tls.existingSecret=x,tls.clientAuthoritySecret=y", "needs prometheusOperator.tlsConfig"),
         ):
             with self.subTest(settings):
                 _, error = render(KEPT / "default.values.yaml", "--set", settings)
@@ -194,6 +199,33 @@ class Refused(unittest.TestCase):
         for more in ("allowUnprotected=true", "keys.existingSecret=x"):
             _, error = render(KEPT / "default.values.yaml", "--set", f"networkPolicy.enabled=false,{more}")
             self.assertIsNone(error)
+
+    def test_a_scraper_that_is_admitted_is_allowed(self):
+        _, error = render(KEPT / "default.values.yaml", "--set", SCRAPED)
+        self.assertIsNone(error)
+
+    def test_a_job_that_would_change_has_another_name(self):
+        def jobs(*more):
+            text, error = render(KEPT / "volume.values.yaml", *more)
+            self.assertIsNone(error)
+            found = (one for one in yaml.safe_load_all(text) if one and one["kind"] == "Job")
+            return {one["metadata"]["name"]: one["spec"] for one in found}
+
+        before = jobs()
+        for setting, both in (
+            ("index.build.resources.limits.memory=8Gi", True),
+            ("nodeSelector.disk=ssd", True),
+            ("image.pullPolicy=Always", True),
+            ("index.build.corpusPath=other.jsonl", True),
+            ("index.build.parallelism=1", False),
+            ("replicas=7", None),
+        ):
+            with self.subTest(setting):
+                after = jobs("--set", setting)
+                same = {name for name in after if name in before}
+                self.assertEqual(len(same), {True: 0, False: 1, None: 2}[both])
+                for name in same:
+                    self.assertEqual(after[name], before[name])
 
     def test_lint_finds_nothing(self):
         said = run(tool("helm"), "lint", "--strict", CHART)
@@ -256,6 +288,19 @@ class Commands(unittest.TestCase):
         self.assertEqual((index / "manifest.json").stat().st_mtime_ns, before)
         run(spechop(), "index", "verify", index)
         self.assertTrue((index / "hot").is_dir())
+        self.assertEqual(list(index.parent.glob("parts-*")), [])
+        # An index of another corpus came after it. Going back builds this one again.
+        of = index.parent / "default.of"
+        known = of.read_text()
+        of.write_text("another\n")
+        for part in range(shards):
+            self.job("volume", "parts", JOB_COMPLETION_INDEX=str(part))
+        self.job("volume", "join")
+        self.assertEqual(of.read_text(), known)
+        self.assertNotEqual((index / "manifest.json").stat().st_mtime_ns, before)
+        # And a part that is started once more builds nothing.
+        self.job("volume", "parts", JOB_COMPLETION_INDEX="0")
+        self.assertEqual(list(index.parent.glob("parts-*")), [])
 
         pod = of_kind("volume", "Deployment")[0]["spec"]["template"]["spec"]
         waiting = pod["initContainers"][0]["command"]

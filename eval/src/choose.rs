@@ -223,7 +223,7 @@ pub fn learning(
         let all = [Rules::paper(Width::STANDARD), learnt, fixed];
         let [standard, learnt, fixed] = all.map(|rules| simulator.run(trace, rules));
         let asked = trace.hops.len() as u64;
-        calls.record(asked, learnt.calls.targets as u64, half_life);
+        calls.record(asked, learnt.calls.targets, half_life);
         hops += asked;
         for (outcomes, outcome) in outcomes.iter_mut().zip([standard, learnt, fixed]) {
             outcomes.push(outcome);

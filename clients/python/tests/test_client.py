@@ -20,6 +20,8 @@ import spechop.v1.spechop_pb2
 from spechop import AsyncSpecHop, SpecHop, SpecHopError, Tls
 
 ADDRESS = os.environ.get("SPECHOP_ADDRESS", "")
+# Of another one, whose second look-up never works.
+FAILING = os.environ.get("SPECHOP_FAILING", "")
 QUESTION = "What comes of it?"
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -182,6 +184,28 @@ class LostConnections(unittest.IsolatedAsyncioTestCase):
                 with self.assertRaises(SpecHopError) as caught:
                     call("nobody")
                 self.assertEqual(caught.exception.code, grpc.StatusCode.NOT_FOUND)
+
+
+class Failed(unittest.IsolatedAsyncioTestCase):
+    """A question that ends with UNAVAILABLE has not lost its connection: asking for its events again brings nothing."""
+
+    def check(self, error: SpecHopError) -> None:
+        self.assertEqual(error.code, grpc.StatusCode.UNAVAILABLE)
+        self.assertIn("hop 2 got nothing from its target stage", str(error))
+
+    def test_it_is_not_asked_for_again(self) -> None:
+        with SpecHop(FAILING) as client, self.assertRaises(SpecHopError) as caught:
+            client._resume = self.fail  # type: ignore[assignment]
+            list(client.stream(QUESTION, k=1, linger_ms=20_000))
+        self.check(caught.exception)
+        self.assertGreater(caught.exception.sequence, 0)
+
+    async def test_nor_with_asyncio(self) -> None:
+        async with AsyncSpecHop(FAILING) as client:
+            client._resume = self.fail  # type: ignore[assignment]
+            with self.assertRaises(SpecHopError) as caught:
+                [event async for event in client.stream(QUESTION, k=1, linger_ms=20_000)]
+        self.check(caught.exception)
 
 
 class Asyncio(unittest.IsolatedAsyncioTestCase):

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use proptest::prelude::*;
-use spechop_agent::{Agent, Bill, Due, Ports, Prices, Settings, Usage};
+use spechop_agent::{Agent, Bill, Due, Ports, Prices, Settings, StageLimits, Usage};
 use spechop_ports::{
     Call, GuessRequest, Guessed, Metered, PlanRequest, Planned, Planner, PortError, ReadRequest,
     Reader, Reading, Speculator,
@@ -218,6 +218,33 @@ async fn the_bill_tells_what_broken_off_calls_may_have_taken() {
     assert_eq!(known.tokens.total() + due.tokens_lost, 2 * first.total());
     let dearest = Money(2 * (first.prompt + 10 * first.completion));
     assert_eq!(known.money.plus(due.money_lost), dearest);
+}
+
+/// The second look-up is given up at its time limit, and nobody has said what it had taken.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_up_at_its_limit_is_broken_off() {
+    let mut script = Script::steady(&[true, true], 50, 400, 20);
+    script.hops[1].target = Duration::from_secs(4);
+    let telling = Telling::new(script);
+    let bill = Bill::default();
+    let settings = Settings {
+        bill: Some(bill.clone()),
+        limits: StageLimits {
+            target: Duration::from_millis(500),
+            ..StageLimits::NONE
+        },
+        ..priced(1)
+    };
+    let (agent, asked) = (telling.agent(), question());
+    agent
+        .answer(&asked, &settings, &mut |_| {})
+        .await
+        .unwrap_err();
+    let due = bill.take().unwrap();
+    // As much as the first one, of which is known what it took.
+    let first = due.usage.targets.cost.tokens.total();
+    assert!(first > 0);
+    assert_eq!(due.tokens_lost, first);
 }
 
 /// Of what a wrong guess led to, the account pays the same as if the question had come to no answer.

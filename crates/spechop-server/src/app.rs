@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use spechop_proto::{AskRequest, AskResponse, SERVICE};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tonic::Status;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -200,6 +200,7 @@ impl App {
             never = learn(state.shared_drafts.as_ref()) => match never {},
             never = sweep(state.shares.as_deref()) => match never {},
             never = cores::keep(state.toolbox.cores.as_ref(), &config) => match never {},
+            never = share_places(&state, follower.several()) => match never {},
             never = follow(reloading, Arc::clone(&state), follower) => match never {},
         };
         exporter.flush(FLUSH).await;
@@ -290,6 +291,17 @@ async fn learn(drafts: Option<&SharedDrafts>) -> Infallible {
         Some(drafts) => drafts.keep().await,
         None => pending().await,
     }
+}
+
+/// A tenant may have all places if there is no other. Never ends.
+async fn share_places(state: &ServerState, mut several: watch::Receiver<bool>) -> Infallible {
+    while several.changed().await.is_ok() {
+        let several = *several.borrow_and_update();
+        if state.config().callers.are_several != several {
+            state.share_places(several);
+        }
+    }
+    pending().await
 }
 
 /// Follows the configuration file, if there is one to follow. Never ends.

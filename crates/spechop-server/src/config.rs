@@ -228,6 +228,9 @@ pub(crate) const DRAFTS_MAX: u32 = 8;
 /// Most guesses of a hop.
 pub(crate) const GUESSES_MAX: u32 = 16;
 
+/// The most that `question.passages_max` may be. It is live, so readers have this as their own limit.
+pub(crate) const PASSAGES_MAX: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
+
 impl Config {
     /// Whether anything runs on ONNX Runtime.
     pub(crate) fn needs_runtime(&self) -> bool {

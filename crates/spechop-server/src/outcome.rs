@@ -14,6 +14,8 @@ pub(crate) enum Outcome {
     NotOpen,
     /// There was no place for it.
     Busy,
+    /// Its tenant had as many places as it may have.
+    TenantBusy,
     /// The tenant's budget had nothing left for it.
     Overdrawn,
     /// Nobody read it.
@@ -82,6 +84,7 @@ impl Outcome {
             Self::Invalid => "invalid",
             Self::NotOpen => "not_open",
             Self::Busy => "busy",
+            Self::TenantBusy => "tenant_busy",
             Self::Overdrawn => "overdrawn",
             Self::Unread => "unread",
             Self::ShuttingDown => "shutting_down",

@@ -234,9 +234,11 @@ fn places<'a>(urls: impl IntoIterator<Item = &'a str>) -> Vec<(String, u16)> {
 
 #[cfg(test)]
 mod tests {
+    use spechop_testkit::Script;
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::server_state::scripted::state;
 
     #[test]
     fn an_address_names_a_host_and_a_port() {
@@ -273,6 +275,21 @@ mod tests {
         assert!(!readiness.look(true).await.ready, "it is closing");
         let parts = ready.parts.into_iter().filter(|part| !part.ready);
         (parts.map(|part| part.name).collect(), ready.ready)
+    }
+
+    #[tokio::test]
+    async fn what_only_a_proxy_reaches_is_not_asked() {
+        const WEB: &str = "[target]\nkind = \"web\"\n[web.searxng]\nurl = \"https://search.example.org\"\n[web]\nproviders = [\"searxng\"]\n";
+        let search = ("search.example.org".to_owned(), 443);
+        for (proxy, expected) in [
+            ("", vec![search]),
+            ("proxy = \"http://proxy.example.org:3128\"\n", Vec::new()),
+        ] {
+            let (state, _) = state(Script::instant(1), &format!("{WEB}{proxy}"));
+            let parts = parts(&state.config());
+            let web = parts.into_iter().find(|part| part.name == "web").unwrap();
+            assert_eq!(web.places, expected, "{proxy}");
+        }
     }
 
     #[tokio::test]

@@ -133,11 +133,6 @@ impl ServerState {
 
     /// From now on this configuration counts. Only keys that the table calls live may differ.
     pub(crate) fn reconfigure(&self, config: Config) {
-        let room = room(&config);
-        let Room { most, of_one, .. } = room;
-        self.places.resize(room);
-        self.retrievals.resize(Room::without_line(most, of_one));
-        self.vectors.resize(Room::without_line(most, of_one));
         {
             let mut accounts = self
                 .accounts
@@ -152,7 +147,27 @@ impl ServerState {
                 }
             }
         }
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        self.replace_config(|_| config);
+    }
+
+    /// From now on several tenants may ask, or one.
+    pub(crate) fn share_places(&self, several: bool) {
+        self.replace_config(|now| {
+            let mut config = now.clone();
+            config.callers.are_several = several;
+            config
+        });
+    }
+
+    fn replace_config(&self, new: impl FnOnce(&Config) -> Config) {
+        let mut now = self.config.write().unwrap_or_else(PoisonError::into_inner);
+        *now = Arc::new(new(&now));
+        // As long as nobody else replaces it.
+        let room = room(&now);
+        let Room { most, of_one, .. } = room;
+        self.places.resize(room);
+        self.retrievals.resize(Room::without_line(most, of_one));
+        self.vectors.resize(Room::without_line(most, of_one));
     }
 
     fn accounts(&self) -> Option<Arc<Accounts>> {
@@ -313,7 +328,7 @@ fn room(config: &Config) -> Room {
     let server = &config.server;
     Room {
         most: server.questions_max,
-        of_one: config.callers.questions_max,
+        of_one: config.callers.questions_max(server.questions_max),
         line_max: match server.queue.is_zero() {
             true => 0,
             false => server.queue_max,

@@ -282,7 +282,8 @@ impl AskError {
                 Outcome::NotOpen
             }
             Self::Cancelled | Self::Alone { .. } => Outcome::Cancelled,
-            Self::Busy { .. } | Self::TenantBusy { .. } | Self::SharesFull { .. } => Outcome::Busy,
+            Self::Busy { .. } | Self::SharesFull { .. } => Outcome::Busy,
+            Self::TenantBusy { .. } => Outcome::TenantBusy,
             Self::Overdrawn { .. } => Outcome::Overdrawn,
             Self::Unread { .. } => Outcome::Unread,
             Self::ShuttingDown => Outcome::ShuttingDown,

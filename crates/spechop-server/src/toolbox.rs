@@ -22,7 +22,8 @@ use spechop_store::{IndexPassages, IndexRetriever, PassageIndex};
 
 use crate::backends::{Backends, LookUp};
 use crate::config::{
-    self, Config, DraftedBy, Engine, GUESSES_MAX, LexicalWeight, Model, SpeculatorKind, Style,
+    self, Config, DraftedBy, Engine, GUESSES_MAX, LexicalWeight, Model, PASSAGES_MAX,
+    SpeculatorKind, Style,
 };
 use crate::cores::Load;
 use crate::drafts;
@@ -131,7 +132,6 @@ impl Toolbox {
             backends.generator(),
             &vitals,
         )?;
-        let passages_max = config.questions.passages_max;
         let source = ReadBy::open("reader", &config.reader, config, &vitals, || {
             backends.reader()
         })?;
@@ -142,13 +142,13 @@ impl Toolbox {
         })?;
 
         let mut planner = generator.planner(&backends);
-        let mut reader = source.reader(&backends, &target, passages_max, None);
+        let mut reader = source.reader(&backends, &target, PASSAGES_MAX, None);
         if let Some(model) = &config.fallback {
             let second = Voice::open("fallback", model, backends.fallback(model), &vitals)?;
             planner = Arc::new(Fallback::new(planner, second.planner(&backends)));
             if second.style != Style::Steps {
                 let second = ReadBy::Voice(second);
-                let second = second.reader(&backends, &target, passages_max, None);
+                let second = second.reader(&backends, &target, PASSAGES_MAX, None);
                 reader = Arc::new(Fallback::new(reader, second));
             }
         }
@@ -448,7 +448,7 @@ fn span_reader(
     if let Some(threads) = threads {
         options.threads = threads;
     }
-    options.passages_max = config.questions.passages_max;
+    options.passages_max = PASSAGES_MAX;
     options.vitals = vitals.clone();
     let reader = SpanReader::open(dir, &options).map_err(OpenError::of(part))?;
     tracing::info!(part, model = reader.recipe().name, "model opened");

@@ -387,6 +387,51 @@ async fn a_file_of_keys_is_read_again() {
     assert_eq!(refused.code(), Code::Unauthenticated);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_tenant_in_the_file_of_keys_has_its_share_of_the_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.toml");
+    let (one, one_lines) = key("one", "tenant = \"t\"");
+    let (_, two_lines) = key("two", "tenant = \"u\"");
+    let write = |text: &str| {
+        let new = folder.path().join("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, &path).unwrap();
+    };
+    write(&one_lines);
+    let config = format!(
+        "[server]\nquestions_max = 2\nqueue_ms = 0\nkeys_file = \"{}\"\nreload_ms = 5\n",
+        path.display()
+    );
+    let server = Server::configured(endless(), &config).await;
+    let mut first = server.client().await;
+    let request = with(&one, "", question());
+    let mut asking = JoinSet::new();
+    asking.spawn(async move { first.ask(request).await.map(|_| ()) });
+    eventually(|| server.gauges.questions_open() == 1).await;
+    // Whether the tenant of the open question may have another one: it then ends by its deadline.
+    let until_another_ends_with = async |code: Code| {
+        let ends = async {
+            loop {
+                let request = AskRequest {
+                    deadline_ms: Some(20),
+                    ..question()
+                };
+                let asked = server.client().await.ask(with(&one, "", request)).await;
+                if asked.unwrap_err().code() == code {
+                    return;
+                }
+            }
+        };
+        timeout(PATIENCE, ends).await.expect("the file was read");
+    };
+    until_another_ends_with(Code::DeadlineExceeded).await;
+    write(&format!("{one_lines}{two_lines}"));
+    until_another_ends_with(Code::ResourceExhausted).await;
+    write(&one_lines);
+    until_another_ends_with(Code::DeadlineExceeded).await;
+}
+
 /// Who may not ask is refused by the head of its request: nothing of it is waited for.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_key_no_message_is_held() {

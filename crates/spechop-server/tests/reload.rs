@@ -26,6 +26,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tonic::{Code, Request, Status};
 
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// A server that follows its configuration file.
 struct Followed {
     server: Server,
@@ -216,6 +218,44 @@ fn with<T>(key: &str, message: T) -> Request<T> {
     let bearer = format!("Bearer {key}").parse().unwrap();
     request.metadata_mut().insert("authorization", bearer);
     request
+}
+
+/// Who has no configuration file may still change the keys.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_bell_has_keys_read_although_there_is_no_configuration_file() {
+    let home = home();
+    let path = home.path().join("keys.toml");
+    let ((old, old_lines), (new, new_lines)) = (key("old"), key("new"));
+    fs::write(&path, old_lines).unwrap();
+    let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
+        .into_iter()
+        .collect();
+    let mut written = written("", "");
+    written.file = None;
+    let path_flag = ["server.keys_file", "--set", path.to_str().unwrap()].map(str::to_owned);
+    // By itself it would look in an hour.
+    let seldom = ["server.reload_ms", "--set", "3600000"].map(str::to_owned);
+    written.flags.extend([path_flag.into(), seldom.into()]);
+    let config = Config::read(written.clone(), &env).unwrap();
+    let reloading = Reloading::new(&written, env).unwrap();
+    let bell = reloading.bell();
+    let ports = ScriptedPorts::new(Script::instant(1));
+    let toolbox = Toolbox::of(bare(&ports), &config);
+    let app = App::with_toolbox(config, toolbox).reloading(reloading);
+    let server = Server::serving(ports, app).await;
+    let asks = async |key: &str| {
+        let asked = server.client().await.ask(with(key, question())).await;
+        asked.map_err(|status| status.code())
+    };
+    asks(&old).await.unwrap();
+    assert_eq!(asks(&new).await.unwrap_err(), Code::Unauthenticated);
+    fs::write(&path, new_lines).unwrap();
+    bell.notify_one();
+    let changes = async { while asks(&new).await.is_err() {} };
+    tokio::time::timeout(PATIENCE, changes)
+        .await
+        .expect("the keys were read");
+    assert_eq!(asks(&old).await.unwrap_err(), Code::Unauthenticated);
 }
 
 /// What was let in stays in; everything new that the key asks for is refused, news of its own question

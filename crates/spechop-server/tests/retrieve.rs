@@ -16,6 +16,7 @@ use spechop_web::{HttpRetriever, HttpRetrieverOptions};
 use support::{Server, bare, config, eventually, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 const ON: &str = "[server]\nretrieve = true\n";
 
@@ -53,6 +54,23 @@ fn client(server: &Server) -> HttpRetriever {
     options.with_tenant = true;
     options.service.retries.max = 0;
     HttpRetriever::new(&options).unwrap()
+}
+
+/// As for questions: what is open when the server is told to end has the time of `server.shutdown_grace_ms`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_waits_for_look_ups_of_others() {
+    let script = Script::steady(&[true], 1, 2_500, 1);
+    let mut server = Server::configured(script, ON).await;
+    let client = client(&server);
+    let mut asking = JoinSet::new();
+    asking.spawn(async move {
+        let call = Call::authoritative();
+        client.retrieve(&call, "q0 after nothing?", 3).await
+    });
+    eventually(|| server.ports.live() == 1).await;
+    server.shut_down();
+    assert!(asking.join_next().await.unwrap().unwrap().is_ok());
+    server.ended().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,8 @@
 //! Accounts as stories, and their law under any order of questions.
 
 use proptest::prelude::*;
-use spechop_agent::Usage;
+use spechop_agent::{FirstAnswer, Stopped, Usage};
+use spechop_types::Chance;
 
 use super::book::{Grant, SWEEP, TENANTS_MAX};
 use super::*;
@@ -79,20 +80,42 @@ async fn a_question_pays_what_it_has_cost_however_it_ends() {
         tokens: Some(100),
         money: Some(Money(100)),
     };
-    let accounts = Accounts::new(allowance, None);
-    let tenant = named(0);
     let mut due = due(3);
     due.elapsed = Duration::from_secs(20);
     due.usage.segments.cost.tokens.prompt = 7;
     due.usage.targets.cost.tokens.completion = 4;
     due.usage.speculations.cost.money = Money(6);
     (due.tokens_lost, due.money_lost) = (9, Money(1));
-    let (mut hold, _) = accounts.hold(&tenant, asks(1000)).await.unwrap();
-    hold.unanswered(&due);
-    drop(hold);
-    let account = accounts.lock().account(&tenant).unwrap();
-    assert_eq!(account.spent, Amounts([20_000, 3, 7 + 4 + 9, 6 + 1]));
-    assert_eq!(account.aside, Amounts::default());
+    let report = Report {
+        answer: "42".into(),
+        hops: Vec::new(),
+        stopped: Stopped::Answered,
+        final_segment: Duration::ZERO,
+        final_certainty: None,
+        first_answer: FirstAnswer {
+            at: Duration::ZERO,
+            chance: Chance::EVEN,
+        },
+        elapsed: due.elapsed,
+        usage: due.usage,
+        tokens_lost: due.tokens_lost,
+        money_lost: due.money_lost,
+        provider_changes: Vec::new(),
+    };
+    let tenant = named(0);
+    for is_answered in [true, false] {
+        let accounts = Accounts::new(allowance, None);
+        let (mut hold, _) = accounts.hold(&tenant, asks(1000)).await.unwrap();
+        match is_answered {
+            true => hold.answered(&report),
+            false => hold.unanswered(&due),
+        }
+        drop(hold);
+        let account = accounts.lock().account(&tenant).unwrap();
+        let spent = Amounts([20_000, 3, 7 + 4 + 9, 6 + 1]);
+        assert_eq!(account.spent, spent, "{is_answered}");
+        assert_eq!(account.aside, Amounts::default());
+    }
 }
 
 #[tokio::test(start_paused = true)]

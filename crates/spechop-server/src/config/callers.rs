@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,8 +34,10 @@ pub struct Callers {
     pub issuer: Option<Issuer>,
     /// The most requests of each tenant.
     pub rate: Option<RequestRate>,
-    /// The most open questions of each tenant.
-    pub questions_max: usize,
+    /// The most open questions of each tenant, if that is said.
+    pub questions_max: Option<NonZeroUsize>,
+    /// Whether they are several tenants, by the keys of now.
+    pub are_several: bool,
 }
 
 /// A key as it is written.
@@ -53,6 +56,27 @@ impl Callers {
     /// Whether requests must show a key or a token.
     pub fn wants_keys(&self) -> bool {
         !self.keys.is_empty() || self.keys_file.is_some() || self.issuer.is_some()
+    }
+
+    /// The most open questions of each tenant, if so many may be open of all. One tenant may have all places
+    /// if there is no other.
+    pub fn questions_max(&self, places: usize) -> usize {
+        let usual = if self.are_several {
+            places.div_ceil(2)
+        } else {
+            places
+        };
+        self.questions_max.map_or(usual, NonZeroUsize::get)
+    }
+
+    /// Whether more than one tenant may ask with these keys, or with tokens.
+    pub(crate) fn are_several_with(&self, keys: &[Key]) -> bool {
+        let mut tenants = keys.iter().map(|key| match &key.behalf {
+            Behalf::Of(tenant) => Some(tenant),
+            Behalf::Anyone => None,
+        });
+        let first = tenants.next();
+        self.issuer.is_some() || first == Some(None) || tenants.any(|tenant| Some(tenant) != first)
     }
 
     /// All keys, those that are in the file now among them. Blocks.
@@ -87,8 +111,8 @@ impl Callers {
     }
 }
 
-/// `places` is the most open questions of all.
-pub(super) fn callers(keys: &mut Keys<'_>, places: usize) -> Callers {
+/// Who may ask.
+pub(super) fn callers(keys: &mut Keys<'_>) -> Callers {
     let list = keys.tables().unwrap_or_default();
     let mut wrong = Vec::new();
     let own = keys_of(&list, &mut wrong);
@@ -102,7 +126,8 @@ pub(super) fn callers(keys: &mut Keys<'_>, places: usize) -> Callers {
         keys_file: keys.path(KEYS_FILE),
         issuer: issuer(keys),
         rate: rate(keys),
-        questions_max: places,
+        questions_max: keys.count_if("tenant.questions_max"),
+        are_several: false,
     };
     let all = match callers.read() {
         Ok(all) => all,
@@ -114,21 +139,7 @@ pub(super) fn callers(keys: &mut Keys<'_>, places: usize) -> Callers {
         }
         Err(_) => Vec::new(),
     };
-    // One tenant may have all places if there is no other.
-    let mut tenants = all.iter().map(|key| match &key.behalf {
-        Behalf::Of(tenant) => Some(tenant),
-        Behalf::Anyone => None,
-    });
-    let first = tenants.next();
-    let are_several = callers.issuer.is_some()
-        || first == Some(None)
-        || tenants.any(|tenant| Some(tenant) != first);
-    let usual = if are_several {
-        places.div_ceil(2)
-    } else {
-        places
-    };
-    callers.questions_max = keys.count_or("tenant.questions_max", usual).get();
+    callers.are_several = callers.are_several_with(&all);
     callers
 }
 

@@ -217,7 +217,7 @@ fn server(keys: &mut Keys<'_>) -> (Server, Callers) {
         .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 50051)));
     let allow_remote = keys.switch("server.allow_remote");
     let questions_max = keys.size("server.questions_max");
-    let (tls, callers) = (tls(keys), callers(keys, questions_max));
+    let (tls, callers) = (tls(keys), callers(keys));
     let asks_who = callers.wants_keys() || tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     if !allow_remote && !asks_who && !listen.ip().is_loopback() {
         keys.mistake(

@@ -81,7 +81,8 @@ impl<W> Book<W> {
     /// Why this tenant cannot have a place now; `None` if it can.
     pub(super) fn no_place(&self, tenant: &Tenant) -> Option<NoPlace> {
         let Room { most, of_one, .. } = self.room;
-        if self.has(tenant) >= of_one {
+        // A tenant that may have all of them has no limit of its own.
+        if of_one < most && self.has(tenant) >= of_one {
             return Some(NoPlace::TenantFull(of_one));
         }
         (self.taken >= most).then_some(NoPlace::Full(most))

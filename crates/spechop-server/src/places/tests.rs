@@ -50,10 +50,10 @@ async fn fewer_places_evict_nobody_and_more_count_at_once() {
     let held: Vec<_> = (0..2).map(|_| places.take(&tenant).unwrap()).collect();
     places.resize(Room::without_line(1, 1));
     assert_eq!(places.taken(), 2);
-    assert_eq!(places.take(&tenant).unwrap_err(), NoPlace::TenantFull(1));
+    assert_eq!(places.take(&tenant).unwrap_err(), NoPlace::Full(1));
     places.resize(Room::without_line(3, 3));
     let third = places.take(&tenant).unwrap();
-    assert_eq!(places.take(&tenant).unwrap_err(), NoPlace::TenantFull(3));
+    assert_eq!(places.take(&tenant).unwrap_err(), NoPlace::Full(3));
     let mut all_free = pin!(places.free());
     assert!(poll!(all_free.as_mut()).is_pending());
     drop((held, third));
@@ -100,7 +100,7 @@ async fn more_room_lets_those_in_who_wait() {
     let [a, b] = tenants(["a", "b"]);
     let _held = places.take(&a).unwrap();
     let (mut of_a, mut of_b) = (waits(&places, &a), waits(&places, &b));
-    assert_eq!(of_a.why(), NoPlace::TenantFull(1));
+    assert_eq!(of_a.why(), NoPlace::Full(1));
     assert_eq!(of_b.why(), NoPlace::Full(1));
     places.resize(room(3, 1, 0));
     let _of_b = of_b.place().await.unwrap();

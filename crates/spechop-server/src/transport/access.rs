@@ -24,7 +24,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
 use spechop_types::Tenant;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::access_error::AccessError;
@@ -59,6 +59,8 @@ pub(super) struct Access {
     seen: Mutex<Option<Vec<Key>>>,
     /// Told if other callers were taken up.
     changed: Notify,
+    /// Whether they are several tenants.
+    several: watch::Sender<bool>,
 }
 
 /// What holds now.
@@ -129,16 +131,26 @@ impl Rules {
             tokens,
         }
     }
+
+    fn are_several(&self) -> bool {
+        self.callers.are_several_with(&self.keys)
+    }
 }
 
 impl Access {
-    /// With the keys that are in the file now.
-    pub(super) fn open(callers: Callers) -> Result<Self, InvalidConfig> {
+    /// With the keys that are in the file now. `several` is told whether they are of several tenants.
+    pub(super) fn open(
+        callers: Callers,
+        several: watch::Sender<bool>,
+    ) -> Result<Self, InvalidConfig> {
         let keys = callers.read()?;
+        let rules = Rules::new(callers, keys, None);
+        several.send_replace(rules.are_several());
         Ok(Self {
-            now: RwLock::new(Arc::new(Rules::new(callers, keys, None))),
+            now: RwLock::new(Arc::new(rules)),
             seen: Mutex::default(),
             changed: Notify::new(),
+            several,
         })
     }
 
@@ -152,6 +164,7 @@ impl Access {
         let keys = callers.read()?;
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         *now = Arc::new(Rules::new(callers, keys, Some(&now)));
+        self.several.send_replace(now.are_several());
         self.changed.notify_one();
         Ok(())
     }
@@ -199,6 +212,7 @@ impl Access {
             *seen = None;
             tracing::info!(keys = keys.len(), "the API keys were read again");
             *now = Arc::new(Rules::new(now.callers.clone(), keys, Some(&now)));
+            self.several.send_replace(now.are_several());
         }
         false
     }

@@ -43,6 +43,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use futures::StreamExt;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::transport::Server;
 
@@ -140,6 +141,8 @@ pub(crate) struct Transport {
 #[derive(Clone, Default)]
 pub(crate) struct Follower {
     parts: Arc<OnceLock<Changing>>,
+    /// Whether the keys are of several tenants.
+    several: watch::Sender<bool>,
 }
 
 /// The parts that read files again.
@@ -156,6 +159,11 @@ impl Follower {
             Some(parts) => parts.access.take_up(callers.clone()),
             None => Ok(()),
         }
+    }
+
+    /// Hears whether the keys are of several tenants, whenever that changes.
+    pub(crate) fn several(&self) -> watch::Receiver<bool> {
+        self.several.subscribe()
     }
 
     /// Looks whether the files of TLS and of keys have changed, and says whether to look again soon.
@@ -226,7 +234,8 @@ impl Transport {
         stop: impl Future<Output = ()>,
     ) -> Result<(), TransportFailure> {
         let tls = self.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
-        let access = Arc::new(Access::open(self.callers.clone())?);
+        let access = Access::open(self.callers.clone(), self.follower.several.clone())?;
+        let access = Arc::new(access);
         if access.wants_keys() && tls.is_none() && !address.ip().is_loopback() {
             tracing::warn!(
                 "API keys cross the network in the clear unless a proxy speaks TLS: see server.tls_cert"

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use spechop_testkit::Script;
+use spechop_types::Stage;
 use tokio::process::Command;
 
 use super::support::Server;
@@ -54,16 +55,21 @@ async fn packed_and_installed_it_passes_its_tests() {
     let folder = tempfile::tempdir().unwrap();
     install(folder.path()).await;
     let server = Server::start(Script::steady(&[true, false], 1, 10, 1)).await;
+    let mut script = Script::instant(2);
+    script.failures.insert((1, Stage::Target), u32::MAX);
+    let failing = Server::start(script).await;
     output(
         Command::new(tool("venv/bin/python"))
             .arg("-B")
             .arg(sources().join("tests/test_client.py"))
             .current_dir(folder.path())
             .env("PYTHONPATH", folder.path().join("site"))
-            .env("SPECHOP_ADDRESS", server.address.to_string()),
+            .env("SPECHOP_ADDRESS", server.address.to_string())
+            .env("SPECHOP_FAILING", failing.address.to_string()),
     )
     .await;
     server.is_idle().await;
+    failing.is_idle().await;
 }
 
 #[tokio::test]

@@ -92,6 +92,18 @@ affinity:
 {{- if and $values.tls.clientAuthoritySecret (not $values.tls.existingSecret) -}}
 {{- fail "tls.clientAuthoritySecret needs tls.existingSecret" -}}
 {{- end -}}
+{{- $operator := $values.prometheusOperator -}}
+{{- if $operator.enabled -}}
+{{- if and $values.networkPolicy.enabled (not $values.networkPolicy.metricsFrom) -}}
+{{- fail "prometheusOperator.enabled needs networkPolicy.metricsFrom: who may read /metrics" -}}
+{{- end -}}
+{{- if and $values.keys.existingSecret (not $operator.authorization) -}}
+{{- fail "prometheusOperator.enabled with keys.existingSecret needs prometheusOperator.authorization: a key with the role admin" -}}
+{{- end -}}
+{{- if and $values.tls.clientAuthoritySecret (not $operator.tlsConfig) -}}
+{{- fail "prometheusOperator.enabled with tls.clientAuthoritySecret needs prometheusOperator.tlsConfig: a certificate of that authority" -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The kubelet's gRPC probe speaks no TLS. Then an open port must do: the server listens when it can answer. */}}

@@ -2,7 +2,7 @@
 
 use super::DefaultValue::{Example, Is, Usually};
 use super::Kind::{File, Flag, List, Number, OneOf, Or, Text, Variable, Whole};
-use super::{DRAFTS_MAX, GUESSES_MAX, Key, MS_MAX, keys};
+use super::{DRAFTS_MAX, GUESSES_MAX, Key, MS_MAX, PASSAGES_MAX, keys};
 
 /// `[question]`.
 pub(super) static QUESTION: &[Key] = keys! {
@@ -16,9 +16,9 @@ pub(super) static QUESTION: &[Key] = keys! {
     /// The most hops that a request may ask for.
     hop_budget_max: Whole(1, 1024), Is("32"), live;
     /// How many passages are read for each hop.
-    passages: Whole(1, 1000), Is("5"), live;
+    passages: Whole(1, PASSAGES_MAX.get() as u64), Is("5"), live;
     /// The most passages of a hop that a request may ask for. Times hop_budget_max it is at most 10000.
-    passages_max: Whole(1, 1000), Is("20"), live;
+    passages_max: Whole(1, PASSAGES_MAX.get() as u64), Is("20"), live;
     /// When a guess counts as right: "rule" (the same meaning, by rules that say what may differ), "exact" (the
     /// same text; the answer is then the one that k = 1 gives), or "paper" (the paper's rules to the letter, for
     /// comparison: they accept on shared words).
@@ -80,8 +80,8 @@ pub(super) static QUESTION: &[Key] = keys! {
 
 /// `[tenant]`.
 pub(super) static TENANT: &[Key] = keys! {
-    /// The most open questions of a tenant. By default all of server.questions_max; if the keys are of several
-    /// tenants, half of it.
+    /// The most open questions of a tenant. By default all of server.questions_max; as long as the keys are of
+    /// several tenants, half of it.
     questions_max: Whole(1, 65_536), Example("16"), live;
     /// The most requests a second of a tenant in the long run. Further requests are refused with RESOURCE_EXHAUSTED,
     /// which says when to try again. No limit by default.

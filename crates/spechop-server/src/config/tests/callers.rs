@@ -54,7 +54,8 @@ fn several_tenants_share_the_places_and_one_has_all() {
         ("[tenant]\nquestions_max = 3\n".to_owned(), 3),
     ] {
         let config = home.read(&file, &[], &[]).unwrap();
-        assert_eq!(config.callers.questions_max, most, "{file}");
+        let places = config.server.questions_max;
+        assert_eq!(config.callers.questions_max(places), most, "{file}");
     }
 }
 
@@ -222,7 +223,7 @@ fn whose_tokens_are_taken_is_said_whole() {
     let callers = home.read(&of(&WHOLE), &[], &[]).unwrap().callers;
     assert!(callers.wants_keys());
     // Its tokens may be of many tenants.
-    assert_eq!(callers.questions_max, 16);
+    assert_eq!(callers.questions_max(32), 16);
     let of_claims = |claim: &str| home.read(&of(&[claim]), &[], &[]).unwrap().callers;
     assert!(!of_claims("tenant_claim = \"team\"\n").wants_keys());
     let missing = format!("jwks = \"{}\"\n", home.path("keys.json").display());

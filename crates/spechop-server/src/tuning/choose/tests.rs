@@ -50,7 +50,7 @@ fn asked(
     chance: impl Fn(bool) -> Option<f64>,
 ) -> (Past, [Stages; 2]) {
     let hops = [0, 1].map(|hop| {
-        let accepted = (2 * question + hop) % right == 0;
+        let accepted = (2 * question + hop).is_multiple_of(right);
         let depends_on: &[u32] = if depends && hop == 1 { &[1] } else { &[] };
         let past = PastHop {
             draft_held,
@@ -224,8 +224,8 @@ fn what_was_made_beyond_the_limit_is_saved_on_the_next_questions() {
         }
         tunings.weigh(&of, ALL, policy(), 10_000.0);
         let known = tunings.known(&Tenant::default(), 0.0).remove(0);
-        let point = known.choice.marginal.iter();
-        let point = point.filter(|point| point.k == known.choice.k).next_back();
+        let mut points = known.choice.marginal.iter();
+        let point = points.rfind(|point| point.k == known.choice.k);
         let rate = calls_of_two_hops as f64 / 2.0;
         assert!((known.calls.unwrap() - rate).abs() < 1e-9);
         (known.choice.k, 1.0 + point.unwrap().extra_targets / 2.0)

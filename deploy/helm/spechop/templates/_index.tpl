@@ -1,0 +1,105 @@
+{{/* Of all that decides what the index holds. The file `default.of` says of which the index is that lies there: it is
+written last, so going back to an earlier corpus builds that one again. */}}
+{{- define "spechop.indexId" -}}
+{{- $build := .Values.index.build -}}
+{{- printf "%s %s %s %v %v" (include "spechop.image" .) $build.corpusClaim $build.corpusPath $build.shards $build.hotFraction | sha256sum | trunc 8 -}}
+{{- end -}}
+
+{{- define "spechop.indexPod" -}}
+restartPolicy: Never
+automountServiceAccountToken: false
+enableServiceLinks: false
+securityContext: {{- include "spechop.podSecurity" . | nindent 2 }}
+{{- include "spechop.placing" . | nindent 0 }}
+{{- end -}}
+
+{{- define "spechop.indexLabels" -}}
+labels: {{- include "spechop.labels" . | nindent 2 }}
+  app.kubernetes.io/component: index
+{{- end -}}
+
+{{/* A pod that builds a part. A part that is there is complete; an interrupted one is resumed. */}}
+{{- define "spechop.partPod" -}}
+{{- $build := .Values.index.build -}}
+{{- $id := include "spechop.indexId" . -}}
+metadata:
+  {{- include "spechop.indexLabels" . | nindent 2 }}
+spec:
+  {{- include "spechop.indexPod" . | nindent 2 }}
+  containers:
+    - name: part
+      image: {{ include "spechop.image" . }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      command:
+        - bash
+        - -euc
+        - |
+          cd /var/lib/spechop/indexes
+          if [ "$(cat default.of 2>/dev/null)" = {{ $id }} ]; then exit; fi
+          part=parts-{{ $id }}/$JOB_COMPLETION_INDEX
+          [ -e "$part/manifest.json" ] || spechop index build --corpus "/corpus/$CORPUS" --out "$part" \
+            --shard "$JOB_COMPLETION_INDEX/{{ $build.shards }}"
+      env:
+        - {name: CORPUS, value: {{ $build.corpusPath | quote }}}
+      securityContext: {{- include "spechop.security" . | nindent 8 }}
+      resources: {{- toYaml $build.resources | nindent 8 }}
+      volumeMounts:
+        - {name: corpus, mountPath: /corpus, readOnly: true}
+        - {name: indexes, mountPath: /var/lib/spechop/indexes}
+        - {name: tmp, mountPath: /tmp}
+  volumes:
+    - name: corpus
+      persistentVolumeClaim: {claimName: {{ $build.corpusClaim }}, readOnly: true}
+    - name: indexes
+      persistentVolumeClaim: {claimName: {{ include "spechop.indexClaim" . }}}
+    - name: tmp
+      emptyDir: {}
+{{- end -}}
+
+{{/* The pod that joins the parts, and fills Qdrant with them. */}}
+{{- define "spechop.joinPod" -}}
+{{- $build := .Values.index.build -}}
+{{- $id := include "spechop.indexId" . -}}
+metadata:
+  {{- include "spechop.indexLabels" . | nindent 2 }}
+spec:
+  {{- include "spechop.indexPod" . | nindent 2 }}
+  containers:
+    - name: join
+      image: {{ include "spechop.image" . }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      command:
+        - bash
+        - -euc
+        - |
+          cd /var/lib/spechop/indexes
+          if [ "$(cat default.of 2>/dev/null)" != {{ $id }} ]; then
+            parts=()
+            for ((part = 0; part < {{ $build.shards }}; part++)); do
+              until [ -e "parts-{{ $id }}/$part/manifest.json" ]; do sleep 5; done
+              parts+=("parts-{{ $id }}/$part")
+            done
+            rm -f default.of
+            spechop index merge --out default {{ if gt (float64 $build.hotFraction) 0.0 }}--hot-fraction {{ $build.hotFraction }} {{ end }}"${parts[@]}"
+            echo {{ $id }} >default.of
+          fi
+          rm -rf parts-{{ $id }}
+          {{- if eq .Values.index.target "qdrant" }}
+          IFS=, read -ra urls <<<"$QDRANT_URLS"
+          spechop index push "${urls[@]/#/--url=}" default
+          {{- end }}
+      {{- if eq .Values.index.target "qdrant" }}
+      env:
+        - {name: QDRANT_URLS, value: {{ include "spechop.qdrantUrls" . | quote }}}
+      {{- end }}
+      securityContext: {{- include "spechop.security" . | nindent 8 }}
+      resources: {{- toYaml $build.resources | nindent 8 }}
+      volumeMounts:
+        - {name: indexes, mountPath: /var/lib/spechop/indexes}
+        - {name: tmp, mountPath: /tmp}
+  volumes:
+    - name: indexes
+      persistentVolumeClaim: {claimName: {{ include "spechop.indexClaim" . }}}
+    - name: tmp
+      emptyDir: {}
+{{- end -}}
