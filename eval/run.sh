@@ -295,19 +295,17 @@ large_reads() {
 }
 
 # Look-ups and tokens that are drafted while the planner writes, on the embedded default, nothing injected. `off` is the
-# standard agent; `on` reads draft tokens and may begin one drafted look-up a hop. `thin` gives reader and encoder one
-# thread each, so that a drafted look-up finds a core while the planner has one.
+# standard agent; `on` reads draft tokens and may begin one drafted look-up a hop.
 drafts() {
   local set way server ways
   for set in "${SETS[@]}"; do
-    for way in off on thin-off thin-on; do
+    for way in off on; do
       echo "== drafts $set-$way" >&2
       server=(--set generator.draft_tokens=false) ways=()
-      case $way in *on)
+      if [ $way = on ]; then
         server=(--set generator.draft_tokens=true)
-        ways=(--variant k=3,verifier=exact,drafts=1 --variant k=auto,verifier=exact,drafts=1) ;;
-      esac
-      case $way in thin-*) server+=(--set reader.threads=1 --set encoder.threads=1) ;; esac
+        ways=(--variant k=3,verifier=exact,drafts=1 --variant k=auto,verifier=exact,drafts=1)
+      fi
       # shellcheck disable=SC2046
       asked serve $(index_of "$set") "${server[@]}" --set question.verifier=exact --set question.confidence_min=0 --set tuning.state=none -- \
         $(questions "$set" "$LIVE") --k 1 "${ways[@]}" --system "embedded default, drafts $way" \

@@ -26,7 +26,7 @@ pub use encoder::{EncoderOptions, OnnxEncoder};
 pub use encoding::Counts;
 pub use error::OpenError;
 pub use reader::{
-    Calibration, READER_RECIPE_FILE, ReaderCounts, ReaderOptions, ReaderRecipe, Scored,
-    ScoredAnswer, SpanReader,
+    Calibration, READER_RECIPE_FILE, ReaderCounts, ReaderOptions, ReaderRecipe, Room, Scored,
+    ScoredAnswer, SpanReader, threads_together,
 };
 pub use recipe::{Pooling, RECIPE_FILE, Recipe};

@@ -7,6 +7,7 @@ mod reading;
 mod recipe;
 mod spans;
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -35,6 +36,8 @@ pub struct ReaderOptions {
     /// Threads that compute. Up to four of them read a passage each, on a copy of the model of their
     /// own; beyond that, several compute each passage together.
     pub threads: NonZeroUsize,
+    /// What a guess finds beside one of these; without it, guesses are read by all of them.
+    pub room: Option<Room>,
     /// Most passages read for one request, best first; the others are not looked at.
     pub passages_max: NonZeroUsize,
     /// Most requests of each lane in the queue; further callers wait outside.
@@ -49,6 +52,7 @@ impl ReaderOptions {
         Self {
             runtime_library: runtime_library.into(),
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            room: None,
             passages_max: PASSAGES_MAX,
             queue_max: QUEUE_MAX,
             vitals: Vitals::default(),
@@ -62,6 +66,46 @@ const PASSAGES_MAX: NonZeroUsize = NonZeroUsize::new(20).unwrap();
 /// Passages that are read side by side. A thread that computes alone waits for no other, and a request
 /// has about five passages; but each copy of the shipped model is 34 MB.
 const SESSIONS_MAX: usize = 4;
+
+/// How many of so many threads compute one passage together.
+pub fn threads_together(threads: usize) -> usize {
+    threads.div_ceil(SESSIONS_MAX).max(1)
+}
+
+/// How many cores nobody computes on, as somebody knows who is asked before each passage of a guess.
+#[derive(Clone)]
+pub struct Room {
+    idle: Arc<dyn Fn() -> usize + Send + Sync>,
+    /// Threads that compute a passage together.
+    each: usize,
+}
+
+impl Room {
+    /// Of whoever tells how many cores are idle.
+    pub fn new(idle: impl Fn() -> usize + Send + Sync + 'static) -> Self {
+        Self {
+            idle: Arc::new(idle),
+            each: 1,
+        }
+    }
+
+    fn each_of(self, threads: usize) -> Self {
+        Self {
+            each: threads.max(1),
+            ..self
+        }
+    }
+
+    fn passages(&self) -> usize {
+        (self.idle)() / self.each
+    }
+}
+
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Room").field("each", &self.each).finish_non_exhaustive()
+    }
+}
 
 /// Some ten seconds of work on two cores.
 const QUEUE_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
@@ -126,7 +170,7 @@ impl SpanReader {
             path: model_path.clone(),
             source,
         })?;
-        let threads = options.threads.get().div_ceil(SESSIONS_MAX);
+        let threads = threads_together(options.threads.get());
         let sessions = options.threads.get() / threads;
         let mut models = Vec::with_capacity(sessions);
         for _ in 0..sessions {
@@ -136,7 +180,8 @@ impl SpanReader {
             let largest = texts.largest_token();
             model.try_out(&model_path, &tokenizer_path, largest, &recipe)?;
         }
-        let readings = Readings::default();
+        let room = options.room.clone();
+        let readings = Readings::within(room.map(|room| room.each_of(threads)));
         let workers = Workers::spawn(models, &recipe.name, readings, &options.vitals)?;
         tracing::debug!(name = recipe.name, threads, sessions, "reader opened");
         Ok(Self {

@@ -53,6 +53,11 @@ impl<W, A> Waiting<W, A> {
         Ok(())
     }
 
+    /// Everyone.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job<W, A>> {
+        self.0.iter().map(|(_, job)| job)
+    }
+
     /// A job, if it still waits.
     pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut Job<W, A>> {
         let (_, job) = self.0.iter_mut().find(|(held, _)| *held == id)?;

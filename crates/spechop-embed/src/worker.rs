@@ -200,6 +200,9 @@ impl<B: Backlog> Shared<B> {
             });
             self.lock().backlog.finish(run, done, &self.what);
             self.left.notify_waiters();
+            // What there was no room for a moment ago may have some by now: this thread looks for itself,
+            // and another one beside it.
+            self.arrived.notify_one();
         }
     }
 

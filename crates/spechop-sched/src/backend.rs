@@ -66,6 +66,13 @@ impl Cores {
         self.turns.lock().group.core_use()
     }
 
+    /// What nobody takes of them.
+    pub fn idle(&self) -> Millicores {
+        let desk = self.turns.lock();
+        let cores = desk.group.cores().unwrap_or_default().0;
+        Millicores(cores.saturating_sub(desk.group.core_use().total()))
+    }
+
     /// The share of the last seconds, from 0 to 1, in which needed calls took all of them.
     pub fn load(&self) -> f64 {
         let now = self.turns.now();

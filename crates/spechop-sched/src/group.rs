@@ -58,9 +58,12 @@ impl fmt::Display for Millicores {
 /// What the calls of a backend take of the cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// One call, while the engine computes for it.
+    /// A needed call, while the engine computes for it.
     pub each: Millicores,
-    /// Calls for which the engine computes at once.
+    /// A guess, likewise: at most as much. An engine that computes for a needed call on several cores may
+    /// compute for a guess on fewer, so that there is room for it beside other needed work.
+    pub guess: Millicores,
+    /// Needed calls for which the engine computes at once. It takes no more cores than they do.
     pub at_once: u32,
     /// Whether a call that leaves gives its cores back at once. If not, no guess has to end for a core.
     pub yields: bool,
@@ -83,7 +86,7 @@ impl CoreUse {
         Millicores(self.speculative.0.saturating_add(self.ending.0))
     }
 
-    fn total(self) -> u32 {
+    pub(crate) fn total(self) -> u32 {
         self.staying().saturating_add(self.ending.0)
     }
 
@@ -120,21 +123,25 @@ struct Member {
 impl Member {
     /// Needed calls come first at the engine, so that speculation takes what they leave of it.
     fn core_use(&self, cores: Millicores) -> CoreUse {
-        let Demand { each, at_once, .. } = self.demand;
-        let each = each.min(cores).0;
-        let taken = |calls: usize| {
+        let Demand {
+            each,
+            guess,
+            at_once,
+            ..
+        } = self.demand;
+        let most = each.min(cores).0.saturating_mul(at_once);
+        let taken = |calls: usize, by_each: Millicores| {
             let calls = u32::try_from(calls).unwrap_or(u32::MAX);
-            each.saturating_mul(calls.min(at_once))
+            by_each.min(cores).0.saturating_mul(calls)
         };
         let lanes = &self.lanes;
-        let (needed, guessed) = (lanes.needed_running, lanes.speculating.len());
-        let staying = taken(needed + guessed);
-        let all = taken(needed + guessed + lanes.ending);
-        let needed = taken(needed);
+        let needed = taken(lanes.needed_running, each).min(most);
+        let speculative = taken(lanes.speculating.len(), guess).min(most - needed);
+        let ending = taken(lanes.ending, guess).min(most - needed - speculative);
         CoreUse {
             needed: Millicores(needed),
-            speculative: Millicores(staying - needed),
-            ending: Millicores(all - staying),
+            speculative: Millicores(speculative),
+            ending: Millicores(ending),
         }
     }
 }
@@ -155,6 +162,7 @@ impl Group {
             lanes: Lanes::new(limits),
             demand: Demand {
                 each: Millicores(0),
+                guess: Millicores(0),
                 at_once: 0,
                 yields: true,
             },
@@ -339,7 +347,7 @@ impl Group {
             return None;
         }
         let idle = cores.0.saturating_sub(self.core_use().total());
-        let fits = |member: &Member| member.demand.each.min(cores).0 <= idle;
+        let fits = |member: &Member| member.demand.guess.min(cores).0 <= idle;
         let waiting = self.members.iter().enumerate();
         let waiting = waiting.filter(|(_, member)| fits(member));
         let best = |(at, member): (usize, &Member)| {

@@ -10,6 +10,7 @@ use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use spechop_embed::threads_together;
 use spechop_llm::{LocalModelOptions, affinity, physical_cores};
 use spechop_sched::{Backend, Cores, Demand, Millicores};
 use tokio::time::{MissedTickBehavior, interval};
@@ -102,6 +103,7 @@ pub(crate) fn of_model(model: &Model) -> Option<Demand> {
 fn of_local(options: &LocalModelOptions) -> Demand {
     Demand {
         each: Millicores::cores(options.threads_each() as usize),
+        guess: Millicores::cores(options.threads_each() as usize),
         at_once: options.workers.get(),
         // It stops after a token, or a chunk of a prompt.
         yields: true,
@@ -110,7 +112,8 @@ fn of_local(options: &LocalModelOptions) -> Demand {
 
 /// A reader in this process; `None` for one that computes elsewhere, or is the generator.
 ///
-/// A run of ONNX Runtime goes on to its end, whoever has left.
+/// A run of ONNX Runtime goes on to its end, whoever has left. But a run is one passage, and a needed
+/// call has all of the next ones: no guess has to end for it.
 pub(crate) fn of_reader(reader: &Reader) -> Option<Demand> {
     match reader {
         Reader::Generator => None,
@@ -120,6 +123,7 @@ pub(crate) fn of_reader(reader: &Reader) -> Option<Demand> {
             let threads = threads.map_or(physical_cores() as usize, usize::from);
             Some(Demand {
                 each: Millicores::cores(threads),
+                guess: Millicores::cores(threads_together(threads)),
                 at_once: 1,
                 yields: false,
             })
@@ -131,6 +135,7 @@ pub(crate) fn of_reader(reader: &Reader) -> Option<Demand> {
 pub(crate) fn of_index(encoder: &Encoder) -> Demand {
     of_encoder(encoder).unwrap_or(Demand {
         each: SCAN,
+        guess: SCAN,
         at_once: Millicores::ONE.0 / SCAN.0,
         yields: false,
     })
@@ -146,6 +151,7 @@ pub(crate) fn of_encoder(encoder: &Encoder) -> Option<Demand> {
     let threads = u32::try_from(threads).unwrap_or(u32::MAX);
     Some(Demand {
         each: Millicores::ONE,
+        guess: Millicores::ONE,
         at_once: threads.saturating_add(1),
         yields: false,
     })
@@ -315,5 +321,15 @@ mod tests {
         options.threads = std::num::NonZeroU32::new(2);
         let demand = of_local(&options);
         assert_eq!((demand.each.0, demand.at_once), (2000, 3));
+        // Up to four threads read a passage each. Of a guess one passage is read at a time.
+        for (threads, guess) in [(1, 1000), (2, 1000), (4, 1000), (8, 2000)] {
+            let reader = Reader::Spans {
+                dir: "reader".into(),
+                threads: std::num::NonZeroUsize::new(threads),
+            };
+            let demand = of_reader(&reader).unwrap();
+            let each = 1000 * threads as u32;
+            assert_eq!((demand.each.0, demand.guess.0), (each, guess));
+        }
     }
 }

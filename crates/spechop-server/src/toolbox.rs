@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use spechop_agent::Ports;
-use spechop_embed::{ReaderOptions, SpanReader};
+use spechop_embed::{ReaderOptions, Room, SpanReader};
 use spechop_llm::{
     LlmDraftWriter, LlmPlanner, LlmReader, LlmRewriter, LlmSpeculator, LocalModel, OpenAiModel,
     PromptStyle, ReadLimits, StepPlanner, TextModel,
@@ -132,12 +132,13 @@ impl Toolbox {
             backends.generator(),
             &vitals,
         )?;
-        let source = ReadBy::open("reader", &config.reader, config, &vitals, || {
+        let (room, parts) = (backends.room(), (config, &vitals));
+        let source = ReadBy::open("reader", &config.reader, parts, room.clone(), || {
             backends.reader()
         })?;
         let source = source.unwrap_or_else(|| ReadBy::Voice(generator.clone()));
         let guesser = &config.speculator.model;
-        let guesser = ReadBy::open("speculator's model", guesser, config, &vitals, || {
+        let guesser = ReadBy::open("speculator's model", guesser, parts, room, || {
             backends.speculator()
         })?;
 
@@ -395,8 +396,8 @@ impl ReadBy {
     fn open(
         part: &'static str,
         reader: &config::Reader,
-        config: &Config,
-        vitals: &Vitals,
+        (config, vitals): (&Config, &Vitals),
+        room: Option<Room>,
         backend: impl FnOnce() -> Backend,
     ) -> Result<Option<Self>, OpenError> {
         Ok(match reader {
@@ -405,7 +406,11 @@ impl ReadBy {
                 Some(Self::Voice(Voice::open(part, model, backend(), vitals)?))
             }
             config::Reader::Spans { dir, threads } => {
-                let reader = span_reader(part, config, dir, *threads, vitals)?;
+                let mut options = ReaderOptions::new(&config.encoder.runtime_library);
+                options.threads = threads.unwrap_or(options.threads);
+                options.room = room;
+                options.vitals = vitals.clone();
+                let reader = span_reader(part, dir, options)?;
                 Some(Self::Spans(Arc::new(reader), backend()))
             }
         })
@@ -439,17 +444,10 @@ impl ReadBy {
 
 fn span_reader(
     part: &'static str,
-    config: &Config,
     dir: &Path,
-    threads: Option<NonZeroUsize>,
-    vitals: &Vitals,
+    mut options: ReaderOptions,
 ) -> Result<SpanReader, OpenError> {
-    let mut options = ReaderOptions::new(&config.encoder.runtime_library);
-    if let Some(threads) = threads {
-        options.threads = threads;
-    }
     options.passages_max = PASSAGES_MAX;
-    options.vitals = vitals.clone();
     let reader = SpanReader::open(dir, &options).map_err(OpenError::of(part))?;
     tracing::info!(part, model = reader.recipe().name, "model opened");
     Ok(reader)

@@ -148,6 +148,7 @@ fn backends(rule: Rule, waits: bool) -> (super::Backends, Cores) {
         };
         let demand = Demand {
             each: Millicores::cores(each),
+            guess: Millicores::cores(each),
             at_once,
             yields: true,
         };

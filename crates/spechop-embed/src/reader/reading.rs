@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
-use spechop_ports::Call;
+use spechop_ports::{Call, Lane};
 use spechop_types::Activity;
 
 use super::model::Model;
 use super::pairs::Pair;
 use super::spans::Logits;
 use crate::session::RunError;
-use crate::waiting::{Job, JobId, Waiting};
+use super::Room;
+use crate::waiting::{Job, JobId, Turn, Waiting};
 use crate::worker::Backlog;
 
 /// What a reader has done since it was opened.
@@ -32,6 +33,8 @@ pub(crate) struct Work {
     /// Those that nobody has begun to read, and their places in the request. The longest one comes last,
     /// and is taken first: so the threads that share them end together.
     left: Vec<(usize, Pair)>,
+    /// Those that are being read.
+    reading: usize,
     /// What was read, in the places of the request.
     read: Vec<Option<Logits>>,
 }
@@ -42,7 +45,11 @@ impl Work {
         let read = pairs.iter().map(|_| None).collect();
         let mut left: Vec<_> = pairs.into_iter().enumerate().collect();
         left.sort_by_key(|(_, pair)| pair.ids.len());
-        Self { left, read }
+        Self {
+            left,
+            reading: 0,
+            read,
+        }
     }
 }
 
@@ -63,8 +70,13 @@ pub(crate) struct Passage {
 /// would be padding. Int8 models scale the activations of a run together, so company would change
 /// the logits, and with them, now and then, an answer. And between two passages the turn goes to
 /// whoever is most urgent: a needed request waits for one passage of a guess's, not for all.
+///
+/// Of a guess's request one passage is read at a time, and further ones only on idle cores: so it has
+/// room beside other needed work, and slows none.
 #[derive(Default)]
 pub(crate) struct Readings {
+    /// How many passages of guesses may be read beside the first one of each, now.
+    room: Option<Room>,
     /// Of which passages are left to begin.
     waiting: Waiting<Work, Vec<Logits>>,
     /// All of whose passages have been begun.
@@ -73,6 +85,27 @@ pub(crate) struct Readings {
 }
 
 impl Readings {
+    pub(crate) fn within(room: Option<Room>) -> Self {
+        Self {
+            room,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a passage of the request may be read now.
+    fn may_read(&self, turn: &Turn<'_, Work>) -> bool {
+        if turn.urgency.lane() == Lane::Authoritative || turn.work.reading == 0 {
+            return true;
+        }
+        let Some(room) = &self.room else {
+            return true;
+        };
+        let jobs = self.waiting.jobs().chain(self.begun.values());
+        let guesses = jobs.filter(|job| job.call.lane() == Lane::Speculative);
+        let beside = guesses.map(|job| job.work.reading.saturating_sub(1));
+        beside.sum::<usize>() < room.passages()
+    }
+
     pub(crate) fn push(&mut self, id: JobId, job: ReadJob, lane_max: usize) -> Result<(), ReadJob> {
         self.waiting.push(id, job, lane_max)
     }
@@ -94,10 +127,12 @@ impl Backlog for Readings {
     type Done = Logits;
 
     fn next_run(&mut self) -> Option<Passage> {
-        let of = self.waiting.by_urgency().first()?.id;
+        let turns = self.waiting.by_urgency();
+        let of = turns.iter().find(|turn| self.may_read(turn))?.id;
         let job = self.waiting.get_mut(of)?;
         let call = job.call.clone();
         let next = job.work.left.pop();
+        job.work.reading += 1;
         if job.work.left.is_empty() {
             let job = self.waiting.take(of)?;
             self.begun.insert(of, job);
@@ -128,6 +163,7 @@ impl Backlog for Readings {
         let Some(job) = job else {
             return;
         };
+        job.work.reading -= 1;
         let read = match done {
             Ok(logits) => {
                 job.work.read[passage.at] = Some(logits);
@@ -167,7 +203,7 @@ impl Backlog for Readings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spechop_ports::{Call, Lane, PortError};
+    use spechop_ports::PortError;
     use spechop_types::Chance;
     use tokio::sync::oneshot;
 
@@ -288,6 +324,37 @@ mod tests {
         let read = answer.try_recv().expect("an answer").expect("logits");
         let lengths = read.iter().map(|logits| logits.start.len());
         assert_eq!(lengths.collect::<Vec<_>>(), [3, 9, 5]);
+    }
+
+    #[test]
+    fn a_guess_has_a_thread_and_others_while_they_are_idle() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+        let idle = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&idle);
+        let mut bench = Bench {
+            readings: Readings::within(Some(Room::new(move || seen.load(Relaxed)))),
+            ..Bench::default()
+        };
+        bench.push(Lane::Speculative, 1, 3);
+        bench.push(Lane::Speculative, 2, 3);
+        let mut runs: Vec<_> = std::iter::from_fn(|| bench.readings.next_run()).collect();
+        let of = |runs: &[Passage]| runs.iter().map(|run| run.of).collect::<Vec<_>>();
+        assert_eq!(of(&runs), [0, 1], "one passage of each");
+        idle.store(1, Relaxed);
+        runs.extend(std::iter::from_fn(|| bench.readings.next_run()));
+        assert_eq!(of(&runs), [0, 1, 0], "the better one has the idle core");
+        // Needed, it has all threads.
+        idle.store(0, Relaxed);
+        bench.calls[1].promote();
+        runs.extend(std::iter::from_fn(|| bench.readings.next_run()));
+        assert_eq!(of(&runs), [0, 1, 0, 1, 1]);
+        for run in runs {
+            bench.readings.finish(run, Ok(logits()), "reader x");
+        }
+        assert_eq!(bench.read_all(), [0]);
+        assert_eq!(bench.readings.counts().requests, 2);
     }
 
     #[test]

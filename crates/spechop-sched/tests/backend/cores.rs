@@ -19,6 +19,7 @@ fn on(cores: &Cores, name: &str, each: u32) -> Backend {
 fn demand(each: u32) -> Demand {
     Demand {
         each: Millicores(each),
+        guess: Millicores(each),
         at_once: 2,
         yields: true,
     }
@@ -98,6 +99,40 @@ async fn what_becomes_idle_goes_to_the_best_guess_of_all_backends() {
     );
     let at = |end: Result<Instant, PortError>| (end.expect("an end") - started).as_millis();
     assert_eq!((at(read), at(planned)), (20, 30));
+}
+
+/// A reader takes two cores for what is needed, and one for a guess.
+#[tokio::test(start_paused = true)]
+async fn a_guess_that_takes_less_starts_beside_what_is_needed() {
+    let (cores, planner, _) = cores(2000);
+    let thrifty = Demand {
+        guess: Millicores(1000),
+        at_once: 1,
+        yields: false,
+        ..demand(2000)
+    };
+    let limits = Limits {
+        capacity: NonZeroUsize::new(2).expect("a capacity"),
+        rate: None,
+        speculative_max: 2,
+    };
+    let reader = Backend::on(&cores, thrifty, "reader", limits);
+    let (work, needed) = (Work::default(), Call::authoritative());
+    let mut planning = Box::pin(planner.run(&needed, 1.0, work.lasting(50 * MS)));
+    poll!(planning);
+    let (first, second) = (guess(0.9), guess(0.8));
+    let mut reading = Box::pin(reader.run(&first, 1.0, work.lasting(50 * MS)));
+    let mut waiting = Box::pin(reader.run(&second, 1.0, work.lasting(50 * MS)));
+    poll!(reading);
+    poll!(waiting);
+    let taken = |cores: &Cores| (cores.taken().needed.0, cores.taken().speculative.0);
+    assert_eq!((taken(&cores), cores.idle().0), ((1000, 1000), 0));
+    // Needed, it takes all that its engine has, and the engine has no more for the other one.
+    first.promote();
+    assert_eq!(taken(&cores), (3000, 0));
+    assert!(planning.await.is_ok() && reading.await.is_ok());
+    assert!(waiting.await.is_ok());
+    assert_eq!(cores.idle().0, 2000);
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,9 +44,12 @@ struct SlowMember {
 }
 
 impl SlowMember {
-    /// Cores that so many calls take.
-    fn takes(&self, calls: usize, cores: u32) -> u32 {
-        self.demand.each.0.min(cores) * self.demand.at_once.min(calls as u32)
+    /// Cores that so many needed calls and so many guesses take.
+    fn takes(&self, needed: usize, guesses: usize, cores: u32) -> u32 {
+        let Demand { each, guess, .. } = self.demand;
+        let (each, guess) = (each.0.min(cores), guess.0.min(cores));
+        let all = each * needed as u32 + guess * guesses as u32;
+        all.min(each * self.demand.at_once)
     }
 
     fn running(&self, authoritative: bool) -> Vec<usize> {
@@ -61,19 +64,22 @@ impl SlowMember {
 
 impl SlowGroup {
     fn needed(&self) -> u32 {
-        let takes = |m: &SlowMember| m.takes(m.running(true).len(), self.cores);
+        let takes = |m: &SlowMember| m.takes(m.running(true).len(), 0, self.cores);
         self.members.iter().map(takes).sum()
     }
 
     fn staying(&self) -> u32 {
-        let running = |m: &SlowMember| m.running(true).len() + m.running(false).len();
-        let takes = |m: &SlowMember| m.takes(running(m), self.cores);
+        let takes = |m: &SlowMember| {
+            m.takes(m.running(true).len(), m.running(false).len(), self.cores)
+        };
         self.members.iter().map(takes).sum()
     }
 
     fn taken(&self) -> u32 {
-        let placed = |m: &SlowMember| m.running(true).len() + m.running(false).len() + m.ending();
-        let takes = |m: &SlowMember| m.takes(placed(m), self.cores);
+        let takes = |m: &SlowMember| {
+            let guesses = m.running(false).len() + m.ending();
+            m.takes(m.running(true).len(), guesses, self.cores)
+        };
         self.members.iter().map(takes).sum()
     }
 
@@ -94,8 +100,8 @@ impl SlowGroup {
         }
         let guesses = self.members.iter().enumerate().filter_map(|(number, m)| {
             let (needed, guessed) = (m.running(true).len(), m.running(false));
-            let computes = m.takes(needed + guessed.len(), self.cores);
-            let for_guesses = computes > m.takes(needed, self.cores);
+            let computes = m.takes(needed, guessed.len(), self.cores);
+            let for_guesses = computes > m.takes(needed, 0, self.cores);
             let gives = for_guesses && m.demand.yields;
             gives.then(|| guessed.into_iter().map(move |at| (number, at)))
         });
@@ -110,7 +116,7 @@ impl SlowGroup {
     fn to_start(&self) -> Option<(usize, usize)> {
         let idle = self.cores.saturating_sub(self.taken());
         let waiting = self.members.iter().enumerate().filter_map(|(number, m)| {
-            let fits = m.demand.each.0.min(self.cores) <= idle;
+            let fits = m.demand.guess.0.min(self.cores) <= idle;
             let at = m.slow.speculative_to_start()?;
             fits.then_some((number, at))
         });
@@ -131,8 +137,9 @@ impl SlowGroup {
 
 fn demands() -> impl Strategy<Value = Demand> {
     let yields = prop_oneof![3 => Just(true), 1 => Just(false)];
-    (1..5_u32, 1..5_u32, yields).prop_map(|(each, at_once, yields)| Demand {
+    (1..5_u32, 1..5_u32, 1..5_u32, yields).prop_map(|(each, guess, at_once, yields)| Demand {
         each: Millicores(each * 500),
+        guess: Millicores(guess.min(each) * 500),
         at_once,
         yields,
     })
