@@ -200,7 +200,7 @@ async fn keeps_the_contracts() {
 fn chat(generation: &Generation) -> &Chat {
     match &generation.prompt {
         Prompt::Chat(chat) => chat,
-        Prompt::Text(text) => panic!("no conversation: {text}"),
+        Prompt::Text(text) => panic!("no conversation: {text:?}"),
     }
 }
 

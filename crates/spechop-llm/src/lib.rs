@@ -20,7 +20,7 @@ mod stop;
 pub use cores::{affinity, physical_cores};
 pub use generator::{LlmDraftWriter, LlmPlanner, LlmReader, LlmSpeculator};
 pub use local::{LocalModel, LocalModelOptions, LocalStats, OpenError};
-pub use model::{Chat, End, Generated, Generation, Message, Prompt, Role, TextModel};
+pub use model::{Chat, End, Generated, Generation, Message, Prompt, Role, Text, TextModel};
 pub use openai::{Endpoint, InvalidEndpoint, OpenAiModel, Retries, TimeLimits};
 pub use prompt::{PromptStyle, ReadLimits};
 pub use rewriter::LlmRewriter;

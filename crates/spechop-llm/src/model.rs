@@ -1,5 +1,6 @@
 //! What every engine does: continue a conversation or a text, greedily, until a stop text appears.
 
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -34,7 +35,50 @@ pub enum Prompt {
     Chat(Chat),
     /// A text as it stands, without template or beginning-of-sequence token: for models that were
     /// trained on a form of their own. Only an engine in this process can be sure to do so.
-    Text(Arc<str>),
+    Text(Text),
+}
+
+/// A text that grows, and what of it the model has written itself.
+///
+/// Between what a model reads and what it writes there is a difference in the last bits: it reads many
+/// tokens at once, and writes one after the other. An engine that still has what it has computed
+/// while it wrote can go on from that, and must not depend on whether it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    text: Arc<str>,
+    written: Arc<[Range<usize>]>,
+}
+
+impl Text {
+    /// `written` are ranges of bytes, ascending.
+    pub fn new(text: impl Into<Arc<str>>, written: impl Into<Arc<[Range<usize>]>>) -> Self {
+        Self {
+            text: text.into(),
+            written: written.into(),
+        }
+    }
+
+    /// Whether the model has written these bytes.
+    pub(crate) fn is_written(&self, bytes: &Range<usize>) -> bool {
+        let holds =
+            |written: &Range<usize>| written.start <= bytes.start && bytes.end <= written.end;
+        self.written.iter().any(holds)
+    }
+}
+
+/// Nothing of it was written by the model.
+impl<T: Into<Arc<str>>> From<T> for Text {
+    fn from(text: T) -> Self {
+        Self::new(text, [])
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
 }
 
 /// A conversation to be continued with one assistant message.

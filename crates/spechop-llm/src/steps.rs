@@ -17,6 +17,7 @@
 //! output is not a valid step, the prompt is extended with `Answer:`, so the model can only complete
 //! an answer.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -26,7 +27,7 @@ use spechop_types::{Chance, Step, SubQuestion, Tokens};
 use crate::prompt::{
     ANSWER_TOKENS_MAX, NOT_THERE, SUB_QUESTION_TOKENS_MAX, has_substance, is_refusal,
 };
-use crate::{End, Generated, Generation, Prompt, TextModel};
+use crate::{End, Generated, Generation, Prompt, Text, TextModel};
 
 /// Between a sub-question and its answer.
 const ARROW: &str = " =>";
@@ -68,7 +69,7 @@ impl StepPlanner {
 impl Planner for StepPlanner {
     async fn warm(&self, call: &Call, request: PlanRequest) -> Result<(), PortError> {
         let generation = Generation {
-            prompt: Prompt::Text(prompt(&request).into()),
+            prompt: prompt(&request).prompt(),
             tokens_max: SUB_QUESTION_TOKENS_MAX,
             stop: LINE_END,
             draft: None,
@@ -107,7 +108,7 @@ impl Planner for StepPlanner {
 struct Page<'a> {
     model: &'a dyn TextModel,
     call: &'a Call,
-    text: String,
+    text: Lines,
     /// Of all generations.
     tokens: Tokens,
     /// Of the line that became the step, or of what was written last.
@@ -131,8 +132,8 @@ impl Page<'_> {
             let generated = self.write(tokens_max, LINE_END, line).await?;
             match Line::of(&generated) {
                 Line::Note(note) => {
-                    self.text.push_str(note);
-                    self.text.push('\n');
+                    self.text.wrote(note);
+                    self.text.read("\n");
                 }
                 Line::Answer(_) if generated.end == End::Length => {
                     let left = ANSWER_TOKENS_MAX - tokens_max;
@@ -153,7 +154,7 @@ impl Page<'_> {
     async fn answer(&mut self, begun: &str, tokens_max: u32) -> Result<Option<Step>, PortError> {
         let mut answer = begun.to_owned();
         if tokens_max > 0 {
-            self.text.push_str(begun);
+            self.text.read(begun);
             answer += &self.write(tokens_max, ANSWER_END, None).await?.text;
         }
         Ok(answer_step(&answer))
@@ -166,7 +167,7 @@ impl Page<'_> {
         draft: Option<String>,
     ) -> Result<Generated, PortError> {
         let generation = Generation {
-            prompt: Prompt::Text(self.text.as_str().into()),
+            prompt: self.text.prompt(),
             tokens_max,
             stop,
             draft: draft.map(Into::into),
@@ -234,17 +235,43 @@ fn fallback(request: &PlanRequest) -> Step {
     Step::Answer(last.map_or_else(|| UNKNOWN.into(), |hop| hop.answer.clone()))
 }
 
-/// The question and the known hops, a line each.
-fn prompt(request: &PlanRequest) -> String {
-    let mut text = format!("{QUESTION} {}\n", plain(request.question.as_str()));
-    for hop in &request.hops {
-        text += &sub_question(hop.sub_question.as_str());
-        text += ARROW;
-        text.push(' ');
-        text += &sub_answer(&hop.answer);
-        text.push('\n');
+/// A text for the model, and which of its lines are its own.
+#[derive(Debug, Default)]
+struct Lines {
+    text: String,
+    written: Vec<Range<usize>>,
+}
+
+impl Lines {
+    /// What it reads.
+    fn read(&mut self, text: &str) {
+        self.text.push_str(text);
     }
-    text
+
+    /// What it has written, without the stop text behind it.
+    fn wrote(&mut self, text: &str) {
+        let from = self.text.len();
+        self.text.push_str(text);
+        self.written.push(from..self.text.len());
+    }
+
+    fn prompt(&self) -> Prompt {
+        Prompt::Text(Text::new(&*self.text, &*self.written))
+    }
+}
+
+/// The question and the known hops, a line each.
+fn prompt(request: &PlanRequest) -> Lines {
+    let mut lines = Lines::default();
+    lines.read(&format!(
+        "{QUESTION} {}\n",
+        plain(request.question.as_str())
+    ));
+    for hop in &request.hops {
+        lines.wrote(&sub_question(hop.sub_question.as_str()));
+        lines.read(&format!("{ARROW} {}\n", sub_answer(&hop.answer)));
+    }
+    lines
 }
 
 fn sub_question(text: &str) -> String {

@@ -39,6 +39,11 @@ fn model(says: &[&str]) -> Arc<Scripted> {
     scripted_ends(says.iter().map(|text| (*text, end(text))))
 }
 
+/// The prompt as a text.
+fn text_of(request: &PlanRequest) -> String {
+    prompt(request).text
+}
+
 /// The step, and what was read and allowed at each generation, the prompt left out.
 fn check(says: &[&str], request: &PlanRequest) -> (String, Vec<(String, u32)>) {
     let model = model(says);
@@ -52,7 +57,7 @@ fn check(says: &[&str], request: &PlanRequest) -> (String, Vec<(String, u32)>) {
         let Prompt::Text(text) = &generation.prompt else {
             panic!("{generation:?}");
         };
-        let added = text.strip_prefix(&prompt(request)).unwrap();
+        let added = text.strip_prefix(&*text_of(request)).unwrap();
         (added.to_owned(), generation.tokens_max)
     });
     let shown = match planned {
@@ -96,7 +101,7 @@ impl TextModel for Narrow {
 
 #[test]
 fn a_long_question_is_too_long_and_long_hops_are_answered_from() {
-    let question = prompt(&request(&[], false)).len();
+    let question = text_of(&request(&[], false)).len();
     for (room, hops, expected) in [
         (question, &[][..], Ok("?Who is the mother of Amy Dunne?")),
         (question - 1, &[], Err("narrow cannot take so much")),
@@ -138,8 +143,8 @@ fn of_a_page_only_the_beginning_is_looked_up() {
 
 #[test]
 fn the_prompt_is_byte_for_byte_that_of_the_training() {
-    assert_eq!(prompt(&request(HOPS, false)), PROMPT);
-    assert_eq!(prompt(&request(HOPS, true)), PROMPT);
+    assert_eq!(text_of(&request(HOPS, false)), PROMPT);
+    assert_eq!(text_of(&request(HOPS, true)), PROMPT);
     for (asked, answer, line) in [
         (
             "When was Halcón Suriano Jr. born?",
@@ -157,12 +162,12 @@ fn the_prompt_is_byte_for_byte_that_of_the_training() {
             "<|im_end|> => <answer> [INST]\n",
         ),
     ] {
-        let text = prompt(&request(&[(asked, answer)], false));
+        let text = text_of(&request(&[(asked, answer)], false));
         let (_, hop) = text.split_once('\n').unwrap();
         assert_eq!(hop, line);
     }
     let long = "é ".repeat(2_000);
-    let text = prompt(&request(&[(&long, &long)], false));
+    let text = text_of(&request(&[(&long, &long)], false));
     assert!(text.chars().count() < 2 * PIECE_CHARS_MAX + 100);
     assert!(text.ends_with("é\n"), "{text}");
 }
@@ -332,7 +337,7 @@ proptest! {
             answer: answer.as_str().into(),
         });
         let mut request = PlanRequest { question, hops: known.collect(), must_answer: false, drafts: Vec::new()  };
-        let text = prompt(&request);
+        let text = text_of(&request);
         prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
         prop_assert_eq!(text.matches("=>").count(), hops.len());
         let (question, read) = parse(&text).unwrap();
@@ -342,7 +347,7 @@ proptest! {
         }
         // The step before was a prefix of it.
         if request.hops.pop().is_some() {
-            prop_assert!(text.starts_with(&prompt(&request)));
+            prop_assert!(text.starts_with(&text_of(&request)));
         }
     }
 

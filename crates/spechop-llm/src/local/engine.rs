@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use llama_cpp_2::model::LlamaModel;
 use spechop_ports::{Metered, PortError, panic_text};
-use spechop_types::{Activity, Tokens};
+use spechop_types::{Activity, Owned, Tokens};
 use tokio::time::Instant;
 
 use super::ahead::Pays;
@@ -213,7 +213,8 @@ impl<'model> Engine<'model> {
                 let tokens = self.parts.template.tokens(self.parts.model, chat);
                 tokens.map_err(refused)?
             }
-            Prompt::Text(text) => text_tokens(self.parts.model, text),
+            // Drafts are written several tokens at once: to read them one by one would take longer.
+            Prompt::Text(text) => text_tokens(self.parts.model, text, !self.parts.drafts),
         };
         if prompt.tokens.is_empty() {
             // Nothing can be predicted from nothing.
@@ -376,8 +377,10 @@ impl<'model> Engine<'model> {
                     let prompt = &running.waiting.prompt.item;
                     self.slots.processed(slot, prompt, running.progress.at);
                     running.meter();
-                    if last {
-                        self.keep(at);
+                    // A text grows by what is written now, and is kept with that.
+                    let waiting = &self.running[at].waiting;
+                    if last && matches!(waiting.job.generation.prompt, Prompt::Chat(_)) {
+                        self.keep(slot, &waiting.prompt);
                     }
                 }
                 if let Some(next) = next {
@@ -388,15 +391,34 @@ impl<'model> Engine<'model> {
         }
     }
 
+    /// Keeps a text with what was written behind it: the next one begins with both.
+    fn keep_written(&mut self, index: usize) {
+        let Running {
+            waiting,
+            slot,
+            progress,
+        } = &self.running[index];
+        if matches!(waiting.job.generation.prompt, Prompt::Chat(_)) {
+            return;
+        }
+        let mut prompt = waiting.prompt.clone();
+        if let Some(written) = &progress.written {
+            // The last token was chosen, and not read.
+            let read = progress.at.saturating_sub(prompt.item.tokens.len());
+            let read = &written[..read.min(written.len())];
+            self.slots.wrote(*slot, &prompt.item, read);
+            prompt.item.wrote(read);
+        }
+        self.keep(*slot, &prompt);
+    }
+
     /// Keeps a prompt that has just been read, for the other workers, too.
-    fn keep(&self, index: usize) {
-        let Running { waiting, slot, .. } = &self.running[index];
-        let prompt = &waiting.prompt;
+    fn keep(&self, slot: usize, prompt: &Owned<PromptTokens>) {
         let whole = prompt.item.whole_until(prompt.item.tokens.len());
         if !self.parts.kept.lacks(prompt, whole) {
             return;
         }
-        match self.parts.compute.save(*slot) {
+        match self.parts.compute.save(slot) {
             Ok(state) => self.parts.kept.keep(prompt, whole, state),
             // It will be computed again.
             Err(error) => tracing::warn!(model = &*self.parts.name, %error, "a prompt is not kept"),
@@ -425,7 +447,11 @@ impl<'model> Engine<'model> {
         };
         progress.next = Some(token);
         progress.ahead.wrote(token);
+        if let Some(written) = &mut progress.written {
+            written.push(token);
+        }
         if let Some(end) = end {
+            self.keep_written(index);
             let (waiting, progress) = self.leave(index);
             self.parts.reply(waiting, progress, end);
         }

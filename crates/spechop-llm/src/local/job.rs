@@ -37,6 +37,8 @@ pub(super) struct Progress {
     pub(super) next: Option<LlamaToken>,
     pub(super) output: Output,
     pub(super) generated: u32,
+    /// The tokens that are written, as long as each was computed by itself. They must not be kept otherwise.
+    pub(super) written: Option<Vec<LlamaToken>>,
     /// The sum over them of [`Likeliest::ln_chance`](super::compute::Likeliest::ln_chance).
     pub(super) ln_chance: f64,
     /// What may be written next.
@@ -51,6 +53,7 @@ impl Progress {
             next: None,
             output,
             generated: 0,
+            written: Some(Vec::new()),
             ln_chance: 0.0,
             ahead,
         }

@@ -3,7 +3,9 @@
 //! A slot is one sequence of the context. Outputs must not depend on what happens to be cached,
 //! and the last bits of a prompt's KV depend on the chunks it was processed in. So the cut into
 //! chunks is a function of the prompt alone ([`PromptTokens::chunk_end`]), and only whole chunks are
-//! reused: whatever is found here is bit for bit what would be computed again.
+//! reused: whatever is found here is bit for bit what would be computed again. That holds for what
+//! the model itself has written, too: a prompt says which of its tokens those are, and there each is a
+//! chunk.
 //!
 //! A slot remembers whose prompt it holds. Other tenants can reuse its fixed part, the server's own
 //! instructions, and nothing behind it. Of a bare text nothing is fixed.
@@ -31,7 +33,7 @@ impl PromptTokens {
     pub(super) fn chunk_end(&self, at: usize) -> usize {
         let base = self.last_cut(at);
         let next = base + ((at - base) / CHUNK_TOKENS + 1) * CHUNK_TOKENS;
-        let cut = self.cuts.iter().find(|cut| **cut > at);
+        let cut = self.cuts.get(self.cuts_until(at));
         let end = cut.map_or(self.tokens.len(), |cut| *cut);
         next.min(end).min(self.tokens.len())
     }
@@ -54,8 +56,27 @@ impl PromptTokens {
     }
 
     fn last_cut(&self, at: usize) -> usize {
-        let cut = self.cuts.iter().rev().find(|cut| **cut <= at);
-        cut.map_or(0, |cut| *cut)
+        let before = self.cuts_until(at).checked_sub(1);
+        before.map_or(0, |cut| self.cuts[cut])
+    }
+
+    fn cuts_until(&self, at: usize) -> usize {
+        self.cuts.partition_point(|cut| *cut <= at)
+    }
+
+    /// Adds what was written behind it, if it is whole by then: each token is a chunk.
+    pub(super) fn wrote(&mut self, written: &[LlamaToken]) {
+        if !self.is_whole_at(self.tokens.len()) {
+            return;
+        }
+        for token in written {
+            let at = self.tokens.len();
+            if self.last_cut(at) != at {
+                self.cuts.push(at);
+            }
+            self.tokens.push(*token);
+            self.cuts.push(at + 1);
+        }
     }
 }
 
@@ -132,6 +153,14 @@ impl Slots {
         let held = &mut self.slots[slot].held.item.tokens;
         if prompt.is_whole_at(at) {
             held.extend_from_slice(&prompt.tokens[held.len()..at]);
+        }
+    }
+
+    /// Notes what was written behind the prompt, token by token.
+    pub(super) fn wrote(&mut self, slot: usize, prompt: &PromptTokens, written: &[LlamaToken]) {
+        let held = &mut self.slots[slot].held.item;
+        if held.tokens.len() == prompt.tokens.len() {
+            held.wrote(written);
         }
     }
 
@@ -315,6 +344,50 @@ mod tests {
         }
         // Of itself, all but the last chunk: the next token is predicted from that.
         assert_eq!(run(&mut slots, &lines(5)).keep, 80);
+    }
+
+    /// A text of ten tokens, and then lines: six tokens that the model has written, and five of what was found.
+    fn asked(lines: i32) -> PromptTokens {
+        let mut cuts = vec![10];
+        for line in 0..lines as usize {
+            let from = 10 + 11 * line;
+            cuts.extend(from + 1..=from + 6);
+            cuts.push(from + 11);
+        }
+        PromptTokens {
+            cuts,
+            ..prompt(0..10 + 11 * lines, 0)
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_not_read_again() {
+        let mut slots = Slots::new(2);
+        let first = run(&mut slots, &asked(0));
+        // It writes a seventh token, which ends its line and has not been read.
+        let written: Vec<_> = (10..16).map(LlamaToken::new).collect();
+        slots.wrote(first.slot, &asked(0), &written);
+        assert_eq!(slots.release(first.slot), 16);
+        let second = run(&mut slots, &asked(1));
+        assert_eq!((second.from, second.keep), (first.slot, 16));
+        // As it would be read by whoever has not written it.
+        let mut fresh = Slots::new(1);
+        let placed = run(&mut fresh, &asked(1));
+        let held = |slots: &Slots, slot: usize| {
+            let held = &slots.slots[slot].held.item;
+            let end = held.tokens.len();
+            (held.tokens.clone(), held.cuts.clone(), end)
+        };
+        assert_eq!(held(&slots, second.slot), held(&fresh, placed.slot));
+        // Behind half of a chunk nothing can be kept.
+        let ragged = PromptTokens {
+            cuts: Vec::new(),
+            ..prompt(0..10, 0)
+        };
+        let mut slots = Slots::new(1);
+        let placed = run(&mut slots, &ragged);
+        slots.wrote(placed.slot, &ragged, &written);
+        assert_eq!(slots.release(placed.slot), 0);
     }
 
     #[test]

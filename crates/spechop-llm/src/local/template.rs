@@ -8,7 +8,7 @@ use llama_cpp_2::model::{LlamaChatMessage, LlamaChatTemplate, LlamaModel};
 use llama_cpp_2::token::LlamaToken;
 
 use super::slots::PromptTokens;
-use crate::{Chat, Message, Role};
+use crate::{Chat, Message, Role, Text};
 
 /// The template used where the model has none that is known.
 const FALLBACK: &str = "chatml";
@@ -120,20 +120,27 @@ impl ChatTemplate {
 
 /// A bare text as tokens. A text of this kind grows by lines from one prompt to the next, and
 /// branches differ in their last lines: so every line begins a chunk, and all lines that two texts
-/// share are computed once.
-pub(super) fn text_tokens(model: &LlamaModel, text: &str) -> PromptTokens {
+/// share are computed once. What the model has written is read as it was written, if that was token
+/// `by_token`.
+pub(super) fn text_tokens(model: &LlamaModel, text: &Text, by_token: bool) -> PromptTokens {
     let vocab = model.vocab();
     let tokens = vocab.tokenize(text.as_bytes(), false, false);
-    let ends_line = |token: &LlamaToken| {
+    let mut cuts = Vec::new();
+    let mut byte = 0;
+    for (at, token) in tokens.iter().enumerate() {
         let piece = vocab.token_to_piece(*token, false, None);
-        piece.ends_with(b"\n")
-    };
-    let cuts = (1..).zip(&tokens);
+        let bytes = byte..byte + piece.len();
+        byte = bytes.end;
+        let is_written = by_token && text.is_written(&bytes);
+        if is_written && at > 0 && cuts.last() != Some(&at) {
+            cuts.push(at);
+        }
+        if is_written || piece.ends_with(b"\n") {
+            cuts.push(at + 1);
+        }
+    }
     PromptTokens {
-        cuts: cuts
-            .filter(|(_, token)| ends_line(token))
-            .map(|(end, _)| end)
-            .collect(),
+        cuts,
         tokens,
         fixed: 0,
     }
