@@ -103,7 +103,9 @@ impl Room {
 
 impl fmt::Debug for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Room").field("each", &self.each).finish_non_exhaustive()
+        f.debug_struct("Room")
+            .field("each", &self.each)
+            .finish_non_exhaustive()
     }
 }
 

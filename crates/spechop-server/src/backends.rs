@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use spechop_embed::Room;
 use spechop_ports::{
     DraftWriter, Encoder, Planner, Reader, Retriever, Rewriter, SearchProvider, Speculator,
 };
-use spechop_embed::Room;
 use spechop_sched::{
     Backend, Cores, Demand, Eligibility, Kind, Limits, Millicores, Rule, ScheduledDraftWriter,
     ScheduledEncoder, ScheduledPlanner, ScheduledReader, ScheduledRetriever, ScheduledRewriter,
@@ -283,7 +283,9 @@ impl Backends {
     /// How many whole cores nobody takes; `None` if nobody counts them.
     pub(crate) fn room(&self) -> Option<Room> {
         let cores = self.on.as_ref()?.cores.clone();
-        Some(Room::new(move || (cores.idle().0 / Millicores::ONE.0) as usize))
+        Some(Room::new(move || {
+            (cores.idle().0 / Millicores::ONE.0) as usize
+        }))
     }
 
     /// Every backend that was asked for, and the cores that some of them compute on.

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use spechop_ports::{Call, Lane};
 use spechop_types::Activity;
 
+use super::Room;
 use super::model::Model;
 use super::pairs::Pair;
 use super::spans::Logits;
 use crate::session::RunError;
-use super::Room;
 use crate::waiting::{Job, JobId, Turn, Waiting};
 use crate::worker::Backlog;
 

@@ -69,9 +69,8 @@ impl SlowGroup {
     }
 
     fn staying(&self) -> u32 {
-        let takes = |m: &SlowMember| {
-            m.takes(m.running(true).len(), m.running(false).len(), self.cores)
-        };
+        let takes =
+            |m: &SlowMember| m.takes(m.running(true).len(), m.running(false).len(), self.cores);
         self.members.iter().map(takes).sum()
     }
 

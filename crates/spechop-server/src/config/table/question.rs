@@ -130,8 +130,8 @@ pub(super) static TUNING: &[Key] = keys! {
     /// The least share of the latency that one further target call must save. 0 if calls cost nothing.
     call_worth: Number(0.0, 1.0), Is("0.05");
     /// The most target calls that questions may make on average, for each one that they would make at k = 1. Settings
-    /// that would have made more of the last questions are not chosen. Calls that were made are counted, too: from four
-    /// fifths of the additional ones on, fewer are planned for. What a request or the configuration fixes (a k, a
+    /// that would have made more of the last questions are not chosen. Calls that were made are counted, too: from nine
+    /// tenths of the additional ones on, fewer are planned for. What a request or the configuration fixes (a k, a
     /// least chance) is not changed for it.
     calls_max: Number(1.0, 1_000.0), Is("1.25");
     /// The number of hops after which an observation counts half.
