@@ -70,6 +70,7 @@ async fn from_hop_to_hop_nothing_is_read_again() {
             });
         }
     }
+    eprintln!("{counts:?}");
     assert!(counts.hops >= 16, "{counts:?}");
     assert!(counts.prefilled < counts.prompt / 4, "{counts:?}");
 }
