@@ -67,9 +67,16 @@ const PASSAGES_MAX: NonZeroUsize = NonZeroUsize::new(20).unwrap();
 /// has about five passages; but each copy of the shipped model is 34 MB.
 const SESSIONS_MAX: usize = 4;
 
-/// How many of so many threads compute one passage together.
-pub fn threads_together(threads: usize) -> usize {
-    threads.div_ceil(SESSIONS_MAX).max(1)
+/// How a reader uses so many threads: the passages that are read side by side, and the threads that compute
+/// each of them together. Few threads can be left over.
+pub fn reader_threads(threads: usize) -> (usize, usize) {
+    let threads = threads.max(1);
+    let most = threads.min(SESSIONS_MAX);
+    let many = (most, threads / most);
+    let together = threads.div_ceil(SESSIONS_MAX);
+    let few = (threads / together, together);
+    let used = |(sessions, together): (usize, usize)| sessions * together;
+    if used(few) > used(many) { few } else { many }
 }
 
 /// How many cores nobody computes on, as somebody knows who is asked before each passage of a guess.
@@ -172,8 +179,7 @@ impl SpanReader {
             path: model_path.clone(),
             source,
         })?;
-        let threads = threads_together(options.threads.get());
-        let sessions = options.threads.get() / threads;
+        let (sessions, threads) = reader_threads(options.threads.get());
         let mut models = Vec::with_capacity(sessions);
         for _ in 0..sessions {
             models.push(Model::open(&options.runtime_library, &model_path, threads)?);

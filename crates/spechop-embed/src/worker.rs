@@ -200,9 +200,6 @@ impl<B: Backlog> Shared<B> {
             });
             self.lock().backlog.finish(run, done, &self.what);
             self.left.notify_waiters();
-            // What there was no room for a moment ago may have some by now: this thread looks for itself,
-            // and another one beside it.
-            self.arrived.notify_one();
         }
     }
 
@@ -216,6 +213,8 @@ impl<B: Backlog> Shared<B> {
             if let Some(run) = state.backlog.next_run() {
                 drop(state);
                 self.left.notify_waiters();
+                // There may be room by now for what had none: whoever has found work wakes another thread.
+                self.arrived.notify_one();
                 return Some(run);
             }
             state = self

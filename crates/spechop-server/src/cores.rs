@@ -10,7 +10,7 @@ use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use spechop_embed::threads_together;
+use spechop_embed::reader_threads;
 use spechop_llm::{LocalModelOptions, affinity, physical_cores};
 use spechop_sched::{Backend, Cores, Demand, Millicores};
 use tokio::time::{MissedTickBehavior, interval};
@@ -121,9 +121,10 @@ pub(crate) fn of_reader(reader: &Reader) -> Option<Demand> {
         // It reads for one call at a time; a second one stands ready.
         Reader::Spans { threads, .. } => {
             let threads = threads.map_or(physical_cores() as usize, usize::from);
+            let (sessions, together) = reader_threads(threads);
             Some(Demand {
-                each: Millicores::cores(threads),
-                guess: Millicores::cores(threads_together(threads)),
+                each: Millicores::cores(sessions * together),
+                guess: Millicores::cores(together),
                 at_once: 1,
                 yields: false,
             })
@@ -322,13 +323,20 @@ mod tests {
         let demand = of_local(&options);
         assert_eq!((demand.each.0, demand.at_once), (2000, 3));
         // Up to four threads read a passage each. Of a guess one passage is read at a time.
-        for (threads, guess) in [(1, 1000), (2, 1000), (4, 1000), (8, 2000)] {
+        for (threads, each, guess) in [
+            (1, 1000, 1000),
+            (2, 2000, 1000),
+            (4, 4000, 1000),
+            (5, 4000, 1000),
+            (7, 6000, 2000),
+            (8, 8000, 2000),
+            (11, 9000, 3000),
+        ] {
             let reader = Reader::Spans {
                 dir: "reader".into(),
                 threads: std::num::NonZeroUsize::new(threads),
             };
             let demand = of_reader(&reader).unwrap();
-            let each = 1000 * threads as u32;
             assert_eq!((demand.each.0, demand.guess.0), (each, guess));
         }
     }

@@ -112,6 +112,8 @@ impl Reloading {
             let reread = effective.reread(&text, &env)?;
             follower.take_up(&reread.config.callers)?;
             shared.reconfigure(reread.config.clone());
+            // The file of keys may have changed in between.
+            follower.tell_several_again();
             Ok::<_, InvalidConfig>(reread)
         });
         match taken.await {

@@ -10,7 +10,7 @@ use spechop_agent::Ports;
 use spechop_embed::{ReaderOptions, Room, SpanReader};
 use spechop_llm::{
     LlmDraftWriter, LlmPlanner, LlmReader, LlmRewriter, LlmSpeculator, LocalModel, OpenAiModel,
-    PromptStyle, ReadLimits, StepPlanner, TextModel,
+    PromptStyle, ReadLimits, StepPlanner, TextModel, physical_cores,
 };
 use spechop_ports::{
     DraftWriter, Encoder, Fallback, Passages, Planner, Reader, RecentQueries, Retriever, Rewriter,
@@ -407,7 +407,8 @@ impl ReadBy {
             }
             config::Reader::Spans { dir, threads } => {
                 let mut options = ReaderOptions::new(&config.encoder.runtime_library);
-                options.threads = threads.unwrap_or(options.threads);
+                let cores = NonZeroUsize::new(physical_cores() as usize);
+                options.threads = threads.or(cores).unwrap_or(options.threads);
                 options.room = room;
                 options.vitals = vitals.clone();
                 let reader = span_reader(part, dir, options)?;

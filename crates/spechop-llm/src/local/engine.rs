@@ -313,7 +313,7 @@ impl<'model> Engine<'model> {
                 let generation = &waiting.job.generation;
                 let output = Output::new(generation.stop);
                 (
-                    Progress::new(at, output, self.parts.ahead(generation)),
+                    Progress::new(at, output, self.parts.ahead(generation), !self.parts.drafts),
                     placed,
                 )
             }
@@ -409,7 +409,11 @@ impl<'model> Engine<'model> {
             self.slots.wrote(*slot, &prompt.item, read);
             prompt.item.wrote(read);
         }
-        self.keep(*slot, &prompt);
+        // What is counted is what is kept.
+        let (slot, size) = (*slot, prompt.item.tokens.len());
+        if self.parts.compute.cut(slot, size).is_ok() {
+            self.keep(slot, &prompt);
+        }
     }
 
     /// Keeps a prompt that has just been read, for the other workers, too.

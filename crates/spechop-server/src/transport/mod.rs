@@ -166,6 +166,11 @@ impl Follower {
         self.several.subscribe()
     }
 
+    /// Has whoever hears it look once more.
+    pub(crate) fn tell_several_again(&self) {
+        self.several.send_modify(|_| ());
+    }
+
     /// Looks whether the files of TLS and of keys have changed, and says whether to look again soon.
     pub(crate) async fn look_again(&self) -> bool {
         let Some(parts) = self.parts.get().cloned() else {

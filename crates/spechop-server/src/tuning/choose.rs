@@ -152,7 +152,9 @@ impl Seen {
             choice.marginal = [standard].into_iter().chain(played).collect();
             let gain = 1.0 - self.choices.cost(best, wanted);
             let may = matches!(choice.reason, Reason::Pays { .. } | Reason::InDoubt { .. });
-            if may && gain >= options.min_gain {
+            // The tuner knows of no limit.
+            let is_held_back = wanted.calls_max < options.calls_max;
+            if may && (gain >= options.min_gain || is_held_back) {
                 choice.k = best.k;
                 choice.gain = gain;
                 choice.reason = Reason::Played {

@@ -73,12 +73,13 @@ spec:
         - -euc
         - |
           cd /var/lib/spechop/indexes
-          if [ "$(cat default.of 2>/dev/null)" != {{ $id }} ]; then
-            parts=()
-            for ((part = 0; part < {{ $build.shards }}; part++)); do
-              until [ -e "parts-{{ $id }}/$part/manifest.json" ]; do sleep 5; done
-              parts+=("parts-{{ $id }}/$part")
-            done
+          joined() { [ "$(cat default.of 2>/dev/null)" = {{ $id }} ]; }
+          parts=()
+          for ((part = 0; part < {{ $build.shards }}; part++)); do
+            until joined || [ -e "parts-{{ $id }}/$part/manifest.json" ]; do sleep 5; done
+            parts+=("parts-{{ $id }}/$part")
+          done
+          if ! joined; then
             rm -f default.of
             spechop index merge --out default {{ if gt (float64 $build.hotFraction) 0.0 }}--hot-fraction {{ $build.hotFraction }} {{ end }}"${parts[@]}"
             echo {{ $id }} >default.of

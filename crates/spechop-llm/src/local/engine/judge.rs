@@ -48,8 +48,6 @@ impl Engine<'_> {
         }
         let running = &mut self.running[index];
         running.progress.at = kept;
-        // What was written several tokens at once must not be found by others.
-        running.progress.written = None;
         running.progress.ahead.judged(held == guesses);
         for said in &likeliest[..held] {
             if self.append(index, *said) {

@@ -231,7 +231,7 @@ fn what_was_made_beyond_the_limit_is_saved_on_the_next_questions() {
         (known.choice.k, 1.0 + point.unwrap().extra_targets / 2.0)
     };
     let (_, within) = chosen(2);
-    let (_, beyond) = chosen(3);
+    let (_, beyond) = chosen(4);
     assert!(within > 1.0 && within <= 1.5, "{within}");
     assert!(beyond < within, "{beyond} {within}");
 }
