@@ -19,7 +19,7 @@ from .corpus import Corpus, Passage
 from .reader_answer import Read, read
 from .reader_batches import Row, tensors, tokenize
 from .reader_data import NOT_HERE, Item, find, gold_items, shown
-from .records import Question, normal
+from .records import Question, load_questions, normal
 from .splits import make_split
 from .values import parse_date
 
@@ -71,18 +71,19 @@ def torch_runner(model, device: str, mixed) -> Runner:
     return run
 
 
-def onnx_runner(path: Path, threads: int = 1) -> Runner:
+def onnx_runner(path: Path, threads: int = 1, together: bool = False) -> Runner:
+    """Each row by itself, as the program reads, or all in one run: int8 scales the activations of a run together."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
-    # Each row by itself, as the program reads: int8 scales the activations of a run together.
     def run(rows: list[Row]) -> tuple[list[np.ndarray], ...]:
-        feeds = [{name: t.numpy() for name, t in tensors([row], "cpu").items()} for row in rows]
+        runs = [rows] if together else [[row] for row in rows]
+        feeds = [{name: t.numpy() for name, t in tensors(some, "cpu").items()} for some in runs]
         outputs = [session.run(["start_logits", "end_logits", "class_logits"], feed) for feed in feeds]
-        return tuple([output[0] for output in of_rows] for of_rows in zip(*outputs))
+        return tuple([row for output in kind for row in output] for kind in zip(*outputs))
 
     return run
 
@@ -156,14 +157,22 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--class-weight", type=float, default=1.0)
     parser.add_argument("--limit", type=int, default=None)
+    parser.add_argument("--untrained", action="store_true", help="hops of DATASETS/untrained.json, validation among them")
+    parser.add_argument("--together", action="store_true", help="the passages of a hop in one run, padded to the longest")
     parser.add_argument("--report", type=Path, help="JSON with the figures and every row")
     args = parser.parse_args()
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(args.encoder / "tokenizer.json"))
-    split = make_split(args.data, args.datasets, args.seed)
-    checks = pools(split.validation, Corpus(args.data))[: args.limit]
-    figures, rows = evaluate(onnx_runner(args.model, args.threads), tokenizer, checks, args.class_weight)
+    if args.untrained:
+        named = json.loads((args.datasets / "untrained.json").read_text())
+        ids = {one for lists in named.values() for some in lists.values() for one in some}
+        questions = [q for q in load_questions(args.data)[0] if q.id in ids]
+    else:
+        questions = make_split(args.data, args.datasets, args.seed).validation
+    checks = pools(questions, Corpus(args.data))[: args.limit]
+    run = onnx_runner(args.model, args.threads, args.together)
+    figures, rows = evaluate(run, tokenizer, checks, args.class_weight)
     figures["calibration"] = calibrate(rows)
     print(json.dumps(figures, indent=1))
     if args.report:

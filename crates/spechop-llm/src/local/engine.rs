@@ -12,6 +12,7 @@
 //! kernels summed in another order, which changes texts.
 
 mod judge;
+mod keep;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use llama_cpp_2::model::LlamaModel;
 use spechop_ports::{Metered, PortError, panic_text};
-use spechop_types::{Activity, Owned, Tokens};
+use spechop_types::{Activity, Tokens};
 use tokio::time::Instant;
 
 use super::ahead::Pays;
@@ -388,44 +389,6 @@ impl<'model> Engine<'model> {
                 }
             }
             Err(error) => self.fail(at, error),
-        }
-    }
-
-    /// Keeps a text with what was written behind it: the next one begins with both.
-    fn keep_written(&mut self, index: usize) {
-        let Running {
-            waiting,
-            slot,
-            progress,
-        } = &self.running[index];
-        if matches!(waiting.job.generation.prompt, Prompt::Chat(_)) {
-            return;
-        }
-        let mut prompt = waiting.prompt.clone();
-        if let Some(written) = &progress.written {
-            // The last token was chosen, and not read.
-            let read = progress.at.saturating_sub(prompt.item.tokens.len());
-            let read = &written[..read.min(written.len())];
-            self.slots.wrote(*slot, &prompt.item, read);
-            prompt.item.wrote(read);
-        }
-        // What is counted is what is kept.
-        let (slot, size) = (*slot, prompt.item.tokens.len());
-        if self.parts.compute.cut(slot, size).is_ok() {
-            self.keep(slot, &prompt);
-        }
-    }
-
-    /// Keeps a prompt that has just been read, for the other workers, too.
-    fn keep(&self, slot: usize, prompt: &Owned<PromptTokens>) {
-        let whole = prompt.item.whole_until(prompt.item.tokens.len());
-        if !self.parts.kept.lacks(prompt, whole) {
-            return;
-        }
-        match self.parts.compute.save(slot) {
-            Ok(state) => self.parts.kept.keep(prompt, whole, state),
-            // It will be computed again.
-            Err(error) => tracing::warn!(model = &*self.parts.name, %error, "a prompt is not kept"),
         }
     }
 
