@@ -294,26 +294,27 @@ large_reads() {
   done
 }
 
-# Look-ups and tokens that are drafted while the planner writes, on the embedded default, nothing injected. `off` is the
-# standard agent; `on` reads draft tokens and may begin one drafted look-up a hop.
+# Look-ups that are drafted while the planner writes, on the embedded default, nothing injected: k = 1 drafts nothing,
+# k = 3 one look-up a hop, auto if it has paid. All of that without draft tokens (`off`) and with them (`on`).
 drafts() {
-  local set way server ways
+  local set way tokens
   for set in "${SETS[@]}"; do
     for way in off on; do
       echo "== drafts $set-$way" >&2
-      server=(--set generator.draft_tokens=false) ways=()
-      if [ $way = on ]; then
-        server=(--set generator.draft_tokens=true)
-        ways=(--variant k=3,verifier=exact,drafts=1 --variant k=auto,verifier=exact,drafts=1)
-      fi
+      tokens=false
+      [ $way = on ] && tokens=true
       # shellcheck disable=SC2046
-      asked serve $(index_of "$set") "${server[@]}" --set question.verifier=exact --set question.confidence_min=0 --set tuning.state=none -- \
-        $(questions "$set" "$LIVE") --k 1 "${ways[@]}" --system "embedded default, drafts $way" \
+      asked serve $(index_of "$set") --set generator.draft_tokens=$tokens --set question.drafts=auto --set question.verifier=exact \
+        --set question.confidence_min=0 --set tuning.state=none -- \
+        $(questions "$set" "$DRAFTS") --k 1 --variant k=3,verifier=exact,drafts=1 --variant k=auto,verifier=exact \
+        --system "embedded default, draft tokens $way" \
         --part "planner=$(model_part spechop-planner-merged/model.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
         --out "$OUT/drafts/$set-$way"
     done
   done
 }
+# More than are asked elsewhere: auto learns as it goes.
+DRAFTS=100
 
 # The embedded default over a local web, which holds the whole corpus: nothing is injected into the server. The local
 # index guesses. Questions in the data sets' own mix of kinds.

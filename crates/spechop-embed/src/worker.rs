@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use spechop_ports::{PortError, Vitals, panic_text};
 use tokio::sync::Notify;
@@ -27,6 +28,10 @@ pub(crate) trait Backlog: Send + 'static {
 
     /// What to do next.
     fn next_run(&mut self) -> Option<Self::Run>;
+    /// After `next_run` gave nothing: whether something waits for what nobody tells, such as a promotion.
+    fn is_held_back(&self) -> bool {
+        false
+    }
     /// Does it. The only slow part, and the only one that does not hold the queue.
     fn compute(model: &mut Self::Model, run: &Self::Run) -> Result<Self::Done, RunError>;
     /// Answers those who wait for it; `what` is the name of the model in errors.
@@ -38,6 +43,9 @@ pub(crate) trait Backlog: Send + 'static {
     /// Number of jobs.
     fn len(&self) -> usize;
 }
+
+/// How often an idle thread looks again at what is held back: short beside a run.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Why a call gets nothing once a thread has ended.
 const STOPPED: &str = "its threads have stopped";
@@ -217,10 +225,13 @@ impl<B: Backlog> Shared<B> {
                 self.arrived.notify_one();
                 return Some(run);
             }
-            state = self
-                .arrived
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = if state.backlog.is_held_back() {
+                let waited = self.arrived.wait_timeout(state, LOOK_AGAIN);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            } else {
+                let waited = self.arrived.wait(state);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            };
         }
     }
 
@@ -269,6 +280,8 @@ mod tests {
     /// A number whose doubling panics, and one whose result cannot be handed over.
     const PANICS: u32 = 0;
     const BREAKS_THE_QUEUE: u32 = u32::MAX;
+    /// One that is not doubled ahead of need.
+    const ONLY_NEEDED: u32 = 1000;
 
     /// Doubles numbers, each once the test lets it.
     struct Doubling {
@@ -288,10 +301,21 @@ mod tests {
         type Done = u32;
 
         fn next_run(&mut self) -> Option<Self::Run> {
-            let first = self.waiting.by_urgency().first()?.id;
+            let turns = self.waiting.by_urgency();
+            let first = turns.first()?;
+            let is_needed = first.urgency.lane() == Lane::Authoritative;
+            if *first.work == ONLY_NEEDED && !is_needed {
+                let _ = self.began.send(ONLY_NEEDED);
+                return None;
+            }
+            let first = first.id;
             let job = self.waiting.take(first)?;
             let _ = self.began.send(job.work);
             Some(job)
+        }
+
+        fn is_held_back(&self) -> bool {
+            !self.waiting.is_empty()
         }
 
         fn compute(model: &mut Doubler, run: &Self::Run) -> Result<u32, RunError> {
@@ -394,6 +418,21 @@ mod tests {
         }
         assert_eq!(bench.began.try_iter().collect::<Vec<_>>(), [2, 4, 5]);
         assert_eq!(bench.workers.waiting(), 0);
+    }
+
+    /// Nobody wakes the thread: a promotion is told to the call alone.
+    #[tokio::test]
+    async fn what_is_held_back_begins_once_it_may() {
+        let bench = Bench::new();
+        let ahead = Call::new(Lane::Speculative, Chance::EVEN);
+        let (_ticket, answer) = bench.enter(&ahead, ONLY_NEEDED).await;
+        // It was looked at, and the thread sleeps.
+        assert_eq!(bench.began.recv(), Ok(ONLY_NEEDED));
+        ahead.promote();
+        bench.turns.send(()).expect("a model");
+        let answer = tokio::time::timeout(Duration::from_secs(20), answer).await;
+        let answer = answer.expect("it has begun").expect("told");
+        assert_eq!(answer.expect("a number"), 2 * ONLY_NEEDED);
     }
 
     #[tokio::test]

@@ -248,9 +248,12 @@ impl Tunings {
         let nothing = Fixed::default();
         let known = SpeculatorKind::ALL.into_iter().filter_map(|speculator| {
             let seen = tunings.seen.peek(&Owned::new(tenant, speculator))?;
+            let choice = seen.tuner.look_under(load);
+            let mut choice = seen.refine(choice, nothing, &self.options, load);
+            seen.drafts.open(&mut choice, &self.options, load);
             Some(Known {
                 speculator,
-                choice: seen.refine(seen.tuner.look_under(load), nothing, &self.options, load),
+                choice,
                 ahead: Ahead::of(seen, &self.options),
                 drafts: seen.drafts,
                 hops: seen.hops,

@@ -30,6 +30,12 @@ pub enum Reason {
         /// How likely a branch must be to be needed, from 0 to 1, if its guess comes at once.
         least: f64,
     },
+    /// Guesses do not pay, or not surely, but drafts of sub-questions do: the narrowest window that makes
+    /// them.
+    Drafts {
+        /// As in [`Reason::Pays`], of the last questions.
+        gain: f64,
+    },
     /// It seems not to pay, without certainty: the narrowest window that guesses.
     InDoubt {
         /// As in [`Reason::Pays`], expected.
@@ -46,6 +52,9 @@ pub enum Reason {
         /// Every so many-th question is a probe.
         probe_every: u32,
     },
+    /// Questions have made as many target calls as they may, and with fewer nothing is saved: off until they
+    /// have made fewer.
+    Spent,
     /// There is no room for it now: off until there is.
     Busy {
         /// Share of the last seconds in which what is needed took everything.
@@ -111,6 +120,11 @@ impl fmt::Display for Reason {
                     false => ", and nothing is planned without one",
                 })
             }
+            Self::Drafts { gain } => write!(
+                f,
+                "guesses are not worth it, but drafted look-ups would have saved {:.0} % of the last questions' time",
+                percent(*gain)
+            ),
             Self::InDoubt { gain, gain_high } => write!(
                 f,
                 "speculation seems to save {:.1} %, at most {:.1} %: the narrowest window until that is certain",
@@ -127,6 +141,9 @@ impl fmt::Display for Reason {
                  one question in {probe_every} probes",
                 percent(*p_high),
                 percent(*gain_high)
+            ),
+            Self::Spent => f.write_str(
+                "speculation is off for now: questions have made as many look-ups as they may (tuning.calls_max)",
             ),
             Self::Busy { load } => write!(
                 f,

@@ -141,6 +141,11 @@ impl Backlog for Readings {
         Some(Passage { of, at, pair, call })
     }
 
+    fn is_held_back(&self) -> bool {
+        // What waits here has passages that nobody has begun.
+        !self.waiting.is_empty()
+    }
+
     fn compute(model: &mut Model, passage: &Passage) -> Result<Logits, RunError> {
         let _reading = passage.call.doing(Activity::Read);
         model.run(&passage.pair)

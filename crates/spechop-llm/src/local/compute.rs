@@ -350,6 +350,25 @@ mod tests {
             elsewhere.logits() == compute.logits(),
             "handed over in mid-sentence"
         );
+        // Written token by token, and then part of a prompt that says so.
+        let mut longer = PromptTokens {
+            cuts: vec![40, second.tokens.len()],
+            ..second
+        };
+        let written = [7, 11, 13].map(LlamaToken::new);
+        compute.cut(0, 0).unwrap();
+        compute.continued(0, 0, &longer);
+        compute.cut(0, longer.tokens.len()).unwrap();
+        for (at, token) in (longer.tokens.len()..).zip(written) {
+            compute.step(0, at, &[token], true).unwrap();
+        }
+        longer.wrote(&written);
+        let kept = longer.tokens.len();
+        longer.tokens.extend(tokens(25, 5));
+        assert!(
+            compute.continued(0, kept, &longer) == open().continued(0, 0, &longer),
+            "behind what it has written"
+        );
         fresh
     }
 

@@ -15,6 +15,9 @@ use spechop_types::{AnswerOptions, K, Owned};
 
 use super::{Seen, TuningOf, Tunings};
 
+/// The narrowest window that makes drafts.
+const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
+
 /// Most questions that are played.
 const QUESTIONS_MAX: usize = 200;
 
@@ -91,19 +94,42 @@ pub(crate) struct Drafts {
     pub(crate) without: f64,
     /// RelLat of the last questions with them.
     pub(crate) with: f64,
+    /// What is then saved of the latency at k = 1, after the price of the calls.
+    gain: f64,
 }
 
 impl Drafts {
     /// Once they are made they go on for as long as they save anything at all: so they do not come and go.
-    /// At most `most` target calls may be expected of a question.
-    fn decide(self, [without, with]: &[WhatIf; 2], most: f64, options: &TunerOptions) -> Self {
+    /// A question makes `standard` target calls at k = 1, and at most `most` may be expected of it.
+    fn decide(
+        self,
+        [without, with]: &[WhatIf; 2],
+        standard: f64,
+        most: f64,
+        options: &TunerOptions,
+    ) -> Self {
         let least = if self.pay { 0.0 } else { options.min_gain };
-        let further = (with.targets - without.targets).max(0.0);
+        let price = |calls: f64| calls.max(0.0) * options.worth;
+        let further = price(with.targets - without.targets);
         Self {
-            pay: without.rel_lat - with.rel_lat > least.max(further * options.worth)
-                && with.targets <= most,
+            pay: without.rel_lat - with.rel_lat > least.max(further) && with.targets <= most,
             without: without.rel_lat,
             with: with.rel_lat,
+            gain: 1.0 - with.rel_lat - price(with.targets - standard),
+        }
+    }
+
+    /// k = 1 makes none. If that is what guesses are worth, drafts that pay open the window.
+    pub(super) fn open(self, choice: &mut Choice, options: &TunerOptions, load: f64) {
+        let gain = (1.0 - load) * self.gain;
+        let guesses_do_not = matches!(
+            choice.reason,
+            Reason::DoesNotPay { .. } | Reason::InDoubt { .. }
+        );
+        if self.pay && guesses_do_not && gain >= options.min_gain {
+            choice.k = TWO.min(options.k_max);
+            choice.gain = gain;
+            choice.reason = Reason::Drafts { gain };
         }
     }
 }
@@ -154,7 +180,7 @@ impl Seen {
             let may = matches!(choice.reason, Reason::Pays { .. } | Reason::InDoubt { .. });
             // The tuner knows of no limit.
             let is_held_back = wanted.calls_max < options.calls_max;
-            if may && (gain >= options.min_gain || is_held_back) {
+            if may && gain >= options.min_gain {
                 choice.k = best.k;
                 choice.gain = gain;
                 choice.reason = Reason::Played {
@@ -162,6 +188,10 @@ impl Seen {
                     plan_ahead: best.plan_ahead,
                     least: best.weighing.least(0.0).share(),
                 };
+            } else if may && is_held_back {
+                choice.k = NonZeroUsize::MIN;
+                choice.gain = 0.0;
+                choice.reason = Reason::Spent;
             }
         }
         choice
@@ -208,6 +238,9 @@ impl Tunings {
         if let Some(chosen) = choice.take() {
             let fixed = free.fixed(None, policy);
             let mut chosen = seen.refine(chosen, fixed, &self.options, load);
+            if free.drafts {
+                seen.drafts.open(&mut chosen, &self.options, load);
+            }
             chosen.k = chosen.k.min(k_max);
             settings.width = Width::bounded(chosen.k);
             choice = Some(chosen);
@@ -297,8 +330,9 @@ impl Tunings {
         let before = seen.choices.best(fixed, wanted).cloned();
         seen.choices = choices;
         if let Some(played) = &drafted {
-            let most = wanted.calls_max * seen.choices.standard_targets();
-            seen.drafts = seen.drafts.decide(played, most, &self.options);
+            let standard = seen.choices.standard_targets();
+            let most = wanted.calls_max * standard;
+            seen.drafts = seen.drafts.decide(played, standard, most, &self.options);
         }
         let drafts = seen.drafts;
         seen.weighed_at = seen.hops;
