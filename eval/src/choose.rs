@@ -199,7 +199,11 @@ pub fn learning(
     let pasts = played.pasts()?;
     let traces = history(&pasts, |_| true).recorded().traces;
     let mut simulator = Simulator::new();
-    let half_life = TunerOptions::default().half_life;
+    let TunerOptions {
+        half_life,
+        min_gain,
+        ..
+    } = TunerOptions::default();
     let (mut hops, mut last, mut choices) = (0, 0, Choices::default());
     let mut calls = CallRate::default();
     let mut outcomes = [Vec::new(), Vec::new(), Vec::new()];
@@ -211,11 +215,15 @@ pub fn learning(
             choices = Choices::of(&before, rules, played.k_max, FREE);
             last = hops;
         }
+        let is_held_back = calls.holds_back(wanted.calls_max);
         let wanted = Wanted {
             calls_max: calls.expectable(wanted.calls_max),
             ..wanted
         };
+        let is_worth_it =
+            |at: &Played| choices.fits(at, wanted) && 1.0 - choices.cost(at, wanted) >= min_gain;
         let learnt = match choices.best(FREE, wanted) {
+            Some(chosen) if is_held_back && !is_worth_it(chosen) => Rules::paper(Width::STANDARD),
             Some(chosen) => by_choice(chosen, usual),
             None => rules(3, Policy::default(), usual),
         };

@@ -78,11 +78,11 @@ impl Asked {
                 format!("must be at most {most} on this server"),
             );
         }
-        let free = Free::of(&options);
         let options = AnswerOptions {
             quiet: options.quiet || server.is_quiet(tenant),
             ..options
         };
+        let free = Free::of(&options);
         let settings = Settings {
             policy: server.policy(&options),
             orphan_time: server.salvage_time,

@@ -250,7 +250,8 @@ impl Tunings {
             let seen = tunings.seen.peek(&Owned::new(tenant, speculator))?;
             let choice = seen.tuner.look_under(load);
             let mut choice = seen.refine(choice, nothing, &self.options, load);
-            seen.drafts.open(&mut choice, &self.options, load);
+            seen.drafts
+                .open(&mut choice, &seen.calls, &self.options, load);
             Some(Known {
                 speculator,
                 choice,

@@ -184,6 +184,12 @@ impl Choices {
         })
     }
 
+    /// Whether a setting makes no more target calls than may be.
+    pub fn fits(&self, at: &Played, wanted: Wanted) -> bool {
+        // Sums of the same calls may differ in their last bits.
+        at.means.targets <= wanted.calls_max * self.standard + 1e-9
+    }
+
     /// Latency and the price of the calls, as a share of the latency at k = 1.
     pub fn cost(&self, at: &Played, wanted: Wanted) -> f64 {
         let further = (at.means.targets - self.standard).max(0.0);

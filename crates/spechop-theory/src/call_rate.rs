@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 /// From this share of the allowance on, less is expected of the next questions.
 const BRAKED_FROM: f64 = 0.9;
-/// How much less, at least, for each call beyond that, and more if the allowance is small: a whole allowance
-/// beyond, nothing is allowed. Questions that always make 8 % more than is expected of them then stay within
-/// a limit of 1.25, and those that make 5 % more within one of 1.1.
+/// How much less, at least, for each call beyond that. It is more if the allowance is below a quarter.
+/// Questions that always make 8 % more than is expected of them then stay within a limit of 1.25, and those
+/// that make 5 % more within one of 1.1.
 const BRAKE_MIN: f64 = 4.0;
 
 /// Target calls that were begun, for each one of the standard agent. The weight of a hop halves every
@@ -47,6 +47,11 @@ impl CallRate {
         let beyond = (made - (1.0 + BRAKED_FROM * allowance)).max(0.0);
         let brake = allowance.recip().max(BRAKE_MIN);
         (calls_max - brake * beyond).max(1.0)
+    }
+
+    /// Whether so many calls were made that fewer are expected of the next questions, or none in vain.
+    pub fn holds_back(&self, calls_max: f64) -> bool {
+        self.expectable(calls_max) < calls_max || self.value().is_some_and(|made| made > calls_max)
     }
 }
 
@@ -117,7 +122,15 @@ mod tests {
         rate.record(7, 9, 150.0);
         let kept = serde_json::to_string(&rate).unwrap();
         assert_eq!(serde_json::from_str::<CallRate>(&kept).unwrap(), rate);
-        assert_eq!(rate.expectable(1.0), 1.0, "no call in vain");
-        assert_eq!(CallRate::default().expectable(1.0), 1.0);
+        for (limit, expectable, holds_back) in
+            [(1.0, 1.0, true), (1.25, 1.007, true), (1.5, 1.5, false)]
+        {
+            assert!(
+                (rate.expectable(limit) - expectable).abs() < 0.001,
+                "{limit}"
+            );
+            assert_eq!(rate.holds_back(limit), holds_back, "{limit}");
+        }
+        assert!(!CallRate::default().holds_back(1.0));
     }
 }

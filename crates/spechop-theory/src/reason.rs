@@ -52,8 +52,8 @@ pub enum Reason {
         /// Every so many-th question is a probe.
         probe_every: u32,
     },
-    /// Questions have made as many target calls as they may, and with fewer nothing is saved: off until they
-    /// have made fewer.
+    /// Questions have made about as many target calls as they may, or more, and with fewer nothing is saved:
+    /// off until they have made fewer.
     Spent,
     /// There is no room for it now: off until there is.
     Busy {
@@ -122,7 +122,7 @@ impl fmt::Display for Reason {
             }
             Self::Drafts { gain } => write!(
                 f,
-                "guesses are not worth it, but drafted look-ups would have saved {:.0} % of the last questions' time",
+                "guesses alone are not worth it; with drafted look-ups this would have saved {:.0} % of the last questions' time",
                 percent(*gain)
             ),
             Self::InDoubt { gain, gain_high } => write!(
@@ -143,7 +143,7 @@ impl fmt::Display for Reason {
                 percent(*gain_high)
             ),
             Self::Spent => f.write_str(
-                "speculation is off for now: questions have made as many look-ups as they may (tuning.calls_max)",
+                "speculation is off for now: questions have made about as many look-ups as they may, or more (tuning.calls_max)",
             ),
             Self::Busy { load } => write!(
                 f,

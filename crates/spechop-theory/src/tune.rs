@@ -238,6 +238,11 @@ impl Tuner {
         choice
     }
 
+    /// Whether a machine under this load has no room for speculation, whatever it might save.
+    pub fn is_full(load: f64) -> bool {
+        load >= FULL
+    }
+
     /// Share of guesses accepted, of those compared; `None` before the first.
     pub fn p(&self) -> Option<Estimate> {
         self.estimator.p()

@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 
 use spechop_agent::{Policy, Settings, Width};
 use spechop_sim::{Choices, Fixed, Played, Rules, Wanted, WhatIf};
-use spechop_theory::{Choice, Point, Reason, TunerOptions};
+use spechop_theory::{CallRate, Choice, Point, Reason, Tuner, TunerOptions};
 use spechop_types::{AnswerOptions, K, Owned};
 
 use super::{Seen, TuningOf, Tunings};
@@ -41,7 +41,8 @@ impl Free {
             k: said.k == Some(K::Auto),
             plan_ahead: said.plan_ahead.is_none(),
             gate: said.chance_min.is_none(),
-            drafts: said.drafts.is_none(),
+            // They would be refused if nothing may be learnt ahead of need.
+            drafts: said.drafts.is_none() && !said.quiet,
         }
     }
 
@@ -94,39 +95,86 @@ pub(crate) struct Drafts {
     pub(crate) without: f64,
     /// RelLat of the last questions with them.
     pub(crate) with: f64,
-    /// What is then saved of the latency at k = 1, after the price of the calls.
+    /// Target calls with them, for each one at k = 1.
+    calls: f64,
+    /// The narrowest window that makes them.
+    narrow: Narrow,
+}
+
+/// Drafts at k = 2, whatever guesses would make of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Narrow {
+    /// Whether they save enough beside the same without them.
+    pay: bool,
+    /// What that window then saves of the latency at k = 1, after the price of the calls.
     gain: f64,
+    /// Target calls for each one at k = 1.
+    calls: f64,
 }
 
 impl Drafts {
+    /// From the last questions at the setting that is best for them, and at the best one with k = 2, without
+    /// drafts and with them. A question makes `standard` target calls at k = 1.
+    ///
     /// Once they are made they go on for as long as they save anything at all: so they do not come and go.
-    /// A question makes `standard` target calls at k = 1, and at most `most` may be expected of it.
     fn decide(
         self,
-        [without, with]: &[WhatIf; 2],
+        best: &[WhatIf; 2],
+        narrow: &[WhatIf; 2],
         standard: f64,
-        most: f64,
         options: &TunerOptions,
     ) -> Self {
-        let least = if self.pay { 0.0 } else { options.min_gain };
         let price = |calls: f64| calls.max(0.0) * options.worth;
-        let further = price(with.targets - without.targets);
+        let calls = |at: &WhatIf| at.targets / standard.max(f64::MIN_POSITIVE);
+        let pay = |before: bool, [without, with]: &[WhatIf; 2]| {
+            let least = if before { 0.0 } else { options.min_gain };
+            let further = price(with.targets - without.targets);
+            let saved = without.rel_lat - with.rel_lat;
+            saved > least.max(further) && calls(with) <= options.calls_max
+        };
+        let [without, with] = best;
+        let alone = &narrow[1];
         Self {
-            pay: without.rel_lat - with.rel_lat > least.max(further) && with.targets <= most,
+            pay: pay(self.pay, best),
             without: without.rel_lat,
             with: with.rel_lat,
-            gain: 1.0 - with.rel_lat - price(with.targets - standard),
+            calls: calls(with),
+            narrow: Narrow {
+                pay: pay(self.narrow.pay, narrow),
+                gain: 1.0 - alone.rel_lat - price(alone.targets - standard),
+                calls: calls(alone),
+            },
         }
     }
 
-    /// k = 1 makes none. If that is what guesses are worth, drafts that pay open the window.
-    pub(super) fn open(self, choice: &mut Choice, options: &TunerOptions, load: f64) {
-        let gain = (1.0 - load) * self.gain;
+    /// Whether a question of this width makes them, if so many calls may be expected of it.
+    fn are_made(self, width: Width, calls_max: f64) -> bool {
+        let (pay, calls) = match width == Width::bounded(TWO) {
+            true => (self.narrow.pay, self.narrow.calls),
+            false => (self.pay, self.calls),
+        };
+        pay && calls <= calls_max
+    }
+
+    /// k = 1 makes none. If that, or hardly more, is what guesses are worth, drafts that pay open the window.
+    pub(super) fn open(
+        self,
+        choice: &mut Choice,
+        rate: &CallRate,
+        options: &TunerOptions,
+        load: f64,
+    ) {
+        let gain = (1.0 - load) * self.narrow.gain;
         let guesses_do_not = matches!(
             choice.reason,
-            Reason::DoesNotPay { .. } | Reason::InDoubt { .. }
+            Reason::DoesNotPay { .. }
+                | Reason::InDoubt { .. }
+                | Reason::Spent
+                | Reason::Busy { .. }
         );
-        if self.pay && guesses_do_not && gain >= options.min_gain {
+        let is_worth_it = gain >= options.min_gain && !Tuner::is_full(load);
+        let most = rate.expectable(options.calls_max);
+        if guesses_do_not && is_worth_it && self.are_made(Width::bounded(TWO), most) {
             choice.k = TWO.min(options.k_max);
             choice.gain = gain;
             choice.reason = Reason::Drafts { gain };
@@ -179,8 +227,9 @@ impl Seen {
             let gain = 1.0 - self.choices.cost(best, wanted);
             let may = matches!(choice.reason, Reason::Pays { .. } | Reason::InDoubt { .. });
             // The tuner knows of no limit.
-            let is_held_back = wanted.calls_max < options.calls_max;
-            if may && gain >= options.min_gain {
+            let is_held_back = self.calls.holds_back(options.calls_max);
+            let fits = !is_held_back || self.choices.fits(best, wanted);
+            if may && fits && gain >= options.min_gain {
                 choice.k = best.k;
                 choice.gain = gain;
                 choice.reason = Reason::Played {
@@ -239,7 +288,8 @@ impl Tunings {
             let fixed = free.fixed(None, policy);
             let mut chosen = seen.refine(chosen, fixed, &self.options, load);
             if free.drafts {
-                seen.drafts.open(&mut chosen, &self.options, load);
+                seen.drafts
+                    .open(&mut chosen, &seen.calls, &self.options, load);
             }
             chosen.k = chosen.k.min(k_max);
             settings.width = Width::bounded(chosen.k);
@@ -272,7 +322,8 @@ impl Tunings {
             policy.plan_ahead = played.plan_ahead;
             policy.weighing = played.weighing;
         }
-        if free.drafts && seen.drafts.pay {
+        let most = seen.calls.expectable(self.options.calls_max);
+        if free.drafts && seen.drafts.are_made(width, most) {
             policy.drafts_max = 1;
         }
     }
@@ -320,8 +371,13 @@ impl Tunings {
         };
         let choices = Choices::of(&history, rules, self.options.k_max, fixed);
         let now = choices.best(fixed, wanted).cloned();
-        let drafted = now.as_ref().filter(|_| free.drafts);
-        let drafted = drafted.and_then(|at| Choices::drafted(&history, rules, at));
+        let narrow = Fixed {
+            k: Some(TWO),
+            ..fixed
+        };
+        let narrow = choices.best(narrow, wanted).cloned();
+        let drafted = |at: &Option<Played>| Choices::drafted(&history, rules, at.as_ref()?);
+        let drafted = free.drafts.then(|| drafted(&now).zip(drafted(&narrow)));
         let Owned { tenant, item } = of;
         let mut tunings = self.lock();
         let Some(seen) = tunings.seen.get(of) else {
@@ -329,11 +385,11 @@ impl Tunings {
         };
         let before = seen.choices.best(fixed, wanted).cloned();
         seen.choices = choices;
-        if let Some(played) = &drafted {
-            let standard = seen.choices.standard_targets();
-            let most = wanted.calls_max * standard;
-            seen.drafts = seen.drafts.decide(played, standard, most, &self.options);
-        }
+        let standard = seen.choices.standard_targets();
+        seen.drafts = match drafted.flatten() {
+            Some((now, narrow)) => seen.drafts.decide(&now, &narrow, standard, &self.options),
+            None => Drafts::default(),
+        };
         let drafts = seen.drafts;
         seen.weighed_at = seen.hops;
         drop(tunings);

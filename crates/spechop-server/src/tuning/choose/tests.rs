@@ -228,6 +228,7 @@ fn drafts_must_save_something_to_begin_and_may_then_go_on() {
     let options = |worth| TunerOptions {
         min_gain: 0.02,
         worth,
+        calls_max: 1.25,
         ..TunerOptions::default()
     };
     for (with, targets, worth, begins, goes_on) in [
@@ -245,8 +246,16 @@ fn drafts_must_save_something_to_begin_and_may_then_go_on() {
                 ..Drafts::default()
             };
             let both = [played(0.80, 2.0), played(with, targets)];
-            let now = before.decide(&both, 2.0, 2.5, &options(worth));
+            let without = [played(0.80, 2.0), played(0.80, 2.0)];
+            let now = before.decide(&both, &without, 2.0, &options(worth));
             assert_eq!(now.pay, expected, "{with} {targets} {pay}");
+            // What pays at one width says nothing of the other.
+            let two = Width::bounded(TWO);
+            assert!(!now.are_made(two, 2.0) && !now.narrow.pay);
+            let wide = Width::bounded(NonZeroUsize::new(3).unwrap());
+            assert_eq!(now.are_made(wide, 2.0), expected);
+            // And with the last calls that may be expected none are made for which more are needed.
+            assert_eq!(now.are_made(wide, 1.0), expected && targets == 2.0);
         }
     }
 }
@@ -295,4 +304,47 @@ fn nothing_is_chosen_before_anything_was_played() {
         "{choice:?}"
     );
     assert_eq!(settings.policy, Settings::default().policy);
+}
+
+/// Three quarters of the guesses are right and all say so: every setting builds on them, and makes an eighth more
+/// calls than k = 1.
+#[test]
+fn if_every_setting_makes_too_many_calls_and_they_were_made_nothing_is_guessed() {
+    for (calls, reason) in [(2, None), (3, Some(Reason::Spent))] {
+        let options = TunerOptions {
+            calls_max: 1.1,
+            ..TunerOptions::default()
+        };
+        let most = NonZeroUsize::new(100).unwrap();
+        let tunings = Tunings::new(options, most);
+        let of = Owned::new(&Tenant::default(), SpeculatorKind::Hot);
+        for question in 1..=24_u32 {
+            let right = if question.is_multiple_of(4) {
+                u32::MAX
+            } else {
+                1
+            };
+            let (past, stages) = asked(question, true, right, None, |_| Some(0.9));
+            tunings.learn(of.clone(), most, &stages, past, Some(calls), []);
+        }
+        tunings.weigh(&of, ALL, policy(), 10_000.0);
+        let choice = tunings.known(&Tenant::default(), 0.0).remove(0).choice;
+        assert_eq!(
+            choice.k == NonZeroUsize::MIN,
+            reason.is_some(),
+            "{choice:?}"
+        );
+        if let Some(reason) = reason {
+            assert_eq!(choice.reason, reason);
+        }
+    }
+}
+
+#[test]
+fn whoever_is_quiet_drafts_nothing() {
+    let said = |quiet| AnswerOptions {
+        quiet,
+        ..AnswerOptions::default()
+    };
+    assert!(Free::of(&said(false)).drafts && !Free::of(&said(true)).drafts);
 }
