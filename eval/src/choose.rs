@@ -185,7 +185,7 @@ pub fn compare(played: &Recording<'_>, wanted: Wanted) -> Result<Comparison, Mis
 }
 
 /// The questions in their order, each by what was learnt of those before it and of what was chosen for them, as a
-/// server would: by k = 3 until enough is known. Beside it one fixed setting. So many of the first questions are played, and not counted.
+/// server would: by k = 3 until enough is known, and by k = 1 while the calls are spent. Beside it one fixed setting. So many of the first questions are played, and not counted.
 ///
 /// # Errors
 ///
@@ -221,7 +221,7 @@ pub fn learning(
             ..wanted
         };
         let is_worth_it =
-            |at: &Played| choices.fits(at, wanted) && 1.0 - choices.cost(at, wanted) >= min_gain;
+            |at: &Played| choices.fits(at, wanted) && choices.is_worth_it(at, wanted, min_gain);
         let learnt = match choices.best(FREE, wanted) {
             Some(chosen) if is_held_back && !is_worth_it(chosen) => Rules::paper(Width::STANDARD),
             Some(chosen) => by_choice(chosen, usual),

@@ -28,7 +28,8 @@ pub(crate) trait Backlog: Send + 'static {
 
     /// What to do next.
     fn next_run(&mut self) -> Option<Self::Run>;
-    /// After `next_run` gave nothing: whether something waits for what nobody tells, such as a promotion.
+    /// After `next_run` gave nothing: whether something waits for what the queue does not hear of, such as a
+    /// promotion or a core that is idle now.
     fn is_held_back(&self) -> bool {
         false
     }
@@ -420,7 +421,7 @@ mod tests {
         assert_eq!(bench.workers.waiting(), 0);
     }
 
-    /// Nobody wakes the thread: a promotion is told to the call alone.
+    /// Nobody wakes the thread: the queue does not hear of promotions.
     #[tokio::test]
     async fn what_is_held_back_begins_once_it_may() {
         let bench = Bench::new();

@@ -57,7 +57,7 @@ impl Asked {
         for WrongField { field, problem } in refused {
             wrong.option(&field, problem);
         }
-        let options = asked.clone().or(&server.usual);
+        let options = server.options(&asked, tenant);
         check(&asked, &options, server, &mut wrong);
         if request.deadline_ms == Some(0) {
             wrong.field("deadline_ms", "must be at least 1".to_owned());
@@ -78,10 +78,6 @@ impl Asked {
                 format!("must be at most {most} on this server"),
             );
         }
-        let options = AnswerOptions {
-            quiet: options.quiet || server.is_quiet(tenant),
-            ..options
-        };
         let free = Free::of(&options);
         let settings = Settings {
             policy: server.policy(&options),

@@ -23,7 +23,7 @@ use spechop_theory::{CallRate, Choice, Stages, Tuner, TunerOptions};
 use spechop_types::{Chance, Owned, OwnedCache, Tenant};
 
 use crate::config::SpeculatorKind;
-pub(crate) use choose::{Ahead, Drafts, Free};
+pub(crate) use choose::{Ahead, Drafted, Drafts, Free};
 pub(crate) use keeper::Keeper;
 use kept::{HOPS_KEPT, KeptSpeculator, last_questions};
 
@@ -110,7 +110,7 @@ pub(crate) struct Known {
     pub(crate) speculator: SpeculatorKind,
     pub(crate) choice: Choice,
     pub(crate) ahead: Ahead,
-    pub(crate) drafts: Drafts,
+    pub(crate) drafts: Drafted,
     pub(crate) hops: u64,
     /// Target calls for each one at k = 1, of the questions that left k to the server.
     pub(crate) calls: Option<f64>,
@@ -243,22 +243,25 @@ impl Tunings {
     }
 
     /// Everything that is known to a tenant.
-    pub(crate) fn known(&self, tenant: &Tenant, load: f64) -> Vec<Known> {
+    pub(crate) fn known(&self, tenant: &Tenant, load: f64, is_quiet: bool) -> Vec<Known> {
         let tunings = self.lock();
         let nothing = Fixed::default();
         let known = SpeculatorKind::ALL.into_iter().filter_map(|speculator| {
             let seen = tunings.seen.peek(&Owned::new(tenant, speculator))?;
             let choice = seen.tuner.look_under(load);
             let mut choice = seen.refine(choice, nothing, &self.options, load);
-            seen.drafts
-                .open(&mut choice, &seen.calls, &self.options, load);
+            if !is_quiet {
+                seen.drafts
+                    .open(&mut choice, &seen.calls, &self.options, load);
+            }
+            let most = seen.calls.expectable(self.options.calls_max);
             Some(Known {
                 speculator,
-                choice,
                 ahead: Ahead::of(seen, &self.options),
-                drafts: seen.drafts,
+                drafts: seen.drafts.at(Width::bounded(choice.k), most),
                 hops: seen.hops,
                 calls: seen.calls.value(),
+                choice,
                 members: seen.members.clone(),
             })
         });

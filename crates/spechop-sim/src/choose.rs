@@ -186,8 +186,12 @@ impl Choices {
 
     /// Whether a setting makes no more target calls than may be.
     pub fn fits(&self, at: &Played, wanted: Wanted) -> bool {
-        // Sums of the same calls may differ in their last bits.
-        at.means.targets <= wanted.calls_max * self.standard + 1e-9
+        at.means.targets <= wanted.calls_max * self.standard
+    }
+
+    /// Whether a setting saves at least so much of the latency at k = 1, after the price of the calls.
+    pub fn is_worth_it(&self, at: &Played, wanted: Wanted, min_gain: f64) -> bool {
+        1.0 - self.cost(at, wanted) >= min_gain
     }
 
     /// Latency and the price of the calls, as a share of the latency at k = 1.

@@ -122,6 +122,12 @@ mod tests {
         rate.record(7, 9, 150.0);
         let kept = serde_json::to_string(&rate).unwrap();
         assert_eq!(serde_json::from_str::<CallRate>(&kept).unwrap(), rate);
+    }
+
+    #[test]
+    fn it_holds_back_near_the_limit_and_beyond() {
+        let mut rate = CallRate::default();
+        rate.record(7, 9, 150.0);
         for (limit, expectable, holds_back) in
             [(1.0, 1.0, true), (1.25, 1.007, true), (1.5, 1.5, false)]
         {

@@ -28,4 +28,4 @@ pub use published::{
     PUBLISHED, PUBLISHED_ANSWERS, PUBLISHED_OUTCOMES, Published, PublishedAnswers, PublishedOutcome,
 };
 pub use reason::{Bound, Reason};
-pub use tune::{Choice, Learnt, Tuner, TunerOptions};
+pub use tune::{Choice, Learnt, TWO, Tuner, TunerOptions};

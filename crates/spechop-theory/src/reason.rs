@@ -30,8 +30,8 @@ pub enum Reason {
         /// How likely a branch must be to be needed, from 0 to 1, if its guess comes at once.
         least: f64,
     },
-    /// Guesses do not pay, or not surely, but drafts of sub-questions do: the narrowest window that makes
-    /// them.
+    /// Guesses alone do not open the window now, for whatever reason, but drafts of sub-questions pay: the
+    /// narrowest window that makes them.
     Drafts {
         /// As in [`Reason::Pays`], of the last questions.
         gain: f64,
@@ -122,7 +122,7 @@ impl fmt::Display for Reason {
             }
             Self::Drafts { gain } => write!(
                 f,
-                "guesses alone are not worth it; with drafted look-ups this would have saved {:.0} % of the last questions' time",
+                "the narrowest window, for drafted look-ups: with them it would have saved {:.0} % of the last questions' time",
                 percent(*gain)
             ),
             Self::InDoubt { gain, gain_high } => write!(

@@ -30,7 +30,7 @@ const DOUBT: f64 = 3.0;
 /// The share of time without room for speculation at which nothing is guessed, whatever it might save.
 const FULL: f64 = 0.95;
 /// The narrowest window that guesses.
-const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
+pub const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
 /// How a [`Tuner`] chooses.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -222,7 +222,7 @@ impl Tuner {
             self.lately.unprobed = 0;
             return choice;
         }
-        if load >= FULL {
+        if Self::is_full(load) {
             // A probe would learn nothing but that.
             return choice;
         }
@@ -262,7 +262,7 @@ impl Tuner {
             load.clamp(0.0, 1.0)
         };
         let mut choice = self.weigh(load);
-        if load >= FULL && choice.k >= TWO {
+        if Self::is_full(load) && choice.k >= TWO {
             choice.k = NonZeroUsize::MIN;
             choice.gain = 0.0;
             choice.reason = Reason::Busy { load };

@@ -335,6 +335,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_wants_it_fresh_searches_anew_and_what_is_found_serves_the_others() {
+        let site = Arc::new(Site::default());
+        let searches = KeptSearches::new(site.clone(), OPTIONS);
+        let usual = Call::authoritative();
+        let fresh = usual.clone().with(Wishes {
+            fresh: true,
+            ..Wishes::default()
+        });
+        for (call, count) in [
+            (&usual, 1),
+            (&usual, 1),
+            (&fresh, 2),
+            (&usual, 2),
+            (&fresh, 3),
+        ] {
+            searches.search(call, "q", 5).await.unwrap();
+            assert_eq!(site.searches.load(SeqCst), count);
+        }
+    }
+
+    #[tokio::test]
     async fn a_part_of_a_page_is_not_kept() {
         let site = Arc::new(Site {
             is_torn: true,

@@ -57,6 +57,15 @@ impl Questions {
         quiet.any(|name| name == "*" || name == tenant.as_str())
     }
 
+    /// What holds for a tenant's question of which this is said.
+    pub(crate) fn options(&self, said: &AnswerOptions, tenant: &Tenant) -> AnswerOptions {
+        let options = said.clone().or(&self.usual);
+        AnswerOptions {
+            quiet: options.quiet || self.is_quiet(tenant),
+            ..options
+        }
+    }
+
     /// What of a question is left to the server, if the question says nothing.
     pub(crate) fn free(&self) -> Free {
         Free::of(&self.usual)

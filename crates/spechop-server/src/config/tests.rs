@@ -413,6 +413,11 @@ fn mistakes_name_their_key_their_source_and_the_remedy() {
             "question.chance_min (c.toml): expected \"auto\" or a number from 0 to 1, found 1.5",
         ),
         (
+            "[target]\nkind = \"web\"\n[web]\nproviders = [\"brave\"]",
+            &[],
+            "web.brave.api_key_env (default): brave wants a key",
+        ),
+        (
             "[question]\npassagess = 5",
             &[],
             "question.passagess (c.toml): there is no such key; did you mean question.passages?",

@@ -62,7 +62,10 @@ impl wire::admin_server::Admin for Admin {
         request: Request<wire::GetTuningRequest>,
     ) -> Result<Response<wire::GetTuningResponse>, Status> {
         let tenant = caller(request.metadata().as_ref(), request.extensions())?.tenant;
-        let known = self.state.tunings.known(&tenant, self.state.toolbox.load());
+        let config = self.state.config();
+        let is_quiet = config.questions.usual.quiet || config.questions.is_quiet(&tenant);
+        let load = self.state.toolbox.load();
+        let known = self.state.tunings.known(&tenant, load, is_quiet);
         let tunings = known.iter().map(tuning).collect();
         let found = self.state.audits.counts.of(&tenant);
         let audit = (found.audits > 0).then(|| audit(&found));

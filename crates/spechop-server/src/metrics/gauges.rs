@@ -207,7 +207,9 @@ impl fmt::Debug for Estimates {
 
 impl Collector for Estimates {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let known = self.tunings.known(&Tenant::default(), self.load.now());
+        let known = self
+            .tunings
+            .known(&Tenant::default(), self.load.now(), false);
         let gauge = ConstGauge::<f64>::new(0.0);
         let mut family = encoder.encode_descriptor(
             "estimate",

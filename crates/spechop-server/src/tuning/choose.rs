@@ -10,13 +10,10 @@ use std::num::NonZeroUsize;
 
 use spechop_agent::{Policy, Settings, Width};
 use spechop_sim::{Choices, Fixed, Played, Rules, Wanted, WhatIf};
-use spechop_theory::{CallRate, Choice, Point, Reason, Tuner, TunerOptions};
+use spechop_theory::{CallRate, Choice, Point, Reason, TWO, Tuner, TunerOptions};
 use spechop_types::{AnswerOptions, K, Owned};
 
 use super::{Seen, TuningOf, Tunings};
-
-/// The narrowest window that makes drafts.
-const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
 /// Most questions that are played.
 const QUESTIONS_MAX: usize = 200;
@@ -86,77 +83,66 @@ impl Ahead {
     }
 }
 
-/// What drafts would have done to the last questions.
+/// What drafts would have done to the last questions, at the setting that was best for them and at the best
+/// one with k = 2, whatever guesses would make of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Drafts {
-    /// Whether they are made, if nobody says otherwise.
+    best: Drafted,
+    narrow: Drafted,
+}
+
+/// What they would have done at one setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Drafted {
+    /// Whether they save enough.
     pub(crate) pay: bool,
     /// RelLat of the last questions without them.
     pub(crate) without: f64,
     /// RelLat of the last questions with them.
     pub(crate) with: f64,
+    /// What is then saved of the latency at k = 1, after the price of the calls.
+    gain: f64,
     /// Target calls with them, for each one at k = 1.
     calls: f64,
-    /// The narrowest window that makes them.
-    narrow: Narrow,
 }
 
-/// Drafts at k = 2, whatever guesses would make of the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Narrow {
-    /// Whether they save enough beside the same without them.
-    pay: bool,
-    /// What that window then saves of the latency at k = 1, after the price of the calls.
-    gain: f64,
-    /// Target calls for each one at k = 1.
-    calls: f64,
-}
-
-impl Drafts {
-    /// From the last questions at the setting that is best for them, and at the best one with k = 2, without
-    /// drafts and with them. A question makes `standard` target calls at k = 1.
+impl Drafted {
+    /// From the last questions without drafts and with them. A question makes `standard` target calls at k = 1.
     ///
     /// Once they are made they go on for as long as they save anything at all: so they do not come and go.
-    fn decide(
-        self,
-        best: &[WhatIf; 2],
-        narrow: &[WhatIf; 2],
-        standard: f64,
-        options: &TunerOptions,
-    ) -> Self {
+    fn decide(self, [without, with]: &[WhatIf; 2], standard: f64, options: &TunerOptions) -> Self {
+        let least = if self.pay { 0.0 } else { options.min_gain };
         let price = |calls: f64| calls.max(0.0) * options.worth;
-        let calls = |at: &WhatIf| at.targets / standard.max(f64::MIN_POSITIVE);
-        let pay = |before: bool, [without, with]: &[WhatIf; 2]| {
-            let least = if before { 0.0 } else { options.min_gain };
-            let further = price(with.targets - without.targets);
-            let saved = without.rel_lat - with.rel_lat;
-            saved > least.max(further) && calls(with) <= options.calls_max
-        };
-        let [without, with] = best;
-        let alone = &narrow[1];
+        let further = price(with.targets - without.targets);
+        let calls = with.targets / standard.max(f64::MIN_POSITIVE);
+        let saved = without.rel_lat - with.rel_lat;
         Self {
-            pay: pay(self.pay, best),
+            pay: saved > least.max(further) && calls <= options.calls_max,
             without: without.rel_lat,
             with: with.rel_lat,
-            calls: calls(with),
-            narrow: Narrow {
-                pay: pay(self.narrow.pay, narrow),
-                gain: 1.0 - alone.rel_lat - price(alone.targets - standard),
-                calls: calls(alone),
-            },
+            gain: 1.0 - with.rel_lat - price(with.targets - standard),
+            calls,
         }
     }
 
-    /// Whether a question of this width makes them, if so many calls may be expected of it.
-    fn are_made(self, width: Width, calls_max: f64) -> bool {
-        let (pay, calls) = match width == Width::bounded(TWO) {
-            true => (self.narrow.pay, self.narrow.calls),
-            false => (self.pay, self.calls),
-        };
-        pay && calls <= calls_max
+    /// The same, if so many calls may be expected of the next questions.
+    fn within(self, calls_max: f64) -> Self {
+        Self {
+            pay: self.pay && self.calls <= calls_max,
+            ..self
+        }
+    }
+}
+
+impl Drafts {
+    /// What a question of this width would get, if so many calls may be expected of it.
+    pub(super) fn at(self, width: Width, calls_max: f64) -> Drafted {
+        let is_narrow = width == Width::bounded(TWO);
+        let drafted = if is_narrow { self.narrow } else { self.best };
+        drafted.within(calls_max)
     }
 
-    /// k = 1 makes none. If that, or hardly more, is what guesses are worth, drafts that pay open the window.
+    /// k = 1 makes none. If that, or hardly more, is what guesses come to, drafts that pay open the window.
     pub(super) fn open(
         self,
         choice: &mut Choice,
@@ -164,8 +150,9 @@ impl Drafts {
         options: &TunerOptions,
         load: f64,
     ) {
-        let gain = (1.0 - load) * self.narrow.gain;
-        let guesses_do_not = matches!(
+        let narrow = self.narrow.within(rate.expectable(options.calls_max));
+        let gain = (1.0 - load) * narrow.gain;
+        let is_closed = matches!(
             choice.reason,
             Reason::DoesNotPay { .. }
                 | Reason::InDoubt { .. }
@@ -173,9 +160,8 @@ impl Drafts {
                 | Reason::Busy { .. }
         );
         let is_worth_it = gain >= options.min_gain && !Tuner::is_full(load);
-        let most = rate.expectable(options.calls_max);
-        if guesses_do_not && is_worth_it && self.are_made(Width::bounded(TWO), most) {
-            choice.k = TWO.min(options.k_max);
+        if is_closed && is_worth_it && narrow.pay {
+            choice.k = TWO;
             choice.gain = gain;
             choice.reason = Reason::Drafts { gain };
         }
@@ -228,8 +214,9 @@ impl Seen {
             let may = matches!(choice.reason, Reason::Pays { .. } | Reason::InDoubt { .. });
             // The tuner knows of no limit.
             let is_held_back = self.calls.holds_back(options.calls_max);
-            let fits = !is_held_back || self.choices.fits(best, wanted);
-            if may && fits && gain >= options.min_gain {
+            let is_worth_it = self.choices.is_worth_it(best, wanted, options.min_gain);
+            let is_worth_it = is_worth_it && (!is_held_back || self.choices.fits(best, wanted));
+            if may && is_worth_it {
                 choice.k = best.k;
                 choice.gain = gain;
                 choice.reason = Reason::Played {
@@ -323,7 +310,7 @@ impl Tunings {
             policy.weighing = played.weighing;
         }
         let most = seen.calls.expectable(self.options.calls_max);
-        if free.drafts && seen.drafts.are_made(width, most) {
+        if free.drafts && seen.drafts.at(width, most).pay {
             policy.drafts_max = 1;
         }
     }
@@ -386,8 +373,12 @@ impl Tunings {
         let before = seen.choices.best(fixed, wanted).cloned();
         seen.choices = choices;
         let standard = seen.choices.standard_targets();
+        let Drafts { best, narrow } = seen.drafts;
         seen.drafts = match drafted.flatten() {
-            Some((now, narrow)) => seen.drafts.decide(&now, &narrow, standard, &self.options),
+            Some((at_best, at_two)) => Drafts {
+                best: best.decide(&at_best, standard, &self.options),
+                narrow: narrow.decide(&at_two, standard, &self.options),
+            },
             None => Drafts::default(),
         };
         let drafts = seen.drafts;
@@ -408,7 +399,7 @@ impl Tunings {
                 least_chance = now.weighing.least(0.0).share(),
                 rel_lat = now.means.rel_lat,
                 target_calls = now.means.targets,
-                drafts = drafts.pay,
+                drafts = drafts.best.pay || drafts.narrow.pay,
                 "the last questions were played by every setting"
             );
         }

@@ -129,14 +129,18 @@ fn known_to(tunings: &Tunings, of: &TuningOf) -> String {
             known.speculator, known.hops
         )
     };
-    let known: Vec<String> = tunings.known(&of.tenant, 0.0).iter().map(say).collect();
+    let known: Vec<String> = tunings
+        .known(&of.tenant, 0.0, false)
+        .iter()
+        .map(say)
+        .collect();
     let chance = tunings.guess_chance(of);
     format!("{known:?} {chance} {:?}", tunings.history(of))
 }
 
 /// Hops that the default tenant's estimates come from, by speculator.
 fn hops(tunings: &Tunings) -> Vec<u64> {
-    let known = tunings.known(&Tenant::default(), 0.0);
+    let known = tunings.known(&Tenant::default(), 0.0, false);
     known.iter().map(|known| known.hops).collect()
 }
 

@@ -252,6 +252,33 @@ mod tests {
         check(b"", None, "");
     }
 
+    /// One byte, which nobody would guess to be Greek or Russian.
+    #[test]
+    fn the_header_goes_before_the_page_and_the_page_before_a_guess() {
+        let greek = "<meta charset=iso-8859-7>";
+        for (markup, header, letter) in [
+            ("", None, 'á'),
+            (greek, None, 'α'),
+            (greek, Some("windows-1251"), 'б'),
+            // A header that names nothing.
+            (greek, Some("nonsense"), 'α'),
+            ("<?xml version=\"1.0\" encoding=\"iso-8859-7\"?>", None, 'α'),
+            (
+                "<!-- <meta charset=windows-1251> --><meta charset='iso-8859-7'>",
+                None,
+                'α',
+            ),
+            (
+                "<meta http-equiv=content-type content='text/html; charset=iso-8859-7'>",
+                None,
+                'α',
+            ),
+        ] {
+            let page = [markup.as_bytes(), b"\xe1 x"].concat();
+            check(&page, header, &format!("{markup}{letter} x"));
+        }
+    }
+
     #[test]
     fn what_nobody_says_is_guessed() {
         for (text, encoding) in [

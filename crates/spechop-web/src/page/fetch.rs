@@ -284,6 +284,3 @@ fn cause(error: &reqwest::Error) -> String {
     });
     causes.last().map(ToString::to_string).unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests;

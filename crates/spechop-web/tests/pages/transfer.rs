@@ -1,8 +1,9 @@
 //! How pages come: packed, slowly, in part, beside others, or no longer wanted.
 
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -10,6 +11,7 @@ use futures::future::join_all;
 use spechop_ports::{Call, Lane};
 use spechop_types::{Chance, Tenant};
 use spechop_web::page::{HttpPageReader, PageFailure, PageOptions, PageReader};
+use spechop_web::{CacheOptions, KeptPages};
 use tokio::time::Instant;
 
 use super::support::{Site, article, options, read};
@@ -33,6 +35,44 @@ async fn tenants_share_no_connections() {
             .unwrap();
         assert_eq!(site.connections(), connections, "{tenant}");
     }
+}
+
+/// A page that is kept for hardly any time is asked for by its version each time.
+#[tokio::test]
+async fn an_old_page_is_asked_for_by_what_its_site_calls_its_version() {
+    let asked = AtomicUsize::new(0);
+    let site = Site::start(move |_, answer| match asked.fetch_add(1, SeqCst) {
+        0 => {
+            let body = article("Old");
+            let length = body.len();
+            answer.write(format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: \"v1\"\r\n\
+                 Last-Modified: Tue, 03 Nov 2026 08:00:00 GMT\r\nContent-Length: {length}\r\n\r\n{body}"
+            ));
+        }
+        1 => answer.status(304),
+        _ => answer.page(article("New")),
+    });
+    let reader = HttpPageReader::new(options(&[&site])).unwrap();
+    let kept = CacheOptions {
+        time: Duration::from_nanos(1),
+        most: NonZeroUsize::MIN,
+    };
+    let pages = KeptPages::new(Arc::new(reader), kept);
+    for (number, title) in ["Old", "Old", "New"].into_iter().enumerate() {
+        let url = site.url("/").parse().unwrap();
+        let page = pages.read(&Call::authoritative(), &url).await.unwrap();
+        assert_eq!(&*page.title, title);
+        let head = site.requests().pop().unwrap().to_ascii_lowercase();
+        let marks = [
+            "if-none-match: \"v1\"",
+            "if-modified-since: tue, 03 nov 2026 08:00:00 gmt",
+        ];
+        for mark in marks {
+            assert_eq!(head.contains(mark), number > 0, "{number}: {head}");
+        }
+    }
+    assert_eq!(site.requests().len(), 3);
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

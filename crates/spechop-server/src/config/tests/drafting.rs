@@ -1,6 +1,9 @@
 //! Who drafts, as tables.
 
+use spechop_types::AnswerOptions;
+
 use super::*;
+use crate::tuning::Free;
 
 const ENDPOINT: &str =
     "kind = \"openai\"\nbase_url = \"http://127.0.0.1:8080/v1\"\nmodel = \"m\"\n";
@@ -76,4 +79,22 @@ fn an_endpoint_may_think_less_and_be_told_what_is_expected() {
     let file = format!("[drafter.model]\n{ENDPOINT}{wishes}");
     let mistakes = home.mistakes(&file, &[]);
     assert!(mistakes[0].contains("predicted_output"), "{mistakes:?}");
+}
+
+/// Nothing may be looked up ahead of need for them.
+#[test]
+fn drafts_are_not_left_to_the_server_for_a_quiet_tenant() {
+    let home = Home::new();
+    let file = "[question]\nk = \"auto\"\ndrafts = \"auto\"\n[tenant]\nquiet = [\"clinic\"]";
+    let questions = home.read(file, &[], &[]).unwrap().questions;
+    let drafts = |tenant: &str, quiet| {
+        let said = AnswerOptions {
+            quiet,
+            ..AnswerOptions::default()
+        };
+        let options = questions.options(&said, &Tenant::new(tenant).unwrap());
+        Free::of(&options).drafts
+    };
+    assert!(drafts("school", false));
+    assert!(!drafts("school", true) && !drafts("clinic", false));
 }

@@ -187,7 +187,10 @@ fn drafts_that_pay_open_the_window_that_guesses_would_close() {
         tunings.weigh(&of, free, policy(), 10_000.0);
         let mut settings = Settings::default();
         let choice = tunings.settle(&of, free, load, NonZeroUsize::MAX, &mut settings);
-        let known = tunings.known(&Tenant::default(), load).remove(0).choice;
+        let known = tunings
+            .known(&Tenant::default(), load, false)
+            .remove(0)
+            .choice;
         let choice = choice.unwrap();
         assert_eq!((choice.k, choice.reason), (known.k, known.reason));
         assert_eq!(settings.width, Width::bounded(choice.k));
@@ -241,21 +244,22 @@ fn drafts_must_save_something_to_begin_and_may_then_go_on() {
         (0.50, 2.6, 0.0, false, false),
     ] {
         for (pay, expected) in [(false, begins), (true, goes_on)] {
-            let before = Drafts {
+            let before = Drafted {
                 pay,
-                ..Drafts::default()
+                ..Drafted::default()
             };
             let both = [played(0.80, 2.0), played(with, targets)];
-            let without = [played(0.80, 2.0), played(0.80, 2.0)];
-            let now = before.decide(&both, &without, 2.0, &options(worth));
+            let now = before.decide(&both, 2.0, &options(worth));
             assert_eq!(now.pay, expected, "{with} {targets} {pay}");
             // What pays at one width says nothing of the other.
-            let two = Width::bounded(TWO);
-            assert!(!now.are_made(two, 2.0) && !now.narrow.pay);
-            let wide = Width::bounded(NonZeroUsize::new(3).unwrap());
-            assert_eq!(now.are_made(wide, 2.0), expected);
+            let drafts = Drafts {
+                best: now,
+                narrow: Drafted::default(),
+            };
+            let at = |k, calls| drafts.at(Width::bounded(NonZeroUsize::new(k).unwrap()), calls);
+            assert_eq!((at(3, 2.0).pay, at(2, 2.0).pay), (expected, false));
             // And with the last calls that may be expected none are made for which more are needed.
-            assert_eq!(now.are_made(wide, 1.0), expected && targets == 2.0);
+            assert_eq!(at(3, 1.0).pay, expected && targets == 2.0);
         }
     }
 }
@@ -277,7 +281,7 @@ fn what_was_made_beyond_the_limit_is_saved_on_the_next_questions() {
             tunings.learn(of.clone(), most, &stages, past, calls, []);
         }
         tunings.weigh(&of, ALL, policy(), 10_000.0);
-        let known = tunings.known(&Tenant::default(), 0.0).remove(0);
+        let known = tunings.known(&Tenant::default(), 0.0, false).remove(0);
         let mut points = known.choice.marginal.iter();
         let point = points.rfind(|point| point.k == known.choice.k);
         let rate = calls_of_two_hops as f64 / 2.0;
@@ -328,7 +332,10 @@ fn if_every_setting_makes_too_many_calls_and_they_were_made_nothing_is_guessed()
             tunings.learn(of.clone(), most, &stages, past, Some(calls), []);
         }
         tunings.weigh(&of, ALL, policy(), 10_000.0);
-        let choice = tunings.known(&Tenant::default(), 0.0).remove(0).choice;
+        let choice = tunings
+            .known(&Tenant::default(), 0.0, false)
+            .remove(0)
+            .choice;
         assert_eq!(
             choice.k == NonZeroUsize::MIN,
             reason.is_some(),
@@ -341,10 +348,12 @@ fn if_every_setting_makes_too_many_calls_and_they_were_made_nothing_is_guessed()
 }
 
 #[test]
-fn whoever_is_quiet_drafts_nothing() {
-    let said = |quiet| AnswerOptions {
-        quiet,
-        ..AnswerOptions::default()
-    };
-    assert!(Free::of(&said(false)).drafts && !Free::of(&said(true)).drafts);
+fn whoever_is_quiet_is_told_of_no_drafts() {
+    let (tunings, of) = drafted_after(true, u32::MAX, Some(true), 200);
+    tunings.weigh(&of, ALL, policy(), 10_000.0);
+    for (is_quiet, k) in [(false, TWO), (true, NonZeroUsize::MIN)] {
+        let known = tunings.known(&of.tenant, 0.0, is_quiet).remove(0);
+        assert_eq!(known.choice.k, k);
+        assert!(known.drafts.pay || is_quiet);
+    }
 }

@@ -32,11 +32,11 @@ fn of_too_many_tunings_the_last_ones_used_stay() {
     for number in 1..=TUNINGS_MAX.get() {
         // A question is a use; whoever only looks is not there.
         tunings.choose(&tenant(0), 0.0);
-        tunings.known(&tenant(1).tenant, 0.0);
+        tunings.known(&tenant(1).tenant, 0.0, false);
         tunings.choose(&llm("nobody"), 0.0);
         teach_of(&tunings, &tenant(number), 1);
     }
-    let hops = |number| tunings.known(&tenant(number).tenant, 0.0).len();
+    let hops = |number| tunings.known(&tenant(number).tenant, 0.0, false).len();
     assert_eq!([hops(0), hops(1), hops(2)], [1, 0, 1]);
     let bounded = tunings.lock();
     assert_eq!(bounded.seen.len(), TUNINGS_MAX.get());
