@@ -127,13 +127,16 @@ check_rust() {
   fi
 }
 
-# llama.cpp's build settles once for which processor it builds, and cargo keeps that. A build folder that came from a
-# machine with other instructions (a cache, a disk image) would make programs that die with SIGILL here.
-forget_llama_of_another_processor() {
+# llama.cpp's build settles once for which processor and with which kernels it builds, and cargo keeps that. A build
+# folder that came from a machine with other instructions (a cache, a disk image) would make programs that die with
+# SIGILL here, and one of before .cargo/config.toml left kernels out would make slower ones.
+forget_llama_built_otherwise() {
   local target=${CARGO_TARGET_DIR:-target} settled
   for settled in "$target"/*/build/llama-cpp-sys-2-*/out/build/CMakeCache.txt; do
-    if [ -e "$settled" ] && ! grep -qx "GGML_AVX512_VNNI:[A-Z]*=${GGML_AVX512_VNNI:-OFF}" "$settled"; then
-      echo "setup: llama.cpp was built for another processor: it will be built again" >&2
+    [ -e "$settled" ] || continue
+    if ! grep -qx "GGML_AVX512_VNNI:[A-Z]*=${GGML_AVX512_VNNI:-OFF}" "$settled" ||
+      ! grep -qx "GGML_LLAMAFILE:[A-Z]*=OFF" "$settled"; then
+      echo "setup: llama.cpp was built for another processor, or otherwise: it will be built again" >&2
       rm -rf "$target"/*/build/llama-cpp-sys-2-* "$target"/*/.fingerprint/llama-cpp-sys-2-*
     fi
   done
@@ -162,7 +165,7 @@ for part in "${parts[@]}"; do
       need make make
       check_libclang
       check_rust
-      forget_llama_of_another_processor
+      forget_llama_built_otherwise
       first=("${packages[@]}")
       ;;
     python)

@@ -130,6 +130,7 @@ pub struct LocalModel {
     name: Arc<str>,
     counters: Arc<Counters>,
     queue: Arc<Queue>,
+    is_batch_invariant: bool,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -161,11 +162,12 @@ impl LocalModel {
                 .spawn(move || own(&options, &shared, &opened))
                 .map_err(OpenError::Thread)?
         };
-        open.recv().unwrap_or(Err(OpenError::Backend))?;
+        let is_batch_invariant = open.recv().unwrap_or(Err(OpenError::Backend))?;
         Ok(Self {
             name,
             counters,
             queue,
+            is_batch_invariant,
             thread: Some(thread),
         })
     }
@@ -173,6 +175,13 @@ impl LocalModel {
     /// What it has done and is doing.
     pub fn stats(&self) -> LocalStats {
         self.counters.stats()
+    }
+
+    /// Whether a token is computed to the same bits however many others are read in the same call, as tried
+    /// when the model was opened. If so, all that two prompts share is computed once, and drafts change no text.
+    /// It hangs on the format of the weights and on the processor.
+    pub fn is_batch_invariant(&self) -> bool {
+        self.is_batch_invariant
     }
 
     fn is_gone(&self) -> PortError {
@@ -230,7 +239,7 @@ struct Shared {
 
 /// The first thread: loads the model, says how that went, and works beside the others until the queue
 /// is closed. It owns the weights.
-fn own(options: &LocalModelOptions, shared: &Shared, opened: &Sender<Result<(), OpenError>>) {
+fn own(options: &LocalModelOptions, shared: &Shared, opened: &Sender<Result<bool, OpenError>>) {
     let (backend, model, adapter) = match load(options) {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -238,13 +247,15 @@ fn own(options: &LocalModelOptions, shared: &Shared, opened: &Sender<Result<(), 
             return;
         }
     };
-    let mut engines = match prepare(options, backend, &model, adapter, shared) {
-        Ok(parts) => parts.into_iter().map(Engine::new),
+    let parts = match prepare(options, backend, &model, adapter, shared) {
+        Ok(parts) => parts,
         Err(error) => {
             let _ = opened.send(Err(error));
             return;
         }
     };
+    let is_batch_invariant = parts.iter().all(|parts| parts.is_batch_invariant);
+    let mut engines = parts.into_iter().map(Engine::new);
     let vitals = &options.vitals;
     thread::scope(|scope| {
         let first = engines.next();
@@ -259,7 +270,7 @@ fn own(options: &LocalModelOptions, shared: &Shared, opened: &Sender<Result<(), 
                 return;
             }
         }
-        let _ = opened.send(Ok(()));
+        let _ = opened.send(Ok(is_batch_invariant));
         if let Some(engine) = first {
             shared.work(0, engine, vitals);
         }
@@ -373,12 +384,20 @@ fn prepare<'model>(
             sequences: sequences as usize,
             slots: slots as usize,
             drafts: options.drafts,
+            is_batch_invariant: false,
             queue: Arc::clone(&shared.queue),
             kept: Arc::clone(&kept),
             counters: Arc::clone(&shared.counters),
         })
     });
-    let all = all.collect::<Result<_, OpenError>>()?;
+    let mut all = all.collect::<Result<Vec<_>, OpenError>>()?;
+    let first = all.first_mut();
+    // A model that cannot compute this much says so at the first call.
+    let tried = first.map_or(Ok(false), |parts| parts.compute.is_batch_invariant(model));
+    let is_batch_invariant = tried.unwrap_or(false);
+    for parts in &mut all {
+        parts.is_batch_invariant = is_batch_invariant;
+    }
     let name = &*shared.name;
     if threads.saturating_mul(workers) > cores {
         tracing::warn!(
@@ -396,6 +415,7 @@ fn prepare<'model>(
         threads,
         slots,
         tokens,
+        is_batch_invariant,
         context_mib = (slot_bytes * u64::from(slots)) >> 20,
         kept_mib_max = (slot_bytes * u64::from(kept_prompts)) >> 20,
         "model opened"

@@ -3,15 +3,23 @@
 //!
 //! * Flash attention is off and every sequence has its own part of the KV cache: only then do a
 //!   fork and a fresh run agree (measured).
-//! * Every call of the model is for one sequence: matrix kernels sum in another order when there
-//!   are more rows. How a prompt is cut into calls never depends on the cache (`slots`).
 //! * A sequence that is taken out of one context and put into another is the same bytes, in the same
 //!   order.
+//! * Every call of the model is for one sequence.
 //!
-//! One call is no such call: [`Compute::judge`], which reads several guessed tokens. What it leaves in the
-//! KV of its sequence can differ in the last bits, until the generation ends; prompts, which others
-//! reuse, are never read by it. `engine/judge.rs` says how ties are met.
+//! If the model is **batch-invariant**, a token's bits do not depend on how many others are read in the same
+//! call. Then nothing else is needed. It holds of the planner that is shipped, as llama.cpp is built here: its
+//! kernels for many rows (llamafile's) sum in another order and are left out (`.cargo/config.toml`), and those for
+//! repacked weights add block by block, whether they have one row or sixteen. Of other formats and
+//! processors nobody promises it, so it is tried whenever a model is opened
+//! ([`Compute::is_batch_invariant`]).
+//!
+//! If it is not, how a prompt is cut into calls never depends on the cache (`slots`). One call is then an exception:
+//! [`Compute::judge`], which reads several guessed tokens. What it leaves in the KV of its sequence can differ in
+//! the last bits, until the generation ends; prompts, which others reuse, are never read by it.
+//! `engine/judge.rs` says how ties are met.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::num::NonZeroU32;
 
 use llama_cpp_2::context::LlamaContext;
@@ -28,6 +36,12 @@ use super::slots::{CHUNK_TOKENS, Placement};
 
 /// `LLAMA_FLASH_ATTN_TYPE_DISABLED`.
 const FLASH_ATTENTION_OFF: i32 = 0;
+
+/// How one sequence of tokens is cut into calls to see whether it matters: widths at which kernels take
+/// other ways (rows by themselves, by four, by sixteen, and what is left over), and a chunk of a prompt.
+const WAYS: [&[usize]; 2] = [&[3, 5, 7, 4, 17], &[32, 4]];
+/// Tokens of that sequence.
+const TRIED: usize = CHUNK_TOKENS + 4;
 
 /// Why a computation failed.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +62,7 @@ pub(super) enum ComputeError {
 pub(super) struct Compute<'model> {
     context: LlamaContext<'model>,
     batch: LlamaBatch<'static>,
+    slot_tokens: usize,
 }
 
 impl<'model> Compute<'model> {
@@ -76,6 +91,7 @@ impl<'model> Compute<'model> {
         Ok(Self {
             context: model.new_context(backend, params)?,
             batch: LlamaBatch::new(CHUNK_TOKENS, 1),
+            slot_tokens: slot_tokens as usize,
         })
     }
 
@@ -152,10 +168,62 @@ impl<'model> Compute<'model> {
         Ok(wanted.then(|| likeliest(self.context.get_logits_ith(row))))
     }
 
+    /// Whether the logits of a token are the same to the last bit however many others are read in its call.
+    /// Tried on a sequence of a few dozen tokens, which takes as long as to write them: a fifth of a second with
+    /// the planner that is shipped. If it is not so, that shows at the first few.
+    ///
+    /// Nothing may be in the context yet, and nothing is in it afterwards.
+    pub(super) fn is_batch_invariant(&mut self, model: &LlamaModel) -> Result<bool, ComputeError> {
+        if self.slot_tokens < TRIED {
+            return Ok(false);
+        }
+        // Any tokens will do, as long as they differ.
+        let some = (1..=TRIED as i32).map(|n| n * 7919 % model.n_vocab().max(1));
+        let tokens: Vec<_> = some.map(LlamaToken::new).collect();
+        let mut alone = Vec::new();
+        let mut is_so = true;
+        'tried: for way in WAYS {
+            self.cut(0, 0)?;
+            let mut at = 0;
+            for width in way {
+                let end = at + width;
+                let together = self.digests(at, &tokens[at..end])?;
+                if alone.len() < end {
+                    self.cut(0, at)?;
+                    for at in at..end {
+                        alone.extend(self.digests(at, &tokens[at..=at])?);
+                    }
+                }
+                is_so = together == alone[at..end];
+                if !is_so {
+                    break 'tried;
+                }
+                at = end;
+            }
+        }
+        self.cut(0, 0)?;
+        Ok(is_so)
+    }
+
+    /// Processes tokens of the first slot, at most a chunk. Returns a digest of the logits after each.
+    fn digests(&mut self, at: usize, tokens: &[LlamaToken]) -> Result<Vec<u64>, ComputeError> {
+        self.judge(0, at, tokens, tokens.len())?;
+        let digest = |row| {
+            let mut hasher = DefaultHasher::new();
+            let logits = self.context.get_logits_ith(row);
+            logits
+                .iter()
+                .for_each(|logit| hasher.write_u32(logit.to_bits()));
+            hasher.finish()
+        };
+        let rows = 0..i32::try_from(tokens.len())?;
+        Ok(rows.map(digest).collect())
+    }
+
     /// Processes tokens of one sequence, at most a chunk. Returns what is likeliest after each of the first
     /// `judged` of them.
     ///
-    /// It is not what [`Self::step`] says to the last bit: the kernels sum several rows in another order.
+    /// Unless the model is batch-invariant, it is not what [`Self::step`] says to the last bit.
     pub(super) fn judge(
         &mut self,
         slot: usize,
@@ -212,7 +280,7 @@ fn likeliest(logits: &[f32]) -> Likeliest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::slots::PromptTokens;
+    use super::super::slots::{Cuts, PromptTokens};
     use super::super::{LocalModelOptions, load, tiny};
     use super::*;
 
@@ -265,7 +333,7 @@ mod tests {
         let prompt = |tokens: Vec<LlamaToken>| PromptTokens {
             tokens,
             fixed: 40,
-            cuts: vec![40],
+            cuts: Cuts::At(vec![40]),
         };
         let first = prompt(tokens(150, 3).collect());
         // Shares 110 tokens with the first: chunks end at 32, 40, 72, 104.
@@ -352,7 +420,7 @@ mod tests {
         );
         // Written token by token, and then part of a prompt that says so.
         let mut longer = PromptTokens {
-            cuts: vec![40, second.tokens.len()],
+            cuts: Cuts::At(vec![40, second.tokens.len()]),
             ..second
         };
         let written = [7, 11, 13].map(LlamaToken::new);
@@ -370,6 +438,47 @@ mod tests {
             "behind what it has written"
         );
         fresh
+    }
+
+    /// Whatever is reused, and wherever it ends, the rest says the same to the last bit.
+    #[test]
+    fn of_a_batch_invariant_model_every_token_may_be_reused() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = LocalModelOptions::new(tiny::model(folder.path()));
+        let adapted = LocalModelOptions {
+            adapter: Some(tiny::adapter(folder.path())),
+            ..plain.clone()
+        };
+        for options in [plain, adapted] {
+            let (backend, model, mut adapter) = load(&options).unwrap();
+            let mut compute = Compute::new(backend, &model, 2, 512, 1).unwrap();
+            if let Some(adapter) = &mut adapter {
+                compute.adapt(adapter).unwrap();
+            }
+            assert!(compute.is_batch_invariant(&model).unwrap());
+            let prompt = PromptTokens {
+                tokens: (0..150).map(|n| LlamaToken::new(100 + n * 3)).collect(),
+                fixed: 0,
+                cuts: Cuts::Anywhere,
+            };
+            let fresh = compute.continued(0, 0, &prompt);
+            for keep in [1, 31, 33, 76, 149] {
+                compute.cut(0, keep).unwrap();
+                assert!(
+                    compute.continued(0, keep, &prompt) == fresh,
+                    "behind {keep} tokens"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_to_be_tried_is_not_called_batch_invariant() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = LocalModelOptions::new(tiny::model(folder.path()));
+        let (backend, model, _) = load(&options).unwrap();
+        let mut compute = Compute::new(backend, &model, 1, 35, 1).unwrap();
+        assert!(!compute.is_batch_invariant(&model).unwrap());
     }
 
     #[test]

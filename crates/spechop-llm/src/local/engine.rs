@@ -8,8 +8,7 @@
 //! another worker: its KV is copied.
 //!
 //! Sequences never share a call of the model. Tried on the processor, it gained nothing: two and
-//! three sequences took 2.03 and 3.01 times as long as one. And in calls of four the matrix
-//! kernels summed in another order, which changes texts.
+//! three sequences took 2.03 and 3.01 times as long as one.
 
 mod judge;
 mod keep;
@@ -29,7 +28,7 @@ use super::job::{Begun, Job, Progress, Waiting, best};
 use super::kept::Kept;
 use super::output::Output;
 use super::queue::{Queue, Turn};
-use super::slots::{PromptTokens, Slots};
+use super::slots::{Cuts, PromptTokens, Slots};
 use super::stats::Counters;
 use super::template::{ChatTemplate, text_tokens};
 use crate::{End, Generated, Generation, Prompt};
@@ -74,6 +73,8 @@ pub(super) struct Parts<'model> {
     pub(super) slots: usize,
     /// Whether tokens that are guessed without the model are read several at once.
     pub(super) drafts: bool,
+    /// Whether what is computed hangs on how it is cut into calls ([`compute`](super::compute)).
+    pub(super) is_batch_invariant: bool,
     /// Where jobs come from.
     pub(super) queue: Arc<Queue>,
     /// What all workers have read before.
@@ -217,6 +218,13 @@ impl<'model> Engine<'model> {
             // Drafts are written several tokens at once: to read them one by one would take longer.
             Prompt::Text(text) => text_tokens(self.parts.model, text, !self.parts.drafts),
         };
+        let prompt = match self.parts.is_batch_invariant {
+            true => PromptTokens {
+                cuts: Cuts::Anywhere,
+                ..prompt
+            },
+            false => prompt,
+        };
         if prompt.tokens.is_empty() {
             // Nothing can be predicted from nothing.
             return Err(refused("the text is empty".to_owned()));
@@ -313,8 +321,10 @@ impl<'model> Engine<'model> {
                 counters.reused_tokens.fetch_add(at as u64, Relaxed);
                 let generation = &waiting.job.generation;
                 let output = Output::new(generation.stop);
+                // Of other models, only what was computed token by token can be computed again.
+                let is_kept = self.parts.is_batch_invariant || !self.parts.drafts;
                 (
-                    Progress::new(at, output, self.parts.ahead(generation), !self.parts.drafts),
+                    Progress::new(at, output, self.parts.ahead(generation), is_kept),
                     placed,
                 )
             }

@@ -37,7 +37,7 @@ pub(super) struct Progress {
     pub(super) next: Option<LlamaToken>,
     pub(super) output: Output,
     pub(super) generated: u32,
-    /// The tokens that are written, if each was computed by itself: others must not be kept.
+    /// The tokens that are written, if what was computed for them may be kept.
     pub(super) written: Option<Vec<LlamaToken>>,
     /// The sum over them of [`Likeliest::ln_chance`](super::compute::Likeliest::ln_chance).
     pub(super) ln_chance: f64,
@@ -46,15 +46,15 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Nothing is written yet, and so many tokens of the prompt need not be read. If tokens are written one
-    /// by one, they are kept.
-    pub(super) fn new(at: usize, output: Output, ahead: Ahead, one_by_one: bool) -> Self {
+    /// Nothing is written yet, and so many tokens of the prompt need not be read. Whether what is written
+    /// `is_kept` for the next prompt.
+    pub(super) fn new(at: usize, output: Output, ahead: Ahead, is_kept: bool) -> Self {
         Self {
             at,
             next: None,
             output,
             generated: 0,
-            written: one_by_one.then(Vec::new),
+            written: is_kept.then(Vec::new),
             ln_chance: 0.0,
             ahead,
         }

@@ -1,8 +1,9 @@
 //! What all workers of a model know of earlier prompts: the KV of a prompt, outside of every
 //! context, for whichever worker gets the next prompt that begins the same.
 //!
-//! To copy KV is to copy bytes, while to compute it is to read the prompt. The same rules as for [slots](super::slots) say what may be reused: whole chunks, and of
-//! another tenant's prompt nothing behind its fixed part.
+//! To copy KV is to copy bytes, while to compute it is to read the prompt. The same rules as for
+//! [slots](super::slots) say what may be reused: what would be computed again bit for bit, and of another
+//! tenant's prompt nothing behind its fixed part.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -135,15 +136,7 @@ fn covers(held: &PromptTokens, prompt: &PromptTokens, count: usize) -> bool {
     let begins_alike = held.fixed >= prompt.fixed
         && held.tokens.len() >= count
         && held.tokens[..count] == prompt.tokens[..count];
-    let mut at = 0;
-    while begins_alike && at < count {
-        let end = prompt.chunk_end(at);
-        if held.chunk_end(at) != end {
-            return false;
-        }
-        at = end;
-    }
-    begins_alike
+    begins_alike && prompt.alike_until(held, count) == count
 }
 
 #[cfg(test)]

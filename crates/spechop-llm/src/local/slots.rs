@@ -1,7 +1,10 @@
 //! What each slot of the KV cache holds, and what a new prompt can reuse of it. Bookkeeping only.
 //!
-//! A slot is one sequence of the context. Outputs must not depend on what happens to be cached,
-//! and the last bits of a prompt's KV depend on the chunks it was processed in. So the cut into
+//! A slot is one sequence of the context. Outputs must not depend on what happens to be cached. If
+//! the model computes the same bits however a prompt is cut into calls ([`Cuts::Anywhere`]), all that is
+//! the same is reused.
+//!
+//! Else the last bits of a prompt's KV depend on the chunks it was processed in. Then the cut into
 //! chunks is a function of the prompt alone ([`PromptTokens::chunk_end`]), and only whole chunks are
 //! reused: whatever is found here is bit for bit what would be computed again. That holds for what
 //! the model itself has written, too: a prompt says which of its tokens those are, and there each is a
@@ -23,30 +26,65 @@ pub(super) struct PromptTokens {
     pub(super) tokens: Vec<LlamaToken>,
     /// How many of them come from the fixed messages.
     pub(super) fixed: usize,
-    /// Where a chunk ends at the latest, ascending: places up to which other prompts are likely
-    /// to be the same. They depend on nothing that stands behind them.
-    pub(super) cuts: Vec<usize>,
+    pub(super) cuts: Cuts,
+}
+
+/// Where a prompt may be cut into calls of the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cuts {
+    /// It does not matter: the model is batch-invariant
+    /// ([`Compute::is_batch_invariant`](super::compute::Compute::is_batch_invariant)).
+    Anywhere,
+    /// A chunk ends here at the latest, ascending: places up to which other prompts are likely to be the
+    /// same. They depend on nothing that stands behind them.
+    At(Vec<usize>),
+}
+
+impl Default for Cuts {
+    fn default() -> Self {
+        Self::At(Vec::new())
+    }
+}
+
+impl Cuts {
+    /// How many of them are not behind a place, and the last of those.
+    fn until(cuts: &[usize], at: usize) -> (usize, usize) {
+        let count = cuts.partition_point(|cut| *cut <= at);
+        let last = count.checked_sub(1).map_or(0, |last| cuts[last]);
+        (count, last)
+    }
 }
 
 impl PromptTokens {
     /// Where the chunk that starts at `at` ends. Chunks are counted anew from every cut.
     pub(super) fn chunk_end(&self, at: usize) -> usize {
-        let base = self.last_cut(at);
-        let next = base + ((at - base) / CHUNK_TOKENS + 1) * CHUNK_TOKENS;
-        let cut = self.cuts.get(self.cuts_until(at));
-        let end = cut.map_or(self.tokens.len(), |cut| *cut);
-        next.min(end).min(self.tokens.len())
+        let end = match &self.cuts {
+            Cuts::Anywhere => at + CHUNK_TOKENS,
+            Cuts::At(cuts) => {
+                let (count, base) = Cuts::until(cuts, at);
+                let next = base + ((at - base) / CHUNK_TOKENS + 1) * CHUNK_TOKENS;
+                cuts.get(count).map_or(next, |cut| next.min(*cut))
+            }
+        };
+        end.min(self.tokens.len())
     }
 
     /// Whether the chunks before `at` would be the same if other tokens followed.
     fn is_whole_at(&self, at: usize) -> bool {
-        (at - self.last_cut(at)).is_multiple_of(CHUNK_TOKENS)
+        match &self.cuts {
+            Cuts::Anywhere => true,
+            Cuts::At(cuts) => (at - Cuts::until(cuts, at).1).is_multiple_of(CHUNK_TOKENS),
+        }
     }
 
     /// The longest part in whole chunks of the first `at` tokens.
     pub(super) fn whole_until(&self, at: usize) -> usize {
+        let at = at.min(self.tokens.len());
+        if self.cuts == Cuts::Anywhere {
+            return at;
+        }
         let (mut whole, mut done) = (0, 0);
-        while done < at.min(self.tokens.len()) {
+        while done < at {
             done = self.chunk_end(done);
             if done <= at && self.is_whole_at(done) {
                 whole = done;
@@ -55,27 +93,32 @@ impl PromptTokens {
         whole
     }
 
-    fn last_cut(&self, at: usize) -> usize {
-        let before = self.cuts_until(at).checked_sub(1);
-        before.map_or(0, |cut| self.cuts[cut])
-    }
-
-    fn cuts_until(&self, at: usize) -> usize {
-        self.cuts.partition_point(|cut| *cut <= at)
+    /// Of its first `count` tokens, which another prompt begins with, too: how many are whole chunks of both.
+    pub(super) fn alike_until(&self, other: &Self, count: usize) -> usize {
+        if self.cuts == Cuts::Anywhere && other.cuts == Cuts::Anywhere {
+            return count;
+        }
+        let mut at = 0;
+        while at < count {
+            let end = self.chunk_end(at);
+            if end > count || other.chunk_end(at) != end {
+                break;
+            }
+            at = end;
+        }
+        at
     }
 
     /// Adds what was written behind it, if it is whole by then: each token is a chunk.
     pub(super) fn wrote(&mut self, written: &[LlamaToken]) {
-        if !self.is_whole_at(self.tokens.len()) {
+        let from = self.tokens.len();
+        if written.is_empty() || !self.is_whole_at(from) {
             return;
         }
-        for token in written {
-            let at = self.tokens.len();
-            if self.last_cut(at) != at {
-                self.cuts.push(at);
-            }
-            self.tokens.push(*token);
-            self.cuts.push(at + 1);
+        self.tokens.extend_from_slice(written);
+        if let Cuts::At(cuts) = &mut self.cuts {
+            let is_cut = Cuts::until(cuts, from).1 == from;
+            cuts.extend((from..=self.tokens.len()).skip(usize::from(is_cut)));
         }
     }
 }
@@ -197,7 +240,7 @@ impl Slots {
     }
 }
 
-/// How many leading tokens of the prompt are held in the same chunks, as far as they may be
+/// How many leading tokens of the prompt are held, in the same chunks if those matter, as far as they may be
 /// known to the prompt's tenant. At least one token of the prompt is left to compute: the next one
 /// is predicted from it.
 pub(super) fn reusable(held: &Owned<PromptTokens>, prompt: &Owned<PromptTokens>) -> usize {
@@ -218,16 +261,7 @@ pub(super) fn reusable(held: &Owned<PromptTokens>, prompt: &Owned<PromptTokens>)
         .count()
         .min(prompt.tokens.len().saturating_sub(1))
         .min(known);
-    // Chunk by chunk, as long as both are cut alike.
-    let mut at = 0;
-    while at < common {
-        let end = prompt.chunk_end(at);
-        if end > common || held.chunk_end(at) != end {
-            break;
-        }
-        at = end;
-    }
-    at
+    prompt.alike_until(held, common)
 }
 
 /// What the loss of a held prompt costs, smallest first: nothing held; a fixed part that others hold
@@ -270,7 +304,7 @@ mod tests {
         PromptTokens {
             tokens: ids.into_iter().map(LlamaToken::new).collect(),
             fixed,
-            cuts: vec![fixed],
+            cuts: Cuts::At(vec![fixed]),
         }
     }
 
@@ -332,7 +366,7 @@ mod tests {
     #[test]
     fn a_text_that_grows_by_lines_is_reused_to_its_last_line() {
         let lines = |count: usize| PromptTokens {
-            cuts: (1..=count).map(|line| 20 * line).collect(),
+            cuts: Cuts::At((1..=count).map(|line| 20 * line).collect()),
             ..prompt(0..20 * count as i32, 0)
         };
         let mut slots = Slots::new(2);
@@ -355,7 +389,7 @@ mod tests {
             cuts.push(from + 11);
         }
         PromptTokens {
-            cuts,
+            cuts: Cuts::At(cuts),
             ..prompt(0..10 + 11 * lines, 0)
         }
     }
@@ -381,13 +415,34 @@ mod tests {
         assert_eq!(held(&slots, second.slot), held(&fresh, placed.slot));
         // Behind half of a chunk nothing can be kept.
         let ragged = PromptTokens {
-            cuts: Vec::new(),
+            cuts: Cuts::default(),
             ..prompt(0..10, 0)
         };
         let mut slots = Slots::new(1);
         let placed = run(&mut slots, &ragged);
         slots.wrote(placed.slot, &ragged, &written);
         assert_eq!(slots.release(placed.slot), 0);
+    }
+
+    /// Of a model for which it does not matter where a prompt is cut, everything that is the same is reused.
+    #[test]
+    fn what_may_be_cut_anywhere_is_reused_to_the_last_token() {
+        let anywhere = |ids: std::ops::Range<i32>| PromptTokens {
+            cuts: Cuts::Anywhere,
+            ..prompt(ids, 10)
+        };
+        let mut slots = Slots::new(2);
+        let first = run(&mut slots, &anywhere(0..77));
+        let written: Vec<_> = (77..90).map(LlamaToken::new).collect();
+        slots.wrote(first.slot, &anywhere(0..77), &written);
+        assert_eq!(slots.release(first.slot), 90);
+        let longer = run(&mut slots, &anywhere(0..103));
+        assert_eq!((longer.from, longer.keep), (first.slot, 90));
+        assert_eq!(slots.release(longer.slot), 103);
+        // The next token is predicted from the last one.
+        assert_eq!(run(&mut slots, &anywhere(0..50)).keep, 49);
+        let stranger = tenant("b");
+        assert_eq!(run_of(&stranger, &mut slots, &anywhere(0..50)).keep, 10);
     }
 
     #[test]
@@ -436,7 +491,7 @@ mod tests {
                 let ids = (0..len).map(|at| seed[(at / 64).min(seed.len() - 1)]);
                 let fixed = cuts.first().map_or(0, |cut| *cut.min(&len));
                 let cuts = cuts.into_iter().filter(|cut| *cut <= len).collect();
-                let prompt = PromptTokens { cuts, ..prompt(ids, fixed) };
+                let prompt = PromptTokens { cuts: Cuts::At(cuts), ..prompt(ids, fixed) };
                 let owned = Owned::new(&tenant, prompt.clone());
                 let Placement { slot, from, keep } = slots.take(&owned).unwrap();
                 prop_assert!(keep < prompt.tokens.len());

@@ -7,7 +7,7 @@
 use llama_cpp_2::model::{LlamaChatMessage, LlamaChatTemplate, LlamaModel};
 use llama_cpp_2::token::LlamaToken;
 
-use super::slots::PromptTokens;
+use super::slots::{Cuts, PromptTokens};
 use crate::{Chat, Message, Role, Text};
 
 /// The template used where the model has none that is known.
@@ -70,7 +70,7 @@ impl ChatTemplate {
         Ok(PromptTokens {
             tokens,
             fixed: fixed_tokens,
-            cuts: vec![fixed_tokens],
+            cuts: Cuts::At(vec![fixed_tokens]),
         })
     }
 
@@ -140,7 +140,7 @@ pub(super) fn text_tokens(model: &LlamaModel, text: &Text, by_token: bool) -> Pr
         }
     }
     PromptTokens {
-        cuts,
+        cuts: Cuts::At(cuts),
         tokens,
         fixed: 0,
     }

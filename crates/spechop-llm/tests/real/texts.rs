@@ -52,13 +52,14 @@ async fn a_text_that_grows_by_lines_computes_only_its_new_lines() {
         let before = model.stats();
         let said = say(&model, bare(&text, 20)).await;
         let after = model.stats();
-        assert_eq!(after.reused_tokens - before.reused_tokens, read);
+        // And more, if it has written what the next line begins with.
+        assert!(after.reused_tokens - before.reused_tokens >= read);
         computed.push(after.prefilled_tokens - before.prefilled_tokens);
         read = said.tokens.prompt;
         assert_eq!(say(&open(|_| ()), bare(&text, 20)).await, said);
     }
     assert_eq!(read, apart, "lines are tokenised alike alone and together");
-    assert_eq!(computed.iter().sum::<u64>(), read);
+    assert!(computed.iter().sum::<u64>() <= read);
     // A branch: another answer to the last hop but one.
     let before = model.stats();
     say(
@@ -67,10 +68,9 @@ async fn a_text_that_grows_by_lines_computes_only_its_new_lines() {
     )
     .await;
     let after = model.stats();
-    assert_eq!(
-        after.reused_tokens - before.reused_tokens,
-        computed[0] + computed[1]
-    );
+    // The two lines, and what the third begins with.
+    let lines = length(&open(|_| ()), &format!("{}{}", LINES[0], LINES[1])).await;
+    assert!(after.reused_tokens - before.reused_tokens > lines);
 }
 
 /// An untrained model plans badly, but within the contract.

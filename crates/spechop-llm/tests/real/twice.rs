@@ -25,12 +25,12 @@ struct Counts {
 /// Questions whose steps are also asked of a model that has nothing in memory.
 const ASKED_ANEW: usize = 4;
 
-fn planner_model() -> Arc<LocalModel> {
+fn planner_model(drafts: bool) -> Arc<LocalModel> {
     Arc::new(open(|options| {
         options.model_path = planner_path();
         options.sequences = 4;
         options.kept_prompts = 8;
-        options.drafts = false;
+        options.drafts = drafts;
     }))
 }
 
@@ -38,7 +38,17 @@ fn planner_model() -> Arc<LocalModel> {
 /// has chosen and not read, and the answer behind it. What comes of it is what a model says that computes all.
 #[tokio::test]
 async fn from_hop_to_hop_nothing_is_read_again() {
-    let model = planner_model();
+    nothing_is_read_again(false).await;
+}
+
+/// Nor if several tokens are read in one call: the bits are the same.
+#[tokio::test]
+async fn with_draft_tokens_nothing_is_read_again_either() {
+    nothing_is_read_again(true).await;
+}
+
+async fn nothing_is_read_again(drafts: bool) {
+    let model = planner_model(drafts);
     let planner = StepPlanner::new(model.clone());
     let call = Call::authoritative();
     let mut counts = Counts::default();
@@ -54,7 +64,7 @@ async fn from_hop_to_hop_nothing_is_read_again() {
             let planned = planner.plan(&call, request.clone()).await.expect("a step");
             let ended = model.stats();
             if number < ASKED_ANEW {
-                let anew = StepPlanner::new(planner_model());
+                let anew = StepPlanner::new(planner_model(false));
                 let anew = anew.plan(&call, request.clone()).await.expect("a step");
                 assert_eq!(anew, planned);
             }
@@ -65,9 +75,10 @@ async fn from_hop_to_hop_nothing_is_read_again() {
             let (prompt, written) = (planned.tokens.prompt, planned.tokens.completion);
             if let Some((prompt_before, written_before)) = before {
                 let new = prompt.saturating_sub(prompt_before + written_before);
-                assert_eq!(
-                    prefilled,
-                    new + 1,
+                // The end of the line may have been a guess, too, and read.
+                let least = if drafts { new } else { new + 1 };
+                assert!(
+                    (least..=new + 1).contains(&prefilled),
                     "of {prompt} tokens, {prompt_before} and {written_before} were held"
                 );
                 counts.hops += 1;

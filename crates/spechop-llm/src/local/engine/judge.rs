@@ -5,20 +5,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::time::Instant;
 
 use super::super::ahead::{Ahead, Rows};
+use super::super::compute::Likeliest;
 use super::{Engine, Parts, Running, TOKEN_BYTES_MAX};
 use crate::Generation;
 
-/// Logits that are no further apart may change places if they are summed in another order: the activations
-/// are rounded to eight bits between the layers, so a last bit can become a step of that size.
-/// `tests/real/drafts.rs` holds that no text changes at this distance.
+/// Unless the model is batch-invariant, logits that are no further apart may change places if they are summed
+/// in another order: the activations are rounded to eight bits between the layers, so a last bit can become a
+/// step of that size.
 const CLOSE: f32 = 0.25;
 
 impl Engine<'_> {
     /// Lets the model read the latest token of a job and what may follow it, in one call. What it would have
     /// written itself counts as written, and then the token that it writes instead of the first other one.
     ///
-    /// The call sums in another order than one for a single token. If two tokens are so close that this could
-    /// decide, the call decides nothing: the token is written by itself.
+    /// With a model that is not batch-invariant, the call sums in another order than one for a single token. If
+    /// two tokens are so close that this could decide, the call decides nothing: the token is written by itself.
     pub(super) fn judge(&mut self, index: usize, rows: &Rows) {
         let Running { slot, progress, .. } = &self.running[index];
         let (slot, at, guesses) = (*slot, progress.at, rows.guesses);
@@ -28,18 +29,19 @@ impl Engine<'_> {
             Ok(likeliest) => likeliest,
             Err(error) => return self.fail(index, error),
         };
+        let is_sure = |said: &Likeliest| self.parts.is_batch_invariant || said.lead > CLOSE;
         let guessed = &rows.tokens[1..judged];
         let held = guessed
             .iter()
             .zip(&likeliest)
-            .take_while(|(guess, said)| said.token == **guess && said.lead > CLOSE)
+            .take_while(|(guess, said)| said.token == **guess && is_sure(said))
             .count();
         let counters = &self.parts.counters;
         counters.guessed_tokens.fetch_add(guesses as u64, Relaxed);
         counters.held_tokens.fetch_add(held as u64, Relaxed);
         // The model has its say about what follows, too, if it is sure.
         let said = likeliest[held];
-        let is_sure = said.lead > CLOSE;
+        let is_sure = is_sure(&said);
         self.pays
             .took(rows, begun.elapsed(), held + usize::from(is_sure));
         let kept = at + held + usize::from(is_sure);

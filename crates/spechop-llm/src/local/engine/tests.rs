@@ -46,7 +46,7 @@ fn waiting_as(call: Call, tokens: i32, arrival: u64) -> (Waiting, Answer) {
     let prompt = PromptTokens {
         tokens: (100..100 + tokens).map(LlamaToken::new).collect(),
         fixed: 0,
-        cuts: Vec::new(),
+        cuts: Cuts::default(),
     };
     let waiting = Waiting {
         prompt: Owned::new(call.tenant(), prompt),
@@ -86,6 +86,7 @@ fn engines<'model>(
             sequences,
             slots: SLOTS as usize,
             drafts: true,
+            is_batch_invariant: false,
             queue: Arc::clone(&queue),
             kept: Arc::clone(&kept),
             counters: Arc::clone(&counters),

@@ -3,13 +3,14 @@
 use llama_cpp_2::token::LlamaToken;
 use spechop_types::Tenant;
 
+use super::super::slots::Cuts;
 use super::*;
 
 fn prompt(name: &str, ids: impl IntoIterator<Item = i32>, fixed: usize) -> Owned<PromptTokens> {
     let prompt = PromptTokens {
         tokens: ids.into_iter().map(LlamaToken::new).collect(),
         fixed,
-        cuts: vec![fixed],
+        cuts: Cuts::At(vec![fixed]),
     };
     Owned::new(&Tenant::new(name).unwrap(), prompt)
 }

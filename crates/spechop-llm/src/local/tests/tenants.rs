@@ -32,10 +32,11 @@ fn text(question: &str) -> Prompt {
     Prompt::Text(format!("Question: {question}\n").into())
 }
 
-/// Of about 100 tokens, and the same number each. They differ from the start.
+/// Of about 100 tokens, and the same number each. The first 26 differ from the first letter on.
 fn question(number: usize) -> String {
+    let letter = char::from(b'a' + (number % 26) as u8);
     format!(
-        "{number:03}: who directed the film in which the mother of the composer of the opera sings?"
+        "{letter}{number:03}: who directed the film in which the mother of the composer of the opera sings?"
     )
 }
 
@@ -102,6 +103,8 @@ async fn told_apart() {
     let [a, b] = ["a", "b"].map(tenant);
     for (ask, workers) in [(chat as Ask, 1), (text, 1), (chat, 2), (text, 2)] {
         let model = model(folder.path(), workers, ask).await;
+        // What b's own prompts begin with is found by all others of b.
+        computed(&model, &b, ask(&question(25))).await;
         let mut costs = [Vec::new(), Vec::new()];
         for number in 0..24 {
             let asked_before = number % 2 == 0;
