@@ -8,9 +8,9 @@ if [ ! -x "${SPECHOP_DATA_DIR:?}/bin/grpcurl" ]; then
   echo "grpcurl is not installed: its test is left out" >&2
   leave_out+=(--skip grpcurl)
 fi
-if ! deploy/has-searx.sh; then
-  echo "searx is not installed: its tests are left out" >&2
-  leave_out+=(--skip searx)
+if [ ! -e "$SPECHOP_DATA_DIR/searxng/installed" ]; then
+  echo "SearXNG is not installed: its tests are left out" >&2
+  leave_out+=(--skip searxng)
 fi
 if [ ! -x "$SPECHOP_DATA_DIR/bin/qdrant" ]; then
   if [ -z "${QDRANT_URL:-}" ]; then

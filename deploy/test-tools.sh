@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What the tests use besides our own code, into the data folder: a Python environment with a real llama.cpp server
-# and an unmodified gRPC client, and, where Go is installed, grpcurl. A real Qdrant server. From Debian, for root: searx,
-# a real metasearch engine, and a real browser, which the page's tests drive with two packages of npm. From npm, the
-# official server of MCP that has everything, and clients in Node: OpenAI's, gRPC's, one of MCP. From Debian, unpacked:
-# Redis and nginx.
+# and an unmodified gRPC client, and, where Go is installed, grpcurl. A real Qdrant server. A real SearXNG, with a Python
+# environment of its own. From Debian, for root: a real browser, which the page's tests drive with two packages of npm.
+# From npm, the official server of MCP that has everything, and clients in Node: OpenAI's, gRPC's, one of MCP. From
+# Debian, unpacked: Redis and nginx.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -90,15 +90,23 @@ if [ "$(cat "$data/mcp/version" 2>/dev/null)" != "$everything" ]; then
   fi
 fi
 
-# SearXNG itself is in no registry: PyPI's `searxng` is a client of it. searx is what it grew out of; its interface is the
-# same. It is there for the Python of the system alone, and not in every release of Debian.
-if ! deploy/has-searx.sh; then
-  if [ "$(id -u)" -eq 0 ] && [[ $(apt-cache policy python3-searx 2>/dev/null) == *"Candidate: "[0-9]* ]]; then
-    echo "installing python3-searx from Debian" >&2
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-searx >/dev/null ||
-      echo "python3-searx cannot be installed: its test is left out" >&2
+# Its environment is its own, so that its libraries and those of the other tools do not mix; their pip fills it.
+install_searxng() {
+  local pip=("$venv/bin/python" -m pip --python "$data/searxng/bin/python" install --quiet --disable-pip-version-check
+    --no-cache-dir --only-binary=:all: --no-deps)
+  python3 -m venv --clear --without-pip "$data/searxng" &&
+    "${pip[@]}" --requirement deploy/searxng/requirements.txt &&
+    "${pip[@]}" --require-hashes --requirement deploy/searxng/requirements-pinned.txt
+}
+
+# A copy of the lists is left behind when everything in them is installed.
+if ! cat deploy/searxng/requirements*.txt | cmp -s - "$data/searxng/installed"; then
+  if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    echo "$(python3 --version) is too old for SearXNG, which needs 3.11: its tests are left out" >&2
+  elif echo "installing SearXNG into $data/searxng" >&2 && install_searxng; then
+    cat deploy/searxng/requirements*.txt >"$data/searxng/installed"
   else
-    echo "searx cannot be installed here: its test is left out (install python3-searx, if this Debian has it)" >&2
+    echo "WARNING: SearXNG could not be installed: its tests are left out" >&2
   fi
 fi
 

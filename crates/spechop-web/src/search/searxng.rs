@@ -22,6 +22,10 @@ const ENGINES_NAMED_MAX: usize = 5;
 /// What SearXNG says of an engine that takes it for a robot, or asks it for less.
 const BLOCKS: [&str; 3] = ["captcha", "too many requests", "access denied"];
 
+/// What a word begins with that SearXNG takes for a command: another engine (`!`), another site
+/// (`!!`), a language (`:`), a time limit (`<`).
+const COMMANDS: [char; 3] = ['!', ':', '<'];
+
 /// How to ask a SearXNG.
 #[derive(Clone, Debug)]
 pub struct SearxngOptions {
@@ -83,7 +87,7 @@ impl SearchProvider for Searxng {
         }
         let mut url = self.http.url("search");
         url.query_pairs_mut()
-            .append_pair("q", query)
+            .append_pair("q", &plain(query))
             .extend_pairs(&self.query);
         let request = self.http.get(url);
         let read = |answer: &Answer| match answer.body() {
@@ -101,8 +105,18 @@ impl SearchProvider for Searxng {
     }
 }
 
-/// Reads an answer. No results while engines did not answer is no "nothing found": nobody knows. Its
-/// `number_of_results` may be 0 beside results.
+/// The query in mere words: what the operator has chosen, a question must not choose otherwise.
+fn plain(query: &str) -> String {
+    let words = query.split_whitespace().map(|word| {
+        let plain = word.trim_start_matches(COMMANDS);
+        // By themselves they command nothing, and may be a name: `!!!`.
+        if plain.is_empty() { word } else { plain }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Reads an answer. No results while engines did not answer is no "nothing found": nobody knows.
+/// Its `number_of_results` may be 0 beside results, or missing.
 pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
     let answer = json(body)?;
     let results = SHAPE.read(&answer)?;
@@ -143,4 +157,20 @@ fn engine(entry: &Value) -> (String, String) {
         folded(said, 40).to_string()
     };
     (part(0), part(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn a_query_is_sent_in_mere_words() {
+        for (query, sent) in [
+            ("Who directed Airplane! ?", "Who directed Airplane! ?"),
+            ("!!g :fr <3 !images <!cats", "g fr 3 images cats"),
+            ("Who sings in !!! ?", "Who sings in !!! ?"),
+        ] {
+            assert_eq!(plain(query), sent);
+        }
+    }
 }
