@@ -83,3 +83,6 @@ fn engine(engine: &SearchEngine) -> Result<Arc<dyn SearchProvider>, InvalidEndpo
         SearchEngine::MediaWiki(options) => Arc::new(MediaWiki::new(options)?),
     })
 }
+
+#[cfg(test)]
+mod tests;

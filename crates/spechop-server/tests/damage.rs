@@ -6,6 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::num::NonZeroUsize;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,9 @@ use spechop_ports::{Call, Encoder, PortError, Retriever, Vitals};
 use spechop_proto::AskRequest;
 use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
+use spechop_server::config::SpeculatorKind;
 use spechop_server::{App, Bare, ServeError, Toolbox};
+use spechop_speculate::IndexGuesser;
 use spechop_store::{IndexRetriever, IndexWriter, Inputs, PassageIndex, PassageRef};
 use spechop_testkit::{Script, ScriptedPorts};
 use support::{bare, config, question};
@@ -157,20 +160,64 @@ fn an_hour_ago() -> SystemTime {
 
 /// Scripted ports, and a real index.
 fn over_index(dir: &Path, script: Script) -> Toolbox {
-    let config = config("");
-    let ports = ScriptedPorts::new(script);
+    with_index(dir, script, |parts, index| Bare {
+        retriever: index,
+        speculators: BTreeMap::new(),
+        ..parts
+    })
+}
+
+/// Scripted ports, and a real index that guesses.
+fn beside_index(dir: &Path, script: Script) -> Toolbox {
+    with_index(dir, script, |parts, index| {
+        let guesser = IndexGuesser::new(index, Arc::clone(&parts.reader), NonZeroUsize::MIN);
+        Bare {
+            speculators: BTreeMap::from([(SpeculatorKind::Index, Arc::new(guesser) as _)]),
+            ..parts
+        }
+    })
+}
+
+fn with_index(
+    dir: &Path,
+    script: Script,
+    put: impl FnOnce(Bare, Arc<dyn Retriever>) -> Bare,
+) -> Toolbox {
     let vitals = Vitals::default();
     let index = PassageIndex::open_watched(dir, &vitals).unwrap();
     let index = IndexRetriever::new(Arc::new(Same), Arc::new(index)).unwrap();
-    let bare = Bare {
-        planner: Arc::new(ports.clone()),
-        reader: Arc::new(ports),
-        retriever: Arc::new(index) as Arc<dyn Retriever>,
-        speculators: BTreeMap::new(),
-    };
-    let mut toolbox = Toolbox::of(bare, &config);
+    let parts = bare(&ScriptedPorts::new(script));
+    let mut toolbox = Toolbox::of(put(parts, Arc::new(index)), &config(""));
     toolbox.vitals = vitals;
     toolbox
+}
+
+/// Where look-ups go elsewhere, the index only guesses. Whatever becomes of it while the server
+/// runs, questions are answered as they are without a guess.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_breaks_while_it_guesses_costs_the_guesses_and_no_answer() {
+    let script = || Script::steady(&[true, true], 1, 60, 1);
+    let dir = tempfile::tempdir().unwrap();
+    large_index(dir.path());
+    let server = Serving::start(beside_index(dir.path(), script())).await;
+    let asked = question().with(|asked| {
+        asked.width = Some(Width::K(3));
+        asked.speculator = Some("index".into());
+    });
+    for (is_whole, guesses) in [(true, ["fact 0", "fact 1"].map(Some)), (false, [None; 2])] {
+        if !is_whole {
+            let mut vectors = File::options();
+            let vectors = vectors
+                .write(true)
+                .open(dir.path().join("vectors-00000.bin"));
+            vectors.unwrap().set_len(64).unwrap();
+        }
+        let mut client = SpecHopClient::new(server.channel.clone());
+        let answer = client.ask(asked.clone()).await.unwrap().into_inner();
+        assert_eq!(answer.answer, script().answer());
+        let guessed: Vec<_> = answer.hops.iter().map(|hop| hop.guess.as_deref()).collect();
+        assert_eq!(guessed, guesses);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -86,6 +86,18 @@ async fn events_are_numbered_ordered_and_end_with_the_answer() {
             .all(|event| !matches!(event.event, Some(Event::Answer(_)) | None))
     );
 
+    // A draft says how likely it is to become the answer, and the answer how likely it was then.
+    let mut drafts = Vec::new();
+    for event in before {
+        if let Some(Event::Drafted(drafted)) = &event.event {
+            let is_certain = drafted.chance == 1.0;
+            assert!(drafted.chance > 0.0 && is_certain != event.provisional);
+            drafts.push((&drafted.answer, drafted.chance));
+        }
+    }
+    let first = answer.first_answer.unwrap();
+    assert!(first.chance < 1.0 && drafts.contains(&(&answer.answer, first.chance)));
+
     // Every branch begins with its first segment.
     let mut begun = BTreeSet::new();
     for event in before {

@@ -6,6 +6,8 @@
     reason = "helpers of tests"
 )]
 
+mod support;
+
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,6 +16,7 @@ use serde_json::{Value, json};
 use spechop_ports::{Call, Lane, PortError, Retriever, Seat, contract};
 use spechop_types::{Activity, Chance, Tenant, TraceContext};
 use spechop_web::{HttpRetriever, HttpRetrieverOptions};
+use support::Site;
 use wiremock::matchers::{any, body_json, header, method, path};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
@@ -175,6 +178,17 @@ async fn what_may_pass_is_tried_again() {
     assert_eq!(asked, 4);
 }
 
+/// The pause would outlast the look-up.
+#[tokio::test]
+async fn who_says_to_come_again_tomorrow_is_not_waited_for() {
+    for status in [429, 503] {
+        let tomorrow = ResponseTemplate::new(status).insert_header("retry-after", "86400");
+        let (outcome, asked, heard) = ask(Lane::Authoritative, &[tomorrow]).await;
+        assert!(matches!(outcome, Err(PortError::Unavailable { .. })));
+        assert_eq!((asked, heard), (1, 1));
+    }
+}
+
 #[tokio::test]
 async fn what_does_not_pass_is_told_at_once() {
     let said = |status: u16, body: &str| ResponseTemplate::new(status).set_body_string(body);
@@ -231,4 +245,20 @@ async fn it_waits_so_long_and_no_longer() {
         Err(PortError::Timeout { limit_ms: 200, .. })
     ));
     assert!(HttpRetriever::new(&HttpRetrieverOptions::new("localhost:80/x")).is_err());
+}
+
+#[tokio::test]
+async fn it_asks_over_the_connection_that_was_warmed_up() {
+    let site = Site::start(|path, answer| match path {
+        "/" => answer.status(404),
+        _ => answer.ok("application/json", r#"{"result":[["text"]]}"#),
+    });
+    let options = HttpRetrieverOptions::new(site.url("/retrieve"));
+    let retriever = HttpRetriever::new(&options).expect("a retriever");
+    let call = Call::authoritative();
+    retriever.warm(&call, "q").await.expect("ok");
+    assert_eq!((site.connections(), site.requests().len()), (1, 1));
+    let found = retriever.retrieve(&call, "q", 5).await;
+    assert_eq!(found.expect("passages").len(), 1);
+    assert_eq!((site.connections(), site.requests().len()), (1, 2));
 }

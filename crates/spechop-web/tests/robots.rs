@@ -3,12 +3,17 @@
 
 mod support;
 
+use std::pin::pin;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use spechop_ports::{Call, Lane};
 use spechop_types::{Chance, Tenant};
 use spechop_web::page::{HttpPageReader, PageFailure, PageOptions, PageReader};
 use support::{Answer, Site, article, options, read};
+use tokio::runtime::Builder;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 fn polite(sites: &[&Site]) -> HttpPageReader {
     HttpPageReader::new(PageOptions {
@@ -207,4 +212,49 @@ async fn a_file_is_fetched_as_safely_as_a_page() {
         Some("the site's robots.txt cannot be fetched")
     );
     assert_eq!(inside.connections(), 0);
+}
+
+/// What the path comes to. As long as the only thread for long work is busy, that is nothing, and so
+/// many requests are made.
+async fn once_a_thread_is_free(
+    reader: &HttpPageReader,
+    site: &Site,
+    path: &str,
+    requests: usize,
+) -> Option<String> {
+    let (release, held) = mpsc::channel::<()>();
+    let _busy = spawn_blocking(move || held.recv());
+    let mut outcome = pin!(refusal(reader, site, path));
+    while site.requests().len() < requests {
+        let early = timeout(Duration::from_millis(5), &mut outcome).await;
+        assert_eq!(early.ok(), None, "{path}");
+    }
+    let early = timeout(Duration::from_millis(300), &mut outcome).await;
+    assert_eq!(early.ok(), None, "{path}");
+    assert_eq!(site.requests().len(), requests, "{path}");
+    drop(release);
+    outcome.await
+}
+
+#[test]
+fn a_file_is_read_and_compared_off_the_threads_of_the_runtime() {
+    let mut runtime = Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        // A rule that becomes too large, so that nothing is compared with it.
+        let rule = "*a".repeat(5_000);
+        let rule = format!("User-agent: *\nDisallow: /{rule}$\n");
+        let odd = site(move |answer| answer.ok("text/plain", &rule));
+        let outcome = once_a_thread_is_free(&polite(&[&odd]), &odd, "/", 1).await;
+        assert_eq!(
+            outcome.as_deref(),
+            Some("the site's robots.txt cannot be read")
+        );
+        // A file that is known by now.
+        let site = of("User-agent: *\nDisallow: /private\n");
+        let reader = polite(&[&site]);
+        assert_eq!(refusal(&reader, &site, "/").await, None);
+        let outcome = once_a_thread_is_free(&reader, &site, "/private", 2).await;
+        assert_eq!(outcome.as_deref(), Some(EXCLUDED));
+    });
 }

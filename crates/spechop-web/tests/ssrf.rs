@@ -6,7 +6,7 @@
 
 mod support;
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -14,12 +14,19 @@ use spechop_web::page::{HttpPageReader, PageFailure, PageOptions};
 use support::{Names, Site, article, options, read};
 use url::Url;
 
-/// A listener on all addresses of this machine.
+/// Without IPv6 there is nothing to reach by it.
+fn has_six() -> bool {
+    TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
+}
+
+/// A listener on all addresses of this machine, those of IPv6 among them.
 fn trap() -> Site {
-    Site::at((Ipv4Addr::UNSPECIFIED, 0).into(), |_, answer| {
-        answer.page(article("Trap"));
-    })
-    .unwrap()
+    let all = match has_six() {
+        true => Ipv6Addr::UNSPECIFIED.into(),
+        false => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+    };
+    let answer = |_: &str, answer: &mut support::Answer<'_>| answer.page(article("Trap"));
+    Site::at(SocketAddr::new(all, 0), answer).unwrap()
 }
 
 /// A server on the public internet that also connects to that port.
@@ -209,14 +216,19 @@ async fn none_of_these_addresses_is_reached() {
 
     // The trap works: as soon as it is allowed, it is reached.
     let open = PageOptions {
-        allow: vec!["127.0.0.0/8".parse().unwrap()],
+        allow: ["127.0.0.0/8", "::1"]
+            .map(|net| net.parse().unwrap())
+            .into(),
         ..public(trap.port())
     };
     let reader = HttpPageReader::new(open).unwrap();
-    let page = read(&reader, &format!("http://127.0.0.1:{}/", trap.port()))
-        .await
-        .unwrap();
-    assert_eq!((&*page.title, trap.connections()), ("Trap", 1));
+    let mut loopback = vec!["127.0.0.1"];
+    loopback.extend(has_six().then_some("[::1]"));
+    for (n, host) in (1..).zip(loopback) {
+        let url = format!("http://{host}:{}/", trap.port());
+        let page = read(&reader, &url).await.unwrap();
+        assert_eq!((&*page.title, trap.connections()), ("Trap", n), "{host}");
+    }
 }
 
 #[tokio::test]
@@ -264,41 +276,62 @@ async fn a_name_counts_for_what_it_stands_for() {
     assert_eq!(trap.connections(), 0);
 }
 
-/// A site on 127.0.0.1, and a trap at 127.0.0.2 on the very same port.
+/// A site on one address of this machine, and a trap at another on the very same port.
+fn at_two(
+    here: &str,
+    beside: &str,
+    answer: impl Fn(&str, &mut support::Answer<'_>) + Send + Sync + 'static,
+) -> (Site, Site) {
+    let at = |ip: &str, port| SocketAddr::new(ip.parse().unwrap(), port);
+    let site = Site::at(at(here, 0), answer).unwrap();
+    let trap = |_: &str, answer: &mut support::Answer<'_>| answer.page(article("Trap"));
+    let trap = Site::at(at(beside, site.port()), trap).unwrap();
+    (site, trap)
+}
+
 fn neighbours(
     answer: impl Fn(&str, &mut support::Answer<'_>) + Send + Sync + 'static,
 ) -> (Site, Site) {
-    let site = Site::start(answer);
-    let beside = (Ipv4Addr::new(127, 0, 0, 2), site.port()).into();
-    let trap = Site::at(beside, |_, answer| answer.page(article("Trap"))).unwrap();
-    (site, trap)
+    at_two("127.0.0.1", "127.0.0.2", answer)
 }
 
 #[tokio::test]
 async fn a_name_that_changes_its_meaning_gains_nothing() {
-    let (site, trap) = neighbours(|_, answer| {
-        answer.page(article("Site"));
-        answer.close();
-    });
-    let names = Names::of(&[
-        ("rebind.example", &[&["127.0.0.1"], &["127.0.0.2"]]),
-        ("both.example", &[&["127.0.0.2", "127.0.0.1"]]),
-    ]);
-    let reader = HttpPageReader::with_names(options(&[&site]), names.clone()).unwrap();
-    let url = |name: &str| format!("http://{name}:{}/", site.port());
-    let page = read(&reader, &url("rebind.example")).await.unwrap();
-    assert_eq!(&*page.title, "Site");
-    // One look-up for one connection: what was checked is what was connected to.
-    assert_eq!(names.asked("rebind.example"), 1);
-    for _ in 0..3 {
-        assert_forbidden(&read(&reader, &url("rebind.example")).await, "rebind");
+    let mut pairs = vec![("127.0.0.1", "127.0.0.2")];
+    if has_six() {
+        pairs.extend([("127.0.0.1", "::1"), ("::1", "127.0.0.1")]);
     }
-    // Of several addresses those that are open are used.
-    assert_eq!(
-        &*read(&reader, &url("both.example")).await.unwrap().title,
-        "Site"
-    );
-    assert_eq!(trap.connections(), 0);
+    for (here, beside) in pairs {
+        let (site, trap) = at_two(here, beside, |_, answer| {
+            let page = article("Site");
+            // Each request looks the name up anew.
+            answer.write(format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\
+                 Content-Length: {}\r\n\r\n{page}",
+                page.len()
+            ));
+        });
+        let names = Names::of(&[
+            ("rebind.example", &[&[here], &[beside]]),
+            ("both.example", &[&[beside, here]]),
+        ]);
+        let reader = HttpPageReader::with_names(options(&[&site]), names.clone()).unwrap();
+        let url = |name: &str| format!("http://{name}:{}/", site.port());
+        let page = read(&reader, &url("rebind.example")).await.unwrap();
+        assert_eq!(&*page.title, "Site");
+        // One look-up for one connection: what was checked is what was connected to.
+        assert_eq!(names.asked("rebind.example"), 1);
+        for _ in 0..3 {
+            assert_forbidden(&read(&reader, &url("rebind.example")).await, beside);
+        }
+        // Of several addresses those that are open are used.
+        let page = read(&reader, &url("both.example")).await.unwrap();
+        assert_eq!((&*page.title, trap.connections()), ("Site", 0), "{beside}");
+        // The trap works.
+        let open = HttpPageReader::new(options(&[&trap])).unwrap();
+        let page = read(&open, &trap.url("/")).await.unwrap();
+        assert_eq!((&*page.title, trap.connections()), ("Trap", 1), "{beside}");
+    }
 }
 
 #[tokio::test]

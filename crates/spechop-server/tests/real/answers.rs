@@ -1,7 +1,7 @@
 //! Nothing scripted: E5, an index of real passages with its hot subset, and models in this process
 //! answer real questions over gRPC.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_index::{Build, Hot};
+use spechop_proto::admin_client::AdminClient;
 use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{
-    Activity, ActivityTime, AskRequest, AskResponse, Passage, Stage, VerifierMode,
+    Activity, ActivityTime, AskRequest, AskResponse, Backend, GetBackendsRequest, Passage, Stage,
+    VerifierMode,
 };
 use spechop_server::config::{Config, Written};
 use spechop_server::{App, Env, Gauges, ServeError};
@@ -149,11 +151,15 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) async fn start(toml: String) -> Self {
+        Self::in_data_dir(&assets::data_dir(), toml).await
+    }
+
+    /// With its models, and whatever else its configuration does not name, in this folder.
+    pub(super) async fn in_data_dir(data_dir: &Path, toml: String) -> Self {
         let written = Written {
             file: Some(("test.toml".into(), toml)),
             flags: vec![["tuning.state", "--set", "none"].map(str::to_owned).into()],
         };
-        let data_dir = assets::data_dir();
         let env = [
             ("SPECHOP_DATA_DIR", data_dir.to_str().unwrap()),
             ("LLAMA_KEY", KEY),
@@ -184,8 +190,17 @@ impl Running {
         }
     }
 
+    /// What its scheduler holds, by the names of the backends.
+    pub(super) async fn backends(&self) -> BTreeMap<String, Backend> {
+        let channel = Endpoint::from_shared(self.url.clone()).unwrap();
+        let mut admin = AdminClient::new(channel.connect().await.unwrap());
+        let backends = admin.get_backends(GetBackendsRequest {}).await.unwrap();
+        let backends = backends.into_inner().backends.into_iter();
+        backends.map(|one| (one.name.clone(), one)).collect()
+    }
+
     /// Cited, with so many passages a hop, all of them of the corpus.
-    async fn ask(
+    pub(super) async fn ask(
         &mut self,
         question: &str,
         k: u32,

@@ -5,11 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reqwest::Client;
 use serde_json::{Value, json};
-use spechop_proto::admin_client::AdminClient;
 use spechop_proto::json as wire_json;
 use spechop_proto::options::Width;
-use spechop_proto::{AskRequest, AskResponse, GetBackendsRequest, Hop};
-use tonic::transport::{Channel, Endpoint};
+use spechop_proto::{AskRequest, AskResponse, Hop};
 
 use crate::answers::{Running, first_questions, prepare, trajectory};
 
@@ -18,7 +16,6 @@ const QUESTIONS: usize = 20;
 /// The server, as clients of its doors see it.
 struct Doors {
     running: Running,
-    admin: AdminClient<Channel>,
     http: Client,
 }
 
@@ -30,9 +27,7 @@ impl Doors {
         let running = Running::start(toml).await;
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = Client::builder().tls_certs_only([]).no_proxy();
-        let channel = Endpoint::from_shared(running.url.clone()).unwrap();
         Self {
-            admin: AdminClient::new(channel.connect().await.unwrap()),
             http: http.build().unwrap(),
             running,
         }
@@ -48,11 +43,9 @@ impl Doors {
     }
 
     async fn begun(&self) -> Calls {
-        let mut admin = self.admin.clone();
-        let backends = admin.get_backends(GetBackendsRequest {}).await.unwrap();
-        let backends = backends.into_inner().backends.into_iter();
+        let backends = self.running.backends().await.into_iter();
         backends
-            .map(|backend| (backend.name, backend.started))
+            .map(|(name, backend)| (name, backend.started))
             .collect()
     }
 
@@ -198,11 +191,7 @@ async fn every_door_gives_the_same_answers_and_citations_lead_to_passages() {
     let unknown = format!("{}/p/no-such-passage", doors.running.url);
     let unknown = doors.http.get(unknown).send().await.unwrap();
     assert_eq!(unknown.status(), 404);
-    let Doors {
-        running,
-        http,
-        admin,
-    } = doors;
-    drop((http, admin));
+    let Doors { running, http } = doors;
+    drop(http);
     running.stop().await;
 }

@@ -13,6 +13,8 @@ mod over_http;
 mod page;
 mod python_client;
 mod replicas;
+mod shared_look_ups;
 #[path = "../support/mod.rs"]
 mod support;
+mod two_servers;
 mod unmodified_client;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use spechop_ports::{Call, Seat};
 use spechop_web::InvalidEndpoint;
-use spechop_web::search::{SearchFailure, SearchTrouble};
+use spechop_web::search::{Breaker, BreakerOptions, SearchFailure, SearchProvider, SearchTrouble};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use wiremock::ResponseTemplate;
@@ -25,8 +25,14 @@ impl Seat for Heard {
     }
 }
 
-/// The failure that this answer is, and whether whoever gives the turns heard of it.
+/// The trouble that this answer is, and whether whoever gives the turns heard of it.
 async fn ask(kind: Kind, answer: ResponseTemplate) -> (SearchTrouble, bool) {
+    let (failure, heard) = fail(kind, answer).await;
+    (failure.trouble, heard)
+}
+
+/// The same with the name of the provider.
+async fn fail(kind: Kind, answer: ResponseTemplate) -> (SearchFailure, bool) {
     let server = saying(answer).await;
     let (heard, call) = (Arc::new(Heard::default()), Call::authoritative());
     let seat: Weak<Heard> = Arc::downgrade(&heard);
@@ -37,7 +43,7 @@ async fn ask(kind: Kind, answer: ResponseTemplate) -> (SearchTrouble, bool) {
     assert!(!said.contains(KEY), "{said}");
     let requests = server.received_requests().await.expect("recording is on");
     assert_eq!(requests.len(), 1, "once, and no redirect is followed");
-    (failure.trouble, heard.0.load(SeqCst) > 0)
+    (failure, heard.0.load(SeqCst) > 0)
 }
 
 fn page(status: u16, body: &[u8]) -> ResponseTemplate {
@@ -179,6 +185,54 @@ async fn what_any_of_them_may_say_means_the_same_for_all() {
 }
 
 #[tokio::test]
+async fn a_block_says_whose_it_is_and_what_it_was_recognised_by() {
+    use Kind::{Brave, DuckDuckGo, MediaWiki, Searxng, Serper, Tavily};
+    let mut table = vec![
+        (
+            DuckDuckGo,
+            page(200, recorded!("duckduckgo-challenge.html")),
+            "a challenge in place of results",
+        ),
+        (
+            DuckDuckGo,
+            page(202, recorded!("duckduckgo-challenge.html")),
+            "status 202",
+        ),
+        (DuckDuckGo, page(403, b""), "status 403"),
+        (
+            Serper,
+            page(200, b"<html><form id=captcha>"),
+            "a page with a captcha in place of an answer",
+        ),
+        (
+            Tavily,
+            page(403, recorded!("challenge.html")),
+            "status 403 and a challenge",
+        ),
+        (
+            Brave,
+            page(503, b"").insert_header("cf-mitigated", "challenge"),
+            "status 503 and a challenge",
+        ),
+        (
+            MediaWiki,
+            page(405, b"").insert_header("x-amzn-waf-action", "challenge"),
+            "status 405 and a challenge",
+        ),
+    ];
+    let with_others = [Searxng, Brave, Tavily, Serper, MediaWiki];
+    let how = "a page with a challenge in place of an answer";
+    let challenge = page(200, recorded!("challenge.html"));
+    table.extend(with_others.map(|kind| (kind, challenge.clone(), how)));
+    for (kind, answer, how) in table {
+        let (failure, _) = fail(kind, answer).await;
+        let name = format!("{kind:?}").to_lowercase();
+        let said = format!("{name} blocks this server: {how}");
+        assert_eq!(failure.to_string(), said);
+    }
+}
+
+#[tokio::test]
 async fn the_operator_is_told_what_to_change() {
     let (trouble, _) = ask(Kind::Searxng, page(403, b"")).await;
     assert_eq!(
@@ -227,6 +281,28 @@ async fn it_is_said_until_when_no_more_is_taken() {
         let retry_after = seconds.map(Duration::from_secs);
         assert_eq!(trouble, SearchTrouble::RateLimited { retry_after });
     }
+}
+
+#[tokio::test]
+async fn a_provider_that_wants_ages_of_rest_has_an_hour() {
+    let ages = page(429, b"").insert_header("retry-after", &*u64::MAX.to_string());
+    let server = saying(ages).await;
+    let provider = Kind::Tavily.at(&server.uri());
+    let breaker = Breaker::new(provider, BreakerOptions::default());
+    let call = Call::authoritative();
+    let ask = async || breaker.search(&call, "q", 5).await.unwrap_err().trouble;
+    let told = |seconds| SearchTrouble::RateLimited {
+        retry_after: Some(Duration::from_secs(seconds)),
+    };
+    assert_eq!(ask().await, told(u64::MAX));
+    match ask().await {
+        SearchTrouble::RateLimited {
+            retry_after: Some(rest),
+        } => assert!(rest <= Duration::from_secs(3600), "{rest:?}"),
+        other => panic!("{other}"),
+    }
+    let requests = server.received_requests().await.unwrap();
+    assert_eq!(requests.len(), 1, "it is left alone");
 }
 
 #[tokio::test]

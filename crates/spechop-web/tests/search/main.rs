@@ -7,9 +7,12 @@
     reason = "helpers of tests"
 )]
 
+mod environment;
 mod failures;
 mod requests;
 mod shapes;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,6 +6,7 @@ use spechop_web::search::tavily::TavilyOptions;
 use spechop_web::search::{SearchProvider, Searxng, Tavily};
 use wiremock::{Request, ResponseTemplate};
 
+use crate::support::Site;
 use crate::{KEY, Kind, saying};
 
 /// Asks with this query; returns what the provider got.
@@ -172,4 +173,21 @@ async fn warming_up_asks_nothing_and_only_once() {
     assert_eq!(request.method, "HEAD");
     assert_eq!((request.url.path(), request.url.query()), ("/", None));
     assert!(request.body.is_empty());
+}
+
+#[tokio::test]
+async fn a_search_goes_over_the_connection_that_was_warmed_up() {
+    for kind in Kind::ALL {
+        let site = Site::start(move |path, answer| match path {
+            "/" => answer.status(405),
+            _ => answer.ok("text/plain", kind.found()),
+        });
+        let (provider, call) = (kind.at(&site.url("/api")), Call::authoritative());
+        provider.warm(&call).await;
+        assert_eq!((site.connections(), site.requests().len()), (1, 1));
+        let found = provider.search(&call, "q", 5).await;
+        assert!(found.is_ok_and(|found| !found.is_empty()), "{kind:?}");
+        let counts = (site.connections(), site.requests().len());
+        assert_eq!(counts, (1, 2), "{kind:?}");
+    }
 }

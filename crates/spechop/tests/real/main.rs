@@ -4,6 +4,7 @@
 
 mod alone;
 mod chaos;
+mod demo_web;
 mod eval_smoke;
 mod mcp;
 mod page;

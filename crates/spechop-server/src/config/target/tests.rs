@@ -1,4 +1,5 @@
-//! The way to the web: which proxy, with which login, and who goes past it.
+//! The way to the web: which proxy, with which login, and who goes past it; how often each provider
+//! is asked, and how much of what it finds is read.
 
 use secrecy::ExposeSecret;
 
@@ -95,4 +96,55 @@ fn a_proxy_that_cannot_be_is_told_without_its_secrets() {
         assert!(mistakes[0].starts_with(told), "{lines}: {mistakes:?}");
         assert!(!mistakes[0].contains("secret"), "{lines}: {mistakes:?}");
     }
+}
+
+/// The names of the providers, and what each takes.
+fn lanes(lines: &str) -> Vec<(String, usize, Option<Rate>)> {
+    let key = "[web.KIND]\napi_key_env = \"BRAVE_KEY\"\n";
+    let keys = ["brave", "tavily", "serper"].map(|kind| key.replace("KIND", kind));
+    let all = "[web]\nproviders = [\"searxng\", \"duckduckgo\", \"brave\", \"tavily\", \
+               \"serper\", \"mediawiki\"]\n";
+    let web = read(&format!("{all}{}{lines}", keys.concat())).unwrap();
+    let one = |provider: &Provider| {
+        let Limits { capacity, rate, .. } = provider.lanes;
+        (
+            provider.engine.endpoint().name.to_string(),
+            capacity.get(),
+            rate,
+        )
+    };
+    web.providers.iter().map(one).collect()
+}
+
+#[test]
+fn duckduckgo_is_asked_slowly_unless_a_rate_says_so_and_nobody_else_is() {
+    let slow = Rate::every(Duration::from_secs(2)).ok();
+    let quick = Rate::per_second(4.0, NonZeroU32::new(3).unwrap()).ok();
+    let one = |name: &str, at_once, rate| (name.to_owned(), at_once, rate);
+    for (lines, at_once, rate) in [
+        ("", 1, slow),
+        ("[scheduler.duckduckgo]\ncapacity = 2", 2, slow),
+        (
+            "[scheduler.duckduckgo]\nper_second = 4.0\nburst = 3",
+            1,
+            quick,
+        ),
+    ] {
+        let expected = [
+            one("searxng", 16, None),
+            one("duckduckgo", at_once, rate),
+            one("brave", 16, None),
+            one("tavily", 16, None),
+            one("serper", 16, None),
+            one("mediawiki", 1, None),
+        ];
+        assert_eq!(lanes(lines), expected, "{lines}");
+    }
+}
+
+#[test]
+fn the_pages_of_five_results_are_read_unless_a_number_says_so() {
+    let results = |lines: &str| read(lines).unwrap().options.results.get();
+    assert_eq!(results(""), 5);
+    assert_eq!(results("[web]\nresults = 7"), 7);
 }

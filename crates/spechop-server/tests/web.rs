@@ -1,0 +1,138 @@
+//! Questions whose look-ups search the web: servers of this machine, asked by our own providers.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+mod support;
+
+use std::sync::Arc;
+
+use serde_json::json;
+use spechop_ports::SearchProvider;
+use spechop_proto::ask_event::Event;
+use spechop_proto::options::Width;
+use spechop_proto::{AskEvent, AskResponse, ProviderChange};
+use spechop_server::Bare;
+use spechop_testkit::{Script, ScriptedPorts};
+use spechop_web::page::{HttpPageReader, PageOptions};
+use spechop_web::search::duckduckgo::DuckDuckGoOptions;
+use spechop_web::search::mediawiki::MediaWikiOptions;
+use spechop_web::search::{Breaker, BreakerOptions, Chain, DuckDuckGo, MediaWiki};
+use spechop_web::{Endpoint, WebOptions, WebRetriever};
+use support::{Apart, Server, bare, config, question};
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+async fn saying(answer: ResponseTemplate) -> MockServer {
+    let server = MockServer::start().await;
+    let anything = Mock::given(any()).respond_with(answer);
+    anything.mount(&server).await;
+    server
+}
+
+/// What DuckDuckGo says to whom it takes for a robot.
+async fn blocking() -> MockServer {
+    let page = "<html><form id=challenge-form action=//duckduckgo.com/anomaly.js></form></html>";
+    saying(ResponseTemplate::new(200).set_body_string(page)).await
+}
+
+/// A wiki of one article.
+async fn wiki() -> MockServer {
+    let article = json!({
+        "title": "Ouse",
+        "fullurl": "http://wiki.example/Ouse",
+        "extract": "The Ouse is a river of many bridges.",
+    });
+    let found = json!({ "batchcomplete": true, "query": { "pages": [article] } });
+    saying(ResponseTemplate::new(200).set_body_json(found)).await
+}
+
+fn duckduckgo(server: &MockServer) -> Arc<dyn SearchProvider> {
+    let engine = DuckDuckGo::new(&DuckDuckGoOptions {
+        endpoint: Endpoint::new("duckduckgo", server.uri()),
+        ..DuckDuckGoOptions::default()
+    });
+    Arc::new(engine.unwrap())
+}
+
+fn mediawiki(server: &MockServer) -> Arc<dyn SearchProvider> {
+    let engine = MediaWiki::new(&MediaWikiOptions {
+        endpoint: Endpoint::new("mediawiki", server.uri()),
+        ..MediaWikiOptions::default()
+    });
+    Arc::new(engine.unwrap())
+}
+
+/// A server whose look-ups ask the first of these, and the second if that fails.
+async fn asking(providers: [Arc<dyn SearchProvider>; 2]) -> Server {
+    let guarded = |provider| Arc::new(Breaker::new(provider, BreakerOptions::default()));
+    let [first, second] = providers.map(|provider| guarded(provider) as Arc<dyn SearchProvider>);
+    let search = Arc::new(Chain::new(first, vec![second]));
+    let pages = Arc::new(HttpPageReader::new(PageOptions::default()).unwrap());
+    let web = WebRetriever::new(search, pages, Arc::new(Apart), WebOptions::default());
+    let ports = ScriptedPorts::new(script());
+    let bare = Bare {
+        retriever: Arc::new(web),
+        ..bare(&ports)
+    };
+    Server::with(ports, bare, config("")).await
+}
+
+fn script() -> Script {
+    Script::instant(2)
+}
+
+/// What a question makes happen, and its answer.
+async fn ask(server: &Server) -> (Vec<AskEvent>, AskResponse) {
+    let request = question().with(|asked| asked.width = Some(Width::K(1)));
+    let stream = server.client().await.ask_stream(request).await;
+    let mut stream = stream.unwrap().into_inner();
+    let mut events = Vec::new();
+    while let Some(event) = stream.message().await.unwrap() {
+        events.push(event);
+    }
+    match events.pop().unwrap().event {
+        Some(Event::Answer(answer)) => (events, answer),
+        other => panic!("{other:?} is no answer"),
+    }
+}
+
+/// The hops in which another provider was asked, and which.
+fn changes(events: &[AskEvent]) -> Vec<(u32, ProviderChange)> {
+    let change = |event: &AskEvent| match &event.event {
+        Some(Event::ProviderChanged(change)) => Some((event.hop, change.clone())),
+        _ => None,
+    };
+    events.iter().filter_map(change).collect()
+}
+
+async fn asked(server: &MockServer) -> usize {
+    server.received_requests().await.unwrap().len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_provider_is_told_of_each_look_up_and_in_the_answer() {
+    let (blocking, wiki) = (blocking().await, wiki().await);
+    let server = asking([duckduckgo(&blocking), mediawiki(&wiki)]).await;
+    let (events, answer) = ask(&server).await;
+    let change = |times| ProviderChange {
+        from: "duckduckgo".to_owned(),
+        to: "mediawiki".to_owned(),
+        why: "blocks this server: a challenge in place of results".to_owned(),
+        times,
+    };
+    assert_eq!(changes(&events), [(1, change(0)), (2, change(0))]);
+    assert_eq!(answer.provider_changes, [change(2)]);
+    assert_eq!(answer.answer, script().answer());
+    // It is left alone after the first hop.
+    assert_eq!((asked(&blocking).await, asked(&wiki).await), (1, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_told_as_long_as_the_first_provider_answers() {
+    let (blocking, wiki) = (blocking().await, wiki().await);
+    let server = asking([mediawiki(&wiki), duckduckgo(&blocking)]).await;
+    let (events, answer) = ask(&server).await;
+    assert_eq!(changes(&events), []);
+    assert_eq!(answer.provider_changes, []);
+    assert_eq!(answer.answer, script().answer());
+    assert_eq!((asked(&blocking).await, asked(&wiki).await), (0, 2));
+}
