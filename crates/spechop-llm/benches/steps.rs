@@ -146,7 +146,7 @@ fn main() {
                 threads,
                 adapter: adapter.clone(),
                 context_tokens_per_sequence: 1024,
-                drafts: WAYS[way].0,
+                drafts: Some(WAYS[way].0),
                 ..LocalModelOptions::new(&path)
             };
             let model = Arc::new(LocalModel::open(options).unwrap());

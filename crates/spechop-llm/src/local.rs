@@ -89,9 +89,10 @@ pub struct LocalModelOptions {
     /// kind of prompt (instructions and examples of a planner, a reader, …) keeps one busy.
     pub kept_prompts: u32,
     /// Whether tokens are guessed without the model, from a generation's draft or from its prompt, and read by
-    /// the model several at once. Off by default: whether it is done hangs on time, and if two tokens are nearly
-    /// as likely, such a call can choose the other.
-    pub drafts: bool,
+    /// the model several at once, as long as that pays. `None`: if the model is
+    /// [batch-invariant](LocalModel::is_batch_invariant), for then it changes no text. Of another model such a
+    /// call can choose the other of two tokens that are nearly as likely.
+    pub drafts: Option<bool>,
     /// Generations that may wait; the least urgent one beyond is turned away.
     pub waiting_max: usize,
     /// Hears of it if a thread of the model ends for good.
@@ -115,7 +116,7 @@ impl LocalModelOptions {
             context_tokens_per_sequence: 4096,
             sequences: 3,
             kept_prompts: 3,
-            drafts: false,
+            drafts: None,
             waiting_max: 256,
             vitals: Vitals::default(),
         }
@@ -383,7 +384,7 @@ fn prepare<'model>(
             context_tokens: tokens as usize,
             sequences: sequences as usize,
             slots: slots as usize,
-            drafts: options.drafts,
+            drafts: false,
             is_batch_invariant: false,
             queue: Arc::clone(&shared.queue),
             kept: Arc::clone(&kept),
@@ -397,6 +398,7 @@ fn prepare<'model>(
     let is_batch_invariant = tried.unwrap_or(false);
     for parts in &mut all {
         parts.is_batch_invariant = is_batch_invariant;
+        parts.drafts = options.drafts.unwrap_or(is_batch_invariant);
     }
     let name = &*shared.name;
     if threads.saturating_mul(workers) > cores {

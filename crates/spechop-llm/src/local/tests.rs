@@ -12,6 +12,7 @@ fn without_threads(queue: &Arc<Queue>) -> LocalModel {
         name: "m".into(),
         counters: Arc::default(),
         queue: Arc::clone(queue),
+        is_batch_invariant: false,
         thread: None,
     }
 }

@@ -12,7 +12,7 @@ use crate::workers::requests;
 
 fn planner(drafts: bool) -> (Arc<LocalModel>, StepPlanner) {
     let model = Arc::new(open(|options| {
-        options.drafts = drafts;
+        options.drafts = Some(drafts);
         options.model_path = planner_path();
         options.kept_prompts = 8;
     }));

@@ -30,7 +30,7 @@ fn planner_model(drafts: bool) -> Arc<LocalModel> {
         options.model_path = planner_path();
         options.sequences = 4;
         options.kept_prompts = 8;
-        options.drafts = drafts;
+        options.drafts = Some(drafts);
     }))
 }
 

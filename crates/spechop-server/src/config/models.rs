@@ -220,7 +220,7 @@ pub(super) fn local(
             Style::Chat(_) => 3,
             Style::Steps => 8,
         },
-        drafts: keys.switch(&key("draft_tokens")),
+        drafts: keys.flag(&key("draft_tokens")),
         ..LocalModelOptions::new(named.unwrap_or_else(|| models.join(default).join("model.gguf")))
     }
 }

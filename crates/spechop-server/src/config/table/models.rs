@@ -101,9 +101,10 @@ pub(super) static MODEL: &[Key] = keys! {
     /// prompt.
     sequences: Whole(1, 1024), Example("4");
     /// Whether tokens are guessed without the model, from a draft of the sub-question or from the prompt, and
-    /// read by the model several at once. It is done as long as it pays on this machine. If two tokens are nearly
-    /// as likely, a text may then differ from one time to the next.
-    draft_tokens: Flag, Is("false");
+    /// read by the model several at once. It is done as long as it pays on this machine. By default only with a
+    /// model whose texts it cannot change, which is tried when it is opened: the planner that is shipped is one.
+    /// With another one a text may differ from one time to the next if two tokens are nearly as likely.
+    draft_tokens: Flag, Example("false");
     /// The endpoint of kind = "openai".
     base_url: Text, Example(r#""http://127.0.0.1:8080/v1""#);
     /// The name of the model at the endpoint.
