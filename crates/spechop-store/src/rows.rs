@@ -72,9 +72,12 @@ impl Rows {
 
     /// As [`Rows::break_down`], for a reason that is not in the files.
     pub(crate) fn give_up(&self, reason: String) -> Arc<str> {
-        let reason = self.broken.get_or_init(|| reason.into());
-        let part = format!("{PART} {}", self.dir.display());
-        self.vitals.fail(&part, &**reason);
+        let reason = self.broken.get_or_init(|| {
+            // Told first: whoever is refused for it finds it told.
+            let part = format!("{PART} {}", self.dir.display());
+            self.vitals.fail(&part, &*reason);
+            reason.into()
+        });
         Arc::clone(reason)
     }
 

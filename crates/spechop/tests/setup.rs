@@ -318,34 +318,30 @@ fn a_first_build_is_announced_and_a_second_one_is_silent() {
 }
 
 #[test]
-fn a_build_for_another_processor_is_made_again() {
+fn a_build_for_another_processor_or_with_other_kernels_is_made_again() {
     let settled = "target/release/build/llama-cpp-sys-2-1a/out/build/CMakeCache.txt";
-    let of = |vnni: &str| {
+    let of = |vnni: &str, llamafile: &str| {
         let machine = Machine::new()
             .headers("14")
             .file("usr/lib/libclang.so", ELF64)
             .file(
                 settled,
-                format!("A:STRING=\nGGML_AVX512_VNNI:BOOL={vnni}\n").as_bytes(),
+                format!("GGML_AVX512_VNNI:BOOL={vnni}\nGGML_LLAMAFILE:BOOL={llamafile}\n")
+                    .as_bytes(),
             )
             .file("target/release/.fingerprint/llama-cpp-sys-2-1a/x", b"")
             .file("target/release/deps/libx.rlib", b"");
         machine.is_ready();
         machine
     };
-    assert!(of("OFF").path(settled).exists());
-    let another = of("ON");
-    assert!(
-        !another
-            .path("target/release/build/llama-cpp-sys-2-1a")
-            .exists()
-    );
-    assert!(
-        !another
-            .path("target/release/.fingerprint/llama-cpp-sys-2-1a")
-            .exists()
-    );
-    assert!(another.path("target/release/deps/libx.rlib").exists());
+    assert!(of("OFF", "OFF").path(settled).exists());
+    for (vnni, llamafile) in [("ON", "OFF"), ("OFF", "ON")] {
+        let otherwise = of(vnni, llamafile);
+        let exists = |path: &str| otherwise.path(&format!("target/release/{path}")).exists();
+        assert!(!exists("build/llama-cpp-sys-2-1a"));
+        assert!(!exists(".fingerprint/llama-cpp-sys-2-1a"));
+        assert!(exists("deps/libx.rlib"));
+    }
 }
 
 #[test]

@@ -13,11 +13,14 @@ use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTro
 use spechop_text::html;
 use url::{Url, form_urlencoded};
 
-use super::listing::{Listing, cut, malformed};
+use super::listing::{Listing, cut, in_mere_words, malformed};
 use crate::http::{Answer, Endpoint, Http, InvalidEndpoint};
 
 /// What it takes.
 const QUERY_CHARS_MAX: usize = 499;
+
+/// What a word begins with that sends the browser elsewhere: to another site (`!`), or to the first result (`\`).
+const COMMANDS: [char; 2] = ['!', '\\'];
 
 /// Most tags of a page, and most nodes of the tree that they make. Its own pages have about 1,200 tags;
 /// more would only cost time and memory. Some orders of tags make a tree of the square of their number.
@@ -84,7 +87,7 @@ impl SearchProvider for DuckDuckGo {
             return Ok(Vec::new());
         }
         let form = form_urlencoded::Serializer::new(String::new())
-            .append_pair("q", cut(query.trim(), QUERY_CHARS_MAX))
+            .append_pair("q", cut(&in_mere_words(query, &COMMANDS), QUERY_CHARS_MAX))
             .append_pair("b", "")
             .append_pair("kl", &self.region)
             .finish();

@@ -163,6 +163,17 @@ pub(super) fn cut(text: &str, chars_max: usize) -> &str {
     }
 }
 
+/// A query without what an engine takes for `commands` at the beginning of a word: what the operator has chosen,
+/// a question must not choose otherwise.
+pub(super) fn in_mere_words(query: &str, commands: &[char]) -> String {
+    let words = query.split_whitespace().map(|word| {
+        let plain = word.trim_start_matches(commands);
+        // By themselves they command nothing, and may be a name: `!!!`.
+        if plain.is_empty() { word } else { plain }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -268,6 +279,17 @@ mod tests {
         fn a_cut_is_a_short_beginning(text: String, chars_max in 0..40_usize) {
             let cut = cut(&text, chars_max);
             prop_assert!(text.starts_with(cut) && cut.chars().count() <= chars_max);
+        }
+    }
+
+    #[test]
+    fn a_query_is_sent_in_mere_words() {
+        for (query, sent) in [
+            ("Who directed Airplane! ?", "Who directed Airplane! ?"),
+            ("!!g :fr <3 !images <!cats", "g fr 3 images cats"),
+            ("Who sings in !!! ?", "Who sings in !!! ?"),
+        ] {
+            assert_eq!(in_mere_words(query, &['!', ':', '<']), sent);
         }
     }
 }

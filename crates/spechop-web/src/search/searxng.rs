@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 
-use super::listing::{Shape, folded, json};
+use super::listing::{Shape, folded, in_mere_words, json};
 use crate::http::{Answer, Endpoint, Http, InvalidEndpoint};
 
 const SHAPE: Shape = Shape {
@@ -87,7 +87,7 @@ impl SearchProvider for Searxng {
         }
         let mut url = self.http.url("search");
         url.query_pairs_mut()
-            .append_pair("q", &plain(query))
+            .append_pair("q", &in_mere_words(query, &COMMANDS))
             .extend_pairs(&self.query);
         let request = self.http.get(url);
         let read = |answer: &Answer| match answer.body() {
@@ -103,16 +103,6 @@ impl SearchProvider for Searxng {
     async fn warm(&self, _call: &Call) {
         self.http.warm().await;
     }
-}
-
-/// The query in mere words: what the operator has chosen, a question must not choose otherwise.
-fn plain(query: &str) -> String {
-    let words = query.split_whitespace().map(|word| {
-        let plain = word.trim_start_matches(COMMANDS);
-        // By themselves they command nothing, and may be a name: `!!!`.
-        if plain.is_empty() { word } else { plain }
-    });
-    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Reads an answer. No results while engines did not answer is no "nothing found": nobody knows.
@@ -157,20 +147,4 @@ fn engine(entry: &Value) -> (String, String) {
         folded(said, 40).to_string()
     };
     (part(0), part(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::plain;
-
-    #[test]
-    fn a_query_is_sent_in_mere_words() {
-        for (query, sent) in [
-            ("Who directed Airplane! ?", "Who directed Airplane! ?"),
-            ("!!g :fr <3 !images <!cats", "g fr 3 images cats"),
-            ("Who sings in !!! ?", "Who sings in !!! ?"),
-        ] {
-            assert_eq!(plain(query), sent);
-        }
-    }
 }

@@ -191,3 +191,17 @@ async fn a_search_goes_over_the_connection_that_was_warmed_up() {
         assert_eq!(counts, (1, 2), "{kind:?}");
     }
 }
+
+/// `!g` would ask another site than the operator has chosen.
+#[tokio::test]
+async fn no_word_of_a_query_commands_the_engine() {
+    for kind in [Kind::DuckDuckGo, Kind::Searxng] {
+        let request = ask(kind, "!g who wrote !!w Hamlet").await;
+        let sent = format!(
+            "{} {}",
+            request.url.query().unwrap_or_default(),
+            body(&request)
+        );
+        assert!(sent.contains("q=g+who+wrote+w+Hamlet"), "{kind:?}: {sent}");
+    }
+}
