@@ -23,10 +23,8 @@ use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_eval::dataset::passages;
 use spechop_eval::web::{Latency, Web, WebOptions};
 use spechop_eval::{Dataset, load};
-use spechop_ports::{
-    Call, Encoder, PortError, Retriever, SearchFailure, SearchProvider, SearchResult,
-};
-use spechop_testkit::assets;
+use spechop_ports::{Call, Encoder, Retriever, SearchFailure, SearchProvider, SearchResult};
+use spechop_testkit::{Alike, assets};
 use spechop_web::page::{HttpPageReader, PageOptions};
 use spechop_web::search::Searxng;
 use spechop_web::search::searxng::SearxngOptions;
@@ -74,28 +72,6 @@ impl SearchProvider for Noting {
         let mut ended = self.ended.lock().unwrap();
         ended.push((query.to_owned(), Instant::now()));
         found
-    }
-}
-
-/// Costs nothing, and finds all passages alike.
-struct Free;
-
-#[async_trait]
-impl Encoder for Free {
-    fn fingerprint(&self) -> &'static str {
-        "free"
-    }
-
-    fn width(&self) -> usize {
-        1
-    }
-
-    async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
-        Ok(vec![1.0])
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(vec![vec![1.0]; texts.len()])
     }
 }
 
@@ -219,7 +195,7 @@ fn main() {
     let all = !std::env::args().any(|argument| argument == "at-once");
     println!("search and slowest page {MEAN_MS} ms by script, sigma {SIGMA_MS} ms; 5 pages");
     for (name, encoder) in [
-        ("ranked for nothing", Arc::new(Free) as Arc<dyn Encoder>),
+        ("ranked for nothing", Arc::new(Alike) as Arc<dyn Encoder>),
         ("ranked by the encoder", Arc::new(real)),
     ] {
         println!("{name}");

@@ -1,6 +1,7 @@
 //! For tests only: scripted ports with seeded delays and failures, the way to the real models, model
 //! files small enough to be made up, seeded damages of files, and frames of HTTP/2.
 
+mod alike;
 pub mod assets;
 mod cells;
 pub mod damage;
@@ -12,6 +13,7 @@ pub mod llama_server;
 mod redis_server;
 mod script;
 
+pub use alike::Alike;
 pub use cells::CellMap;
 pub use entries::SharedMap;
 pub use home::fill_home;

@@ -8,8 +8,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use spechop_ports::{Call, Encoder, PortError, Retriever};
+use spechop_ports::{Call, Retriever};
+use spechop_testkit::Alike;
 use spechop_web::page::HttpPageReader;
 use spechop_web::search::duckduckgo::DuckDuckGoOptions;
 use spechop_web::search::{Breaker, BreakerOptions, Chain, DuckDuckGo};
@@ -21,28 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// More results than a look-up reads.
 const RESULTS: usize = 8;
-
-/// For which all texts are alike, so that their words decide.
-struct Alike;
-
-#[async_trait]
-impl Encoder for Alike {
-    fn fingerprint(&self) -> &'static str {
-        "alike"
-    }
-
-    fn width(&self) -> usize {
-        1
-    }
-
-    async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
-        Ok(vec![1.0])
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(vec![vec![1.0]; texts.len()])
-    }
-}
 
 /// Look-ups as the service puts them together, at one engine and on one site, without haste.
 fn look_ups(engine: &Site, pages: &Site) -> WebRetriever {

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use spechop_web::page::{HttpPageReader, PageFailure, PageOptions};
-use support::{Names, Site, article, options, read};
+use support::{Names, PROXIES, Site, article, options, read};
 use url::Url;
 
 /// Without IPv6 there is nothing to reach by it.
@@ -462,15 +462,7 @@ async fn proxies_of_the_environment_are_ignored() {
             trap(),
         );
         let url = format!("http://127.0.0.1:{}", proxy.port());
-        let names = [
-            "http_proxy",
-            "HTTP_PROXY",
-            "https_proxy",
-            "HTTPS_PROXY",
-            "all_proxy",
-            "ALL_PROXY",
-        ];
-        let environment = names.map(|name| (name, &*url));
+        let environment = PROXIES.map(|name| (name, &*url));
         run_with(
             "proxies_of_the_environment_are_ignored",
             &site,

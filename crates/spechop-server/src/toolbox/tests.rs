@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use spechop_agent::{Agent, Settings};
-use spechop_ports::{Call, Encoder, GuessRequest, Lane, PortError, TextKind};
+use spechop_ports::{Call, GuessRequest, Lane, PortError, TextKind};
 use spechop_sched::Millicores;
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::{Alike, Script, ScriptedPorts};
 use spechop_types::{Chance, Owned, Passage, Question, SubQuestion, Tenant};
 use tokio::time::{sleep, timeout};
 
@@ -163,28 +163,6 @@ async fn what_computes_here_takes_cores_and_what_waits_takes_none() {
     assert!(Toolbox::of(bare(), &config).cores.is_none());
 }
 
-/// Encodes at once.
-struct Ones;
-
-#[async_trait]
-impl Encoder for Ones {
-    fn fingerprint(&self) -> &'static str {
-        "ones"
-    }
-
-    fn width(&self) -> usize {
-        1
-    }
-
-    async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
-        Ok(vec![1.0])
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(vec![vec![1.0]; texts.len()])
-    }
-}
-
 /// A look-up on the web waits for nobody's core, but to rank what it has found it takes one.
 #[tokio::test]
 async fn passages_of_pages_are_ranked_ahead_of_need_on_idle_cores_only() {
@@ -192,7 +170,7 @@ async fn passages_of_pages_are_ranked_ahead_of_need_on_idle_cores_only() {
     config.scheduler.cores = Some(Millicores::ONE);
     let mut backends = Backends::new(&config);
     let target = backends.target();
-    let encoder = backends.ranks(Arc::new(Ones), &target);
+    let encoder = backends.ranks(Arc::new(Alike), &target);
     let generator = backends.generator();
     let needed = Call::authoritative();
     let (write, written) = tokio::sync::oneshot::channel::<()>();

@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use futures::future::{Either, join, join_all, select};
 use serde_json::json;
-use spechop_ports::{Call, Lane, PortError, SearchFailure, SearchResult, Wishes};
+use spechop_ports::{Call, Lane, SearchFailure, SearchResult, Wishes};
 use spechop_sched::Backend;
-use spechop_testkit::Script;
+use spechop_testkit::{Alike, Script};
 use spechop_types::{Chance, ProviderChange, Tenant};
 use tokio::time::Instant;
 use wiremock::matchers::any;
@@ -20,28 +20,6 @@ use crate::config::Config;
 use crate::server_state::scripted::state;
 
 const WEB: &str = "[target]\nkind = \"web\"\n";
-
-/// For which all texts are alike.
-struct Alike;
-
-#[async_trait]
-impl Encoder for Alike {
-    fn fingerprint(&self) -> &'static str {
-        "alike"
-    }
-
-    fn width(&self) -> usize {
-        1
-    }
-
-    async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
-        Ok(vec![1.0])
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(vec![vec![1.0]; texts.len()])
-    }
-}
 
 fn config(lines: &str) -> Arc<Config> {
     let (state, _) = state(Script::instant(1), &format!("{WEB}{lines}"));

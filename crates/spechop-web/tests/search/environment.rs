@@ -8,21 +8,12 @@ use std::sync::Arc;
 use spechop_ports::{Call, Retriever, SearchProvider};
 use spechop_web::{HttpRetriever, HttpRetrieverOptions, Proxy};
 
-use crate::support::Site;
+use crate::support::{PROXIES, Site};
 use crate::{KEY, Kind};
 
 /// Tells a test that runs in a process of its own where it shall ask, and through which proxy.
 const ASKED: &str = "SPECHOP_TEST_ASKED";
 const THROUGH: &str = "SPECHOP_TEST_THROUGH";
-
-const PROXIES: [&str; 6] = [
-    "http_proxy",
-    "HTTP_PROXY",
-    "https_proxy",
-    "HTTPS_PROXY",
-    "all_proxy",
-    "ALL_PROXY",
-];
 
 /// All providers, and the retriever over HTTP.
 const ASKERS: usize = Kind::ALL.len() + 1;

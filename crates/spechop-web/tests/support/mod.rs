@@ -18,6 +18,16 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use spechop_ports::Call;
 use spechop_web::page::{HttpPageReader, Page, PageFailure, PageOptions, PageReader};
 
+/// What the environment names a proxy by.
+pub(crate) const PROXIES: [&str; 6] = [
+    "http_proxy",
+    "HTTP_PROXY",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+];
+
 /// Answers requests on an address of this machine, and counts.
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
