@@ -59,6 +59,9 @@ class Images(unittest.TestCase):
                 ).stdout
             )  # fmt: skip
         self.assertIn("spechop", [package["name"] for package in loaded["packages"]])
+        # Without it cargo builds another llama.cpp, in silence.
+        for settings in run("git", "ls-files", ".cargo", cwd=ROOT).splitlines():
+            self.assertTrue(settings in through, settings)
         # What sources outside of tests take into the program.
         for source in (ROOT / file for file in through if file.endswith(".rs") and "/tests" not in file):
             before_tests = source.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
