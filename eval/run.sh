@@ -287,8 +287,8 @@ large_reads() {
   for set in "${SETS[@]}"; do
     echo "== $name $set" >&2
     # shellcheck disable=SC2046
-    asked serve $(index_of "$set") "${server[@]}" --set question.verifier=rule --set tuning.state=none -- \
-      $(web_questions "$set" 30) --variant k=3,speculator=index --variant k=auto,speculator=index --system "$system" \
+    asked serve $(index_of "$set") "${server[@]}" --set question.verifier=exact --set tuning.state=none -- \
+      $(web_questions "$set" 30) --variant k=3,speculator=index,verifier=exact --variant k=auto,speculator=index,verifier=exact --system "$system" \
       --part "model=$(model_part "$model/model.gguf")" \
       --part "small reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/$set-$name/live-0"
   done
