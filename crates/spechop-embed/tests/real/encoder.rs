@@ -218,6 +218,30 @@ async fn queries_that_wait_together_share_runs() {
     assert!(dot(&alone.expect("a vector"), &vectors[7]) > 0.9999);
 }
 
+/// Asks 200 queries at once and drops those that are not answered when the first one is.
+async fn drop_all_but_one_of_200(encoder: &Arc<OnnxEncoder>, lane: Lane) {
+    let before = encoder.counts();
+    let mut calls = JoinSet::new();
+    for n in 0..200 {
+        let encoder = Arc::clone(encoder);
+        calls.spawn(async move {
+            let query = format!("who directed the film that is called number {n}");
+            encoder
+                .encode_query(&Call::new(lane, Chance::EVEN), &query)
+                .await
+        });
+    }
+    let first = calls
+        .join_next()
+        .await
+        .expect("200 of them")
+        .expect("no panic");
+    assert!(first.is_ok());
+    calls.shutdown().await;
+    let after = encoder.counts();
+    assert!(after.queries - before.queries < 200, "{after:?}");
+}
+
 #[tokio::test]
 async fn cancelled_queries_leave_nothing_behind() {
     // A small queue, so that some wait outside when they are cancelled.
@@ -226,28 +250,16 @@ async fn cancelled_queries_leave_nothing_behind() {
     }));
     for lane in [Lane::Speculative, Lane::Authoritative] {
         let before = encoder.counts();
-        let mut calls = JoinSet::new();
-        for n in 0..200 {
-            let encoder = Arc::clone(&encoder);
-            calls.spawn(async move {
-                let query = format!("who directed the film that is called number {n}");
-                encoder
-                    .encode_query(&Call::new(lane, Chance::EVEN), &query)
-                    .await
-            });
+        // Texts are cut on other threads, so on a busy machine the first answer may come before a second query
+        // has reached the queue, and then nothing is cancelled there.
+        for round in 1.. {
+            assert!(round < 100, "no query was ever cancelled in the queue");
+            drop_all_but_one_of_200(&encoder, lane).await;
+            assert_eq!(encoder.waiting(), 0);
+            if encoder.counts().cancelled > before.cancelled {
+                break;
+            }
         }
-        // The first answer says that the queue has begun to move; the rest is dropped.
-        let first = calls
-            .join_next()
-            .await
-            .expect("200 of them")
-            .expect("no panic");
-        assert!(first.is_ok());
-        calls.shutdown().await;
-        assert_eq!(encoder.waiting(), 0);
-        let after = encoder.counts();
-        assert!(after.cancelled > before.cancelled, "{after:?}");
-        assert!(after.queries - before.queries < 200, "{after:?}");
     }
     assert!(
         encoder
