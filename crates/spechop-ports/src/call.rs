@@ -2,6 +2,8 @@
 
 use std::any::Any;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -83,6 +85,21 @@ impl Life {
     /// That of this thing.
     pub fn of(held: Arc<dyn Any + Send + Sync>) -> Self {
         Self(held)
+    }
+}
+
+/// The same thing, not one that is like it.
+impl PartialEq for Life {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Life {}
+
+impl Hash for Life {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        ptr::hash(Arc::as_ptr(&self.0).cast::<()>(), state);
     }
 }
 
@@ -248,6 +265,11 @@ impl Call {
     /// What its question wishes.
     pub fn wishes(&self) -> Wishes {
         self.wishes
+    }
+
+    /// What it holds for as long as its question is worked for: the same thing for all calls of a question.
+    pub fn life(&self) -> Option<&Life> {
+        self.life.as_ref()
     }
 
     /// Whether kept results may not serve it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt;
 use spechop_ports::{
-    Call, DraftWriter, Encoded, Encoder, GuessRequest, Guessed, Lane, PlanRequest, Planned,
+    Call, DraftWriter, Encoded, Encoder, GuessRequest, Guessed, Lane, Life, PlanRequest, Planned,
     Planner, PortError, Ranked, ReadRequest, Reader, Reading, Retriever, RewriteRequest, Rewriter,
     Rewritten, Speculator, TextKind, WrittenDraft,
 };
@@ -215,15 +215,16 @@ impl Encoder for ScheduledEncoder {
     }
 }
 
-/// A retriever whose calls take their turns; identical ones of a tenant share one.
+/// A retriever whose calls take their turns; identical ones of a tenant share one, and those that want fresh
+/// results with others of their question only.
 pub struct ScheduledRetriever {
     scheduled: Arc<Scheduled<dyn Retriever>>,
     flights: Arc<Flights<Query, Vec<Passage>>>,
 }
 
-/// The query as it was written, the limit, and whether kept results may not serve it: whoever wants a
-/// fresh result must not be given one that was kept for another.
-type Query = (Arc<str>, usize, bool);
+/// The query as it was written, the limit, and whose it is if no kept result may serve it: whoever wants a
+/// fresh result must not be given what left the tool before its question was asked.
+type Query = (Arc<str>, usize, Option<Life>);
 
 impl ScheduledRetriever {
     /// `inner` behind the backend's lanes.
@@ -272,7 +273,12 @@ impl Retriever for ScheduledRetriever {
             }
             .boxed()
         };
-        let key = (query, limit, call.is_fresh());
+        let fresh_for = match (call.is_fresh(), call.life()) {
+            (false, _) => None,
+            (true, Some(life)) => Some(life.clone()),
+            (true, None) => return start(call.clone()).await,
+        };
+        let key = (query, limit, fresh_for);
         self.flights.join(key, call, start).await
     }
 }

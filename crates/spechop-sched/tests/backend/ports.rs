@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use async_trait::async_trait;
 use spechop_ports::{
-    DraftWriter, Encoder, PlanRequest, Planned, Planner, Reader, Retriever, RewriteRequest,
-    Rewriter, Rewritten, Speculator, TextKind, contract,
+    DraftWriter, Encoder, Life, PlanRequest, Planned, Planner, Reader, Retriever, RewriteRequest,
+    Rewriter, Rewritten, Speculator, TextKind, Wishes, contract,
 };
 use spechop_sched::{
     Eligibility, Grade, Rule, ScheduledDraftWriter, ScheduledEncoder, ScheduledPlanner,
@@ -157,6 +157,35 @@ async fn the_same_query_is_asked_once_at_a_time() {
     assert_eq!(one.expect("hits"), two.expect("hits"));
     assert_eq!(more.expect("hits").len(), 2);
     assert_eq!((script.started(), backend.gauges().joined), (2, 1));
+}
+
+/// What came on its way before a question was asked is not fresh for it.
+#[tokio::test(start_paused = true)]
+async fn a_fresh_result_is_shared_within_its_question_alone() {
+    let (backend, rules) = (backend(8, 8), Eligibility::shipped());
+    let script = ScriptedPorts::new(Script::steady(&[true], 10, 20, 5));
+    let inner = Arc::new(script.clone());
+    let retriever = ScheduledRetriever::new(inner, &backend, rules.of("retriever"));
+    let wishes = Wishes {
+        fresh: true,
+        quiet: false,
+    };
+    let fresh = Call::authoritative().with(wishes);
+    let [one, other] = [(), ()].map(|()| fresh.clone().within(Life::of(Arc::new(()))));
+    let query = "q0 after nothing?";
+    for (calls, started, joined) in [
+        ([&one, &one], 1, 1),
+        ([&one, &other], 2, 0),
+        ([&fresh, &fresh], 2, 0),
+        ([&one, &Call::authoritative()], 2, 0),
+    ] {
+        let before = (script.started(), backend.gauges().joined);
+        let [a, b] = calls.map(|call| retriever.retrieve(call, query, 3));
+        let (a, b) = futures::join!(a, b);
+        assert_eq!(a.expect("hits"), b.expect("hits"));
+        let after = (script.started(), backend.gauges().joined);
+        assert_eq!((after.0 - before.0, after.1 - before.1), (started, joined));
+    }
 }
 
 /// Counts what is asked of it.
