@@ -83,7 +83,7 @@ impl LlmPlanner {
     async fn step(&self, call: &Call, request: &PlanRequest) -> (Result<Step, PortError>, Tokens) {
         let mut generation = prompt::plan(self.style, request);
         if let Some(draft) = request.drafts.first() {
-            generation.draft = Some(prompt::written(self.style, draft));
+            generation.drafts = vec![prompt::written(self.style, draft)];
         }
         ask(&*self.model, call, generation, |generated| {
             prompt::step(self.style, request, generated)

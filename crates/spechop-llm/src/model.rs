@@ -111,9 +111,9 @@ pub struct Generation {
     pub tokens_max: u32,
     /// Generation ends as soon as the text contains one of these; it is kept in the text.
     pub stop: &'static [&'static str],
-    /// What the text may be. An engine may generate it sooner for that, but it generates what it would
-    /// have generated.
-    pub draft: Option<Arc<str>>,
+    /// What the text may be, the likeliest first. An engine may generate it sooner for that, but it generates
+    /// what it would have generated.
+    pub drafts: Vec<Arc<str>>,
     /// 0 is the greedy text. For any other number an engine may draw another likely text in its place, if
     /// it can.
     pub sample: u32,

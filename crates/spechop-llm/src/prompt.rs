@@ -122,7 +122,7 @@ pub(crate) fn guess(request: &GuessRequest) -> Generation {
         }),
         tokens_max: GUESS_TOKENS_MAX,
         stop: &["\n", "</answer>"],
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     }
 }
@@ -138,7 +138,7 @@ pub(crate) fn written(style: PromptStyle, sub_question: &SubQuestion) -> Arc<str
 /// Shows the model its flawed output and says what is wrong with it.
 pub(crate) fn repair(mut generation: Generation, said: &str, complaint: &str) -> Generation {
     // What it was expected to be was flawed, or it is not what the model writes.
-    generation.draft = None;
+    generation.drafts.clear();
     let mut said = clean_cut(said, REPAIR_CHARS_MAX);
     // Our own tags may stand there: they are what the model should write.
     for tag in ["question>", "answer>"] {

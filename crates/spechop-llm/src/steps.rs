@@ -17,6 +17,8 @@
 //! output is not a valid step, the prompt is extended with `Answer:`, so the model can only complete
 //! an answer.
 
+mod closing;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -72,7 +74,7 @@ impl Planner for StepPlanner {
             prompt: prompt(&request).prompt(),
             tokens_max: SUB_QUESTION_TOKENS_MAX,
             stop: LINE_END,
-            draft: None,
+            drafts: Vec::new(),
             sample: 0,
         };
         self.model.warm(call, generation).await
@@ -123,15 +125,13 @@ impl Page<'_> {
         } else {
             SUB_QUESTION_TOKENS_MAX
         };
-        let mut draft = request.drafts.first().filter(|_| !request.must_answer);
+        let mut drafts = drafts(request);
         for _ in 0..=NOTES_MAX {
-            // The line as such a model would write it.
-            let line = draft
-                .take()
-                .map(|draft| format!("{}{ARROW}", draft.as_str()));
-            let generated = self.write(tokens_max, LINE_END, line).await?;
+            let generated = self.write(tokens_max, LINE_END, drafts).await?;
+            drafts = Vec::new();
             match Line::of(&generated) {
                 Line::Note(note) => {
+                    drafts.extend(closing::answer_after(note, request));
                     self.text.wrote(note);
                     self.text.read("\n");
                 }
@@ -155,7 +155,7 @@ impl Page<'_> {
         let mut answer = begun.to_owned();
         if tokens_max > 0 {
             self.text.read(begun);
-            answer += &self.write(tokens_max, ANSWER_END, None).await?.text;
+            answer += &self.write(tokens_max, ANSWER_END, Vec::new()).await?.text;
         }
         Ok(answer_step(&answer))
     }
@@ -164,13 +164,13 @@ impl Page<'_> {
         &mut self,
         tokens_max: u32,
         stop: &'static [&'static str],
-        draft: Option<String>,
+        drafts: Vec<Arc<str>>,
     ) -> Result<Generated, PortError> {
         let generation = Generation {
             prompt: self.text.prompt(),
             tokens_max,
             stop,
-            draft: draft.map(Into::into),
+            drafts,
             sample: 0,
         };
         let generated = self.model.generate(self.call, generation).await?;
@@ -178,6 +178,17 @@ impl Page<'_> {
         self.certainty = generated.certainty;
         Ok(generated)
     }
+}
+
+/// The lines that may come next, the likeliest first.
+fn drafts(request: &PlanRequest) -> Vec<Arc<str>> {
+    let foreseen = request.drafts.first().filter(|_| !request.must_answer);
+    // The line as such a model would write it.
+    let foreseen = foreseen.map(|asked| format!("{}{ARROW}", asked.as_str()).into());
+    foreseen
+        .into_iter()
+        .chain(closing::lines(request))
+        .collect()
 }
 
 /// What the model wrote.
@@ -230,9 +241,12 @@ fn fallback(request: &PlanRequest) -> Step {
     if request.hops.is_empty() && !request.must_answer {
         return Step::Ask(SubQuestion::new(&cut(request.question.as_str().to_owned())));
     }
-    let found = |hop: &&KnownHop| has_substance(&hop.answer) && !is_refusal(&hop.answer);
-    let last = request.hops.iter().rev().find(found);
+    let last = request.hops.iter().rev().find(|hop| has_found(hop));
     Step::Answer(last.map_or_else(|| UNKNOWN.into(), |hop| hop.answer.clone()))
+}
+
+fn has_found(hop: &KnownHop) -> bool {
+    has_substance(&hop.answer) && !is_refusal(&hop.answer)
 }
 
 /// A text for the model, and which of its lines are its own.

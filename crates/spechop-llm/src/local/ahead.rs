@@ -105,10 +105,10 @@ impl Pays {
 /// What may be written next, of one generation.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// The whole text as somebody guesses it.
-    draft: Vec<LlamaToken>,
-    /// How many tokens have been written; `None` once the text is not the draft's.
-    along: Option<usize>,
+    /// The whole text as somebody guesses it, the likeliest first; those with which what is written begins.
+    drafts: Vec<Vec<LlamaToken>>,
+    /// How many tokens have been written.
+    along: usize,
     /// The latest two tokens that were written, the latest one last.
     latest: [Option<LlamaToken>; 2],
     /// Rows of the next call.
@@ -118,11 +118,11 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Nothing is written yet. The draft may be empty.
-    pub(super) fn new(draft: Vec<LlamaToken>) -> Self {
+    /// Nothing is written yet.
+    pub(super) fn new(drafts: Vec<Vec<LlamaToken>>) -> Self {
         Self {
-            along: Some(0).filter(|_| !draft.is_empty()),
-            draft,
+            drafts,
+            along: 0,
             latest: [None; 2],
             rows: ROWS,
             is_alone: false,
@@ -133,10 +133,9 @@ impl Ahead {
     pub(super) fn wrote(&mut self, token: LlamaToken) {
         self.latest = [self.latest[1], Some(token)];
         self.is_alone = false;
-        self.along = self.along.and_then(|at| {
-            let held = self.draft.get(at) == Some(&token);
-            held.then_some(at + 1)
-        });
+        self.drafts
+            .retain(|draft| draft.get(self.along) == Some(&token));
+        self.along += 1;
     }
 
     /// Of a call's guesses, all held, or not.
@@ -158,8 +157,8 @@ impl Ahead {
         if self.is_alone {
             return None;
         }
-        let (source, follows, most) = match self.along {
-            Some(at) => (Source::Draft, &self.draft[at..], self.rows),
+        let (source, follows, most) = match self.drafts.first() {
+            Some(draft) => (Source::Draft, &draft[self.along..], self.rows),
             None => (Source::Prompt, self.found(prompt), ROWS),
         };
         // The padding must fit, too.
@@ -201,7 +200,11 @@ mod tests {
     }
 
     fn after(draft: &[i32], written: &[i32]) -> Ahead {
-        let mut ahead = Ahead::new(tokens(draft));
+        after_any(&[draft], written)
+    }
+
+    fn after_any(drafts: &[&[i32]], written: &[i32]) -> Ahead {
+        let mut ahead = Ahead::new(drafts.iter().map(|draft| tokens(draft)).collect());
         written
             .iter()
             .for_each(|id| ahead.wrote(LlamaToken::new(*id)));
@@ -271,6 +274,23 @@ mod tests {
         check(&ahead, &[], 99, None);
         ahead.wrote(LlamaToken::new(2));
         check(&ahead, &[], 99, Some((&[2, 3, 4, 5], 3)));
+    }
+
+    #[test]
+    fn of_several_drafts_the_first_one_that_holds_goes_on() {
+        let drafts: [&[i32]; 4] = [&[1, 2, 3, 4], &[], &[5, 6, 7, 8], &[5, 6, 9, 8]];
+        for (written, expected) in [
+            (&[1][..], Some(&[1, 2, 3, 4][..])),
+            (&[5], Some(&[5, 6, 7, 8])),
+            (&[5, 6], Some(&[6, 7, 8, 6])),
+            (&[5, 6, 9], None),
+            (&[5, 7], None),
+            (&[2], None),
+        ] {
+            let guesses = |rows: &[i32]| rows.len() - usize::from(rows.ends_with(&[6]));
+            let expected = expected.map(|rows| (rows, guesses(rows) - 1));
+            check(&after_any(&drafts, written), &[], 99, expected);
+        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ async fn say(model: &LocalModel) -> Result<Generated, PortError> {
         prompt: Prompt::Text("Hello".into()),
         tokens_max: 1,
         stop: &[],
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     };
     model.generate(&Call::authoritative(), hello).await

@@ -85,7 +85,7 @@ fn generation(text: String, tokens_max: u32, stop: &'static [&'static str]) -> G
         }),
         tokens_max,
         stop,
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn rewrite(request: &RewriteRequest) -> Generation {
         }),
         tokens_max: TOKENS_MAX,
         stop: &["\n"],
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     }
 }

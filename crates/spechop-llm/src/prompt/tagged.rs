@@ -239,7 +239,7 @@ fn generation(fixed: &[Message], text: String, tokens_max: u32) -> Generation {
         }),
         tokens_max,
         stop: CLOSING,
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     }
 }

@@ -215,7 +215,7 @@ async fn plain_server() -> MockServer {
 
 fn expecting() -> Generation {
     Generation {
-        draft: Some("<answer>Anna</answer>".into()),
+        drafts: vec!["<answer>Anna</answer>".into()],
         ..generation()
     }
 }

@@ -41,7 +41,7 @@ fn generation() -> Generation {
         }),
         tokens_max: 8,
         stop: &["</answer>"],
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     }
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use spechop_llm::{LocalModel, StepPlanner};
-use spechop_ports::{Call, PlanRequest, Planned, Planner};
-use spechop_types::{Step, SubQuestion};
+use spechop_ports::{Call, KnownHop, PlanRequest, Planned, Planner};
+use spechop_types::{Question, Step, SubQuestion};
 
 use crate::model::{open, planner_path};
 use crate::workers::requests;
@@ -27,6 +27,62 @@ async fn plan(planner: &StepPlanner, request: &PlanRequest, drafts: &[&str]) -> 
     };
     let planned = planner.plan(&Call::authoritative(), request).await;
     planned.expect("a step")
+}
+
+/// How a question ends is foreseen, too: its answer, what is compared before that, and whose name it is.
+#[tokio::test]
+async fn no_foreseen_ending_changes_an_answer() {
+    let (_, plain) = planner(false);
+    let (model, drafting) = planner(true);
+    let mut answers = 0;
+    for (question, hops, answer) in [
+        (
+            "When was the director of film Blue Kite born?",
+            &[
+                ("Who is the director of film Blue Kite?", "Amy Dunne"),
+                ("When was Amy Dunne born?", "19 August 1990"),
+            ][..],
+            "19 August 1990",
+        ),
+        (
+            "Who is older, Halcón Suriano Jr. or Pierre De Geyter?",
+            &[
+                ("When was Halcón Suriano Jr. born?", "19 August 1990"),
+                ("When was Pierre De Geyter born?", "8 October 1848"),
+            ],
+            "Pierre De Geyter",
+        ),
+        (
+            "Which film has the director who was born later, The Blue Kite or Kangaroo?",
+            &[
+                (
+                    "Who is the director of the film The Blue Kite?",
+                    "Amy Dunne",
+                ),
+                ("Who is the director of the film Kangaroo?", "Ben Birk"),
+                ("When was Amy Dunne born?", "19 August 1990"),
+                ("When was Ben Birk born?", "8 October 1848"),
+            ],
+            "The Blue Kite",
+        ),
+    ] {
+        let hops = hops.iter().map(|(asked, answer)| KnownHop {
+            sub_question: SubQuestion::new(asked),
+            answer: (*answer).into(),
+        });
+        let request = PlanRequest {
+            question: Question::new(question).expect("a question"),
+            hops: hops.collect(),
+            must_answer: false,
+            drafts: Vec::new(),
+        };
+        let planned = plan(&drafting, &request, &[]).await;
+        assert_eq!(planned, plan(&plain, &request, &[]).await, "{question}");
+        assert_eq!(planned.step, Step::Answer(answer.into()), "{question}");
+        answers += 1;
+    }
+    let stats = model.stats();
+    assert!(stats.held_tokens >= 3 * answers, "{stats:?}");
 }
 
 /// Nor how sure the model was, to the last bit.

@@ -66,7 +66,7 @@ pub(crate) fn ask(question: &str, tokens_max: u32) -> Generation {
         }),
         tokens_max,
         stop: STOP,
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn bare(text: &str, tokens_max: u32) -> Generation {
         prompt: Prompt::Text(text.into()),
         tokens_max,
         stop: STOP,
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     }
 }

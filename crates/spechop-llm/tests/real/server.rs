@@ -77,7 +77,7 @@ fn generation(turns: &[(Role, &str)], tokens_max: u32) -> Generation {
         }),
         tokens_max,
         stop: &["</answer>"],
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     }
 }

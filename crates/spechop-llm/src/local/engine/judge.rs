@@ -67,12 +67,14 @@ impl Engine<'_> {
 impl Parts<'_> {
     /// What may be written, as far as that is known.
     pub(super) fn ahead(&self, generation: &Generation) -> Ahead {
-        let most = generation.tokens_max as usize;
-        let draft = generation.draft.as_deref().filter(|_| self.drafts);
-        let draft = draft.filter(|draft| draft.len() <= most * TOKEN_BYTES_MAX);
-        Ahead::new(draft.map_or_else(Vec::new, |draft| {
-            let vocab = self.model.vocab();
-            vocab.tokenize(draft.as_bytes(), false, false)
-        }))
+        if !self.drafts {
+            return Ahead::new(Vec::new());
+        }
+        let vocab = self.model.vocab();
+        let most = generation.tokens_max as usize * TOKEN_BYTES_MAX;
+        let drafts = generation.drafts.iter();
+        let drafts = drafts.filter(|draft| draft.len() <= most);
+        let tokens = drafts.map(|draft| vocab.tokenize(draft.as_bytes(), false, false));
+        Ahead::new(tokens.collect())
     }
 }

@@ -40,7 +40,7 @@ fn waiting_as(call: Call, tokens: i32, arrival: u64) -> (Waiting, Answer) {
         prompt: Prompt::Text("".into()),
         tokens_max: 8,
         stop: &[],
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     };
     let prompt = PromptTokens {

@@ -29,7 +29,7 @@ fn job(call: Call, arrival: u64) -> (Waiting, Answer) {
                 prompt: Prompt::Text("".into()),
                 tokens_max: 1,
                 stop: &[],
-                draft: None,
+                drafts: Vec::new(),
                 sample: 0,
             },
             reply,

@@ -65,7 +65,7 @@ async fn computed(model: &LocalModel, tenant: &Tenant, prompt: Prompt) -> u64 {
         prompt,
         tokens_max: 1,
         stop: &[],
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     };
     model.generate(&call, generation).await.expect("a token");
