@@ -11,7 +11,7 @@
 #   eval/run.sh DATA prepare ablation      who plans and who reads: a run for each configuration in eval/ablation
 #   eval/run.sh DATA prepare words         what it is worth to answers that words count beside vectors
 #   eval/run.sh DATA prepare answers       what the embedded default answers at k = 1, on every question of the own mix
-#   eval/run.sh DATA prepare saturation    8 and 64 questions of 2WikiMultihopQA at once, at k = 1, 3 and auto, nothing injected
+#   eval/run.sh DATA prepare saturation    8, 16 and 64 questions of 2WikiMultihopQA at once, at k = 1, 3 and auto, nothing injected
 #   eval/run.sh DATA decisions             100 decisions of the verifier on the embedded default, for a person to label
 #   eval/run.sh DATA prepare retrieval retrieval_theirs  how well retrievers find gold passages (needs deploy/test-tools.sh): not
 #                                          among the usual parts
@@ -523,7 +523,7 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
   return $result
 }
 
-# What speculation takes from a machine that has no room for it: the embedded default, 8 and 64 questions at once.
+# What speculation takes from a machine that has no room for it: the embedded default, 8, 16 and 64 questions at once.
 saturation() {
   echo "== saturation" >&2
   python3 eval/bench/saturation.py --spechop "$SPECHOP" --index "$INDEXES/2wiki-extended" \

@@ -69,6 +69,12 @@ def memory_mib(process: subprocess.Popen) -> dict:
     return {name: int(sizes[key].split()[0]) // 1024 for name, key in (("resident", "VmRSS"), ("own", "RssAnon"))}
 
 
+def cpu_s(process: subprocess.Popen) -> float:
+    """Seconds of the processor that it has taken, in user and kernel."""
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Server:
     """`spechop serve` with these settings, ready to answer."""
 
