@@ -12,6 +12,7 @@
 //! Source: the one-pass validation of drafted calls in speculative tool calls (arXiv 2512.15834,
 //! algorithm 5), and looking a prompt up for what follows.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use llama_cpp_2::token::LlamaToken;
@@ -38,11 +39,20 @@ pub(super) enum Source {
 /// A call of several rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rows {
-    /// The latest token, the guesses, and padding.
+    /// What is read anyway, the guesses, and padding.
     pub(super) tokens: Vec<LlamaToken>,
+    /// How many are read anyway: the latest token, or the rest of a prompt.
+    pub(super) read: usize,
     /// How many are guesses.
     pub(super) guesses: usize,
     pub(super) source: Source,
+}
+
+impl Rows {
+    /// Those after which it is of interest what the model says.
+    pub(super) fn judged(&self) -> Range<usize> {
+        self.read - 1..self.read + self.guesses
+    }
 }
 
 /// Whether calls of several rows pay: by what they took and brought so far, beside calls for one token.
@@ -83,15 +93,9 @@ impl Pays {
 
     /// Whether to make such a call, as far as is known. What is not known is tried.
     pub(super) fn is_worth(&mut self, rows: &Rows) -> bool {
-        let several = self.several[rows.tokens.len() / ROWS - 1];
-        let brought = self.brought[rows.source as usize];
-        let (Mean(Some(one)), Mean(Some(several)), Mean(Some(brought))) =
-            (self.one, several, brought)
-        else {
+        let Some(pays) = self.known(rows.source, rows.tokens.len() / ROWS) else {
             return true;
         };
-        let longer = (rows.tokens.len() / ROWS) as f32;
-        let pays = brought * longer * one > several;
         let passed = &mut self.passed[rows.source as usize];
         *passed = if pays || *passed >= TRY_AGAIN {
             0
@@ -99,6 +103,18 @@ impl Pays {
             *passed + 1
         };
         pays || *passed == 0
+    }
+
+    /// Whether calls of four rows with guesses of a draft pay, as far as is known.
+    pub(super) fn drafts_do(&self) -> bool {
+        self.known(Source::Draft, 1).unwrap_or(true)
+    }
+
+    /// Whether such calls pay, if that is known; they have so many times four rows.
+    fn known(&self, source: Source, fours: usize) -> Option<bool> {
+        let (one, brought) = (self.one.0?, self.brought[source as usize].0?);
+        let several = self.several[fours - 1].0?;
+        Some(brought * fours as f32 * one > several)
     }
 }
 
@@ -176,9 +192,38 @@ impl Ahead {
         tokens.resize(tokens.len().next_multiple_of(ROWS), latest);
         Some(Rows {
             tokens,
+            read: 1,
             guesses,
             source,
         })
+    }
+
+    /// The rest of a prompt in one call, and behind it what fills its last four rows: the beginning of the
+    /// draft, if drafts are wanted and there is one. Else a row is added to three, which take longer than four.
+    /// `room` tokens can be written.
+    pub(super) fn ending(&self, rest: &[LlamaToken], room: usize, drafts: bool) -> Rows {
+        let draft = self.drafts.first().filter(|_| drafts);
+        let draft = draft.map_or(&[][..], Vec::as_slice);
+        let whole = rest.len().next_multiple_of(ROWS);
+        // Of a whole prompt nothing is free; but the draft would have the next call to itself.
+        let most = if whole > rest.len() {
+            whole - rest.len()
+        } else {
+            ROWS
+        };
+        let guesses = draft.len().min(most).min(room.saturating_sub(1));
+        let mut tokens = [rest, &draft[..guesses]].concat();
+        if let Some(last) = tokens.last().copied()
+            && (guesses > 0 || tokens.len() % ROWS == ROWS - 1)
+        {
+            tokens.resize(tokens.len().next_multiple_of(ROWS), last);
+        }
+        Rows {
+            tokens,
+            read: rest.len(),
+            guesses,
+            source: Source::Draft,
+        }
     }
 
     /// What follows the latest two tokens where they stand together last in the prompt.
@@ -222,6 +267,7 @@ mod tests {
     fn it_is_done_as_long_as_it_pays() {
         let rows = |source, count: usize| Rows {
             tokens: tokens(&vec![1; count]),
+            read: 1,
             guesses: 3,
             source,
         };
@@ -274,6 +320,30 @@ mod tests {
         check(&ahead, &[], 99, None);
         ahead.wrote(LlamaToken::new(2));
         check(&ahead, &[], 99, Some((&[2, 3, 4, 5], 3)));
+    }
+
+    #[test]
+    fn the_last_rows_of_a_prompt_are_filled() {
+        let draft = [7, 8, 9, 10, 11, 12];
+        for (drafts, rest, room, filled, guesses) in [
+            (true, &[1][..], 99, &[1, 7, 8, 9][..], 3),
+            (true, &[1, 2, 3], 99, &[1, 2, 3, 7], 1),
+            (true, &[1, 2, 3, 4], 99, &[1, 2, 3, 4, 7, 8, 9, 10], 4),
+            (true, &[1, 2, 3, 4, 5], 99, &[1, 2, 3, 4, 5, 7, 8, 9], 3),
+            // The last token is the model's own.
+            (true, &[1], 3, &[1, 7, 8, 8], 2),
+            (true, &[1], 1, &[1], 0),
+            (true, &[1, 2, 3], 1, &[1, 2, 3, 3], 0),
+            (false, &[1, 2, 3], 99, &[1, 2, 3, 3], 0),
+            (false, &[1, 2], 99, &[1, 2], 0),
+            (false, &[1, 2, 3, 4], 99, &[1, 2, 3, 4], 0),
+        ] {
+            let rows = after(&draft, &[]).ending(&tokens(rest), room, drafts);
+            assert_eq!((rows.tokens, rows.guesses), (tokens(filled), guesses));
+            assert_eq!(rows.read, rest.len());
+        }
+        let none = after(&[], &[]).ending(&tokens(&[1]), 99, true);
+        assert_eq!((none.tokens, none.guesses), (tokens(&[1]), 0));
     }
 
     #[test]

@@ -21,6 +21,7 @@
 
 use std::hash::{DefaultHasher, Hasher};
 use std::num::NonZeroU32;
+use std::ops::Range;
 
 use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::context::kv_cache::KvCacheConversionError;
@@ -207,7 +208,7 @@ impl<'model> Compute<'model> {
 
     /// Processes tokens of the first slot, at most a chunk. Returns a digest of the logits after each.
     fn digests(&mut self, at: usize, tokens: &[LlamaToken]) -> Result<Vec<u64>, ComputeError> {
-        self.judge(0, at, tokens, tokens.len())?;
+        self.judge(0, at, tokens, 0..tokens.len())?;
         let digest = |row| {
             let mut hasher = DefaultHasher::new();
             let logits = self.context.get_logits_ith(row);
@@ -220,8 +221,8 @@ impl<'model> Compute<'model> {
         Ok(rows.map(digest).collect())
     }
 
-    /// Processes tokens of one sequence, at most a chunk. Returns what is likeliest after each of the first
-    /// `judged` of them.
+    /// Processes tokens of one sequence, at most a chunk. Returns what is likeliest after each of those that
+    /// are `judged`.
     ///
     /// Unless the model is batch-invariant, it is not what [`Self::step`] says to the last bit.
     pub(super) fn judge(
@@ -229,16 +230,17 @@ impl<'model> Compute<'model> {
         slot: usize,
         at: usize,
         tokens: &[LlamaToken],
-        judged: usize,
+        judged: Range<usize>,
     ) -> Result<Vec<Likeliest>, ComputeError> {
         self.batch.clear();
         let seq = i32::try_from(slot)?;
         for (offset, token) in tokens.iter().enumerate() {
             let at = i32::try_from(at + offset)?;
-            self.batch.add(*token, at, &[seq], offset < judged)?;
+            self.batch
+                .add(*token, at, &[seq], judged.contains(&offset))?;
         }
         self.context.decode(&mut self.batch)?;
-        let rows = 0..i32::try_from(judged)?;
+        let rows = i32::try_from(judged.start)?..i32::try_from(judged.end)?;
         Ok(rows
             .map(|row| likeliest(self.context.get_logits_ith(row)))
             .collect())

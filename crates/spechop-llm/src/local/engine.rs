@@ -28,7 +28,7 @@ use super::job::{Begun, Job, Progress, Waiting, best};
 use super::kept::Kept;
 use super::output::Output;
 use super::queue::{Queue, Turn};
-use super::slots::{Cuts, PromptTokens, Slots};
+use super::slots::{CHUNK_TOKENS, Cuts, PromptTokens, Slots};
 use super::stats::Counters;
 use super::template::{ChatTemplate, text_tokens};
 use crate::{End, Generated, Generation, Prompt};
@@ -369,6 +369,14 @@ impl<'model> Engine<'model> {
             None => {
                 let end = prompt.chunk_end(progress.at);
                 let tokens = &prompt.tokens[progress.at..end];
+                if end == prompt.tokens.len() && self.parts.is_batch_invariant {
+                    let room = waiting.job.generation.tokens_max as usize;
+                    let drafts = self.parts.drafts && self.pays.drafts_do();
+                    let rows = progress.ahead.ending(tokens, room, drafts);
+                    if rows.tokens.len() <= CHUNK_TOKENS {
+                        return self.end_prompt(at, &rows);
+                    }
+                }
                 let counted = &self.parts.counters.prefilled_tokens;
                 counted.fetch_add(tokens.len() as u64, Relaxed);
                 (tokens, end == prompt.tokens.len())
@@ -382,17 +390,9 @@ impl<'model> Engine<'model> {
         }
         match done {
             Ok(next) => {
-                let running = &mut self.running[at];
-                running.progress.at += count;
-                if running.progress.next.is_none() {
-                    let prompt = &running.waiting.prompt.item;
-                    self.slots.processed(slot, prompt, running.progress.at);
-                    running.meter();
-                    // A text grows by what is written now, and is kept with that.
-                    let waiting = &self.running[at].waiting;
-                    if last && matches!(waiting.job.generation.prompt, Prompt::Chat(_)) {
-                        self.keep(slot, &waiting.prompt);
-                    }
+                match self.running[at].progress.next {
+                    Some(_) => self.running[at].progress.at += count,
+                    None => self.has_read(at, count),
                 }
                 if let Some(next) = next {
                     self.append(at, next);

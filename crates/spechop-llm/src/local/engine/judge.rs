@@ -21,46 +21,102 @@ impl Engine<'_> {
     /// With a model that is not batch-invariant, the call sums in another order than one for a single token. If
     /// two tokens are so close that this could decide, the call decides nothing: the token is written by itself.
     pub(super) fn judge(&mut self, index: usize, rows: &Rows) {
-        let Running { slot, progress, .. } = &self.running[index];
-        let (slot, at, guesses) = (*slot, progress.at, rows.guesses);
-        let judged = guesses + 1;
         let begun = Instant::now();
-        let likeliest = match self.parts.compute.judge(slot, at, &rows.tokens, judged) {
+        let Some(judged) = self.compute(index, rows) else {
+            return;
+        };
+        self.pays.took(rows, begun.elapsed(), judged.brought());
+        self.write(index, rows, &judged);
+    }
+
+    /// Lets the model read the rest of a prompt and what may be written behind it, in one call.
+    ///
+    /// For models that are batch-invariant only: what else is in the call must not matter.
+    pub(super) fn end_prompt(&mut self, index: usize, rows: &Rows) {
+        let counted = &self.parts.counters.prefilled_tokens;
+        counted.fetch_add(rows.read as u64, Relaxed);
+        let Some(judged) = self.compute(index, rows) else {
+            return;
+        };
+        self.has_read(index, rows.read);
+        self.write(index, rows, &judged);
+    }
+
+    /// What the model says; `None` if the job failed.
+    fn compute(&mut self, index: usize, rows: &Rows) -> Option<Judged> {
+        let Running { slot, progress, .. } = &self.running[index];
+        let (slot, at) = (*slot, progress.at);
+        let compute = &mut self.parts.compute;
+        let likeliest = match compute.judge(slot, at, &rows.tokens, rows.judged()) {
             Ok(likeliest) => likeliest,
-            Err(error) => return self.fail(index, error),
+            Err(error) => {
+                self.fail(index, error);
+                return None;
+            }
         };
         let is_sure = |said: &Likeliest| self.parts.is_batch_invariant || said.lead > CLOSE;
-        let guessed = &rows.tokens[1..judged];
+        let guessed = &rows.tokens[rows.read..rows.read + rows.guesses];
         let held = guessed
             .iter()
             .zip(&likeliest)
             .take_while(|(guess, said)| said.token == **guess && is_sure(said))
             .count();
         let counters = &self.parts.counters;
-        counters.guessed_tokens.fetch_add(guesses as u64, Relaxed);
+        let guesses = rows.guesses as u64;
+        counters.guessed_tokens.fetch_add(guesses, Relaxed);
         counters.held_tokens.fetch_add(held as u64, Relaxed);
-        // The model has its say about what follows, too, if it is sure.
-        let said = likeliest[held];
-        let is_sure = is_sure(&said);
-        self.pays
-            .took(rows, begun.elapsed(), held + usize::from(is_sure));
-        let kept = at + held + usize::from(is_sure);
+        let is_sure = is_sure(&likeliest[held]);
+        // If it is not, the token before is read once more, by itself.
+        let kept = at + rows.read + held - usize::from(!is_sure);
         if let Err(error) = self.parts.compute.cut(slot, kept) {
-            return self.fail(index, error);
+            self.fail(index, error);
+            return None;
         }
-        let running = &mut self.running[index];
-        running.progress.at = kept;
-        running.progress.ahead.judged(held == guesses);
-        for said in &likeliest[..held] {
+        Some(Judged {
+            likeliest,
+            held,
+            is_sure,
+            kept,
+        })
+    }
+
+    /// Takes in what holds of the guesses, and what the model says behind it if it is sure.
+    fn write(&mut self, index: usize, rows: &Rows, judged: &Judged) {
+        let progress = &mut self.running[index].progress;
+        progress.at = judged.kept;
+        if rows.guesses > 0 {
+            progress.ahead.judged(judged.held == rows.guesses);
+        }
+        let (held, said) = judged.likeliest.split_at(judged.held);
+        for said in held {
             if self.append(index, *said) {
                 return;
             }
         }
-        if is_sure {
-            self.append(index, said);
+        if judged.is_sure {
+            self.append(index, said[0]);
         } else {
             self.running[index].progress.ahead.alone();
         }
+    }
+}
+
+/// What became of a call's guesses.
+struct Judged {
+    /// What the model says after each row that was judged.
+    likeliest: Vec<Likeliest>,
+    /// How many of the guesses hold.
+    held: usize,
+    /// Whether what it says behind them counts.
+    is_sure: bool,
+    /// Tokens that stay in the KV.
+    kept: usize,
+}
+
+impl Judged {
+    /// Tokens that came of the call.
+    fn brought(&self) -> usize {
+        self.held + usize::from(self.is_sure)
     }
 }
 

@@ -7,6 +7,22 @@ use super::{Engine, Running};
 use crate::Prompt;
 
 impl Engine<'_> {
+    /// So many more tokens of its prompt are in the KV.
+    pub(super) fn has_read(&mut self, index: usize, count: usize) {
+        let running = &mut self.running[index];
+        running.progress.at += count;
+        let (slot, at) = (running.slot, running.progress.at);
+        let prompt = &running.waiting.prompt;
+        self.slots.processed(slot, &prompt.item, at);
+        running.meter();
+        let waiting = &self.running[index].waiting;
+        // A text grows by what is written now, and is kept with that.
+        let is_chat = matches!(waiting.job.generation.prompt, Prompt::Chat(_));
+        if is_chat && at == waiting.prompt.item.tokens.len() {
+            self.keep(slot, &waiting.prompt);
+        }
+    }
+
     /// Keeps a text with what was written behind it: the next one begins with both.
     pub(super) fn keep_written(&mut self, index: usize) {
         let Running {
