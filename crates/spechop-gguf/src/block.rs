@@ -33,6 +33,9 @@ const LEVELS: [f32; 16] = [
 const TRIED: i32 = 7;
 
 impl Form {
+    /// The form that [`write`] writes.
+    pub(crate) const WRITTEN: Self = Self::Iq4Nl;
+
     /// The form of a tensor, if it can be read here.
     pub(crate) fn of(kind: u32) -> Option<Self> {
         Some(match kind {
@@ -97,21 +100,13 @@ impl Form {
             }
         }
     }
+}
 
-    /// Appends whole blocks of weights.
-    ///
-    /// # Panics
-    ///
-    /// If nothing is written in this form.
-    pub(crate) fn write(self, weights: &[f32], out: &mut Vec<u8>) {
-        for block in weights.chunks_exact(BLOCK) {
-            match self {
-                Self::Q8_0 => write_q8_0(block, out),
-                Self::Iq4Nl => write_iq4_nl(block, out),
-                Self::F32 | Self::F16 | Self::Q4_1 => unreachable!("only read"),
-            }
-        }
-    }
+/// Appends whole blocks of weights, in [`Form::WRITTEN`].
+pub(crate) fn write(weights: &[f32], out: &mut Vec<u8>) {
+    weights
+        .chunks_exact(BLOCK)
+        .for_each(|block| write_iq4_nl(block, out));
 }
 
 fn half(two: &[u8]) -> f32 {
@@ -131,23 +126,6 @@ fn nibbles(bytes: &[u8], weights: &mut [f32], read: impl Fn(u8) -> f32) {
         *low = read(byte & 15);
         *high = read(byte >> 4);
     }
-}
-
-fn write_q8_0(block: &[f32], out: &mut Vec<u8>) {
-    let largest = block
-        .iter()
-        .fold(0.0_f32, |most, weight| most.max(weight.abs()));
-    let scale = largest / 127.0;
-    let inverse = if scale > 0.0 { scale.recip() } else { 0.0 };
-    out.extend(f16::from_f32(scale).to_le_bytes());
-    out.extend(block.iter().map(|weight| {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "at most 127 by the choice of the scale"
-        )]
-        let level = (weight * inverse).round() as i8;
-        level.cast_unsigned()
-    }));
 }
 
 /// The scale that leaves the least error, where an error counts by the square of its weight: large weights

@@ -5,10 +5,11 @@
 //! ```
 //!
 //! llama.cpp can add an adapter while it computes, which costs three more operations for each matrix. In a
-//! small model that is an eighth of the time. The merged matrices are also stored in forms that
-//! llama.cpp computes with faster than with the usual `Q4_1`: those of the feed-forward networks, three
-//! quarters of all, in four bits (`IQ4_NL`, eight rows at once), and those of the attention, on which more
-//! depends, in eight (`Q8_0`). docs/MEASURED.md has what both gain and what the answers say to it.
+//! small model that is an eighth of the time. The merged matrices are also stored in a form that
+//! llama.cpp computes with faster than with the usual `Q4_1`: in four bits with unequal steps (`IQ4_NL`), of
+//! which it takes eight rows of a matrix at once, and four tokens. A model whose last matrix is that of its
+//! vocabulary, stored in eight bits for looking tokens up, gets a copy in that form for choosing the next
+//! token. docs/MEASURED.md has what both gain and what the answers say to it.
 //!
 //! This crate reads and writes bytes, and runs no model. The same files give the same bytes everywhere, so
 //! whoever calls it can know their hash.
@@ -23,10 +24,32 @@ use std::thread;
 
 use block::{BLOCK, Form};
 pub use error::{MergeError, ReadError};
-use read::{Gguf, Tensor};
+use read::{Gguf, TENSOR_COUNT_AT, Tensor};
 
 /// `general.file_type` of a model whose matrices are mostly in [`Form::Iq4Nl`].
 const MOSTLY_IQ4_NL: u32 = 25;
+
+/// The matrix of the vocabulary, a row for each token: what a token looks like, and in many small models
+/// also what is likeliest to follow, unless there is [`OUTPUT`].
+const EMBEDDING: &str = "token_embd.weight";
+const OUTPUT: &str = "output.weight";
+
+/// What the new file is made of.
+struct Merged<'a> {
+    alignment: usize,
+    placed: Vec<Placed<'a>>,
+    data: Vec<u8>,
+}
+
+/// A tensor of the new file.
+struct Placed<'a> {
+    name: &'a str,
+    /// What it is made from; its shape is the same.
+    tensor: &'a Tensor<'a>,
+    kind: u32,
+    /// Where its numbers begin.
+    at: usize,
+}
 
 /// A pair of small matrices whose product is added to a large one.
 struct Pair {
@@ -49,41 +72,45 @@ pub fn merge(model: &[u8], adapter: &[u8]) -> Result<Vec<u8>, MergeError> {
     let model = Gguf::read(model).map_err(file("the model"))?;
     let adapter = Gguf::read(adapter).map_err(file("the adapter"))?;
     let pairs = pairs(&model, &adapter)?;
-    let mut kinds = Vec::with_capacity(model.tensors.len());
-    let mut data = Vec::with_capacity(model.bytes.len() * 3 / 2);
+    let mut merged = Merged {
+        alignment: model.alignment,
+        placed: Vec::with_capacity(model.tensors.len() + 1),
+        data: Vec::with_capacity(model.bytes.len() * 3 / 2),
+    };
     for tensor in &model.tensors {
-        let at = data.len();
-        let kind = match pairs.get(tensor.name) {
+        let written = match pairs.get(tensor.name) {
             Some(pair) => {
-                let form = form_of(tensor.name);
                 let weights = added(tensor, pair).map_err(file("the model"))?;
-                in_threads(&weights, tensor.shape[0], |rows| {
-                    let mut out = Vec::with_capacity(rows.len() / BLOCK * form.block_bytes());
-                    form.write(rows, &mut out);
-                    out
-                })
-                .into_iter()
-                .for_each(|part| data.extend(part));
-                form.kind()
+                Some(written(&weights, tensor.shape[0]))
             }
-            None => {
-                data.extend_from_slice(tensor.data);
-                tensor.kind
-            }
+            None => None,
         };
-        data.resize(data.len().next_multiple_of(model.alignment), 0);
-        kinds.push((kind, at));
+        merged.place(tensor.name, tensor, written);
     }
-    Ok(file_of(&model, &kinds, &data))
+    if let Some(embedding) = embedding_alone(&model) {
+        let weights = numbers(embedding).map_err(file("the model"))?;
+        let written = written(&weights, embedding.shape[0]);
+        merged.place(OUTPUT, embedding, Some(written));
+    }
+    Ok(merged.file(&model))
 }
 
-/// How the merged matrix of that name is stored.
-fn form_of(name: &str) -> Form {
-    if name.contains(".ffn_") {
-        Form::Iq4Nl
-    } else {
-        Form::Q8_0
-    }
+/// The matrix of the vocabulary, if there is no other one to choose the next token by, and it can be written.
+fn embedding_alone<'a, 'b>(model: &'b Gguf<'a>) -> Option<&'b Tensor<'a>> {
+    let of_model = by_name(model);
+    let embedding = *of_model.get(EMBEDDING)?;
+    let has_rows = matches!(embedding.shape[..], [width, _] if width % BLOCK == 0);
+    let is_alone = !of_model.contains_key(OUTPUT) && Form::of(embedding.kind).is_some();
+    (has_rows && is_alone).then_some(embedding)
+}
+
+/// A matrix in the form of those that are merged, part by part.
+fn written(weights: &[f32], width: usize) -> Vec<Vec<u8>> {
+    in_threads(weights, width, |rows| {
+        let mut out = Vec::with_capacity(rows.len() / BLOCK * Form::WRITTEN.block_bytes());
+        block::write(rows, &mut out);
+        out
+    })
 }
 
 /// The adapter's pairs by the tensors that they belong to, scaled.
@@ -208,28 +235,61 @@ fn in_threads<T: Send>(weights: &[f32], width: usize, work: impl Fn(&[f32]) -> T
     })
 }
 
-/// The file: the model's keys, its tensors with their new forms and places, and their numbers.
-fn file_of(model: &Gguf<'_>, kinds: &[(u32, usize)], data: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(model.tensors_at + data.len() + data.len() / 64);
-    out.extend_from_slice(&model.bytes[..model.tensors_at]);
-    if let Some(at) = model.int_at("general.file_type") {
-        out[at..at + 4].copy_from_slice(&MOSTLY_IQ4_NL.to_le_bytes());
+impl<'a> Merged<'a> {
+    /// Adds a tensor: as it is, or as it is written anew, part by part.
+    fn place(&mut self, name: &'a str, tensor: &'a Tensor<'a>, written: Option<Vec<Vec<u8>>>) {
+        let at = self.data.len();
+        let kind = match written {
+            Some(parts) => {
+                parts.into_iter().for_each(|part| self.data.extend(part));
+                Form::WRITTEN.kind()
+            }
+            None => {
+                self.data.extend_from_slice(tensor.data);
+                tensor.kind
+            }
+        };
+        let size = self.data.len().next_multiple_of(self.alignment);
+        self.data.resize(size, 0);
+        self.placed.push(Placed {
+            name,
+            tensor,
+            kind,
+            at,
+        });
     }
-    let long = |number: usize| (number as u64).to_le_bytes();
-    for (tensor, &(kind, at)) in model.tensors.iter().zip(kinds) {
-        out.extend(long(tensor.name.len()));
-        out.extend_from_slice(tensor.name.as_bytes());
-        out.extend(tensor.dimensions.to_le_bytes());
-        tensor
-            .shape
-            .iter()
-            .for_each(|&length| out.extend(long(length)));
-        out.extend(kind.to_le_bytes());
-        out.extend(long(at));
+
+    /// The file: the model's keys, the tensors with their forms and places, and their numbers.
+    fn file(&self, model: &Gguf<'_>) -> Vec<u8> {
+        let (placed, data) = (&self.placed, &self.data);
+        let long = |number: usize| (number as u64).to_le_bytes();
+        let mut out = Vec::with_capacity(model.tensors_at + data.len() + data.len() / 64);
+        out.extend_from_slice(&model.bytes[..model.tensors_at]);
+        out[TENSOR_COUNT_AT..][..size_of::<u64>()].copy_from_slice(&long(placed.len()));
+        if let Some(at) = model.int_at("general.file_type") {
+            out[at..at + 4].copy_from_slice(&MOSTLY_IQ4_NL.to_le_bytes());
+        }
+        for &Placed {
+            name,
+            tensor,
+            kind,
+            at,
+        } in placed
+        {
+            out.extend(long(name.len()));
+            out.extend_from_slice(name.as_bytes());
+            out.extend(tensor.dimensions.to_le_bytes());
+            tensor
+                .shape
+                .iter()
+                .for_each(|&length| out.extend(long(length)));
+            out.extend(kind.to_le_bytes());
+            out.extend(long(at));
+        }
+        out.resize(out.len().next_multiple_of(model.alignment), 0);
+        out.extend_from_slice(data);
+        out
     }
-    out.resize(out.len().next_multiple_of(model.alignment), 0);
-    out.extend_from_slice(data);
-    out
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 use crate::error::ReadError;
 
 const MAGIC: &[u8; 4] = b"GGUF";
+/// Behind the magic and the version.
+pub(crate) const TENSOR_COUNT_AT: usize = 8;
 /// Where numbers begin, unless the file says otherwise.
 const ALIGNMENT: usize = 32;
 /// llama.cpp allows four dimensions.
