@@ -216,6 +216,42 @@ fn the_first_line_that_is_a_step_is_the_step() {
 }
 
 #[test]
+fn what_may_be_written_goes_with_the_prompt() {
+    let born = [
+        ("When was Amy Dunne born?", "19 August 1990"),
+        ("When was Ben Birk born?", "8 October 1848"),
+    ];
+    let foreseen = "Who is Blue?";
+    let endings = [
+        "Answer: 8 October 1848\n",
+        "Compare: first 1848 Ben Birk\n",
+        "Compare: last 1990 Amy Dunne\n",
+    ];
+    for must_answer in [false, true] {
+        let mut request = request(&born, must_answer);
+        request.question = Question::new("Who is older, Amy Dunne or Ben Birk?").unwrap();
+        request.drafts = vec![SubQuestion::new(foreseen), SubQuestion::new("Who is it?")];
+        let model = model(&["Compare: first 1848 Ben Birk\n", "Answer: Ben Birk\n"]);
+        let planner = StepPlanner::new(model.clone());
+        let planned = planner
+            .plan(&Call::authoritative(), request)
+            .now_or_never()
+            .unwrap();
+        assert_eq!(planned.unwrap().step, Step::Answer("Ben Birk".into()));
+        let asked = model.asked.lock().unwrap();
+        let drafts: Vec<Vec<&str>> = asked
+            .iter()
+            .map(|asked| asked.drafts.iter().map(|draft| &**draft).collect())
+            .collect();
+        // Who must answer asks nothing.
+        let line = format!("{foreseen} =>");
+        let asks = [line.as_str()].into_iter().filter(|_| !must_answer);
+        let first: Vec<&str> = asks.chain(endings).collect();
+        assert_eq!(drafts, [first, vec!["Answer: Ben Birk\n"]]);
+    }
+}
+
+#[test]
 fn what_must_answer_answers() {
     let request = request(HOPS, true);
     let note = "Compare: 1990 > 1848\n".to_owned();
