@@ -38,7 +38,7 @@ fn generation(fixed: &str, question: &str, tokens_max: u32) -> Generation {
         }),
         tokens_max,
         stop: &[],
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     }
 }

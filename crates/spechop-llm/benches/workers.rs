@@ -48,7 +48,7 @@ fn generation(number: usize, lines: bool) -> Generation {
         prompt,
         tokens_max: 20,
         stop: &[],
-        draft: None,
+        drafts: Vec::new(),
         sample: 0,
     }
 }

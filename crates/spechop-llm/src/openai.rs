@@ -127,7 +127,11 @@ impl OpenAiModel {
     /// What goes with the request as expected, if anything does.
     fn predicted<'a>(&self, generation: &'a Generation, dialect: Dialect) -> Option<&'a str> {
         let sends = self.predicted_output && dialect.takes_prediction();
-        generation.drafts.first().filter(|_| sends).map(|draft| &**draft)
+        generation
+            .drafts
+            .first()
+            .filter(|_| sends)
+            .map(|draft| &**draft)
     }
 
     /// Sends the request in this form, again if it may help.

@@ -115,7 +115,7 @@ fn common_name<'a>(asked: &'a str, question: &str) -> Option<&'a str> {
         while from <= to && !question.contains(run(from, to)) {
             from += 1;
         }
-        let Some(name) = words[from..=to].iter().position(|word| is_name(&word)) else {
+        let Some(name) = words[from..=to].iter().position(is_name) else {
             continue;
         };
         let name = run(from + name, to);
