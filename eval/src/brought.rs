@@ -6,6 +6,7 @@ use std::io::BufRead;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use spechop_types::VerifierMode;
 
 use crate::asked::number;
 use crate::stage::Guessed;
@@ -174,7 +175,11 @@ impl Brought {
                 judged = variant.clone().with_speculator(&guesses.name);
                 add(judged.clone());
             }
-            if let Some(verdicts) = self.verdicts.as_ref().filter(|_| judged.is_by_rule()) {
+            if let Some(verdicts) = self
+                .verdicts
+                .as_ref()
+                .filter(|_| judged.is_verified_by(VerifierMode::Rule))
+            {
                 judged.verdicts = Some(verdicts.name.clone());
                 add(judged);
             }

@@ -93,10 +93,10 @@ impl Variant {
         self.options.salvage == Some(true)
     }
 
-    /// Whether guesses are verified by our rules, as usual.
-    pub fn is_by_rule(&self) -> bool {
-        let by_rule = self.options.verifier == Some(VerifierMode::Rule);
-        by_rule && !self.unverified && self.verdicts.is_none()
+    /// Whether guesses are verified by our verifier in this mode. [`VerifierMode::Rule`] is the usual one.
+    pub fn is_verified_by(&self, mode: VerifierMode) -> bool {
+        let by_mode = self.options.verifier == Some(mode);
+        by_mode && !self.unverified && self.verdicts.is_none()
     }
 
     /// The standard agent, which everything is compared with.

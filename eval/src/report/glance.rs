@@ -6,7 +6,7 @@ use crate::stats::Interval;
 
 use super::estimate::Estimates;
 use super::figures::Figure;
-use super::groups::{Compared, Group, MANY, View, fastest};
+use super::groups::{Compared, Group, MANY, View};
 use super::svg::{Anchor, Canvas, Scale, shorten};
 
 const WIDTH: f64 = 900.0;
@@ -138,7 +138,7 @@ fn line(view: &View<'_>, speculators: &[&str]) -> Option<Line> {
     let mut marks = Vec::new();
     let mut widest = speculators.iter().filter_map(|name| view.widest(name));
     let widest = widest.next()?;
-    let any = fastest(view.main().filter(|c| c.variant.is_by_rule()));
+    let any = view.fastest();
     let is_whole = |compared: &Compared<'_>| compared.cases.len() == info.questions;
     marks.extend(widest.rel_lat().map(|rel_lat| (WIDEST, rel_lat)));
     let any = any.filter(|any| any.variant != widest.variant);

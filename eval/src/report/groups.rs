@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use spechop_types::K;
+use spechop_types::{K, VerifierMode};
 
 use crate::stats::{self, Interval};
 use crate::{Control, Question, Row, Run, RunInfo, Source, Variant};
@@ -261,14 +261,29 @@ impl<'a> View<'a> {
         fastest(self.usual(speculator).into_iter())
     }
 
+    /// The fastest of all that are verified as usual; of a run that has none, of those with the exact verifier.
+    pub(super) fn fastest(&self) -> Option<&Compared<'a>> {
+        let by = |mode| self.main().filter(move |c| c.variant.is_verified_by(mode));
+        fastest(by(VerifierMode::Rule)).or_else(|| fastest(by(VerifierMode::Exact)))
+    }
+
     /// What this speculator is judged by: the variants that are as usual in all but k; where there are
-    /// none, all by the usual verifier.
+    /// none, all by the usual verifier; and where there are none of these either, all by the exact one.
     fn usual(&self, speculator: &str) -> Vec<&Compared<'a>> {
-        let by_rule =
-            |c: &&Compared<'a>| c.variant.speculator() == speculator && c.variant.is_by_rule();
-        let by_rule: Vec<_> = self.main().filter(by_rule).collect();
-        let usual: Vec<_> = by_rule.iter().copied().filter(|c| c.is_usual()).collect();
-        if usual.is_empty() { by_rule } else { usual }
+        let own = self.main().filter(|c| c.variant.speculator() == speculator);
+        let own: Vec<_> = own.collect();
+        let of = |is: &dyn Fn(&Compared<'a>) -> bool| -> Vec<_> {
+            own.iter().copied().filter(|c| is(c)).collect()
+        };
+        let usual = of(&Compared::is_usual);
+        if !usual.is_empty() {
+            return usual;
+        }
+        let by_rule = of(&|c| c.variant.is_verified_by(VerifierMode::Rule));
+        if !by_rule.is_empty() {
+            return by_rule;
+        }
+        of(&|c| c.variant.is_verified_by(VerifierMode::Exact))
     }
 }
 

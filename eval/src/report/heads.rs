@@ -94,7 +94,7 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ),
     (
         "Fastest variant",
-        "The fastest of all variants with the usual verifier. It was picked on the very questions that it is \
+        "The fastest of all variants with the usual verifier (with the exact one if a run has no other). It was picked on the very questions that it is \
          shown on, which flatters it: the more so, the more there were to pick from.",
     ),
     (

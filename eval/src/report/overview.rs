@@ -38,7 +38,7 @@ fn row(group: &Group<'_>, view: &View<'_>) -> Vec<Cell> {
     let expected = view.run.info.questions;
     let usual = view.main();
     let usual = fastest(usual.filter(|c| *c.variant == Variant::at(c.variant.k())));
-    let any = fastest(view.main().filter(|c| c.variant.is_by_rule()));
+    let any = view.fastest();
     let alone = || view.standard.values().next().into_iter().flatten();
     let cases = usual.map_or_else(
         || alone().map(Pair::beside_itself).collect(),

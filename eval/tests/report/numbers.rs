@@ -342,6 +342,28 @@ fn the_fastest_are_of_the_least_load() {
 }
 
 #[test]
+fn a_run_with_the_exact_verifier_alone_is_judged_by_it() {
+    let exact = [("k=1", 1.0), ("k=3,verifier=exact", 0.75)];
+    for (others, fastest, best) in [
+        (&[][..], "k=3,verifier=exact", 0.75),
+        // Beside the usual one it is a variant like any other.
+        (&[("k=3", 0.8)], "k=3", 0.8),
+    ] {
+        let variants = [&exact[..], others].concat();
+        let report = report(&[run(Source::Live, 10, &variants)]).unwrap();
+        let speculation = cell(table(&report, "speculation"), &["live", "hot"], "RelLat");
+        is(speculation, best);
+        let overview = &report.data.overview;
+        let of = |column: &str| {
+            let at = overview.columns.iter().position(|head| head == column);
+            &overview.rows[0][at.unwrap()]
+        };
+        assert_eq!(of("Fastest variant").text, fastest);
+        is(of("RelLat of variant"), best);
+    }
+}
+
+#[test]
 fn types_are_compared_over_common_questions() {
     let mut runs = both();
     // Without salvage, the first of each type was not answered, and of inference nothing was.
