@@ -270,20 +270,15 @@ impl<'a> View<'a> {
     /// What this speculator is judged by: the variants that are as usual in all but k; where there are
     /// none, all by the usual verifier; and where there are none of these either, all by the exact one.
     fn usual(&self, speculator: &str) -> Vec<&Compared<'a>> {
-        let own = self.main().filter(|c| c.variant.speculator() == speculator);
-        let own: Vec<_> = own.collect();
-        let of = |is: &dyn Fn(&Compared<'a>) -> bool| -> Vec<_> {
-            own.iter().copied().filter(|c| is(c)).collect()
-        };
-        let usual = of(&Compared::is_usual);
-        if !usual.is_empty() {
-            return usual;
-        }
-        let by_rule = of(&|c| c.variant.is_verified_by(VerifierMode::Rule));
-        if !by_rule.is_empty() {
-            return by_rule;
-        }
-        of(&|c| c.variant.is_verified_by(VerifierMode::Exact))
+        let ranks: [&dyn Fn(&Compared<'a>) -> bool; 3] = [
+            &Compared::is_usual,
+            &|c| c.variant.is_verified_by(VerifierMode::Rule),
+            &|c| c.variant.is_verified_by(VerifierMode::Exact),
+        ];
+        let own = || self.main().filter(|c| c.variant.speculator() == speculator);
+        let of = ranks.map(|is| own().filter(|c| is(c)).collect::<Vec<_>>());
+        let mut some = of.into_iter().filter(|found| !found.is_empty());
+        some.next().unwrap_or_default()
     }
 }
 

@@ -106,7 +106,7 @@ impl Pays {
     }
 
     /// Whether calls of four rows with guesses of a draft pay, as far as is known.
-    pub(super) fn drafts_do(&self) -> bool {
+    pub(super) fn drafts_pay(&self) -> bool {
         self.known(Source::Draft, 1).unwrap_or(true)
     }
 
@@ -217,6 +217,10 @@ impl Ahead {
             && (guesses > 0 || tokens.len() % ROWS == ROWS - 1)
         {
             tokens.resize(tokens.len().next_multiple_of(ROWS), last);
+        }
+        // The padding must fit, too.
+        if tokens.len() > rest.len() + room {
+            return self.ending(rest, room, false);
         }
         Rows {
             tokens,
@@ -332,6 +336,7 @@ mod tests {
             (true, &[1, 2, 3, 4, 5], 99, &[1, 2, 3, 4, 5, 7, 8, 9], 3),
             // The last token is the model's own.
             (true, &[1], 3, &[1, 7, 8, 8], 2),
+            (true, &[1], 2, &[1], 0),
             (true, &[1], 1, &[1], 0),
             (true, &[1, 2, 3], 1, &[1, 2, 3, 3], 0),
             (false, &[1, 2, 3], 99, &[1, 2, 3, 3], 0),

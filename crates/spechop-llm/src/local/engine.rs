@@ -371,7 +371,7 @@ impl<'model> Engine<'model> {
                 let tokens = &prompt.tokens[progress.at..end];
                 if end == prompt.tokens.len() && self.parts.is_batch_invariant {
                     let room = waiting.job.generation.tokens_max as usize;
-                    let drafts = self.parts.drafts && self.pays.drafts_do();
+                    let drafts = self.parts.drafts && self.pays.drafts_pay();
                     let rows = progress.ahead.ending(tokens, room, drafts);
                     if rows.tokens.len() <= CHUNK_TOKENS {
                         return self.end_prompt(at, &rows);

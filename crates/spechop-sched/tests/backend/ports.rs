@@ -141,12 +141,18 @@ async fn no_draft_is_written_if_speculators_may_not_be_called_ahead() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_same_query_is_asked_once_at_a_time() {
-    let (backend, rules) = (backend(2, 2), Eligibility::shipped());
+fn scripted_retriever(backend: &Backend) -> (ScriptedPorts, ScheduledRetriever) {
     let script = ScriptedPorts::new(Script::steady(&[true], 10, 20, 5));
     let inner = Arc::new(script.clone());
-    let retriever = ScheduledRetriever::new(inner, &backend, rules.of("retriever"));
+    let rule = Eligibility::shipped().of("retriever");
+    let retriever = ScheduledRetriever::new(inner, backend, rule);
+    (script, retriever)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_query_is_asked_once_at_a_time() {
+    let backend = backend(2, 2);
+    let (script, retriever) = scripted_retriever(&backend);
     let (needed, guessed) = (Call::authoritative(), guess(0.5));
     let query = "q0 after nothing?";
     let (one, two, more) = futures::join!(
@@ -162,10 +168,8 @@ async fn the_same_query_is_asked_once_at_a_time() {
 /// What came on its way before a question was asked is not fresh for it.
 #[tokio::test(start_paused = true)]
 async fn a_fresh_result_is_shared_within_its_question_alone() {
-    let (backend, rules) = (backend(8, 8), Eligibility::shipped());
-    let script = ScriptedPorts::new(Script::steady(&[true], 10, 20, 5));
-    let inner = Arc::new(script.clone());
-    let retriever = ScheduledRetriever::new(inner, &backend, rules.of("retriever"));
+    let backend = backend(8, 8);
+    let (script, retriever) = scripted_retriever(&backend);
     let wishes = Wishes {
         fresh: true,
         quiet: false,

@@ -22,7 +22,7 @@ impl Engine<'_> {
     /// two tokens are so close that this could decide, the call decides nothing: the token is written by itself.
     pub(super) fn judge(&mut self, index: usize, rows: &Rows) {
         let begun = Instant::now();
-        let Some(judged) = self.compute(index, rows) else {
+        let Some(judged) = self.run_rows(index, rows) else {
             return;
         };
         self.pays.took(rows, begun.elapsed(), judged.brought());
@@ -35,15 +35,15 @@ impl Engine<'_> {
     pub(super) fn end_prompt(&mut self, index: usize, rows: &Rows) {
         let counted = &self.parts.counters.prefilled_tokens;
         counted.fetch_add(rows.read as u64, Relaxed);
-        let Some(judged) = self.compute(index, rows) else {
+        let Some(judged) = self.run_rows(index, rows) else {
             return;
         };
         self.has_read(index, rows.read);
         self.write(index, rows, &judged);
     }
 
-    /// What the model says; `None` if the job failed.
-    fn compute(&mut self, index: usize, rows: &Rows) -> Option<Judged> {
+    /// Makes the call, and keeps of it what holds; `None` if the job failed.
+    fn run_rows(&mut self, index: usize, rows: &Rows) -> Option<Judged> {
         let Running { slot, progress, .. } = &self.running[index];
         let (slot, at) = (*slot, progress.at);
         let compute = &mut self.parts.compute;
