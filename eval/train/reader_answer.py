@@ -63,3 +63,11 @@ def read(
 def confidence(score: float, scale: float, shift: float) -> float:
     """Probability that the best reading is right, by Platt scaling on validation hops."""
     return 1 / (1 + math.exp(-(scale * score + shift)))
+
+
+def counts(confidences: list[float], enough: float | None = None) -> int:
+    """Which passage's reading is the answer: the first that is sure enough, else the surest. Those behind it are not read."""
+    for at, sure in enumerate(confidences):
+        if enough is not None and sure >= enough:
+            return at
+    return max(range(len(confidences)), key=confidences.__getitem__)

@@ -19,7 +19,7 @@ from .corpus import Passage
 from .planner_export import permute
 from .qamr import agreed, around, detokenise, qamr_items, read_questions, read_sentences, topic
 from .reader import schedule
-from .reader_answer import best_spans
+from .reader_answer import best_spans, counts
 from .reader_batches import Row, group_loss, pair_total
 from .reader_boundary import CASES, cut, joined, with_title
 from .reader_data import NOT_HERE, SPAN, find, gold_items, pattern_items, shown, variants
@@ -203,6 +203,12 @@ class Reading(unittest.TestCase):
         # Even logits: 12 and 8 places for each border, 10 pairs a row.
         self.assertAlmostEqual(float(span), sum(2 * math.log(4 * n) + math.log(10 * n) for n in (3, 2)) / 8, places=5)
         self.assertAlmostEqual(float(kind), math.log(4), places=5)
+
+    def test_the_first_reading_that_is_sure_enough_is_the_answer(self) -> None:
+        for confidences, enough, expected in [
+            ([0.2, 0.6, 0.9], 0.5, 1), ([0.2, 0.6, 0.9], 0.7, 2), ([0.2, 0.6, 0.9], None, 2), ([0.3, 0.4, 0.1], 0.5, 1), ([0.4], 0.5, 0),
+        ]:
+            self.assertEqual(counts(confidences, enough), expected, (confidences, enough))
 
     def test_the_rate_falls_only_at_the_end(self) -> None:
         args = argparse.Namespace(warmup=10, steps=100, decay=20)

@@ -21,7 +21,7 @@ use self::boundary::Asked;
 use self::model::Model;
 use self::pairs::{Pair, PairCutter, Shown};
 pub use self::reading::ReaderCounts;
-use self::reading::{Readings, Work};
+use self::reading::{Readings, Wanted, Work};
 pub use self::recipe::{Calibration, READER_RECIPE_FILE, ReaderRecipe};
 use crate::OpenError;
 use crate::text::off_the_runtime;
@@ -216,8 +216,9 @@ impl SpanReader {
         self.workers.waiting()
     }
 
-    /// Reads each passage, and ranks at most `limit` answers. Further ones cost nothing worth
-    /// counting, so a speculator gets several guesses for the price of one.
+    /// Reads passages until one is sure enough ([`ReaderRecipe::enough`]), and ranks at most `limit`
+    /// answers of them. Further ones cost nothing worth counting, so a speculator gets several guesses
+    /// for the price of one.
     ///
     /// # Errors
     ///
@@ -237,12 +238,19 @@ impl SpanReader {
         let passages_max = self.passages_max;
         let cut = move |texts: &PairCutter, _: &Weak<()>| pairs(texts, &request, passages_max);
         let cutting = call.doing(Activity::Read);
-        let (work, shown) = off_the_runtime(&self.texts, self.workers.what(), cut).await?;
+        let (pairs, shown) = off_the_runtime(&self.texts, self.workers.what(), cut).await?;
         drop(cutting);
+        let wanted = Arc::new(Wanted {
+            asked,
+            shown,
+            answer_tokens_max: self.recipe.answer_tokens_max,
+            calibration: self.recipe.calibration,
+            enough: self.recipe.enough,
+        });
         let (reply, answer) = oneshot::channel();
         let job = Job {
             call: call.clone(),
-            work: Work::new(work),
+            work: Work::new(pairs, Arc::clone(&wanted)),
             reply,
         };
         let push = |readings: &mut Readings, id, job| readings.push(id, job, self.queue_max);
@@ -251,11 +259,10 @@ impl SpanReader {
         let _ranking = call.doing(Activity::Read);
         // Some tens of microseconds: a thread's turn would cost as much. A span that is passed over costs
         // another look at its passage: 1.2 for each passage of the validation hops, and 32 at most.
-        let passages: Vec<_> = shown.into_iter().zip(logits).collect();
         let ranked = spans::rank(
-            &passages,
-            &asked,
-            self.recipe.answer_tokens_max,
+            wanted.shown.iter().zip(&logits),
+            &wanted.asked,
+            wanted.answer_tokens_max,
             limit.get(),
         );
         let ranked: Vec<_> = ranked.into_iter().map(|found| self.score(found)).collect();

@@ -1,14 +1,16 @@
 //! The work of a reader: passages of requests, each by itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use spechop_ports::{Call, Lane};
 use spechop_types::Activity;
 
-use super::Room;
+use super::boundary::Asked;
 use super::model::Model;
-use super::pairs::Pair;
-use super::spans::Logits;
+use super::pairs::{Pair, Shown};
+use super::spans::{self, Logits};
+use super::{Calibration, Room};
 use crate::session::RunError;
 use crate::waiting::{Job, JobId, Turn, Waiting};
 use crate::worker::Backlog;
@@ -28,32 +30,80 @@ pub struct ReaderCounts {
     pub failed_runs: u64,
 }
 
-/// A request, passage by passage.
-pub(crate) struct Work {
-    /// Those that nobody has begun to read, and their places in the request. The longest one comes last,
-    /// and is taken first: so the threads that share them end together.
-    left: Vec<(usize, Pair)>,
-    /// Those that are being read.
-    reading: usize,
-    /// What was read, in the places of the request.
-    read: Vec<Option<Logits>>,
+/// What the passages of a request are read for.
+pub(crate) struct Wanted {
+    pub(crate) asked: Asked,
+    /// The passages, best first.
+    pub(crate) shown: Vec<Shown>,
+    pub(crate) answer_tokens_max: usize,
+    pub(crate) calibration: Calibration,
+    /// A reading of this confidence ends the request.
+    pub(crate) enough: Option<f64>,
 }
 
-impl Work {
-    /// Of pairs, at least one.
-    pub(crate) fn new(pairs: Vec<Pair>) -> Self {
-        let read = pairs.iter().map(|_| None).collect();
-        let mut left: Vec<_> = pairs.into_iter().enumerate().collect();
-        left.sort_by_key(|(_, pair)| pair.ids.len());
-        Self {
-            left,
-            reading: 0,
-            read,
-        }
+impl Wanted {
+    /// Whether what these logits say of the passage `at` ends the request.
+    fn is_enough(&self, at: usize, logits: &Logits) -> bool {
+        let Some(enough) = self.enough else {
+            return false;
+        };
+        let score = spans::best_score(&self.shown[at], logits, &self.asked, self.answer_tokens_max);
+        score.is_some_and(|score| self.calibration.confidence(score) >= enough)
     }
 }
 
-/// A request, waiting for its logits.
+/// What was read of a passage.
+pub(crate) struct Read {
+    logits: Logits,
+    is_enough: bool,
+}
+
+/// A request, passage by passage.
+///
+/// The passages are read in their order, and a reading that is sure enough ends it: the answer is the
+/// best of the passages up to that one. Threads that have no other needed work read on meanwhile, so what
+/// they read may be of no use; the answer does not hang on how many they are.
+pub(crate) struct Work {
+    wanted: Arc<Wanted>,
+    /// Those that nobody has begun to read, and their places in the request.
+    left: VecDeque<(usize, Pair)>,
+    /// Those that are being read.
+    reading: usize,
+    /// What was read, in the places of the request.
+    read: Vec<Option<Read>>,
+}
+
+impl Work {
+    /// Of pairs, at least one, in the order of `wanted.shown`.
+    pub(crate) fn new(pairs: Vec<Pair>, wanted: Arc<Wanted>) -> Self {
+        Self {
+            wanted,
+            read: pairs.iter().map(|_| None).collect(),
+            left: pairs.into_iter().enumerate().collect(),
+            reading: 0,
+        }
+    }
+
+    /// Keeps what was read of the passage `at`. Nothing behind it is begun any more if that is enough.
+    fn keep(&mut self, at: usize, read: Read) {
+        if read.is_enough {
+            self.left.clear();
+        }
+        self.read[at] = Some(read);
+    }
+
+    /// How many of the first passages have the answer, once that is known.
+    fn settled(&self) -> Option<usize> {
+        for (at, read) in self.read.iter().enumerate() {
+            if read.as_ref()?.is_enough {
+                return Some(at + 1);
+            }
+        }
+        Some(self.read.len())
+    }
+}
+
+/// A request, waiting for the logits of its first passages.
 pub(crate) type ReadJob = Job<Work, Vec<Logits>>;
 
 /// A passage that is being read.
@@ -61,6 +111,7 @@ pub(crate) struct Passage {
     of: JobId,
     at: usize,
     pair: Pair,
+    wanted: Arc<Wanted>,
     call: Call,
 }
 
@@ -70,6 +121,9 @@ pub(crate) struct Passage {
 /// would be padding. Int8 models scale the activations of a run together, so company would change
 /// the logits, and with them, now and then, an answer. And between two passages the turn goes to
 /// whoever is most urgent: a needed request waits for one passage of a guess's, not for all.
+///
+/// A needed request of which nothing is being read goes before the further passages of another one, since
+/// those may turn out to be of no use.
 ///
 /// Of a guess's request one passage is read at a time, and further ones only on idle cores: so it has
 /// room beside other needed work, and slows none.
@@ -114,6 +168,24 @@ impl Readings {
         self.counts
     }
 
+    /// Whose passage is read next.
+    fn next(&self) -> Option<JobId> {
+        let turns = self.waiting.by_urgency();
+        let is_untouched = |turn: &&Turn<'_, Work>| {
+            turn.urgency.lane() == Lane::Authoritative && turn.work.reading == 0
+        };
+        let untouched = turns.iter().find(is_untouched);
+        let next = untouched.or_else(|| turns.iter().find(|turn| self.may_read(turn)));
+        next.map(|turn| turn.id)
+    }
+
+    /// Puts a request aside, all of whose passages have been begun that will be.
+    fn put_aside(&mut self, id: JobId) {
+        if let Some(job) = self.waiting.take(id) {
+            self.begun.insert(id, job);
+        }
+    }
+
     fn leave(&mut self, id: JobId) -> Option<ReadJob> {
         self.begun.remove(&id).or_else(|| self.waiting.take(id))
     }
@@ -124,21 +196,26 @@ impl Backlog for Readings {
 
     type Model = Model;
     type Run = Passage;
-    type Done = Logits;
+    type Done = Read;
 
     fn next_run(&mut self) -> Option<Passage> {
-        let turns = self.waiting.by_urgency();
-        let of = turns.iter().find(|turn| self.may_read(turn))?.id;
+        let of = self.next()?;
         let job = self.waiting.get_mut(of)?;
         let call = job.call.clone();
-        let next = job.work.left.pop();
+        let wanted = Arc::clone(&job.work.wanted);
+        let next = job.work.left.pop_front();
         job.work.reading += 1;
         if job.work.left.is_empty() {
-            let job = self.waiting.take(of)?;
-            self.begun.insert(of, job);
+            self.put_aside(of);
         }
         let (at, pair) = next?;
-        Some(Passage { of, at, pair, call })
+        Some(Passage {
+            of,
+            at,
+            pair,
+            wanted,
+            call,
+        })
     }
 
     fn is_held_back(&self) -> bool {
@@ -146,12 +223,16 @@ impl Backlog for Readings {
         !self.waiting.is_empty()
     }
 
-    fn compute(model: &mut Model, passage: &Passage) -> Result<Logits, RunError> {
+    fn compute(model: &mut Model, passage: &Passage) -> Result<Read, RunError> {
         let _reading = passage.call.doing(Activity::Read);
-        model.run(&passage.pair)
+        let logits = model.run(&passage.pair)?;
+        Ok(Read {
+            is_enough: passage.wanted.is_enough(passage.at, &logits),
+            logits,
+        })
     }
 
-    fn finish(&mut self, passage: Passage, done: Result<Logits, RunError>, what: &str) {
+    fn finish(&mut self, passage: Passage, done: Result<Read, RunError>, what: &str) {
         match &done {
             Ok(_) => {
                 self.counts.passages += 1;
@@ -164,17 +245,21 @@ impl Backlog for Readings {
             Some(job) => Some(job),
             None => self.waiting.get_mut(of),
         };
-        // It was cancelled, or another passage of it has failed.
+        // It was cancelled, it has its answer, or another passage of it has failed.
         let Some(job) = job else {
             return;
         };
         job.work.reading -= 1;
         let read = match done {
-            Ok(logits) => {
-                job.work.read[passage.at] = Some(logits);
-                if job.work.read.iter().any(Option::is_none) {
+            Ok(read) => {
+                job.work.keep(passage.at, read);
+                let Some(first) = job.work.settled() else {
+                    if job.work.left.is_empty() {
+                        self.put_aside(of);
+                    }
                     return;
-                }
+                };
+                job.work.read.truncate(first);
                 Ok(std::mem::take(&mut job.work.read))
             }
             Err(error) => Err(error.of(what)),
@@ -184,9 +269,9 @@ impl Backlog for Readings {
         };
         self.counts.requests += u64::from(read.is_ok());
         // A closed reply is a call that is being cancelled.
-        let _ = job
-            .reply
-            .send(read.map(|read| read.into_iter().flatten().collect()));
+        let logits =
+            |read: Vec<Option<Read>>| read.into_iter().flatten().map(|read| read.logits).collect();
+        let _ = job.reply.send(read.map(logits));
     }
 
     fn cancel(&mut self, id: JobId) -> bool {
@@ -221,12 +306,26 @@ mod tests {
         answers: Vec<oneshot::Receiver<Result<Vec<Logits>, PortError>>>,
     }
 
-    fn logits() -> Logits {
-        Logits {
+    fn read(is_enough: bool) -> Read {
+        let logits = Logits {
             start: Vec::new(),
             end: Vec::new(),
             classes: [0.0; 4],
-        }
+        };
+        Read { logits, is_enough }
+    }
+
+    fn wanted() -> Arc<Wanted> {
+        Arc::new(Wanted {
+            asked: Asked::new("who is it"),
+            shown: Vec::new(),
+            answer_tokens_max: 24,
+            calibration: Calibration {
+                scale: 1.0,
+                shift: 0.0,
+            },
+            enough: None,
+        })
     }
 
     impl Bench {
@@ -241,7 +340,7 @@ mod tests {
             };
             let (reply, answer) = oneshot::channel();
             self.answers.push(answer);
-            let work = Work::new((0..passages).map(pair).collect());
+            let work = Work::new((0..passages).map(pair).collect(), wanted());
             let job = Job { call, work, reply };
             self.readings.push(id, job, LANE_MAX).is_ok()
         }
@@ -250,7 +349,7 @@ mod tests {
         fn read(&mut self) -> Option<JobId> {
             let run = self.readings.next_run()?;
             let id = run.of;
-            self.readings.finish(run, Ok(logits()), "reader x");
+            self.readings.finish(run, Ok(read(false)), "reader x");
             Some(id)
         }
 
@@ -306,29 +405,80 @@ mod tests {
 
     #[test]
     fn threads_share_a_request_and_its_order_stays() {
-        let (reply, mut answer) = oneshot::channel();
-        let pair = |length: usize| Pair {
-            ids: vec![7; length],
-            type_ids: vec![1; length],
-        };
-        let mut readings = Readings::default();
-        let work = Work::new([3, 9, 5].map(pair).into());
-        let call = Call::authoritative();
-        let job = Job { call, work, reply };
-        assert!(readings.push(0, job, LANE_MAX).is_ok());
-        let mut runs: Vec<_> = std::iter::from_fn(|| readings.next_run()).collect();
-        let lengths = runs.iter().map(|run| run.pair.ids.len());
-        assert_eq!(lengths.collect::<Vec<_>>(), [9, 5, 3]);
-        assert_eq!(readings.len(), 0, "all of it is begun");
+        let mut bench = Bench::default();
+        bench.push(Lane::Authoritative, 0, 3);
+        let mut runs: Vec<_> = std::iter::from_fn(|| bench.readings.next_run()).collect();
+        let places = runs.iter().map(|run| run.at);
+        assert_eq!(places.collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(bench.readings.len(), 0, "all of it is begun");
         for run in runs.drain(..).rev() {
-            assert!(answer.try_recv().is_err());
-            let start = vec![0.0; run.pair.ids.len()];
-            let done = Logits { start, ..logits() };
-            readings.finish(run, Ok(done), "reader x");
+            assert!(bench.answers[0].try_recv().is_err());
+            let mut done = read(false);
+            done.logits.start = vec![0.0; run.at];
+            bench.readings.finish(run, Ok(done), "reader x");
         }
-        let read = answer.try_recv().expect("an answer").expect("logits");
-        let lengths = read.iter().map(|logits| logits.start.len());
-        assert_eq!(lengths.collect::<Vec<_>>(), [3, 9, 5]);
+        let read = bench.answers[0].try_recv().expect("an answer");
+        let places = read.expect("logits").into_iter().map(|one| one.start.len());
+        assert_eq!(places.collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn untouched_requests_go_before_further_passages_of_another() {
+        let mut bench = Bench::default();
+        bench.push(Lane::Speculative, 1, 1);
+        bench.push(Lane::Authoritative, 0, 2);
+        bench.push(Lane::Authoritative, 0, 2);
+        let runs = std::iter::from_fn(|| bench.readings.next_run());
+        assert_eq!(runs.map(|run| run.of).collect::<Vec<_>>(), [1, 2, 1, 2, 0]);
+    }
+
+    /// However many passages are read at once, and whichever ends first, the same ones count.
+    #[test]
+    fn a_reading_that_is_enough_ends_a_request() {
+        // Of five passages the third and the fifth would be enough.
+        let is_enough = |at| at == 2 || at == 4;
+        for (side_by_side, last_first, passages_read) in [
+            (1, false, 3),
+            (2, false, 3),
+            (2, true, 3),
+            (3, true, 3),
+            (4, true, 5),
+            (5, false, 3),
+            (5, true, 5),
+        ] {
+            let mut bench = Bench::default();
+            bench.push(Lane::Authoritative, 0, 5);
+            let mut runs = VecDeque::new();
+            let answer = loop {
+                while runs.len() < side_by_side
+                    && let Some(run) = bench.readings.next_run()
+                {
+                    runs.push_back(run);
+                }
+                let run = if last_first {
+                    runs.pop_back()
+                } else {
+                    runs.pop_front()
+                };
+                let run = run.expect("a passage is being read");
+                let done = read(is_enough(run.at));
+                bench.readings.finish(run, Ok(done), "reader x");
+                if let Ok(answer) = bench.answers[0].try_recv() {
+                    break answer.expect("logits");
+                }
+            };
+            let case = (side_by_side, last_first);
+            assert_eq!(answer.len(), 3, "{case:?}");
+            let passages = bench.readings.counts().passages;
+            assert_eq!(passages, passages_read, "{case:?}");
+            assert!(bench.readings.next_run().is_none(), "{case:?}");
+            // Those still being read are of no use.
+            for run in runs {
+                bench.readings.finish(run, Ok(read(true)), "reader x");
+            }
+            assert_eq!(bench.readings.counts().requests, 1, "{case:?}");
+            assert!(!bench.readings.cancel(0), "{case:?}: nothing is left of it");
+        }
     }
 
     #[test]
@@ -356,7 +506,7 @@ mod tests {
         runs.extend(std::iter::from_fn(|| bench.readings.next_run()));
         assert_eq!(of(&runs), [0, 1, 0, 1, 1]);
         for run in runs {
-            bench.readings.finish(run, Ok(logits()), "reader x");
+            bench.readings.finish(run, Ok(read(false)), "reader x");
         }
         assert_eq!(bench.read_all(), [0]);
         assert_eq!(bench.readings.counts().requests, 2);
@@ -390,13 +540,13 @@ mod tests {
         // Its first passage is being read.
         let run = bench.readings.next_run().expect("work");
         assert!(bench.readings.cancel(0));
-        bench.readings.finish(run, Ok(logits()), "reader x");
+        bench.readings.finish(run, Ok(read(false)), "reader x");
         // All of its passages are being read.
         let runs: Vec<_> = std::iter::from_fn(|| bench.readings.next_run()).collect();
         assert_eq!(runs.len(), 2);
         assert!(bench.readings.cancel(1));
         for run in runs {
-            bench.readings.finish(run, Ok(logits()), "reader x");
+            bench.readings.finish(run, Ok(read(false)), "reader x");
         }
         let counts = bench.readings.counts();
         assert_eq!(
@@ -420,7 +570,7 @@ mod tests {
         assert!(error.to_string().contains("reader x"), "{error}");
         assert_eq!(bench.readings.counts().failed_runs, 1);
         // The others are of no use any more.
-        bench.readings.finish(other, Ok(logits()), "reader x");
+        bench.readings.finish(other, Ok(read(false)), "reader x");
         assert_eq!(bench.read(), None);
     }
 }

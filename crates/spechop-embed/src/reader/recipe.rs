@@ -33,6 +33,9 @@ pub struct ReaderRecipe {
     pub calibration: Calibration,
     /// Nothing was found where the confidence is below this, 0 to 1.
     pub threshold: f64,
+    /// Passages are read in their order, and a reading of this confidence (0 to 1) ends that: those behind
+    /// it are not read. Without it, all are read and the best counts.
+    pub enough: Option<f64>,
 }
 
 /// Platt scaling: `confidence = sigmoid(scale · score + shift)`.
@@ -94,6 +97,11 @@ impl Described for ReaderRecipe {
                 self.threshold
             ));
         }
+        if let Some(enough) = self.enough
+            && !(self.threshold..=1.0).contains(&enough)
+        {
+            mistakes.push(format!("`enough` must be `threshold` to 1, not {enough}"));
+        }
         mistakes
     }
 }
@@ -128,6 +136,9 @@ shift = -2.0
         assert!((recipe.calibration.confidence(5.0) - 0.5).abs() < 1e-12);
         assert!(recipe.calibration.confidence(1e9) <= 1.0);
         assert!(recipe.calibration.confidence(-1e9) >= 0.0);
+        assert_eq!(recipe.enough, None);
+        let stops = GOOD.replace("= 0.5", "= 0.5\nenough = 0.6");
+        assert_eq!(parse(&stops).expect("good").enough, Some(0.6));
         let shared = GOOD.replace("tokenizer.json", "../e5-small-v2/tokenizer.json");
         assert!(parse(&shared).is_ok());
     }
@@ -161,6 +172,16 @@ shift = -2.0
             ("-2.0", "inf", "`calibration.shift` must be a number"),
             ("0.5", "1.5", "`threshold` must be 0 to 1, not 1.5"),
             ("0.5", "nan", "`threshold` must be 0 to 1, not NaN"),
+            (
+                "= 0.5",
+                "= 0.5\nenough = 0.4",
+                "`enough` must be `threshold` to 1, not 0.4",
+            ),
+            (
+                "= 0.5",
+                "= 0.5\nenough = nan",
+                "`enough` must be `threshold` to 1, not NaN",
+            ),
         ] {
             let error = parse(&GOOD.replace(from, to)).expect_err(to);
             assert!(error.contains(expected), "{to}: {error}");

@@ -41,14 +41,13 @@ const PASSED_OVER_MAX: usize = 32;
 /// The best answers, best first, at most `limit` of them. No two say the same, or one the other
 /// and more ("the director Jan Kot" is no alternative to "Jan Kot"), and no two of one passage
 /// overlap.
-pub(crate) fn rank(
-    passages: &[(Shown, Logits)],
-    asked: &Asked,
+pub(crate) fn rank<'a>(
+    passages: impl Iterator<Item = (&'a Shown, &'a Logits)>,
+    asked: &'a Asked,
     answer_tokens_max: usize,
     limit: usize,
 ) -> Vec<Found> {
     let mut pages: Vec<Page<'_>> = passages
-        .iter()
         .map(|(shown, logits)| Page::new(shown, logits, asked, answer_tokens_max))
         .collect();
     let mut found: Vec<Found> = Vec::new();
@@ -81,6 +80,17 @@ pub(crate) fn rank(
         });
     }
     found
+}
+
+/// The score of a passage's best answer, if it has any.
+pub(crate) fn best_score(
+    shown: &Shown,
+    logits: &Logits,
+    asked: &Asked,
+    answer_tokens_max: usize,
+) -> Option<f64> {
+    let page = Page::new(shown, logits, asked, answer_tokens_max);
+    page.next.map(|(_, score)| score)
 }
 
 /// Where to read on: the first among equals.
@@ -254,8 +264,13 @@ mod tests {
         (shown, logits)
     }
 
+    fn both(passages: &[(Shown, Logits)]) -> impl Iterator<Item = (&Shown, &Logits)> {
+        passages.iter().map(|(shown, logits)| (shown, logits))
+    }
+
     fn ranked(passages: &[(Shown, Logits)], limit: usize) -> Vec<(String, usize)> {
-        let found = rank(passages, &Asked::new("what is it"), 24, limit);
+        let asked = Asked::new("what is it");
+        let found = rank(both(passages), &asked, 24, limit);
         assert!(found.is_sorted_by(|a, b| a.score >= b.score));
         found.into_iter().map(|f| (f.answer, f.passage)).collect()
     }
@@ -301,7 +316,7 @@ mod tests {
             (3, "Snow"),
             (1, "Snow"),
         ] {
-            let found = rank(&all, &Asked::new("what is it"), tokens_max, 1);
+            let found = rank(both(&all), &Asked::new("what is it"), tokens_max, 1);
             assert_eq!(found[0].answer, expected, "{tokens_max}");
         }
     }
@@ -327,7 +342,7 @@ mod tests {
     fn the_score_is_that_of_the_reference() {
         // Computed by eval/train/reader_answer.py.
         let (shown, logits) = passage("a b c", &[(1, 2.5)], &[(2, 1.25)], [2.0, -1.0, 0.5, 1.0]);
-        let found = rank(&[(shown, logits)], &Asked::new("what is it"), 24, 1);
+        let found = rank(both(&[(shown, logits)]), &Asked::new("what is it"), 24, 1);
         assert_eq!(found[0].answer, "b c");
         assert!(
             (found[0].score - 4.991_311_296_657_157).abs() < 1e-9,
@@ -359,7 +374,7 @@ mod tests {
         // The likeliest repeats the sub-question, and so does the next, with a comma.
         let start = [(0, 6.0), (8, 6.5)];
         let end = [(1, 9.0), (2, 8.0), (9, 5.0)];
-        let found = rank(&[passage(text, &start, &end, IS_SPAN)], &asked, 24, 1);
+        let found = rank(both(&[passage(text, &start, &end, IS_SPAN)]), &asked, 24, 1);
         assert_eq!(found[0].answer, "Olaf Kot");
         let asked = Asked::new("When was Jan Kot born?");
         let one = passage(
@@ -368,10 +383,10 @@ mod tests {
             &[(1, 9.0), (3, 5.0)],
             IS_SPAN,
         );
-        assert_eq!(rank(&[one], &asked, 1, 9)[0].answer, "1848");
+        assert_eq!(rank(both(&[one]), &asked, 1, 9)[0].answer, "1848");
         // A yes is worth what the best span is, whatever that says.
         let yes = passage("Jan Kot", &[(0, 3.0)], &[(1, 3.0)], IS_YES);
-        let found = rank(&[yes], &Asked::new("Is Jan Kot dead?"), 24, 1);
+        let found = rank(both(&[yes]), &Asked::new("Is Jan Kot dead?"), 24, 1);
         assert_eq!(found[0].answer, "yes");
         assert!(found[0].score > 6.0);
     }

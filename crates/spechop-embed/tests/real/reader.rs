@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock};
 
-use spechop_embed::{ReaderOptions, Scored, SpanReader};
+use spechop_embed::{READER_RECIPE_FILE, ReaderOptions, Scored, SpanReader};
 use spechop_ports::{Call, Guess, Lane, PortError, ReadRequest, Reader, contract};
 use spechop_testkit::assets::onnxruntime;
 use spechop_types::{Chance, Passage, SubQuestion, Tokens};
@@ -168,6 +168,39 @@ async fn no_more_passages_are_read_than_allowed() {
     assert_eq!(answer.as_deref(), Some("Bob Jones"));
     let counts = reader.counts();
     assert_eq!((counts.requests, counts.passages), (1, 1));
+}
+
+#[tokio::test]
+async fn what_stands_behind_a_sure_reading_is_not_read() {
+    let dir = tempfile::tempdir().expect("a folder");
+    tiny::write(dir.path());
+    // Bob Jones has 0.994, Alice Smith 0.999, and what is unknown less than a half.
+    let recipe = tiny::RECIPE.replace("threshold = 0.5", "threshold = 0.5\nenough = 0.99");
+    std::fs::write(dir.path().join(READER_RECIPE_FILE), recipe).expect("a recipe");
+    for threads in [1, 2, 4] {
+        let mut options = ReaderOptions::new(onnxruntime());
+        options.threads = NonZeroUsize::new(threads).expect("not zero");
+        let reader = SpanReader::open(dir.path(), &options).expect("it opens");
+        for (texts, expected, least) in [
+            (&["Bob Jones", "Alice Smith", "x", "x"][..], "Bob Jones", 1),
+            (&["x y", "Bob Jones", "Alice Smith", "x"], "Bob Jones", 2),
+            (
+                &["x", "alas, Alice Smith", "Bob", "Bob Jones"],
+                "Bob Jones",
+                4,
+            ),
+            (&["Bob", "x", "Alice"], "Alice", 3),
+        ] {
+            let before = reader.counts().passages;
+            let call = Call::authoritative();
+            let scored = reader.read_scored(&call, request("who", texts), NonZeroUsize::MIN);
+            let scored = scored.await.expect("a reading");
+            assert_eq!(&*scored.ranked[0].answer, expected, "{threads}: {texts:?}");
+            if threads == 1 {
+                assert_eq!(reader.counts().passages - before, least, "{texts:?}");
+            }
+        }
+    }
 }
 
 #[tokio::test]
