@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -152,17 +153,30 @@ class Encoder(Onnx):
 class Reader(Onnx):
     """The extractive reader: the words of a passage that answer a sub-question."""
 
-    TOKENS, ANSWER_TOKENS, SCALE, SHIFT, THRESHOLD = 256, 24, 0.1863, -2.8910, 0.01
+    TOKENS, ANSWER_TOKENS = 256, 24
+
+    def __init__(self, folder: Path):
+        super().__init__(folder)
+        recipe = tomllib.loads((folder / "reader.toml").read_text())
+        self.calibration = recipe["calibration"]
+        self.threshold, self.enough = recipe["threshold"], recipe["enough"]
 
     def read(self, question: str, passages: list) -> str | None:
-        texts = [f"{title}. {text}" for title, text in passages]
-        pairs = [self.tokenizer.encode("query: " + question, text) for text in texts]
-        rows = [(pair.ids[: self.TOKENS], pair.type_ids[: self.TOKENS]) for pair in pairs]
-        (starts, ends, classes), _ = self.run(["start_logits", "end_logits", "class_logits"], rows)
-        found = [self.best(text, pair, *logits) for text, pair, *logits in zip(texts, pairs, starts, ends, classes)]
-        score, said = max(filter(None, found), key=lambda one: one[0], default=(-math.inf, ""))
-        sure = score > -math.inf and 1 / (1 + math.exp(-(self.SCALE * score + self.SHIFT))) >= self.THRESHOLD
-        return said if sure and any(map(str.isalnum, said)) else None
+        sure, said = 0.0, ""
+        for title, text in passages:
+            text = f"{title}. {text}"
+            pair = self.tokenizer.encode("query: " + question, text)
+            row = (pair.ids[: self.TOKENS], pair.type_ids[: self.TOKENS])
+            logits, _ = self.run(["start_logits", "end_logits", "class_logits"], [row])
+            found = self.best(text, pair, *(of[0] for of in logits))
+            if found and self.confidence(found[0]) > sure:
+                sure, said = self.confidence(found[0]), found[1]
+            if sure >= self.enough:
+                break
+        return said if sure >= self.threshold and any(map(str.isalnum, said)) else None
+
+    def confidence(self, score: float) -> float:
+        return 1 / (1 + math.exp(-(self.calibration["scale"] * score + self.calibration["shift"])))
 
     def best(self, text: str, pair, start, end, classes):
         where = [at for at, of in enumerate(pair.sequence_ids[: self.TOKENS]) if of == 1]

@@ -62,7 +62,7 @@ def read(
 
 def confidence(score: float, scale: float, shift: float) -> float:
     """Probability that the best reading is right, by Platt scaling on validation hops."""
-    return 1 / (1 + math.exp(-(scale * score + shift)))
+    return 1 / (1 + math.exp(min(-(scale * score + shift), 700)))
 
 
 def counts(confidences: list[float], enough: float | None = None) -> int:

@@ -27,6 +27,6 @@ pub use encoding::Counts;
 pub use error::OpenError;
 pub use reader::{
     Calibration, READER_RECIPE_FILE, ReaderCounts, ReaderOptions, ReaderRecipe, Room, Scored,
-    ScoredAnswer, SpanReader, reader_threads,
+    ScoredAnswer, Space, SpanReader, reader_threads,
 };
 pub use recipe::{Pooling, RECIPE_FILE, Recipe};

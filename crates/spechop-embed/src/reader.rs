@@ -36,7 +36,7 @@ pub struct ReaderOptions {
     /// Threads that compute. Up to four of them read a passage each, on a copy of the model of their
     /// own; beyond that, several compute each passage together.
     pub threads: NonZeroUsize,
-    /// What a guess finds beside one of these; without it, guesses are read by all of them.
+    /// What there is beside one of these for the further passages of a request; without it, all of them read.
     pub room: Option<Room>,
     /// Most passages read for one request, best first; the others are not looked at.
     pub passages_max: NonZeroUsize,
@@ -79,19 +79,29 @@ pub fn reader_threads(threads: usize) -> (usize, usize) {
     if used(few) > used(many) { few } else { many }
 }
 
-/// How many cores nobody computes on, as somebody knows who is asked before each passage of a guess.
+/// What the cores are doing, as somebody knows who is asked before each further passage of a request.
 #[derive(Clone)]
 pub struct Room {
-    idle: Arc<dyn Fn() -> usize + Send + Sync>,
+    now: Arc<dyn Fn() -> Space + Send + Sync>,
     /// Threads that compute a passage together.
     each: usize,
 }
 
+/// What the cores are doing now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Whole cores that nobody takes: a guess may be read on these.
+    pub idle: usize,
+    /// Needed calls, readings among them, take more than there is: a needed request is read by one thread
+    /// then, since what is read ahead of need would be in the way of somebody.
+    pub is_crowded: bool,
+}
+
 impl Room {
-    /// Of whoever tells how many cores are idle.
-    pub fn new(idle: impl Fn() -> usize + Send + Sync + 'static) -> Self {
+    /// Of whoever tells what the cores are doing.
+    pub fn new(now: impl Fn() -> Space + Send + Sync + 'static) -> Self {
         Self {
-            idle: Arc::new(idle),
+            now: Arc::new(now),
             each: 1,
         }
     }
@@ -103,8 +113,13 @@ impl Room {
         }
     }
 
+    /// Passages of guesses for which there is a core.
     fn passages(&self) -> usize {
-        (self.idle)() / self.each
+        (self.now)().idle / self.each
+    }
+
+    fn is_crowded(&self) -> bool {
+        (self.now)().is_crowded
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use spechop_embed::Room;
+use spechop_embed::{Room, Space};
 use spechop_ports::{
     DraftWriter, Encoder, Planner, Reader, Retriever, Rewriter, SearchProvider, Speculator,
 };
@@ -280,11 +280,15 @@ impl Backends {
         Arc::new(ScheduledRewriter::new(inner, &backend, rule))
     }
 
-    /// How many whole cores nobody takes; `None` if nobody counts them.
+    /// What the cores are doing; `None` if nobody counts them.
     pub(crate) fn room(&self) -> Option<Room> {
         let cores = self.on.as_ref()?.cores.clone();
         Some(Room::new(move || {
-            (cores.idle().0 / Millicores::ONE.0) as usize
+            let (there, taken) = (cores.count(), cores.taken());
+            Space {
+                idle: (cores.idle().0 / Millicores::ONE.0) as usize,
+                is_crowded: taken.needed > there,
+            }
         }))
     }
 

@@ -16,7 +16,7 @@ class Options(TypedDict, total=False):
     hop_budget: int
     """The most hops. After them the answer is written from the committed hops."""
     top_passages: int
-    """How many passages are read for each hop."""
+    """The most passages that are read for each hop, best first."""
     verifier: Literal["exact", "rule", "paper"]
     """When a guess counts as right. With "exact" the answer is the one that k = 1 gives."""
     deadline_ms: int

@@ -122,14 +122,14 @@ pub(crate) struct Passage {
 /// the logits, and with them, now and then, an answer. And between two passages the turn goes to
 /// whoever is most urgent: a needed request waits for one passage of a guess's, not for all.
 ///
-/// A needed request of which nothing is being read goes before the further passages of another one, since
-/// those may turn out to be of no use.
+/// The further passages of a request may turn out to be of no use. So a needed request of which nothing is
+/// being read goes before those of another one, and if the cores are crowded they are read one by one.
 ///
 /// Of a guess's request one passage is read at a time, and further ones only on idle cores: so it has
 /// room beside other needed work, and slows none.
 #[derive(Default)]
 pub(crate) struct Readings {
-    /// How many passages of guesses may be read beside the first one of each, now.
+    /// What there is for the further passages of a request, now.
     room: Option<Room>,
     /// Of which passages are left to begin.
     waiting: Waiting<Work, Vec<Logits>>,
@@ -148,12 +148,15 @@ impl Readings {
 
     /// Whether a passage of the request may be read now.
     fn may_read(&self, turn: &Turn<'_, Work>) -> bool {
-        if turn.urgency.lane() == Lane::Authoritative || turn.work.reading == 0 {
+        if turn.work.reading == 0 {
             return true;
         }
         let Some(room) = &self.room else {
             return true;
         };
+        if turn.urgency.lane() == Lane::Authoritative {
+            return !room.is_crowded();
+        }
         let jobs = self.waiting.jobs().chain(self.begun.values());
         let guesses = jobs.filter(|job| job.call.lane() == Lane::Speculative);
         let beside = guesses.map(|job| job.work.reading.saturating_sub(1));
@@ -292,6 +295,7 @@ impl Backlog for Readings {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Space;
     use super::*;
     use spechop_ports::PortError;
     use spechop_types::Chance;
@@ -483,13 +487,16 @@ mod tests {
 
     #[test]
     fn a_guess_has_a_thread_and_others_while_they_are_idle() {
-        use std::sync::Arc;
         use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
         let idle = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&idle);
+        let room = Room::new(move || Space {
+            idle: seen.load(Relaxed),
+            is_crowded: false,
+        });
         let mut bench = Bench {
-            readings: Readings::within(Some(Room::new(move || seen.load(Relaxed)))),
+            readings: Readings::within(Some(room)),
             ..Bench::default()
         };
         bench.push(Lane::Speculative, 1, 3);
@@ -509,6 +516,41 @@ mod tests {
             bench.readings.finish(run, Ok(read(false)), "reader x");
         }
         assert_eq!(bench.read_all(), [0]);
+        assert_eq!(bench.readings.counts().requests, 2);
+    }
+
+    #[test]
+    fn on_crowded_cores_a_needed_request_has_one_thread() {
+        use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+        let is_crowded = Arc::new(AtomicBool::new(true));
+        let seen = Arc::clone(&is_crowded);
+        let room = Room::new(move || Space {
+            idle: 0,
+            is_crowded: seen.load(Relaxed),
+        });
+        let mut bench = Bench {
+            readings: Readings::within(Some(room)),
+            ..Bench::default()
+        };
+        bench.push(Lane::Authoritative, 0, 3);
+        bench.push(Lane::Authoritative, 0, 3);
+        let first = bench.readings.next_run().expect("the first request");
+        let second = bench.readings.next_run().expect("the second request");
+        assert_eq!((first.of, second.of), (0, 1));
+        assert!(bench.readings.next_run().is_none());
+        assert!(bench.readings.is_held_back(), "so it is looked at again");
+        bench.readings.finish(second, Ok(read(false)), "reader x");
+        let again = bench.readings.next_run().expect("its second passage");
+        assert_eq!((again.of, again.at), (1, 1));
+        assert!(bench.readings.next_run().is_none());
+        is_crowded.store(false, Relaxed);
+        let further: Vec<_> = std::iter::from_fn(|| bench.readings.next_run()).collect();
+        let of: Vec<_> = further.iter().map(|run| run.of).collect();
+        assert_eq!(of, [0, 0, 1]);
+        for run in further.into_iter().chain([first, again]) {
+            bench.readings.finish(run, Ok(read(false)), "reader x");
+        }
         assert_eq!(bench.readings.counts().requests, 2);
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// The most hops.
     #[arg(long, value_name = "N")]
     hop_budget: Option<u32>,
-    /// How many passages are read for each hop.
+    /// The most passages that are read for each hop, best first.
     #[arg(long, value_name = "N")]
     passages: Option<NonZeroUsize>,
     /// When a guess counts as right.

@@ -15,7 +15,7 @@ pub(super) static QUESTION: &[Key] = keys! {
     hop_budget: Whole(1, 1024), Is("6"), live;
     /// The most hops that a request may ask for.
     hop_budget_max: Whole(1, 1024), Is("32"), live;
-    /// How many passages are read for each hop.
+    /// The most passages that are read for each hop, best first.
     passages: Whole(1, PASSAGES_MAX.get() as u64), Is("5"), live;
     /// The most passages of a hop that a request may ask for. Times hop_budget_max it is at most 10000.
     passages_max: Whole(1, PASSAGES_MAX.get() as u64), Is("20"), live;
