@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -155,6 +156,11 @@ fn parsed<T: DeserializeOwned>(
     lines.split(|b| *b == b'\n').enumerate().map(read).collect()
 }
 
+/// How often a lock is asked for, and how long between. While this process starts another one (`git`), that
+/// has a copy of every open file, and with it the lock of a log that was closed just now.
+const LOCK_TRIES: u32 = 20;
+const LOCK_WAIT: Duration = Duration::from_millis(10);
+
 /// A file of lines, each on the disk before the next begins. Holding one keeps every other writer out.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -172,10 +178,14 @@ impl Log {
             .append(true)
             .open(&path)
             .map_err(FileError::io("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(FileError::Locked(path)),
-            Err(TryLockError::Error(source)) => return Err(FileError::io("lock", &path)(source)),
+        let mut tries = LOCK_TRIES;
+        while let Err(error) = file.try_lock() {
+            tries -= 1;
+            match error {
+                TryLockError::WouldBlock if tries > 0 => std::thread::sleep(LOCK_WAIT),
+                TryLockError::WouldBlock => return Err(FileError::Locked(path)),
+                TryLockError::Error(source) => return Err(FileError::io("lock", &path)(source)),
+            }
         }
         let length = file.metadata().map_err(FileError::io("read", &path))?.len();
         Ok(Self { file, path, length })

@@ -88,7 +88,7 @@ def main() -> None:
         reads = readings(run, tokenizer, item.questions[0], passages)
         right = [exact(r.text, item.answers) for r in reads]
         hops.append((item.kind.split("/")[0], [confidence(r.score, **calibration) for r in reads], right))
-    print("| enough | " + " | ".join(f"{kind}: right, passages read" for kind in FOLDERS) + " |")
+    print("| enough | " + " | ".join(f"{kind}: right, passages read" for kind in FOLDERS) + " |\n|---|---|---|")
     for enough in ENOUGH:
         cells = []
         for kind in FOLDERS:
