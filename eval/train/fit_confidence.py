@@ -158,7 +158,7 @@ def main():
             wrong = [p for p, r in pairs if not r]
             kept = sum(p >= least for p in wrong) / max(1, len(wrong))
             print(f"  at {least:.3f}, where 80 % of the right answers stay, {100 * kept:.0f} % of the wrong ones do")
-    for least in (0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.15):
+    for least in (0.003, 0.005, 0.007, 0.01, 0.02, 0.03, 0.05, 0.1):
         share = lambda pairs: 100 * sum(p < least for p, _ in pairs) / max(1, len(pairs))
         lost = share([pair for pair in on_form if pair[1]])
         print(f"below {least}: {share(said.get('off-form', [])):.0f} % of the off-form, {share(on_form):.0f} % of the others, {lost:.1f} % of the right answers")

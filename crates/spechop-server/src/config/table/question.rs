@@ -51,7 +51,7 @@ pub(super) static QUESTION: &[Key] = keys! {
     /// An answer that is less likely than this to be right is withheld: the answer is then "not found in the
     /// sources", with the hops and what they found. 0.0 withholds none. Language models behind an endpoint do
     /// not tell how sure they are, so nothing of theirs is withheld.
-    confidence_min: Number(0.0, 1.0), Is("0.02"), live;
+    confidence_min: Number(0.0, 1.0), Is("0.01"), live;
     /// Drafts: while the planner writes a sub-question, so many look-ups begin of what it may become. They are
     /// used if it then writes the same words. If not, they were made in vain. k = 1 makes none. "auto" makes
     /// one if that would have saved enough of the last questions' time (tuning.gain_min).
