@@ -12,6 +12,7 @@
 #   eval/run.sh DATA prepare words         what it is worth to answers that words count beside vectors
 #   eval/run.sh DATA prepare answers       what the embedded default answers at k = 1, on every question of the own mix
 #   eval/run.sh DATA prepare saturation    8, 16 and 64 questions of 2WikiMultihopQA at once, at k = 1, 3 and auto, nothing injected
+#   eval/run.sh DATA prepare choice        what k = auto chooses, beside fixed settings, live with injected latency
 #   eval/run.sh DATA decisions             100 decisions of the verifier on the embedded default, for a person to label
 #   eval/run.sh DATA prepare retrieval retrieval_theirs  how well retrievers find gold passages (needs deploy/test-tools.sh): not
 #                                          among the usual parts
@@ -224,6 +225,22 @@ answers() {
     asked serve $(index_of "$set") --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
       $(questions "$set" ${ALL[$set]}) --k 1 --system "embedded default" \
       --part "encoder=$(model_part "$ENCODER/model.onnx")" --out "$OUT/answers/$set"
+  done
+}
+
+# What `k = auto` chooses, live, beside fixed settings of k, planning ahead and the least chance; the latency of web search,
+# twelve questions at once, which leave the machine idle most of the time.
+choice() {
+  local set
+  for set in "${SETS[@]}"; do
+    echo "== choice $set" >&2
+    # shellcheck disable=SC2046
+    asked serve $(index_of "$set") --set question.verifier=exact --set question.confidence_min=0 --set tuning.state=none \
+      --set target.injected_latency.mean_ms=4150 --set target.injected_latency.sigma_ms=1680 --set target.injected_latency.seed=1 -- \
+      $(questions "$set" 60) --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
+      --variant k=4,plan-ahead=on,chance-min=0.1 --variant k=8,plan-ahead=on --variant k=auto --concurrency 12 \
+      --system "embedded default" --part "encoder=$(model_part "$ENCODER/model.onnx")" \
+      --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$set"
   done
 }
 
