@@ -158,10 +158,15 @@ def main():
             wrong = [p for p, r in pairs if not r]
             kept = sum(p >= least for p in wrong) / max(1, len(wrong))
             print(f"  at {least:.3f}, where 80 % of the right answers stay, {100 * kept:.0f} % of the wrong ones do")
-    for least in (0.003, 0.005, 0.007, 0.01, 0.02, 0.03, 0.05, 0.1):
-        share = lambda pairs: 100 * sum(p < least for p, _ in pairs) / max(1, len(pairs))
-        lost = share([pair for pair in on_form if pair[1]])
-        print(f"below {least}: {share(said.get('off-form', [])):.0f} % of the off-form, {share(on_form):.0f} % of the others, {lost:.1f} % of the right answers")
+    # What was not looked up is worth nothing, and is withheld at any bound.
+    asked = sum(len(lines(bundle / "questions.jsonl")) for bundle in chosen.bundle)
+    asked_off = len(lines(chosen.off_form / "questions.jsonl")) if chosen.off_form else 0
+    right = [pair for pair in on_form if pair[1]]
+    for least in (0.003, 0.007, 0.01, 0.02, 0.03, 0.05, 0.1):
+        withheld = lambda pairs, of: of - sum(p >= least for p, _ in pairs)
+        share = lambda pairs, of: f"{withheld(pairs, of)} of {of} ({100 * withheld(pairs, of) / max(1, of):.1f} %)"
+        off_form = share(said.get("off-form", []), asked_off)
+        print(f"below {least}: {off_form} off-form inputs, {share(on_form, asked)} questions, {share(right, len(right))} right answers")
     for name, weight in zip(NAMES, fitted([(row, right) for _, row, right in every])):
         print(f"    {name}: {weight:.3f},")
 

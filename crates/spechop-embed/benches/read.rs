@@ -1,4 +1,5 @@
-//! How long one read takes: a sub-question and five passages, of 128 words each or as unlike as those of Wikipedia.
+//! How long one read takes: a sub-question and five passages, of 128 words each or as unlike as those of Wikipedia,
+//! all of them or until one is sure, which here is the first.
 //!
 //! ```text
 //! cargo bench -p spechop-embed --bench read
@@ -12,8 +13,10 @@
 
 use std::num::NonZeroUsize;
 
+use std::path::Path;
+
 use criterion::{Criterion, criterion_group, criterion_main};
-use spechop_embed::{ReaderOptions, SpanReader};
+use spechop_embed::{READER_RECIPE_FILE, ReaderOptions, SpanReader};
 use spechop_ports::{Call, ReadRequest, Reader};
 use spechop_testkit::assets::{onnxruntime, shipped_model};
 use spechop_types::{Passage, SubQuestion};
@@ -50,20 +53,38 @@ fn request(lengths: [usize; 5]) -> ReadRequest {
     }
 }
 
+/// A copy of the reader that reads all passages.
+fn thorough(shipped: &Path) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a folder");
+    for file in ["model.onnx", "tokenizer.json"] {
+        std::fs::copy(shipped.join(file), dir.path().join(file)).expect("a copy");
+    }
+    let recipe = std::fs::read_to_string(shipped.join(READER_RECIPE_FILE)).expect("a recipe");
+    let lines = recipe.lines().filter(|line| !line.starts_with("enough"));
+    let recipe = lines.collect::<Vec<_>>().join("\n");
+    std::fs::write(dir.path().join(READER_RECIPE_FILE), recipe).expect("a recipe");
+    dir
+}
+
 fn reads(criterion: &mut Criterion) {
-    let dir = shipped_model("spechop-reader");
+    let shipped = shipped_model("spechop-reader");
+    let thorough = thorough(&shipped);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .build()
         .expect("a runtime");
     let call = Call::authoritative();
-    for (name, lengths) in [("alike", ALIKE), ("unlike", UNLIKE)] {
+    for (name, lengths, dir) in [
+        ("all_alike", ALIKE, thorough.path()),
+        ("all_unlike", UNLIKE, thorough.path()),
+        ("until_sure_unlike", UNLIKE, &shipped),
+    ] {
         let mut group = criterion.benchmark_group(format!("read_5_passages_{name}"));
         group.sample_size(20);
         for threads in [1, 2] {
             let mut options = ReaderOptions::new(onnxruntime());
             options.threads = NonZeroUsize::new(threads).expect("not zero");
-            let reader = SpanReader::open(&dir, &options).expect("it opens");
+            let reader = SpanReader::open(dir, &options).expect("it opens");
             group.bench_function(format!("{threads}_threads"), |bencher| {
                 bencher.to_async(&runtime).iter(|| async {
                     let reading = reader.read(&call, request(lengths)).await;
@@ -72,7 +93,8 @@ fn reads(criterion: &mut Criterion) {
             });
             let counts = reader.counts();
             let tokens = counts.tokens / counts.passages.max(1);
-            eprintln!("{tokens} tokens a passage");
+            let passages = counts.passages as f64 / counts.requests.max(1) as f64;
+            eprintln!("{tokens} tokens a passage, {passages:.2} passages a read");
         }
         group.finish();
     }

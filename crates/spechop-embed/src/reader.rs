@@ -6,6 +6,7 @@ mod pairs;
 mod reading;
 mod recipe;
 mod spans;
+mod work;
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -21,8 +22,9 @@ use self::boundary::Asked;
 use self::model::Model;
 use self::pairs::{Pair, PairCutter, Shown};
 pub use self::reading::ReaderCounts;
-use self::reading::{Readings, Wanted, Work};
+use self::reading::Readings;
 pub use self::recipe::{Calibration, READER_RECIPE_FILE, ReaderRecipe};
+use self::work::{Wanted, Work};
 use crate::OpenError;
 use crate::text::off_the_runtime;
 use crate::waiting::Job;

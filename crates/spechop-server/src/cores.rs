@@ -118,7 +118,7 @@ pub(crate) fn of_reader(reader: &Reader) -> Option<Demand> {
     match reader {
         Reader::Generator => None,
         Reader::Model(model) => of_model(model),
-        // It reads for one call at a time; a second one stands ready.
+        // Needed calls share its threads: however many there are, they take no more than these.
         Reader::Spans { threads, .. } => {
             let threads = threads.map_or(physical_cores() as usize, usize::from);
             let (sessions, together) = reader_threads(threads);
