@@ -435,8 +435,9 @@ impl Desk {
             wakers.extend(self.take_waker(ticket));
         }
         // What happens at one backend may give and take turns at all that share its cores.
-        for (lanes, seats) in self.group.lanes().zip(&mut self.seats) {
-            wakers.extend(seats.keep_time(lanes));
+        for (number, seats) in (0..).zip(&mut self.seats) {
+            let wake = self.group.next_wake(number);
+            wakers.extend(seats.keep_time(self.group.member(number), wake));
         }
     }
 
@@ -460,8 +461,8 @@ impl Seats {
 
     /// Somebody who waits must sleep until time alone gives a turn, if it will: says whom to wake for
     /// that.
-    fn keep_time(&mut self, lanes: &Lanes) -> Option<Waker> {
-        let Some(at) = lanes.next_wake() else {
+    fn keep_time(&mut self, lanes: &Lanes, wake: Option<Duration>) -> Option<Waker> {
+        let Some(at) = wake else {
             self.timekeeper = None;
             return None;
         };

@@ -5,6 +5,11 @@
 //! more than there is beside speculation, running guesses end, the least worth of all backends first,
 //! until the rest fits. What becomes idle goes to the best guess that waits at any backend and fits.
 //!
+//! Nothing of this helps if needed calls want more than there is most of the time: a core is idle then
+//! for a millisecond, between two of them, and a guess that starts there is in the way of the next. So
+//! none starts while needed calls have wanted too much for more than [`CROWDED`] of the last second. One
+//! question alone never does, however slow its calls are, since they come one after the other.
+//!
 //! ```text
 //! needed calls  ███████████            start at once, over the edge if need be
 //! speculation              ░░░░░       only in what is left, first to leave
@@ -28,6 +33,10 @@ use crate::laws;
 use crate::load::Load;
 use crate::slot::Speculating;
 use crate::ticket::{Decisions, Limits, Outcome, Phase, Rank, Ticket};
+
+/// The share of the last second beyond which idle cores are no slack. Two questions at once want more
+/// than two cores about half of the time, eight nearly always.
+pub const CROWDED: f64 = 0.7;
 
 /// Thousandths of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,6 +121,8 @@ pub struct Group {
     members: Vec<Member>,
     /// In which needed calls took all cores.
     load: Load,
+    /// In which they wanted more than all cores.
+    crowd: Load,
 }
 
 #[derive(Debug)]
@@ -153,6 +164,7 @@ impl Group {
             cores: Some(cores.max(Millicores(1))),
             members: Vec::new(),
             load: Load::default(),
+            crowd: Load::default(),
         }
     }
 
@@ -171,6 +183,7 @@ impl Group {
             cores: None,
             members: vec![member],
             load: Load::default(),
+            crowd: Load::default(),
         }
     }
 
@@ -234,7 +247,7 @@ impl Group {
 
     /// Cores came or went. A backend elsewhere takes none.
     pub fn set_cores(&mut self, now: Duration, cores: Millicores, out: &mut Decisions) {
-        self.load.pass(now, self.is_full());
+        self.pass(now);
         if let Some(known) = &mut self.cores {
             *known = cores.max(Millicores(1));
             self.settle(now, None, out);
@@ -256,6 +269,38 @@ impl Group {
     /// The share of the last seconds, from 0 to 1, in which needed calls took all cores.
     pub fn load(&self, now: Duration) -> f64 {
         self.load.at(now, self.is_full())
+    }
+
+    /// When to [`Group::wake`] a member; `None` if no time that passes can give one of its calls a turn.
+    pub fn next_wake(&self, number: u32) -> Option<Duration> {
+        let lanes = self.member(number);
+        let emptier = (self.was_crowded() && !self.is_crowded() && lanes.best_waiting().is_some())
+            .then(|| self.crowd.falls_to(CROWDED));
+        [lanes.next_wake(), emptier].into_iter().flatten().min()
+    }
+
+    fn pass(&mut self, now: Duration) {
+        self.load.pass(now, self.is_full());
+        self.crowd.pass(now, self.is_crowded());
+    }
+
+    /// Whether needed calls want more than there is, those that wait for a place among them.
+    fn is_crowded(&self) -> bool {
+        let Some(cores) = self.cores else {
+            return false;
+        };
+        let wants = |member: &Member| {
+            let calls = member.lanes.needed_running + member.lanes.needed.len();
+            let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+            member.demand.each.min(cores).0.saturating_mul(calls)
+        };
+        let wanted = self.members.iter().map(wants);
+        wanted.fold(0, u32::saturating_add) > cores.0
+    }
+
+    /// Whether they did for most of the last second.
+    fn was_crowded(&self) -> bool {
+        self.crowd.share() > CROWDED
     }
 
     fn is_full(&self) -> bool {
@@ -285,7 +330,7 @@ impl Group {
         out: &mut Decisions,
         act: impl FnOnce(&mut Lanes, &mut Decisions) -> R,
     ) -> R {
-        self.load.pass(now, self.is_full());
+        self.pass(now);
         let acted = act(&mut self.members[member as usize].lanes, out);
         if self.cores.is_some() {
             self.settle(now, Some(member), out);
@@ -340,10 +385,11 @@ impl Group {
         running.filter_map(worst).max().map(|(_, at)| at)
     }
 
-    /// The member whose guess starts next: the best of those that have a place and whose cores are idle.
+    /// The member whose guess starts next: the best of those that have a place and whose cores are idle,
+    /// unless they seldom are.
     pub(crate) fn best_to_start(&self) -> Option<usize> {
         let cores = self.cores?;
-        if self.lanes().all(|lanes| lanes.guessed.is_empty()) {
+        if self.lanes().all(|lanes| lanes.guessed.is_empty()) || self.was_crowded() {
             return None;
         }
         let idle = cores.0.saturating_sub(self.core_use().total());

@@ -34,7 +34,7 @@ pub use bucket::{InvalidRate, Rate};
 pub use counts::Counts;
 pub use eligibility::{Eligibility, Grade, Idempotence, Mistake, Mistakes, Rule};
 pub use flight::Flights;
-pub use group::{CoreUse, Demand, Group, Millicores};
+pub use group::{CROWDED, CoreUse, Demand, Group, Millicores};
 pub use lanes::Lanes;
 pub use pressure::Pressure;
 pub use scheduled::{

@@ -31,6 +31,17 @@ impl Load {
         let kept = (-passed / MEMORY.as_secs_f64()).exp();
         target + (self.share - target) * kept
     }
+
+    /// The share at the last [`Load::pass`].
+    pub(crate) fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// When the share falls to `below`, if there is room from the last [`Load::pass`] on.
+    pub(crate) fn falls_to(&self, below: f64) -> Duration {
+        let memories = (self.share / below).ln().max(0.0);
+        self.as_of + MEMORY.mul_f64(memories)
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +81,17 @@ mod tests {
                 load.share
             );
         }
+    }
+
+    #[test]
+    fn it_says_when_it_will_have_fallen() {
+        let mut load = Load::default();
+        load.pass(Duration::from_secs(60), false);
+        load.pass(Duration::from_secs(62), true);
+        let at = load.falls_to(0.5);
+        assert!(load.share() > 0.8 && at > Duration::from_secs(62));
+        assert!((load.at(at, false) - 0.5).abs() < 1e-6);
+        assert_eq!(load.falls_to(0.99), Duration::from_secs(62));
     }
 
     #[test]

@@ -101,6 +101,38 @@ async fn what_becomes_idle_goes_to_the_best_guess_of_all_backends() {
     assert_eq!((at(read), at(planned)), (20, 30));
 }
 
+/// Between two needed calls a core is idle for a moment; if more than there is was wanted all the time, it
+/// is no slack. A second after the last of them time alone gives the guess its turn.
+#[tokio::test(start_paused = true)]
+async fn idle_cores_are_no_slack_while_too_much_was_wanted() {
+    let (_, planner, reader) = cores(2000);
+    let (work, needed, guess) = (Work::default(), Call::authoritative(), guess(1.0));
+    let crowd = async {
+        for _ in 0..30 {
+            let read = reader.run(&needed, 1.0, work.lasting(100 * MS));
+            let planned = planner.run(&needed, 1.0, work.lasting(99 * MS));
+            assert!(read.await.is_ok() && planned.await.is_ok());
+        }
+        Instant::now()
+    };
+    let both = async {
+        let read = reader.run(&needed, 1.0, work.lasting(3000 * MS));
+        let planned = planner.run(&needed, 1.0, work.lasting(3000 * MS));
+        assert!(tokio::join!(read, planned).0.is_ok());
+        Instant::now()
+    };
+    // One after the other wants no more than there is.
+    let (_, early) = tokio::join!(crowd, planner.run(&guess, 1.0, work.lasting(MS)));
+    assert!(early.is_ok());
+    let late = async {
+        sleep(2500 * MS).await;
+        planner.run(&guess, 1.0, work.lasting(MS)).await
+    };
+    let (crowd_ended, guessed) = tokio::join!(both, late);
+    let waited = (guessed.expect("its turn") - crowd_ended).as_millis();
+    assert!((300..400).contains(&waited), "{waited} ms");
+}
+
 /// A reader takes two cores for what is needed, and one for a guess.
 #[tokio::test(start_paused = true)]
 async fn a_guess_that_takes_less_starts_beside_what_is_needed() {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
-use spechop_sched::{Demand, Group, Millicores};
+use spechop_sched::{CROWDED, Demand, Group, Millicores};
 
 use super::*;
 
@@ -35,6 +35,8 @@ struct SlowGroup {
     chosen: Option<usize>,
     /// Which member the last step chose.
     at: usize,
+    /// From when to when needed calls wanted more than there was, in seconds.
+    crowded: Vec<(f64, f64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -111,8 +113,28 @@ impl SlowGroup {
         guesses.flatten().max_by_key(worst)
     }
 
+    fn is_crowded(&self) -> bool {
+        let wants = |m: &SlowMember| {
+            let needed = |call: &SlowCall| {
+                call.authoritative && matches!(call.phase, Phase::Waiting | Phase::Running)
+            };
+            m.demand.each.0.min(self.cores) * m.slow.those(needed).len() as u32
+        };
+        self.members.iter().map(wants).sum::<u32>() > self.cores
+    }
+
+    /// The weight of the crowded times, if a second ago counts e times less than now.
+    fn was_crowded(&self) -> bool {
+        let now = self.members[0].slow.now.as_secs_f64();
+        let weight = |(from, to): &(f64, f64)| (to - now).exp() - (from - now).exp();
+        self.crowded.iter().map(weight).sum::<f64>() > CROWDED
+    }
+
     /// The best guess of those that have a place and fit.
     fn to_start(&self) -> Option<(usize, usize)> {
+        if self.was_crowded() {
+            return None;
+        }
         let idle = self.cores.saturating_sub(self.taken());
         let waiting = self.members.iter().enumerate().filter_map(|(number, m)| {
             let fits = m.demand.guess.0.min(self.cores) <= idle;
@@ -162,6 +184,7 @@ impl ReferenceStateMachine for SlowGroup {
             calls: Vec::new(),
             chosen: None,
             at: 0,
+            crowded: Vec::new(),
         };
         (members, 1..9_u32).prop_map(start).boxed()
     }
@@ -219,6 +242,11 @@ impl ReferenceStateMachine for SlowGroup {
             (Step::Cores(cores), _) => state.cores = *cores,
             (Step::Pass(millis), _) => {
                 let time = Duration::from_millis(*millis);
+                if state.is_crowded() {
+                    let from = state.members[0].slow.now;
+                    let span = (from.as_secs_f64(), (from + time).as_secs_f64());
+                    state.crowded.push(span);
+                }
                 state.members.iter_mut().for_each(|m| m.slow.pass(time));
             }
             (_, None) => {}
@@ -303,6 +331,14 @@ impl StateMachineTest for FastGroup {
         let staying = taken.needed.0 + taken.speculative.0;
         assert_eq!(staying, reference.staying());
         assert_eq!(staying + taken.ending.0, reference.taken());
+        // Whoever waits for nothing but time is woken: no guess stays behind in a machine that is empty.
+        for (number, member) in (0..).zip(&reference.members) {
+            let waits = member.slow.speculative_to_start().is_some();
+            if waits && reference.was_crowded() && !reference.is_crowded() {
+                let wake = fast.group.next_wake(number);
+                assert!(wake.is_some_and(|at| at > reference.members[0].slow.now));
+            }
+        }
     }
 
     fn teardown(mut fast: Self, reference: SlowGroup) {
@@ -330,6 +366,7 @@ fn cores_are_lacked_and_taken_back() {
 
     let mut runner = TestRunner::deterministic();
     let (mut over_full, mut for_cores, mut coreless, mut elsewhere) = (0, 0, 0, 0);
+    let mut in_a_crowd = 0;
     for _ in 0..300 {
         let init = SlowGroup::init_state().new_tree(&mut runner);
         let mut state = init.expect("a state").current();
@@ -350,8 +387,10 @@ fn cores_are_lacked_and_taken_back() {
             }
             let lacks = |m: &SlowMember| m.slow.speculative_to_start().is_some();
             coreless += u32::from(state.members.iter().any(lacks));
+            let (idle, waited) = (state.taken() == 0, state.members.iter().any(lacks));
+            in_a_crowd += u32::from(state.was_crowded() && idle && waited);
         }
     }
-    let counts = [over_full, for_cores, coreless, elsewhere];
+    let counts = [over_full, for_cores, coreless, elsewhere, in_a_crowd];
     assert!(counts.iter().all(|count| *count > 10), "{counts:?}");
 }
