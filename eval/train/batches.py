@@ -15,12 +15,13 @@ import torch
 
 from .augment import Augmenter
 from .drills import Drills
+from .joins import Joins
 from .records import Question
 from .trajectories import Trajectory
 
 # Share of each source among the drawn trajectories. Comparisons, which the drills are full of, are slow
-# to learn, and MuSiQue's free wording is slower.
-MIX = {"2wiki": 0.32, "musique": 0.27, "drill": 0.41}
+# to learn, and MuSiQue's free wording is slower: fifteen hundred questions of it are few, hence the joins.
+MIX = {"2wiki": 0.24, "musique": 0.30, "drill": 0.20, "join": 0.26}
 LENGTH_MAX = 224
 
 
@@ -50,10 +51,12 @@ def segments_are_stable(tokenizer, trajectory: Trajectory) -> bool:
 class Source:
     """Draws mixed training trajectories, reproducibly by index."""
 
-    def __init__(self, train: list[Question], seed: int) -> None:
+    def __init__(self, train: list[Question], asked: list[str], seed: int) -> None:
+        """`asked`: single questions for the joins, beside those of `train`."""
         self.seed = seed
         self.augmenter = Augmenter(train)
         self.drills = Drills(self.augmenter)
+        self.joins = Joins(self.augmenter, train, asked)
         self.groups = {s: [q for q in train if q.source == s] for s in ("2wiki", "musique")}
 
     def draw(self, index: int) -> Trajectory:
@@ -61,6 +64,8 @@ class Source:
         source = rng.choices(list(MIX), list(MIX.values()))[0]
         if source == "drill":
             return self.drills.draw(rng)
+        if source == "join":
+            return self.joins.draw(rng)
         return self.augmenter.draw(rng.choice(self.groups[source]), rng)
 
 

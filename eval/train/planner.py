@@ -1,6 +1,6 @@
 """Trains the planner's LoRA: `python -m train.planner --data DIR --base model.gguf --out DIR`.
 
-Resumes from OUT/checkpoint.pt when there is one. OUT then holds split.json, manifest.json,
+With `--start`, training goes on from an exported adapter. Resumes from OUT/checkpoint.pt when there is one. OUT then holds split.json, manifest.json,
 log.jsonl, adapter.pt and curves.svg. A stopped and continued process (SIGSTOP) loses nothing:
 the schedule counts steps, never seconds.
 """
@@ -20,6 +20,8 @@ from .batches import MIX, Encoded, Source, batches, collate, encode
 from .curves import draw_curves
 from .lora import add_lora, load_lora_state, lora_state
 from .manifest import append_jsonl, write_manifest
+from .planner_export import read_adapter
+from .qamr import hashes, read_questions, read_sentences
 from .records import sha256
 from .splits import make_split
 from .trajectories import gold
@@ -30,6 +32,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder with 2wikimultihopqa/ and musique/")
     parser.add_argument("--datasets", type=Path, default=Path("datasets"), help="what must not be trained on")
     parser.add_argument("--base", type=Path, required=True, help="the packaged GGUF")
+    parser.add_argument("--start", type=Path, help="an exported adapter to train further; rank and alpha are its own")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cpu")
@@ -40,6 +43,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--steps", type=int, default=1400)
     parser.add_argument("--warmup", type=int, default=40)
+    parser.add_argument("--drawn", type=int, default=0, help="trajectories that the training of --start has drawn: these are not drawn again")
     parser.add_argument("--tokens", type=int, default=768, help="padded tokens a step")
     parser.add_argument("--save-every", type=int, default=100)
     parser.add_argument("--check-every", type=int, default=200)
@@ -106,22 +110,29 @@ def main() -> None:
     described = split.as_json(args.seed)
     (args.out / "split.json").write_text(json.dumps(described, indent=0))
     tokenizer = load_tokenizer(args.base)
-    source = Source(split.train, args.seed)
+    asked = [a.question for a in read_questions(args.data / "qamr", read_sentences(args.data / "qamr"))]
+    source = Source(split.train, asked, args.seed)
     # The drills of the check are drawn with an index that training never reaches.
     drills = [source.drills.comparison(random.Random(f"check:{i}")) for i in range(150)]
     checks = [(q.kind, encode(tokenizer, gold(q))) for q in split.validation]
     checks += [(f"drill_{t.kind}", encode(tokenizer, t)) for t in drills]
 
     model = load_base(args.base, torch.bfloat16 if args.dtype == "bf16" else torch.float32).to(args.device)
+    start = read_adapter(args.start) if args.start else None
+    if start:
+        args.rank, args.alpha = start["rank"], start["alpha"]
     params = add_lora(model, args.rank, args.alpha)
+    if start:
+        load_lora_state(model, start["lora"])
     model.to(args.device)
     optimizer = torch.optim.AdamW(params.values(), lr=args.lr, weight_decay=0.0, betas=(0.9, 0.98))
     write_manifest(
         args.out / "manifest.json", model="planner", arguments=vars(args), mix=MIX,
-        data=split.data_hashes, base_sha256=sha256(args.base), split_sha256=described["sha256"],
+        start_sha256=sha256(args.start) if args.start else None,
+        data=split.data_hashes | hashes(args.data / "qamr"), base_sha256=sha256(args.base), split_sha256=described["sha256"],
         counts={"train": len(split.train), "validation": len(split.validation), "dropped": split.dropped},
     )
-    step, at, checkpoint, log = 0, 0, args.out / "checkpoint.pt", args.out / "log.jsonl"
+    step, at, checkpoint, log = 0, args.drawn, args.out / "checkpoint.pt", args.out / "log.jsonl"
     if checkpoint.exists():
         saved = torch.load(checkpoint, weights_only=True)
         load_lora_state(model, saved["lora"])

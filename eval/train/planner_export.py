@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from gguf import GGMLQuantizationType, GGUFWriter
-from gguf.quants import quantize
+from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter
+from gguf.quants import dequantize, quantize
 
 HEADS, KV_HEADS = 9, 3
 _NAMES = {
@@ -40,6 +40,27 @@ def tensors(state: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
             value = permute(value, HEADS if module.endswith("q_proj") else KV_HEADS)
         named[f"blk.{layer}.{_NAMES[module]}.weight.lora_{side}"] = value.float().contiguous().numpy()
     return named
+
+
+def unpermute(rows: np.ndarray, heads: int) -> np.ndarray:
+    """What `permute` does, undone."""
+    width = rows.shape[0] // heads
+    return rows.reshape(heads, width // 2, 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def read_adapter(path: Path) -> dict:
+    """An exported adapter as training keeps one: lora, rank, alpha."""
+    reader = GGUFReader(path)
+    modules = {short: module for module, short in _NAMES.items()}
+    lora = {}
+    for tensor in reader.tensors:
+        layer, short, side = re.fullmatch(r"blk\.(\d+)\.(\w+)\.weight\.lora_([ab])", tensor.name).groups()
+        value, module = dequantize(tensor.data, tensor.tensor_type), modules[short]
+        if side == "b" and module.endswith(("q_proj", "k_proj")):
+            value = unpermute(value, HEADS if module.endswith("q_proj") else KV_HEADS)
+        lora[f"model.layers.{layer}.{module}.lora_{side}"] = torch.from_numpy(np.ascontiguousarray(value, dtype=np.float32))
+    rank = next(v.shape[0] for n, v in lora.items() if n.endswith("lora_a"))
+    return {"lora": lora, "rank": rank, "alpha": float(reader.fields["adapter.lora.alpha"].contents())}
 
 
 def export(adapter: Path, out: Path, kind: str) -> int:

@@ -48,6 +48,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=2500)
     parser.add_argument("--decay", type=int, default=500, help="steps at the end over which the rate falls")
     parser.add_argument("--warmup", type=int, default=80)
+    parser.add_argument("--drawn", type=int, default=0, help="questions that the training of --start has drawn: these are not drawn again")
     parser.add_argument("--save-every", type=int, default=100)
     parser.add_argument("--check-every", type=int, default=200)
     return parser.parse_args()
@@ -121,7 +122,7 @@ def main() -> None:
         start_from(model, args.start)
     average = Average(model, args.average)
     optimizer = optimizer_for(model, args)
-    step, at, checkpoint, log = 0, 0, args.out / "checkpoint.pt", args.out / "log.jsonl"
+    step, at, checkpoint, log = 0, args.drawn, args.out / "checkpoint.pt", args.out / "log.jsonl"
     if checkpoint.exists():
         saved = torch.load(checkpoint, weights_only=True)
         model.load_state_dict(saved["model"])

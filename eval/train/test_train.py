@@ -15,8 +15,11 @@ import onnx
 import torch
 from onnx import helper, numpy_helper
 
+from .augment import Augmenter
 from .corpus import Passage
-from .planner_export import permute
+from .joins import Joins
+from .phrases import kind_of, phrases
+from .planner_export import export, permute, read_adapter
 from .qamr import agreed, around, detokenise, qamr_items, read_questions, read_sentences, topic
 from .reader import schedule
 from .reader_answer import best_spans, counts
@@ -124,6 +127,65 @@ class Data(unittest.TestCase):
 def corpus_of(*passages: Passage):
     """As much of a corpus as the reader's items ask of one."""
     return SimpleNamespace(passages=list(passages), by_title={}, search=lambda query, limit: list(passages)[:limit])
+
+
+class Joined(unittest.TestCase):
+    """Questions of several hops, made of single ones."""
+
+    def test_a_question_becomes_what_it_asks_for(self) -> None:
+        cases = {
+            "Who is the father of Ada B?": "the father of Ada B",
+            "Who wrote Rights of Man?": "the person who wrote Rights of Man",
+            "Where was {0} born?": "the place where {0} was born",
+            "Where did Ada B die?": "the place where Ada B died",
+            "Who did {0} marry?": "the person {0} married",
+            "Which city is {0} in?": "the city {0} is in",
+            "What team did {0} play for?": "the team {0} played for",
+            "In which country does Ada B live?": "the country in which Ada B lives",
+        }
+        for question, phrase in cases.items():
+            self.assertEqual(phrases(question)[:1], [phrase], question)
+        # Of no form that is known, or it asks for no thing.
+        for question in ("How many people live in {0}?", "Is Ada B a poet?", ""):
+            self.assertEqual(phrases(question), [], question)
+
+    def test_a_question_says_what_sort_of_thing_it_wants(self) -> None:
+        cases = {"who wrote X": "person", "Which city is X in?": "place", "What is the name of the band of X?": "thing",
+                 "In what year did X die?": "date", "What record label is X on?": "group", "How many are X?": "number"}
+        self.assertEqual({q: kind_of(q) for q in cases}, cases)
+
+    def pieces(self) -> Joins:
+        asked = [[("who wrote Rights of Man", "Thomas Paine"), ("where was #1 born", "Thetford"), ("what river is in #2", "Thet")],
+                 [("which city is Gazprom in", "Moscow"), ("who ran #1 during #2", "Ada B")]]
+        train = []
+        for n, hops in enumerate(asked):
+            made = [Hop([answer], template=template) for template, answer in hops]
+            train.append(Question(str(n), "musique", f"{len(hops)}hop", "?", hops[-1][1], made))
+        people = Question("p", "2wiki", "compositional", "?", "x", [Hop(["Cy D"], "Film", None, "director"), Hop(["1990"], None, 0, "date of birth")])
+        return Joins(Augmenter([*train, people]), [*train, people], ["Who did Nobel meet in Oslo?", "What is it?"])
+
+    def test_every_hop_of_a_joined_question_is_asked_with_what_was_found(self) -> None:
+        joins, counts = self.pieces(), set()
+        for seed in range(300):
+            text = joins.draw(random.Random(seed)).text
+            lines = text.splitlines()
+            self.assertTrue(lines[0].startswith("Question: ") and lines[0].endswith("?"), text)
+            hops = [line.split(" => ") for line in lines[1:] if " => " in line]
+            counts.add(len(hops))
+            # No slot is left, neither in the question nor in a look-up.
+            self.assertNotRegex(text, r"[{}]|#\d")
+            if "No relevant" in text or "the answer of sub-question" in text:
+                continue
+            # What was found is asked about further on, or it is the answer.
+            for at, (_, found) in enumerate(hops[:-1]):
+                later = " ".join(asked for asked, _ in hops[at + 1 :])
+                self.assertIn(found.rstrip(" ,;"), later, text)
+            self.assertEqual(lines[-1], f"Answer: {hops[-1][1]}")
+        self.assertLessEqual({2, 3, 4}, counts)
+
+    def test_the_same_number_draws_the_same_question(self) -> None:
+        first, second = (self.pieces().draw(random.Random(7)).text for _ in range(2))
+        self.assertEqual(first, second)
 
 
 class Qamr(unittest.TestCase):
@@ -255,6 +317,22 @@ class Export(unittest.TestCase):
     def test_permutation_puts_rotary_pairs_side_by_side(self) -> None:
         rows = torch.arange(8).unsqueeze(1)
         self.assertEqual(permute(rows, 1).squeeze(1).tolist(), [0, 4, 1, 5, 2, 6, 3, 7])
+
+    def test_an_exported_adapter_is_read_as_it_was(self) -> None:
+        torch.manual_seed(1)
+        shapes = {"self_attn.q_proj": (576, 576), "self_attn.k_proj": (192, 576), "mlp.down_proj": (576, 1536)}
+        lora = {}
+        for module, (out, into) in shapes.items():
+            lora[f"model.layers.3.{module}.lora_a"] = torch.randn(32, into)
+            lora[f"model.layers.3.{module}.lora_b"] = torch.randn(out, 32)
+        with tempfile.TemporaryDirectory() as folder:
+            saved, path = Path(folder) / "adapter.pt", Path(folder) / "adapter.gguf"
+            torch.save({"lora": lora, "rank": 32, "alpha": 16.0}, saved)
+            export(saved, path, "f16")
+            read = read_adapter(path)
+        self.assertEqual((read["rank"], read["alpha"], read["lora"].keys()), (32, 16.0, lora.keys()))
+        for name, value in lora.items():
+            torch.testing.assert_close(read["lora"][name], value, rtol=1e-3, atol=1e-3)
 
 
 if __name__ == "__main__":
