@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use spechop_types::{AnswerOptions, Chance, InvalidOption, K, VerifierMode};
+use spechop_types::{AnswerOptions, Chance, Effort, InvalidOption, K, VerifierMode};
 
 /// One way to answer. Written as `k=3`, `k=inf,salvage=off`, `k=3,speculator=llm,verifier=exact`: what
 /// is as usual is left out.
@@ -44,6 +44,7 @@ impl Variant {
                 guesses: Some(NonZeroUsize::MIN),
                 chance_min: Some(Chance::NONE),
                 drafts: Some(0),
+                effort: Some(Effort::Normal),
                 ..AnswerOptions::default()
             },
             unverified: false,
@@ -142,7 +143,8 @@ impl Variant {
 
     /// Whether this is the standard agent: nothing is ever guessed, so nothing else matters.
     pub fn is_standard(&self) -> bool {
-        self.k() == K::ONE && !self.unverified && !self.target_off
+        let is_normal = self.options.effort == Some(Effort::Normal);
+        self.k() == K::ONE && !self.unverified && !self.target_off && is_normal
     }
 
     /// Each thing that it says, by name and as it is written, in the order in which it is written.
@@ -307,7 +309,7 @@ pub enum InvalidVariant {
     /// A key or its value is not known.
     #[error(
         "`{0}` is nothing that a variant can say: k=1…64, inf or auto, speculator=NAME, verifier=rule, exact, paper or none, \
-         salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, drafts=0…8, target=on or off, \
+         salvage=on or off, plan-ahead=on or off, guesses=1…8, chance-min=0…1, drafts=0…8, effort=low, normal or high, target=on or off, \
          rounds=on or off, guess-at-once=on or off, on-observations=on or off, \
          algorithm=paper, verdicts=NAME"
     )]
@@ -395,6 +397,7 @@ mod tests {
             "k=1,verifier=none,target=off",
             "k=auto,speculator=index,plan-ahead=on",
             "k=3,speculator=mine,verdicts=judge.v2",
+            "k=1,effort=high",
         ] {
             let variant: Variant = text.parse().unwrap();
             assert_eq!(variant.to_string(), text);

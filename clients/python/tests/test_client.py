@@ -44,7 +44,7 @@ class Threads(unittest.TestCase):
 
     def test_options_arrive(self) -> None:
         applied = self.client.ask(
-            QUESTION, k=2.0, verifier="exact", hop_budget=5, top_passages=2, salvage=False, quiet=True, chance_min=0.25
+            QUESTION, k=2.0, verifier="exact", hop_budget=5, top_passages=2, salvage=False, quiet=True, chance_min=0.25, effort="low"
         ).applied.options
         self.assertEqual((applied.k, applied.hop_budget, applied.top_passages), (2, 5, 2))
         self.assertEqual((applied.salvage, applied.quiet, applied.chance_min), (False, True, 0.25))
@@ -233,6 +233,7 @@ class WithoutServer(unittest.TestCase):
             ({"k": True}, ValueError),
             ({"k": "two"}, ValueError),
             ({"verifier": "ours"}, ValueError),
+            ({"effort": "some"}, ValueError),
             ({"hops": 3}, TypeError),
         ):
             with self.subTest(options), self.assertRaises(error):

@@ -50,6 +50,10 @@ impl Agent {
         Self { ports }
     }
 
+    pub(crate) fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
     /// Answers one question, telling `trace` what happens as it happens.
     ///
     /// If the future is dropped, every call of the question is cancelled.

@@ -34,6 +34,7 @@ mod notes;
 mod report;
 mod run;
 mod running;
+mod search;
 mod settings;
 mod stages;
 mod trace;

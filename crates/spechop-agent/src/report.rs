@@ -7,7 +7,7 @@ use spechop_types::{Activities, Chance, Hop, Money, ProviderChange, Refusals, To
 use spechop_verifier::Verdict;
 use spechop_window::Stop;
 
-use crate::Stage;
+use crate::{Due, Stage};
 
 /// A question's answer, its committed trajectory and its cost.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct Report {
     pub tokens_lost: u64,
     /// The same in money.
     pub money_lost: Money,
+    /// How many plans were followed ([`crate::Agent::search`]).
+    pub plans: u32,
     /// Changes of provider, of calls that were wasted as well: each once, in order, with how many calls
     /// made it. At most [`PROVIDER_CHANGES_MAX`].
     pub provider_changes: Vec<(ProviderChange, u32)>,
@@ -222,6 +224,34 @@ impl Calls {
     }
 }
 
+impl Report {
+    /// Another plan of the question has cost this, too, and its answer was not taken.
+    pub(crate) fn add_wasted(&mut self, due: &Due) {
+        self.usage.add(&due.usage);
+        self.tokens_lost = self.tokens_lost.saturating_add(due.tokens_lost);
+        self.money_lost = self.money_lost.plus(due.money_lost);
+    }
+}
+
+impl Due {
+    /// Of a question whose answer is not taken.
+    pub(crate) fn wasted(report: &Report) -> Self {
+        Self {
+            elapsed: report.elapsed,
+            usage: report.usage.all_wasted(),
+            tokens_lost: report.tokens_lost,
+            money_lost: report.money_lost,
+        }
+    }
+
+    /// Beside another one.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.usage.add(&other.usage);
+        self.tokens_lost = self.tokens_lost.saturating_add(other.tokens_lost);
+        self.money_lost = self.money_lost.plus(other.money_lost);
+    }
+}
+
 impl Usage {
     /// The calls of one stage.
     pub fn of(&mut self, stage: Stage) -> &mut Calls {
@@ -233,8 +263,9 @@ impl Usage {
         }
     }
 
-    fn every(&self) -> [Calls; Stage::ALL.len()] {
-        [self.segments, self.targets, self.speculations, self.drafts]
+    /// By stage, as [`Stage::ALL`] has them.
+    fn every(mut self) -> [Calls; Stage::ALL.len()] {
+        Stage::ALL.map(|stage| *self.of(stage))
     }
 
     /// The same calls of a question that came to no answer: none of them was of use.
@@ -245,6 +276,23 @@ impl Usage {
             calls.cost_wasted = calls.cost;
         }
         self
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (stage, calls) in Stage::ALL.into_iter().zip(other.every()) {
+            let own = self.of(stage);
+            own.started += calls.started;
+            own.wasted += calls.wasted;
+            own.cost.add(calls.cost);
+            own.cost_wasted.add(calls.cost_wasted);
+            for (why, count) in calls.refused.iter() {
+                own.refused[why] += count;
+            }
+        }
+        self.salvaged += other.salvaged;
+        self.drafted += other.drafted;
+        self.foreseen += other.foreseen;
+        self.hidden = self.hidden.saturating_add(other.hidden);
     }
 
     /// The money that went into wasted calls of all stages.

@@ -5,13 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use spechop_ports::{Life, Wishes};
-use spechop_types::{AnswerOptions, Budget, Chance, Money, Price, Stage, Tenant, TraceContext};
+use spechop_types::{
+    AnswerOptions, Budget, Chance, Effort, Money, Price, Stage, Tenant, TraceContext,
+};
 use spechop_verifier::Mode;
 pub use spechop_window::{Calibration, Hidden, Policy, Weighing, Width};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::{Journal, Usage};
+
+/// Most passages of a hop that are read with low effort.
+const PASSAGES_LOW: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
 /// How one question is to be answered. Every value is valid.
 #[derive(Clone, Debug)]
@@ -40,6 +45,8 @@ pub struct Settings {
     pub wishes: Wishes,
     /// How likely a guess is to be right if it does not say so itself.
     pub guess_chance: Chance,
+    /// How much is done for a better answer.
+    pub effort: Effort,
     /// How many drafts of a sub-question are written side by side, if somebody writes drafts at all (λ of
     /// arXiv 2512.15834). 0 writes none.
     pub draft_samples: u32,
@@ -67,12 +74,18 @@ impl Settings {
     /// With what is said about them. What is not said stays. Who guesses is nothing that they hold.
     #[must_use]
     pub fn with(self, said: &AnswerOptions) -> Self {
+        let passages = said.top_passages.unwrap_or(self.passages);
+        let effort = said.effort.unwrap_or(self.effort);
         Self {
             width: said.k.and_then(Width::asked).unwrap_or(self.width),
             policy: self.policy.with(said),
             hops_max: said.hop_budget.unwrap_or(self.hops_max),
             not_found_max: said.not_found_max.unwrap_or(self.not_found_max),
-            passages: said.top_passages.unwrap_or(self.passages),
+            passages: match effort {
+                Effort::Low => passages.min(PASSAGES_LOW),
+                Effort::Normal | Effort::High => passages,
+            },
+            effort,
             verifier: said.verifier.unwrap_or(self.verifier),
             wishes: Wishes {
                 fresh: said.fresh,
@@ -97,6 +110,7 @@ impl Settings {
             chance_min: Some(policy.chance_min),
             not_found_max: Some(self.not_found_max),
             drafts: Some(u32::try_from(policy.drafts_max).unwrap_or(u32::MAX)),
+            effort: Some(self.effort),
             fresh: self.wishes.fresh,
             quiet: self.wishes.quiet,
         }
@@ -218,6 +232,7 @@ impl Default for Settings {
             tenant: Tenant::default(),
             wishes: Wishes::default(),
             guess_chance: Chance::EVEN,
+            effort: Effort::Normal,
             draft_samples: 1,
             finish: None,
             bill: None,

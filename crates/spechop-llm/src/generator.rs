@@ -17,6 +17,7 @@ use crate::{Generated, Generation, TextModel};
 pub struct LlmPlanner {
     model: Arc<dyn TextModel>,
     style: PromptStyle,
+    sample: u32,
 }
 
 /// Reads passages into a sub-answer.
@@ -44,7 +45,17 @@ pub struct LlmDraftWriter {
 impl LlmPlanner {
     /// Plans with `model`, spoken to in `style`.
     pub fn new(model: Arc<dyn TextModel>, style: PromptStyle) -> Self {
-        Self { model, style }
+        Self {
+            model,
+            style,
+            sample: 0,
+        }
+    }
+
+    /// Plans what this sample says, if the model draws samples. The likeliest plan is sample 0.
+    #[must_use]
+    pub fn of_sample(self, sample: u32) -> Self {
+        Self { sample, ..self }
     }
 }
 
@@ -82,6 +93,7 @@ impl LlmDraftWriter {
 impl LlmPlanner {
     async fn step(&self, call: &Call, request: &PlanRequest) -> (Result<Step, PortError>, Tokens) {
         let mut generation = prompt::plan(self.style, request);
+        generation.sample = self.sample;
         if let Some(draft) = request.drafts.first() {
             generation.drafts = vec![prompt::written(self.style, draft)];
         }

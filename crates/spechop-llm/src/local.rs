@@ -206,6 +206,10 @@ impl TextModel for LocalModel {
         &self.name
     }
 
+    fn draws_samples(&self) -> bool {
+        true
+    }
+
     async fn generate(&self, call: &Call, generation: Generation) -> Result<Generated, PortError> {
         // Whenever no worker is at it.
         let _waiting = call.doing(Activity::Queue);

@@ -115,7 +115,7 @@ pub struct Generation {
     /// what it would have generated.
     pub drafts: Vec<Arc<str>>,
     /// 0 is the greedy text. For any other number an engine may draw another likely text in its place, if
-    /// it can.
+    /// it can; ours draws the same one whenever it is asked for.
     pub sample: u32,
 }
 

@@ -58,12 +58,19 @@ const UNKNOWN: &str = "unknown";
 #[derive(Clone)]
 pub struct StepPlanner {
     model: Arc<dyn TextModel>,
+    sample: u32,
 }
 
 impl StepPlanner {
     /// Plans with `model`, which must take [`Prompt::Text`].
     pub fn new(model: Arc<dyn TextModel>) -> Self {
-        Self { model }
+        Self { model, sample: 0 }
+    }
+
+    /// Plans what this sample says, if the model draws samples. The likeliest plan is sample 0.
+    #[must_use]
+    pub fn of_sample(self, sample: u32) -> Self {
+        Self { sample, ..self }
     }
 }
 
@@ -75,7 +82,7 @@ impl Planner for StepPlanner {
             tokens_max: SUB_QUESTION_TOKENS_MAX,
             stop: LINE_END,
             drafts: Vec::new(),
-            sample: 0,
+            sample: self.sample,
         };
         self.model.warm(call, generation).await
     }
@@ -86,6 +93,7 @@ impl Planner for StepPlanner {
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
         let mut page = Page {
             model: &*self.model,
+            sample: self.sample,
             call,
             text: prompt(&request),
             tokens: Tokens::default(),
@@ -109,6 +117,7 @@ impl Planner for StepPlanner {
 /// The text so far: the prompt, and the lines that the model has added and is to go on from.
 struct Page<'a> {
     model: &'a dyn TextModel,
+    sample: u32,
     call: &'a Call,
     text: Lines,
     /// Of all generations.
@@ -171,7 +180,7 @@ impl Page<'_> {
             tokens_max,
             stop,
             drafts,
-            sample: 0,
+            sample: self.sample,
         };
         let generated = self.model.generate(self.call, generation).await?;
         self.tokens += generated.tokens;

@@ -6,7 +6,7 @@ use spechop_types::{self as types, AnswerOptions, Chance, K};
 
 use crate::json::WrongField;
 use crate::options::Width;
-use crate::{AskRequest, Auto, Options, Unbounded, VerifierMode};
+use crate::{AskRequest, Auto, Effort, Options, Unbounded, VerifierMode};
 
 impl AskRequest {
     /// The same question with other options.
@@ -58,6 +58,16 @@ impl Options {
                 None
             }
         };
+        let effort = match Effort::try_from(self.effort) {
+            Ok(Effort::Unspecified) => None,
+            Ok(Effort::Low) => Some(types::Effort::Low),
+            Ok(Effort::Normal) => Some(types::Effort::Normal),
+            Ok(Effort::High) => Some(types::Effort::High),
+            Err(_) => {
+                refuse("effort", format!("there is no effort {}", self.effort));
+                None
+            }
+        };
         let chance_min = self.chance_min.and_then(|share| {
             let chance = Chance::exactly(share);
             if chance.is_none() {
@@ -77,6 +87,7 @@ impl Options {
             chance_min,
             not_found_max: self.not_found_max,
             drafts: self.drafts,
+            effort,
             fresh: self.fresh,
             quiet: self.quiet,
         };
@@ -104,6 +115,13 @@ impl From<AnswerOptions> for Options {
             chance_min: options.chance_min.map(Chance::share),
             not_found_max: options.not_found_max,
             drafts: options.drafts,
+            effort: match options.effort {
+                None => Effort::Unspecified,
+                Some(types::Effort::Low) => Effort::Low,
+                Some(types::Effort::Normal) => Effort::Normal,
+                Some(types::Effort::High) => Effort::High,
+            }
+            .into(),
             fresh: options.fresh,
             quiet: options.quiet,
         }
@@ -144,6 +162,9 @@ mod tests {
             ("chance_min", "0.25"),
             ("not_found_max", "0"),
             ("drafts", "0"),
+            ("effort", "low"),
+            ("effort", "normal"),
+            ("effort", "high"),
             ("fresh", "on"),
             ("quiet", "on"),
             ("k", "inf"),
@@ -164,6 +185,7 @@ mod tests {
             hop_budget: Some(0),
             top_passages: Some(0),
             verifier: 9,
+            effort: 7,
             speculator: Some(String::new()),
             guesses: Some(0),
             chance_min: Some(f64::NAN),
@@ -178,6 +200,7 @@ mod tests {
             "top_passages",
             "guesses",
             "verifier",
+            "effort",
             "chance_min",
         ];
         assert_eq!(fields, expected);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use spechop_agent::{Agent, Bill, Policy, Ports, Report, Settings, TraceEvent, TraceKind, Width};
 use spechop_ports::Life;
 use spechop_proto::{AskRequest, AskResponse, Tuned};
-use spechop_types::{Owned, TraceId};
+use spechop_types::{Effort, Owned, TraceId};
 use tracing::Instrument;
 
 pub(crate) use self::resolve::Resolved;
@@ -264,12 +264,23 @@ impl Admitted {
             }
             trace(event);
         };
+        let drawing = match settings.effort {
+            Effort::Low | Effort::Normal => &[],
+            Effort::High => &*state.toolbox.drawing,
+        };
+        // Who draws no plans tells what happens as it happens.
+        let report = async {
+            match drawing {
+                [] => agent.answer(question, settings, trace).await,
+                drawing => agent.search(drawing, question, settings, trace).await,
+            }
+        };
         let report = tokio::select! {
             biased;
             () = self.state.phases.closed.cancelled() => Err(AskError::ShuttingDown),
             () = self.opened.question.cancel.cancelled() => Err(AskError::Cancelled),
             error = stop => Err(error),
-            report = agent.answer(question, settings, trace) => report.map_err(AskError::from),
+            report = report => report.map_err(AskError::from),
         };
         let answer = match report {
             Ok(report) => Ok(self.answered(report)),

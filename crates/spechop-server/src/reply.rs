@@ -89,6 +89,10 @@ pub(crate) fn answer(
             .iter()
             .map(|(change, times)| provider_change(change, *times))
             .collect(),
+        plans: match report.plans {
+            1 => 0,
+            plans => plans,
+        },
     }
 }
 

@@ -43,11 +43,17 @@ pub use remembering::Verified;
 /// What a guess may say: 16 tokens, as the paper lets a cached subset say, and two tags of three.
 const HASTY_ANSWER_TOKENS: u32 = 16 + 6;
 
+/// How many plans are drawn for a question that is asked with high effort, if its first one is not sure.
+const PLANS_DRAWN: u32 = 4;
+
 /// The ports of every question. Every call of every one of them takes its turn at a backend.
 #[derive(Clone)]
 pub struct Toolbox {
     /// Writes sub-questions and answers.
     pub planner: Arc<dyn Planner>,
+    /// Each draws plans of its own, for questions that are asked with high effort. None: those are answered
+    /// as all others.
+    pub drawing: Vec<Arc<dyn Planner>>,
     /// Reads passages.
     pub reader: Arc<dyn Reader>,
     /// Finds passages.
@@ -154,6 +160,12 @@ impl Toolbox {
             }
         }
 
+        let samples = match generator.model.draws_samples() {
+            true => PLANS_DRAWN,
+            false => 0,
+        };
+        let drawing = (1..=samples).map(|sample| generator.drawing(&backends, sample));
+        let drawing = drawing.collect();
         let draft_writer = draft_writer(config, &generator, &mut backends, &vitals)?;
         let mut speculators: BTreeMap<_, Arc<dyn Speculator>> = BTreeMap::new();
         let talker = match &guesser {
@@ -206,6 +218,7 @@ impl Toolbox {
                 .map_err(OpenError::of("drafter"))?,
             draft_writer,
             planner,
+            drawing,
             reader,
             passages: stored.map(|index| Arc::new(IndexPassages::new(index)) as _),
             speculators,
@@ -348,10 +361,15 @@ impl Voice {
     }
 
     fn planner(&self, backends: &Backends) -> Arc<dyn Planner> {
+        self.drawing(backends, 0)
+    }
+
+    /// A planner that draws its own plans; sample 0 plans what is likeliest.
+    fn drawing(&self, backends: &Backends, sample: u32) -> Arc<dyn Planner> {
         let model = Arc::clone(&self.model);
         let planner: Arc<dyn Planner> = match self.style {
-            Style::Chat(style) => Arc::new(LlmPlanner::new(model, style)),
-            Style::Steps => Arc::new(StepPlanner::new(model)),
+            Style::Chat(style) => Arc::new(LlmPlanner::new(model, style).of_sample(sample)),
+            Style::Steps => Arc::new(StepPlanner::new(model).of_sample(sample)),
         };
         backends.plans(planner, &self.backend)
     }

@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use spechop_proto::options::Width;
-use spechop_proto::{AskRequest, CommitKind, Options, StopReason, VerifierMode};
+use spechop_proto::{AskRequest, CommitKind, Effort, Options, StopReason, VerifierMode};
 use spechop_testkit::Script;
 use support::{Server, options, question};
 
@@ -115,6 +115,7 @@ async fn answers_with_hops_citations_and_cost() {
         chance_min: Some(0.0),
         not_found_max: Some(1),
         drafts: Some(0),
+        effort: Effort::Normal.into(),
         fresh: false,
         quiet: false,
     };

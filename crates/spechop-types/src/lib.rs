@@ -24,7 +24,7 @@ pub use budget::{Budget, Money, Price, Tokens};
 pub use chance::Chance;
 pub use hop::{CommitKind, Hop, Observation, Step, SubQuestion};
 pub use ids::{BranchId, LookupId};
-pub use options::{AnswerOptions, InvalidOption, K, VerifierMode};
+pub use options::{AnswerOptions, Effort, InvalidOption, K, VerifierMode};
 pub use owned::{Owned, OwnedCache};
 pub use passage::Passage;
 pub use provider::ProviderChange;

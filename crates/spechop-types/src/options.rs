@@ -38,6 +38,8 @@ pub struct AnswerOptions {
     pub not_found_max: Option<u32>,
     /// Most look-ups that are begun for a hop while its sub-question is still being written.
     pub drafts: Option<u32>,
+    /// How much is done for a better answer.
+    pub effort: Option<Effort>,
     /// Whether kept results of earlier look-ups are passed by.
     pub fresh: bool,
     /// Whether no look-up is made ahead of need.
@@ -60,6 +62,7 @@ impl AnswerOptions {
             chance_min: self.chance_min.or(usual.chance_min),
             not_found_max: self.not_found_max.or(usual.not_found_max),
             drafts: self.drafts.or(usual.drafts),
+            effort: self.effort.or(usual.effort),
             fresh: self.fresh || usual.fresh,
             quiet: self.quiet || usual.quiet,
         }
@@ -85,6 +88,7 @@ impl AnswerOptions {
             ("chance_min", text(self.chance_min)),
             ("not_found_max", text(self.not_found_max)),
             ("drafts", text(self.drafts)),
+            ("effort", text(self.effort)),
             ("fresh", self.fresh.then(|| switch(true))),
             ("quiet", self.quiet.then(|| switch(true))),
         ];
@@ -124,6 +128,7 @@ impl AnswerOptions {
             }
             "not_found_max" => self.not_found_max = Some(read(value)?),
             "drafts" => self.drafts = Some(read(value)?),
+            "effort" => self.effort = Some(read(value)?),
             "fresh" => self.fresh = switch(value)?,
             "quiet" => self.quiet = switch(value)?,
             _ => return Err(InvalidOption::Name),
@@ -258,6 +263,48 @@ impl FromStr for VerifierMode {
     fn from_str(text: &str) -> Result<Self, InvalidOption> {
         let mut all = Self::ALL.into_iter();
         all.find(|mode| mode.as_str() == text)
+            .ok_or(InvalidOption::Value)
+    }
+}
+
+/// How much is done for a better answer. Unlike k, it may change the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Effort {
+    /// Few passages of a hop are read.
+    Low,
+    /// One plan is followed.
+    #[default]
+    Normal,
+    /// If its hops were not read surely, further plans are drawn, and the surest one is the answer.
+    High,
+}
+
+impl Effort {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Low, Self::Normal, Self::High];
+
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Normal => "normal",
+            Self::High => "high",
+        }
+    }
+}
+
+impl fmt::Display for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Effort {
+    type Err = InvalidOption;
+
+    fn from_str(text: &str) -> Result<Self, InvalidOption> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|effort| effort.as_str() == text)
             .ok_or(InvalidOption::Value)
     }
 }

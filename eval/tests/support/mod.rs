@@ -43,6 +43,7 @@ impl Server {
         let ports = ScriptedPorts::new(script);
         let bare = Bare {
             planner: Arc::new(Moody(ports.clone())),
+            drawing: Vec::new(),
             reader: Arc::new(ports.clone()),
             retriever: Arc::new(ports.clone()),
             speculators: BTreeMap::from([(SpeculatorKind::Llm, Arc::new(ports.clone()) as _)]),
@@ -56,6 +57,7 @@ impl Server {
         let guesses = parts.speculators.into_values();
         let bare = Bare {
             planner: parts.planner,
+            drawing: Vec::new(),
             reader: parts.reader,
             retriever: parts.retriever,
             speculators: guesses.map(|port| (SpeculatorKind::Llm, port)).collect(),

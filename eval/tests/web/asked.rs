@@ -174,6 +174,7 @@ pub(crate) fn server(
     let retriever = WebRetriever::new(Arc::new(chain), pages, Arc::new(Words), options);
     let bare = Bare {
         planner: Arc::new(Walker),
+        drawing: Vec::new(),
         reader: Arc::new(Pointer),
         retriever: Arc::new(retriever),
         speculators: BTreeMap::new(),

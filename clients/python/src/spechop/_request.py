@@ -45,9 +45,13 @@ class Options(TypedDict, total=False):
     """No look-up is made ahead of need."""
     drafts: int
     """The most look-ups that are begun for a hop while its sub-question is still being written."""
+    effort: Literal["low", "normal", "high"]
+    """How much is done for a better answer. Unlike `k`, it may change the answer."""
 
 
 _VERIFIERS = {"exact": wire.VERIFIER_MODE_EXACT, "rule": wire.VERIFIER_MODE_RULE, "paper": wire.VERIFIER_MODE_PAPER}
+
+_EFFORTS = {"low": wire.EFFORT_LOW, "normal": wire.EFFORT_NORMAL, "high": wire.EFFORT_HIGH}
 
 _FIELDS = set(wire.AskRequest.DESCRIPTOR.fields_by_name)
 
@@ -80,4 +84,9 @@ def ask_request(question: str, **options: Unpack[Options]) -> wire.AskRequest:
         if verifier not in _VERIFIERS:
             raise ValueError(f'verifier must be "exact", "rule" or "paper", not {verifier!r}')
         said["verifier"] = _VERIFIERS[verifier]
+    effort = said.pop("effort", None)
+    if effort is not None:
+        if effort not in _EFFORTS:
+            raise ValueError(f'effort must be "low", "normal" or "high", not {effort!r}')
+        said["effort"] = _EFFORTS[effort]
     return wire.AskRequest(question=question, options=wire.Options(**said), **fields)

@@ -40,6 +40,7 @@ impl Run<'_> {
             usage: self.ledger.usage(Open::default()),
             tokens_lost,
             money_lost,
+            plans: 1,
             provider_changes: std::mem::take(&mut self.provider_changes),
         }
     }

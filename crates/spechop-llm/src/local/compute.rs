@@ -148,14 +148,15 @@ impl<'model> Compute<'model> {
         self.cut(slot, keep)
     }
 
-    /// Processes tokens of one sequence, at most a chunk. Returns what is likeliest to follow, if it
-    /// is `wanted`.
+    /// Processes tokens of one sequence, at most a chunk. Returns what is to follow, if it is `wanted`: what
+    /// is likeliest, or what `sample` says ([`drawn`]).
     pub(super) fn step(
         &mut self,
         slot: usize,
         at: usize,
         tokens: &[LlamaToken],
         wanted: bool,
+        sample: u32,
     ) -> Result<Option<Likeliest>, ComputeError> {
         self.batch.clear();
         let seq = i32::try_from(slot)?;
@@ -166,7 +167,14 @@ impl<'model> Compute<'model> {
         }
         self.context.decode(&mut self.batch)?;
         let row = self.batch.n_tokens() - 1;
-        Ok(wanted.then(|| likeliest(self.context.get_logits_ith(row))))
+        let behind = at + tokens.len();
+        Ok(wanted.then(|| {
+            let logits = self.context.get_logits_ith(row);
+            match sample {
+                0 => likeliest(logits),
+                sample => drawn(logits, sample, behind),
+            }
+        }))
     }
 
     /// Whether the logits of a token are the same to the last bit however many others are read in its call.
@@ -277,6 +285,42 @@ fn likeliest(logits: &[f32]) -> Likeliest {
     Likeliest {
         token: LlamaToken::new(best.0),
         lead: best.1 - second,
+    }
+}
+
+/// How much a sample strays from what is likeliest.
+const TEMPERATURE: f64 = 0.8;
+/// A token whose logit lies so far behind the best one is never drawn: its chance is below one in 100,000.
+const TOO_FAR: f32 = 10.0;
+
+/// A token drawn by its chance, by the Gumbel-max trick: the likeliest one after a noise is added that hangs on
+/// the sample, the position and the token alone. So a sample is the same text whenever it is written, and
+/// wherever: no state has to move with a sequence.
+fn drawn(logits: &[f32], sample: u32, position: usize) -> Likeliest {
+    let best = likeliest(logits);
+    let top = usize::try_from(best.token.0).map_or(f32::NEG_INFINITY, |best| logits[best]);
+    let gumbel = |id: i32| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u32(sample);
+        hasher.write_usize(position);
+        hasher.write_i32(id);
+        // Strictly between 0 and 1.
+        let uniform = ((hasher.finish() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64;
+        -(-uniform.ln()).ln()
+    };
+    let near = (0..)
+        .zip(logits)
+        .filter(|(_, logit)| top - **logit < TOO_FAR);
+    let noisy = near.map(|(id, logit)| (f64::from(*logit) / TEMPERATURE + gumbel(id), id, *logit));
+    let Some((_, id, logit)) = noisy.max_by(|a, b| a.0.total_cmp(&b.0)) else {
+        return best;
+    };
+    match id == best.token.0 {
+        true => best,
+        false => Likeliest {
+            token: LlamaToken::new(id),
+            lead: logit - top,
+        },
     }
 }
 

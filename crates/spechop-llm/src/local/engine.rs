@@ -357,7 +357,10 @@ impl<'model> Engine<'model> {
             None => Activity::Prefill,
         });
         let prompt = &waiting.prompt.item;
-        if self.parts.drafts && progress.next.is_some() {
+        // Which tokens follow is known of the likeliest text alone.
+        let sample = waiting.job.generation.sample;
+        let drafts = self.parts.drafts && sample == 0;
+        if drafts && progress.next.is_some() {
             let left = waiting.job.generation.tokens_max - progress.generated;
             let rows = progress.ahead.rows(&prompt.tokens, left as usize);
             if let Some(rows) = rows.filter(|rows| self.pays.is_worth(rows)) {
@@ -369,9 +372,10 @@ impl<'model> Engine<'model> {
             None => {
                 let end = prompt.chunk_end(progress.at);
                 let tokens = &prompt.tokens[progress.at..end];
-                if end == prompt.tokens.len() && self.parts.is_batch_invariant {
+                let ends = end == prompt.tokens.len() && sample == 0;
+                if ends && self.parts.is_batch_invariant {
                     let room = waiting.job.generation.tokens_max as usize;
-                    let drafts = self.parts.drafts && self.pays.drafts_pay();
+                    let drafts = drafts && self.pays.drafts_pay();
                     let rows = progress.ahead.ending(tokens, room, drafts);
                     if rows.tokens.len() <= CHUNK_TOKENS {
                         return self.end_prompt(at, &rows);
@@ -384,7 +388,8 @@ impl<'model> Engine<'model> {
         };
         let count = tokens.len();
         let begun = Instant::now();
-        let done = self.parts.compute.step(slot, progress.at, tokens, last);
+        let compute = &mut self.parts.compute;
+        let done = compute.step(slot, progress.at, tokens, last, sample);
         if progress.next.is_some() {
             self.pays.took_one(begun.elapsed());
         }

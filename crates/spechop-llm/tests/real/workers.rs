@@ -62,8 +62,9 @@ pub(crate) fn requests() -> Vec<PlanRequest> {
 }
 
 /// One at a time, each for another tenant: none finds what was read for another.
-async fn one_at_a_time(requests: &[PlanRequest]) -> Vec<Planned> {
+async fn one_at_a_time(requests: &[PlanRequest], sample: u32) -> Vec<Planned> {
     let (_, planner) = planner_of(1);
+    let planner = planner.of_sample(sample);
     let mut planned = Vec::new();
     for (at, request) in requests.iter().enumerate() {
         let tenant = Tenant::new(&format!("t{at}")).expect("a name");
@@ -75,10 +76,33 @@ async fn one_at_a_time(requests: &[PlanRequest]) -> Vec<Planned> {
 
 #[tokio::test]
 async fn sixteen_at_once_get_the_texts_of_one_at_a_time() {
+    at_once(0).await;
+}
+
+/// A text that is drawn is drawn again, whoever else is there and whichever worker it is written by.
+#[tokio::test]
+async fn what_is_drawn_is_the_same_in_company() {
+    let drawn = at_once(2).await;
+    let likeliest = one_at_a_time(&requests(), 0).await;
+    let other = one_at_a_time(&requests(), 3).await;
+    let unlike = |others: &[Planned]| {
+        let pairs = drawn.iter().zip(others);
+        pairs.filter(|(a, b)| a.step != b.step).count()
+    };
+    let (from_likeliest, from_other) = (unlike(&likeliest), unlike(&other));
+    assert!(
+        from_likeliest > 3 && from_other > 3,
+        "{from_likeliest} {from_other}"
+    );
+}
+
+/// The texts of this sample; they are the same in company.
+async fn at_once(sample: u32) -> Vec<Planned> {
     let requests = requests();
-    let expected = one_at_a_time(&requests).await;
+    let expected = one_at_a_time(&requests, sample).await;
     for workers in [2, 3] {
         let (model, planner) = planner_of(workers);
+        let planner = planner.of_sample(sample);
         // The second time, everything was read before.
         for round in 0..2 {
             for (requests, expected) in requests.chunks(16).zip(expected.chunks(16)) {
@@ -115,6 +139,7 @@ async fn sixteen_at_once_get_the_texts_of_one_at_a_time() {
         assert!(stats.reused_tokens > 0, "{stats:?}");
         assert_eq!((stats.waiting, stats.running), (0, 0), "{stats:?}");
     }
+    expected
 }
 
 /// The next step of a question is planned by whoever is free, and its lines are read once.
@@ -177,7 +202,7 @@ async fn the_needed_goes_first_at_every_worker() {
 async fn dropped_calls_leave_nothing_behind_at_any_worker() {
     let (model, planner) = planner_of(2);
     let requests = requests();
-    let expected = one_at_a_time(&requests[..1]).await;
+    let expected = one_at_a_time(&requests[..1], 0).await;
     for round in 0..10_u64 {
         let calls: Vec<Call> = (0..8)
             .map(|depth| match depth % 3 {

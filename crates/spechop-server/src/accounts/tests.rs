@@ -97,6 +97,7 @@ async fn a_question_pays_what_it_has_cost_however_it_ends() {
             chance: Chance::EVEN,
         },
         elapsed: due.elapsed,
+        plans: 1,
         usage: due.usage,
         tokens_lost: due.tokens_lost,
         money_lost: due.money_lost,

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use spechop_agent::{Policy, Prices, Settings, StageLimits};
-use spechop_types::{AnswerOptions, Budget, Chance, K, Money, Tenant, VerifierMode};
+use spechop_types::{AnswerOptions, Budget, Chance, Effort, K, Money, Tenant, VerifierMode};
 
 use super::keys::Keys;
 use super::{Drafting, schedule};
@@ -181,6 +181,7 @@ pub(super) fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
 /// What counts if a question says nothing.
 fn usual(keys: &mut Keys<'_>) -> AnswerOptions {
     let verifiers = VerifierMode::ALL.map(|mode| (mode.as_str(), mode));
+    let efforts = Effort::ALL.map(|effort| (effort.as_str(), effort));
     AnswerOptions {
         k: Some(match keys.is("question.k", "auto") {
             true => K::Auto,
@@ -206,6 +207,7 @@ fn usual(keys: &mut Keys<'_>) -> AnswerOptions {
             true => None,
             false => Some(keys.small("question.drafts")),
         },
+        effort: keys.one_of("question.effort", &efforts),
         fresh: false,
         quiet: false,
     }

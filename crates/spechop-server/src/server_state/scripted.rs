@@ -13,6 +13,7 @@ pub(crate) fn state(script: Script, toml: &str) -> (Arc<ServerState>, ScriptedPo
     let port = Arc::new(ports.clone());
     let bare = Bare {
         planner: port.clone(),
+        drawing: Vec::new(),
         reader: port.clone(),
         retriever: port.clone(),
         speculators: [(SpeculatorKind::Llm, port as _)].into(),

@@ -15,6 +15,8 @@ use crate::tool_cache::{self, ToolCache};
 pub struct Bare {
     /// Writes sub-questions and answers.
     pub planner: Arc<dyn Planner>,
+    /// Each draws plans of its own, for questions that are asked with high effort.
+    pub drawing: Vec<Arc<dyn Planner>>,
     /// Reads passages.
     pub reader: Arc<dyn Reader>,
     /// Finds passages.
@@ -40,6 +42,9 @@ impl Toolbox {
             .map(|(kind, guesses)| (kind, backends.speculates(&guesser)(guesses)))
             .collect();
         let planner = backends.plans(bare.planner, &generator);
+        let drawing = bare.drawing.into_iter();
+        let drawing = drawing.map(|drawing| backends.plans(drawing, &generator));
+        let drawing = drawing.collect();
         let reader = backends.reads(bare.reader, &reader, &target);
         let retriever = backends.retrieves(slowed(bare.retriever, config), &target);
         let (backends, cores) = backends.opened();
@@ -52,6 +57,7 @@ impl Toolbox {
             drafter: None,
             draft_writer: None,
             planner,
+            drawing,
             reader,
             passages: None,
             speculators,

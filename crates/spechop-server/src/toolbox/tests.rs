@@ -269,6 +269,7 @@ fn bare() -> Bare {
     let script = Arc::new(ScriptedPorts::new(Script::instant(1)));
     Bare {
         planner: script.clone(),
+        drawing: Vec::new(),
         reader: script.clone(),
         retriever: script,
         speculators: BTreeMap::new(),
@@ -389,6 +390,7 @@ async fn no_look_up_retrieves_ahead_of_a_reading_that_is_denied() {
         });
         let bare = Bare {
             planner: Arc::new(script.clone()),
+            drawing: Vec::new(),
             reader: Arc::new(script.clone()),
             retriever: Arc::clone(&noting) as Arc<dyn Retriever>,
             speculators: BTreeMap::from([(SpeculatorKind::Llm, Arc::new(script.clone()) as _)]),

@@ -6,6 +6,7 @@ mod answers;
 mod broken_parts;
 mod documented;
 mod doors;
+mod effort;
 mod mcp_host;
 mod openai_client;
 #[path = "../support/over_http.rs"]

@@ -237,6 +237,7 @@ impl Encoder for Apart {
 pub fn bare(ports: &ScriptedPorts) -> Bare {
     Bare {
         planner: Arc::new(ports.clone()),
+        drawing: Vec::new(),
         reader: Arc::new(ports.clone()),
         retriever: Arc::new(ports.clone()),
         speculators: BTreeMap::from([(SpeculatorKind::Llm, Arc::new(ports.clone()) as _)]),

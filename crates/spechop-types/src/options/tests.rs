@@ -13,6 +13,7 @@ fn all() -> AnswerOptions {
         chance_min: Some(Chance::of(0.25)),
         not_found_max: Some(0),
         drafts: Some(0),
+        effort: Some(Effort::High),
         fresh: true,
         quiet: true,
     }
@@ -21,7 +22,7 @@ fn all() -> AnswerOptions {
 #[test]
 fn what_is_said_can_be_said_again() {
     let said = all().said();
-    assert_eq!(said.len(), 13);
+    assert_eq!(said.len(), 14);
     let mut again = AnswerOptions::default();
     for (name, value) in &said {
         again.say(name, value).unwrap();
@@ -45,6 +46,7 @@ fn what_cannot_be_said() {
         ("chance_min", "1.5"),
         ("chance_min", "NaN"),
         ("not_found_max", "-1"),
+        ("effort", "some"),
     ] {
         let said = options.say(name, value);
         assert_eq!(said, Err(InvalidOption::Value), "{name}={value}");

@@ -12,11 +12,12 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use spechop_proto::ask_event::Event;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, json};
 use spechop_server::Env;
-use spechop_types::{AnswerOptions, K, VerifierMode};
+use spechop_types::{AnswerOptions, Effort, K, VerifierMode};
 use tonic::{Request, Status};
 
 use super::ahead::AheadArgs;
@@ -51,6 +52,10 @@ pub(crate) struct Args {
     /// The most look-ups that are begun for a hop while its sub-question is still being written.
     #[arg(long, value_name = "N")]
     drafts: Option<u32>,
+    /// How much is done for a better answer: low reads few passages; high draws further plans if the first
+    /// one is not sure.
+    #[arg(long, value_parser = efforts())]
+    effort: Option<Effort>,
     /// Use no kept result of an earlier look-up.
     #[arg(long)]
     fresh: bool,
@@ -75,6 +80,12 @@ pub(crate) struct Args {
     /// Print the whole response as JSON: texts, times, verdicts and calls included.
     #[arg(long)]
     json: bool,
+}
+
+/// Reads the name of an effort.
+fn efforts() -> impl TypedValueParser<Value = Effort> {
+    let names = Effort::ALL.map(Effort::as_str);
+    PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
 const EXAMPLES: &str = "\
@@ -126,6 +137,7 @@ fn request(args: &Args) -> Request<AskRequest> {
         verifier: args.verifier,
         speculator: args.speculator.clone(),
         drafts: args.drafts,
+        effort: args.effort,
         fresh: args.fresh,
         quiet: args.quiet,
         ..args.ahead.options()

@@ -14,6 +14,13 @@ class VerifierMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERIFIER_MODE_RULE: _ClassVar[VerifierMode]
     VERIFIER_MODE_PAPER: _ClassVar[VerifierMode]
 
+class Effort(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EFFORT_UNSPECIFIED: _ClassVar[Effort]
+    EFFORT_LOW: _ClassVar[Effort]
+    EFFORT_NORMAL: _ClassVar[Effort]
+    EFFORT_HIGH: _ClassVar[Effort]
+
 class CommitKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     COMMIT_KIND_UNSPECIFIED: _ClassVar[CommitKind]
@@ -69,6 +76,10 @@ VERIFIER_MODE_UNSPECIFIED: VerifierMode
 VERIFIER_MODE_EXACT: VerifierMode
 VERIFIER_MODE_RULE: VerifierMode
 VERIFIER_MODE_PAPER: VerifierMode
+EFFORT_UNSPECIFIED: Effort
+EFFORT_LOW: Effort
+EFFORT_NORMAL: Effort
+EFFORT_HIGH: Effort
 COMMIT_KIND_UNSPECIFIED: CommitKind
 COMMIT_KIND_OBSERVED: CommitKind
 COMMIT_KIND_ACCEPTED: CommitKind
@@ -158,7 +169,7 @@ class AskRequest(_message.Message):
     def __init__(self, question: _Optional[str] = ..., options: _Optional[_Union[Options, _Mapping]] = ..., deadline_ms: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., question_id: _Optional[str] = ..., linger_ms: _Optional[int] = ...) -> None: ...
 
 class Options(_message.Message):
-    __slots__ = ("k", "unbounded", "auto", "hop_budget", "top_passages", "verifier", "speculator", "salvage", "plan_ahead", "guesses", "chance_min", "not_found_max", "drafts", "fresh", "quiet")
+    __slots__ = ("k", "unbounded", "auto", "hop_budget", "top_passages", "verifier", "speculator", "salvage", "plan_ahead", "guesses", "chance_min", "not_found_max", "drafts", "fresh", "quiet", "effort")
     K_FIELD_NUMBER: _ClassVar[int]
     UNBOUNDED_FIELD_NUMBER: _ClassVar[int]
     AUTO_FIELD_NUMBER: _ClassVar[int]
@@ -174,6 +185,7 @@ class Options(_message.Message):
     DRAFTS_FIELD_NUMBER: _ClassVar[int]
     FRESH_FIELD_NUMBER: _ClassVar[int]
     QUIET_FIELD_NUMBER: _ClassVar[int]
+    EFFORT_FIELD_NUMBER: _ClassVar[int]
     k: int
     unbounded: Unbounded
     auto: Auto
@@ -189,7 +201,8 @@ class Options(_message.Message):
     drafts: int
     fresh: bool
     quiet: bool
-    def __init__(self, k: _Optional[int] = ..., unbounded: _Optional[_Union[Unbounded, _Mapping]] = ..., auto: _Optional[_Union[Auto, _Mapping]] = ..., hop_budget: _Optional[int] = ..., top_passages: _Optional[int] = ..., verifier: _Optional[_Union[VerifierMode, str]] = ..., speculator: _Optional[str] = ..., salvage: bool = ..., plan_ahead: bool = ..., guesses: _Optional[int] = ..., chance_min: _Optional[float] = ..., not_found_max: _Optional[int] = ..., drafts: _Optional[int] = ..., fresh: bool = ..., quiet: bool = ...) -> None: ...
+    effort: Effort
+    def __init__(self, k: _Optional[int] = ..., unbounded: _Optional[_Union[Unbounded, _Mapping]] = ..., auto: _Optional[_Union[Auto, _Mapping]] = ..., hop_budget: _Optional[int] = ..., top_passages: _Optional[int] = ..., verifier: _Optional[_Union[VerifierMode, str]] = ..., speculator: _Optional[str] = ..., salvage: bool = ..., plan_ahead: bool = ..., guesses: _Optional[int] = ..., chance_min: _Optional[float] = ..., not_found_max: _Optional[int] = ..., drafts: _Optional[int] = ..., fresh: bool = ..., quiet: bool = ..., effort: _Optional[_Union[Effort, str]] = ...) -> None: ...
 
 class Unbounded(_message.Message):
     __slots__ = ()
@@ -212,7 +225,7 @@ class Budget(_message.Message):
     def __init__(self, time_ms: _Optional[int] = ..., target_calls: _Optional[int] = ..., tokens: _Optional[int] = ..., money_micros: _Optional[int] = ...) -> None: ...
 
 class AskResponse(_message.Message):
-    __slots__ = ("answer", "hops", "stop_reason", "elapsed_ms", "final_segment_ms", "usage", "applied", "injected_latency", "refused", "provider_changes", "first_answer", "activities", "confidence")
+    __slots__ = ("answer", "hops", "stop_reason", "elapsed_ms", "final_segment_ms", "usage", "applied", "injected_latency", "refused", "provider_changes", "first_answer", "activities", "confidence", "plans")
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     HOPS_FIELD_NUMBER: _ClassVar[int]
     STOP_REASON_FIELD_NUMBER: _ClassVar[int]
@@ -226,6 +239,7 @@ class AskResponse(_message.Message):
     FIRST_ANSWER_FIELD_NUMBER: _ClassVar[int]
     ACTIVITIES_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    PLANS_FIELD_NUMBER: _ClassVar[int]
     answer: str
     hops: _containers.RepeatedCompositeFieldContainer[Hop]
     stop_reason: StopReason
@@ -239,7 +253,8 @@ class AskResponse(_message.Message):
     first_answer: FirstAnswer
     activities: _containers.RepeatedCompositeFieldContainer[ActivityTime]
     confidence: Confidence
-    def __init__(self, answer: _Optional[str] = ..., hops: _Optional[_Iterable[_Union[Hop, _Mapping]]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., elapsed_ms: _Optional[float] = ..., final_segment_ms: _Optional[float] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., injected_latency: _Optional[_Union[InjectedLatency, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., provider_changes: _Optional[_Iterable[_Union[ProviderChange, _Mapping]]] = ..., first_answer: _Optional[_Union[FirstAnswer, _Mapping]] = ..., activities: _Optional[_Iterable[_Union[ActivityTime, _Mapping]]] = ..., confidence: _Optional[_Union[Confidence, _Mapping]] = ...) -> None: ...
+    plans: int
+    def __init__(self, answer: _Optional[str] = ..., hops: _Optional[_Iterable[_Union[Hop, _Mapping]]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., elapsed_ms: _Optional[float] = ..., final_segment_ms: _Optional[float] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., injected_latency: _Optional[_Union[InjectedLatency, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., provider_changes: _Optional[_Iterable[_Union[ProviderChange, _Mapping]]] = ..., first_answer: _Optional[_Union[FirstAnswer, _Mapping]] = ..., activities: _Optional[_Iterable[_Union[ActivityTime, _Mapping]]] = ..., confidence: _Optional[_Union[Confidence, _Mapping]] = ..., plans: _Optional[int] = ...) -> None: ...
 
 class Confidence(_message.Message):
     __slots__ = ("chance", "supported", "withheld")

@@ -14,13 +14,15 @@ impl Compute<'_> {
         while at < prompt.tokens.len() {
             let end = prompt.chunk_end(at);
             let last = end == prompt.tokens.len();
-            next = self.step(slot, at, &prompt.tokens[at..end], last).unwrap();
+            next = self
+                .step(slot, at, &prompt.tokens[at..end], last, 0)
+                .unwrap();
             at = end;
         }
         let mut all = vec![self.logits()];
         for at in at..at + 3 {
             let token = next.unwrap().token;
-            next = self.step(slot, at, &[token], true).unwrap();
+            next = self.step(slot, at, &[token], true, 0).unwrap();
             all.push(self.logits());
         }
         all
@@ -106,7 +108,9 @@ fn same_bits(options: &LocalModelOptions) -> Vec<Vec<u32>> {
     let mut at = 0;
     while at < 72 {
         let end = second.chunk_end(at);
-        compute.step(3, at, &second.tokens[at..end], false).unwrap();
+        compute
+            .step(3, at, &second.tokens[at..end], false, 0)
+            .unwrap();
         compute.cut(1, 0).unwrap();
         compute.continued(1, 0, &first);
         at = end;
@@ -131,9 +135,9 @@ fn same_bits(options: &LocalModelOptions) -> Vec<Vec<u32>> {
     let at = second.tokens.len() + compute.continued(0, 0, &second).len() - 1;
     let state = compute.save(0).unwrap();
     let next = LlamaToken::new(7);
-    compute.step(0, at, &[next], true).unwrap();
+    compute.step(0, at, &[next], true, 0).unwrap();
     elsewhere.restore(3, &state, at).unwrap();
-    elsewhere.step(3, at, &[next], true).unwrap();
+    elsewhere.step(3, at, &[next], true, 0).unwrap();
     assert!(
         elsewhere.logits() == compute.logits(),
         "handed over in mid-sentence"
@@ -148,7 +152,7 @@ fn same_bits(options: &LocalModelOptions) -> Vec<Vec<u32>> {
     compute.continued(0, 0, &longer);
     compute.cut(0, longer.tokens.len()).unwrap();
     for (at, token) in (longer.tokens.len()..).zip(written) {
-        compute.step(0, at, &[token], true).unwrap();
+        compute.step(0, at, &[token], true, 0).unwrap();
     }
     longer.wrote(&written);
     let kept = longer.tokens.len();
@@ -229,5 +233,33 @@ fn the_lowest_of_the_likeliest_wins() {
         (vec![f32::NEG_INFINITY; 3], 0),
     ] {
         assert_eq!(likeliest(&logits).token, LlamaToken::new(id));
+    }
+}
+
+#[test]
+fn tokens_are_drawn_by_their_chances() {
+    // At this temperature three to one, but for one that is out of reach.
+    let logits = [0.0, 3.0_f32.ln() * TEMPERATURE as f32, -20.0];
+    let mut counts = [0_usize; 3];
+    for position in 0..4_000 {
+        let token = drawn(&logits, 1, position).token;
+        assert_eq!(drawn(&logits, 1, position).token, token);
+        counts[usize::try_from(token.0).unwrap()] += 1;
+    }
+    assert!((2_850..3_150).contains(&counts[1]), "{counts:?}");
+    assert_eq!((counts[0] + counts[1], counts[2]), (4_000, 0));
+    let differ = (0..1_000).filter(|at| drawn(&logits, 1, *at) != drawn(&logits, 2, *at));
+    assert!((300..450).contains(&differ.count()));
+    // What is not likeliest is behind by as much.
+    let behind = drawn(
+        &logits,
+        1,
+        (0..)
+            .find(|at| drawn(&logits, 1, *at).token.0 == 0)
+            .unwrap(),
+    );
+    assert!((behind.lead + logits[1]).abs() < 1e-6);
+    for odd in [vec![f32::NAN; 3], vec![f32::NEG_INFINITY; 3]] {
+        assert_eq!(drawn(&odd, 1, 7).token, LlamaToken::new(0));
     }
 }

@@ -51,11 +51,15 @@ pub(super) static QUESTION: &[Key] = keys! {
     /// An answer that is less likely than this to be right is withheld: the answer is then "not found in the
     /// sources", with the hops and what they found. 0.0 withholds none. Language models behind an endpoint do
     /// not tell how sure they are, so nothing of theirs is withheld.
-    confidence_min: Number(0.0, 1.0), Is("0.01"), live;
+    confidence_min: Number(0.0, 1.0), Is("0.007"), live;
     /// Drafts: while the planner writes a sub-question, so many look-ups begin of what it may become. They are
     /// used if it then writes the same words. If not, they were made in vain. k = 1 makes none. "auto" makes
     /// one if that would have saved enough of the last questions' time (tuning.gain_min).
     drafts: Or("auto", &Whole(0, DRAFTS_MAX as u64)), Is("0"), live;
+    /// How much is done for a better answer: "low" reads at most two passages of a hop; "normal" follows one plan;
+    /// "high" draws four further plans if the hops of the first were not read surely, and takes the surest one.
+    /// Unlike k it may change the answer, and what happens is told at the end. Requests may ask for another one.
+    effort: OneOf(&["low", "normal", "high"]), Is(r#""normal""#), live;
     /// Whether the answers of drafted look-ups are guessed, too, before the sub-question is there.
     draft_guesses: Flag, Is("false"), live;
     /// The longest time that a question may take. Clients may ask for less.

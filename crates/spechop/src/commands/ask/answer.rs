@@ -51,6 +51,9 @@ fn write(out: &mut String, answer: &AskResponse, shown: Shown) -> fmt::Result {
             writeln!(out, "      {}", clean(&citation.passage.text))?;
         }
     }
+    if answer.plans > 1 {
+        writeln!(out, "   the surest of {} plans", answer.plans)?;
+    }
     write_cost(out, answer)?;
     if shown.profile {
         profile::write(out, answer)?;
@@ -358,6 +361,7 @@ mod tests {
                 hop("When was she born?", "1947", CommitKind::Observed, None),
             ],
             stop_reason: StopReason::Answered.into(),
+            plans: 5,
             elapsed_ms: 5_021.0,
             final_segment_ms: 300.0,
             usage: Some(Usage {

@@ -100,6 +100,7 @@ pub(super) async fn serve(config: Config, parts: Parts, listen: SocketAddr) -> a
         .collect();
     let bare = Bare {
         planner: parts.planner,
+        drawing: Vec::new(),
         reader: parts.reader,
         retriever: parts.retriever,
         speculators,

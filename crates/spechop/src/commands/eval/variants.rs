@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use spechop_eval::{Injected, Variant};
-use spechop_types::K;
+use spechop_types::{Effort, K};
 
 /// Flags that select variants.
 #[derive(Debug, clap::Args)]
@@ -58,6 +58,12 @@ impl VariantArgs {
                 .iter()
                 .all(|variant| variant.options.drafts == Some(0)),
             "drafts are made by a server, and not recorded: ask one with `spechop eval live`"
+        );
+        ensure!(
+            variants
+                .iter()
+                .all(|variant| variant.options.effort == Some(Effort::Normal)),
+            "what another effort finds is not recorded: ask a server with `spechop eval live`"
         );
         Ok(variants)
     }

@@ -1,0 +1,191 @@
+//! Several plans of one question, and the surest of them: best-of-n decoding of CoRAG (arXiv 2501.14342).
+//!
+//! ```text
+//! greedy plan ──▶ read surely? ── yes ──▶ its answer
+//!                     │ no
+//!                     ├──▶ plan 1, drawn ─┐
+//!                     ├──▶ plan 2, drawn ─┼─▶ the surest, if it is much surer
+//!                     └──▶ …             ─┘
+//! ```
+//!
+//! A plan that asks something that nobody should have asked finds nothing, or nothing that fits, and the
+//! reader knows that. So how surely the hops of a plan were read tells good plans from bad ones, better than
+//! how likely the planner found its words.
+//!
+//! Nothing is told of a plan before it is chosen: what is committed must not be taken back.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use spechop_ports::Planner;
+use spechop_types::{Budget, Chance, Question};
+use tokio::time::Instant;
+
+use crate::{Agent, AgentError, Bill, Due, Ports, Report, Settings, TraceEvent};
+
+/// A plan whose readings are on average (geometrically) this likely to be right is not searched for better ones.
+const ENOUGH: f64 = 0.3;
+
+/// A drawn plan is taken only if its readings are so many times likelier: the greedy plan is the best guess.
+const MUCH: f64 = std::f64::consts::E;
+
+/// Less than this is not told apart; what was not found counts so, too.
+const LEAST: f64 = 1e-3;
+
+impl Agent {
+    /// Answers one question by the surest of several plans: its own planner's, and if that is not sure, one by
+    /// each of `further`, side by side.
+    ///
+    /// The trace is that of the plan that was chosen, and told when it is. The calls of the others count as
+    /// wasted. A question with a budget is answered by the first plan: further ones would need further budgets.
+    /// If somebody wants the answer now, it is the first plan's.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Agent::answer`], of the first plan. Others that fail are left out.
+    pub async fn search(
+        &self,
+        further: &[Arc<dyn Planner>],
+        question: &Question,
+        settings: &Settings,
+        trace: &mut (dyn FnMut(TraceEvent) + Send),
+    ) -> Result<Report, AgentError> {
+        let began = Instant::now();
+        let mut heard = Vec::new();
+        let hear = &mut |event| heard.push(event);
+        let first = self.answer(question, settings, hear).await?;
+        let mut chosen = Plan {
+            report: first,
+            heard,
+        };
+        let is_sure = chosen.sureness(question) >= ENOUGH.ln();
+        if !is_sure && !further.is_empty() && settings.budget == Budget::default() {
+            let mut tab = Tab::of(&chosen.report, further.len(), settings, began);
+            let others = self.others(further, question, settings, &tab.others).await;
+            let least = chosen.sureness(question) + MUCH.ln();
+            let sureness = |(_, plan): &(usize, Plan)| plan.sureness(question);
+            let best = (others.into_iter()).max_by(|a, b| sureness(a).total_cmp(&sureness(b)));
+            let better = best.filter(|best| sureness(best) > least);
+            let mut dues = tab.pay();
+            if let Some((at, better)) = better {
+                dues[at] = Due::wasted(&chosen.report);
+                chosen = better;
+            }
+            let report = &mut chosen.report;
+            dues.iter().for_each(|due| report.add_wasted(due));
+            report.elapsed = began.elapsed();
+            report.plans = 1 + u32::try_from(further.len()).unwrap_or(u32::MAX);
+        }
+        chosen.heard.into_iter().for_each(trace);
+        Ok(chosen.report)
+    }
+
+    /// The plans of the other planners that came to an end, by number. What any of them has cost is on its bill.
+    async fn others(
+        &self,
+        further: &[Arc<dyn Planner>],
+        question: &Question,
+        settings: &Settings,
+        bills: &[Bill],
+    ) -> Vec<(usize, Plan)> {
+        let plans = further.iter().zip(bills).enumerate();
+        let plans = plans.map(async |(at, (planner, bill))| {
+            let agent = Self::new(Ports {
+                planner: Arc::clone(planner),
+                // It foresees the words of the first planner, and is to learn no others.
+                drafter: None,
+                draft_writer: None,
+                ..self.ports().clone()
+            });
+            let settings = Settings {
+                bill: Some(bill.clone()),
+                finish: None,
+                journal: None,
+                ..settings.clone()
+            };
+            let mut heard = Vec::new();
+            let hear = &mut |event| heard.push(event);
+            let report = agent.answer(question, &settings, hear).await.ok()?;
+            bill.set(Due::wasted(&report));
+            Some((at, Plan { report, heard }))
+        });
+        let finish = settings.finish.clone();
+        let now = async {
+            match finish {
+                Some(finish) => finish.asked().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            ended = join_all(plans) => ended.into_iter().flatten().collect(),
+            () = now => Vec::new(),
+        }
+    }
+}
+
+/// A plan that was followed to its end.
+struct Plan {
+    report: Report,
+    /// What happened on the way.
+    heard: Vec<TraceEvent>,
+}
+
+impl Plan {
+    /// The logarithm of how likely its readings are to be right, on average. A reader that does not say so is
+    /// taken for sure; an answer that nothing supports is not.
+    fn sureness(&self, question: &Question) -> f64 {
+        let hops = &self.report.hops;
+        if hops.is_empty() || !self.report.confidence(question).supported {
+            return LEAST.ln();
+        }
+        let read = hops.iter().map(|hop| &hop.hop.observation);
+        let sure = read.map(|read| match (read.found, read.confidence) {
+            (false, _) => LEAST,
+            (true, said) => said.map_or(1.0, Chance::share).max(LEAST),
+        });
+        sure.map(f64::ln).sum::<f64>() / hops.len() as f64
+    }
+}
+
+/// What is owed while further plans are followed: if the question is dropped meanwhile, all of it.
+struct Tab<'a> {
+    bill: Option<&'a Bill>,
+    began: Instant,
+    first: Due,
+    others: Vec<Bill>,
+}
+
+impl<'a> Tab<'a> {
+    fn of(first: &Report, others: usize, settings: &'a Settings, began: Instant) -> Self {
+        Self {
+            bill: settings.bill.as_ref(),
+            began,
+            first: Due::wasted(first),
+            others: (0..others).map(|_| Bill::default()).collect(),
+        }
+    }
+
+    /// What each of the others has cost. Nothing is owed any more: it stands in the report.
+    fn pay(&mut self) -> Vec<Due> {
+        self.bill = None;
+        let bills = self.others.iter();
+        bills.map(|bill| bill.take().unwrap_or_default()).collect()
+    }
+}
+
+impl Drop for Tab<'_> {
+    fn drop(&mut self) {
+        let Some(bill) = self.bill.take() else {
+            return;
+        };
+        let mut due = self.first;
+        self.pay().iter().for_each(|other| due.add(other));
+        due.elapsed = self.began.elapsed();
+        bill.set(due);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Plans of one hop each: which one is the answer, what is told, and what it costs.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use spechop_ports::{
+    Call, PlanRequest, Planned, PortError, ReadRequest, Reader, Reading, Retriever,
+};
+use spechop_types::{Money, Passage, Price, Step, SubQuestion, Tokens};
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::{Finish, Prices, TraceKind};
+
+/// Asks one thing, and answers what was found.
+struct Asks {
+    what: &'static str,
+    after: Duration,
+}
+
+#[async_trait]
+impl Planner for Asks {
+    async fn plan(&self, _: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        sleep(self.after).await;
+        if self.what == "broken" {
+            return Err(PortError::unavailable("the planner", "it is broken"));
+        }
+        Ok(Planned {
+            step: match request.hops.first() {
+                None => Step::Ask(SubQuestion::new(self.what)),
+                Some(hop) => Step::Answer(hop.answer.clone()),
+            },
+            certainty: Some(Chance::of(0.9)),
+            tokens: Tokens::default(),
+        })
+    }
+}
+
+/// Finds and reads what a sub-question says: "Rome 0.8" finds Rome, and is as sure as that.
+struct World;
+
+#[async_trait]
+impl Retriever for World {
+    async fn retrieve(&self, _: &Call, query: &str, _: usize) -> Result<Vec<Passage>, PortError> {
+        Ok(vec![Passage {
+            id: query.into(),
+            title: "a page".into(),
+            text: query.into(),
+            url: None,
+            score: 1.0,
+        }])
+    }
+}
+
+#[async_trait]
+impl Reader for World {
+    async fn read(&self, _: &Call, request: ReadRequest) -> Result<Reading, PortError> {
+        let (answer, sure) = (request.sub_question.as_str().split_once(' ')).expect("two words");
+        Ok(Reading {
+            answer: Some(answer.into()),
+            confidence: sure.parse().ok().map(Chance::of),
+            tokens: Tokens::default(),
+        })
+    }
+}
+
+fn planner(what: &'static str) -> Arc<dyn Planner> {
+    let after = Duration::from_millis(10);
+    Arc::new(Asks { what, after })
+}
+
+fn agent(first: &'static str) -> Agent {
+    Agent::new(Ports {
+        planner: planner(first),
+        reader: Arc::new(World),
+        retriever: Arc::new(World),
+        speculator: None,
+        drafter: None,
+        draft_writer: None,
+    })
+}
+
+fn question() -> Question {
+    Question::new("Where is it?").expect("a question")
+}
+
+/// A target call costs a unit of money.
+fn settings() -> Settings {
+    Settings {
+        prices: Prices {
+            target: Price {
+                call: Money(1),
+                ..Price::default()
+            },
+            ..Prices::default()
+        },
+        ..Settings::default()
+    }
+}
+
+/// The answer, and the sub-questions that were told.
+async fn search(
+    first: &'static str,
+    further: &[&'static str],
+    settings: &Settings,
+) -> (Report, Vec<String>) {
+    let further: Vec<_> = further.iter().map(|what| planner(what)).collect();
+    let mut told = Vec::new();
+    let report = agent(first)
+        .search(&further, &question(), settings, &mut |event| {
+            if let TraceKind::Planned { sub_question, .. } = event.kind {
+                told.push(sub_question.as_str().to_owned());
+            }
+        })
+        .await;
+    (report.expect("an answer"), told)
+}
+
+fn targets(report: &Report) -> (u32, u32) {
+    let targets = report.usage.targets;
+    (targets.started, targets.wasted)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_was_read_surely_is_the_answer() {
+    let (report, told) = search("Rome 0.4", &["Oslo 0.9"], &settings()).await;
+    assert_eq!((&*report.answer, report.plans), ("Rome", 1));
+    assert_eq!((targets(&report), told), ((1, 0), vec!["Rome 0.4".into()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_is_much_surer_takes_its_place_and_alone_is_told() {
+    let further = ["Bonn 0.3", "Oslo 0.9", "broken"];
+    let (report, told) = search("Rome 0.1", &further, &settings()).await;
+    assert_eq!((&*report.answer, report.plans), ("Oslo", 4));
+    assert_eq!(told, ["Oslo 0.9"]);
+    // Three plans came as far as a target call; one of them was of use.
+    assert_eq!(targets(&report), (3, 2));
+    assert_eq!(report.usage.cost().money, Money(3));
+    assert_eq!(report.usage.cost_wasted_total(), Money(2));
+    // Two steps of the first plan, then two of the others, side by side.
+    assert_eq!(report.elapsed.as_millis(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_a_little_surer_does_not() {
+    let (report, told) = search("Rome 0.2", &["Oslo 0.5"], &settings()).await;
+    assert_eq!((&*report.answer, report.plans), ("Rome", 2));
+    assert_eq!((targets(&report), told), ((2, 1), vec!["Rome 0.2".into()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_with_a_budget_follows_one_plan() {
+    let settings = Settings {
+        budget: Budget {
+            target_calls: Some(9),
+            ..Budget::default()
+        },
+        ..settings()
+    };
+    let (report, _) = search("Rome 0.1", &["Oslo 0.9"], &settings).await;
+    assert_eq!((&*report.answer, report.plans), ("Rome", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_wants_the_answer_now_gets_the_first_plans() {
+    let finish = Finish::default();
+    let settings = Settings {
+        finish: Some(finish.clone()),
+        ..settings()
+    };
+    let slow: Arc<dyn Planner> = Arc::new(Asks {
+        what: "Oslo 0.9",
+        after: Duration::from_secs(60),
+    });
+    let (agent, question, further) = (agent("Rome 0.1"), question(), [slow]);
+    let hear = &mut |_: TraceEvent| ();
+    let answer = agent.search(&further, &question, &settings, hear);
+    let now = async {
+        sleep(Duration::from_secs(1)).await;
+        finish.now();
+    };
+    let (report, ()) = tokio::join!(answer, now);
+    let report = report.expect("an answer");
+    assert_eq!((&*report.answer, report.elapsed.as_secs()), ("Rome", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_dropped_owes_for_all_of_its_plans() {
+    let bill = Bill::default();
+    let settings = Settings {
+        bill: Some(bill.clone()),
+        ..settings()
+    };
+    let slow: Arc<dyn Planner> = Arc::new(Asks {
+        what: "Oslo 0.9",
+        after: Duration::from_secs(60),
+    });
+    let (agent, question) = (agent("Rome 0.1"), question());
+    let further = [slow, planner("Bonn 0.2")];
+    let hear = &mut |_: TraceEvent| ();
+    let answer = agent.search(&further, &question, &settings, hear);
+    assert!(timeout(Duration::from_secs(61), answer).await.is_err());
+    let due = bill.take().expect("a bill");
+    // The slow one had asked, and its target call was made.
+    assert_eq!(
+        (due.usage.targets.started, due.usage.targets.wasted),
+        (3, 3)
+    );
+    assert_eq!((due.usage.segments.started, due.elapsed.as_secs()), (6, 61));
+}
