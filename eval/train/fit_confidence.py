@@ -162,7 +162,7 @@ def main():
     asked = sum(len(lines(bundle / "questions.jsonl")) for bundle in chosen.bundle)
     asked_off = len(lines(chosen.off_form / "questions.jsonl")) if chosen.off_form else 0
     right = [pair for pair in on_form if pair[1]]
-    for least in (0.003, 0.007, 0.01, 0.02, 0.03, 0.05, 0.1):
+    for least in (0.003, 0.005, 0.007, 0.01, 0.02, 0.03, 0.05, 0.1):
         withheld = lambda pairs, of: of - sum(p >= least for p, _ in pairs)
         share = lambda pairs, of: f"{withheld(pairs, of)} of {of} ({100 * withheld(pairs, of) / max(1, of):.1f} %)"
         off_form = share(said.get("off-form", []), asked_off)

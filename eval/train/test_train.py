@@ -23,6 +23,7 @@ from .planner_export import export, permute, read_adapter
 from .qamr import agreed, around, detokenise, qamr_items, read_questions, read_sentences, topic
 from .reader import schedule
 from .reader_answer import best_spans, counts
+from .reader_average import mean
 from .reader_batches import Row, group_loss, pair_total
 from .reader_boundary import CASES, cut, joined, with_title
 from .reader_data import NOT_HERE, SPAN, find, gold_items, pattern_items, shown, variants
@@ -302,6 +303,13 @@ class Reading(unittest.TestCase):
             model.frozen.requires_grad_(True)
             with self.assertRaisesRegex(ValueError, "frozen"):
                 start_from(model, path)
+
+    def test_the_mean_of_readers(self) -> None:
+        states = [{"w": torch.tensor([1.0, 3.0]), "n": torch.tensor(2)}, {"w": torch.tensor([3.0, 5.0]), "n": torch.tensor(2)}]
+        both = mean(states)
+        self.assertEqual((both["w"].tolist(), both["n"].item()), ([2.0, 4.0], 2))
+        with self.assertRaisesRegex(ValueError, "different"):
+            mean([states[0], {"w": torch.tensor([1.0])}])
 
     def test_the_mean_of_the_weights_follows_them(self) -> None:
         model = torch.nn.Linear(1, 1, bias=False)
