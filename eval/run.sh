@@ -12,6 +12,7 @@
 #   eval/run.sh DATA prepare words         what it is worth to answers that words count beside vectors
 #   eval/run.sh DATA prepare answers       what the embedded default answers at k = 1, on every question of the own mix
 #   eval/run.sh DATA prepare saturation    8, 16 and 64 questions of 2WikiMultihopQA at once, at k = 1, 3 and auto, nothing injected
+#   eval/run.sh DATA prepare effort        answers and seconds of low, normal and high effort, on the same questions
 #   eval/run.sh DATA prepare choice        what k = auto chooses, beside fixed settings, live with injected latency
 #   eval/run.sh DATA decisions             100 decisions of the verifier on the embedded default, for a person to label
 #   eval/run.sh DATA prepare retrieval retrieval_theirs  how well retrievers find gold passages (needs deploy/test-tools.sh): not
@@ -225,6 +226,18 @@ answers() {
     asked serve $(index_of "$set") --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
       $(questions "$set" ${ALL[$set]}) --k 1 --system "embedded default" \
       --part "encoder=$(model_part "$ENCODER/model.onnx")" --out "$OUT/answers/$set"
+  done
+}
+
+# What more or less effort is worth, by turns with the standard agent.
+effort() {
+  local set
+  for set in "${SETS[@]}"; do
+    # shellcheck disable=SC2046
+    asked serve $(index_of "$set") --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
+      $(questions "$set" ${ALL[$set]}) --k 1 --variant k=1,effort=low --variant k=1,effort=high --system "embedded default" \
+      --part "encoder=$(model_part "$ENCODER/model.onnx")" --part "reader=$(model_part spechop-reader/model.onnx)" \
+      --out "$OUT/effort/$set"
   done
 }
 
