@@ -86,6 +86,7 @@ fn every_single_difference_is_named() {
             "salvage" => "on",
             "plan_ahead" | "fresh" | "quiet" => "off",
             "chance_min" => "0.5",
+            "effort" => "low",
             _ => "7",
         };
         other.say(name, value).unwrap();
