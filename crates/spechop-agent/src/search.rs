@@ -43,7 +43,7 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// Those of [`Agent::answer`], of the first plan. Others that fail are left out.
+    /// Those of [`Agent::answer`], of the first plan, whose trace is told by then. Others that fail are left out.
     pub async fn search(
         &self,
         further: &[Arc<dyn Planner>],
@@ -54,11 +54,14 @@ impl Agent {
         let began = Instant::now();
         let mut heard = Vec::new();
         let hear = &mut |event| heard.push(event);
-        let first = self.answer(question, settings, hear).await?;
-        let mut chosen = Plan {
-            report: first,
-            heard,
+        let report = match self.answer(question, settings, hear).await {
+            Ok(report) => report,
+            Err(error) => {
+                heard.into_iter().for_each(trace);
+                return Err(error);
+            }
         };
+        let mut chosen = Plan { report, heard };
         let is_sure = chosen.sureness(question) >= ENOUGH.ln();
         if !is_sure && !further.is_empty() && settings.budget == Budget::default() {
             let mut tab = Tab::of(&chosen.report, further.len(), settings, began);

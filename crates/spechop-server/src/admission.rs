@@ -300,12 +300,16 @@ impl Admitted {
     fn answered(&mut self, mut report: Report) -> AskResponse {
         let (settings, speculator) = (&self.asked.settings, self.asked.speculator);
         let state = &self.state;
-        state.audits.offer(&self.asked.question, settings, &report);
         let tuning = Owned::new(&settings.tenant, speculator);
-        // What was done before the question began says nothing about how to answer it.
-        state
-            .tunings
-            .record(tuning.clone(), settings.width, self.asked.free.k, &report);
+        // The standard agent would have followed the first plan alone: neither is a searched answer to be held
+        // against its, nor are the calls of other plans speculation's.
+        if report.plans == 1 {
+            state.audits.offer(&self.asked.question, settings, &report);
+            // What was done before the question began says nothing about how to answer it.
+            state
+                .tunings
+                .record(tuning.clone(), settings.width, self.asked.free.k, &report);
+        }
         // It is answered once.
         let _ = self.opened.question.replay.set(Replay {
             past: tuning::past(&report, settings.width),
