@@ -137,7 +137,8 @@ pub struct Generated {
     pub text: String,
     /// Why it ended.
     pub end: End,
-    /// The geometric mean, over its tokens, of the chance against the next likeliest token, 0.5 to 1.
+    /// The geometric mean, over its tokens, of the chance against the next likeliest token, 0.5 to 1;
+    /// of a text that was drawn it may be less.
     /// `None` if the engine cannot tell.
     pub certainty: Option<Chance>,
     /// What it cost.

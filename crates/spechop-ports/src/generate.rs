@@ -38,7 +38,8 @@ pub struct Planned {
     /// [`PlanRequest::must_answer`] always an answer.
     pub step: Step,
     /// How sure the planner was of its words: the geometric mean, over their tokens, of the chance against
-    /// the token that was next likeliest, 0.5 to 1. `None` if it cannot tell.
+    /// the token that was next likeliest, 0.5 to 1; of a step that was drawn it may be less. `None` if it
+    /// cannot tell.
     pub certainty: Option<Chance>,
     /// Tokens spent on it, repairs included.
     pub tokens: Tokens,

@@ -278,7 +278,6 @@ async fn a_question_that_is_too_long_for_the_planner_is_the_clients_mistake() {
     let ports = ScriptedPorts::new(Script::instant(3));
     let parts = Bare {
         planner: Arc::new(Narrow(ports.clone())),
-        drawing: Vec::new(),
         ..bare(&ports)
     };
     let server = Server::with(ports, parts, config("")).await;

@@ -69,6 +69,12 @@ fn planner(what: &'static str) -> Arc<dyn Planner> {
     Arc::new(Asks { what, after })
 }
 
+/// Takes a minute for each step, and would be the surest.
+fn slow() -> Arc<dyn Planner> {
+    let (what, after) = ("Oslo 0.9", Duration::from_secs(60));
+    Arc::new(Asks { what, after })
+}
+
 fn agent(first: &'static str) -> Agent {
     Agent::new(Ports {
         planner: planner(first),
@@ -169,11 +175,7 @@ async fn whoever_wants_the_answer_now_gets_the_first_plans() {
         finish: Some(finish.clone()),
         ..settings()
     };
-    let slow: Arc<dyn Planner> = Arc::new(Asks {
-        what: "Oslo 0.9",
-        after: Duration::from_secs(60),
-    });
-    let (agent, question, further) = (agent("Rome 0.1"), question(), [slow]);
+    let (agent, question, further) = (agent("Rome 0.1"), question(), [slow()]);
     let hear = &mut |_: TraceEvent| ();
     let answer = agent.search(&further, &question, &settings, hear);
     let now = async {
@@ -192,12 +194,8 @@ async fn a_question_that_is_dropped_owes_for_all_of_its_plans() {
         bill: Some(bill.clone()),
         ..settings()
     };
-    let slow: Arc<dyn Planner> = Arc::new(Asks {
-        what: "Oslo 0.9",
-        after: Duration::from_secs(60),
-    });
     let (agent, question) = (agent("Rome 0.1"), question());
-    let further = [slow, planner("Bonn 0.2")];
+    let further = [slow(), planner("Bonn 0.2")];
     let hear = &mut |_: TraceEvent| ();
     let answer = agent.search(&further, &question, &settings, hear);
     assert!(timeout(Duration::from_secs(61), answer).await.is_err());

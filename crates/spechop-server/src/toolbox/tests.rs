@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::Env;
+use crate::config::Engine;
 use crate::config::Written;
 use crate::cores;
 use crate::metrics::Metrics;

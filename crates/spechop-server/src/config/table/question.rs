@@ -36,8 +36,8 @@ pub(super) static QUESTION: &[Key] = keys! {
     /// "auto" plays the tenant's last questions with it and without it, and does it if it saves time without
     /// a quarter more look-ups.
     plan_ahead: Or("auto", &Flag), Is(r#""auto""#), live;
-    /// The most guesses of one hop that branches are built upon. A language model behind an endpoint that
-    /// guesses from memory writes as many samples at the same time, its likeliest words first. The tokens of
+    /// The most guesses of one hop that branches are built upon. A language model that guesses from
+    /// memory writes as many samples, its likeliest words first, an endpoint at the same time. The tokens of
     /// all of them count, and the price of a call once.
     guesses: Whole(1, GUESSES_MAX as u64), Is("1"), live;
     /// The most guesses of a hop that a request may ask for.

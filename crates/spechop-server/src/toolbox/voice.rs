@@ -1,0 +1,160 @@
+//! A language model of the configuration in each role that it may have, and what reads.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use spechop_embed::{ReaderOptions, Room, SpanReader};
+use spechop_llm::{
+    LlmPlanner, LlmReader, LlmRewriter, LlmSpeculator, LocalModel, OpenAiModel, PromptStyle,
+    ReadLimits, StepPlanner, TextModel, physical_cores,
+};
+use spechop_ports::{Planner, Reader, Rewriter, Speculator, Vitals};
+use spechop_sched::Backend;
+use spechop_speculate::Samples;
+
+use super::{OpenError, span_reader};
+use crate::backends::{Backends, LookUp};
+use crate::config::{self, Config, Engine, GUESSES_MAX, Model, Style};
+
+/// A model, how it is spoken to, and where its calls take their turns.
+#[derive(Clone)]
+pub(super) struct Voice {
+    pub(super) model: Arc<dyn TextModel>,
+    pub(super) style: Style,
+    pub(super) backend: Backend,
+}
+
+impl Voice {
+    pub(super) fn open(
+        part: &'static str,
+        model: &Model,
+        backend: Backend,
+        vitals: &Vitals,
+    ) -> Result<Self, OpenError> {
+        let style = model.style;
+        let model: Arc<dyn TextModel> = match &model.engine {
+            Engine::Local(options) => {
+                let mut options = options.clone();
+                options.vitals = vitals.clone();
+                Arc::new(LocalModel::open(options).map_err(OpenError::of(part))?)
+            }
+            Engine::OpenAi(endpoint) => {
+                Arc::new(OpenAiModel::new(endpoint).map_err(OpenError::of(part))?)
+            }
+        };
+        tracing::info!(part, model = model.name(), "model opened");
+        Ok(Self {
+            model,
+            style,
+            backend,
+        })
+    }
+
+    pub(super) fn chat_style(&self) -> PromptStyle {
+        match self.style {
+            Style::Chat(style) => style,
+            // The configuration lets nobody read or draft who cannot.
+            Style::Steps => PromptStyle::default(),
+        }
+    }
+
+    pub(super) fn planner(&self, backends: &Backends) -> Arc<dyn Planner> {
+        self.drawing(backends, 0)
+    }
+
+    /// A planner that draws its own plans; sample 0 plans what is likeliest.
+    pub(super) fn drawing(&self, backends: &Backends, sample: u32) -> Arc<dyn Planner> {
+        let model = Arc::clone(&self.model);
+        let planner: Arc<dyn Planner> = match self.style {
+            Style::Chat(style) => Arc::new(LlmPlanner::new(model, style).of_sample(sample)),
+            Style::Steps => Arc::new(StepPlanner::new(model).of_sample(sample)),
+        };
+        backends.plans(planner, &self.backend)
+    }
+
+    /// A speculator with a sample for each guess that may be asked for. A model that draws no samples guesses
+    /// once.
+    pub(super) fn recalls(&self, backends: &Backends) -> Arc<dyn Speculator> {
+        let samples = match self.model.draws_samples() {
+            true => GUESSES_MAX,
+            false => 1,
+        };
+        let sample = |sample| {
+            let guesser = LlmSpeculator::new(Arc::clone(&self.model));
+            Arc::new(guesser.of_sample(sample)) as Arc<dyn Speculator>
+        };
+        let scheduled = backends.speculates(&self.backend);
+        Arc::new(Samples::new(
+            (0..samples).map(sample).map(scheduled).collect(),
+        ))
+    }
+
+    /// A model that was trained to plan, and nothing else, rewrites nothing.
+    pub(super) fn rewriter(&self, backends: &Backends) -> Option<Arc<dyn Rewriter>> {
+        match self.style {
+            Style::Chat(PromptStyle::Tagged) => {
+                let rewriter = Arc::new(LlmRewriter::new(Arc::clone(&self.model)));
+                Some(backends.rewrites(rewriter, &self.backend))
+            }
+            Style::Chat(PromptStyle::Corag) | Style::Steps => None,
+        }
+    }
+}
+
+/// What reads.
+pub(super) enum ReadBy {
+    Voice(Voice),
+    Spans(Arc<SpanReader>, Backend),
+}
+
+impl ReadBy {
+    /// Opens a section's own reader; `None` if it has none. Only then it needs the backend.
+    pub(super) fn open(
+        part: &'static str,
+        reader: &config::Reader,
+        (config, vitals): (&Config, &Vitals),
+        room: Option<Room>,
+        backend: impl FnOnce() -> Backend,
+    ) -> Result<Option<Self>, OpenError> {
+        Ok(match reader {
+            config::Reader::Generator => None,
+            config::Reader::Model(model) => {
+                Some(Self::Voice(Voice::open(part, model, backend(), vitals)?))
+            }
+            config::Reader::Spans { dir, threads } => {
+                let mut options = ReaderOptions::new(&config.encoder.runtime_library);
+                let cores = NonZeroUsize::new(physical_cores() as usize);
+                options.threads = threads.or(cores).unwrap_or(options.threads);
+                options.room = room;
+                options.vitals = vitals.clone();
+                let reader = span_reader(part, dir, options)?;
+                Some(Self::Spans(Arc::new(reader), backend()))
+            }
+        })
+    }
+
+    /// The reader of such a look-up, of so many passages, whose answers are cut after so many tokens.
+    pub(super) fn reader(
+        &self,
+        backends: &Backends,
+        of: &LookUp,
+        passages: NonZeroUsize,
+        answer_tokens: Option<u32>,
+    ) -> Arc<dyn Reader> {
+        let voice = match self {
+            Self::Spans(reader, backend) => {
+                return backends.reads(Arc::clone(reader) as Arc<dyn Reader>, backend, of);
+            }
+            Self::Voice(voice) => voice,
+        };
+        let style = voice.chat_style();
+        let all = ReadLimits::default();
+        let limits = ReadLimits {
+            passages: passages.get(),
+            answer_tokens: answer_tokens.unwrap_or(all.answer_tokens),
+            ..all
+        };
+        let reader = Arc::new(LlmReader::new(Arc::clone(&voice.model), style, limits));
+        backends.reads(reader, &voice.backend, of)
+    }
+}
