@@ -16,15 +16,20 @@ from transformers.modeling_utils import PreTrainedModel
 EOL = "\n"
 
 
-def load_tokenizer(gguf: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer that is stored inside the GGUF file."""
-    return AutoTokenizer.from_pretrained(str(gguf.parent), gguf_file=gguf.name)
+def _where(base: Path) -> dict[str, str]:
+    """A GGUF file, or a folder as transformers saves a model."""
+    if base.is_dir():
+        return {"pretrained_model_name_or_path": str(base)}
+    return {"pretrained_model_name_or_path": str(base.parent), "gguf_file": base.name}
 
 
-def load_base(gguf: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
-    """The de-quantised model, frozen. `save_pretrained` refuses on it; save state dicts."""
-    model = AutoModelForCausalLM.from_pretrained(
-        str(gguf.parent), gguf_file=gguf.name, dtype=dtype, attn_implementation="sdpa"
-    )
+def load_tokenizer(base: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer that is stored beside the weights."""
+    return AutoTokenizer.from_pretrained(**_where(base))
+
+
+def load_base(base: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """The de-quantised model, frozen. `save_pretrained` refuses on a GGUF's; save state dicts."""
+    model = AutoModelForCausalLM.from_pretrained(**_where(base), dtype=dtype, attn_implementation="sdpa")
     model.requires_grad_(False)
     return model

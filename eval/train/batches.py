@@ -10,9 +10,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
+from .ahead import ahead
 from .augment import Augmenter
 from .drills import Drills
 from .joins import Joins
@@ -48,6 +50,14 @@ def segments_are_stable(tokenizer, trajectory: Trajectory) -> bool:
     return encode(tokenizer, trajectory).ids == tokenizer.encode(trajectory.text, add_special_tokens=False)
 
 
+class Drawing(Protocol):
+    """Whatever draws texts to train on, reproducibly by index."""
+
+    seed: int
+
+    def draw(self, index: int) -> Trajectory: ...
+
+
 class Source:
     """Draws mixed training trajectories, reproducibly by index."""
 
@@ -69,26 +79,28 @@ class Source:
         return self.augmenter.draw(rng.choice(self.groups[source]), rng)
 
 
-def batches(source: Source, tokenizer, tokens: int, start: int, pool: int = 512) -> Iterator[tuple[int, list[Encoded]]]:
+def batches(source: Drawing, tokenizer, tokens: int, start: int, pool: int = 512, workers: int = 0) -> Iterator[tuple[int, list[Encoded]]]:
     """Endless batches of about `tokens` padded tokens; yields the index to resume from as well.
 
     A pool is sorted by length, cut, and the cuts shuffled: little padding, mixed steps.
     """
-    at = start
-    while True:
+
+    def cuts(at: int) -> tuple[int, list[list[Encoded]]]:
         drawn = [encode(tokenizer, source.draw(i)) for i in range(at, at + pool)]
         drawn = sorted((e for e in drawn if len(e.ids) <= LENGTH_MAX), key=lambda e: len(e.ids))
-        cuts, cut = [], []
+        made, cut = [], []
         for item in drawn:
             if cut and (len(cut) + 1) * len(item.ids) > tokens:
-                cuts.append(cut)
+                made.append(cut)
                 cut = []
             cut.append(item)
         if cut:
-            cuts.append(cut)
-        random.Random(f"{source.seed}:cuts:{at}").shuffle(cuts)
-        at += pool
-        for cut in cuts:
+            made.append(cut)
+        random.Random(f"{source.seed}:cuts:{at}").shuffle(made)
+        return at + pool, made
+
+    for at, made in ahead(cuts, start, pool, workers):
+        for cut in made:
             yield at, cut
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the weights of crates/spechop-agent/src/confidence.rs: how likely an answer is to be right.
+"""Fits the weights of crates/spechop-agent/src/confidence.rs: how likely an answer is to be right, and a question to be of a known form.
 
     eval/train/fit_confidence.py BUNDLE... [--off-form BUNDLE]
 
@@ -17,7 +17,7 @@ import string
 from pathlib import Path
 
 LEAST = 1e-3
-NAMES = ["intercept", "first_segment", "last_segment", "lowest_segment", "lowest_reading", "mean_reading", "not_found"]
+NAMES = ["intercept", "first_segment", "last_segment", "lowest_segment", "lowest_reading", "mean_reading", "not_found", "chooses"]
 # Pulls weights towards 0: there are few right answers.
 RIDGE = 1.0
 FOLDS = 5
@@ -33,7 +33,13 @@ def lines(path):
         return [json.loads(line) for line in file]
 
 
-def signs(segments, readings):
+def chooses(answer, question):
+    """Whether the answer is one of what the question offers."""
+    answer = normalised(answer)
+    return answer in ("yes", "no") or (answer != "" and f" {answer} " in f" {normalised(question)} ")
+
+
+def signs(segments, readings, chooses):
     """What is weighed: `signs` in confidence.rs."""
     ln = lambda sure: math.log(max(sure or 0.0, LEAST))
     read = [ln(sure) for sure, _ in readings]
@@ -45,6 +51,7 @@ def signs(segments, readings):
         min(read),
         sum(read) / len(read),
         sum(not found for _, found in readings) / len(readings),
+        float(chooses),
     ]
 
 
@@ -77,7 +84,7 @@ def answered(bundle):
             hops.append([asked, found or "No relevant information found"])
         if answer is not None and read:
             right = normalised(answer) in map(normalised, question["answers"])
-            yield question["kind"], signs(sure, read), right
+            yield question["kind"], signs(sure, read, chooses(answer, question["text"])), right
 
 
 def chance(weights, row):
@@ -100,7 +107,7 @@ def solved(matrix, right):
 
 def fitted(rows):
     """Newton's method for logistic regression with a ridge on all but the intercept."""
-    size = len(NAMES)
+    size = len(rows[0][0])
     weights = [0.0] * size
     for _ in range(50):
         gradient = [0.0] * size
@@ -133,6 +140,17 @@ def calibration_error(said, bins=10):
     return total / max(1, len(said))
 
 
+def cross_validated(every):
+    """By set: what is said of each row by weights that were fitted without its fold, and whether it is so."""
+    said = {}
+    for fold in range(FOLDS):
+        weights = fitted([(row, so) for n, (_, row, so) in enumerate(every) if n % FOLDS != fold])
+        for n, (name, row, so) in enumerate(every):
+            if n % FOLDS == fold:
+                said.setdefault(name, []).append((chance(weights, row), so))
+    return said
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bundle", nargs="+", type=Path)
@@ -143,12 +161,9 @@ def main():
     every = [(name, row, right) for name, rows in sets.items() for _, row, right in rows]
     every += [("off-form", row, False) for _, row, _ in off]
     random.Random(1).shuffle(every)
-    said = {}
-    for fold in range(FOLDS):
-        weights = fitted([(row, right) for n, (_, row, right) in enumerate(every) if n % FOLDS != fold])
-        for n, (name, row, right) in enumerate(every):
-            if n % FOLDS == fold:
-                said.setdefault(name, []).append((chance(weights, row), right))
+    said = cross_validated(every)
+    known = [(name, row[:-1], name != "off-form") for name, row, _ in every]
+    of_form = cross_validated(known)
     on_form = [pair for name, pairs in said.items() if name != "off-form" for pair in pairs]
     for name, pairs in sorted(said.items()):
         right = sorted((p for p, r in pairs if r), reverse=True)
@@ -161,13 +176,24 @@ def main():
     # What was not looked up is worth nothing, and is withheld at any bound.
     asked = sum(len(lines(bundle / "questions.jsonl")) for bundle in chosen.bundle)
     asked_off = len(lines(chosen.off_form / "questions.jsonl")) if chosen.off_form else 0
-    right = [pair for pair in on_form if pair[1]]
-    for least in (0.003, 0.005, 0.007, 0.01, 0.02, 0.03, 0.05, 0.1):
-        withheld = lambda pairs, of: of - sum(p >= least for p, _ in pairs)
-        share = lambda pairs, of: f"{withheld(pairs, of)} of {of} ({100 * withheld(pairs, of) / max(1, of):.1f} %)"
-        off_form = share(said.get("off-form", []), asked_off)
-        print(f"below {least}: {off_form} off-form inputs, {share(on_form, asked)} questions, {share(right, len(right))} right answers")
+    asked_right = sum(right for _, right in on_form)
+    print("declined or not looked up: off-form inputs, questions, right answers")
+    for least in (0.0, 0.001, 0.003, 0.01):
+        for form in (0.0, 0.2, 0.25, 0.3, 0.33, 0.35, 0.4, 0.5):
+            stay, right = {}, 0
+            for name in said:
+                pairs = [p for p, f in zip(said[name], of_form[name]) if p[0] >= least and f[0] >= form]
+                stay[name] = len(pairs)
+                right += sum(r for _, r in pairs)
+            off_stay = stay.pop("off-form", 0)
+            off_share = 100 * (asked_off - off_stay) / max(1, asked_off)
+            on_share = 100 * (asked - sum(stay.values())) / asked
+            print(f"  confidence {least}, form {form}: {off_share:.1f} %, {on_share:.1f} %, {asked_right - right} of {asked_right}")
+    print("an answer's chance:")
     for name, weight in zip(NAMES, fitted([(row, right) for _, row, right in every])):
+        print(f"    {name}: {weight:.3f},")
+    print("a question's form:")
+    for name, weight in zip(NAMES, fitted([(row, form) for _, row, form in known])):
         print(f"    {name}: {weight:.3f},")
 
 

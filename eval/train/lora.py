@@ -60,3 +60,13 @@ def load_lora_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
     with torch.no_grad():
         for name, value in state.items():
             params[name].copy_(value)
+
+
+@torch.no_grad()
+def merge_lora(model: nn.Module) -> None:
+    """Adds the adapter to the weights in place, for inference."""
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, LoraLinear):
+                child.base.weight += (child.lora_b @ child.lora_a * child.scale).to(child.base.weight.dtype)
+                setattr(parent, name, child.base)

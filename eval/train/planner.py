@@ -23,7 +23,7 @@ from .manifest import append_jsonl, write_manifest
 from .planner_export import read_adapter
 from .qamr import hashes, read_questions, read_sentences
 from .records import sha256
-from .splits import make_split
+from .splits import make_split, refuse_evaluated
 from .trajectories import gold
 
 
@@ -34,10 +34,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--base", type=Path, required=True, help="the packaged GGUF")
     parser.add_argument("--start", type=Path, help="an exported adapter to train further; rank and alpha are its own")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of the split into training and validation questions")
+    parser.add_argument("--draw-seed", type=int, help="of the drawn trajectories and the new weights; --seed if it is not given")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=0, help="processes that draw trajectories ahead of the steps")
     parser.add_argument("--rank", type=int, default=32)
     parser.add_argument("--alpha", type=float, default=32)
     parser.add_argument("--lr", type=float, default=3e-3)
@@ -104,14 +106,16 @@ def check(model, items: list[tuple[str, Encoded]], device: str, tokens: int = 25
 def main() -> None:
     args = arguments()
     torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
+    drawing = args.seed if args.draw_seed is None else args.draw_seed
+    torch.manual_seed(drawing)
     args.out.mkdir(parents=True, exist_ok=True)
     split = make_split(args.data, args.datasets, args.seed)
+    refuse_evaluated(split, args.datasets)
     described = split.as_json(args.seed)
     (args.out / "split.json").write_text(json.dumps(described, indent=0))
     tokenizer = load_tokenizer(args.base)
     asked = [a.question for a in read_questions(args.data / "qamr", read_sentences(args.data / "qamr"))]
-    source = Source(split.train, asked, args.seed)
+    source = Source(split.train, asked, drawing)
     # The drills of the check are drawn with an index that training never reaches.
     drills = [source.drills.comparison(random.Random(f"check:{i}")) for i in range(150)]
     checks = [(q.kind, encode(tokenizer, gold(q))) for q in split.validation]
@@ -140,7 +144,7 @@ def main() -> None:
         step, at = saved["step"], saved["at"]
     model.train()
     seen = 0
-    for at, items in batches(source, tokenizer, args.tokens, at):
+    for at, items in batches(source, tokenizer, args.tokens, at, workers=args.workers):
         if step >= args.steps:
             break
         began = time.time()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 import time
 from pathlib import Path
 
@@ -21,12 +20,12 @@ from .corpus import Corpus, Passage
 from .curves import draw_curves
 from .manifest import append_jsonl, write_manifest
 from .qamr import hashes, named, qamr_items
-from .reader_batches import MIX, Groups, batches, forward_by_length, group_loss
-from .reader_data import evenly, gold_items, lacking_items, pattern_items, yes_no
+from .reader_batches import Groups, batches, forward_by_length, group_loss
+from .reader_data import evenly, generated_items, gold_items, lacking_items, pattern_items, yes_no
 from .reader_eval import evaluate, pools, torch_runner
 from .reader_model import Average, Reader, new_reader, start_from
-from .records import evaluated, load_questions, sha256, shipped
-from .splits import Split, make_split
+from .records import load_questions, sha256, shipped
+from .splits import Split, make_split, refuse_evaluated
 
 
 def arguments() -> argparse.Namespace:
@@ -34,12 +33,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder with 2wikimultihopqa/, musique/ and qamr/")
     parser.add_argument("--datasets", type=Path, default=Path("datasets"), help="what must not be trained on")
     parser.add_argument("--encoder", type=Path, required=True, help="folder with model.onnx and tokenizer.json")
-    parser.add_argument("--start", type=Path, help="an exported int8 reader to train further")
+    parser.add_argument("--start", type=Path, help="a reader.pt, or an exported int8 reader, to train further")
+    parser.add_argument("--generated", type=Path, help="questions that train.questions_keep wrote, to train on as well")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of the split into training and validation questions")
+    parser.add_argument("--draw-seed", type=int, help="of the drawn questions and the new heads; --seed if it is not given")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=0, help="processes that draw questions ahead of the steps")
     parser.add_argument("--lr", type=float, default=2e-4)
     parser.add_argument("--head-lr", type=float, default=5e-4)
     parser.add_argument("--average", type=float, default=0.997, help="decay of the running mean of the weights")
@@ -64,10 +66,10 @@ def closed_titles(split: Split, data: Path, datasets: Path) -> set[str]:
     return {key[2:] for key in keys if key.startswith("t:")}
 
 
-def make_groups(split: Split, corpus: Corpus, tokenizer: Tokenizer, data: Path, datasets: Path, seed: int) -> Groups:
-    leaked = {q.id for q in split.train} & evaluated(datasets)
-    if leaked:
-        sys.exit(f"{len(leaked)} training questions are used for figures, {min(leaked)} among them: see datasets/README.md")
+def make_groups(
+    split: Split, corpus: Corpus, tokenizer: Tokenizer, data: Path, datasets: Path, seed: int, generated: Path | None = None
+) -> Groups:
+    refuse_evaluated(split, datasets)
     rng = random.Random(seed)
     closed = closed_titles(split, data, datasets)
     shut: set[Passage] = {p for t in closed for p in corpus.by_title.get(t, [])}
@@ -81,6 +83,8 @@ def make_groups(split: Split, corpus: Corpus, tokenizer: Tokenizer, data: Path, 
         "yes_no": yes_no(gold + rng.sample(pattern, min(len(pattern), 4000)), rng),
         "lacking": lacking_items(pattern, rng),
     }
+    if generated:
+        sources["generated"] = generated_items(generated, corpus, closed)
     return Groups(sources, corpus, tokenizer, shut, seed)
 
 
@@ -102,19 +106,20 @@ def optimizer_for(model: Reader, args: argparse.Namespace) -> torch.optim.AdamW:
 def main() -> None:
     args = arguments()
     torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
+    drawing = args.seed if args.draw_seed is None else args.draw_seed
+    torch.manual_seed(drawing)
     args.out.mkdir(parents=True, exist_ok=True)
     split = make_split(args.data, args.datasets, args.seed)
     described = split.as_json(args.seed)
     (args.out / "split.json").write_text(json.dumps(described, indent=0))
     corpus = Corpus(args.data)
     tokenizer = Tokenizer.from_file(str(args.encoder / "tokenizer.json"))
-    groups = make_groups(split, corpus, tokenizer, args.data, args.datasets, args.seed)
+    groups = make_groups(split, corpus, tokenizer, args.data, args.datasets, drawing, args.generated)
     checks = pools(split.validation, corpus)[:160]
     write_manifest(
-        args.out / "manifest.json", model="reader", arguments=vars(args), mix=MIX,
+        args.out / "manifest.json", model="reader", arguments=vars(args), mix=groups.mix,
         data=split.data_hashes | corpus.hashes | hashes(args.data / "qamr"), encoder_sha256=sha256(args.encoder / "model.onnx"),
-        start_sha256=sha256(args.start) if args.start else None,
+        start_sha256=sha256(args.start) if args.start else None, generated_sha256=sha256(args.generated) if args.generated else None,
         split_sha256=described["sha256"], items={n: len(i) for n, i in groups.sources.items()},
     )
     model = new_reader(args.encoder / "model.onnx", args.frozen_layers).to(args.device)
@@ -131,7 +136,7 @@ def main() -> None:
         step, at = saved["step"], saved["at"]
     model.train()
     mixed = torch.autocast(args.device.split(":")[0], torch.bfloat16, enabled=args.dtype == "bf16")
-    for at, drawn in batches(groups, args.groups, at):
+    for at, drawn in batches(groups, args.groups, at, workers=args.workers):
         if step >= args.steps:
             break
         began = time.time()

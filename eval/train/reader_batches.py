@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from tokenizers import Tokenizer
 
+from .ahead import ahead
 from .corpus import Corpus, Passage
 from .reader_answer import SPAN_TOKENS_MAX
 from .reader_data import NOT_HERE, SPAN, Item, cloze, find, shown
@@ -21,9 +22,11 @@ from .reader_model import OUTSIDE
 
 # Share of each source among the drawn items. QAMR's are the most that people asked, MuSiQue's hops the hardest and few.
 MIX = {"musique": 0.16, "2wiki": 0.19, "qamr": 0.46, "pattern": 0.08, "cloze": 0.02, "yes_no": 0.03, "lacking": 0.06}
+# Share of generated questions, if there are any; the others are as above among themselves.
+GENERATED = 0.35
 # Passages a question. Hops are asked of a retriever's best, which lie close together; the other questions
 # teach where in a passage an answer is, and a QAMR question may not even name what it is about.
-GROUP = {"musique": 4, "2wiki": 3}
+GROUP = {"musique": 4, "2wiki": 3, "generated": 3}
 GROUP_OTHERWISE = 2
 QUERY_PREFIX = "query: "
 TOKENS_MAX = 256
@@ -79,13 +82,16 @@ class Groups:
     """Draws groups of rows, reproducibly by index."""
 
     def __init__(self, sources: dict[str, list[Item]], corpus: Corpus, tokenizer: Tokenizer, closed: set[Passage], seed: int) -> None:
+        """`sources`: by the names of `MIX`, without clozes; "generated" may be missing."""
         self.sources, self.corpus, self.tokenizer = sources, corpus, tokenizer
+        left = 1 - GENERATED if "generated" in sources else 1.0
+        self.mix = {name: share * left for name, share in MIX.items()} | ({"generated": GENERATED} if left < 1 else {})
         self.closed, self.seed = closed, seed
         self.found: dict[str, list[Passage]] = {}
 
     def draw(self, index: int) -> list[Row]:
         rng = random.Random(f"{self.seed}:{index}")
-        name = rng.choices(list(MIX), list(MIX.values()))[0]
+        name = rng.choices(list(self.mix), list(self.mix.values()))[0]
         item = None
         while item is None:
             if name == "cloze":
@@ -117,16 +123,18 @@ class Groups:
         return others
 
 
-def batches(groups: Groups, size: int, start: int, pool: int = 192) -> Iterator[tuple[int, list[list[Row]]]]:
+def batches(groups: Groups, size: int, start: int, pool: int = 192, workers: int = 0) -> Iterator[tuple[int, list[list[Row]]]]:
     """Endless batches of `size` groups of like length; yields the index to resume from too."""
-    at = start
-    while True:
+
+    def cuts(at: int) -> tuple[int, list[list[list[Row]]]]:
         drawn = [groups.draw(i) for i in range(at, at + pool)]
         drawn.sort(key=lambda g: max(len(r.ids) for r in g))
-        cuts = [drawn[i : i + size] for i in range(0, pool, size)]
-        random.Random(f"{groups.seed}:cuts:{at}").shuffle(cuts)
-        at += pool
-        for cut in cuts:
+        made = [drawn[i : i + size] for i in range(0, pool, size)]
+        random.Random(f"{groups.seed}:cuts:{at}").shuffle(made)
+        return at + pool, made
+
+    for at, made in ahead(cuts, start, pool, workers):
+        for cut in made:
             yield at, cut
 
 
@@ -169,23 +177,35 @@ def group_loss(outputs: tuple[torch.Tensor, ...], groups: list[list[Row]]) -> tu
     rows = [r for g in groups for r in g]
     labels = torch.tensor([r.label for r in rows], device=classes.device)
     class_loss = torch.nn.functional.cross_entropy(classes.float(), labels)
-    starts, ends = starts.float(), ends.float()
-    totals = starts.logsumexp(-1), ends.logsumexp(-1), pair_total(starts, ends)
-    losses, at = [], 0
+    own, targets, at = [], [], 0
     for group in groups:
-        own = slice(at, at + len(group))
         # Any occurrence will do: their probabilities are summed.
-        targets = [(at + i, s, e) for i, r in enumerate(group) for s, e in zip(r.starts, r.ends)]
+        found = [(at + i, s, e) for i, r in enumerate(group) for s, e in zip(r.starts, r.ends)]
+        if found:
+            own.append([(at + i,) for i in range(len(group))])
+            targets.append(found)
         at += len(group)
-        if targets:
-            i, s, e = torch.tensor(targets, device=classes.device).T
-            start, end, pair = (
-                total[own].logsumexp(0) - right.logsumexp(0)
-                for total, right in zip(totals, (starts[i, s], ends[i, e], starts[i, s] + ends[i, e]))
-            )
-            losses.append((start + end + pair) / 4)
-    span_loss = torch.stack(losses).mean() if losses else class_loss * 0
-    return span_loss, class_loss
+    if not targets:
+        return class_loss * 0, class_loss
+    starts, ends = starts.float(), ends.float()
+    # All groups at once: one by one, a GPU would be waited for at each.
+    (row,), among = padded(own, classes.device)
+    (i, s, e), there = padded(targets, classes.device)
+    totals = starts.logsumexp(-1), ends.logsumexp(-1), pair_total(starts, ends)
+    rights = starts[i, s], ends[i, e], starts[i, s] + ends[i, e]
+    start, end, pair = (
+        total[row].masked_fill(~among, -torch.inf).logsumexp(-1) - right.masked_fill(~there, -torch.inf).logsumexp(-1)
+        for total, right in zip(totals, rights)
+    )
+    return ((start + end + pair) / 4).mean(), class_loss
+
+
+def padded(lists: list[list[tuple[int, ...]]], device: torch.device) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+    """Lists of tuples of different length as one tensor for each place of the tuples, and what of them is no padding."""
+    width, arity = max(map(len, lists)), len(lists[0][0])
+    full = torch.tensor([some + [(0,) * arity] * (width - len(some)) for some in lists])
+    there = torch.arange(width) < torch.tensor([len(some) for some in lists]).unsqueeze(-1)
+    return full.to(device).unbind(-1), there.to(device)
 
 
 def pair_total(starts: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:

@@ -8,12 +8,14 @@ teach the facts' forms but not enough of finding a span.
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from .corpus import Corpus, Passage
-from .records import Hop, Question, normal
+from .records import Hop, Question, normal, read_jsonl
 from .values import COUNTRIES, MONTHS, parse_date
 from .wording import WORDINGS, ask, wordings
 
@@ -81,6 +83,23 @@ def gold_items(questions: list[Question], corpus: Corpus) -> list[Item]:
             near += 2 * [p for p in near if normal(p.title) in titles]
             items.setdefault((normal(asked[0]), answers[0]), Item(asked, answers, ranked[0], near, kind=_kind(q, hop)))
     return list(items.values())
+
+
+def digest(passage: Passage) -> str:
+    """Names a passage in files that leave its text to the corpora."""
+    return hashlib.sha256(shown(passage).encode()).hexdigest()[:16]
+
+
+def generated_items(path: Path, corpus: Corpus, closed: set[str]) -> list[Item]:
+    """What `questions_keep` kept. A passage that is not at hand, or has been closed since, is an error."""
+    named = {digest(p): p for p in corpus.passages}
+    items = []
+    for raw in read_jsonl(path):
+        gold = named.get(raw["passage"])
+        if gold is None or normal(gold.title) in closed:
+            raise ValueError(f"{path}: the passage of {raw['question']!r} is not at hand, or of a question that is not trained on")
+        items.append(Item([raw["question"]], [raw["answer"]], gold, [], kind=f"generated/{raw['style']}", span=tuple(raw["span"])))
+    return items
 
 
 def _kind(q: Question, hop: Hop) -> str:

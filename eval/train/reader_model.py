@@ -52,11 +52,14 @@ def new_reader(encoder: Path, frozen_layers: int) -> Reader:
 
 
 def start_from(model: Reader, path: Path) -> None:
-    """Sets the trained weights to those of an exported int8 reader, to train it further.
+    """Sets the trained weights to those of a reader.pt, or of an exported int8 reader, to train it further.
 
-    What is frozen stays E5's own, in full precision. Names and the evening out of channels are those of
+    Of the latter, what is frozen stays E5's own, in full precision. Names and the evening out of channels are those of
     `reader_export`.
     """
+    if path.suffix == ".pt":
+        model.load_state_dict(torch.load(path, weights_only=True))
+        return
     graph = onnx.load(str(path)).graph
     tensors = {i.name: torch.from_numpy(numpy_helper.to_array(i).copy()) for i in graph.initializer}
     state = {name: tensor for name, tensor in tensors.items() if name.endswith((".bias", "LayerNorm.weight"))}

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from .records import Question, load_questions, normal, shipped
+from .records import Question, evaluated, load_questions, normal, shipped
 
 # Per group: questions wanted, and how many others a candidate may share a key with (each of those
 # is lost to training). Long MuSiQue questions are made of widely shared hops, hence their limit.
@@ -70,3 +71,10 @@ def make_split(data: Path, datasets: Path, seed: int) -> Split:
     train = [q for q in usable if q.id not in taken_ids and not q.keys & blocked]
     train.sort(key=lambda q: q.id)
     return Split(train, taken, hashes, len(questions) - len(train) - len(taken))
+
+
+def refuse_evaluated(split: Split, datasets: Path) -> None:
+    """Exits if a training question is one that figures are made of."""
+    leaked = {q.id for q in split.train} & evaluated(datasets)
+    if leaked:
+        sys.exit(f"{len(leaked)} training questions are used for figures, {min(leaked)} among them: see datasets/README.md")

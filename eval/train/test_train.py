@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import random
 import tempfile
@@ -15,18 +16,22 @@ import onnx
 import torch
 from onnx import helper, numpy_helper
 
+from .ahead import ahead
 from .augment import Augmenter
 from .corpus import Passage
 from .joins import Joins
+from .lora import add_lora, merge_lora
 from .phrases import kind_of, phrases
 from .planner_export import export, permute, read_adapter
 from .qamr import agreed, around, detokenise, qamr_items, read_questions, read_sentences, topic
+from .questions import parse
+from .questions_keep import agreed as agreed_readers, plausible
 from .reader import schedule
 from .reader_answer import best_spans, counts
 from .reader_average import mean
 from .reader_batches import Row, group_loss, pair_total
 from .reader_boundary import CASES, cut, joined, with_title
-from .reader_data import NOT_HERE, SPAN, find, gold_items, pattern_items, shown, variants
+from .reader_data import NOT_HERE, SPAN, digest, find, generated_items, gold_items, pattern_items, shown, variants
 from .reader_model import OUTSIDE, Average, start_from
 from .records import Hop, Question, mention, normal, wiki_question
 from .trajectories import NO_INFO, Options, build, gold, operation
@@ -235,6 +240,55 @@ class Qamr(unittest.TestCase):
             self.assertEqual([(i.questions, i.answers) for i in items], [(["Who was met ?"], ["Ada C"])])
             self.assertEqual(shown(items[0].gold)[slice(*items[0].span)], "Ada C")
             self.assertEqual(qamr_items(path, corpus_of(other), {other}, {normal(items[0].gold.title)}, 1), [])
+
+
+class Generated(unittest.TestCase):
+    def test_a_written_line_is_a_question_and_its_answer_or_nothing(self) -> None:
+        self.assertEqual(parse(" Who wrote  it?\nAnswer: Ada B"), ("Who wrote it?", "Ada B"))
+        for line in (" Who wrote it?", " Who wrote it\nAnswer: Ada B", " Who wrote it?\nAnswer:"):
+            self.assertIsNone(parse(line))
+
+    def test_a_question_may_not_hold_its_answer_and_the_passage_must(self) -> None:
+        raw = {"question": "Who wrote the book?", "answer": "Ada B", "text": "The book is by Ada B."}
+        self.assertTrue(plausible(raw))
+        self.assertFalse(plausible(raw | {"question": "Who is Ada B of the book?"}))
+        self.assertFalse(plausible(raw | {"answer": "Cy D"}))
+
+    def test_one_reader_marks_the_words_and_the_other_comes_near(self) -> None:
+        self.assertEqual(agreed_readers("Paris", "Paris, France", "Paris"), 1)
+        self.assertEqual(agreed_readers("Paris", "paris", "Paris"), 0)
+        self.assertIsNone(agreed_readers("Paris", "Paris", "Rome"))
+        self.assertIsNone(agreed_readers("Paris", "Paris, France", "Paris, Texas"))
+
+    def test_a_kept_question_finds_its_passage_unless_that_is_closed(self) -> None:
+        passage = Passage("Ada B", "Ada B was born in Ulm.")
+        corpus = SimpleNamespace(passages=[passage])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "kept.jsonl"
+            row = {"passage": digest(passage), "style": "musique", "question": "Where was Ada B born?", "answer": "Ulm", "span": [25, 28]}
+            path.write_text(json.dumps(row) + "\n")
+            (item,) = generated_items(path, corpus, set())
+            self.assertEqual((item.gold, shown(item.gold)[slice(*item.span)]), (passage, "Ulm"))
+            with self.assertRaises(ValueError):
+                generated_items(path, corpus, {normal("Ada B")})
+
+    def test_what_is_drawn_ahead_is_what_one_would_draw(self) -> None:
+        def some(workers: int) -> list[int]:
+            drawn = ahead(lambda at: at * at, 3, 4, workers)
+            return [next(drawn) for _ in range(20)]
+
+        self.assertEqual(some(2), some(0))
+
+    def test_a_merged_adapter_computes_what_it_did_beside_the_weights(self) -> None:
+        torch.manual_seed(1)
+        model = torch.nn.ModuleDict({"q_proj": torch.nn.Linear(6, 4)})
+        for p in add_lora(model, 2, 4).values():
+            torch.nn.init.normal_(p)
+        x = torch.randn(3, 6)
+        before = model["q_proj"](x)
+        merge_lora(model)
+        self.assertIsInstance(model["q_proj"], torch.nn.Linear)
+        self.assertTrue(torch.allclose(model["q_proj"](x), before, atol=1e-5))
 
 
 class Reading(unittest.TestCase):
