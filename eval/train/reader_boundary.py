@@ -45,6 +45,25 @@ _TITLE = re.compile(
     f"( ?, ?(?:the )?(?:{_OF_PLACE}|{_NUMBER}{_RANK} {_NAMES}|{_NUMBER}Baronet))"
 )
 
+_CALLINGS = (
+    "artist|actor|actress|singer|songwriter|musician|rapper|director|filmmaker|producer|writer|author|"
+    "novelist|poet|playwright|screenwriter|politician|footballer|player|composer|painter|sculptor|"
+    "architect|journalist|comedian|businessman|businesswoman|entrepreneur|scientist|physicist|chemist|"
+    "mathematician|philosopher|historian|explorer|photographer|dancer|choreographer|model|pianist|"
+    "guitarist|drummer|conductor|cartoonist|illustrator|engineer|inventor|coach|manager|presenter|star|"
+    "personality|duo|band|group|lawyer|professor|critic|editor|designer"
+)
+_PLACES = (
+    "state|city|town|capital|village|region|province|district|county|country|island|municipality|suburb|"
+    "borough|neighborhood|neighbourhood|republic"
+)
+_INTRODUCED_WORD = r"[A-ZÀ-ÖØ-Þ][^\s,;:()\[\]]*"
+_INTRODUCED_NAMES = f"{_INTRODUCED_WORD}(?: (?:(?:de|da|di|del|der|den|la|le|von|van|of) ){{0,2}}{_INTRODUCED_WORD})*"
+_INTRODUCED = {
+    PERSON: re.compile(rf"(?:.*[\s-])?(?:{_CALLINGS}) ({_INTRODUCED_NAMES})"),
+    PLACE: re.compile(rf"(?:[^\W\d_A-ZÀ-ÖØ-Þ].*[\s-])?(?:{_PLACES}) of ({_INTRODUCED_NAMES})"),
+}
+
 
 def canonical(text: str) -> str:
     """Lower case, without accents and punctuation, for comparing words (`spechop_types::canonical`, near enough)."""
@@ -107,6 +126,8 @@ def cut(question: str, span: str) -> str | None:
     answer = _within_brackets(span)
     if kind == PLACE:
         answer = _first_part(answer)
+    introduced = _INTRODUCED[kind].fullmatch(answer) if kind in _INTRODUCED else None
+    answer = introduced[1] if introduced else answer
     asked, words = f" {canonical(question)} ", canonical(answer)
     if not words or (" or " not in asked and f" {words} " in asked):
         return None

@@ -42,6 +42,34 @@ static TITLE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).expect("it is written above")
 });
 
+/// What a name is introduced with: "American recording artist Chris Brown", "northwestern Mexican state of
+/// Sonora". The name stands in one of the groups.
+///
+/// None of the 2,340 gold hops of both data sets that ask who or where has such words before its name.
+#[expect(
+    clippy::expect_used,
+    reason = "the patterns are constants, and the table of cases tests them"
+)]
+static INTRODUCED: LazyLock<[Regex; 2]> = LazyLock::new(|| {
+    const CALLINGS: &str = "artist|actor|actress|singer|songwriter|musician|rapper|director|filmmaker|\
+                            producer|writer|author|novelist|poet|playwright|screenwriter|politician|\
+                            footballer|player|composer|painter|sculptor|architect|journalist|comedian|\
+                            businessman|businesswoman|entrepreneur|scientist|physicist|chemist|\
+                            mathematician|philosopher|historian|explorer|photographer|dancer|\
+                            choreographer|model|pianist|guitarist|drummer|conductor|cartoonist|\
+                            illustrator|engineer|inventor|coach|manager|presenter|star|personality|duo|\
+                            band|group|lawyer|professor|critic|editor|designer";
+    const PLACES: &str = "state|city|town|capital|village|region|province|district|county|country|\
+                          island|municipality|suburb|borough|neighborhood|neighbourhood|republic";
+    const WORD: &str = r"[A-ZÀ-ÖØ-Þ][^\s,;:()\[\]]*";
+    let names = format!("{WORD}(?: (?:(?:de|da|di|del|der|den|la|le|von|van|of) ){{0,2}}{WORD})*");
+    let introduced = [
+        format!(r"^(?:.*[\s-])?(?:{CALLINGS}) ({names})$"),
+        format!(r"^(?:\p{{Ll}}.*[\s-])?(?:{PLACES}) of ({names})$"),
+    ];
+    introduced.map(|pattern| Regex::new(&pattern).expect("it is written above"))
+});
+
 /// What a sub-question asks for, as far as it can be told by its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -96,6 +124,13 @@ impl Asked {
         if self.kind == Kind::Place {
             answer = first_part(answer);
         }
+        let [called, placed] = &*INTRODUCED;
+        let introduced = match self.kind {
+            Kind::Person => called.captures(answer),
+            Kind::Place => placed.captures(answer),
+            _ => None,
+        };
+        answer = (introduced.and_then(|found| found.get(1))).map_or(answer, |name| name.as_str());
         let words = in_blanks(&canonical(answer));
         let is_said = !self.has_choice && self.words.contains(&words);
         if words.trim().is_empty() || is_said || !self.fits(answer, &words) {
