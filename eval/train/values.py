@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from pathlib import Path
 
 MONTHS = (
     "January February March April May June July August September October November December".split()
@@ -13,82 +14,10 @@ _MONTH = {m.lower(): i + 1 for i, m in enumerate(MONTHS)} | {
 }
 Date = tuple[int, int, int]  # year, month, day; 0 for what is not known
 
-# Name, adjective, further spellings. Only what the data sets' countries are commonly called.
-COUNTRIES: tuple[tuple[str, ...], ...] = tuple(
-    tuple(line.split("|"))
-    for line in """United States|American|America|U.S.|US|USA|United States of America
-United Kingdom|British|Great Britain|UK|England|English
-France|French
-Germany|German
-Italy|Italian
-Iran|Iranian
-Canada|Canadian
-Australia|Australian
-Pakistan|Pakistani
-Russia|Russian
-India|Indian
-Soviet Union|Soviet|USSR
-Indonesia|Indonesian
-Spain|Spanish
-Brazil|Brazilian
-Austria|Austrian
-Peru|Peruvian
-Israel|Israeli
-New Zealand|New Zealander
-Romania|Romanian
-South Korea|South Korean
-Sweden|Swedish
-China|Chinese|People's Republic of China
-Netherlands|Dutch
-Syria|Syrian
-Norway|Norwegian
-Philippines|Filipino
-Czech Republic|Czech
-Argentina|Argentine|Argentinian
-Switzerland|Swiss
-Japan|Japanese
-South Africa|South African
-Bolivia|Bolivian
-Mexico|Mexican
-Denmark|Danish
-Hungary|Hungarian
-Finland|Finnish
-Greece|Greek
-Turkey|Turkish
-Ireland|Irish
-Sri Lanka|Sri Lankan
-Poland|Polish
-Belgium|Belgian
-Egypt|Egyptian
-Jamaica|Jamaican
-Thailand|Thai
-Nigeria|Nigerian
-Venezuela|Venezuelan
-Ukraine|Ukrainian
-Cuba|Cuban
-Albania|Albanian
-Kazakhstan|Kazakh
-Singapore|Singaporean
-Croatia|Croatian
-Serbia|Serbian
-Bulgaria|Bulgarian
-Portugal|Portuguese
-Chile|Chilean
-Colombia|Colombian
-Iceland|Icelandic
-Malaysia|Malaysian
-Taiwan|Taiwanese
-Ethiopia|Ethiopian
-Kenya|Kenyan
-Estonia|Estonian
-Latvia|Latvian
-Lithuania|Lithuanian
-Slovakia|Slovak
-Slovenia|Slovenian
-Vietnam|Vietnamese
-Bangladesh|Bangladeshi
-Hong Kong|Hong Kong""".splitlines()
-)
+# Name, adjective, further spellings. Only what the data sets' countries are commonly called. The program computes by them
+# what a comparison concludes.
+_TABLE = Path(__file__).resolve().parents[2] / "crates/spechop-llm/src/steps/countries.txt"
+COUNTRIES: tuple[tuple[str, ...], ...] = tuple(tuple(line.split("|")) for line in _TABLE.read_text(encoding="utf-8").splitlines())
 _COUNTRY = {name.lower(): group[0] for group in COUNTRIES for name in group}
 
 

@@ -18,7 +18,9 @@
 //! an answer.
 
 mod closing;
+mod countries;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -140,8 +142,12 @@ impl Page<'_> {
             drafts = Vec::new();
             match Line::of(&generated) {
                 Line::Note(note) => {
-                    drafts.extend(closing::answer_after(note, request));
-                    self.text.wrote(note);
+                    let note = closing::judged(note);
+                    drafts.extend(closing::answer_after(&note, request));
+                    match &note {
+                        Cow::Borrowed(written) => self.text.wrote(written),
+                        Cow::Owned(put_right) => self.text.read(put_right),
+                    }
                     self.text.read("\n");
                 }
                 Line::Answer(_) if generated.end == End::Length => {

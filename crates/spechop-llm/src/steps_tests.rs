@@ -199,6 +199,14 @@ fn the_first_line_that_is_a_step_is_the_step() {
             "?Who is the mother of Amy Dunne?",
             vec![(String::new(), 64), ("Compare: 1990\n".to_owned(), 64)],
         ),
+        (
+            vec!["Compare: American / Australian: same\n", "Answer: no\n"],
+            "=no",
+            vec![
+                (String::new(), 64),
+                ("Compare: American / Australian: different\n".to_owned(), 64),
+            ],
+        ),
         // An answer may be longer than a sub-question.
         (
             vec!["Answer: Ada of", " Hull\n"],

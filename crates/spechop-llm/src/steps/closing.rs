@@ -4,11 +4,12 @@
 //! reads its tokens several at a time, and one that writes another line loses a call or two. The form of the
 //! lines is that of `eval/train/FORMAT.md`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use spechop_ports::{KnownHop, PlanRequest};
 
-use super::{ANSWER, NOTE, has_found, plain, sub_answer};
+use super::{ANSWER, NOTE, countries, has_found, plain, sub_answer};
 
 /// The lines that may come next if nothing more is asked. Of one beginning, the likeliest first.
 pub(super) fn lines(request: &PlanRequest) -> Vec<Arc<str>> {
@@ -19,6 +20,27 @@ pub(super) fn lines(request: &PlanRequest) -> Vec<Arc<str>> {
     let mut lines = vec![answer(&sub_answer(&last.answer))];
     lines.extend(notes(&found, &plain(request.question.as_str())));
     lines
+}
+
+/// The note with the verdict that follows from the countries that it compares, if both are known.
+///
+/// The form of the note is what the model knows best. The verdict it guesses: the shipped one took American and
+/// Australian for one country in every order.
+pub(super) fn judged(note: &str) -> Cow<'_, str> {
+    let verdict_of = |note: &str| {
+        let (compared, said) = note.strip_prefix(NOTE)?.rsplit_once(": ")?;
+        let (left, right) = compared.split_once(" / ")?;
+        let right_is = verdict(countries::same(left, right)?);
+        (said != right_is).then(|| format!("{NOTE}{compared}: {right_is}"))
+    };
+    verdict_of(note).map_or(Cow::Borrowed(note), Cow::Owned)
+}
+
+fn verdict(same: bool) -> &'static str {
+    match same {
+        true => "same",
+        false => "different",
+    }
 }
 
 /// The answer that follows from a note, which is a line that the model has written.
@@ -62,10 +84,8 @@ fn notes(found: &[&KnownHop], question: &str) -> Vec<Arc<str>> {
     let (of_left, of_right) = (shown(left), shown(right));
     match (year(&of_left), year(&of_right)) {
         (None, None) => {
-            let verdict = match of_left == of_right {
-                true => "same",
-                false => "different",
-            };
+            let same = countries::same(&of_left, &of_right).unwrap_or(of_left == of_right);
+            let verdict = verdict(same);
             vec![format!("{NOTE} {of_left} / {of_right}: {verdict}\n").into()]
         }
         // Months and days, which the model writes if the years are equal, are not guessed.
@@ -213,6 +233,35 @@ mod tests {
             let lines = lines(&request(question, hops));
             let lines: Vec<&str> = lines.iter().map(|line| &**line).collect();
             assert_eq!(lines, expected, "{hops:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_note_concludes_of_two_countries_is_computed() {
+        for (note, expected) in [
+            (
+                "Compare: American / Australian: same",
+                "Compare: American / Australian: different",
+            ),
+            (
+                "Compare: Canadian / Canada: different",
+                "Compare: Canadian / Canada: same",
+            ),
+            (
+                "Compare: French / Bolivia: different",
+                "Compare: French / Bolivia: different",
+            ),
+            (
+                "Compare: American / Atlantis: same",
+                "Compare: American / Atlantis: same",
+            ),
+            (
+                "Compare: first 1848 Ben Birk",
+                "Compare: first 1848 Ben Birk",
+            ),
+            ("Compare:", "Compare:"),
+        ] {
+            assert_eq!(judged(note), expected, "{note}");
         }
     }
 
