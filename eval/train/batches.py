@@ -23,7 +23,7 @@ from .trajectories import Trajectory
 
 # Share of each source among the drawn trajectories. Comparisons, which the drills are full of, are slow
 # to learn, and MuSiQue's free wording is slower: fifteen hundred questions of it are few, hence the joins.
-MIX = {"2wiki": 0.24, "musique": 0.30, "drill": 0.20, "join": 0.26}
+MIX = {"2wiki": 0.22, "musique": 0.26, "drill": 0.28, "join": 0.24}
 LENGTH_MAX = 224
 
 

@@ -91,11 +91,17 @@ _OUTER = {
     "award received": ["What award did {p} win?"],
     "cause of death": ["Why did {p} die?", "What was the cause of death of {p}?"],
     "place of burial": ["Where is {p} buried?"],
+    "sibling": ["Who is the sibling of {p}?", "Who is the brother of {p}?", "Who is {p}'s sister?", "Who is {p}'s brother?", "Who was the sister of {p}?"],
+    "child": ["Who is the child of {p}?", "Who is the son of {p}?", "Who is {p}'s daughter?"],
 }
+# 2WikiMultihopQA goes from a sibling that it asks for to a parent's child, so that the nearer way is forgotten without these.
+_OFTEN = {"sibling": 3, "child": 2}
 _KIN = {
     ("father", "father"): "paternal grandfather", ("father", "mother"): "paternal grandmother",
     ("mother", "father"): "maternal grandfather", ("mother", "mother"): "maternal grandmother",
     ("spouse", "father"): "father-in-law", ("spouse", "mother"): "mother-in-law",
+    ("father", "sibling"): "uncle", ("mother", "sibling"): "aunt", ("child", "spouse"): "child-in-law",
+    ("spouse", "sibling"): "sibling-in-law", ("child", "child"): "grandchild",
 }
 
 
@@ -109,9 +115,9 @@ class Drills:
 
     def draw(self, rng: random.Random) -> Trajectory:
         roll = rng.random()
-        if roll < 0.72:
+        if roll < 0.60:
             return self.comparison(rng)
-        return self.kin(rng) if roll < 0.78 else self.chain(rng)
+        return self.kin(rng) if roll < 0.70 else self.chain(rng)
 
     def comparison(self, rng: random.Random) -> Trajectory:
         roll = rng.random()
@@ -159,7 +165,7 @@ class Drills:
     def chain(self, rng: random.Random) -> Trajectory:
         """"Where was the father of the director of X born?": two hops, sometimes three."""
         inner = rng.choice(list(_INNER))
-        pool = self.works if inner not in ("father", "mother", "spouse") else None
+        pool = self.works if inner not in ("father", "mother", "spouse", "sibling", "child") else None
         x = rng.choice(pool) if pool else self.pools.person(rng)
         kind = rng.choice(["", "film "]) if inner in ("director", "composer") else ""
         phrase = rng.choice(_INNER[inner]).replace("{k}", kind).replace("{x}", x)
@@ -168,7 +174,7 @@ class Drills:
             middle = rng.choice(["father", "mother", "spouse"])
             phrase = rng.choice(_INNER[middle]).replace("{x}", phrase)
             relations.append(middle)
-        outer = rng.choice(list(_OUTER))
+        outer = rng.choices(list(_OUTER), [_OFTEN.get(relation, 1) for relation in _OUTER])[0]
         return self._chain(rng.choice(_OUTER[outer]).replace("{p}", phrase), x, [*relations, outer], rng)
 
     def _chain(self, text: str, x: str, relations: list[str], rng: random.Random) -> Trajectory:
