@@ -17,7 +17,7 @@ import string
 from pathlib import Path
 
 LEAST = 1e-3
-NAMES = ["intercept", "first_segment", "last_segment", "lowest_segment", "lowest_reading", "mean_reading", "not_found", "chooses"]
+NAMES = ["intercept", "first_segment", "last_segment", "lowest_segment", "lowest_reading", "mean_reading", "not_found"]
 # Pulls weights towards 0: there are few right answers.
 RIDGE = 1.0
 FOLDS = 5
@@ -39,8 +39,23 @@ def chooses(answer, question):
     return answer in ("yes", "no") or (answer != "" and f" {answer} " in f" {normalised(question)} ")
 
 
-def signs(segments, readings, chooses):
-    """What is weighed: `signs` in confidence.rs."""
+def names_nothing(question):
+    """Whether no word but the first begins with a capital."""
+    return not any(word.lstrip("\"'“‘(")[:1].isupper() for word in question.split()[1:])
+
+
+QUESTION_WORDS = set(
+    "who whom whose what which when where why how is are was were be do does did can could has have had".split()
+)
+
+
+def asks_nothing(question):
+    """Whether there is neither a question mark nor a word that asks."""
+    return "?" not in question and not QUESTION_WORDS & set(normalised(question).split())
+
+
+def signs(segments, readings):
+    """What is weighed for both: `signs` in confidence.rs."""
     ln = lambda sure: math.log(max(sure or 0.0, LEAST))
     read = [ln(sure) for sure, _ in readings]
     return [
@@ -51,12 +66,11 @@ def signs(segments, readings, chooses):
         min(read),
         sum(read) / len(read),
         sum(not found for _, found in readings) / len(readings),
-        float(chooses),
     ]
 
 
 def answered(bundle):
-    """Each question of a bundle: its kind, its signs, and whether its answer is right."""
+    """Each question of a bundle: the signs of its answer and of its form, and whether the answer is right."""
     segments, readings = {}, {}
     for stage in lines(bundle / "stages.jsonl"):
         asked = stage["input"]
@@ -84,7 +98,10 @@ def answered(bundle):
             hops.append([asked, found or "No relevant information found"])
         if answer is not None and read:
             right = normalised(answer) in map(normalised, question["answers"])
-            yield question["kind"], signs(sure, read, chooses(answer, question["text"])), right
+            row = signs(sure, read)
+            text = question["text"]
+            form = [*row, float(names_nothing(text)), float(asks_nothing(text))]
+            yield [*row, float(chooses(answer, text))], form, right
 
 
 def chance(weights, row):
@@ -157,12 +174,13 @@ def main():
     parser.add_argument("--off-form", type=Path)
     chosen = parser.parse_args()
     sets = {bundle.name: list(answered(bundle)) for bundle in chosen.bundle}
-    off = [("off", row, False) for _, row, _ in answered(chosen.off_form)] if chosen.off_form else []
-    every = [(name, row, right) for name, rows in sets.items() for _, row, right in rows]
-    every += [("off-form", row, False) for _, row, _ in off]
-    random.Random(1).shuffle(every)
+    if chosen.off_form:
+        sets["off-form"] = list(answered(chosen.off_form))
+    rows = [(name, *row) for name, of_set in sets.items() for row in of_set]
+    random.Random(1).shuffle(rows)
+    every = [(name, row, right and name != "off-form") for name, row, _, right in rows]
+    known = [(name, form, name != "off-form") for name, _, form, _ in rows]
     said = cross_validated(every)
-    known = [(name, row[:-1], name != "off-form") for name, row, _ in every]
     of_form = cross_validated(known)
     on_form = [pair for name, pairs in said.items() if name != "off-form" for pair in pairs]
     for name, pairs in sorted(said.items()):
@@ -190,10 +208,10 @@ def main():
             on_share = 100 * (asked - sum(stay.values())) / asked
             print(f"  confidence {least}, form {form}: {off_share:.1f} %, {on_share:.1f} %, {asked_right - right} of {asked_right}")
     print("an answer's chance:")
-    for name, weight in zip(NAMES, fitted([(row, right) for _, row, right in every])):
+    for name, weight in zip([*NAMES, "chooses"], fitted([(row, right) for _, row, right in every])):
         print(f"    {name}: {weight:.3f},")
     print("a question's form:")
-    for name, weight in zip(NAMES, fitted([(row, form) for _, row, form in known])):
+    for name, weight in zip([*NAMES, "names_nothing", "asks_nothing"], fitted([(row, form) for _, row, form in known])):
         print(f"    {name}: {weight:.3f},")
 
 

@@ -329,11 +329,15 @@ impl Admitted {
             "answered"
         );
         let confidence = report.confidence(&self.asked.question);
-        let confidence_min = state.config().questions.confidence_min;
+        let questions = &state.config().questions;
+        let least = reply::Least {
+            chance: questions.confidence_min,
+            of_form: questions.form_min,
+        };
         reply::answer(
             &report,
             confidence,
-            confidence_min,
+            least,
             settings,
             speculator,
             injected,

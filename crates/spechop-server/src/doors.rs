@@ -133,6 +133,9 @@ fn worth(sure: &Confidence) -> Value {
     if let Some(chance) = sure.chance {
         worth["chance"] = chance.into();
     }
+    if let Some(of_form) = sure.of_form {
+        worth["of_form"] = of_form.into();
+    }
     if let Some(withheld) = &sure.withheld {
         worth["withheld"] = withheld.as_str().into();
     }

@@ -36,23 +36,29 @@ const URL_BYTES_MAX: usize = 2 << 10;
 /// The most bytes of a question, an answer or a guess: as much as a client may ask.
 const WORDS_BYTES_MAX: usize = 4 << 10;
 
+/// An answer of less is withheld.
+#[derive(Clone, Copy)]
+pub(crate) struct Least {
+    pub(crate) chance: Chance,
+    pub(crate) of_form: Chance,
+}
+
 /// What is said in place of an answer that is too unlikely.
 const NOT_IN_THE_SOURCES: &str = "not found in the sources";
 
-/// The answer of a question that was asked with `settings`. It is withheld if it is less likely than
-/// `confidence_min`.
+/// The answer of a question that was asked with `settings`. It is withheld if it is worth too little.
 pub(crate) fn answer(
     report: &Report,
     confidence: Confidence,
-    confidence_min: Chance,
+    least: Least,
     settings: &Settings,
     speculator: SpeculatorKind,
     injected: Option<InjectedLatency>,
     tuned: Option<wire::Tuned>,
 ) -> wire::AskResponse {
-    let withheld = confidence
-        .chance
-        .is_some_and(|chance| chance < confidence_min);
+    let below = |chance: Option<Chance>, least| chance.is_some_and(|chance| chance < least);
+    let withheld =
+        below(confidence.chance, least.chance) || below(confidence.of_form, least.of_form);
     wire::AskResponse {
         answer: match withheld {
             true => NOT_IN_THE_SOURCES.to_owned(),
@@ -60,6 +66,7 @@ pub(crate) fn answer(
         },
         confidence: Some(wire::Confidence {
             chance: confidence.chance.map(Chance::share),
+            of_form: confidence.of_form.map(Chance::share),
             supported: confidence.supported,
             withheld: withheld.then(|| words(&report.answer)),
         }),

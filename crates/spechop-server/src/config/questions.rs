@@ -36,6 +36,8 @@ pub struct Questions {
     pub guesses_max: NonZeroUsize,
     /// An answer less likely than this to be right is withheld.
     pub confidence_min: Chance,
+    /// A question less likely than this to be of a form that the planner was trained on is declined.
+    pub form_min: Chance,
     /// Whether the answers of drafted look-ups are guessed before they are asked for.
     pub draft_guesses: bool,
     /// How many drafts a language model writes of a sub-question, if one does.
@@ -115,6 +117,9 @@ pub(super) fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
         guesses_max: keys.count("question.guesses_max"),
         confidence_min: keys
             .number("question.confidence_min")
+            .map_or(Chance::NONE, Chance::of),
+        form_min: keys
+            .number("question.form_min")
             .map_or(Chance::NONE, Chance::of),
         draft_guesses: keys.switch("question.draft_guesses"),
         draft_samples: drafter.samples,

@@ -274,6 +274,7 @@ mod tests {
             confidence: Some(Confidence {
                 chance: Some(0.125),
                 withheld: Some("<b>".to_owned()),
+                of_form: None,
                 ..Confidence::default()
             }),
             ..answer

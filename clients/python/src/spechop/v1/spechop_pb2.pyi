@@ -257,14 +257,16 @@ class AskResponse(_message.Message):
     def __init__(self, answer: _Optional[str] = ..., hops: _Optional[_Iterable[_Union[Hop, _Mapping]]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., elapsed_ms: _Optional[float] = ..., final_segment_ms: _Optional[float] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., injected_latency: _Optional[_Union[InjectedLatency, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., provider_changes: _Optional[_Iterable[_Union[ProviderChange, _Mapping]]] = ..., first_answer: _Optional[_Union[FirstAnswer, _Mapping]] = ..., activities: _Optional[_Iterable[_Union[ActivityTime, _Mapping]]] = ..., confidence: _Optional[_Union[Confidence, _Mapping]] = ..., plans: _Optional[int] = ...) -> None: ...
 
 class Confidence(_message.Message):
-    __slots__ = ("chance", "supported", "withheld")
+    __slots__ = ("chance", "supported", "withheld", "of_form")
     CHANCE_FIELD_NUMBER: _ClassVar[int]
     SUPPORTED_FIELD_NUMBER: _ClassVar[int]
     WITHHELD_FIELD_NUMBER: _ClassVar[int]
+    OF_FORM_FIELD_NUMBER: _ClassVar[int]
     chance: float
     supported: bool
     withheld: str
-    def __init__(self, chance: _Optional[float] = ..., supported: bool = ..., withheld: _Optional[str] = ...) -> None: ...
+    of_form: float
+    def __init__(self, chance: _Optional[float] = ..., supported: bool = ..., withheld: _Optional[str] = ..., of_form: _Optional[float] = ...) -> None: ...
 
 class FirstAnswer(_message.Message):
     __slots__ = ("at_ms", "chance", "confirmed_ms")

@@ -51,7 +51,10 @@ pub(super) static QUESTION: &[Key] = keys! {
     /// An answer that is less likely than this to be right is withheld: the answer is then "not found in the
     /// sources", with the hops and what they found. 0.0 withholds none. Language models behind an endpoint do
     /// not tell how sure they are, so nothing of theirs is withheld.
-    confidence_min: Number(0.0, 1.0), Is("0.007"), live;
+    confidence_min: Number(0.0, 1.0), Is("0.001"), live;
+    /// A question that is less likely than this to be of a form that the planner was trained on is declined: a
+    /// greeting, a sum, an instruction. Its answer is withheld, as that of an unlikely one. 0.0 declines none.
+    form_min: Number(0.0, 1.0), Is("0.35"), live;
     /// Drafts: while the planner writes a sub-question, so many look-ups begin of what it may become. They are
     /// used if it then writes the same words. If not, they were made in vain. k = 1 makes none. "auto" makes
     /// one if that would have saved enough of the last questions' time (tuning.gain_min).

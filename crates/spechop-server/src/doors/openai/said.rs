@@ -266,6 +266,7 @@ mod tests {
             chance: Some(0.25),
             supported: false,
             withheld: Some("Łódź".to_owned()),
+            of_form: None,
         };
         let expected = json!({
             "confidence": { "supported": false, "chance": 0.25, "withheld": "Łódź" },

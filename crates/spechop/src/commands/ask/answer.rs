@@ -164,6 +164,9 @@ fn worth(confidence: &Confidence) -> String {
     }
     if let Some(withheld) = &confidence.withheld {
         worth += &format!("; withheld: {}", clean(withheld));
+        if confidence.of_form.is_some_and(|sure| sure < 0.5) {
+            worth += "; hardly a question of the form that the planner was trained on";
+        }
     }
     worth
 }
@@ -399,6 +402,7 @@ mod tests {
                 chance: Some(0.715),
                 supported: true,
                 withheld: None,
+                of_form: None,
             }),
             activities: Vec::new(),
             provider_changes: vec![ProviderChange {
