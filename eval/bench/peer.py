@@ -37,6 +37,9 @@ from tokenizers import Tokenizer
 
 import asyncio_reference as reference
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from train.values import judged
+
 ROOT = Path(__file__).resolve().parents[2]
 DATASET = ROOT / "eval/datasets/2wikimultihopqa/questions.jsonl.gz"
 WARM_UP = "Who is the mother of the director of film Polish-Russian War?"
@@ -93,7 +96,7 @@ class Planner:
                     line += (await self.write(text + line, ANSWER_TOKENS - tokens, ["\n"]))[0]
                 return self.answer(line, hops)
             if line.startswith("Compare:") and not cut:
-                text += line + "\n"
+                text += judged(line) + "\n"
                 continue
             if cut or must_answer or not any(map(str.isalnum, line)):
                 break

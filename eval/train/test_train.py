@@ -35,7 +35,7 @@ from .reader_data import NOT_HERE, SPAN, digest, find, generated_items, gold_ite
 from .reader_model import OUTSIDE, Average, start_from
 from .records import Hop, Question, mention, normal, wiki_question
 from .trajectories import NO_INFO, Options, build, gold, operation
-from .values import canonical_country, date_pair, earlier, parse_date, spell_date
+from .values import canonical_country, date_pair, earlier, judged, parse_date, spell_date
 from .wording import accepted, ask, tidy
 
 
@@ -54,6 +54,14 @@ class Values(unittest.TestCase):
     def test_what_is_not_written_does_not_decide(self) -> None:
         self.assertIsNone(earlier((1900, 0, 0), (1900, 5, 1)))
         self.assertTrue(earlier((1899, 12, 31), (1900, 0, 0)))
+
+    def test_what_a_note_concludes_of_two_countries_is_computed(self) -> None:
+        for note, expected in (
+            ("Compare: American / Australian: same", "Compare: American / Australian: different"),
+            ("Compare: Canadian / the Canada: different", "Compare: Canadian / the Canada: same"),
+            ("Compare: American / Atlantis: same", None), ("Compare: first 1848 Ben Birk", None), ("Compare:", None),
+        ):
+            self.assertEqual(judged(note), expected or note)
 
     def test_adjectives_name_their_country(self) -> None:
         self.assertEqual(canonical_country("American"), canonical_country("the U.S."))

@@ -28,6 +28,16 @@ def canonical_country(text: str) -> str:
     return _COUNTRY.get(low) or _COUNTRY.get(low + ".") or low
 
 
+def judged(note: str) -> str:
+    """A note of the planner with the verdict that follows from its two countries, if both are known (`steps/closing.rs`)."""
+    compared, found, said = note.removeprefix("Compare:").rpartition(": ")
+    sides = [side.lower().strip(" .").removeprefix("the ") for side in compared.split(" / ")]
+    if not found or len(sides) != 2 or not all(side in _COUNTRY or side + "." in _COUNTRY for side in sides):
+        return note
+    verdict = "same" if canonical_country(sides[0]) == canonical_country(sides[1]) else "different"
+    return note if said == verdict else f"Compare:{compared}: {verdict}"
+
+
 def spell_country(name: str, rng: random.Random, adjective: float = 0.5) -> str:
     """One of a country's names or its adjective."""
     group = next((g for g in COUNTRIES if g[0] == name), (name,))
