@@ -8,6 +8,7 @@ mod documented;
 mod doors;
 mod effort;
 mod mcp_host;
+mod off_form;
 mod openai_client;
 #[path = "../support/over_http.rs"]
 mod over_http;

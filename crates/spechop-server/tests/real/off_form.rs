@@ -1,0 +1,67 @@
+//! Two hundred inputs that are no multi-hop questions, with the models that are shipped: what is expected of each
+//! is that it is declined, or refused if it says nothing at all.
+
+use std::collections::BTreeMap;
+
+use spechop_proto::options::Width;
+use spechop_proto::{AskRequest, AskResponse};
+use tonic::{Code, Status};
+
+use crate::answers::{Running, prepare, questions};
+
+const INPUTS: &str = include_str!("../../../../eval/datasets/off_form/questions.tsv");
+
+async fn ask(server: &mut Running, text: &str) -> Result<AskResponse, Status> {
+    let request = AskRequest {
+        question: text.to_owned(),
+        ..AskRequest::default()
+    };
+    let request = request.with(|asked| asked.width = Some(Width::K(1)));
+    let answer = server.client.ask(request).await;
+    answer.map(tonic::Response::into_inner)
+}
+
+/// Nothing was looked up, or what was found is not given as the answer.
+fn is_declined(answer: &AskResponse) -> bool {
+    let withheld = answer
+        .confidence
+        .as_ref()
+        .map(|sure| sure.withheld.is_some());
+    answer.hops.is_empty() || withheld == Some(true)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_question_is_declined_and_what_is_one_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (questions, titles) = questions();
+    let (toml, _) = prepare(dir.path(), &titles).await;
+    let mut server = Running::start(toml).await;
+    for (question, _) in &questions {
+        let answer = ask(&mut server, question).await.unwrap();
+        assert!(!is_declined(&answer), "{question}: {answer:?}");
+    }
+    let (mut all, mut declined) = (0, 0);
+    let mut answered: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for line in INPUTS.lines() {
+        let (kind, text) = line.split_once('\t').unwrap();
+        all += 1;
+        match ask(&mut server, text).await {
+            Ok(answer) if is_declined(&answer) => declined += 1,
+            Ok(answer) => {
+                let said = format!("{text} = {}", answer.answer);
+                answered.entry(kind).or_default().push(said);
+            }
+            Err(status) => {
+                assert_eq!(status.code(), Code::InvalidArgument, "{text}: {status}");
+                assert!(!text.contains(char::is_alphanumeric), "{text}: {status}");
+                declined += 1;
+            }
+        }
+    }
+    assert_eq!(all, 200);
+    assert!(
+        declined * 100 >= 85 * all,
+        "{declined} of {all}; answered: {answered:#?}"
+    );
+    server.stop().await;
+}
