@@ -36,6 +36,14 @@ def cut(text: str) -> str:
     return text.split("\n")[0].split(ARROW)[0].strip()
 
 
+def to_extend(rows: list[list[int]], pad: int, device: str) -> dict[str, torch.Tensor]:
+    """Padded to the left, so that every row is extended at its end."""
+    width = max(map(len, rows))
+    ids = torch.tensor([[pad] * (width - len(row)) + row for row in rows])
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
+    return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
+
+
 def torch_lines(base: Path, adapter: Path, device: str = "cpu", batch: int = 32) -> NextLines:
     """The adapter on the de-quantised base."""
     tokenizer = load_tokenizer(base)
@@ -54,19 +62,12 @@ def torch_lines(base: Path, adapter: Path, device: str = "cpu", batch: int = 32)
         out = [""] * len(prompts)
         for at in range(0, len(order), batch):
             take = order[at : at + batch]
-            width = max(len(encoded[i]) for i in take)
-            # Padding to the left, so that every row is extended at its end.
-            ids = torch.zeros(len(take), width, dtype=torch.long)
-            mask = torch.zeros_like(ids)
-            for row, i in enumerate(take):
-                ids[row, width - len(encoded[i]) :] = torch.tensor(encoded[i])
-                mask[row, width - len(encoded[i]) :] = 1
+            given = to_extend([encoded[i] for i in take], 0, device)
             made = model.generate(
-                input_ids=ids.to(device), attention_mask=mask.to(device), max_new_tokens=LINE_TOKENS_MAX,
-                do_sample=False, eos_token_id=[arrow, line_break], pad_token_id=0,
+                **given, max_new_tokens=LINE_TOKENS_MAX, do_sample=False, eos_token_id=[arrow, line_break], pad_token_id=0,
             )
             for row, i in enumerate(take):
-                out[i] = cut(tokenizer.decode(made[row, width:], skip_special_tokens=True))
+                out[i] = cut(tokenizer.decode(made[row, given["input_ids"].shape[1] :], skip_special_tokens=True))
         return out
 
     return with_notes(lines)

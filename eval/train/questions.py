@@ -21,6 +21,7 @@ from tokenizers import Tokenizer
 from .basemodel import load_base, load_tokenizer
 from .batches import batches, collate
 from .corpus import Corpus, Passage
+from .generate import to_extend
 from .lora import add_lora, merge_lora
 from .manifest import append_jsonl, write_manifest
 from .planner import token_losses
@@ -28,6 +29,7 @@ from .reader import closed_titles, make_groups
 from .reader_data import Item, shown
 from .records import normal, sha256
 from .splits import make_split
+from .trajectories import Trajectory
 
 # Whose way of asking is learnt, and how often each is drawn. MuSiQue's hops are the fewest and the most like what is asked of us.
 STYLES = {"musique": 0.35, "2wiki": 0.15, "qamr": 0.50}
@@ -46,24 +48,12 @@ class Asking:
     sources: dict[str, list[Item]]
     seed: int
 
-    def draw(self, index: int) -> "Written":
+    def draw(self, index: int) -> Trajectory:
         rng = random.Random(f"{self.seed}:ask:{index}")
         style = rng.choices(list(STYLES), list(STYLES.values()))[0]
         item = rng.choice(self.sources[style])
-        return Written(item, style, rng.choice(item.questions))
-
-
-@dataclass
-class Written:
-    """What is given and what is learnt, as `batches.encode` wants it."""
-
-    item: Item
-    style: str
-    question: str
-
-    @property
-    def segments(self) -> list[tuple[str, float]]:
-        return [(prompt(shown(self.item.gold), self.style), 0.0), (f" {self.question}{ANSWER} {self.item.answers[0]}{END}", 1.0)]
+        written = f" {rng.choice(item.questions)}{ANSWER} {item.answers[0]}{END}"
+        return Trajectory([(prompt(shown(item.gold), style), 0.0), (written, 1.0)], style)
 
 
 def prompt(passage: str, style: str) -> str:
@@ -117,12 +107,10 @@ def write(model, tokenizer, passages: list[Passage], args: argparse.Namespace) -
             taken = passages[at : at + stride]
             given = [tokenizer.encode(shown(p), add_special_tokens=False)[:PASSAGE_TOKENS_MAX] for p in taken]
             asked = [(p, style, ids + behind[style]) for p, ids in zip(taken, given) for style in styles]
-            # Padding to the left, so that every row is extended at its end.
-            width = max(len(row) for _, _, row in asked)
-            ids = torch.tensor([[end] * (width - len(row)) + row for _, _, row in asked])
-            mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for _, _, row in asked])
+            rows = to_extend([row for _, _, row in asked], end, args.device)
+            width = rows["input_ids"].shape[1]
             made = model.generate(
-                input_ids=ids.to(args.device), attention_mask=mask.to(args.device), max_new_tokens=WRITTEN_TOKENS_MAX, do_sample=True,
+                **rows, max_new_tokens=WRITTEN_TOKENS_MAX, do_sample=True,
                 temperature=args.temperature, top_k=40, top_p=1.0, repetition_penalty=1.0, eos_token_id=end, pad_token_id=end, suppress_tokens=never,
             )
             for (p, style, _), line in zip(asked, tokenizer.batch_decode(made[:, width:], skip_special_tokens=True)):

@@ -43,7 +43,7 @@ static TITLE: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// What a name is introduced with: "American recording artist Chris Brown", "northwestern Mexican state of
-/// Sonora". The name stands in one of the groups.
+/// Sonora". The name is the only group; a person's pattern, then a place's.
 ///
 /// None of the 2,340 gold hops of both data sets that ask who or where has such words before its name.
 #[expect(

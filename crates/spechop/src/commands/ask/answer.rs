@@ -436,8 +436,8 @@ mod tests {
 
     #[test]
     fn adds_a_line_for_each_thing_asked_for() {
-        // The answer, three hops, two citations, the number of plans, the summary, what it is worth, when it was first seen, the
-        // calls, the provider, the injected latency.
+        // The answer, three hops, two citations, the number of plans, the summary, what it is worth, when it was
+        // first seen, the calls, the provider, the injected latency.
         let plain = 1 + 3 + 2 + 1 + 1 + 1 + 1 + 1 + 1 + 1;
         for (evidence, times, lines) in [
             (false, false, plain),
