@@ -28,6 +28,7 @@ mod agent;
 mod confidence;
 mod error;
 mod few;
+mod hand_over;
 mod journal;
 mod ledger;
 mod notes;

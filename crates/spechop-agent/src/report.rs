@@ -34,6 +34,11 @@ pub struct Report {
     pub money_lost: Money,
     /// How many plans were followed ([`crate::Agent::search`]).
     pub plans: u32,
+    /// How many branches there were. Their numbers are smaller.
+    pub branches: u32,
+    /// How likely the question is to be of a form that the first planner was trained on, if another one has
+    /// answered it therefore ([`crate::Agent::take_over`]).
+    pub handed_over: Option<Chance>,
     /// Changes of provider, of calls that were wasted as well: each once, in order, with how many calls
     /// made it. At most [`PROVIDER_CHANGES_MAX`].
     pub provider_changes: Vec<(ProviderChange, u32)>,

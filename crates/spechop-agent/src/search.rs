@@ -153,15 +153,20 @@ impl Plan {
 }
 
 /// What is owed while further plans are followed: if the question is dropped meanwhile, all of it.
-struct Tab<'a> {
+pub(crate) struct Tab<'a> {
     bill: Option<&'a Bill>,
     began: Instant,
     first: Due,
-    others: Vec<Bill>,
+    pub(crate) others: Vec<Bill>,
 }
 
 impl<'a> Tab<'a> {
-    fn of(first: &Report, others: usize, settings: &'a Settings, began: Instant) -> Self {
+    pub(crate) fn of(
+        first: &Report,
+        others: usize,
+        settings: &'a Settings,
+        began: Instant,
+    ) -> Self {
         Self {
             bill: settings.bill.as_ref(),
             began,
@@ -171,7 +176,7 @@ impl<'a> Tab<'a> {
     }
 
     /// What each of the others has cost. Nothing is owed any more: it stands in the report.
-    fn pay(&mut self) -> Vec<Due> {
+    pub(crate) fn pay(&mut self) -> Vec<Due> {
         self.bill = None;
         let bills = self.others.iter();
         bills.map(|bill| bill.take().unwrap_or_default()).collect()

@@ -97,6 +97,12 @@ pub enum TraceKind {
         /// How long the look-up had already run, or how long it took.
         saved: Duration,
     },
+    /// The question is of a form that its planner was not trained on, and another one answers it anew: every
+    /// branch so far is dead, and so is every committed hop. The branch of the event is the first one to come.
+    HandedOver {
+        /// How likely the question is to be of such a form all the same.
+        of_form: Chance,
+    },
     /// The guess that the branch stood on was accepted: its work is needed now.
     Promoted,
     /// The branch was aborted: a guess before it was wrong, or the question ended.

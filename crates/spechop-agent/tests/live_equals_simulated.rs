@@ -123,6 +123,7 @@ fn live_words(kind: &TraceKind) -> Option<String> {
         TraceKind::Foreseen { .. } => "foreseen".to_owned(),
         TraceKind::NotSpeculated { .. }
         | TraceKind::ProviderChanged { .. }
+        | TraceKind::HandedOver { .. }
         | TraceKind::Failed { .. } => return None,
     })
 }

@@ -9,10 +9,12 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_agent::{Agent, Bill, Policy, Ports, Report, Settings, TraceEvent, TraceKind, Width};
+use spechop_agent::{
+    Agent, AgentError, Bill, Policy, Ports, Report, Settings, Stopped, TraceEvent, TraceKind, Width,
+};
 use spechop_ports::Life;
 use spechop_proto::{AskRequest, AskResponse, Tuned};
-use spechop_types::{Effort, Owned, TraceId};
+use spechop_types::{Budget, Effort, Owned, TraceId};
 use tracing::Instrument;
 
 pub(crate) use self::resolve::Resolved;
@@ -28,7 +30,7 @@ use crate::reply;
 use crate::request::{self, Asked, Rules};
 use crate::server_state::ServerState;
 use crate::spans::Record;
-use crate::status::AskError;
+use crate::status::{AskError, chain};
 use crate::tuning;
 
 /// Lets questions in. Clones share everything.
@@ -246,10 +248,7 @@ impl Admitted {
         trace: &mut (dyn FnMut(TraceEvent) + Send),
         stop: impl Future<Output = AskError> + Send,
     ) -> Answered {
-        let Asked {
-            question, settings, ..
-        } = &self.asked;
-        let agent = Agent::new(self.ports.clone());
+        let settings = &self.asked.settings;
         let state = Arc::clone(&self.state);
         let Tally {
             record, occupancy, ..
@@ -264,17 +263,7 @@ impl Admitted {
             }
             trace(event);
         };
-        let drawing = match settings.effort {
-            Effort::Low | Effort::Normal => &[],
-            Effort::High => &*state.toolbox.drawing,
-        };
-        // Who draws no plans tells what happens as it happens.
-        let report = async {
-            match drawing {
-                [] => agent.answer(question, settings, trace).await,
-                drawing => agent.search(drawing, question, settings, trace).await,
-            }
-        };
+        let report = report(&state, &self.ports, &self.asked, trace);
         let report = tokio::select! {
             biased;
             () = self.state.phases.closed.cancelled() => Err(AskError::ShuttingDown),
@@ -302,8 +291,8 @@ impl Admitted {
         let state = &self.state;
         let tuning = Owned::new(&settings.tenant, speculator);
         // The standard agent would have followed the first plan alone: neither is a searched answer to be held
-        // against its, nor are the calls of other plans speculation's.
-        if report.plans == 1 {
+        // against its, nor are the calls of other plans speculation's. What was handed over had two.
+        if report.plans == 1 && report.handed_over.is_none() {
             state.audits.offer(&self.asked.question, settings, &report);
             // What was done before the question began says nothing about how to answer it.
             state
@@ -329,20 +318,60 @@ impl Admitted {
             "answered"
         );
         let confidence = report.confidence(&self.asked.question);
-        let questions = &state.config().questions;
-        let least = reply::Least {
-            chance: questions.confidence_min,
-            of_form: questions.form_min,
-        };
         reply::answer(
             &report,
             confidence,
-            least,
+            least(state),
             settings,
             speculator,
             injected,
             self.tuned.take(),
         )
+    }
+}
+
+/// What becomes of a question. Who draws no plans tells what happens as it happens.
+async fn report(
+    state: &ServerState,
+    ports: &Ports,
+    asked: &Asked,
+    trace: &mut (dyn FnMut(TraceEvent) + Send),
+) -> Result<Report, AgentError> {
+    let (question, settings) = (&asked.question, &asked.settings);
+    let agent = Agent::new(ports.clone());
+    let drawing = match settings.effort {
+        Effort::Low | Effort::Normal => &[],
+        Effort::High => &*state.toolbox.drawing,
+    };
+    let report = match drawing {
+        [] => agent.answer(question, settings, trace).await?,
+        drawing => agent.search(drawing, question, settings, trace).await?,
+    };
+    let confidence = report.confidence(question);
+    let of_form = (confidence.of_form).filter(|_| least(state).is_off_form(confidence));
+    // Whoever wants it now, or has limited it, waits for no second answer.
+    let may_take = settings.budget == Budget::default() && report.stopped != Stopped::Budget;
+    let second = (state.toolbox.any_form(asked.speculator)).filter(|_| may_take);
+    let (Some(of_form), Some(second)) = (of_form, second) else {
+        return Ok(report);
+    };
+    let second = Agent::new(second);
+    // On the heap: hardly any question has a second answer.
+    let over = Box::pin(second.take_over(report, of_form, question, settings, trace));
+    let (report, failed) = over.await;
+    if let Some(error) = failed {
+        let error = chain(&error);
+        tracing::warn!(error, "the fallback has no answer; the first one stays");
+    }
+    Ok(report)
+}
+
+/// What an answer must be worth by now.
+fn least(state: &ServerState) -> reply::Least {
+    let config = state.config();
+    reply::Least {
+        chance: config.questions.confidence_min,
+        of_form: config.questions.form_min,
     }
 }
 

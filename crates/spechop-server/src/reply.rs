@@ -43,6 +43,17 @@ pub(crate) struct Least {
     pub(crate) of_form: Chance,
 }
 
+impl Least {
+    /// Whether the question is hardly of a form that the planner was trained on.
+    pub(crate) fn is_off_form(self, confidence: Confidence) -> bool {
+        below(confidence.of_form, self.of_form)
+    }
+}
+
+fn below(chance: Option<Chance>, least: Chance) -> bool {
+    chance.is_some_and(|chance| chance < least)
+}
+
 /// What is said in place of an answer that is too unlikely.
 const NOT_IN_THE_SOURCES: &str = "not found in the sources";
 
@@ -56,9 +67,10 @@ pub(crate) fn answer(
     injected: Option<InjectedLatency>,
     tuned: Option<wire::Tuned>,
 ) -> wire::AskResponse {
-    let below = |chance: Option<Chance>, least| chance.is_some_and(|chance| chance < least);
-    let withheld =
-        below(confidence.chance, least.chance) || below(confidence.of_form, least.of_form);
+    // Who was asked because of the form is not disbelieved because of the form.
+    let withheld = below(confidence.chance, least.chance)
+        || (report.handed_over.is_none() && least.is_off_form(confidence));
+    let of_form = report.handed_over.or(confidence.of_form);
     wire::AskResponse {
         answer: match withheld {
             true => NOT_IN_THE_SOURCES.to_owned(),
@@ -66,7 +78,7 @@ pub(crate) fn answer(
         },
         confidence: Some(wire::Confidence {
             chance: confidence.chance.map(Chance::share),
-            of_form: confidence.of_form.map(Chance::share),
+            of_form: of_form.map(Chance::share),
             supported: confidence.supported,
             withheld: withheld.then(|| words(&report.answer)),
         }),
@@ -100,6 +112,7 @@ pub(crate) fn answer(
             1 => 0,
             plans => plans,
         },
+        handed_over: report.handed_over.map(handed_over),
     }
 }
 
@@ -224,6 +237,7 @@ fn kind(kind: &TraceKind) -> Event {
             usage: Some(usage(so_far)),
         }),
         TraceKind::ProviderChanged { change } => Event::ProviderChanged(provider_change(change, 0)),
+        TraceKind::HandedOver { of_form } => Event::HandedOver(handed_over(*of_form)),
         TraceKind::Promoted => Event::Promoted(wire::Promoted {}),
         TraceKind::RolledBack => Event::RolledBack(wire::RolledBack {}),
         TraceKind::NotSpeculated { stage: at, why } => Event::NotSpeculated(wire::NotSpeculated {
@@ -234,6 +248,12 @@ fn kind(kind: &TraceKind) -> Event {
             stage: stage(*at).into(),
             reason: reason.clone(),
         }),
+    }
+}
+
+fn handed_over(of_form: Chance) -> wire::HandedOver {
+    wire::HandedOver {
+        of_form: of_form.share(),
     }
 }
 

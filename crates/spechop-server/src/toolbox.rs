@@ -53,6 +53,8 @@ pub struct Toolbox {
     pub drawing: Vec<Arc<dyn Planner>>,
     /// Reads passages.
     pub reader: Arc<dyn Reader>,
+    /// Plans and reads for questions that `planner` was not made for, if somebody does.
+    pub any_form: Option<(Arc<dyn Planner>, Arc<dyn Reader>)>,
     /// Finds passages.
     pub retriever: Arc<dyn Retriever>,
     /// Knows the passages that it finds by their identifiers, if anything does.
@@ -147,13 +149,17 @@ impl Toolbox {
 
         let mut planner = generator.planner(&backends);
         let mut reader = source.reader(&backends, &target, PASSAGES_MAX, None);
+        let mut any_form = None;
         if let Some(model) = &config.fallback {
             let second = Voice::open("fallback", model, backends.fallback(model), &vitals)?;
-            planner = Arc::new(Fallback::new(planner, second.planner(&backends)));
+            let plans = second.planner(&backends);
+            planner = Arc::new(Fallback::new(planner, Arc::clone(&plans)));
+            // A planner in steps cannot read, and knows no other forms of questions either.
             if second.style != Style::Steps {
                 let second = ReadBy::Voice(second);
-                let second = second.reader(&backends, &target, PASSAGES_MAX, None);
-                reader = Arc::new(Fallback::new(reader, second));
+                let reads = second.reader(&backends, &target, PASSAGES_MAX, None);
+                reader = Arc::new(Fallback::new(reader, Arc::clone(&reads)));
+                any_form = Some((plans, reads));
             }
         }
 
@@ -217,6 +223,7 @@ impl Toolbox {
             planner,
             drawing,
             reader,
+            any_form,
             passages: stored.map(|index| Arc::new(IndexPassages::new(index)) as _),
             speculators,
             memory: None,
@@ -265,6 +272,19 @@ impl Toolbox {
             drafter: self.drafter.clone().map(|drafter| drafter as _),
             draft_writer: self.draft_writer.clone(),
         }
+    }
+
+    /// The ports of a question that those are not made for, if there are any.
+    pub(crate) fn any_form(&self, speculator: SpeculatorKind) -> Option<Ports> {
+        let (planner, reader) = self.any_form.clone()?;
+        Some(Ports {
+            planner,
+            reader,
+            // They foresee the words of the other planner, and are to learn no others.
+            drafter: None,
+            draft_writer: None,
+            ..self.ports(speculator)
+        })
     }
 }
 

@@ -109,6 +109,11 @@ impl Window {
         self.stopped
     }
 
+    /// How many branches there have been. Their numbers are smaller.
+    pub fn branches_opened(&self) -> u32 {
+        self.next_branch
+    }
+
     /// The living branches, head first; a branch comes after the one that it stands on.
     pub fn alive(&self) -> impl Iterator<Item = BranchId> + '_ {
         self.branches.iter().map(|b| b.id)

@@ -41,6 +41,8 @@ impl Run<'_> {
             tokens_lost,
             money_lost,
             plans: 1,
+            branches: self.window.branches_opened(),
+            handed_over: None,
             provider_changes: std::mem::take(&mut self.provider_changes),
         }
     }

@@ -207,3 +207,76 @@ async fn a_question_that_is_dropped_owes_for_all_of_its_plans() {
     );
     assert_eq!((due.usage.segments.started, due.elapsed.as_secs()), (6, 61));
 }
+
+/// Of a question that is first answered by "Rome 0.1" and then by another agent: both answers, as far as there
+/// are any, and what was told: the branch, the hop, and whether it was handed over.
+async fn take_over(
+    second: &'static str,
+    settings: &Settings,
+) -> (Report, Option<AgentError>, Vec<(u32, u32, bool)>) {
+    let mut told = Vec::new();
+    let hear = &mut |event: TraceEvent| {
+        let is_over = matches!(event.kind, TraceKind::HandedOver { .. });
+        if is_over || matches!(event.kind, TraceKind::Planned { .. }) {
+            told.push((event.branch.0, event.hop, is_over));
+        }
+    };
+    let (asked, of_form) = (question(), Chance::of(0.1));
+    let first = agent("Rome 0.1").answer(&asked, settings, hear).await;
+    let first = first.expect("an answer");
+    let second = agent(second);
+    let (report, failed) = second
+        .take_over(first, of_form, &asked, settings, hear)
+        .await;
+    (report, failed, told)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_over_answers_and_the_first_answer_is_wasted() {
+    let (report, failed, told) = take_over("Oslo 0.9", &settings()).await;
+    assert!(failed.is_none());
+    assert_eq!((&*report.answer, report.plans), ("Oslo", 1));
+    assert_eq!(report.handed_over, Some(Chance::of(0.1)));
+    // One branch looks up and one answers, both times; no number comes twice.
+    assert_eq!(told, [(0, 1, false), (2, 1, true), (2, 1, false)]);
+    assert_eq!(report.branches, 4);
+    assert_eq!(targets(&report), (2, 1));
+    assert_eq!(report.usage.cost_wasted_total(), Money(1));
+    assert_eq!(report.elapsed.as_millis(), 40);
+    assert_eq!(report.first_answer.at.as_millis(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_answer_stays_if_who_takes_over_fails() {
+    let (report, failed, _) = take_over("broken", &settings()).await;
+    assert!(matches!(failed, Some(AgentError::Stage { .. })));
+    assert_eq!((&*report.answer, report.handed_over), ("Rome", None));
+    assert_eq!(targets(&report), (1, 0));
+    let segments = report.usage.segments;
+    assert_eq!((segments.started, segments.wasted), (3, 1));
+    assert_eq!(report.elapsed.as_millis(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_dropped_owes_for_both_answers() {
+    let bill = Bill::default();
+    let settings = Settings {
+        bill: Some(bill.clone()),
+        ..settings()
+    };
+    let (first, asked) = (agent("Rome 0.1"), question());
+    let hear = &mut |_: TraceEvent| ();
+    let report = first.answer(&asked, &settings, hear).await.expect("Rome");
+    let second = Agent::new(Ports {
+        planner: slow(),
+        ..first.ports().clone()
+    });
+    let (asked, form) = (question(), Chance::of(0.1));
+    let over = second.take_over(report, form, &asked, &settings, hear);
+    assert!(timeout(Duration::from_secs(61), over).await.is_err());
+    let due = bill.take().expect("a bill");
+    let (segments, targets) = (due.usage.segments, due.usage.targets);
+    assert_eq!((segments.started, segments.wasted), (4, 4));
+    assert_eq!((targets.started, targets.wasted), (2, 2));
+    assert_eq!(due.elapsed.as_millis(), 61_020);
+}

@@ -83,6 +83,7 @@ pub(crate) fn line(event: &TraceEvent) -> String {
         TraceKind::Promoted => "promoted".into(),
         TraceKind::RolledBack => "rolled back".into(),
         TraceKind::NotSpeculated { stage, why } => format!("no {stage} ahead: {why}"),
+        TraceKind::HandedOver { of_form } => format!("handed over: {of_form:?}"),
         TraceKind::Failed { stage, reason } => format!("failed {stage}: {reason}"),
     };
     let mark = if event.provisional { "~" } else { " " };

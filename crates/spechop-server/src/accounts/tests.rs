@@ -98,6 +98,8 @@ async fn a_question_pays_what_it_has_cost_however_it_ends() {
         },
         elapsed: due.elapsed,
         plans: 1,
+        branches: 1,
+        handed_over: None,
         usage: due.usage,
         tokens_lost: due.tokens_lost,
         money_lost: due.money_lost,

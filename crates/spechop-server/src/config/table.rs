@@ -152,8 +152,8 @@ pub(super) static SECTIONS: &[Section] = sections! {
     /// The model that writes sub-questions and the answer. Unless its style is "steps", it also reads and
     /// guesses, if [reader] and [speculator.model] name no other model.
     "generator": GENERATOR, PLANNER, MODEL;
-    /// The model to ask if the generator or the reader fails on a call that the answer needs. The keys
-    /// are those of [generator].
+    /// The model to ask if the generator or the reader fails on a call that the answer needs, or if a question
+    /// is hardly of a form that the generator knows (question.form_min). The keys are those of [generator].
     "fallback": FALLBACK, PLANNER, MODEL;
     /// Who reads: "spans" (our own extractive reader, which points at words of a passage), "generator",
     /// or another language model ("local" or "openai", with the keys of [generator]). The default is

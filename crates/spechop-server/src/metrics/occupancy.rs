@@ -32,6 +32,7 @@ impl Occupancy {
                     self.time += event.at.saturating_sub(began);
                 }
             }
+            TraceKind::HandedOver { .. } => self.ended(event.at),
             TraceKind::Launched { .. }
             | TraceKind::Planned { .. }
             | TraceKind::Drafted { .. }
@@ -48,7 +49,7 @@ impl Occupancy {
         }
     }
 
-    /// The question was answered after so long: whoever is still alive has been until then.
+    /// An answer was there after so long: whoever is still alive has been until then.
     pub(crate) fn ended(&mut self, elapsed: Duration) {
         let alive = std::mem::take(&mut self.alive);
         let lives = alive.values().map(|began| elapsed.saturating_sub(*began));

@@ -57,6 +57,7 @@ const FATES: [&str; 2] = [USED, WASTED];
 /// Counters of questions.
 pub(crate) struct Questions {
     questions: Family<Ended, Counter>,
+    handed_over: Counter,
     waits: Histograms<Waited>,
     seconds: Histograms<Who>,
     stages: Histograms<OfStage>,
@@ -98,6 +99,11 @@ impl Questions {
         }
         let new = Self {
             questions: super::counters(r, "questions", "Questions by how they ended"),
+            handed_over: super::counter(
+                r,
+                "handed_over",
+                "Questions of other forms than the planner knows, which the fallback has answered",
+            ),
             waits,
             seconds: super::histograms(r, "question", "Time of answered questions", || {
                 Histogram::new(BUCKETS)
@@ -216,6 +222,9 @@ impl Questions {
         mut occupancy: Occupancy,
     ) {
         self.ended(Outcome::Answered);
+        if report.handed_over.is_some() {
+            self.handed_over.inc();
+        }
         let who = Who {
             speculator: Name(speculator),
         };

@@ -62,9 +62,10 @@ export function answer(node, view) {
 }
 
 /// How sure an answer is, in sentences; none if the server did not say.
-export function sure({ confidence }) {
+export function sure({ confidence, handed_over }) {
   const { chance, supported, withheld } = obj(confidence);
   const told = [];
+  if (handed_over) told.push('By the fallback: it is hardly a question of the form that the planner was trained on.');
   const percent = num(chance) < 0.01 ? 'less than 1' : Math.round(num(chance) * 100);
   if (typeof withheld === 'string') told.push(`Withheld: ${withheld}`);
   if (maybe(chance) !== null) told.push(`Right with chance ${percent} %.`);

@@ -324,6 +324,11 @@ const WHOLE = {
     const tuned = { k: num(k), reason: str(reason), p: maybe(p), alpha: maybe(alpha), beta: maybe(beta) };
     return { ...view, tuned };
   },
+  // Another model begins anew: nothing before it counts.
+  handed_over: (view, _, at) => {
+    const lanes = ended(view.lanes, at).map((lane) => ({ ...lane, fate: 'rolled_back' }));
+    return { ...view, lanes, hops: [], draft: null };
+  },
   answer: (view, told, at) => {
     const hops = list(told.hops).map((told, n) => {
       const seen = view.hops[n];

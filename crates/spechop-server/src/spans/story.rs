@@ -80,6 +80,11 @@ impl Marks {
                     branch.ended = Some(event.at);
                 }
             }
+            TraceKind::HandedOver { .. } => {
+                for branch in self.branches.values_mut() {
+                    branch.ended.get_or_insert(event.at);
+                }
+            }
             TraceKind::Launched { .. }
             | TraceKind::Planned { .. }
             | TraceKind::Drafted { .. }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use spechop_ports::{Encoder, Planner, Reader, Retriever, Rewriter, Speculator, Vitals};
-use spechop_sched::{Backend, Kind, Limits, ScheduledEncoder, ScheduledRewriter};
+use spechop_sched::{
+    Backend, Kind, Limits, ScheduledEncoder, ScheduledPlanner, ScheduledReader, ScheduledRewriter,
+};
 
 use super::{Toolbox, slowed, traffic};
 use crate::backends::Backends;
@@ -59,6 +61,7 @@ impl Toolbox {
             planner,
             drawing,
             reader,
+            any_form: None,
             passages: None,
             speculators,
             memory: None,
@@ -68,6 +71,22 @@ impl Toolbox {
             cores,
             vitals: Vitals::default(),
         }
+    }
+
+    /// With somebody who plans and reads for questions that the others were not made for.
+    #[must_use]
+    pub fn knowing_any_form(
+        mut self,
+        planner: Arc<dyn Planner>,
+        reader: Arc<dyn Reader>,
+        config: &Config,
+    ) -> Self {
+        let backend = self.backend("fallback", config.scheduler.generator);
+        let rule = |port| config.scheduler.eligibility.of(port);
+        let planner = ScheduledPlanner::new(planner, &backend, rule("planner"));
+        let reader = ScheduledReader::new(reader, &backend, rule("reader"));
+        self.any_form = Some((Arc::new(planner), Arc::new(reader)));
+        self
     }
 
     /// With an encoder that clients may ask for vectors. Its calls take their turns where look-ups do.

@@ -32,6 +32,18 @@ test('a rejected guess strikes out what stood on it, an accepted one makes it so
   assert.deepEqual(marks(lane(view, 0)).map(({ name, text }) => [name, text]), [['rejected', 'different 0.00 / 0.00']]);
 });
 
+test('a question that is handed over begins again, and what was committed does not count', () => {
+  const before = views(recording('rejected')).at(-2);
+  assert.ok(before.hops.length > 0 && before.draft);
+  const branch = before.lanes.length;
+  const at = { at_ms: before.at + 1, branch, hop: 1, provisional: false };
+  const over = reduce(before, { ...at, sequence: before.sequence + 1, handed_over: { of_form: 0.1 } });
+  assert.deepEqual([over.hops.length, over.draft, over.phase], [0, null, 'running']);
+  assert.ok(over.lanes.every(({ fate, ended }) => fate === 'rolled_back' && ended !== null));
+  const next = reduce(over, { ...at, sequence: over.sequence + 1, launched: { stage: 'STAGE_SEGMENT' } });
+  assert.deepEqual([lane(next, branch).parent, lane(next, branch).fate], [null, 'open']);
+});
+
 test('a bar turns solid where its branch was promoted', () => {
   const all = views(recording('foreseen'));
   const view = all.at(-1);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse};
+use spechop_testkit::assets;
 use tonic::{Code, Status};
 
 use crate::answers::{Running, prepare, questions};
@@ -63,5 +64,28 @@ async fn what_is_no_question_is_declined_and_what_is_one_is_not() {
         declined * 100 >= 85 * all,
         "{declined} of {all}; answered: {answered:#?}"
     );
+    server.stop().await;
+}
+
+/// The small base model is no help to anybody, but it talks.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_question_goes_to_a_fallback_and_what_is_one_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (questions, titles) = questions();
+    let (toml, _) = prepare(dir.path(), &titles).await;
+    let model = assets::model_dir("smollm2-135m-instruct").join("model.gguf");
+    let toml = format!("{toml}\n[fallback]\nkind = \"local\"\nfile = {model:?}\nthreads = 1\n");
+    let mut server = Running::start(toml).await;
+    let (question, _) = &questions[0];
+    let answer = ask(&mut server, question).await.unwrap();
+    assert_eq!(answer.handed_over, None);
+    for text in ["Write a poem about the sea.", "hello there"] {
+        let answer = ask(&mut server, text).await.unwrap();
+        assert!(answer.handed_over.is_some(), "{text}: {answer:?}");
+        assert!(
+            !answer.answer.is_empty() && !is_declined(&answer),
+            "{text}: {answer:?}"
+        );
+    }
     server.stop().await;
 }

@@ -225,7 +225,7 @@ class Budget(_message.Message):
     def __init__(self, time_ms: _Optional[int] = ..., target_calls: _Optional[int] = ..., tokens: _Optional[int] = ..., money_micros: _Optional[int] = ...) -> None: ...
 
 class AskResponse(_message.Message):
-    __slots__ = ("answer", "hops", "stop_reason", "elapsed_ms", "final_segment_ms", "usage", "applied", "injected_latency", "refused", "provider_changes", "first_answer", "activities", "confidence", "plans")
+    __slots__ = ("answer", "hops", "stop_reason", "elapsed_ms", "final_segment_ms", "usage", "applied", "injected_latency", "refused", "provider_changes", "first_answer", "activities", "confidence", "plans", "handed_over")
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     HOPS_FIELD_NUMBER: _ClassVar[int]
     STOP_REASON_FIELD_NUMBER: _ClassVar[int]
@@ -240,6 +240,7 @@ class AskResponse(_message.Message):
     ACTIVITIES_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     PLANS_FIELD_NUMBER: _ClassVar[int]
+    HANDED_OVER_FIELD_NUMBER: _ClassVar[int]
     answer: str
     hops: _containers.RepeatedCompositeFieldContainer[Hop]
     stop_reason: StopReason
@@ -254,7 +255,14 @@ class AskResponse(_message.Message):
     activities: _containers.RepeatedCompositeFieldContainer[ActivityTime]
     confidence: Confidence
     plans: int
-    def __init__(self, answer: _Optional[str] = ..., hops: _Optional[_Iterable[_Union[Hop, _Mapping]]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., elapsed_ms: _Optional[float] = ..., final_segment_ms: _Optional[float] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., injected_latency: _Optional[_Union[InjectedLatency, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., provider_changes: _Optional[_Iterable[_Union[ProviderChange, _Mapping]]] = ..., first_answer: _Optional[_Union[FirstAnswer, _Mapping]] = ..., activities: _Optional[_Iterable[_Union[ActivityTime, _Mapping]]] = ..., confidence: _Optional[_Union[Confidence, _Mapping]] = ..., plans: _Optional[int] = ...) -> None: ...
+    handed_over: HandedOver
+    def __init__(self, answer: _Optional[str] = ..., hops: _Optional[_Iterable[_Union[Hop, _Mapping]]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., elapsed_ms: _Optional[float] = ..., final_segment_ms: _Optional[float] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., injected_latency: _Optional[_Union[InjectedLatency, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., provider_changes: _Optional[_Iterable[_Union[ProviderChange, _Mapping]]] = ..., first_answer: _Optional[_Union[FirstAnswer, _Mapping]] = ..., activities: _Optional[_Iterable[_Union[ActivityTime, _Mapping]]] = ..., confidence: _Optional[_Union[Confidence, _Mapping]] = ..., plans: _Optional[int] = ..., handed_over: _Optional[_Union[HandedOver, _Mapping]] = ...) -> None: ...
+
+class HandedOver(_message.Message):
+    __slots__ = ("of_form",)
+    OF_FORM_FIELD_NUMBER: _ClassVar[int]
+    of_form: float
+    def __init__(self, of_form: _Optional[float] = ...) -> None: ...
 
 class Confidence(_message.Message):
     __slots__ = ("chance", "supported", "withheld", "of_form")
@@ -452,7 +460,7 @@ class InjectedLatency(_message.Message):
     def __init__(self, mean_ms: _Optional[float] = ..., sigma_ms: _Optional[float] = ..., seed: _Optional[int] = ...) -> None: ...
 
 class AskEvent(_message.Message):
-    __slots__ = ("sequence", "at_ms", "branch", "hop", "provisional", "launched", "planned", "drafted", "guessed", "observed", "verified", "committed", "promoted", "rolled_back", "failed", "salvaged", "answer", "tuned", "not_speculated", "provider_changed", "asked_ahead", "foreseen")
+    __slots__ = ("sequence", "at_ms", "branch", "hop", "provisional", "launched", "planned", "drafted", "guessed", "observed", "verified", "committed", "promoted", "rolled_back", "failed", "salvaged", "answer", "tuned", "not_speculated", "provider_changed", "asked_ahead", "foreseen", "handed_over")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     AT_MS_FIELD_NUMBER: _ClassVar[int]
     BRANCH_FIELD_NUMBER: _ClassVar[int]
@@ -475,6 +483,7 @@ class AskEvent(_message.Message):
     PROVIDER_CHANGED_FIELD_NUMBER: _ClassVar[int]
     ASKED_AHEAD_FIELD_NUMBER: _ClassVar[int]
     FORESEEN_FIELD_NUMBER: _ClassVar[int]
+    HANDED_OVER_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     at_ms: float
     branch: int
@@ -497,7 +506,8 @@ class AskEvent(_message.Message):
     provider_changed: ProviderChange
     asked_ahead: AskedAhead
     foreseen: Foreseen
-    def __init__(self, sequence: _Optional[int] = ..., at_ms: _Optional[float] = ..., branch: _Optional[int] = ..., hop: _Optional[int] = ..., provisional: bool = ..., launched: _Optional[_Union[Launched, _Mapping]] = ..., planned: _Optional[_Union[Planned, _Mapping]] = ..., drafted: _Optional[_Union[Drafted, _Mapping]] = ..., guessed: _Optional[_Union[Guessed, _Mapping]] = ..., observed: _Optional[_Union[Observed, _Mapping]] = ..., verified: _Optional[_Union[Verified, _Mapping]] = ..., committed: _Optional[_Union[Committed, _Mapping]] = ..., promoted: _Optional[_Union[Promoted, _Mapping]] = ..., rolled_back: _Optional[_Union[RolledBack, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., salvaged: _Optional[_Union[Salvaged, _Mapping]] = ..., answer: _Optional[_Union[AskResponse, _Mapping]] = ..., tuned: _Optional[_Union[Tuned, _Mapping]] = ..., not_speculated: _Optional[_Union[NotSpeculated, _Mapping]] = ..., provider_changed: _Optional[_Union[ProviderChange, _Mapping]] = ..., asked_ahead: _Optional[_Union[AskedAhead, _Mapping]] = ..., foreseen: _Optional[_Union[Foreseen, _Mapping]] = ...) -> None: ...
+    handed_over: HandedOver
+    def __init__(self, sequence: _Optional[int] = ..., at_ms: _Optional[float] = ..., branch: _Optional[int] = ..., hop: _Optional[int] = ..., provisional: bool = ..., launched: _Optional[_Union[Launched, _Mapping]] = ..., planned: _Optional[_Union[Planned, _Mapping]] = ..., drafted: _Optional[_Union[Drafted, _Mapping]] = ..., guessed: _Optional[_Union[Guessed, _Mapping]] = ..., observed: _Optional[_Union[Observed, _Mapping]] = ..., verified: _Optional[_Union[Verified, _Mapping]] = ..., committed: _Optional[_Union[Committed, _Mapping]] = ..., promoted: _Optional[_Union[Promoted, _Mapping]] = ..., rolled_back: _Optional[_Union[RolledBack, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., salvaged: _Optional[_Union[Salvaged, _Mapping]] = ..., answer: _Optional[_Union[AskResponse, _Mapping]] = ..., tuned: _Optional[_Union[Tuned, _Mapping]] = ..., not_speculated: _Optional[_Union[NotSpeculated, _Mapping]] = ..., provider_changed: _Optional[_Union[ProviderChange, _Mapping]] = ..., asked_ahead: _Optional[_Union[AskedAhead, _Mapping]] = ..., foreseen: _Optional[_Union[Foreseen, _Mapping]] = ..., handed_over: _Optional[_Union[HandedOver, _Mapping]] = ...) -> None: ...
 
 class Tuned(_message.Message):
     __slots__ = ("k", "reason", "p", "alpha", "beta")

@@ -53,7 +53,8 @@ pub(super) static QUESTION: &[Key] = keys! {
     /// not tell how sure they are, so nothing of theirs is withheld.
     confidence_min: Number(0.0, 1.0), Is("0.001"), live;
     /// A question that is less likely than this to be of a form that the planner was trained on is declined: a
-    /// greeting, a sum, an instruction. Its answer is withheld, as that of an unlikely one. 0.0 declines none.
+    /// greeting, a sum, an instruction. [fallback] answers it then, if there is one that is no planner in steps.
+    /// Else its answer is withheld, as that of an unlikely one. 0.0 declines none.
     form_min: Number(0.0, 1.0), Is("0.35"), live;
     /// Drafts: while the planner writes a sub-question, so many look-ups begin of what it may become. They are
     /// used if it then writes the same words. If not, they were made in vain. k = 1 makes none. "auto" makes

@@ -9,6 +9,7 @@ use spechop_proto::{
 use spechop_types::VerifierMode;
 
 use super::clean::clean;
+use super::line::HARDLY;
 use super::profile;
 
 /// What is shown besides the answer, its hops, its citations and its cost.
@@ -50,6 +51,9 @@ fn write(out: &mut String, answer: &AskResponse, shown: Shown) -> fmt::Result {
         if shown.evidence {
             writeln!(out, "      {}", clean(&citation.passage.text))?;
         }
+    }
+    if answer.handed_over.is_some() {
+        writeln!(out, "   by the fallback: {HARDLY}")?;
     }
     if answer.plans > 1 {
         writeln!(out, "   the surest of {} plans", answer.plans)?;
@@ -165,7 +169,8 @@ fn worth(confidence: &Confidence) -> String {
     if let Some(withheld) = &confidence.withheld {
         worth += &format!("; withheld: {}", clean(withheld));
         if confidence.of_form.is_some_and(|sure| sure < 0.5) {
-            worth += "; hardly a question of the form that the planner was trained on";
+            worth += "; ";
+            worth += HARDLY;
         }
     }
     worth
@@ -365,6 +370,7 @@ mod tests {
             ],
             stop_reason: StopReason::Answered.into(),
             plans: 5,
+            handed_over: None,
             elapsed_ms: 5_021.0,
             final_segment_ms: 300.0,
             usage: Some(Usage {

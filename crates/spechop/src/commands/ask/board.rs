@@ -57,6 +57,12 @@ impl Board {
         if matches!(kind, Event::Answer(_) | Event::Tuned(_)) {
             return;
         }
+        if let Event::HandedOver(_) = kind {
+            for row in &mut self.rows {
+                row.state = State::RolledBack;
+            }
+            return;
+        }
         if let Event::NotSpeculated(refused) = kind {
             *self.refused.entry(refused.reason()).or_default() += 1;
         }
@@ -106,6 +112,7 @@ impl Board {
             | Event::Promoted(_)
             | Event::AskedAhead(_)
             | Event::ProviderChanged(_)
+            | Event::HandedOver(_)
             | Event::Answer(_)
             | Event::Tuned(_) => {}
         }
@@ -203,8 +210,8 @@ fn is_waited_for(stage: Stage) -> bool {
 #[cfg(test)]
 mod tests {
     use spechop_proto::{
-        CommitKind, Committed, Drafted, Guessed, Hop, Launched, NotSpeculated, Observation,
-        Observed, Planned, Promoted, RolledBack, Verdict, Verified,
+        CommitKind, Committed, Drafted, Guessed, HandedOver, Hop, Launched, NotSpeculated,
+        Observation, Observed, Planned, Promoted, RolledBack, Verdict, Verified,
     };
 
     use super::super::line::event_line;
@@ -362,6 +369,24 @@ mod tests {
         };
         assert_eq!(dropped(None), "✗ hop 2 b2  nothing written yet");
         assert_eq!(dropped(Some("Rome")), "✗ hop 2 b2  answer  → Rome");
+    }
+
+    #[test]
+    fn who_takes_over_leaves_nothing_of_what_was_committed() {
+        let mut board = Board::default();
+        story().iter().for_each(|event| board.apply(event));
+        let over = Event::HandedOver(HandedOver { of_form: 0.062 });
+        let over = at(4800.0, 4, 1, false, over);
+        assert!(event_line(&over).is_some_and(|line| line.contains("the fallback (0.06)")));
+        board.apply(&over);
+        board.apply(&at(4800.0, 4, 1, false, launched(Stage::Segment)));
+        let lines = board.lines(false);
+        let (last, before) = lines.split_last().expect("lines");
+        assert_eq!(last, "✎ hop 1 b4  writing the next step");
+        assert!(
+            before.iter().all(|line| line.starts_with('✗')),
+            "{before:?}"
+        );
     }
 
     #[test]

@@ -6,6 +6,9 @@ use spechop_proto::{AskEvent, CommitKind, Hop, Refusal, Stage};
 use super::answer::changed;
 use super::clean::clean;
 
+/// Why a fallback is asked, or an answer is withheld.
+pub(super) const HARDLY: &str = "hardly a question of the form that the planner was trained on";
+
 /// An event as a line of its own.
 pub(super) fn event_line(event: &AskEvent) -> Option<String> {
     let what = match event.event.as_ref()? {
@@ -102,6 +105,12 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
         }
         Event::Failed(failed) => format!("! failed: {}", clean(&failed.reason)),
         Event::ProviderChanged(change) => format!("⇄ provider: {}", changed(change)),
+        Event::HandedOver(handed) => {
+            format!(
+                "⇄ handed over to the fallback ({:.2}): {HARDLY}",
+                handed.of_form
+            )
+        }
         Event::Answer(_) => return None,
     };
     let provisional = if event.provisional { '?' } else { ' ' };

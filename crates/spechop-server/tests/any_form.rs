@@ -1,0 +1,148 @@
+//! Questions that the planner was not made for, over scripted ports: who answers them instead, and what is told.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod support;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader, Reading};
+use spechop_proto::ask_event::Event;
+use spechop_proto::{AskEvent, AskRequest, AskResponse, Budget};
+use spechop_server::{Bare, Toolbox};
+use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::{Chance, Step};
+use support::{Server, bare, config, question};
+
+/// Plans and reads as scripted, and says that it is this sure.
+struct Sure(ScriptedPorts, f64);
+
+#[async_trait]
+impl Planner for Sure {
+    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        let certainty = Some(Chance::of(self.1));
+        let planned = self.0.plan(call, request).await?;
+        Ok(Planned {
+            certainty,
+            ..planned
+        })
+    }
+}
+
+#[async_trait]
+impl Reader for Sure {
+    async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
+        let confidence = Some(Chance::of(self.1));
+        let reading = self.0.read(call, request).await?;
+        Ok(Reading {
+            confidence,
+            ..reading
+        })
+    }
+}
+
+/// Says one thing to every question, behind as many hops as the script has; or breaks.
+struct Talks(ScriptedPorts, Option<&'static str>);
+
+#[async_trait]
+impl Planner for Talks {
+    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        let planned = self.0.plan(call, request).await?;
+        let says = self
+            .1
+            .ok_or_else(|| PortError::unavailable("it", "it is broken"))?;
+        let step = match planned.step {
+            Step::Answer(_) => Step::Answer(says.into()),
+            asks @ Step::Ask(_) => asks,
+        };
+        Ok(Planned { step, ..planned })
+    }
+}
+
+/// A planner and a reader that are this sure, and a fallback that says this, or breaks.
+async fn server(sure: f64, says: Option<&'static str>) -> Server {
+    let ports = ScriptedPorts::new(Script::instant(2));
+    let parts = Bare {
+        planner: Arc::new(Sure(ports.clone(), sure)),
+        reader: Arc::new(Sure(ports.clone(), sure)),
+        ..bare(&ports)
+    };
+    let config = config("[audit]\nshare = 1.0\n");
+    let second = ScriptedPorts::new(Script::instant(1));
+    let planner = Arc::new(Talks(second.clone(), says));
+    let toolbox = Toolbox::of(parts, &config);
+    let toolbox = toolbox.knowing_any_form(planner, Arc::new(second), &config);
+    Server::over(ports, toolbox, config).await
+}
+
+async fn events(server: &Server, request: AskRequest) -> (Vec<AskEvent>, AskResponse) {
+    let mut client = server.client().await;
+    let mut stream = client.ask_stream(request).await.unwrap().into_inner();
+    let mut events = Vec::new();
+    while let Some(event) = stream.message().await.unwrap() {
+        events.push(event);
+    }
+    let Some(Event::Answer(answer)) = events.pop().and_then(|event| event.event) else {
+        panic!("no answer: {events:?}");
+    };
+    (events, answer)
+}
+
+fn is_handed_over(event: &AskEvent) -> bool {
+    matches!(event.event, Some(Event::HandedOver(_)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_of_another_form_is_answered_by_the_fallback_and_everything_begins_again() {
+    let server = server(0.001, Some("Hello!")).await;
+    let (events, answer) = events(&server, question()).await;
+    assert_eq!((&*answer.answer, answer.hops.len()), ("Hello!", 1));
+    let of_form = answer.handed_over.unwrap().of_form;
+    let confidence = answer.confidence.unwrap();
+    assert_eq!(confidence.of_form, Some(of_form));
+    assert!(of_form < 0.35 && confidence.withheld.is_none());
+    let at = events.iter().position(is_handed_over).unwrap();
+    let (before, behind) = events.split_at(at);
+    let committed = |of: &[AskEvent]| {
+        let is = |event: &&AskEvent| matches!(event.event, Some(Event::Committed(_)));
+        of.iter().filter(is).count()
+    };
+    assert_eq!((committed(before), committed(behind)), (2, 1));
+    let last = before.iter().map(|event| event.branch).max();
+    assert!(behind.iter().all(|event| Some(event.branch) > last));
+    assert!(events.is_sorted_by_key(|event| event.at_ms));
+    // Two hops, and then another one, are looked up; the first two in vain.
+    let targets = answer.usage.unwrap().targets.unwrap();
+    assert_eq!((targets.started, targets.wasted), (3, 2));
+    assert_eq!(server.metric("spechop_handed_over_total").await, 1);
+    server.is_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_the_planner_knows_is_not_handed_over() {
+    let server = server(0.99, Some("Hello!")).await;
+    let (events, answer) = events(&server, question()).await;
+    assert!(!events.iter().any(is_handed_over));
+    assert_eq!((&*answer.answer, answer.handed_over), ("so fact 1", None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_second_answer_the_first_is_withheld() {
+    let limited = AskRequest {
+        budget: Some(Budget {
+            target_calls: Some(9),
+            ..Budget::default()
+        }),
+        ..question()
+    };
+    for (says, request, is_tried) in [(None, question(), true), (Some("Hello!"), limited, false)] {
+        let server = server(0.001, says).await;
+        let (events, answer) = events(&server, request).await;
+        assert_eq!(events.iter().any(is_handed_over), is_tried);
+        assert!(answer.handed_over.is_none());
+        let withheld = answer.confidence.unwrap().withheld;
+        assert_eq!(withheld.as_deref(), Some("so fact 1"));
+        assert_eq!(answer.hops.len(), 2);
+        server.is_idle().await;
+    }
+}
