@@ -23,6 +23,8 @@ _TIMES = _MONTHS | set(
     "monday tuesday wednesday thursday friday saturday sunday spring summer autumn fall winter century centuries "
     "decade decades era age period war reign today present now during after before under until since when".split()
 )
+_BEGIN_TIMES = set("during after before under until since when".split())
+_PRONOUNS = set("he she it they him her them his hers its their this that these those there here".split())
 _NUMBERS = set(
     "no none one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands million "
@@ -59,6 +61,8 @@ _PLACES = (
 )
 _INTRODUCED_WORD = r"[A-ZÀ-ÖØ-Þ][^\s,;:()\[\]]*"
 _INTRODUCED_NAMES = f"{_INTRODUCED_WORD}(?: (?:(?:de|da|di|del|der|den|la|le|von|van|of) ){{0,2}}{_INTRODUCED_WORD})*"
+# In regular expressions of Python a small letter is a letter that is no capital, as far as these texts go.
+_FOLLOWED = re.compile(rf"({_INTRODUCED_NAMES}) (?:from(?: [^\W\d_A-ZÀ-ÖØ-Þ]|$)|(?:who|whose|during|before|after|while) |in [0-9]).*")
 _INTRODUCED = {
     PERSON: re.compile(rf"(?:.*[\s-])?(?:{_CALLINGS}) ({_INTRODUCED_NAMES})"),
     PLACE: re.compile(rf"(?:[^\W\d_A-ZÀ-ÖØ-Þ].*[\s-])?(?:{_PLACES}) of ({_INTRODUCED_NAMES})"),
@@ -126,13 +130,18 @@ def cut(question: str, span: str) -> str | None:
     answer = _within_brackets(span)
     if kind == PLACE:
         answer = _first_part(answer)
+    followed = _FOLLOWED.fullmatch(answer) if kind == PERSON else None
+    answer = followed[1] if followed else answer
     introduced = _INTRODUCED[kind].fullmatch(answer) if kind in _INTRODUCED else None
     answer = introduced[1] if introduced else answer
     asked, words = f" {canonical(question)} ", canonical(answer)
     if not words or (" or " not in asked and f" {words} " in asked):
         return None
     digit = re.search(r"[0-9]", answer)
-    if kind == TIME and not digit and not _TIMES & set(words.split()):
+    said = set(words.split())
+    if kind == TIME and not digit and (not _TIMES & said or said <= _BEGIN_TIMES):
+        return None
+    if kind in (PLACE, PERSON) and said <= _PRONOUNS:
         return None
     if kind == NUMBER and not digit and not _NUMBERS & set(words.split()):
         return None

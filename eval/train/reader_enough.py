@@ -3,7 +3,8 @@
 `python -m train.reader_enough --data DIR --indexes DIR --retriever E5_INT8_FOLDER --reader READER_FOLDER` asks the gold
 sub-questions of DATASETS/untrained.json over E5's five best passages of the whole corpus (`2wiki-extended` and
 `musique-extended` of INDEXES, as `eval/run.sh DATA prepare` builds them), and prints, for each confidence that would be
-enough, how many hops are read exactly right and how many passages that takes.
+enough, how many hops are read exactly right and how many passages that takes. `--wrong FILE` has each other hop in a
+line, as the service would read it: data set, sub-question, gold answer, reading.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ def main() -> None:
     parser.add_argument("--indexes", type=Path, required=True, help="folder with 2wiki-extended and musique-extended")
     parser.add_argument("--retriever", type=Path, required=True, help="folder with E5's model.onnx and tokenizer.json")
     parser.add_argument("--reader", type=Path, required=True, help="folder with model.onnx, tokenizer.json and reader.toml")
+    parser.add_argument("--wrong", type=Path, help="a file for the hops that are not read exactly right")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     named = json.loads((args.datasets / "untrained.json").read_text())
@@ -81,13 +83,20 @@ def main() -> None:
     items = gold_items([q for q in load_questions(args.data)[0] if q.id in ids], Corpus(args.data))
     pools = ranked(Retriever(args.retriever), args.data, args.indexes, items)
     tokenizer = Tokenizer.from_file(str(args.reader / "tokenizer.json"))
-    calibration = tomllib.loads((args.reader / "reader.toml").read_text())["calibration"]
+    recipe = tomllib.loads((args.reader / "reader.toml").read_text())
+    calibration = recipe["calibration"]
     run = onnx_runner(args.reader / "model.onnx", args.threads)
-    hops = []
+    hops, wrong = [], []
     for item, passages in zip(items, pools):
         reads = readings(run, tokenizer, item.questions[0], passages)
         right = [exact(r.text, item.answers) for r in reads]
-        hops.append((item.kind.split("/")[0], [confidence(r.score, **calibration) for r in reads], right))
+        kind, sure = item.kind.split("/")[0], [confidence(r.score, **calibration) for r in reads]
+        hops.append((kind, sure, right))
+        at = counts(sure, recipe["enough"])
+        if not right[at]:
+            wrong.append("\t".join((kind, item.questions[0], item.answers[0], reads[at].text)))
+    if args.wrong:
+        args.wrong.write_text("\n".join(wrong) + "\n")
     print("| enough | " + " | ".join(f"{kind}: right, passages read" for kind in FOLDERS) + " |\n|---|---|---|")
     for enough in ENOUGH:
         cells = []

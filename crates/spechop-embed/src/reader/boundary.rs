@@ -61,14 +61,27 @@ static INTRODUCED: LazyLock<[Regex; 2]> = LazyLock::new(|| {
                             band|group|lawyer|professor|critic|editor|designer";
     const PLACES: &str = "state|city|town|capital|village|region|province|district|county|country|\
                           island|municipality|suburb|borough|neighborhood|neighbourhood|republic";
-    const WORD: &str = r"[A-ZÀ-ÖØ-Þ][^\s,;:()\[\]]*";
-    let names = format!("{WORD}(?: (?:(?:de|da|di|del|der|den|la|le|von|van|of) ){{0,2}}{WORD})*");
     let introduced = [
-        format!(r"^(?:.*[\s-])?(?:{CALLINGS}) ({names})$"),
-        format!(r"^(?:\p{{Ll}}.*[\s-])?(?:{PLACES}) of ({names})$"),
+        format!(r"^(?:.*[\s-])?(?:{CALLINGS}) ({NAMES})$"),
+        format!(r"^(?:\p{{Ll}}.*[\s-])?(?:{PLACES}) of ({NAMES})$"),
     ];
     introduced.map(|pattern| Regex::new(&pattern).expect("it is written above"))
 });
+
+/// What a person's name is followed by, and what is none of it: "Chris Brown from his seventh album",
+/// "Victoria in 1890". The name is the only group.
+#[expect(
+    clippy::expect_used,
+    reason = "the pattern is a constant, and the table of cases tests it"
+)]
+static FOLLOWED: LazyLock<Regex> = LazyLock::new(|| {
+    let clause = r"(?:from(?: \p{Ll}|$)|(?:who|whose|during|before|after|while) |in [0-9])";
+    let pattern = format!(r"^({NAMES}) {clause}.*$");
+    Regex::new(&pattern).expect("it is written above")
+});
+
+/// Words that begin with a capital, of one name.
+const NAMES: &str = r"[A-ZÀ-ÖØ-Þ][^\s,;:()\[\]]*(?: (?:(?:de|da|di|del|der|den|la|le|von|van|of) ){0,2}[A-ZÀ-ÖØ-Þ][^\s,;:()\[\]]*)*";
 
 /// What a sub-question asks for, as far as it can be told by its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +137,11 @@ impl Asked {
         if self.kind == Kind::Place {
             answer = first_part(answer);
         }
+        if self.kind == Kind::Person
+            && let Some(name) = FOLLOWED.captures(answer).and_then(|found| found.get(1))
+        {
+            answer = name.as_str();
+        }
         let [called, placed] = &*INTRODUCED;
         let introduced = match self.kind {
             Kind::Person => called.captures(answer),
@@ -143,12 +161,13 @@ impl Asked {
     fn fits(&self, answer: &str, words: &str) -> bool {
         let has_digit = answer.contains(|c: char| c.is_ascii_digit());
         let has = |list: &[&str]| words.split(' ').any(|word| list.contains(&word));
+        let are_all = |list: &[&str]| words.split_whitespace().all(|word| list.contains(&word));
         match self.kind {
-            Kind::Time => has_digit || has(TIMES),
+            Kind::Time => has_digit || (has(TIMES) && !are_all(BEGIN_TIMES)),
             Kind::Number => has_digit || has(NUMBERS),
             Kind::Place | Kind::Person => {
                 let is_bare = |word: &str| word.parse::<u64>().is_ok() || MONTHS.contains(&word);
-                !(has_digit && words.split_whitespace().all(is_bare))
+                !(has_digit && words.split_whitespace().all(is_bare)) && !are_all(PRONOUNS)
             }
             Kind::Other => true,
         }
@@ -203,6 +222,15 @@ const TIMES: &[&str] = &[
     "spring", "summer", "autumn", "fall", "winter", "century", "centuries", "decade", "decades", "era", "age",
     "period", "war", "reign", "today", "present", "now", "during", "after", "before", "under", "until",
     "since", "when",
+];
+/// Those of them that say nothing alone.
+const BEGIN_TIMES: &[&str] = &[
+    "during", "after", "before", "under", "until", "since", "when",
+];
+#[rustfmt::skip]
+const PRONOUNS: &[&str] = &[
+    "he", "she", "it", "they", "him", "her", "them", "his", "hers", "its", "their", "this", "that", "these",
+    "those", "there", "here",
 ];
 #[rustfmt::skip]
 const NUMBERS: &[&str] = &[
