@@ -4,9 +4,10 @@
     saturation.py --spechop BINARY --index FOLDER --questions FILE --out FOLDER
 
 One server, the embedded default that drafts if that pays, nothing injected: every core computes. Eight questions at a time,
-16 and 64, at k = 1, 3 and auto. The ways take turns: each block of questions is asked in each way once, and in every round
-another way is the first to ask its block, so that what the server keeps of a question helps all of them alike. Before that the
-tuner learns from a block of questions.
+16 and 64, at k = 1, 3 and auto. The ways take turns: in each turn every way asks a block of questions of its own, and in the
+end each has asked each block. At least four other blocks lie between a block and the same one again, which is more than the
+server keeps of what it has encoded, so nobody finds the way paved by another. Before that the tuner learns from a block that
+is not asked again.
 
 A machine that is shared runs faster and slower from block to block. So the processor's time of the server is noted, too: what
 speculation takes of a full machine is what it computes, and that time hardly changes with the machine's speed of the hour."""
@@ -14,24 +15,25 @@ speculation takes of a full machine is what it computes, and that time hardly ch
 import argparse
 import json
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
 
-from million import ROOT, Server, cpu_s
+from million import Server, cpu_s
 
-IDS = ROOT / "eval/datasets/own_mix_large.json"
 WAYS = ("1", "3", "auto")
+BLOCKS = 6
 AT_ONCE = (8, 16, 64)
 
 
 class Bench:
     def __init__(self, args, folder: pathlib.Path):
         self.args, self.folder = args, folder
-        ids = json.loads(IDS.read_text())["2wiki"]
-        size = min(args.block, len(ids) // len(WAYS))
-        self.blocks = [ids[start * size:(start + 1) * size] for start in range(len(WAYS))]
+        ids = [json.loads(line)["_id"] for line in args.questions.open()]
+        drawn = random.Random(1).sample(ids, (BLOCKS + 1) * args.block)
+        self.learning, *self.blocks = (drawn[at:at + args.block] for at in range(0, len(drawn), args.block))
 
     def ask(self, server: Server, way: str, block: list, at_once: int) -> tuple:
         """Seconds until the last answer, the processor's of the server, and those of each question."""
@@ -61,12 +63,11 @@ class Bench:
         most = 2 * max(AT_ONCE)
         settings = {"server.questions_max": most, "tenant.questions_max": most, "question.drafts": "auto"}
         with Server(self.args.spechop, {"index.dir": self.args.index, **settings}) as server:
-            self.ask(server, "auto", self.blocks[0], AT_ONCE[0])
-            for turn in range(self.args.rounds * len(WAYS)):
-                for at_once, ways in found.items():
-                    # In the first turn the first way has the first block, in the next one the second.
+            self.ask(server, "auto", self.learning, AT_ONCE[0])
+            for at_once, ways in found.items():
+                for turn in range(self.args.rounds * BLOCKS):
                     for number, (way, cell) in enumerate(ways.items()):
-                        block = self.blocks[(number + turn) % len(self.blocks)]
+                        block = self.blocks[(turn + 2 * number) % BLOCKS]
                         took, computed, questions = self.ask(server, way, block, at_once)
                         cell["blocks_s"].append(took)
                         cell["cpu_s"].append(computed)
@@ -99,7 +100,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spechop", required=True)
     parser.add_argument("--index", required=True, help="the index of 2WikiMultihopQA's extended corpus")
-    parser.add_argument("--questions", required=True, help="2WikiMultihopQA, as eval/run.sh prepares it")
+    parser.add_argument("--questions", type=pathlib.Path, required=True, help="2WikiMultihopQA, as eval/run.sh prepares it")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--block", type=int, default=66, help="questions of a block")
     parser.add_argument("--rounds", type=int, default=1, help="times that each way asks every block")
