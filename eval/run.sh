@@ -242,19 +242,40 @@ effort() {
 }
 
 # What `k = auto` chooses, live, beside fixed settings of k, planning ahead and the least chance; the latency of web search,
-# twelve questions at once, which leave the machine idle most of the time.
+# twelve questions at once, which leave the machine idle most of the time. The server has learnt from 60 other questions
+# before, as one that has run for an hour has.
 choice() {
-  local set
+  local set others result=0
+  others=$(mktemp -d)
   for set in "${SETS[@]}"; do
     echo "== choice $set" >&2
+    others "$set" 60 >"$others/ids.json"
     # shellcheck disable=SC2046
-    asked serve $(index_of "$set") --set question.verifier=exact --set question.confidence_min=0 --set tuning.state=none \
-      --set target.injected_latency.mean_ms=4150 --set target.injected_latency.sigma_ms=1680 --set target.injected_latency.seed=1 -- \
-      $(questions "$set" 60) --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
+    started serve $(index_of "$set") --set question.verifier=exact --set question.confidence_min=0 --set tuning.state=none \
+      --set target.injected_latency.mean_ms=4150 --set target.injected_latency.sigma_ms=1680 --set target.injected_latency.seed=1 \
+      --listen 127.0.0.1:0
+    # shellcheck disable=SC2046
+    "$SPECHOP" eval live --addr "$ADDRESS" $(questions "$set" 60 "$others/ids.json") --without-standard --variant k=auto \
+      --concurrency 12 --system "embedded default" --out "$others/$set" >/dev/null || result=$?
+    # shellcheck disable=SC2046
+    "$SPECHOP" eval live --addr "$ADDRESS" $(questions "$set" 60) --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
       --variant k=4,plan-ahead=on,chance-min=0.1 --variant k=8,plan-ahead=on --variant k=auto --concurrency 12 \
       --system "embedded default" --part "encoder=$(model_part "$ENCODER/model.onnx")" \
-      --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$set"
+      --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$set" || result=$?
+    ended $PID
   done
+  return $result
+}
+
+# Questions that stand in no sample.
+others() { # SET COUNT
+  python3 - "$SPECHOP_DATA_DIR/eval/$1.jsonl" "$1" "$2" <<'END'
+import json, random, sys
+sampled = set(json.load(open("eval/datasets/own_mix_large.json"))[sys.argv[2]])
+every = [row.get("_id") or row["id"] for row in map(json.loads, open(sys.argv[1]))]
+others = [one for one in every if one not in sampled]
+print(json.dumps({sys.argv[2]: random.Random(1).sample(others, int(sys.argv[3]))}))
+END
 }
 
 # The recorded stages, waited for: what the service itself adds. Eight times as fast.
