@@ -1,11 +1,15 @@
 //! Questions that the planner was not made for, over scripted ports: who answers them instead, and what is told.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "support/over_http.rs"]
+mod over_http;
 mod support;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use over_http::{client, url};
+use serde_json::{Value, json};
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader, Reading};
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, AskRequest, AskResponse, Budget};
@@ -116,6 +120,33 @@ async fn a_question_of_another_form_is_answered_by_the_fallback_and_everything_b
     assert_eq!((targets.started, targets.wasted), (3, 2));
     assert_eq!(server.metric("spechop_handed_over_total").await, 1);
     server.is_idle().await;
+}
+
+/// In OpenAI's form nothing can be taken back, so what does not count is told apart.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_is_told_that_it_begins_anew() {
+    let server = server(0.001, Some("Hello!")).await;
+    let again = "hardly of a form that the planner was trained on: the fallback begins anew.\n1. ";
+    for stream in [false, true] {
+        let body = json!({ "messages": [{ "role": "user", "content": "q" }], "stream": stream });
+        let request = client().post(url(&server, "/v1/chat/completions"));
+        let text = request.json(&body).send().await.unwrap();
+        let text = text.text().await.unwrap();
+        let chunks = text.lines().map(|line| line.trim_start_matches("data: "));
+        let chunks = chunks.filter_map(|chunk| serde_json::from_str::<Value>(chunk).ok());
+        let choices = chunks.map(|chunk| chunk["choices"][0].clone());
+        let said = choices.map(|choice| match stream {
+            true => choice["delta"].clone(),
+            false => choice["message"].clone(),
+        });
+        let said: Vec<_> = said.collect();
+        let joined =
+            |field: &str| -> String { said.iter().filter_map(|one| one[field].as_str()).collect() };
+        let reasoning = joined("reasoning_content");
+        assert!(reasoning.contains(again), "{reasoning}");
+        assert_eq!(reasoning.contains("2. "), stream, "{reasoning}");
+        assert_eq!(joined("content"), "Hello!");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

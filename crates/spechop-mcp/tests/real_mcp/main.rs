@@ -2,9 +2,11 @@
 //! server that has everything. `make test` installs them and runs this; plain `cargo test` does not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use std::net::TcpListener;
+use std::fs::File;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
 use std::time::Duration;
 
 use spechop_mcp::{Form, McpOptions, McpRetriever, OpenError, Program, Server, Shape};
@@ -56,15 +58,26 @@ fn stdio(notes: &Path) -> Server {
 struct Listening(Child);
 
 impl Listening {
+    /// It listens. A server that ends before, as if somebody has the port for a moment, is started again.
     fn at(port: u16, notes: &Path) -> Self {
-        let child = Command::new(python())
-            .arg(SCRIPT)
-            .arg(notes)
-            .arg(port.to_string())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        Self(child.unwrap())
+        let log = notes.with_extension("log");
+        for _ in 0..20 {
+            let child = Command::new(python())
+                .arg(SCRIPT)
+                .arg(notes)
+                .arg(port.to_string())
+                .stdout(Stdio::null())
+                .stderr(File::create(&log).unwrap())
+                .spawn();
+            let mut server = Self(child.unwrap());
+            while server.0.try_wait().unwrap().is_none() {
+                if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                    return server;
+                }
+                sleep(Duration::from_millis(50));
+            }
+        }
+        panic!("{}", std::fs::read_to_string(log).unwrap());
     }
 }
 

@@ -95,6 +95,10 @@ fn note(resolved: &Resolved) -> Option<String> {
     }
 }
 
+/// Said before the hops of a fallback.
+const HANDED_OVER: &str = "The question is hardly of a form that the planner was trained on: the \
+                           fallback begins anew.\n";
+
 /// An answer on its way.
 struct Completion {
     id: String,
@@ -109,6 +113,9 @@ impl Completion {
     async fn whole(self, admitted: Admitted) -> Result<Response, Arc<AskError>> {
         let answer = events::answer(admitted).await?;
         let mut reasoning = self.note.unwrap_or_default();
+        if answer.handed_over.is_some() {
+            reasoning += HANDED_OVER;
+        }
         for (at, hop) in answer.hops.iter().enumerate() {
             reasoning += &hop_line(at + 1, hop);
         }
@@ -166,6 +173,11 @@ impl Completion {
                 let mut frames = vec![self.chunk(&line, None)];
                 frames.extend(self.told(|| vec![open_webui::found(*hops, hop)]));
                 frames
+            }
+            // What has been told cannot be taken back here, but it can be said that it does not count.
+            Some(Event::HandedOver(_)) => {
+                *hops = 0;
+                vec![self.chunk(&json!({ "reasoning_content": HANDED_OVER }), None)]
             }
             Some(Event::Planned(planned)) => {
                 self.told(|| vec![open_webui::looking_up(&planned.sub_question)])
