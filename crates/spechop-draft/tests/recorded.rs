@@ -33,9 +33,10 @@ fn most_of_2wiki_is_drafted_word_for_word() {
     assert!(all.precision() >= 0.95, "{all:?}");
     for (kind, floor) in [
         ("bridge_comparison", 0.95),
-        ("comparison", 0.85),
-        ("compositional", 0.88),
-        ("inference", 0.5),
+        ("comparison", 0.9),
+        // Those without a draft are mostly of planning ahead behind the last answer, where nothing is left to ask.
+        ("compositional", 0.84),
+        ("inference", 0.75),
     ] {
         let score = kinds[kind];
         assert!(score.share_right() >= floor, "{kind}: {score:?}");
