@@ -1,5 +1,5 @@
 //! Questions that the planner was not made for, over scripted ports: who answers them instead, and what is told.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 #[path = "support/over_http.rs"]
 mod over_http;

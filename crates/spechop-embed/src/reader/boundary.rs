@@ -167,7 +167,8 @@ impl Asked {
             Kind::Number => has_digit || has(NUMBERS),
             Kind::Place | Kind::Person => {
                 let is_bare = |word: &str| word.parse::<u64>().is_ok() || MONTHS.contains(&word);
-                !(has_digit && words.split_whitespace().all(is_bare)) && !are_all(PRONOUNS)
+                let is_a_date = has_digit && words.split_whitespace().all(is_bare);
+                !is_a_date && !are_all(PRONOUNS)
             }
             Kind::Other => true,
         }

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
 use std::time::Duration;
 
 use spechop_mcp::{Form, McpOptions, McpRetriever, OpenError, Program, Server, Shape};
@@ -59,7 +58,7 @@ struct Listening(Child);
 
 impl Listening {
     /// It listens. A server that ends before, as if somebody has the port for a moment, is started again.
-    fn at(port: u16, notes: &Path) -> Self {
+    async fn at(port: u16, notes: &Path) -> Self {
         let log = notes.with_extension("log");
         for _ in 0..20 {
             let child = Command::new(python())
@@ -74,7 +73,7 @@ impl Listening {
                 if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                     return server;
                 }
-                sleep(Duration::from_millis(50));
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
         panic!("{}", std::fs::read_to_string(log).unwrap());
@@ -169,7 +168,7 @@ async fn a_python_server_is_the_target_over_http_and_may_come_back() {
     let error = found(&early).await.unwrap_err();
     assert!(matches!(error, PortError::Unavailable { .. }), "{error}");
 
-    let server = Listening::at(port, notes.path());
+    let server = Listening::at(port, notes.path()).await;
     let tool = once_open(&options).await;
     assert!(tool.may_run_ahead());
     assert_eq!(found(&tool).await.unwrap()[0], SEINE);
@@ -179,7 +178,7 @@ async fn a_python_server_is_the_target_over_http_and_may_come_back() {
     drop(server);
     let error = found(&tool).await.unwrap_err();
     assert!(matches!(error, PortError::Unavailable { .. }), "{error}");
-    let _server = Listening::at(port, notes.path());
+    let _server = Listening::at(port, notes.path()).await;
     let mut answered = None;
     for _ in 0..600 {
         answered = found(&tool).await.ok();
