@@ -243,7 +243,7 @@ effort() {
 
 # What `k = auto` chooses, live, beside fixed settings of k, planning ahead and the least chance; the latency of web search,
 # twelve questions at once, which leave the machine idle most of the time. The server has learnt from 60 other questions
-# before, as one that has run for an hour has.
+# before, as one that has run for an hour has. CALL_WORTH is what it takes for the price of a target call.
 choice() {
   local set others result=0
   others=$(mktemp -d)
@@ -252,8 +252,8 @@ choice() {
     others "$set" 60 >"$others/ids.json"
     # shellcheck disable=SC2046
     started serve $(index_of "$set") --set question.verifier=exact --set question.confidence_min=0 --set tuning.state=none \
-      --set target.injected_latency.mean_ms=4150 --set target.injected_latency.sigma_ms=1680 --set target.injected_latency.seed=1 \
-      --listen 127.0.0.1:0
+      --set "tuning.call_worth=${CALL_WORTH:-0.05}" --set target.injected_latency.mean_ms=4150 \
+      --set target.injected_latency.sigma_ms=1680 --set target.injected_latency.seed=1 --listen 127.0.0.1:0
     # shellcheck disable=SC2046
     "$SPECHOP" eval live --addr "$ADDRESS" $(questions "$set" 60 "$others/ids.json") --without-standard --variant k=auto \
       --concurrency 12 --system "embedded default" --out "$others/$set" >/dev/null || result=$?
