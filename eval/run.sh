@@ -245,18 +245,18 @@ effort() {
 # twelve questions at once, which leave the machine idle most of the time. The server has learnt from 60 other questions
 # before, as one that has run for an hour has. CALL_WORTH is what it takes for the price of a target call.
 choice() {
-  local set others result=0
-  others=$(mktemp -d)
+  local set folder result=0
+  folder=$(mktemp -d)
   for set in "${SETS[@]}"; do
     echo "== choice $set" >&2
-    others "$set" 60 >"$others/ids.json"
+    unsampled "$set" 60 >"$folder/ids.json"
     # shellcheck disable=SC2046
     started serve $(index_of "$set") --set question.verifier=exact --set question.confidence_min=0 --set tuning.state=none \
       --set "tuning.call_worth=${CALL_WORTH:-0.05}" --set target.injected_latency.mean_ms=4150 \
       --set target.injected_latency.sigma_ms=1680 --set target.injected_latency.seed=1 --listen 127.0.0.1:0
     # shellcheck disable=SC2046
-    "$SPECHOP" eval live --addr "$ADDRESS" $(questions "$set" 60 "$others/ids.json") --without-standard --variant k=auto \
-      --concurrency 12 --system "embedded default" --out "$others/$set" >/dev/null || result=$?
+    "$SPECHOP" eval live --addr "$ADDRESS" $(questions "$set" 60 "$folder/ids.json") --without-standard --variant k=auto \
+      --concurrency 12 --system "embedded default" --out "$folder/$set" >/dev/null || result=$?
     # shellcheck disable=SC2046
     "$SPECHOP" eval live --addr "$ADDRESS" $(questions "$set" 60) --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
       --variant k=4,plan-ahead=on,chance-min=0.1 --variant k=8,plan-ahead=on --variant k=auto --concurrency 12 \
@@ -268,7 +268,7 @@ choice() {
 }
 
 # Questions that stand in no sample.
-others() { # SET COUNT
+unsampled() { # SET COUNT
   python3 - "$SPECHOP_DATA_DIR/eval/$1.jsonl" "$1" "$2" <<'END'
 import json, random, sys
 sampled = set(json.load(open("eval/datasets/own_mix_large.json"))[sys.argv[2]])

@@ -348,11 +348,13 @@ async fn report(
         drawing => agent.search(drawing, question, settings, trace).await?,
     };
     let confidence = report.confidence(question);
-    let of_form = (confidence.of_form).filter(|_| least(state).is_off_form(confidence));
     // Whoever wants it now, or has limited it, waits for no second answer.
     let may_take = settings.budget == Budget::default() && report.stopped != Stopped::Budget;
-    let second = (state.toolbox.any_form(asked.speculator)).filter(|_| may_take);
-    let (Some(of_form), Some(second)) = (of_form, second) else {
+    let of_form = (confidence.of_form).filter(|_| may_take && least(state).is_off_form(confidence));
+    let Some(of_form) = of_form else {
+        return Ok(report);
+    };
+    let Some(second) = state.toolbox.any_form(asked.speculator) else {
         return Ok(report);
     };
     let second = Agent::new(second);

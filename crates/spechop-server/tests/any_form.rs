@@ -10,40 +10,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use over_http::{client, url};
 use serde_json::{Value, json};
-use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader, Reading};
+use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, AskRequest, AskResponse, Budget};
 use spechop_server::{Bare, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Chance, Step};
-use support::{Server, bare, config, question};
-
-/// Plans and reads as scripted, and says that it is this sure.
-struct Sure(ScriptedPorts, f64);
-
-#[async_trait]
-impl Planner for Sure {
-    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
-        let certainty = Some(Chance::of(self.1));
-        let planned = self.0.plan(call, request).await?;
-        Ok(Planned {
-            certainty,
-            ..planned
-        })
-    }
-}
-
-#[async_trait]
-impl Reader for Sure {
-    async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
-        let confidence = Some(Chance::of(self.1));
-        let reading = self.0.read(call, request).await?;
-        Ok(Reading {
-            confidence,
-            ..reading
-        })
-    }
-}
+use spechop_types::Step;
+use support::{Server, Sure, bare, config, question};
 
 /// Says one thing to every question, behind as many hops as the script has; or breaks.
 struct Talks(ScriptedPorts, Option<&'static str>);

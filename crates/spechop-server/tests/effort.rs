@@ -6,27 +6,12 @@ mod support;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader, Reading};
+use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskRequest, Effort};
 use spechop_server::Bare;
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::Chance;
-use support::{Server, bare, config, question};
-
-/// Finds what is scripted, and does not believe it.
-struct Unsure(ScriptedPorts);
-
-#[async_trait]
-impl Reader for Unsure {
-    async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
-        let reading = self.0.read(call, request).await?;
-        Ok(Reading {
-            confidence: Some(Chance::of(0.1)),
-            ..reading
-        })
-    }
-}
+use support::{Server, Sure, bare, config, question};
 
 /// Breaks behind so many hops.
 struct Breaks(ScriptedPorts, usize);
@@ -50,7 +35,7 @@ async fn server(first: impl FnOnce(&ScriptedPorts) -> Arc<dyn Planner>) -> Serve
     let parts = Bare {
         planner: first(&ports),
         drawing: vec![Arc::new(ports.clone()), Arc::new(ports.clone())],
-        reader: Arc::new(Unsure(ports.clone())),
+        reader: Arc::new(Sure(ports.clone(), 0.1)),
         ..bare(&ports)
     };
     Server::with(ports, parts, config("[audit]\nshare = 1.0\n")).await

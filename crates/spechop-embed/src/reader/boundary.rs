@@ -61,9 +61,10 @@ static INTRODUCED: LazyLock<[Regex; 2]> = LazyLock::new(|| {
                             band|group|lawyer|professor|critic|editor|designer";
     const PLACES: &str = "state|city|town|capital|village|region|province|district|county|country|\
                           island|municipality|suburb|borough|neighborhood|neighbourhood|republic";
+    let names = names();
     let introduced = [
-        format!(r"^(?:.*[\s-])?(?:{CALLINGS}) ({NAMES})$"),
-        format!(r"^(?:\p{{Ll}}.*[\s-])?(?:{PLACES}) of ({NAMES})$"),
+        format!(r"^(?:.*[\s-])?(?:{CALLINGS}) ({names})$"),
+        format!(r"^(?:\p{{Ll}}.*[\s-])?(?:{PLACES}) of ({names})$"),
     ];
     introduced.map(|pattern| Regex::new(&pattern).expect("it is written above"))
 });
@@ -76,12 +77,15 @@ static INTRODUCED: LazyLock<[Regex; 2]> = LazyLock::new(|| {
 )]
 static FOLLOWED: LazyLock<Regex> = LazyLock::new(|| {
     let clause = r"(?:from(?: \p{Ll}|$)|(?:who|whose|during|before|after|while) |in [0-9])";
-    let pattern = format!(r"^({NAMES}) {clause}.*$");
+    let pattern = format!("^({}) {clause}.*$", names());
     Regex::new(&pattern).expect("it is written above")
 });
 
-/// Words that begin with a capital, of one name.
-const NAMES: &str = r"[A-ZÀ-ÖØ-Þ][^\s,;:()\[\]]*(?: (?:(?:de|da|di|del|der|den|la|le|von|van|of) ){0,2}[A-ZÀ-ÖØ-Þ][^\s,;:()\[\]]*)*";
+/// A pattern for words that begin with a capital, of one name.
+fn names() -> String {
+    const WORD: &str = r"[A-ZÀ-ÖØ-Þ][^\s,;:()\[\]]*";
+    format!("{WORD}(?: (?:(?:de|da|di|del|der|den|la|le|von|van|of) ){{0,2}}{WORD})*")
+}
 
 /// What a sub-question asks for, as far as it can be told by its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,14 +8,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_ports::{Call, Encoder, Passages, PortError};
+use spechop_ports::{
+    Call, Encoder, Passages, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader, Reading,
+};
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskRequest, AskResponse, Backend, GetBackendsRequest, Options};
 use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Gauges, ServeError, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts, SharedMap, fill_home};
-use spechop_types::Passage;
+use spechop_types::{Chance, Passage};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -230,6 +232,33 @@ impl Encoder for Apart {
 
     async fn encode_passages(&self, _: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
         Ok(Vec::new())
+    }
+}
+
+/// Plans and reads as scripted, and says that it is this sure.
+pub struct Sure(pub ScriptedPorts, pub f64);
+
+#[tonic::async_trait]
+impl Planner for Sure {
+    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        let certainty = Some(Chance::of(self.1));
+        let planned = self.0.plan(call, request).await?;
+        Ok(Planned {
+            certainty,
+            ..planned
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl Reader for Sure {
+    async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
+        let confidence = Some(Chance::of(self.1));
+        let reading = self.0.read(call, request).await?;
+        Ok(Reading {
+            confidence,
+            ..reading
+        })
     }
 }
 
