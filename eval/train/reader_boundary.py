@@ -24,7 +24,7 @@ _TIMES = _MONTHS | set(
     "decade decades era age period war reign today present now during after before under until since when".split()
 )
 _BEGIN_TIMES = set("during after before under until since when".split())
-_PRONOUNS = set("he she it they him her them his hers its their this that these those there here".split())
+_PRONOUNS = set("he she it they his hers its their this that these those there here".split())
 _NUMBERS = set(
     "no none one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands million "

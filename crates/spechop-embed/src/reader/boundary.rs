@@ -232,10 +232,10 @@ const TIMES: &[&str] = &[
 const BEGIN_TIMES: &[&str] = &[
     "during", "after", "before", "under", "until", "since", "when",
 ];
+/// Those that sentences begin with. "Them" and "Her" are names of bands, and are seldom read otherwise.
 #[rustfmt::skip]
 const PRONOUNS: &[&str] = &[
-    "he", "she", "it", "they", "him", "her", "them", "his", "hers", "its", "their", "this", "that", "these",
-    "those", "there", "here",
+    "he", "she", "it", "they", "his", "hers", "its", "their", "this", "that", "these", "those", "there", "here",
 ];
 #[rustfmt::skip]
 const NUMBERS: &[&str] = &[
