@@ -167,6 +167,9 @@ fn load(library: &Path, path: &Path, threads: usize) -> Result<Session, OpenErro
             .with_intra_op_spinning(false)?
             // Every run has another shape: a plan of the last one's memory does not fit the next.
             .with_memory_pattern(false)?
+            // Without integer dot products (VNNI), sums of two products of eight bits would overflow: models that
+            // are quantised would read other words here than elsewhere.
+            .with_config_entry("session.x64quantprecision", "1")?
             .commit_from_file(path)
     };
     session().map_err(|error| OpenError::Model {
