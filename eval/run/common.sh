@@ -1,0 +1,84 @@
+# shellcheck shell=bash
+# Read by eval/run.sh: which questions and indexes, and servers that are started, asked and ended.
+
+questions() { # SET COUNT [IDS]
+  local count=$2
+  [ "${COUNT:-$2}" -lt "$2" ] && count=$COUNT
+  echo --dataset "$1" --questions "$SPECHOP_DATA_DIR/eval/$1.jsonl" --ids "${3:-eval/datasets/own_mix_large.json}" --count "$count" --seed $SEED
+}
+
+index_of() { # SET [FRACTION]
+  local hot=${2:+$1-hot-$2}
+  echo --set "index.dir=$INDEXES/$1-extended" --set "speculator.hot_dir=$INDEXES/${hot:-$1-extended/hot}"
+}
+
+# An index of a corpus of a data set, and its hot subsets. Those are cut out of it without encoding anything again. The usual
+# one comes last, and stays.
+indexed() { # SET CORPUS NAME HOT ARGUMENTS…
+  local folder=$DATA/${FOLDER[$1]} corpus=$2 whole=$INDEXES/$3 hot=$INDEXES/$4 fraction
+  shift 4
+  for fraction in 0.05 0.10 0.25; do
+    "$SPECHOP" index build --corpus "$folder/$corpus.jsonl" --out "$whole" --hot-fraction $fraction \
+      --in-degree "$folder/title_mention_indegree.jsonl" "$@"
+    rm -rf "$hot-$fraction"
+    cp -r "$whole/hot" "$hot-$fraction"
+  done
+}
+
+# A planner that knows the gold decompositions, as an endpoint, for as long as this script runs.
+GOLD=()
+
+# Indexes of a corpus by E5-small in full precision, with its hot subsets, and in eight bits.
+in_both_precisions() { # SET CORPUS NAME
+  in_full_precision "$@"
+  "$SPECHOP" index build --corpus "$DATA/${FOLDER[$1]}/$2.jsonl" --model "$MODELS/$F32-int8" --out "$INDEXES/$3-int8"
+}
+
+in_full_precision() { # SET CORPUS NAME
+  indexed "$1" "$2" "$3-f32" "$3-f32-hot" --model "$MODELS/$F32"
+}
+
+# Starts something that prints `ready on ADDRESS`, waits for that, and sets ADDRESS and PID.
+ready() { # COMMAND…
+  local log
+  log=$(mktemp)
+  "$@" >"$log" 2>"$log.err" &
+  PID=$!
+  for _ in $(seq 600); do
+    grep -q '^ready on' "$log" && break
+    kill -0 $PID 2>/dev/null || { cat "$log.err" >&2; return 1; }
+    sleep 0.2
+  done
+  ADDRESS=$(sed -n 's/^ready on //p' "$log")
+}
+
+started() { ready "$SPECHOP" "$@"; } # ARGUMENTS…
+
+ended() { # PID
+  kill "$1"
+  wait "$1" || true
+}
+
+# Asks a server that this starts, and ends it.
+asked() { # SERVER-ARGUMENTS… -- LIVE-ARGUMENTS…
+  local server=() result=0
+  while [ "$1" != -- ]; do server+=("$1"); shift; done
+  shift
+  started "${server[@]}" --listen 127.0.0.1:0 || return 1
+  local pid=$PID
+  "$SPECHOP" eval live --addr "$ADDRESS" "$@" || result=$?
+  ended $pid
+  return $result
+}
+
+# A Qdrant that holds an index, as one node, in the folder STORED; sets ADDRESS and PID, too.
+in_qdrant() { # INDEX
+  STORED=$(mktemp -d)
+  ready python3 deploy/upstream.py "$STORED" || return 1
+  "$SPECHOP" index push "$INDEXES/$1" --url "$ADDRESS" >/dev/null || { ended $PID; return 1; }
+}
+
+hash_of() { sha256sum "$1" | cut -c 1-16; }
+
+# A model by its folder, file and hash.
+model_part() { echo "$1 $(hash_of "$SPECHOP_DATA_DIR/models/$1")"; }
