@@ -261,12 +261,11 @@ impl<'a> Run<'a> {
             true => Vec::new(),
             false => self.drafts_of(&hops),
         };
-        let words = drafts.iter().map(|draft| draft.sub_question.clone());
         let request = PlanRequest {
             question: self.question.clone(),
             hops,
             must_answer,
-            drafts: words.collect(),
+            drafts: drafts.clone(),
         };
         let notes = self.branches.entry(branch, BranchNotes::default);
         notes.likeliest = drafts.first().map(|draft| draft.sub_question.clone());

@@ -1,9 +1,10 @@
 //! The planner's steps on this machine: `cargo bench -p spechop-llm --bench steps -- [THREADS] [MODEL.gguf [ADAPTER.gguf]]`.
 //!
 //! Plans two questions with the planner that is shipped or another, hop by hop with the right answers, first with
-//! nothing cached and then each step behind the one before, as the agent does. Three times for each
+//! nothing cached and then each step behind the one before, as the agent does. Four times for each
 //! step, the processor's (of all threads, which with more than one spin while they wait for each other), the
-//! best of seven runs: token by token; with what is found in the prompt; with the right draft.
+//! best of seven runs: token by token; with what is found in the prompt; with the right draft, read by a few
+//! tokens as one that may be wrong; the same, read at once as one that is likely.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -15,8 +16,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use spechop_llm::{LocalModel, LocalModelOptions, StepPlanner};
-use spechop_ports::{Call, KnownHop, PlanRequest, Planner};
-use spechop_types::{Question, Step, SubQuestion};
+use spechop_ports::{Call, Draft, KnownHop, PlanRequest, Planner};
+use spechop_types::{Chance, Question, Step, SubQuestion};
 use tokio::time::Instant;
 
 const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
@@ -59,8 +60,13 @@ fn resident_mib() -> u64 {
     kib.unwrap_or(0) / 1024
 }
 
-/// Whether tokens are guessed without the model, and whether there is a draft of the text.
-const WAYS: [(bool, bool); 3] = [(false, false), (true, false), (true, true)];
+/// Whether tokens are guessed without the model, and how likely the draft of the text is, if there is one.
+const WAYS: [(bool, Option<Chance>); 4] = [
+    (false, None),
+    (true, None),
+    (true, Some(Chance::EVEN)),
+    (true, Some(Chance::CERTAIN)),
+];
 
 /// A step's best times in milliseconds, of each way.
 struct Row {
@@ -88,8 +94,13 @@ async fn plan_all(model: &Arc<LocalModel>, way: usize, rows: &mut Vec<Row>) {
     for (at, (question, hops)) in steps.enumerate() {
         let before = model.stats();
         let mut request = request(question, hops);
-        if let (true, Some(Step::Ask(asked))) = (WAYS[way].1, rows.get(at).map(|row| &row.step)) {
-            request.drafts.push(asked.clone());
+        if let (Some(chance), Some(Step::Ask(asked))) =
+            (WAYS[way].1, rows.get(at).map(|row| &row.step))
+        {
+            request.drafts.push(Draft {
+                sub_question: asked.clone(),
+                chance,
+            });
         }
         let used = processor();
         let planned = planner.plan(&Call::authoritative(), request).await.unwrap();
@@ -160,13 +171,18 @@ fn main() {
                 println!("opened in {open:.2} s, {} MiB resident", resident_mib());
             }
         }
-        println!("processor, in ms: token by token, from the prompt, with the right draft");
+        println!(
+            "processor, in ms: token by token, from the prompt, with the right draft, a likely one"
+        );
         for row in &rows {
-            let [plain, prompt, draft] = row.processor;
-            println!("{plain:6.1} {prompt:6.1} {draft:6.1}  {}", row.shown);
+            let [plain, prompt, draft, likely] = row.processor;
+            println!(
+                "{plain:6.1} {prompt:6.1} {draft:6.1} {likely:6.1}  {}",
+                row.shown
+            );
         }
         let sum = |way: usize| rows.iter().map(|row| row.processor[way]).sum::<f64>();
         let ratio = |way: usize| sum(way) / sum(0);
-        println!("ratios: {:.3} {:.3}", ratio(1), ratio(2));
+        println!("ratios: {:.3} {:.3} {:.3}", ratio(1), ratio(2), ratio(3));
     });
 }

@@ -20,7 +20,9 @@ mod stop;
 pub use cores::{affinity, physical_cores};
 pub use generator::{LlmDraftWriter, LlmPlanner, LlmReader, LlmSpeculator};
 pub use local::{LocalModel, LocalModelOptions, LocalStats, OpenError};
-pub use model::{Chat, End, Generated, Generation, Message, Prompt, Role, Text, TextModel};
+pub use model::{
+    Chat, End, Generated, Generation, Message, Prompt, Role, Text, TextDraft, TextModel,
+};
 pub use openai::{Endpoint, InvalidEndpoint, OpenAiModel, Retries, TimeLimits};
 pub use prompt::{PromptStyle, ReadLimits};
 pub use rewriter::LlmRewriter;

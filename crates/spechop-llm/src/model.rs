@@ -113,10 +113,19 @@ pub struct Generation {
     pub stop: &'static [&'static str],
     /// What the text may be, the likeliest first. An engine may generate it sooner for that, but it generates
     /// what it would have generated.
-    pub drafts: Vec<Arc<str>>,
+    pub drafts: Vec<TextDraft>,
     /// 0 is the greedy text. For any other number an engine may draw another likely text in its place, if
     /// it can; ours draws the same one whenever it is asked for.
     pub sample: u32,
+}
+
+/// A text that somebody expects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextDraft {
+    /// The whole text, with the stop text that ends it.
+    pub text: Arc<str>,
+    /// How likely the text is to be just that; `None` if nobody has counted.
+    pub chance: Option<Chance>,
 }
 
 /// Why a generation ended.

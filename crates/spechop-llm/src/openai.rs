@@ -131,7 +131,7 @@ impl OpenAiModel {
             .drafts
             .first()
             .filter(|_| sends)
-            .map(|draft| &**draft)
+            .map(|draft| &*draft.text)
     }
 
     /// Sends the request in this form, again if it may help.

@@ -11,12 +11,12 @@ mod rewrite;
 mod tagged;
 
 use std::fmt::Write as _;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use spechop_ports::{GuessRequest, PlanRequest, ReadRequest};
-use spechop_types::{Observation, Passage, SubQuestion};
+use spechop_ports::{Draft, GuessRequest, PlanRequest, ReadRequest};
+use spechop_types::{Observation, Passage};
 
-use crate::{Chat, Generation, Message, Prompt, Role};
+use crate::{Chat, Generation, Message, Prompt, Role, TextDraft};
 use clean::{clean, clean_cut};
 
 pub(crate) use parse::{Flaw, guessed, has_substance, is_refusal, reading, step};
@@ -128,10 +128,14 @@ pub(crate) fn guess(request: &GuessRequest) -> Generation {
 }
 
 /// A sub-question as a planner of this style writes it.
-pub(crate) fn written(style: PromptStyle, sub_question: &SubQuestion) -> Arc<str> {
-    match style {
-        PromptStyle::Tagged => format!("<question>{}</question>", sub_question.as_str()).into(),
-        PromptStyle::Corag => sub_question.as_str().into(),
+pub(crate) fn written(style: PromptStyle, draft: &Draft) -> TextDraft {
+    let sub_question = draft.sub_question.as_str();
+    TextDraft {
+        text: match style {
+            PromptStyle::Tagged => format!("<question>{sub_question}</question>").into(),
+            PromptStyle::Corag => sub_question.into(),
+        },
+        chance: Some(draft.chance),
     }
 }
 

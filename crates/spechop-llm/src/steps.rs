@@ -31,7 +31,7 @@ use spechop_types::{Chance, Step, SubQuestion, Tokens};
 use crate::prompt::{
     ANSWER_TOKENS_MAX, NOT_THERE, SUB_QUESTION_TOKENS_MAX, has_substance, is_refusal,
 };
-use crate::{End, Generated, Generation, Prompt, Text, TextModel};
+use crate::{End, Generated, Generation, Prompt, Text, TextDraft, TextModel};
 
 /// Between a sub-question and its answer.
 const ARROW: &str = " =>";
@@ -143,7 +143,7 @@ impl Page<'_> {
             match Line::of(&generated) {
                 Line::Note(note) => {
                     let note = closing::judged(note);
-                    drafts.extend(closing::answer_after(&note, request));
+                    drafts.extend(closing::answer_after(&note, request).map(uncounted));
                     match &note {
                         Cow::Borrowed(written) => self.text.wrote(written),
                         Cow::Owned(put_right) => self.text.read(put_right),
@@ -179,7 +179,7 @@ impl Page<'_> {
         &mut self,
         tokens_max: u32,
         stop: &'static [&'static str],
-        drafts: Vec<Arc<str>>,
+        drafts: Vec<TextDraft>,
     ) -> Result<Generated, PortError> {
         let generation = Generation {
             prompt: self.text.prompt(),
@@ -196,14 +196,22 @@ impl Page<'_> {
 }
 
 /// The lines that may come next, the likeliest first.
-fn drafts(request: &PlanRequest) -> Vec<Arc<str>> {
+fn drafts(request: &PlanRequest) -> Vec<TextDraft> {
     let foreseen = request.drafts.first().filter(|_| !request.must_answer);
     // The line as such a model would write it.
-    let foreseen = foreseen.map(|asked| format!("{}{ARROW}", asked.as_str()).into());
+    let foreseen = foreseen.map(|draft| TextDraft {
+        text: format!("{}{ARROW}", draft.sub_question.as_str()).into(),
+        chance: Some(draft.chance),
+    });
     foreseen
         .into_iter()
-        .chain(closing::lines(request))
+        .chain(closing::lines(request).into_iter().map(uncounted))
         .collect()
+}
+
+/// Nobody has counted how often such a draft is right.
+fn uncounted(text: Arc<str>) -> TextDraft {
+    TextDraft { text, chance: None }
 }
 
 /// What the model wrote.

@@ -1,6 +1,6 @@
 use futures::FutureExt;
 use proptest::prelude::*;
-use spechop_ports::contract;
+use spechop_ports::{Draft, contract};
 use spechop_types::Question;
 
 use super::*;
@@ -238,7 +238,11 @@ fn what_may_be_written_goes_with_the_prompt() {
     for must_answer in [false, true] {
         let mut request = request(&born, must_answer);
         request.question = Question::new("Who is older, Amy Dunne or Ben Birk?").unwrap();
-        request.drafts = vec![SubQuestion::new(foreseen), SubQuestion::new("Who is it?")];
+        let draft = |asked| Draft {
+            sub_question: SubQuestion::new(asked),
+            chance: Chance::EVEN,
+        };
+        request.drafts = vec![draft(foreseen), draft("Who is it?")];
         let model = model(&["Compare: first 1848 Ben Birk\n", "Answer: Ben Birk\n"]);
         let planner = StepPlanner::new(model.clone());
         let planned = planner
@@ -249,13 +253,16 @@ fn what_may_be_written_goes_with_the_prompt() {
         let asked = model.asked.lock().unwrap();
         let drafts: Vec<Vec<&str>> = asked
             .iter()
-            .map(|asked| asked.drafts.iter().map(|draft| &**draft).collect())
+            .map(|asked| asked.drafts.iter().map(|draft| &*draft.text).collect())
             .collect();
         // Who must answer asks nothing.
         let line = format!("{foreseen} =>");
         let asks = [line.as_str()].into_iter().filter(|_| !must_answer);
         let first: Vec<&str> = asks.chain(endings).collect();
         assert_eq!(drafts, [first, vec!["Answer: Ben Birk\n"]]);
+        // How likely a sub-question is has been counted, and how likely an ending is has not.
+        let counted = asked[0].drafts.iter().filter_map(|draft| draft.chance);
+        assert!(counted.eq((!must_answer).then_some(Chance::EVEN)));
     }
 }
 

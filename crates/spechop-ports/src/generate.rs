@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use spechop_types::{Chance, Passage, Question, Step, SubQuestion, Tokens};
 
-use crate::{Call, PortError};
+use crate::{Call, Draft, PortError};
 
 /// A hop as the models see it: no difference between verified and guessed.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub struct PlanRequest {
     pub must_answer: bool,
     /// What the step may be, the likeliest first. A planner may write it sooner for that, but it writes
     /// what it would have written.
-    pub drafts: Vec<SubQuestion>,
+    pub drafts: Vec<Draft>,
 }
 
 /// A step, and what it cost.

@@ -16,11 +16,17 @@ use std::ops::Range;
 use std::time::Duration;
 
 use llama_cpp_2::token::LlamaToken;
+use spechop_types::Chance;
+
+use super::slots::CHUNK_TOKENS;
 
 /// The matrix kernels take so many rows at a time: fewer are read one by one, and nothing is gained.
 const ROWS: usize = 4;
-/// Rows of a call that follows calls in which every guess held.
-const ROWS_MAX: usize = 16;
+/// Rows of a call that follows calls in which every guess held, or of one for a likely draft.
+const ROWS_MAX: usize = CHUNK_TOKENS;
+/// A draft with such a chance is read at once as far as a call can hold it. To feel one's way by four, eight and
+/// sixteen rows costs up to a third more if it holds; read at once, one that does not hold costs about twice as much.
+const LIKELY: f64 = 0.8;
 /// Fewer guesses are not worth a call of four rows.
 const GUESSES_MIN: usize = 2;
 
@@ -118,11 +124,19 @@ impl Pays {
     }
 }
 
+/// The whole text as somebody guesses it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Drafted {
+    pub(super) tokens: Vec<LlamaToken>,
+    /// How likely the text is to be that, if somebody has counted.
+    pub(super) chance: Option<Chance>,
+}
+
 /// What may be written next, of one generation.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// The whole text as somebody guesses it, the likeliest first; those with which what is written begins.
-    drafts: Vec<Vec<LlamaToken>>,
+    /// The likeliest first; those with which what is written begins.
+    drafts: Vec<Drafted>,
     /// How many tokens have been written.
     along: usize,
     /// The latest two tokens that were written, the latest one last.
@@ -135,7 +149,7 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// Nothing is written yet.
-    pub(super) fn new(drafts: Vec<Vec<LlamaToken>>) -> Self {
+    pub(super) fn new(drafts: Vec<Drafted>) -> Self {
         Self {
             drafts,
             along: 0,
@@ -150,7 +164,7 @@ impl Ahead {
         self.latest = [self.latest[1], Some(token)];
         self.is_alone = false;
         self.drafts
-            .retain(|draft| draft.get(self.along) == Some(&token));
+            .retain(|draft| draft.tokens.get(self.along) == Some(&token));
         self.along += 1;
     }
 
@@ -174,7 +188,14 @@ impl Ahead {
             return None;
         }
         let (source, follows, most) = match self.drafts.first() {
-            Some(draft) => (Source::Draft, &draft[self.along..], self.rows),
+            Some(draft) => {
+                let most = if self.is_likely() {
+                    ROWS_MAX
+                } else {
+                    self.rows
+                };
+                (Source::Draft, &draft.tokens[self.along..], most)
+            }
             None => (Source::Prompt, self.found(prompt), ROWS),
         };
         // The padding must fit, too.
@@ -198,18 +219,17 @@ impl Ahead {
         })
     }
 
-    /// The rest of a prompt in one call, and behind it what fills its last four rows: the beginning of the
-    /// draft, if drafts are wanted and there is one. Else a row is added to three, which take longer than four.
-    /// `room` tokens can be written.
+    /// The rest of a prompt in one call, and behind it the beginning of the draft, if drafts are wanted and there
+    /// is one: as much as the call can hold of a likely one, else what fills the last four rows. Without a draft
+    /// a row is added to three, which take longer than four. `room` tokens can be written.
     pub(super) fn ending(&self, rest: &[LlamaToken], room: usize, drafts: bool) -> Rows {
         let draft = self.drafts.first().filter(|_| drafts);
-        let draft = draft.map_or(&[][..], Vec::as_slice);
-        let whole = rest.len().next_multiple_of(ROWS);
-        // Of a whole prompt nothing is free; but the draft would have the next call to itself.
-        let most = if whole > rest.len() {
-            whole - rest.len()
-        } else {
-            ROWS
+        let draft = draft.map_or(&[][..], |draft| &draft.tokens);
+        let most = match rest.len().next_multiple_of(ROWS) - rest.len() {
+            _ if self.is_likely() => ROWS_MAX.saturating_sub(rest.len()),
+            // Nothing is free; but the draft would have the next call to itself.
+            0 => ROWS,
+            free => free,
         };
         let guesses = draft.len().min(most).min(room.saturating_sub(1));
         let mut tokens = [rest, &draft[..guesses]].concat();
@@ -227,6 +247,16 @@ impl Ahead {
             read: rest.len(),
             guesses,
             source: Source::Draft,
+        }
+    }
+
+    /// Whether the first draft is worth a long call. One that nobody has counted is if it is what is left: of
+    /// endings, each begins in its own way.
+    fn is_likely(&self) -> bool {
+        match &self.drafts[..] {
+            [] => false,
+            [only] if only.chance.is_none() => self.along > 0,
+            [first, ..] => first.chance.is_some_and(|chance| chance.share() >= LIKELY),
         }
     }
 
@@ -253,7 +283,15 @@ mod tests {
     }
 
     fn after_any(drafts: &[&[i32]], written: &[i32]) -> Ahead {
-        let mut ahead = Ahead::new(drafts.iter().map(|draft| tokens(draft)).collect());
+        after_likely(drafts, Some(Chance::EVEN), written)
+    }
+
+    fn after_likely(drafts: &[&[i32]], chance: Option<Chance>, written: &[i32]) -> Ahead {
+        let drafts = drafts.iter().map(|draft| Drafted {
+            tokens: tokens(draft),
+            chance,
+        });
+        let mut ahead = Ahead::new(drafts.collect());
         written
             .iter()
             .for_each(|id| ahead.wrote(LlamaToken::new(*id)));
@@ -324,6 +362,36 @@ mod tests {
         check(&ahead, &[], 99, None);
         ahead.wrote(LlamaToken::new(2));
         check(&ahead, &[], 99, Some((&[2, 3, 4, 5], 3)));
+    }
+
+    #[test]
+    fn a_likely_draft_is_read_at_once() {
+        let draft: Vec<i32> = (1..=40).collect();
+        let after = |chance, written| after_likely(&[&draft], Some(Chance::of(chance)), written);
+        check(&after(0.9, &[1]), &[], 99, Some((&draft[..32], 31)));
+        check(&after(0.9, &[1]), &[], 14, Some((&draft[..12], 11)));
+        check(&after(0.7, &[1]), &[], 99, Some((&draft[..4], 3)));
+        // Of two that nobody has counted, the one that is left.
+        let other = [1, 7, 7, 7];
+        let of_two = |written| after_likely(&[&draft, &other], None, written);
+        check(&of_two(&[1]), &[], 99, Some((&draft[..4], 3)));
+        check(&of_two(&[1, 2]), &[], 99, Some((&draft[1..33], 31)));
+        assert_eq!(of_two(&[]).ending(&tokens(&[7]), 99, true).guesses, 3);
+        // Behind the prompt, as much as its last call can hold.
+        for (chance, rest, room, guesses) in [
+            (0.9, 5, 99, 27),
+            (0.9, 5, 11, 10),
+            (0.9, 32, 99, 0),
+            (0.7, 5, 99, 3),
+        ] {
+            let rows = after(chance, &[]).ending(&tokens(&vec![7; rest]), room, true);
+            assert_eq!(
+                (rows.read, rows.guesses),
+                (rest, guesses),
+                "{chance} {rest}"
+            );
+            assert!(rows.tokens.len() <= 32 && rows.tokens.len().is_multiple_of(4));
+        }
     }
 
     #[test]

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use spechop_llm::{
-    Endpoint, Generation, LlmDraftWriter, LlmPlanner, OpenAiModel, PromptStyle, TextModel,
+    Endpoint, Generation, LlmDraftWriter, LlmPlanner, OpenAiModel, PromptStyle, TextDraft,
+    TextModel,
 };
-use spechop_ports::{Call, DraftWriter, Lane, PlanRequest, Planner, PortError, contract};
+use spechop_ports::{Call, Draft, DraftWriter, Lane, PlanRequest, Planner, PortError, contract};
 use spechop_types::{Chance, Question, Step, SubQuestion, TraceContext};
 use wiremock::matchers::{body_partial_json, method};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
@@ -158,9 +159,12 @@ async fn a_server_that_fails_fails_the_draft_alone() {
 /// The planner of that server, with this expected.
 async fn plan(model: &Arc<OpenAiModel>, style: PromptStyle, draft: Option<&str>) -> Step {
     let planner = LlmPlanner::new(model.clone(), style);
-    let drafts = draft.into_iter().map(SubQuestion::new).collect();
+    let drafts = draft.into_iter().map(|draft| Draft {
+        sub_question: SubQuestion::new(draft),
+        chance: Chance::EVEN,
+    });
     let request = PlanRequest {
-        drafts,
+        drafts: drafts.collect(),
         ..request()
     };
     let planned = planner.plan(&Call::authoritative(), request).await;
@@ -215,7 +219,10 @@ async fn plain_server() -> MockServer {
 
 fn expecting() -> Generation {
     Generation {
-        drafts: vec!["<answer>Anna</answer>".into()],
+        drafts: vec![TextDraft {
+            text: "<answer>Anna</answer>".into(),
+            chance: None,
+        }],
         ..generation()
     }
 }

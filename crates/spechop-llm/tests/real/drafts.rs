@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use spechop_llm::{LocalModel, StepPlanner};
-use spechop_ports::{Call, KnownHop, PlanRequest, Planned, Planner};
-use spechop_types::{Question, Step, SubQuestion};
+use spechop_ports::{Call, Draft, KnownHop, PlanRequest, Planned, Planner};
+use spechop_types::{Chance, Question, Step, SubQuestion};
 
 use crate::model::{open, planner_path};
 use crate::workers::requests;
@@ -19,8 +19,16 @@ fn planner(drafts: bool) -> (Arc<LocalModel>, StepPlanner) {
     (Arc::clone(&model), StepPlanner::new(model))
 }
 
-async fn plan(planner: &StepPlanner, request: &PlanRequest, drafts: &[&str]) -> Planned {
-    let drafts = drafts.iter().map(|draft| SubQuestion::new(draft));
+async fn plan(
+    planner: &StepPlanner,
+    request: &PlanRequest,
+    drafts: &[&str],
+    chance: Chance,
+) -> Planned {
+    let drafts = drafts.iter().map(|draft| Draft {
+        sub_question: SubQuestion::new(draft),
+        chance,
+    });
     let request = PlanRequest {
         drafts: drafts.collect(),
         ..request.clone()
@@ -75,8 +83,12 @@ async fn no_foreseen_ending_changes_an_answer() {
             must_answer: false,
             drafts: Vec::new(),
         };
-        let planned = plan(&drafting, &request, &[]).await;
-        assert_eq!(planned, plan(&plain, &request, &[]).await, "{question}");
+        let planned = plan(&drafting, &request, &[], Chance::EVEN).await;
+        assert_eq!(
+            planned,
+            plan(&plain, &request, &[], Chance::EVEN).await,
+            "{question}"
+        );
         assert_eq!(planned.step, Step::Answer(answer.into()), "{question}");
     }
     let stats = model.stats();
@@ -92,7 +104,7 @@ async fn no_draft_changes_a_text() {
     assert!(model.is_batch_invariant());
     let mut expected = Vec::new();
     for request in requests() {
-        let planned = plan(&plain, &request, &[]).await;
+        let planned = plan(&plain, &request, &[], Chance::EVEN).await;
         let Step::Ask(asked) = &planned.step else {
             continue;
         };
@@ -116,11 +128,11 @@ async fn no_draft_changes_a_text() {
             (2, &["\u{0}\u{feff} => \n\n Answer: 42"]),
         ] {
             let before = model.stats();
-            assert_eq!(
-                plan(&drafting, request, drafts).await,
-                *planned,
-                "{drafts:?}"
-            );
+            // Read by a few tokens, and at once.
+            for chance in [Chance::EVEN, Chance::CERTAIN] {
+                let drafted = plan(&drafting, request, drafts, chance).await;
+                assert_eq!(drafted, *planned, "{drafts:?} {chance:?}");
+            }
             let after = model.stats();
             calls[kind] += after.held_tokens - before.held_tokens;
         }
@@ -136,9 +148,12 @@ async fn no_draft_changes_a_text() {
 async fn an_endless_draft_is_left_out() {
     let (model, drafting) = planner(true);
     let request = requests().remove(0);
-    let expected = plan(&drafting, &request, &[]).await;
+    let expected = plan(&drafting, &request, &[], Chance::EVEN).await;
     let before = model.stats().guessed_tokens;
     let endless = "who ".repeat(100_000);
-    assert_eq!(plan(&drafting, &request, &[&endless]).await, expected);
+    assert_eq!(
+        plan(&drafting, &request, &[&endless], Chance::CERTAIN).await,
+        expected
+    );
     assert!(model.stats().guessed_tokens - before < 40);
 }

@@ -12,11 +12,11 @@ use spechop_llm::{
     OpenAiModel, Prompt, PromptStyle, ReadLimits, Role, TextModel,
 };
 use spechop_ports::{
-    Call, DraftWriter, GuessRequest, PlanRequest, Planner, PortError, ReadRequest, Reader,
+    Call, Draft, DraftWriter, GuessRequest, PlanRequest, Planner, PortError, ReadRequest, Reader,
     Speculator, contract,
 };
 use spechop_testkit::llama_server::{KEY, LlamaServer};
-use spechop_types::{Passage, Question, Step, SubQuestion};
+use spechop_types::{Chance, Passage, Question, Step, SubQuestion};
 
 struct Server(LlamaServer);
 
@@ -178,7 +178,10 @@ async fn the_likeliest_draft_of_the_same_model_is_what_it_then_asks() {
     let predicting = LlmPlanner::new(Arc::new(OpenAiModel::new(&endpoint).unwrap()), style);
     for draft in [asked.clone(), SubQuestion::new("Who sang it?")] {
         let request = PlanRequest {
-            drafts: vec![draft],
+            drafts: vec![Draft {
+                sub_question: draft,
+                chance: Chance::EVEN,
+            }],
             ..request.clone()
         };
         let again = predicting.plan(&call, request).await.unwrap().step;

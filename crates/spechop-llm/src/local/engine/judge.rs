@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::time::Instant;
 
-use super::super::ahead::{Ahead, Rows};
+use super::super::ahead::{Ahead, Drafted, Rows};
 use super::super::compute::Likeliest;
 use super::{Engine, Parts, Running, TOKEN_BYTES_MAX};
 use crate::Generation;
@@ -129,8 +129,11 @@ impl Parts<'_> {
         let vocab = self.model.vocab();
         let most = generation.tokens_max as usize * TOKEN_BYTES_MAX;
         let drafts = generation.drafts.iter();
-        let drafts = drafts.filter(|draft| draft.len() <= most);
-        let tokens = drafts.map(|draft| vocab.tokenize(draft.as_bytes(), false, false));
-        Ahead::new(tokens.collect())
+        let drafts = drafts.filter(|draft| draft.text.len() <= most);
+        let drafts = drafts.map(|draft| Drafted {
+            tokens: vocab.tokenize(draft.text.as_bytes(), false, false),
+            chance: draft.chance,
+        });
+        Ahead::new(drafts.collect())
     }
 }
