@@ -14,6 +14,7 @@ import math
 import random
 import re
 import string
+import unicodedata
 from pathlib import Path
 
 LEAST = 1e-3
@@ -37,6 +38,23 @@ def chooses(answer, question):
     """Whether the answer is one of what the question offers."""
     answer = normalised(answer)
     return answer in ("yes", "no") or (answer != "" and f" {answer} " in f" {normalised(question)} ")
+
+
+def canonical(text):
+    """Letters and digits, folded as `spechop_types::canonical` folds them, but for letters that cannot be taken apart."""
+    bare = "".join(c for c in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(c))
+    return " ".join(re.sub(r"\W+|_", " ", re.sub(r"['’]|\.(?!\d)", "", bare)).split())
+
+
+def names_several(sub_question, titles):
+    """Whether more than one of the passages is named by it."""
+    # What stands in brackets tells namesakes apart.
+    bare = [canonical(title.split(" (")[0]) for title in titles]
+    return sum(title != "" and f" {title} " in f" {canonical(sub_question)} " for title in bare) > 1
+
+
+def asks_when(sub_question):
+    return sub_question.lower().startswith("when") or "what year" in sub_question.lower()
 
 
 def names_nothing(question):
@@ -71,15 +89,17 @@ def signs(segments, readings):
 
 def answered(bundle):
     """Each question of a bundle: the signs of its answer and of its form, and whether the answer is right."""
-    segments, readings = {}, {}
+    segments, readings, retrieved = {}, {}, {}
     for stage in lines(bundle / "stages.jsonl"):
         asked = stage["input"]
         if asked["stage"] == "segment":
             segments[asked["question"], json.dumps(asked["hops"]), asked["must_answer"]] = stage
         elif asked["stage"] == "reading":
             readings.setdefault(asked["sub_question"], stage)
+        elif asked["stage"] == "retrieval":
+            retrieved.setdefault(asked["query"], stage)
     for question in lines(bundle / "questions.jsonl"):
-        hops, sure, read, answer = [], [], [], None
+        hops, sure, read, several, answer = [], [], [], [], None
         while answer is None:
             known = (question["text"], json.dumps(hops))
             stage = segments.get((*known, False)) or segments.get((*known, True))
@@ -95,13 +115,16 @@ def answered(bundle):
                 break
             found = reading["output"]["read"]
             read.append((reading.get("sure"), found is not None))
+            passages = retrieved[asked]["output"]["passages"]
+            several.append(names_several(asked, [passage["title"] for passage in passages]))
             hops.append([asked, found or "No relevant information found"])
         if answer is not None and read:
             right = normalised(answer) in map(normalised, question["answers"])
             row = signs(sure, read)
             text = question["text"]
             form = [*row, float(names_nothing(text)), float(asks_nothing(text))]
-            yield [*row, float(chooses(answer, text))], form, right
+            more = [chooses(answer, text), asks_when(hops[-1][0]), sum(several) / len(several)]
+            yield [*row, *map(float, more)], form, right
 
 
 def chance(weights, row):
@@ -208,7 +231,7 @@ def main():
             on_share = 100 * (asked - sum(stay.values())) / asked
             print(f"  confidence {least}, form {form}: {off_share:.1f} %, {on_share:.1f} %, {asked_right - right} of {asked_right}")
     print("an answer's chance:")
-    for name, weight in zip([*NAMES, "chooses"], fitted([(row, right) for _, row, right in every])):
+    for name, weight in zip([*NAMES, "chooses", "asks_when", "names_several"], fitted([(row, right) for _, row, right in every])):
         print(f"    {name}: {weight:.3f},")
     print("a question's form:")
     for name, weight in zip([*NAMES, "names_nothing", "asks_nothing"], fitted([(row, form) for _, row, form in known])):

@@ -7,7 +7,7 @@
 //! Only the committed trajectory counts. It is the same at every k, and so is the confidence, but for its last
 //! digits: a local planner may read several tokens in one call, and then the bits of its logits differ.
 
-use spechop_types::{Chance, Question, canonical};
+use spechop_types::{Chance, Question, SubQuestion, canonical};
 
 use crate::Report;
 
@@ -30,7 +30,7 @@ pub struct Confidence {
 /// hops that found nothing.
 type Signs = [f64; 6];
 
-/// Logistic regression over signs, and over what else there is to see (`MORE` things that are so or not).
+/// Logistic regression over signs, and over what else there is to see (`MORE` things, 0 to 1).
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Weights<const MORE: usize> {
     intercept: f64,
@@ -38,15 +38,19 @@ struct Weights<const MORE: usize> {
     more: [f64; MORE],
 }
 
-/// How likely an answer is to be right. Of the embedded planner and reader: 519 questions that neither was
-/// trained on and 168 that are none (`eval/datasets/off_form`).
+/// How likely an answer is to be right. Of the embedded planner and reader: 520 questions that neither was
+/// trained on and 167 that are none (`eval/datasets/off_form`).
 ///
-/// Beside the signs: whether it chooses among what the question offers. Who has two names to choose from is right
-/// more often than who must find one.
-const RIGHT: Weights<1> = Weights {
-    intercept: 1.049,
-    of: [0.415, 0.235, 0.543, 0.044, 1.517, 0.130],
-    more: [1.819],
+/// Beside the signs:
+///
+/// * Whether it chooses among what the question offers. Who has two names to choose from is right more often than
+///   who must find one.
+/// * Whether the last hop asks when something was. A date is written in one way, a place in several.
+/// * The share of hops whose sub-question names several of the passages found: one of them is meant.
+const RIGHT: Weights<3> = Weights {
+    intercept: 0.962,
+    of: [0.352, 0.209, 0.356, -0.019, 1.529, 0.118],
+    more: [1.222, 1.262, -1.064],
 };
 
 /// How likely a question is to be of a form that the planner was trained on, of the same questions. Right and
@@ -54,9 +58,9 @@ const RIGHT: Weights<1> = Weights {
 ///
 /// Beside the signs: whether it names nothing, and whether it asks nothing.
 const OF_FORM: Weights<2> = Weights {
-    intercept: 5.564,
-    of: [1.031, 0.315, 0.969, -0.542, 1.769, 0.008],
-    more: [-1.418, -3.15],
+    intercept: 5.289,
+    of: [0.925, 0.317, 0.874, -0.662, 1.831, 0.192],
+    more: [-1.422, -3.449],
 };
 
 /// Less than this is not told apart: the logarithm of nothing has no end.
@@ -86,14 +90,11 @@ fn signs(segments: &[Option<Chance>], readings: &[(Option<Chance>, bool)]) -> Op
 }
 
 impl<const MORE: usize> Weights<MORE> {
-    fn chance(self, signs: Signs, more: [bool; MORE]) -> Chance {
-        let signs = self
-            .of
-            .iter()
-            .zip(signs)
-            .map(|(weight, sign)| weight * sign);
-        let more = self.more.iter().zip(more).filter(|(_, is_so)| *is_so);
-        let sum = self.intercept + signs.sum::<f64>() + more.map(|(weight, _)| weight).sum::<f64>();
+    fn chance(self, signs: Signs, more: [f64; MORE]) -> Chance {
+        let weighed = |weights: &[f64], seen: &[f64]| -> f64 {
+            weights.iter().zip(seen).map(|(of, sign)| of * sign).sum()
+        };
+        let sum = self.intercept + weighed(&self.of, &signs) + weighed(&self.more, &more);
         Chance::of(1.0 / (1.0 + (-sum).exp()))
     }
 }
@@ -114,8 +115,15 @@ impl Report {
             None => (None, None),
             Some(signs) => {
                 let form = [names_nothing(question), asks_nothing(question)];
-                let chance = RIGHT.chance(signs, [self.chooses(question)]);
-                (Some(chance), Some(OF_FORM.chance(signs, form)))
+                let last = self.hops.last();
+                let asks_when = last.is_some_and(|hop| asks_when(&hop.hop.sub_question));
+                let right = [
+                    f64::from(self.chooses(question)),
+                    f64::from(asks_when),
+                    self.names_several(),
+                ];
+                let form = OF_FORM.chance(signs, form.map(f64::from));
+                (Some(RIGHT.chance(signs, right)), Some(form))
             }
         };
         Confidence {
@@ -130,6 +138,16 @@ impl Report {
         let answer = words(&self.answer);
         matches!(answer.trim(), "yes" | "no")
             || (!answer.trim().is_empty() && words(question.as_str()).contains(&answer))
+    }
+
+    /// The share of hops whose sub-question names several of their passages.
+    fn names_several(&self) -> f64 {
+        let hops = self.hops.iter().map(|hop| &hop.hop);
+        let so = hops.filter(|hop| {
+            let titles = hop.observation.evidence.iter().map(|seen| &*seen.title);
+            names_several(&hop.sub_question, titles)
+        });
+        so.count() as f64 / self.hops.len().max(1) as f64
     }
 
     fn is_supported(&self, question: &Question) -> bool {
@@ -149,6 +167,20 @@ impl Report {
                     || (seen.evidence.iter()).any(|passage| words(&passage.text).contains(&answer))
             })
     }
+}
+
+/// Whether more than one of the passages with these titles is named by what was asked.
+fn names_several<'a>(asked: &SubQuestion, titles: impl Iterator<Item = &'a str>) -> bool {
+    let asked = words(asked.as_str());
+    // What stands in brackets tells namesakes apart.
+    let bare = titles.map(|title| words(title.split(" (").next().unwrap_or(title)));
+    let named = bare.filter(|title| !title.trim().is_empty() && asked.contains(title));
+    named.count() > 1
+}
+
+fn asks_when(asked: &SubQuestion) -> bool {
+    let asked = asked.as_str().to_lowercase();
+    asked.starts_with("when") || asked.contains("what year")
 }
 
 /// Whether no word but the first begins with a capital.
@@ -192,14 +224,14 @@ mod tests {
             .map(|(sure, found)| (Some(Chance::of(*sure)), *found))
             .collect();
         let signs = signs(&segments, &readings).expect("signs");
-        WEIGHTS.chance(signs, [false]).share()
+        WEIGHTS.chance(signs, [0.0]).share()
     }
 
     #[test]
     fn what_is_so_counts() {
         let signs =
             signs(&[Some(Chance::CERTAIN)], &[(Some(Chance::CERTAIN), true)]).expect("signs");
-        assert!(WEIGHTS.chance(signs, [true]) > WEIGHTS.chance(signs, [false]));
+        assert!(WEIGHTS.chance(signs, [1.0]) > WEIGHTS.chance(signs, [0.0]));
     }
 
     #[test]
@@ -215,6 +247,34 @@ mod tests {
             let question = Question::new(text).expect("a question");
             assert_eq!(names_nothing(&question), !names, "{text}");
             assert_eq!(asks_nothing(&question), !asks, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sub_question_may_name_several_passages() {
+        for (asked, titles, several) in [
+            (
+                "Who directed Blue Kite?",
+                &["Blue Kite", "Red Kite"][..],
+                false,
+            ),
+            (
+                "Who directed Blue Kite?",
+                &["Blue Kite (1948 film)", "Blue Kite (1993 film)"],
+                true,
+            ),
+            ("When was Ann of Hull born?", &["Ann of Hull", "Hull"], true),
+            (
+                "When was Ann of Hull born?",
+                &["", "(1948)", "Hulls", "Hull"],
+                false,
+            ),
+            ("When was Ann of Hull born?", &[], false),
+        ] {
+            let asked = SubQuestion::new(asked);
+            let said = names_several(&asked, titles.iter().copied());
+            assert_eq!(said, several, "{asked:?} {titles:?}");
+            assert_eq!(asks_when(&asked), asked.as_str().starts_with("When"));
         }
     }
 
