@@ -39,6 +39,8 @@ class Encoder:
         options.intra_op_num_threads = 1
         options.enable_mem_pattern = False
         model = folder / self.recipe["model"]
+        # As the encoder computes, on processors without VNNI, too.
+        options.add_session_config_entry("session.x64quantprecision", "1")
         self.session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
         self.tokenizer = Tokenizer.from_file(str(folder / self.recipe["tokenizer"]))
         self.tokenizer.no_padding()

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from .corpus import Corpus, Passage
 from .reader_answer import confidence, counts
 from .reader_data import Item, gold_items
-from .reader_eval import POOL, exact, onnx_runner, readings
+from .reader_eval import POOL, cpu_options, exact, onnx_runner, readings
 from .records import load_questions, read_jsonl
 
 ENOUGH = (None, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -35,9 +35,8 @@ class Retriever:
 
     def __init__(self, folder: Path) -> None:
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = 1
-        self.session = ort.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
+        model = str(folder / "model.onnx")
+        self.session = ort.InferenceSession(model, cpu_options(threads=1), providers=["CPUExecutionProvider"])
 
     def query(self, text: str) -> np.ndarray:
         encoded = self.tokenizer.encode(f"query: {text}")

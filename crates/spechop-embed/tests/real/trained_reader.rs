@@ -89,6 +89,7 @@ async fn it_agrees_with_the_python_reference() {
     }
 }
 
+/// Whether this processor has what the reference was made with. Of others than x86 nothing is known yet.
 fn rounds_as_the_reference() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
