@@ -3,7 +3,6 @@
 use spechop_types::{BranchId, Chance, Question};
 use tokio::time::Instant;
 
-use crate::report::PROVIDER_CHANGES_MAX;
 use crate::search::Tab;
 use crate::{Agent, AgentError, Due, Report, Settings, TraceEvent, TraceKind};
 
@@ -14,7 +13,7 @@ impl Agent {
     /// The first answer's calls count as wasted. The trace goes on behind that of the first answer: with
     /// [`TraceKind::HandedOver`], which takes back all hops that were committed, then with branches of higher
     /// numbers. If this agent fails, it says why; its calls are the wasted ones then, and `first` is the answer
-    /// after all.
+    /// after all. So it is if somebody wants the answer now, and nothing has failed then.
     ///
     /// Meant for questions without a budget: the second answer would need a second one.
     pub async fn take_over(
@@ -47,29 +46,35 @@ impl Agent {
             bill: tab.others.first().cloned(),
             // Its calls would have the numbers of the first answer's.
             journal: None,
+            // The answer that is there is better than the beginning of another one.
+            finish: None,
             ..settings.clone()
         };
-        let second = self.answer(question, &own, behind).await;
-        let failed = tab.pay();
+        let second = tokio::select! {
+            biased;
+            ended = self.answer(question, &own, behind) => Some(ended),
+            () = settings.finish_asked() => None,
+        };
+        let given_up = tab.pay();
         match second {
-            Ok(mut report) => {
+            Some(Ok(mut report)) => {
                 report.add_wasted(&Due::wasted(&first));
                 report.elapsed += before;
                 report.first_answer.at += before;
                 report.branches += branches;
                 report.handed_over = Some(of_form);
+                report.plans = first.plans;
                 let later = std::mem::replace(&mut report.provider_changes, first.provider_changes);
                 report.provider_changes.extend(later);
-                report.provider_changes.truncate(PROVIDER_CHANGES_MAX);
                 (report, None)
             }
-            Err(error) => {
+            ended => {
                 let mut report = first;
-                for due in failed {
+                for due in given_up {
                     report.elapsed += due.elapsed;
                     report.add_wasted(&due);
                 }
-                (report, Some(error))
+                (report, ended.and_then(Result::err))
             }
         }
     }

@@ -107,59 +107,42 @@ impl Ledger {
 
     /// A call has ended, well or badly.
     pub(crate) fn settle(&mut self, stage: Stage, taken: Taken) -> Cost {
-        let Taken {
-            tokens,
-            time,
-            activities,
-            ..
-        } = taken;
-        let price = self.prices.of(stage);
-        let money = price.of(tokens);
-        self.calls[stage].cost.add(Cost {
-            tokens,
-            time,
-            activities,
-            money,
-        });
+        let cost = self.charge(stage, taken);
         let dearest = &mut self.dearest[stage];
-        dearest.tokens = dearest.tokens.max(tokens.total());
-        dearest.money = dearest.money.max(money);
-        Cost {
-            tokens,
-            time,
-            activities,
-            money: money.plus(price.call),
-        }
+        dearest.tokens = dearest.tokens.max(cost.tokens.total());
+        dearest.money = dearest.money.max(cost.money);
+        self.with_fee(stage, cost)
     }
 
     /// A call was aborted. It took what it had told of, at least; the rest of what was set aside for it
     /// stays set aside.
     pub(crate) fn abort(&mut self, stage: Stage, taken: Taken) -> Cost {
-        let Taken {
-            tokens,
-            time,
-            activities,
-            ..
-        } = taken;
-        let price = self.prices.of(stage);
-        let money = price.of(tokens);
-        self.calls[stage].cost.add(Cost {
-            tokens,
-            time,
-            activities,
-            money,
-        });
+        let cost = self.charge(stage, taken);
         let set_aside = self.dearest[stage];
         let rest = Spent {
-            tokens: set_aside.tokens.saturating_sub(tokens.total()),
-            money: set_aside.money.minus(money),
+            tokens: set_aside.tokens.saturating_sub(cost.tokens.total()),
+            money: set_aside.money.minus(cost.money),
         };
         self.lost.add(rest, 1);
+        self.with_fee(stage, cost)
+    }
+
+    /// Counts what a call took beyond the fee, which was counted at its start.
+    fn charge(&mut self, stage: Stage, taken: Taken) -> Cost {
+        let cost = Cost {
+            tokens: taken.tokens,
+            time: taken.time,
+            activities: taken.activities,
+            money: self.prices.of(stage).of(taken.tokens),
+        };
+        self.calls[stage].cost.add(cost);
+        cost
+    }
+
+    fn with_fee(&self, stage: Stage, cost: Cost) -> Cost {
         Cost {
-            tokens,
-            time,
-            activities,
-            money: money.plus(price.call),
+            money: cost.money.plus(self.prices.of(stage).call),
+            ..cost
         }
     }
 

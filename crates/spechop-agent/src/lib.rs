@@ -45,7 +45,7 @@ pub use confidence::Confidence;
 pub use error::AgentError;
 pub use journal::{CallEnd, CallNote, CommittedLookup, Journal, Notes, Origin, TakenOver};
 pub use report::{
-    Calls, Cost, FirstAnswer, HopReport, PROVIDER_CHANGES_MAX, Report, StageTimes, Stopped, Usage,
+    Calls, Cost, FirstAnswer, HopReport, ProviderChanges, Report, StageTimes, Stopped, Usage,
 };
 pub use settings::{
     Bill, Calibration, Due, Finish, Hidden, Policy, Prices, Settings, StageLimits, Weighing, Width,

@@ -39,9 +39,38 @@ pub struct Report {
     /// How likely the question is to be of a form that the first planner was trained on, if another one has
     /// answered it therefore ([`crate::Agent::take_over`]).
     pub handed_over: Option<Chance>,
-    /// Changes of provider, of calls that were wasted as well: each once, in order, with how many calls
-    /// made it. At most [`PROVIDER_CHANGES_MAX`].
-    pub provider_changes: Vec<(ProviderChange, u32)>,
+    /// Of calls that were wasted as well.
+    pub provider_changes: ProviderChanges,
+}
+
+/// Changes of provider, each once, in order, with how many calls made it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProviderChanges(Vec<(ProviderChange, u32)>);
+
+impl ProviderChanges {
+    /// Further ones are not kept.
+    pub const MAX: usize = 16;
+
+    /// In order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &(ProviderChange, u32)> {
+        self.0.iter()
+    }
+
+    /// So many calls more made this change.
+    pub(crate) fn add(&mut self, change: ProviderChange, times: u32) {
+        if let Some((_, known)) = self.0.iter_mut().find(|(known, _)| *known == change) {
+            *known = known.saturating_add(times);
+        } else if self.0.len() < Self::MAX {
+            self.0.push((change, times));
+        }
+    }
+
+    /// Those of later calls.
+    pub(crate) fn extend(&mut self, later: Self) {
+        for (change, times) in later.0 {
+            self.add(change, times);
+        }
+    }
 }
 
 /// When a branch wrote the answer that stood in the end, perhaps long before it was the head.
@@ -53,9 +82,6 @@ pub struct FirstAnswer {
     /// estimated then.
     pub chance: Chance,
 }
-
-/// Most different changes of provider in a report.
-pub const PROVIDER_CHANGES_MAX: usize = 16;
 
 /// A committed hop with its verdict and timings.
 #[derive(Clone, Debug)]

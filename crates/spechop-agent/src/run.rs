@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{Guess, KnownHop, Lane, PlanRequest, PortError};
-use spechop_types::{
-    BranchId, LookupId, ProviderChange, Question, Refusal, Stage, Step, SubQuestion,
-};
+use spechop_types::{BranchId, LookupId, Question, Refusal, Stage, Step, SubQuestion};
 use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
 use tokio::time::Instant;
@@ -17,7 +15,7 @@ use crate::ledger::{Ledger, Taken};
 use crate::notes::{BranchNotes, LookupNotes};
 use crate::running::Running;
 use crate::stages::{self, Outcome, Output, Work};
-use crate::{HopReport, Ports, Settings, StageTimes, TraceEvent, TraceKind};
+use crate::{HopReport, Ports, ProviderChanges, Settings, StageTimes, TraceEvent, TraceKind};
 
 mod ahead;
 mod chance;
@@ -46,7 +44,7 @@ pub(crate) struct Run<'a> {
     /// How many calls have been launched.
     launched: u64,
     /// Each with how many calls made it.
-    provider_changes: Vec<(ProviderChange, u32)>,
+    provider_changes: ProviderChanges,
     /// Why the last failed stage failed.
     failure: Option<PortError>,
     /// The report has been made: what it cost stands there.
@@ -80,7 +78,7 @@ impl<'a> Run<'a> {
             hops: Vec::new(),
             ledger: Ledger::new(settings.budget, settings.prices),
             launched: 0,
-            provider_changes: Vec::new(),
+            provider_changes: ProviderChanges::default(),
             failure: None,
             is_answered: false,
         }
@@ -127,6 +125,8 @@ impl<'a> Run<'a> {
         outcome: Result<Outcome, PortError>,
     ) -> Option<Event> {
         let took = taken.time;
+        // Of another call that failed, which the question has survived.
+        self.failure = None;
         if let Work::Segment(branch) = work {
             // It writes no more: nobody needs to know what it may be about to write.
             self.stop_drafts(branch);
@@ -349,9 +349,10 @@ impl<'a> Run<'a> {
             let observed = &hop.observation.answer;
             verify(self.settings.verifier, observed, &best.text).accepted
         };
-        let guess_held = match &notes.verdict {
-            Some(verdict) => Some(verdict.accepted),
-            None => found.guesses.first().map(compare),
+        let guess_held = match (&notes.verdict, &found.guesses[..]) {
+            (Some(verdict), [] | [_]) => Some(verdict.accepted),
+            // Of several the verdict is that of the last one that was compared.
+            (_, guesses) => guesses.first().map(compare),
         };
         // The guess that was right, else the best.
         let judged = |guess: &&Guess| hop.guess.as_ref() == Some(&guess.text);

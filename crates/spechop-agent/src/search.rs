@@ -14,8 +14,8 @@
 //!
 //! Nothing is told of a plan before it is chosen: what is committed must not be taken back.
 
-use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use spechop_ports::Planner;
@@ -63,9 +63,15 @@ impl Agent {
         };
         let mut chosen = Plan { report, heard };
         let is_sure = chosen.sureness(question) >= ENOUGH.ln();
-        if !is_sure && !further.is_empty() && settings.budget == Budget::default() {
+        let may_go_on = settings.budget == Budget::default() && !settings.is_finish_asked();
+        if !is_sure && !further.is_empty() && may_go_on {
+            let before = began.elapsed();
             let mut tab = Tab::of(&chosen.report, further.len(), settings, began);
-            let others = self.others(further, question, settings, &tab.others).await;
+            let mut others = self.others(further, question, settings, &tab.others).await;
+            let mut changes = std::mem::take(&mut chosen.report.provider_changes);
+            for (_, plan) in &mut others {
+                changes.extend(std::mem::take(&mut plan.report.provider_changes));
+            }
             let least = chosen.sureness(question) + MUCH.ln();
             let sureness = |(_, plan): &(usize, Plan)| plan.sureness(question);
             let best = (others.into_iter()).max_by(|a, b| sureness(a).total_cmp(&sureness(b)));
@@ -73,9 +79,10 @@ impl Agent {
             let mut dues = tab.pay();
             if let Some((at, better)) = better {
                 dues[at] = Due::wasted(&chosen.report);
-                chosen = better;
+                chosen = better.behind(before);
             }
             let report = &mut chosen.report;
+            report.provider_changes = changes;
             dues.iter().for_each(|due| report.add_wasted(due));
             report.elapsed = began.elapsed();
             report.plans = 1 + u32::try_from(further.len()).unwrap_or(u32::MAX);
@@ -113,17 +120,10 @@ impl Agent {
             bill.set(Due::wasted(&report));
             Some((at, Plan { report, heard }))
         });
-        let finish = settings.finish.clone();
-        let now = async {
-            match finish {
-                Some(finish) => finish.asked().await,
-                None => pending().await,
-            }
-        };
         tokio::select! {
             biased;
             ended = join_all(plans) => ended.into_iter().flatten().collect(),
-            () = now => Vec::new(),
+            () = settings.finish_asked() => Vec::new(),
         }
     }
 }
@@ -136,6 +136,13 @@ struct Plan {
 }
 
 impl Plan {
+    /// Of a plan that was begun so long after its question: what its times count from.
+    fn behind(mut self, before: Duration) -> Self {
+        self.report.first_answer.at += before;
+        self.heard.iter_mut().for_each(|event| event.at += before);
+        self
+    }
+
     /// The logarithm of how likely its readings are to be right, on average. A reader that does not say so is
     /// taken for sure; an answer that nothing supports is not.
     fn sureness(&self, question: &Question) -> f64 {

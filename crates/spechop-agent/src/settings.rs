@@ -1,5 +1,6 @@
 //! The settings of one question.
 
+use std::future::pending;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use spechop_types::{
 };
 use spechop_verifier::Mode;
 pub use spechop_window::{Calibration, Hidden, Policy, Weighing, Width};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::{Journal, Usage};
@@ -95,6 +96,19 @@ impl Settings {
         }
     }
 
+    /// Ends once somebody wants the answer now; never if nobody can say so.
+    pub(crate) async fn finish_asked(&self) {
+        match self.finish.clone() {
+            Some(finish) => finish.asked().await,
+            None => pending().await,
+        }
+    }
+
+    /// Whether somebody has said that the answer is wanted now.
+    pub fn is_finish_asked(&self) -> bool {
+        self.finish.as_ref().is_some_and(Finish::is_asked)
+    }
+
     /// What they say, but who guesses.
     pub fn options(&self) -> AnswerOptions {
         let policy = &self.policy;
@@ -120,16 +134,23 @@ impl Settings {
 /// Ends a question early: the answer is then written from what is committed, as at the end of a
 /// budget. Clones are handles to the same question.
 #[derive(Clone, Debug, Default)]
-pub struct Finish(Arc<Notify>);
+pub struct Finish(Arc<watch::Sender<bool>>);
 
 impl Finish {
     /// Finish now. The question may be over already.
     pub fn now(&self) {
-        self.0.notify_one();
+        self.0.send_replace(true);
     }
 
+    /// Whether somebody has asked for it. Whoever has waits for no further answer, either.
+    pub fn is_asked(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Ends once somebody asks for it, or at once if somebody has.
     pub(crate) async fn asked(self) {
-        self.0.notified().await;
+        // The sender is in here, so it does not go away.
+        let _ = self.0.subscribe().wait_for(|asked| *asked).await;
     }
 }
 

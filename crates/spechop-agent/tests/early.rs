@@ -125,6 +125,8 @@ async fn a_better_guess_becomes_a_sibling() {
     assert_eq!(millis(&report), 1550);
     assert_eq!(&told[..3], [1, 1, 2], "of both hops, and then of the first");
     assert!(report.hops.iter().all(|hop| hop.right_guess == Some(2)));
+    // What was built upon held, and the best guess did not.
+    assert!(report.hops.iter().all(|hop| hop.guess_held == Some(false)));
     assert!(
         report
             .hops

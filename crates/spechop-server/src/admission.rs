@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_agent::{
-    Agent, AgentError, Bill, Policy, Ports, Report, Settings, Stopped, TraceEvent, TraceKind, Width,
+    Agent, AgentError, Bill, Policy, Ports, Report, Settings, TraceEvent, TraceKind, Width,
 };
 use spechop_ports::Life;
 use spechop_proto::{AskRequest, AskResponse, Tuned};
@@ -349,7 +349,7 @@ async fn report(
     };
     let confidence = report.confidence(question);
     // Whoever wants it now, or has limited it, waits for no second answer.
-    let may_take = settings.budget == Budget::default() && report.stopped != Stopped::Budget;
+    let may_take = settings.budget == Budget::default() && !settings.is_finish_asked();
     let of_form = (confidence.of_form).filter(|_| may_take && least(state).is_off_form(confidence));
     let Some(of_form) = of_form else {
         return Ok(report);

@@ -3,19 +3,14 @@
 use spechop_types::ProviderChange;
 
 use super::Run;
+use crate::TraceKind;
 use crate::stages::Work;
-use crate::{PROVIDER_CHANGES_MAX, TraceKind};
 
 impl Run<'_> {
     /// A call has ended, in whatever way, and says where it went.
     pub(crate) fn tell_changes(&mut self, work: Work, changes: Vec<ProviderChange>) {
         for change in changes {
-            let told = &mut self.provider_changes;
-            if let Some((_, times)) = told.iter_mut().find(|(known, _)| *known == change) {
-                *times += 1;
-            } else if told.len() < PROVIDER_CHANGES_MAX {
-                told.push((change.clone(), 1));
-            }
+            self.provider_changes.add(change.clone(), 1);
             let kind = TraceKind::ProviderChanged { change };
             match self.branch_of(work) {
                 Some(branch) => self.tell(branch, kind),

@@ -146,6 +146,7 @@ async fn a_plan_that_is_much_surer_takes_its_place_and_alone_is_told() {
     assert_eq!(report.usage.cost_wasted_total(), Money(2));
     // Two steps of the first plan, then two of the others, side by side.
     assert_eq!(report.elapsed.as_millis(), 40);
+    assert_eq!(report.first_answer.at.as_millis(), 40);
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,6 +186,22 @@ async fn whoever_wants_the_answer_now_gets_the_first_plans() {
     let (report, ()) = tokio::join!(answer, now);
     let report = report.expect("an answer");
     assert_eq!((&*report.answer, report.elapsed.as_secs()), ("Rome", 1));
+}
+
+/// It was said while the first plan was written, whose answer it was too late to hasten.
+#[tokio::test(start_paused = true)]
+async fn whoever_wanted_it_before_the_first_plan_ended_waits_for_no_other() {
+    let finish = Finish::default();
+    let settings = Settings {
+        finish: Some(finish.clone()),
+        ..settings()
+    };
+    let now = async {
+        sleep(Duration::from_millis(15)).await;
+        finish.now();
+    };
+    let ((report, _), ()) = tokio::join!(search("Rome 0.1", &["Oslo 0.9"], &settings), now);
+    assert_eq!((&*report.answer, report.plans), ("Rome", 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,6 +272,25 @@ async fn the_first_answer_stays_if_who_takes_over_fails() {
     let segments = report.usage.segments;
     assert_eq!((segments.started, segments.wasted), (3, 1));
     assert_eq!(report.elapsed.as_millis(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_answer_stays_if_it_is_wanted_before_the_second_is_there() {
+    let finish = Finish::default();
+    let settings = Settings {
+        finish: Some(finish.clone()),
+        ..settings()
+    };
+    let now = async {
+        sleep(Duration::from_millis(35)).await;
+        finish.now();
+    };
+    let ((report, failed, _), ()) = tokio::join!(take_over("Oslo 0.9", &settings), now);
+    assert!(failed.is_none());
+    assert_eq!((&*report.answer, report.handed_over), ("Rome", None));
+    // The second agent had looked up, and was writing its answer.
+    assert_eq!(targets(&report), (2, 1));
+    assert_eq!(report.elapsed.as_millis(), 35);
 }
 
 #[tokio::test(start_paused = true)]

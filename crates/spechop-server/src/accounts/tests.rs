@@ -103,7 +103,7 @@ async fn a_question_pays_what_it_has_cost_however_it_ends() {
         usage: due.usage,
         tokens_lost: due.tokens_lost,
         money_lost: due.money_lost,
-        provider_changes: Vec::new(),
+        provider_changes: spechop_agent::ProviderChanges::default(),
     };
     let tenant = named(0);
     for is_answered in [true, false] {
