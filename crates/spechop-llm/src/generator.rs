@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use spechop_ports::{
-    Call, Draft, DraftWriter, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner,
+    Call, Draft, DraftWriter, Guess, GuessRequest, Guessed, Lane, PlanRequest, Planned, Planner,
     PortError, ReadRequest, Reader, Reading, Speculator, WrittenDraft,
 };
 use spechop_types::{Chance, Step, Tokens};
@@ -91,7 +91,7 @@ impl LlmDraftWriter {
 }
 
 impl LlmPlanner {
-    async fn step(&self, call: &Call, request: &PlanRequest) -> (Result<Step, PortError>, Tokens) {
+    async fn step(&self, call: &Call, request: &PlanRequest) -> (Result<Step, Failed>, Tokens) {
         let mut generation = prompt::plan(self.style, request);
         generation.sample = self.sample;
         if let Some(draft) = request.drafts.first() {
@@ -115,7 +115,7 @@ impl Planner for LlmPlanner {
     /// to answer from the hops that are known.
     async fn plan(&self, call: &Call, mut request: PlanRequest) -> Result<Planned, PortError> {
         let (mut step, mut tokens) = self.step(call, &request).await;
-        let is_stuck = matches!(step, Err(PortError::Malformed { .. }));
+        let is_stuck = matches!(step, Err(Failed::Useless(_)));
         if is_stuck && !request.must_answer && !request.hops.is_empty() {
             request.must_answer = true;
             let (answer, more) = self.step(call, &request).await;
@@ -199,20 +199,39 @@ impl DraftWriter for LlmDraftWriter {
     }
 }
 
+/// Why nothing came of a call of a model.
+enum Failed {
+    /// There is no text.
+    Silent(PortError),
+    /// There are texts, and nothing in them can be used, not even in the repaired one.
+    Useless(PortError),
+}
+
+impl From<Failed> for PortError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Silent(error) | Failed::Useless(error) => error,
+        }
+    }
+}
+
 /// Generates, and once more with a complaint where the first output is flawed. The tokens are those
 /// of both, whatever came of them.
+///
+/// If the second call fails, what there is will do, but not ahead of need: the standard agent's call might
+/// not have failed, since it is tried more often, and its answer would be another one (laws 6 and 8).
 async fn ask<T>(
     model: &dyn TextModel,
     call: &Call,
     generation: Generation,
     parse: impl Fn(&Generated) -> Result<T, Flaw<T>> + Send,
-) -> (Result<T, PortError>, Tokens)
+) -> (Result<T, Failed>, Tokens)
 where
     T: Send,
 {
     let first = match model.generate(call, generation.clone()).await {
         Ok(first) => first,
-        Err(error) => return (Err(error), Tokens::default()),
+        Err(error) => return (Err(Failed::Silent(error)), Tokens::default()),
     };
     let flaw = match parse(&first) {
         Ok(value) => return (Ok(value), first.tokens),
@@ -226,16 +245,18 @@ where
     let repair = prompt::repair(generation, &first.text, flaw.complaint);
     let second = match model.generate(call, repair).await {
         Ok(second) => second,
-        // What there is will do.
-        Err(error) => return (flaw.fallback.ok_or(error), first.tokens),
+        Err(error) => {
+            let usable = flaw.fallback.filter(|_| call.lane() == Lane::Authoritative);
+            return (usable.ok_or(Failed::Silent(error)), first.tokens);
+        }
     };
     let value = parse(&second).or_else(|again| {
-        flaw.fallback
-            .or(again.fallback)
-            .ok_or_else(|| PortError::Malformed {
+        flaw.fallback.or(again.fallback).ok_or_else(|| {
+            Failed::Useless(PortError::Malformed {
                 what: model.name().to_owned(),
                 detail: again.detail.to_owned(),
             })
+        })
     });
     (value, first.tokens + second.tokens)
 }

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use spechop_ports::{KnownHop, contract};
 use spechop_types::{Passage, Question, SubQuestion};
 
@@ -120,6 +122,41 @@ async fn a_flawed_step_is_repaired_once() {
         let expected = (shown.to_owned(), asked);
         assert_eq!(check_plan(&says, must_answer).await, expected, "{says:?}");
     }
+}
+
+#[tokio::test]
+async fn ahead_of_need_a_repair_that_fails_is_no_answer() {
+    let known = "<question>Who directed the film Blue Kite?</question>";
+    let ahead = Call::new(Lane::Speculative, Chance::EVEN);
+    let request = plan_request(&[("Who directed the film Blue Kite?", "Amy Dunne")], false);
+    // The script has one line, so the repair fails.
+    let planned = planner(&scripted(&[known])).plan(&ahead, request).await;
+    assert!(matches!(planned, Err(PortError::Unavailable { .. })));
+}
+
+/// Asked again, the model might have said something.
+#[tokio::test]
+async fn a_garbled_answer_of_an_endpoint_does_not_end_the_hops() {
+    struct Garbled(AtomicU32);
+    #[async_trait]
+    impl TextModel for Garbled {
+        fn name(&self) -> &str {
+            "garbled"
+        }
+        async fn generate(&self, _: &Call, _: Generation) -> Result<Generated, PortError> {
+            self.0.fetch_add(1, Relaxed);
+            Err(PortError::Malformed {
+                what: "the endpoint".into(),
+                detail: "half a line".into(),
+            })
+        }
+    }
+    let model = Arc::new(Garbled(AtomicU32::new(0)));
+    let planner = LlmPlanner::new(model.clone(), PromptStyle::Tagged);
+    let request = plan_request(&[("Who directed the film Blue Kite?", "Amy Dunne")], false);
+    let planned = planner.plan(&Call::authoritative(), request).await;
+    assert!(matches!(planned, Err(PortError::Malformed { .. })));
+    assert_eq!(model.0.load(Relaxed), 1);
 }
 
 #[tokio::test]

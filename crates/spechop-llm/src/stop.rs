@@ -3,18 +3,27 @@
 /// Cuts `text` behind the first of `stops` in it and says whether one was there. Everything before
 /// byte `seen` has been searched already.
 pub(crate) fn cut_at_stop(text: &mut String, seen: usize, stops: &[&str]) -> bool {
-    // A stop text may have begun before what is new.
-    let longest = stops.iter().map(|stop| stop.len()).max().unwrap_or(0);
-    let from = text.floor_char_boundary(seen.saturating_sub(longest));
-    let end = stops
-        .iter()
-        .filter(|stop| !stop.is_empty())
-        .filter_map(|stop| text[from..].find(stop).map(|at| from + at + stop.len()))
-        .min();
+    let end = stop_end(text.as_bytes(), seen, stops);
     if let Some(end) = end {
         text.truncate(end);
     }
     end.is_some()
+}
+
+/// Where the first of `stops` ends that ends after the byte `seen`. In UTF-8, whole texts can be looked for in
+/// bytes that end inside a character.
+pub(crate) fn stop_end(bytes: &[u8], seen: usize, stops: &[&str]) -> Option<usize> {
+    let ends = stops
+        .iter()
+        .filter(|stop| !stop.is_empty())
+        .filter_map(|stop| {
+            // It may have begun before what is new.
+            let from = (seen + 1).saturating_sub(stop.len());
+            let mut places = bytes.get(from..)?.windows(stop.len());
+            let at = places.position(|place| place == stop.as_bytes())?;
+            Some(from + at + stop.len())
+        });
+    ends.min()
 }
 
 #[cfg(test)]

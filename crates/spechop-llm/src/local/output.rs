@@ -1,7 +1,8 @@
 //! The text that a sequence has generated so far, and whether a stop text is in it.
 
-/// Bytes generated so far. Tokens may end inside a character, so bytes are what is kept; stop
-/// texts are looked for in the bytes, which UTF-8 allows.
+use crate::stop::stop_end;
+
+/// Bytes generated so far: tokens may end inside a character.
 #[derive(Debug)]
 pub(super) struct Output {
     bytes: Vec<u8>,
@@ -21,11 +22,7 @@ impl Output {
     pub(super) fn push(&mut self, piece: &[u8]) -> bool {
         let before = self.bytes.len();
         self.bytes.extend_from_slice(piece);
-        let end = self
-            .stop
-            .iter()
-            .filter_map(|stop| self.first_end_of(stop.as_bytes(), before))
-            .min();
+        let end = stop_end(&self.bytes, before, self.stop);
         if let Some(end) = end {
             self.bytes.truncate(end);
         }
@@ -41,18 +38,6 @@ impl Output {
         }
         String::from_utf8(self.bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
-    }
-
-    /// Where the first `stop` that ends after the byte `before` ends.
-    fn first_end_of(&self, stop: &[u8], before: usize) -> Option<usize> {
-        if stop.is_empty() {
-            return None;
-        }
-        let from = before.saturating_sub(stop.len() - 1);
-        self.bytes[from..]
-            .windows(stop.len())
-            .position(|window| window == stop)
-            .map(|at| from + at + stop.len())
     }
 }
 
