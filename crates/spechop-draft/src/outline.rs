@@ -12,6 +12,10 @@ use crate::{HOPS_MAX, Trajectory};
 
 /// Longer sub-questions are not taken apart: the search for names is quadratic.
 const SUB_QUESTION_BYTES_MAX: usize = crate::DRAFT_BYTES_MAX;
+/// Nor are questions of more words, for the same reason.
+const QUESTION_WORDS_MAX: usize = 256;
+/// A name has no more: of a text that repeats one word, each part stands in each other part.
+const NAME_WORDS_MAX: usize = 32;
 
 /// A question and its hops as forms.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +41,7 @@ enum Source {
     Answer(u8),
 }
 
-/// The forms of a trajectory, or `None` if its names overlap in the question, or touch.
+/// The forms of a trajectory, or `None` if it is too long, or its names overlap in the question, or touch.
 pub(crate) fn outline(trajectory: &Trajectory) -> Option<Outline> {
     let hops = &trajectory.hops;
     if hops.len() > HOPS_MAX
@@ -48,6 +52,9 @@ pub(crate) fn outline(trajectory: &Trajectory) -> Option<Outline> {
         return None;
     }
     let question = Text::new(&trajectory.question);
+    if question.words.len() > QUESTION_WORDS_MAX {
+        return None;
+    }
     let spans: Vec<Vec<Span>> = hops
         .iter()
         .enumerate()
@@ -164,7 +171,7 @@ fn spans<'a>(
 fn shared(question: &Text<'_>, k: usize, asked: &Text<'_>, i: usize) -> Option<Span> {
     let pairs = question.words[k..].iter().zip(&asked.words[i..]);
     let mut last = None;
-    for (n, ((_, to), (start, end))) in pairs.enumerate() {
+    for (n, ((_, to), (start, end))) in pairs.take(NAME_WORDS_MAX).enumerate() {
         // With the gap before the word, so that white space is the same, too.
         let begin = |words: &[(usize, usize)], at: usize| {
             if n == 0 {
@@ -320,6 +327,20 @@ mod tests {
         assert_eq!(forms("Is Al Bo Di here?", overlap), None);
         let long = format!("Who is {}? => Cy", "x".repeat(500));
         assert_eq!(forms("Who?", &long), None);
+    }
+
+    #[test]
+    fn what_is_too_long_is_no_pattern() {
+        let quotes = |count| "\"".repeat(count);
+        let hops = format!("{} => Cy", quotes(400));
+        assert_eq!(forms(&quotes(257), &hops), None);
+        let name = "Al ".repeat(NAME_WORDS_MAX);
+        let hop = |rest| format!("Who is {name}{rest}? => Cy");
+        let question = format!("Tell me who {name}Bo is.");
+        let formed = |rest| forms(&question, &hop(rest)).unwrap()[1].clone();
+        assert_eq!(formed("Di"), "Who is {q1} Di?");
+        // The last word is beyond the name.
+        assert_eq!(formed("Bo"), "Who is {q1} {q2}?");
     }
 
     #[test]

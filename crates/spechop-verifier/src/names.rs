@@ -64,6 +64,44 @@ const RANKS: &[&str] = &[
     "countess", "baron", "baroness", "sultan", "tsar", "mr", "ms", "miss",
 ];
 
+/// With one of these a name is that of a body, a place or a thing, whose first word is no title: Duke
+/// University Hospital is not University Hospital. None of them is a common surname.
+const NOBODYS: &[&str] = &[
+    "academy",
+    "airport",
+    "association",
+    "award",
+    "awards",
+    "cathedral",
+    "college",
+    "company",
+    "county",
+    "district",
+    "foundation",
+    "hospital",
+    "hotel",
+    "institute",
+    "island",
+    "islands",
+    "league",
+    "library",
+    "medal",
+    "museum",
+    "orchestra",
+    "parish",
+    "press",
+    "province",
+    "railway",
+    "records",
+    "school",
+    "stadium",
+    "station",
+    "theater",
+    "theatre",
+    "trophy",
+    "university",
+];
+
 const POST_NOMINALS: &[&str] = &[
     "phd",
     "obe",
@@ -91,7 +129,8 @@ pub(crate) struct Untitled<'a> {
 /// Takes titles, roles and post-nominals off a name.
 pub(crate) fn untitle(mut name: &[Token]) -> Untitled<'_> {
     let mut rank = None;
-    while let [first, rest @ ..] = name {
+    let may_be_titled = !name.iter().any(|token| token.is_any(NOBODYS));
+    while may_be_titled && let [first, rest @ ..] = name {
         // At least two tokens must stay a name: "King Kong" is not "Kong", nor "Dr. No" "No".
         let [next, after, ..] = rest else { break };
         let named = first.is_any(BEFORE_OF) || !after.is("of");

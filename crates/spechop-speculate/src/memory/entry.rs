@@ -79,7 +79,10 @@ impl Entry {
     pub(super) fn hears(&mut self, heard: &Heard, agrees: impl Fn(&str, &str) -> bool) {
         let holds = heard.is_right(&self.answer, agrees);
         note(&mut self.own, holds);
-        if let Some(observed) = &heard.observed {
+        // What is too long stays unknown: the old answer has been counted as wrong, which silences it.
+        if let Some(observed) = heard.observed.as_ref().filter(|answer| fits(answer))
+            && is_short(&heard.asked)
+        {
             self.asked = Arc::clone(heard.asked.text());
             self.answer = Arc::clone(observed);
         }

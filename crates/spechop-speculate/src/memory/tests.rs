@@ -161,6 +161,14 @@ async fn what_was_observed_is_remembered_and_nothing_else() {
         memory.best("Who directed it?").await.as_deref(),
         Some("Wajda")
     );
+    // Of a sub-question that is known the old answer stays, and was wrong once.
+    memory.learn("Who directed it?", &long);
+    assert_eq!(memory.best("Who directed it?").await, None);
+    memory.learn("Who directed it?", "Wajda");
+    assert_eq!(
+        memory.best("Who directed it?").await.as_deref(),
+        Some("Wajda")
+    );
 }
 
 #[tokio::test]
