@@ -23,7 +23,8 @@ pub struct CacheOptions {
     /// Older results are searched anew, and of an older page it is asked whether it has changed. Zero keeps
     /// nothing.
     pub time: Duration,
-    /// Searches that are kept, and pages: the most of each. A page is 10 KB, a search about 2.
+    /// Searches that are kept, and pages: the most of each. A page is 10 KB, a search about 2, and 10 for each
+    /// page that its provider sends along.
     pub most: NonZeroUsize,
 }
 

@@ -22,10 +22,16 @@ pub enum EmbeddingForm {
     Tei,
 }
 
+/// No number of an answer is longer, with its comma and blanks.
+const NUMBER_BYTES_MAX: usize = 32;
+/// What an answer says around the numbers of a vector.
+const VECTOR_BYTES: usize = 1024;
+
 /// How to ask an encoder over HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpEncoderOptions {
-    /// Its whole address, e.g. `http://10.0.0.7:8080/v1/embeddings`.
+    /// Its whole address, e.g. `http://10.0.0.7:8080/v1/embeddings`. An answer may be as long as `batch` vectors of
+    /// `width` numbers are, whatever the endpoint says.
     pub service: ServiceOptions,
     /// What it speaks.
     pub form: EmbeddingForm,
@@ -85,7 +91,11 @@ pub struct HttpEncoder {
 
 impl HttpEncoder {
     /// Checks the options; connects to nothing yet.
-    pub fn new(options: HttpEncoderOptions) -> Result<Self, InvalidEndpoint> {
+    pub fn new(mut options: HttpEncoderOptions) -> Result<Self, InvalidEndpoint> {
+        let most = &mut options.service.endpoint.body_bytes_max;
+        let vector = options.width.get().saturating_mul(NUMBER_BYTES_MAX);
+        let vector = vector.saturating_add(VECTOR_BYTES);
+        *most = options.batch.get().saturating_mul(vector).max(*most);
         Ok(Self {
             service: Service::new(&options.service)?,
             fingerprint: options.fingerprint(),

@@ -118,6 +118,26 @@ async fn texts_get_their_prefixes_and_go_in_batches_and_come_in_order() {
     assert_eq!(asked.last().unwrap()["input"], json!(["query: who?"]));
 }
 
+/// A full batch of wide vectors is longer than what any other service may say.
+#[tokio::test]
+async fn an_answer_may_be_as_long_as_its_batch() {
+    const WIDE: usize = 4096;
+    let server = MockServer::start().await;
+    let vector = format!("[{}1.0]", "0.1234567890123,".repeat(WIDE - 1));
+    let answer = move |request: &Request| {
+        let asked: Value = request.body_json().unwrap();
+        let vectors = vec![vector.as_str(); asked["inputs"].as_array().unwrap().len()];
+        ResponseTemplate::new(200).set_body_string(format!("[{}]", vectors.join(",")))
+    };
+    Mock::given(any()).respond_with(answer).mount(&server).await;
+    let width = NonZeroUsize::new(WIDE).unwrap();
+    let mut options = HttpEncoderOptions::new(server.uri(), EmbeddingForm::Tei, "m", width);
+    options.batch = NonZeroUsize::new(128).unwrap();
+    let encoder = HttpEncoder::new(options).unwrap();
+    let texts = vec!["a passage".to_owned(); 128];
+    assert_eq!(encoder.encode_passages(texts).await.unwrap().len(), 128);
+}
+
 #[tokio::test]
 async fn a_server_that_is_overloaded_is_asked_again_and_others_are_believed() {
     let busy = || ResponseTemplate::new(429).insert_header("retry-after", "0");

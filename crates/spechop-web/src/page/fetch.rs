@@ -19,7 +19,7 @@ use super::clients::{Clients, Recipe};
 use super::extract::Kind;
 use super::options::{PageOptions, PageSetupError};
 use super::robots::Robots;
-use super::{PageFailure, Version, shown};
+use super::{Page, PageFailure, Version, shown};
 use crate::address::{Gate, Policy};
 use crate::resolve::forbidden;
 
@@ -75,13 +75,12 @@ impl Web {
         })
     }
 
-    /// The page behind the address, as much of it as comes until then; `None` if it is still the known
-    /// version.
+    /// The page behind the address, as much of it as comes until then; `None` if it is still as it is known.
     pub(super) async fn fetch(
         &self,
         call: &Call,
         url: &Url,
-        known: &Version,
+        known: Option<&Page>,
         robots: Option<&Robots>,
         body_bytes_max: usize,
         until: Instant,
@@ -96,7 +95,7 @@ impl Web {
             url: shown(&url),
             detail,
         };
-        if response.status() == 304 {
+        if response.status() == 304 && version_of(known, &url).is_some() {
             return Ok(None);
         }
         if response.status() != 200 {
@@ -146,7 +145,7 @@ impl Web {
         &self,
         call: &Call,
         url: &Url,
-        known: &Version,
+        known: Option<&Page>,
         robots: Option<&Robots>,
     ) -> Result<(Url, Response), PageFailure> {
         let mut url = url.clone();
@@ -158,7 +157,7 @@ impl Web {
                 self.gate(&url)?;
                 robots.ask(self, call, &url).await?;
             }
-            let response = self.send(call, &url, known).await?;
+            let response = self.send(call, &url, version_of(known, &url)).await?;
             let Some(next) = target(&url, &response)? else {
                 return Ok((url, response));
             };
@@ -174,16 +173,24 @@ impl Web {
     }
 
     /// One request, its address checked.
-    async fn send(&self, call: &Call, url: &Url, known: &Version) -> Result<Response, PageFailure> {
+    async fn send(
+        &self,
+        call: &Call,
+        url: &Url,
+        known: Option<&Version>,
+    ) -> Result<Response, PageFailure> {
         let gate = self.gate(url)?;
         let client = self.clients.of(call, gate).await;
         let client = client.map_err(|detail| unreachable(url, detail))?;
         let mut request = client.get(url.clone());
         for (name, mark) in [
-            (header::IF_NONE_MATCH, &known.etag),
-            (header::IF_MODIFIED_SINCE, &known.modified),
+            (header::IF_NONE_MATCH, known.map(|known| &known.etag)),
+            (
+                header::IF_MODIFIED_SINCE,
+                known.map(|known| &known.modified),
+            ),
         ] {
-            if let Some(mark) = mark {
+            if let Some(Some(mark)) = mark {
                 request = request.header(name, &**mark);
             }
         }
@@ -226,6 +233,13 @@ fn target(url: &Url, response: &Response) -> Result<Option<Url>, PageFailure> {
 }
 
 /// The marks of the version that was sent.
+/// The version of a known page, if it is the one at this address: a redirect may lead elsewhere than it did, and
+/// what is there may be as old as its site says, and another page.
+fn version_of<'a>(known: Option<&'a Page>, url: &Url) -> Option<&'a Version> {
+    let there = known.filter(|page| page.url == *url);
+    there.map(|page| &page.version)
+}
+
 fn version(headers: &HeaderMap) -> Version {
     let mark = |name| {
         let value = headers.get(name)?.to_str().ok()?;

@@ -14,7 +14,7 @@ use super::fetch::{Fetched, Web};
 use super::options::{PageOptions, PageSetupError};
 use super::pool::{Broken, Pool};
 use super::robots::Robots;
-use super::{Page, PageFailure, PageReader, Renewed, Version, shown};
+use super::{Page, PageFailure, PageReader, Renewed, shown};
 use crate::resolve::System;
 
 /// The last part of a page's time is kept for its text: one in so many.
@@ -97,7 +97,7 @@ impl HttpPageReader {
 #[async_trait]
 impl PageReader for HttpPageReader {
     async fn read(&self, call: &Call, url: &Url) -> Result<Page, PageFailure> {
-        match self.fetch(call, url, &Version::default()).await? {
+        match self.fetch(call, url, None).await? {
             Renewed::Other(page) => Ok(page),
             // Nobody asked for that.
             Renewed::Same => Err(PageFailure::Unreachable {
@@ -108,12 +108,17 @@ impl PageReader for HttpPageReader {
     }
 
     async fn renew(&self, call: &Call, url: &Url, known: &Page) -> Result<Renewed, PageFailure> {
-        self.fetch(call, url, &known.version).await
+        self.fetch(call, url, Some(known)).await
     }
 }
 
 impl HttpPageReader {
-    async fn fetch(&self, call: &Call, url: &Url, known: &Version) -> Result<Renewed, PageFailure> {
+    async fn fetch(
+        &self,
+        call: &Call,
+        url: &Url,
+        known: Option<&Page>,
+    ) -> Result<Renewed, PageFailure> {
         let limit = self.options.limit();
         let end = Instant::now() + limit;
         let until = end - limit / SHARE_OF_TEXT;

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 use url::{Position, Url};
 
 use super::fetch::Web;
-use super::{PageFailure, Version, shown};
+use super::{PageFailure, shown};
 
 /// Files of all tenants together.
 const FILES_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
@@ -118,7 +118,7 @@ impl Robots {
         let Ok(url) = url.join("/robots.txt") else {
             return (Rule::Anything, FRESH);
         };
-        let Ok((_, response)) = web.follow(call, &url, &Version::default(), None).await else {
+        let Ok((_, response)) = web.follow(call, &url, None, None).await else {
             return unknown("the site's robots.txt cannot be fetched");
         };
         match response.status().as_u16() {

@@ -17,6 +17,10 @@ const URL_BYTES_MAX: usize = 4096;
 const TITLE_CHARS_MAX: usize = 300;
 const SNIPPET_CHARS_MAX: usize = 2000;
 
+/// Longest text of a page that a provider sends along, in characters: as much as is taken of a page that is fetched,
+/// by default. Results are kept, and a provider may send whole books.
+const TEXT_CHARS_MAX: usize = 10_000;
+
 /// How much of an answer is searched for the words of a challenge, in bytes.
 const CHALLENGE_BYTES: usize = 64 * 1024;
 
@@ -46,7 +50,8 @@ impl Listing {
         if !self.seen.insert(url.clone()) {
             return;
         }
-        let text = text.map(str::trim).filter(|text| !text.is_empty());
+        let text = text.map(|text| cut(text.trim(), TEXT_CHARS_MAX));
+        let text = text.filter(|text| !text.is_empty());
         self.results.push(SearchResult {
             url,
             title: folded(title, TITLE_CHARS_MAX),
@@ -217,6 +222,13 @@ mod tests {
         assert_eq!(first.url.as_str(), "https://a.example/1");
         assert_eq!(&*first.title, "A title");
         assert_eq!(first.text.as_deref(), Some("r"));
+        let book = "word ".repeat(TEXT_CHARS_MAX);
+        let results = json!([{ "url": "http://a.example/", "raw": book }]);
+        let found = SHAPE
+            .read(&json!({ "web": { "results": results } }))
+            .unwrap();
+        let text = found[0].text.as_deref().map(str::len);
+        assert_eq!(text, Some(TEXT_CHARS_MAX - 1));
         assert_eq!(second.url.as_str(), "http://b.example/");
         assert_eq!((&*second.title, &second.text), ("", &None));
     }

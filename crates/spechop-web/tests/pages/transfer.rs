@@ -75,6 +75,35 @@ async fn an_old_page_is_asked_for_by_what_its_site_calls_its_version() {
     assert_eq!(site.requests().len(), 3);
 }
 
+/// What an address leads to may change, and be older than what it led to before.
+#[tokio::test]
+async fn a_version_is_of_the_page_that_a_redirect_led_to() {
+    let asked = AtomicUsize::new(0);
+    let site = Site::start(move |path, answer| match path {
+        "/today" if asked.fetch_add(1, SeqCst) == 0 => answer.redirect("/a"),
+        "/today" => answer.redirect("/b"),
+        "/a" => {
+            let body = article("A");
+            let length = body.len();
+            answer.write(format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\
+                 Last-Modified: Tue, 03 Nov 2026 08:00:00 GMT\r\nContent-Length: {length}\r\n\r\n{body}"
+            ));
+        }
+        _ => answer.status(304),
+    });
+    let reader = HttpPageReader::new(options(&[&site])).unwrap();
+    let call = Call::authoritative();
+    let url = site.url("/today").parse().unwrap();
+    let page = reader.read(&call, &url).await.unwrap();
+    assert_eq!(page.url.path(), "/a");
+    let renewed = reader.renew(&call, &url, &page).await;
+    let head = site.requests().pop().unwrap().to_ascii_lowercase();
+    assert!(head.starts_with("get /b ") && !head.contains("if-modified-since"));
+    // A site that says so unasked says nothing.
+    assert!(matches!(renewed, Err(PageFailure::Unreachable { .. })));
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     packer.write_all(bytes).unwrap();
