@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import unittest
+import unittest.mock
 
 import grpc
 
@@ -253,6 +254,16 @@ class WithoutServer(unittest.TestCase):
         for address in ("127.0.0.1:50051", "[::1]:50051", "localhost:50051"):
             SpecHop(address, key="secret").close()
         self.assertNotIn("secret", repr(Tls(key=b"secret")))
+
+    def test_no_proxy_is_asked_for_this_machine(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as proxy:
+            proxy.settimeout(0.5)
+            self.enterContext(unittest.mock.patch.dict(os.environ, http_proxy=f"http://127.0.0.1:{proxy.getsockname()[1]}"))
+            # Nothing listens on port 9.
+            with SpecHop("127.0.0.1:9", key="k") as client, self.assertRaises(SpecHopError):
+                client.ask(QUESTION, timeout=1)
+            with self.assertRaises(TimeoutError):
+                proxy.accept()
 
     def test_nobody_there(self) -> None:
         with SpecHop("127.0.0.1:9") as client, self.assertRaises(SpecHopError) as caught:

@@ -18,6 +18,11 @@ OPTIONS: Sequence[tuple[str, int]] = (
 )
 
 
+def options(address: str) -> Sequence[tuple[str, int]]:
+    """Of a channel. gRPC asks the proxy of the environment even for this machine, and what goes there leaves it."""
+    return (*OPTIONS, ("grpc.enable_http_proxy", 0)) if is_loopback(address) else OPTIONS
+
+
 @dataclass(frozen=True)
 class Tls:
     """Certificates as PEM texts. Without `ca`, the machine's own authorities are trusted."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 from typing_extensions import Self, Unpack
 
-from spechop._channel import OPTIONS, Patience, Tls, is_over, metadata, question_id_of
+from spechop._channel import Patience, Tls, is_over, metadata, options, question_id_of
 from spechop._errors import SpecHopError
 from spechop._methods import ASK, ASK_STREAM, CANCEL, FINISH_NOW, GET_ANSWER, RESUME
 from spechop._request import Options, ask_request
@@ -41,9 +41,9 @@ class SpecHop:
         """
         self._metadata = metadata(address, tls, key, tenant)
         if tls is None:
-            self._channel = grpc.insecure_channel(address, OPTIONS)
+            self._channel = grpc.insecure_channel(address, options(address))
         else:
-            self._channel = grpc.secure_channel(address, tls.credentials(), OPTIONS)
+            self._channel = grpc.secure_channel(address, tls.credentials(), options(address))
         self._ask = self._channel.unary_unary(*ASK)
         self._ask_stream = self._channel.unary_stream(*ASK_STREAM)
         self._resume = self._channel.unary_stream(*RESUME)
