@@ -27,7 +27,8 @@ if [ -z "$binary" ]; then
   unset SOURCE_DATE_EPOCH GGML_AVX512 GGML_AVX512_VBMI GGML_AVX512_VNNI
   # No path of this machine stays in the program. A folder of its own, since these flags compile everything anew.
   target=${CARGO_TARGET_DIR:-target}/release-build
-  RUSTFLAGS="--remap-path-prefix=$PWD=. --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" \
+  # A path may hold a blank, so flags are set apart by what cargo takes for that.
+  CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$PWD=."$'\x1f'"--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" \
     CARGO_TARGET_DIR=$target cargo build --release --locked -p spechop
   binary=$target/release/spechop
 fi

@@ -139,6 +139,30 @@ class Rendered(unittest.TestCase):
                 items = selector.get("matchLabels", selector).items()
                 self.assertTrue(any(items <= those for those in labels), one["metadata"]["name"])
 
+    def test_the_jobs_have_what_the_servers_have(self):
+        for case in ("volume", "everything"):
+            jobs = {name: pod["containers"][0] for name, pod in pods(case) if "-parts-" in name or "-join-" in name}
+            (server,) = (pod["containers"][0] for name, pod in pods(case) if name == "answers")
+            for name, job in jobs.items():
+                if case == "everything":
+                    self.assertEqual(job["envFrom"], server["envFrom"], name)
+                if "-parts-" in name:
+                    self.assertIn({"name": "config", "mountPath": "/etc/spechop", "readOnly": True}, job["volumeMounts"])
+        (push,) = (job["command"][-1].splitlines()[-1] for name, job in jobs.items() if "-join-" in name)
+        self.assertIn("--api-key-env QDRANT_KEY --replicas 2 default", push)
+
+    def test_another_index_starts_the_servers_anew_once_it_is_there(self):
+        template = of_kind("volume", "Deployment")[0]["spec"]["template"]
+        index = template["metadata"]["annotations"]["checksum/index"]
+        self.assertIn(f"= {index} ]", template["spec"]["initContainers"][0]["command"][-1])
+
+    def test_with_tls_nothing_says_that_there_is_none(self):
+        for case, said in (("default", "kubernetes.io/h2c"), ("everything", None)):
+            service = next(one for one in of_kind(case, "Service") if one["metadata"]["name"] == "answers")
+            self.assertEqual(service["spec"]["ports"][0].get("appProtocol"), said)
+        monitor = of_kind("everything", "PodMonitor")[0]["spec"]["podMetricsEndpoints"][0]
+        self.assertEqual(monitor["tlsConfig"]["serverName"], "answers.search.svc")
+
     def test_what_is_mounted_is_there(self):
         for case in cases():
             for name, pod in pods(case):
@@ -185,7 +209,12 @@ class Refused(unittest.TestCase):
             ("tls.clientAuthoritySecret=x", "needs tls.existingSecret"),
             ("prometheusOperator.enabled=true", "needs networkPolicy.metricsFrom"),
             (f"{SCRAPED},keys.existingSecret=x", "needs prometheusOperator.authorization"),
-            (f"{SCRAPED},tls.existingSecret=x,tls.clientAuthoritySecret=y", "needs prometheusOperator.tlsConfig"),
+            (f"{SCRAPED},tls.existingSecret=x", "needs prometheusOperator.tlsConfig: the authority"),
+            (
+                f"{SCRAPED},tls.existingSecret=x,tls.clientAuthoritySecret=y,prometheusOperator.tlsConfig.ca.secret.name=z",
+                "needs prometheusOperator.tlsConfig.cert and keySecret",
+            ),
+            ("qdrantKeyEnv=KEY", "needs existingSecret"),
         ):
             with self.subTest(settings):
                 _, error = render(KEPT / "default.values.yaml", "--set", settings)
@@ -213,6 +242,8 @@ class Refused(unittest.TestCase):
 
         before = jobs()
         for setting, both in (
+            ("image.tag=0.2.0", True),
+            ("index.build.revision=2", True),
             ("index.build.resources.limits.memory=8Gi", True),
             ("nodeSelector.disk=ssd", True),
             ("image.pullPolicy=Always", True),
@@ -258,6 +289,7 @@ class Commands(unittest.TestCase):
         jobs = {one["metadata"]["name"]: one for one in of_kind(case, "Job")}
         name = next(name for name in jobs if f"-{part}-" in name)
         container = jobs[name]["spec"]["template"]["spec"]["containers"][0]
+        (self.folder / "spechop.toml").write_text(of_kind(case, "ConfigMap")[0]["data"]["spechop.toml"])
         given = {one["name"]: one["value"] for one in container.get("env", [])}
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         env = {**os.environ, **given, **variables, "PATH": path}
@@ -269,7 +301,7 @@ class Commands(unittest.TestCase):
             if case == "everything" and "SPECHOP_SERVER_KEYS_FILE" not in lab.config_keys():
                 continue
             container = of_kind(case, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
-            variables = {one["name"]: one["value"] for one in container["env"]}
+            variables = {one["name"]: one["value"] for one in container["env"]} | {"QDRANT_KEY": "secret"}
             (self.folder / "spechop.toml").write_text(of_kind(case, "ConfigMap")[0]["data"]["spechop.toml"])
             # The index and the files of secrets are not on this machine.
             here = ("index.dir ", "server.tls_", "server.keys_file ")

@@ -89,6 +89,9 @@ class Compose(unittest.TestCase):
             for port in service.get("ports", []):
                 self.assertTrue(port.startswith("127.0.0.1:"), f"{name}: {port}")
 
+    def test_strangers_names_do_not_count_as_the_servers(self):
+        self.assertEqual(compose()["services"]["spechop"]["environment"]["SPECHOP_SERVER_HOSTS"], "${HOSTS:-spechop}")
+
     def test_services_can_do_no_more_than_they_must(self):
         for name, service in compose()["services"].items():
             self.assertTrue(service["read_only"], name)
@@ -110,7 +113,7 @@ class Compose(unittest.TestCase):
     def test_the_program_takes_what_each_profile_sets(self):
         written = compose()["services"]["spechop"]["environment"]
         for target, generator in (("index", "local"), ("qdrant", "openai"), ("web", "local")):
-            given = {"TARGET": target, "GENERATOR": generator}
+            given = {"TARGET": target, "GENERATOR": generator, "HOSTS": "spechop"}
             variables = {
                 name: re.sub(r"\$\{(\w+):-.*?\}", lambda match: given[match[1]], value)  # noqa: B023
                 for name, value in written.items()

@@ -35,6 +35,20 @@ http://{{ .Release.Name }}-qdrant:6334
 {{- end -}}
 {{- end -}}
 
+{{/* How many servers hold each part of a collection that the chart fills; empty if the cluster decides. One of this
+chart's servers that goes must not be missed. */}}
+{{- define "spechop.qdrantReplicas" -}}
+{{- .Values.index.collectionReplicas | default (.Values.qdrant.enabled | ternary 2 "") -}}
+{{- end -}}
+
+{{/* The variables that a configuration names keys by. */}}
+{{- define "spechop.secrets" -}}
+{{- with .Values.existingSecret -}}
+envFrom:
+  - secretRef: {name: {{ . }}}
+{{- end -}}
+{{- end -}}
+
 {{/* Whether the server itself asks who calls; empty if not. */}}
 {{- define "spechop.asksWho" -}}
 {{- if or .Values.keys.existingSecret .Values.tls.clientAuthoritySecret -}}yes{{- end -}}
@@ -86,6 +100,9 @@ affinity:
 {{- if and (eq $values.index.target "qdrant") (not $values.qdrant.enabled) (not $values.qdrantUrls) -}}
 {{- fail "index.target is qdrant: set qdrant.enabled, or qdrantUrls to a cluster that is there" -}}
 {{- end -}}
+{{- if and $values.qdrantKeyEnv (not $values.existingSecret) -}}
+{{- fail "qdrantKeyEnv needs existingSecret: the Secret with an entry of that name" -}}
+{{- end -}}
 {{- if and $values.index.build.enabled (not $values.index.build.corpusClaim) -}}
 {{- fail "index.build.enabled needs index.build.corpusClaim: the claim that holds the corpus" -}}
 {{- end -}}
@@ -100,8 +117,11 @@ affinity:
 {{- if and $values.keys.existingSecret (not $operator.authorization) -}}
 {{- fail "prometheusOperator.enabled with keys.existingSecret needs prometheusOperator.authorization: a key with the role admin" -}}
 {{- end -}}
-{{- if and $values.tls.clientAuthoritySecret (not $operator.tlsConfig) -}}
-{{- fail "prometheusOperator.enabled with tls.clientAuthoritySecret needs prometheusOperator.tlsConfig: a certificate of that authority" -}}
+{{- if and $values.tls.existingSecret (not $operator.tlsConfig) -}}
+{{- fail "prometheusOperator.enabled with tls.existingSecret needs prometheusOperator.tlsConfig: the authority of the server's certificate" -}}
+{{- end -}}
+{{- if and $values.tls.clientAuthoritySecret (not (and $operator.tlsConfig.cert $operator.tlsConfig.keySecret)) -}}
+{{- fail "prometheusOperator.enabled with tls.clientAuthoritySecret needs prometheusOperator.tlsConfig.cert and keySecret: a certificate of that authority" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -1,8 +1,8 @@
-{{/* Of all that decides what the index holds. The file `default.of` says of which the index is that lies there: it is
-written last, so going back to an earlier corpus builds that one again. */}}
+{{/* Of all that decides what the index holds, but what encodes it: `revision` is for that. The file `default.of` says of
+which the index is that lies there: it is written last, so going back to an earlier corpus builds that one again. */}}
 {{- define "spechop.indexId" -}}
 {{- $build := .Values.index.build -}}
-{{- printf "%s %s %s %v %v" (include "spechop.image" .) $build.corpusClaim $build.corpusPath $build.shards $build.hotFraction | sha256sum | trunc 8 -}}
+{{- printf "%v %s %s %v %v" $build.revision $build.corpusClaim $build.corpusPath $build.shards $build.hotFraction | sha256sum | trunc 8 -}}
 {{- end -}}
 
 {{- define "spechop.indexPod" -}}
@@ -37,17 +37,22 @@ spec:
           cd /var/lib/spechop/indexes
           if [ "$(cat default.of 2>/dev/null)" = {{ $id }} ]; then exit; fi
           part=parts-{{ $id }}/$JOB_COMPLETION_INDEX
-          [ -e "$part/manifest.json" ] || spechop index build --corpus "/corpus/$CORPUS" --out "$part" \
-            --shard "$JOB_COMPLETION_INDEX/{{ $build.shards }}"
+          [ -e "$part/manifest.json" ] || spechop index build --config /etc/spechop/spechop.toml \
+            --corpus "/corpus/$CORPUS" --out "$part" --shard "$JOB_COMPLETION_INDEX/{{ $build.shards }}"
       env:
         - {name: CORPUS, value: {{ $build.corpusPath | quote }}}
+      {{- with include "spechop.secrets" . }}{{ . | nindent 6 }}{{ end }}
       securityContext: {{- include "spechop.security" . | nindent 8 }}
       resources: {{- toYaml $build.resources | nindent 8 }}
       volumeMounts:
+        # The servers' encoder is the index's.
+        - {name: config, mountPath: /etc/spechop, readOnly: true}
         - {name: corpus, mountPath: /corpus, readOnly: true}
         - {name: indexes, mountPath: /var/lib/spechop/indexes}
         - {name: tmp, mountPath: /tmp}
   volumes:
+    - name: config
+      configMap: {name: {{ include "spechop.name" . }}}
     - name: corpus
       persistentVolumeClaim: {claimName: {{ $build.corpusClaim }}, readOnly: true}
     - name: indexes
@@ -87,11 +92,15 @@ spec:
           rm -rf parts-{{ $id }}
           {{- if eq .Values.index.target "qdrant" }}
           IFS=, read -ra urls <<<"$QDRANT_URLS"
-          spechop index push "${urls[@]/#/--url=}" default
+          spechop index push "${urls[@]/#/--url=}" --collection "$COLLECTION"
+          {{- with .Values.qdrantKeyEnv }} --api-key-env {{ . }}{{ end }}
+          {{- with include "spechop.qdrantReplicas" . }} --replicas {{ . }}{{ end }} default
           {{- end }}
       {{- if eq .Values.index.target "qdrant" }}
       env:
         - {name: QDRANT_URLS, value: {{ include "spechop.qdrantUrls" . | quote }}}
+        - {name: COLLECTION, value: {{ .Values.index.collection | quote }}}
+      {{- with include "spechop.secrets" . }}{{ . | nindent 6 }}{{ end }}
       {{- end }}
       securityContext: {{- include "spechop.security" . | nindent 8 }}
       resources: {{- toYaml $build.resources | nindent 8 }}
