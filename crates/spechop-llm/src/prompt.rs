@@ -19,7 +19,7 @@ use spechop_types::{Observation, Passage};
 use crate::{Chat, Generation, Message, Prompt, Role, TextDraft};
 use clean::{clean, clean_cut};
 
-pub(crate) use parse::{Flaw, guessed, has_substance, is_refusal, reading, step};
+pub(crate) use parse::{Flaw, guessed, has_substance, reading, step};
 pub(crate) use rewrite::{rewrite, rewritten};
 
 /// Most tokens of a sub-question, an answer and a guess, as in the SpecHop paper.

@@ -26,11 +26,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use spechop_ports::{Call, KnownHop, PlanRequest, Planned, Planner, PortError};
-use spechop_types::{Chance, Step, SubQuestion, Tokens};
+use spechop_types::{Chance, Step, SubQuestion, Tokens, is_refusal};
 
-use crate::prompt::{
-    ANSWER_TOKENS_MAX, NOT_THERE, SUB_QUESTION_TOKENS_MAX, has_substance, is_refusal,
-};
+use crate::prompt::{ANSWER_TOKENS_MAX, NOT_THERE, SUB_QUESTION_TOKENS_MAX, has_substance};
 use crate::{End, Generated, Generation, Prompt, Text, TextDraft, TextModel};
 
 /// Between a sub-question and its answer.

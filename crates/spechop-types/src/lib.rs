@@ -18,6 +18,7 @@ mod stage;
 mod tenant;
 mod text;
 mod trace_context;
+mod unanswered;
 
 pub use activity::{Activities, Activity};
 pub use budget::{Budget, Money, Price, Tokens};
@@ -34,3 +35,4 @@ pub use stage::Stage;
 pub use tenant::{InvalidTenant, TENANT_BYTES_MAX, Tenant};
 pub use text::{canonical, normalise};
 pub use trace_context::{SpanId, TraceContext, TraceId};
+pub use unanswered::{is_hedge, is_refusal};

@@ -1,6 +1,7 @@
-//! Texts that answer nothing, and texts that do not stand by their answer.
+//! Texts that answer nothing, and texts that do not stand by their answer: for who reads what a model says, and for
+//! who compares it, by the same words.
 
-use spechop_types::canonical;
+use crate::canonical;
 
 /// The whole text, folded.
 const WHOLE: &[&str] = &[
@@ -33,7 +34,6 @@ const WHOLE: &[&str] = &[
     "unavailable",
     "unidentified",
     "undisclosed",
-    "the unknown",
     "it depends",
 ];
 
@@ -192,7 +192,7 @@ const DOUBTS_ANYWHERE: &[&str] = &[
 ];
 
 /// Does the text refuse to answer, or say that there is no answer?
-pub(crate) fn is_refusal(text: &str) -> bool {
+pub fn is_refusal(text: &str) -> bool {
     let folded = canonical(text);
     WHOLE.contains(&folded.as_str())
         || holds_any(&folded, ANYWHERE)
@@ -201,7 +201,7 @@ pub(crate) fn is_refusal(text: &str) -> bool {
 }
 
 /// Does the text offer an answer without standing by it?
-pub(crate) fn is_hedge(text: &str) -> bool {
+pub fn is_hedge(text: &str) -> bool {
     holds_any(&canonical(text), DOUBTS_ANYWHERE)
         || text
             .split([',', '(', ';', ':'])
@@ -253,12 +253,14 @@ mod tests {
         }
         for text in [
             "Unknown Pleasures",
+            "The Unknown",
             "The Unknown Soldier",
             "No",
             "No Country for Old Men",
             "Nonesuch Records",
             "Nanaimo",
             "There Is No Evil",
+            "I'm Sorry",
             "",
         ] {
             assert!(!is_refusal(text), "{text:?}");

@@ -1,12 +1,12 @@
 //! The order of the rules.
 
-use spechop_types::Observation;
+use spechop_types::{Observation, is_hedge, is_refusal};
 
 use crate::overlap::{LENGTH_MIN, Overlap, Scores};
 use crate::tokens::{Kind, Token};
 use crate::{
-    Mode, Rule, dates, frames, lists, names, overlap, paper, places, polarity, reason, refusal,
-    spelling, tokens,
+    Mode, Rule, dates, frames, lists, names, overlap, paper, places, polarity, reason, spelling,
+    tokens,
 };
 
 /// One text, read once.
@@ -83,7 +83,7 @@ pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
     if is_same && Observation::is_nothing(observed) {
         return (Rule::Equal, scores);
     }
-    if refusal::is_refusal(observed) || (!is_same && refusal::is_refusal(guess)) {
+    if is_refusal(observed) || (!is_same && is_refusal(guess)) {
         return (Rule::Refusal, scores);
     }
     if mode == Mode::Exact {
@@ -93,7 +93,7 @@ pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
     if observed.trim() == guess.trim() || words(&o.tokens) == words(&g.tokens) {
         return (Rule::Equal, scores);
     }
-    if refusal::is_hedge(observed) || refusal::is_hedge(guess) {
+    if is_hedge(observed) || is_hedge(guess) {
         return (Rule::Hedge, scores);
     }
     if let Some(rule) = decided_by_polarity(&o, g) {

@@ -20,7 +20,6 @@ mod paper;
 mod places;
 mod polarity;
 mod reason;
-mod refusal;
 mod spelling;
 mod tokens;
 

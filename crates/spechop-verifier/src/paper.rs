@@ -7,10 +7,10 @@
 
 use std::collections::HashSet;
 
-use spechop_types::canonical;
+use spechop_types::{canonical, is_hedge, is_refusal};
 
+use crate::Rule;
 use crate::overlap::{COVERAGE_MIN, JACCARD_MIN, LENGTH_MIN, Scores};
-use crate::{Rule, refusal};
 
 /// English function words.
 const STOP: &[&str] = &[
@@ -30,10 +30,10 @@ fn rule(guess: &str, o: &str, g: &str, scores: Scores) -> Rule {
     if o.is_empty() || g.is_empty() {
         return Rule::Empty;
     }
-    if refusal::is_refusal(guess) {
+    if is_refusal(guess) {
         return Rule::Refusal;
     }
-    if refusal::is_hedge(guess) {
+    if is_hedge(guess) {
         return Rule::Hedge;
     }
     let known: HashSet<&str> = numbers(g).collect();

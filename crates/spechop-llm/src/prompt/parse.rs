@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use spechop_ports::{KnownHop, PlanRequest};
-use spechop_types::{Step, SubQuestion, canonical};
+use spechop_types::{Step, SubQuestion, canonical, is_refusal};
 
 use super::{PromptStyle, tagged};
 use crate::{End, Generated};
@@ -137,6 +137,9 @@ pub(crate) fn guessed(generated: &Generated) -> Option<Arc<str>> {
     // The prompt opens the tag, so there may be nothing but its end.
     let text = text.split("</answer").next().unwrap_or(text);
     let mut guess = answer_text(first_line(text));
+    if is_refusal(&guess) {
+        return None;
+    }
     if generated.end == End::Length {
         // Cut off in the middle of an explanation: what stands before it will do.
         let end = [", ", " (", ". ", "; ", " - ", " – "]
@@ -413,61 +416,6 @@ fn first_line(text: &str) -> &str {
 /// Something that can be looked up or compared: punctuation alone is nothing.
 pub(crate) fn has_substance(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
-}
-
-/// Says that it does not know.
-pub(crate) fn is_refusal(answer: &str) -> bool {
-    const WHOLE: &[&str] = &[
-        "unknown",
-        "none",
-        "na",
-        "not available",
-        "not found",
-        "not given",
-        "not mentioned",
-        "not provided",
-        "not specified",
-        "not stated",
-        "no answer",
-        "no information",
-        "no idea",
-    ];
-    const PART: &[&str] = &[
-        "no relevant information",
-        "no information about",
-        "no information on",
-        "not enough information",
-        "i dont know",
-        "i do not know",
-        "i am not sure",
-        "im not sure",
-        "i cannot",
-        "i cant",
-        "im sorry",
-        "i am sorry",
-        "as an ai",
-        "cannot be determined",
-        "cannot determine",
-        "can not be determined",
-        "is not mentioned",
-        "are not mentioned",
-        "is not provided",
-        "is not specified",
-        "is not known",
-        "is unknown",
-        "do not contain",
-        "does not contain",
-        "do not mention",
-        "does not mention",
-        "do not provide",
-        "does not provide",
-    ];
-    let folded = canonical(answer);
-    let padded = format!(" {folded} ");
-    WHOLE.contains(&folded.as_str())
-        || PART
-            .iter()
-            .any(|part| padded.contains(&format!(" {part} ")))
 }
 
 #[cfg(test)]
