@@ -166,13 +166,13 @@ bench-million: index ## build, kill, resume, search and ask a million passages, 
 	@deploy/test-tools.sh
 	@cargo build --locked --release -q -p spechop-index --example fill
 	@python3 eval/bench/million.py --spechop $(RELEASE) --fill "$(dir $(RELEASE))examples/fill" \
-	  --from "$(SPECHOP_DATA_DIR)/indexes/2wiki" --index "$(MILLION)" --out "$(or $(OUT),eval/runs/million)" \
+	  --from "$(SPECHOP_DATA_DIR)/indexes/2wiki" --index "$(MILLION)" --out "$(or $(OUT),$(SPECHOP_DATA_DIR)/eval/runs/million)" \
 	  $(if $(CORPUS),--corpus "$(CORPUS)")
 
 # 112 questions for each side, on an idle machine.
 bench-peer: index bench-venv ## compare with the same models in one Python process; OUT=folder
 	@$(BENCH_PYTHON) eval/bench/peer.py --spechop $(RELEASE) --index "$(SPECHOP_DATA_DIR)/indexes/2wiki" --batches 2 \
-	  --out "$(or $(OUT),eval/runs/peer)"
+	  --out "$(or $(OUT),$(SPECHOP_DATA_DIR)/eval/runs/peer)"
 
 # DATA holds 2wikimultihopqa/ and musique/ (eval/train/README.md). Runs already in OUT are resumed. The
 # bundles in eval/runs were recorded on another machine, so OUT defaults to a different folder.

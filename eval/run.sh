@@ -19,7 +19,8 @@
 #                                          among the usual parts
 #
 # Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
-# else should run beside it. SPECHOP, OUT and GOLD_PORT may be set;
+# else should run beside it. SPECHOP, GOLD_PORT and OUT may be set. What lies in eval/runs is simulated, drawn from and reported
+# there; everything else goes to the data folder by default, since a run takes no rows of another machine or commit.
 # COUNT asks fewer questions of each sample (8 at least), to try it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,7 +30,11 @@ shift
 SPECHOP=${SPECHOP:-target/release/spechop}
 SPECHOP_DATA_DIR=$("$SPECHOP" data-dir)
 export SPECHOP_DATA_DIR
-OUT=${OUT:-eval/runs}
+# What is stored is simulated, drawn from and reported where it lies. What this machine records or asks is another run.
+case " $* " in
+  *" simulate "* | *" report "* | *" decisions "*) OUT=${OUT:-eval/runs} ;;
+  *) OUT=${OUT:-$SPECHOP_DATA_DIR/eval/runs} ;;
+esac
 INDEXES=$SPECHOP_DATA_DIR/indexes
 MODELS=$SPECHOP_DATA_DIR/models
 ENCODER=$(cat "$MODELS/default-encoder" 2>/dev/null || echo e5-small-v2-int8)
@@ -65,11 +70,16 @@ prepare() {
 
 gold_planner() {
   [ ${#GOLD[@]} -gt 0 ] && return
-  local log
+  local log pid
   log=$(mktemp)
-  python3 eval/ablation/gold_planner.py --port ${GOLD_PORT:-18099} "$SPECHOP_DATA_DIR"/eval/{2wiki,musique}.jsonl >"$log" &
-  trap "kill $! 2>/dev/null || true" EXIT
-  until grep -q http "$log"; do sleep 0.2; done
+  # shellcheck disable=SC2046
+  python3 eval/ablation/gold_planner.py --port ${GOLD_PORT:-0} $(printf "$SPECHOP_DATA_DIR/eval/%s.jsonl " "${SETS[@]}") >"$log" &
+  pid=$!
+  trap "kill $pid 2>/dev/null || true" EXIT
+  until grep -q http "$log"; do
+    kill -0 $pid || return 1
+    sleep 0.2
+  done
   GOLD=(--system "gold planner" --set generator.kind=openai --set generator.style=tagged
     --set "generator.base_url=$(grep -o 'http[^ ]*' "$log")" --set generator.model=gold --set reader.kind=spans
     --part "planner=gold_planner.py $(sha256sum eval/ablation/gold_planner.py | cut -c 1-16)")

@@ -113,7 +113,10 @@ class Compose(unittest.TestCase):
     def test_the_program_takes_what_each_profile_sets(self):
         written = compose()["services"]["spechop"]["environment"]
         for target, generator in (("index", "local"), ("qdrant", "openai"), ("web", "local")):
-            given = {"TARGET": target, "GENERATOR": generator, "HOSTS": "spechop"}
+            given = {
+                "TARGET": target, "GENERATOR": generator, "HOSTS": "spechop", "SPECHOP_GENERATOR_MODEL": "local",
+                "SPECHOP_GENERATOR_BASE_URL": "http://llama:8080/v1",
+            }  # fmt: skip
             variables = {
                 name: re.sub(r"\$\{(\w+):-.*?\}", lambda match: given[match[1]], value)  # noqa: B023
                 for name, value in written.items()

@@ -34,8 +34,9 @@ PASSAGES = [
 
 
 def main() -> None:
-    default = Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local/share"))
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else default / "spechop/models/e5-small-v2")
+    default = Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local/share")) / "spechop"
+    default = Path(os.environ.get("SPECHOP_DATA_DIR", default))
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else default / "models/e5-small-v2")
     session = onnxruntime.InferenceSession(folder / "model.onnx")
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()

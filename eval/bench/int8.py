@@ -85,7 +85,8 @@ def main() -> None:
     for name in ("model", "against"):
         encoder = Encoder(vars(args)[name])
         rows = encoder.encode("passage", texts)
-        found[name] = (rows, encoder.encode("query", questions), encoder.seconds)
+        seconds = encoder.seconds
+        found[name] = (rows, encoder.encode("query", questions), seconds)
     (rows, queries, before), (rows8, queries8, after) = found["model"], found["against"]
     exact, own = nearest(queries, rows), nearest(queries, int8(rows))
     other = nearest(queries8, int8(rows8))

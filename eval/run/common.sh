@@ -45,11 +45,14 @@ ready() { # COMMAND…
   "$@" >"$log" 2>"$log.err" &
   PID=$!
   for _ in $(seq 600); do
-    grep -q '^ready on' "$log" && break
-    kill -0 $PID 2>/dev/null || { cat "$log.err" >&2; return 1; }
+    ADDRESS=$(sed -n 's/^ready on //p' "$log")
+    [ -n "$ADDRESS" ] && return
+    kill -0 $PID 2>/dev/null || break
     sleep 0.2
   done
-  ADDRESS=$(sed -n 's/^ready on //p' "$log")
+  cat "$log.err" >&2
+  kill $PID 2>/dev/null || true
+  return 1
 }
 
 started() { ready "$SPECHOP" "$@"; } # ARGUMENTS…

@@ -90,16 +90,16 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
 large_reads() {
   local set large=() model=${LARGE:-qwen2.5-coder-1.5b-instruct} name=large-reads
   large=(file="$SPECHOP_DATA_DIR/models/$model/model.gguf" workers=2 threads=1)
-  local server=(--set reader.kind=local "${large[@]/#/--set=reader.}") system="our planner, $model reads"
+  local server=(--set reader.kind=local "${large[@]/#/--set=reader.}") system="our planner, $model reads" verifier=exact
   if [ "${PLANS:-}" = large ]; then
     server=(--set generator.kind=local --set generator.style=tagged "${large[@]/#/--set=generator.}" --set reader.kind=generator)
-    system="$model plans and reads" name=large-plans
+    system="$model plans and reads" name=large-plans verifier=rule
   fi
   for set in "${SETS[@]}"; do
     echo "== $name $set" >&2
     # shellcheck disable=SC2046
-    asked serve $(index_of "$set") "${server[@]}" --set question.verifier=exact --set tuning.state=none -- \
-      $(web_questions "$set" 30) --variant k=3,speculator=index,verifier=exact --variant k=auto,speculator=index,verifier=exact --system "$system" \
+    asked serve $(index_of "$set") "${server[@]}" --set question.verifier=$verifier --set tuning.state=none -- \
+      $(web_questions "$set" 30) --variant k=3,speculator=index,verifier=$verifier --variant k=auto,speculator=index,verifier=$verifier --system "$system" \
       --part "model=$(model_part "$model/model.gguf")" \
       --part "small reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/$set-$name/live-0"
   done

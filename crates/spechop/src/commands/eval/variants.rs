@@ -12,7 +12,7 @@ pub(crate) struct VariantArgs {
     k: Vec<Variant>,
     /// One way to answer, e.g. `k=3,salvage=off`. May be repeated. Its keys are k, speculator,
     /// verifier=rule|exact|paper|none, target=off, salvage, plan-ahead, guesses, chance-min, drafts,
-    /// rounds, guess-at-once, on-observations, algorithm=paper.
+    /// rounds, effort, verdicts, guess-at-once, on-observations, algorithm=paper.
     #[arg(long, value_name = "VARIANT")]
     variant: Vec<Variant>,
     /// All variants of the report's tables: k from 1 to inf, as usual and by the paper's algorithm,
