@@ -19,6 +19,12 @@ UNIT = DEPLOY / "systemd" / "spechop.service"
 EXPOSURE_MAX = 2.0
 
 
+def filled(value, given):
+    """A value of compose.yaml, its variables filled in. What stands behind ":+" counts only if one is set."""
+    value = re.sub(r"\$\{\w+:[+].*?\}", "", value)
+    return re.sub(r"\$\{(\w+):-.*?\}", lambda match: given[match[1]], value)
+
+
 def compose():
     return yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 
@@ -90,7 +96,7 @@ class Compose(unittest.TestCase):
                 self.assertTrue(port.startswith("127.0.0.1:"), f"{name}: {port}")
 
     def test_strangers_names_do_not_count_as_the_servers(self):
-        self.assertEqual(compose()["services"]["spechop"]["environment"]["SPECHOP_SERVER_HOSTS"], "${HOSTS:-spechop}")
+        self.assertEqual(compose()["services"]["spechop"]["environment"]["SPECHOP_SERVER_HOSTS"], "spechop${HOSTS:+,$HOSTS}")
 
     def test_services_can_do_no_more_than_they_must(self):
         for name, service in compose()["services"].items():
@@ -114,13 +120,10 @@ class Compose(unittest.TestCase):
         written = compose()["services"]["spechop"]["environment"]
         for target, generator in (("index", "local"), ("qdrant", "openai"), ("web", "local")):
             given = {
-                "TARGET": target, "GENERATOR": generator, "HOSTS": "spechop", "SPECHOP_GENERATOR_MODEL": "local",
+                "TARGET": target, "GENERATOR": generator, "SPECHOP_GENERATOR_MODEL": "local",
                 "SPECHOP_GENERATOR_BASE_URL": "http://llama:8080/v1",
             }  # fmt: skip
-            variables = {
-                name: re.sub(r"\$\{(\w+):-.*?\}", lambda match: given[match[1]], value)  # noqa: B023
-                for name, value in written.items()
-            }
+            variables = {name: filled(value, given) for name, value in written.items()}
             with self.subTest(given):
                 # This machine need not have an index.
                 wrong = [one for one in lab.mistakes(variables) if not one.startswith("index.dir ")]
