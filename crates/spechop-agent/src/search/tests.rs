@@ -104,6 +104,20 @@ fn settings() -> Settings {
     }
 }
 
+/// Settings of a question whose answer is wanted now after so many milliseconds, and what says so.
+fn wanted_after(millis: u64) -> (Settings, impl Future<Output = ()>) {
+    let finish = Finish::default();
+    let settings = Settings {
+        finish: Some(finish.clone()),
+        ..settings()
+    };
+    let now = async move {
+        sleep(Duration::from_millis(millis)).await;
+        finish.now();
+    };
+    (settings, now)
+}
+
 /// The answer, and the sub-questions that were told.
 async fn search(
     first: &'static str,
@@ -171,18 +185,10 @@ async fn a_question_with_a_budget_follows_one_plan() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_wants_the_answer_now_gets_the_first_plans() {
-    let finish = Finish::default();
-    let settings = Settings {
-        finish: Some(finish.clone()),
-        ..settings()
-    };
+    let (settings, now) = wanted_after(1000);
     let (agent, question, further) = (agent("Rome 0.1"), question(), [slow()]);
     let hear = &mut |_: TraceEvent| ();
     let answer = agent.search(&further, &question, &settings, hear);
-    let now = async {
-        sleep(Duration::from_secs(1)).await;
-        finish.now();
-    };
     let (report, ()) = tokio::join!(answer, now);
     let report = report.expect("an answer");
     assert_eq!((&*report.answer, report.elapsed.as_secs()), ("Rome", 1));
@@ -191,15 +197,7 @@ async fn whoever_wants_the_answer_now_gets_the_first_plans() {
 /// It was said while the first plan was written, whose answer it was too late to hasten.
 #[tokio::test(start_paused = true)]
 async fn whoever_wanted_it_before_the_first_plan_ended_waits_for_no_other() {
-    let finish = Finish::default();
-    let settings = Settings {
-        finish: Some(finish.clone()),
-        ..settings()
-    };
-    let now = async {
-        sleep(Duration::from_millis(15)).await;
-        finish.now();
-    };
+    let (settings, now) = wanted_after(15);
     let ((report, _), ()) = tokio::join!(search("Rome 0.1", &["Oslo 0.9"], &settings), now);
     assert_eq!((&*report.answer, report.plans), ("Rome", 1));
 }
@@ -276,15 +274,7 @@ async fn the_first_answer_stays_if_who_takes_over_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_answer_stays_if_it_is_wanted_before_the_second_is_there() {
-    let finish = Finish::default();
-    let settings = Settings {
-        finish: Some(finish.clone()),
-        ..settings()
-    };
-    let now = async {
-        sleep(Duration::from_millis(35)).await;
-        finish.now();
-    };
+    let (settings, now) = wanted_after(35);
     let ((report, failed, _), ()) = tokio::join!(take_over("Oslo 0.9", &settings), now);
     assert!(failed.is_none());
     assert_eq!((&*report.answer, report.handed_over), ("Rome", None));
