@@ -72,7 +72,8 @@ impl Events {
         caller: &Caller,
     ) -> Result<Self, AskError> {
         let question = admission.known(question_id, caller)?;
-        Self::at(admission.state(), &question, question.log.newest())
+        let reader = question.log.attach_last();
+        Ok(Self::read_by(admission.state(), &question, reader))
     }
 
     fn at(
@@ -87,12 +88,16 @@ impl Events {
                 AskError::Invalid(vec![FieldViolation::new("after", problem)])
             }
         })?;
-        Ok(Self {
+        Ok(Self::read_by(state, question, reader))
+    }
+
+    fn read_by(state: &Arc<ServerState>, question: &Arc<Question>, reader: u64) -> Self {
+        Self {
             state: Arc::clone(state),
             question: Arc::clone(question),
             reader,
             is_over: false,
-        })
+        }
     }
 
     /// The name of the question.

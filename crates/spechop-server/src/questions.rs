@@ -200,6 +200,8 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         if !self.is_kept {
+            // Whoever follows it hears of its end, if it came to none by itself.
+            self.question.log.failed(Arc::new(AskError::Cancelled));
             self.questions.lock().forget(&self.question);
         }
     }

@@ -25,8 +25,8 @@ pub(crate) const RETRIEVE: &str = "retrieve";
 /// Most bytes of all outputs together, their arguments included.
 const BYTES_MAX: usize = 64 << 20;
 
-/// A tool, and its arguments in one form.
-type Key = (Box<str>, Box<str>);
+/// A tool, and its arguments in one form. The cache holds it in two places, which share its texts.
+type Key = (Arc<str>, Arc<str>);
 
 /// A tool call.
 #[derive(Clone, Debug)]
@@ -187,7 +187,8 @@ impl ToolCache {
 
 fn bytes_of(passage: &Passage) -> usize {
     let url = passage.url.as_deref().unwrap_or_default();
-    size_of::<Passage>() + passage.title.len() + passage.text.len() + url.len()
+    let texts = [&*passage.id, &passage.title, &passage.text, url];
+    size_of::<Passage>() + texts.map(str::len).iter().sum::<usize>()
 }
 
 /// The documents of an output, best first.
@@ -369,6 +370,16 @@ mod tests {
         let bytes = cache.lock().bytes;
         assert!(bytes <= 1600 && bytes > 1400, "{bytes}");
         assert!(kept(&cache) < 20);
+        // A document may have a name as long as a text.
+        let named = |length: usize| {
+            let cache = self::cache(1);
+            let found = json!([{ "id": "x".repeat(length), "contents": "T\nSome text." }]);
+            let asked = call(RETRIEVE, json!({ "query": "q" }));
+            cache.put(&a, asked, &found, HOUR).unwrap();
+            cache.lock().bytes
+        };
+        // As it was left, and as the retriever gives it.
+        assert_eq!(named(1001) - named(1), 2000);
     }
 
     #[test]

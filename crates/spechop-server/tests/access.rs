@@ -306,6 +306,24 @@ async fn a_tenant_has_so_many_requests_and_hears_when_to_come_again() {
     );
 }
 
+/// A name that is none is the door's to refuse, and no way round the limits of the key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_for_anybody_has_its_limit_whatever_name_it_gives() {
+    let (proxy, one) = key(
+        "proxy",
+        "tenant = \"*\"\nrequests_per_second = 0.001\nrequests_burst = 1",
+    );
+    let server = Server::configured(Script::instant(1), &one).await;
+    let head = format!("authorization: Bearer {proxy}\r\nspechop-tenant: a/b\r\n");
+    for (status, number) in [("200", 1), ("429", 2)] {
+        let (answered, body) = http(&server, "GET /v1/models", &head, "").await;
+        assert!(
+            answered.starts_with(&format!("http/1.1 {status}")),
+            "{number}: {answered} {body}"
+        );
+    }
+}
+
 /// Without keys, limits hold for whomever the client says it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_keys_nothing_is_asked_for() {

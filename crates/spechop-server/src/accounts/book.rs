@@ -142,9 +142,7 @@ impl Book {
             }
             None => Account::new(now),
         };
-        if let Some(since) = elsewhere.since {
-            self.join(&mut account, tenant, since, now);
-        }
+        let joins = (elsewhere.since).is_some_and(|since| self.join(&mut account, since, now));
         let mut limits = wanted;
         let mut aside = Amounts::default();
         for (at, most) in self.allowance.limits().into_iter().enumerate() {
@@ -168,6 +166,10 @@ impl Book {
             limits[at] = Some(granted);
         }
         account.aside.add(aside);
+        // Only now: whoever is refused leaves nothing, however often.
+        if joins && account.spent.any() {
+            self.queue.push_back((account.since, tenant.clone()));
+        }
         self.accounts.insert(tenant.clone(), account);
         debug_assert!(self.fits(&account), "{account:?}");
         Ok(Grant {
@@ -204,19 +206,18 @@ impl Book {
         }
     }
 
-    /// The period of an account that servers share is the one that the first of them has begun.
-    fn join(&mut self, account: &mut Account, tenant: &Tenant, since: Instant, now: Instant) {
+    /// The period of an account that servers share is the one that the first of them has begun. Whether that is
+    /// another one than before.
+    fn join(&self, account: &mut Account, since: Instant, now: Instant) -> bool {
         if since == account.since {
-            return;
+            return false;
         }
         // Another period, and not the same one that two servers began while they could not hear each other.
         if since > account.since + self.allowance.period / 2 {
             account.renew(now);
         }
         account.since = since;
-        if account.spent.any() {
-            self.queue.push_back((since, tenant.clone()));
-        }
+        true
     }
 
     /// What this server has of an account, and when its period began; nothing if there is none.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use spechop_agent::{FirstAnswer, Stopped, Usage};
 use spechop_types::Chance;
 
-use super::book::{Grant, SWEEP, TENANTS_MAX};
+use super::book::{Amounts, Book, Elsewhere, Grant, SWEEP, TENANTS_MAX};
 use super::*;
 
 fn accounts(calls: u64) -> Arc<Accounts> {
@@ -229,6 +229,33 @@ async fn a_new_name_costs_the_same_however_many_there_are() {
     assert_eq!(book.swept, SWEEP * news);
     let left = TENANTS_MAX + news - SWEEP * news;
     assert_eq!(book.sizes(), (left, left));
+}
+
+/// The period of a shared account may be another server's, by a nanosecond: times travel in milliseconds.
+#[tokio::test(start_paused = true)]
+async fn whoever_is_refused_leaves_nothing_however_often() {
+    let mut book = Book::new(Allowance {
+        period: Duration::from_secs(60),
+        time: None,
+        target_calls: Some(2),
+        tokens: None,
+        money: None,
+    });
+    let (tenant, now) = (named(0), Instant::now());
+    let wants = [None, Some(2), None, None];
+    let alone = Elsewhere::default();
+    let grant = book.hold(&tenant, wants, &alone, now).unwrap();
+    book.settle(&tenant, grant.period, grant.aside, Amounts([0, 2, 0, 0]));
+    let before = book.sizes();
+    let elsewhere = Elsewhere {
+        since: now.checked_sub(Duration::from_nanos(1)),
+        ..alone
+    };
+    for _ in 0..1000 {
+        let refused = book.hold(&tenant, wants, &elsewhere, now);
+        assert!(matches!(refused, Err(Shortage::UsedUp { .. })));
+    }
+    assert_eq!(book.sizes(), before);
 }
 
 #[tokio::test(start_paused = true)]

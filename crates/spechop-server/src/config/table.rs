@@ -133,12 +133,13 @@ macro_rules! sections {
 /// All sections, in the order of the example file.
 pub(super) static SECTIONS: &[Section] = sections! {
     "server": SERVER;
-    /// Who may ask. With at least one key, or with server.keys_file, every request needs a key, but for health
-    /// and reflection: `authorization: Bearer KEY`. `spechop keys new --name NAME` makes a key and prints these
-    /// lines. `hash` is an Argon2id hash of at most 256 MiB. `tenant` is on whose behalf the key may be used:
-    /// the tenant without a name by default, "*" for whomever the caller names (a proxy that knows its
-    /// clients). `roles` are "ask" and "admin" (the admin service and /metrics).
-    /// requests_per_second and requests_burst limit this key, as those of [tenant] limit a tenant.
+    /// Who may ask. With at least one key, server.keys_file or jwt.jwks, every request needs a key or a token, but
+    /// for health, reflection, the files of the page, /v1/openapi.json and runs that were shared: `authorization:
+    /// Bearer KEY`. `spechop keys new --name NAME` makes a key and prints these lines. `hash` is an Argon2id hash
+    /// of at most 256 MiB. `tenant` is on whose behalf the key may be used: the tenant without a name by default,
+    /// "*" for whomever the caller names (a proxy that knows its clients). `roles` are "ask" and "admin" (the
+    /// admin service and /metrics). requests_per_second and requests_burst limit this key, as those of [tenant]
+    /// limit a tenant.
     "keys": KEYS;
     /// Whose tokens are taken in place of keys: those of an identity provider that signs JSON web tokens (RS256 to
     /// RS512, PS256 to PS512, ES256, ES384, EdDSA). `authorization: Bearer TOKEN`, as with keys. A token must name

@@ -23,7 +23,7 @@ use spechop_proto::json::{JsonError, WrongField};
 use spechop_sim::{Moment, Outcome, Rules, Simulator, What};
 use spechop_types::{CommitKind, K, Owned};
 
-use super::{House, json_response};
+use super::{House, json_text};
 use crate::admission::Admission;
 use crate::caller::caller;
 use crate::questions::Question;
@@ -90,7 +90,8 @@ async fn play(
     let state = admission.state();
     let (rules, answered) = ready(&question, width, plan_ahead)?;
     let tunings = state.tunings.clone();
-    let simulated = state.simulations.run(move |_| {
+    // Its answer may have thousands of events: they are written within its turn, too.
+    let written = state.simulations.run(move |is_wanted| {
         let replay = question.replay.get()?;
         // Guesses that this question does not know are those of the last ones.
         let mut history = tunings.history(&Owned::new(&question.id.tenant, replay.speculator));
@@ -102,22 +103,26 @@ async fn play(
         let sequential = simulator.run(&trace, Rules::paper(Width::STANDARD));
         let (outcome, moments) = simulator.told(&trace, rules);
         let filled_in = unknown as f64 / trace.hops.len().max(1) as f64;
-        Some((sequential.latency_ms, outcome, moments, filled_in))
+        if !is_wanted() {
+            return None;
+        }
+        let body = |events| {
+            json!({
+                "k": rules.width.get(),
+                "plan_ahead": rules.policy.plans_ahead(),
+                "latency_ms": outcome.latency_ms,
+                "sequential_ms": sequential.latency_ms,
+                "filled_in": filled_in,
+                "segments": outcome.calls.segments,
+                "targets": outcome.calls.targets,
+                "speculations": outcome.calls.speculations,
+                "events": events,
+            })
+            .to_string()
+        };
+        Some(events(&answered, &moments, &outcome, rules).map(body))
     });
-    let (sequential_ms, outcome, moments, filled_in) = simulated.await?;
-    let events = events(&answered, &moments, &outcome, rules)?;
-    let body = json!({
-        "k": rules.width.get(),
-        "plan_ahead": rules.policy.plans_ahead(),
-        "latency_ms": outcome.latency_ms,
-        "sequential_ms": sequential_ms,
-        "filled_in": filled_in,
-        "segments": outcome.calls.segments,
-        "targets": outcome.calls.targets,
-        "speculations": outcome.calls.speculations,
-        "events": events,
-    });
-    Ok(json_response(StatusCode::OK, &body))
+    Ok(json_text(StatusCode::OK, written.await??))
 }
 
 /// The rules of the simulation, and the answer of the question, if it has one.

@@ -162,11 +162,6 @@ impl Log {
         self.lock().end.is_some()
     }
 
-    /// The number of the last event so far.
-    pub(crate) fn newest(&self) -> u64 {
-        self.lock().last
-    }
-
     /// All of it, if it is over and nothing was forgotten.
     pub(crate) fn whole(&self) -> Option<Recording> {
         let state = self.lock();
@@ -202,7 +197,7 @@ impl Log {
     /// A reader of the events behind that number. Of a question that is over it finds the end in any
     /// case.
     pub(crate) fn attach(&self, after: u64) -> Result<u64, OffTheLog> {
-        let mut state = self.lock();
+        let state = self.lock();
         let (first, last) = (state.first(), state.last);
         if after > last {
             return Err(OffTheLog::Ahead { last });
@@ -210,6 +205,17 @@ impl Log {
         if after + 1 < first {
             return Err(OffTheLog::Behind { first });
         }
+        Ok(self.read_from(state, after))
+    }
+
+    /// A reader of what comes from now on, or of the end.
+    pub(crate) fn attach_last(&self) -> u64 {
+        let state = self.lock();
+        let last = state.last;
+        self.read_from(state, last)
+    }
+
+    fn read_from(&self, mut state: MutexGuard<'_, State>, after: u64) -> u64 {
         let after = match state.end {
             Some(End::Answered) => after.min(state.last.saturating_sub(1)),
             Some(End::Failed(_)) | None => after,
@@ -230,7 +236,7 @@ impl Log {
         state.alone_since = None;
         drop(state);
         self.changed.notify_one();
-        Ok(id)
+        id
     }
 
     /// The reader goes away.

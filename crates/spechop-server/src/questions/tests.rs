@@ -1,3 +1,5 @@
+use std::future::poll_fn;
+
 use spechop_proto::AskEvent;
 
 use super::*;
@@ -37,6 +39,18 @@ async fn a_name_is_free_again_when_its_question_is_over() {
     assert!(questions.find(&id("a", "q")).is_ok());
     drop(second);
     assert_eq!(questions.sizes(), (0, 0));
+}
+
+/// Its client may go before anything is done for it.
+#[tokio::test]
+async fn whoever_follows_a_question_that_never_began_hears_that_it_is_over() {
+    let questions = Questions::new(Duration::from_secs(60), 1 << 20);
+    let open = questions.open(id("a", "q")).unwrap();
+    let question = questions.find(&id("a", "q")).unwrap();
+    let reader = question.log.attach(0).unwrap();
+    drop(open);
+    let end = poll_fn(|cx| question.log.poll_next(reader, cx)).await;
+    assert!(matches!(end, Found::Failed(error) if matches!(*error, AskError::Cancelled)));
 }
 
 #[tokio::test(start_paused = true)]
