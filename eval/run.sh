@@ -30,6 +30,10 @@ shift
 SPECHOP=${SPECHOP:-target/release/spechop}
 SPECHOP_DATA_DIR=$("$SPECHOP" data-dir)
 export SPECHOP_DATA_DIR
+# Runs name the commit that is checked out, so the program should be of it.
+if [ -n "$(find crates eval index proto Cargo.lock -newer "$(command -v "$SPECHOP")" \( -path '*/src/*' -o -name '*.proto' -o -name Cargo.lock \) -print -quit)" ]; then
+  echo "WARNING: $SPECHOP is older than its sources: build it again, if they have changed" >&2
+fi
 # What is stored is simulated, drawn from and reported where it lies. What this machine records or asks is another run.
 case " $* " in
   *" simulate "* | *" report "* | *" decisions "*) OUT=${OUT:-eval/runs} ;;

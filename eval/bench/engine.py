@@ -65,7 +65,7 @@ class Server:
         return None
 
     def cpu_s(self):
-        return cpu_s(self.process)
+        return cpu_s(self.process.pid)
 
 
 def load(args, server, *more):

@@ -58,8 +58,12 @@ def get(url: str) -> dict:
 
 
 def ms(seconds: list) -> dict:
-    ordered = sorted(1e3 * one for one in seconds)
-    return {"p50_ms": statistics.median(ordered), "p99_ms": ordered[int(0.99 * (len(ordered) - 1))], "queries": len(ordered)}
+    taken = [1e3 * one for one in seconds]
+    return {"p50_ms": statistics.median(taken), "p99_ms": p99(taken), "queries": len(taken)}
+
+
+def p99(values: list) -> float:
+    return sorted(values)[int(0.99 * (len(values) - 1))]
 
 
 def memory_mib(process: subprocess.Popen) -> dict:
@@ -69,9 +73,9 @@ def memory_mib(process: subprocess.Popen) -> dict:
     return {name: int(sizes[key].split()[0]) // 1024 for name, key in (("resident", "VmRSS"), ("own", "RssAnon"))}
 
 
-def cpu_s(process: subprocess.Popen) -> float:
-    """Seconds of the processor that it has taken, in user and kernel."""
-    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+def cpu_s(pid: int) -> float:
+    """Seconds of the processor that a process has taken, in user and kernel."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -187,6 +191,8 @@ class Bench:
 
     def live(self, server: Server, name: str, *ways):
         run = self.out / name
+        # What was asked of an earlier index, or before a node was killed, is another run.
+        shutil.rmtree(run, ignore_errors=True)
         # The run keeps its command, which says nothing of where this repository lies.
         self.command(
             "eval", "live", "--addr", server.address, "--dataset", "2wiki", "--questions", os.path.relpath(QUESTIONS, ROOT),

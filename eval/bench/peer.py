@@ -36,6 +36,7 @@ import xllamacpp
 from tokenizers import Tokenizer
 
 import asyncio_reference as reference
+from million import cpu_s
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from train.values import judged
@@ -292,8 +293,7 @@ class Ours:
         return answer["elapsed_ms"] / 1000, answer["answer"]
 
     def cpu(self) -> float:
-        times = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.pid)
 
 
 async def measure(side, questions: list, k: int, at_once: int) -> dict:

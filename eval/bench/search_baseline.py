@@ -86,7 +86,7 @@ def others(rows: numpy.ndarray, scales: numpy.ndarray) -> dict:
     def with_usearch(queries: numpy.ndarray) -> numpy.ndarray:
         units = queries / numpy.abs(queries).max(axis=1, keepdims=True) * 127
         # By cosine: the rows are unit vectors, each on a scale of its own.
-        found = search(rows, units.astype(numpy.int8), LIMIT, MetricKind.Cos, exact=True, threads=1)
+        found = search(rows, numpy.rint(units).astype(numpy.int8), LIMIT, MetricKind.Cos, exact=True, threads=1)
         return numpy.atleast_2d(found.keys)
 
     return {

@@ -80,8 +80,9 @@ impl Compared {
     }
 }
 
-/// All questions first, then each kind; and what was chosen for each half of them.
-pub type Comparison = (Vec<Compared>, Vec<Played>);
+/// All questions first, then each kind; and what was chosen for the 1st, 3rd, … question and for the others, if
+/// anything was.
+pub type Comparison = (Vec<Compared>, [Option<Played>; 2]);
 
 /// Recorded questions, and what they are played with.
 #[derive(Clone, Copy, Debug)]
@@ -181,7 +182,7 @@ pub fn compare(played: &Recording<'_>, wanted: Wanted) -> Result<Comparison, Mis
             .collect(),
         chosen: cost(&by_choice, &standard, &members),
     });
-    Ok((compared.collect(), chosen.into_iter().flatten().collect()))
+    Ok((compared.collect(), chosen))
 }
 
 /// The questions in their order, each by what was learnt of those before it and of what was chosen for them, as a

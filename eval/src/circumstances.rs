@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::thread;
 
-use crate::Machine;
+use crate::{Machine, short_hash};
 
 const UNKNOWN: &str = "unknown";
 
@@ -19,17 +19,31 @@ pub fn machine() -> Machine {
     }
 }
 
-/// The commit of the repository that this process was started in, with `+` behind it where tracked files
-/// had been changed; `unknown` where there is none.
+/// The commit of the repository that this process was started in. If tracked files had been changed, there is a `+`
+/// behind it, and the beginning of a hash of the changes to the program. `unknown` if there is no repository.
 pub fn commit() -> String {
     let commit = git(&["rev-parse", "--verify", "HEAD"]);
     let changed = git(&["status", "--porcelain", "--untracked-files=no"]);
-    match (commit, changed) {
-        (Some(commit), Some(changed)) if changed.is_empty() => commit,
-        (Some(commit), _) => format!("{commit}+"),
-        (None, _) => UNKNOWN.to_owned(),
+    let of_the_program = git(&[&["diff", "HEAD", "--"], &SOURCES[..]].concat());
+    match (commit, changed, of_the_program) {
+        (Some(commit), Some(changed), _) if changed.is_empty() => commit,
+        (Some(commit), _, Some(changes)) if !changes.is_empty() => {
+            format!("{commit}+{}", short_hash(changes))
+        }
+        (Some(commit), ..) => format!("{commit}+"),
+        (None, ..) => UNKNOWN.to_owned(),
     }
 }
+
+/// What the program is made of.
+const SOURCES: [&str; 6] = [
+    ":/crates",
+    ":/eval/src",
+    ":/index",
+    ":/proto",
+    ":/Cargo.toml",
+    ":/Cargo.lock",
+];
 
 /// The words of a command as a shell takes them.
 pub fn command(words: impl IntoIterator<Item = String>) -> String {

@@ -10,6 +10,7 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::files::{
@@ -70,6 +71,13 @@ impl Run {
             return Err(RunError::Precious(dir.to_owned()));
         }
         fs::create_dir_all(dir).map_err(FileError::io("make the folder", dir))?;
+        // Whoever is stopped on the way leaves no rows under another run's description.
+        match fs::remove_file(dir.join(INFO)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(FileError::io("replace the run in", dir)(error).into());
+            }
+            _ => {}
+        }
         write_whole(&dir.join(ROWS), &json_lines(&self.rows)?)?;
         begin(dir, &self.info, &self.questions)
     }

@@ -28,6 +28,7 @@ pub mod retrieval;
 mod row;
 pub mod score;
 mod scripted;
+mod short_hash;
 mod stage;
 mod stats;
 mod variant;
@@ -57,6 +58,7 @@ pub use report::{
 pub use row::{Calls, Drafted, HopKind, Machine, Row, RowHop, RunInfo, Source, Wanted};
 pub use score::{exact_match, f1, holds, recall};
 pub use scripted::{Script, scripted};
+pub use short_hash::short_hash;
 /// Latency that is added to every look-up on purpose.
 pub use spechop_sim::InjectedLatency as Injected;
 pub use stage::{Guessed, Input, KnownHop, Output, PassageName, Stage};

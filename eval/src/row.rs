@@ -32,7 +32,9 @@ pub struct RunInfo {
     pub speed: f64,
     /// What was used, by part (`planner`, `reader`, `encoder`, `index`, `speculator hot`, …): a name and a hash.
     pub parts: BTreeMap<String, String>,
-    /// The commit of this program, with `+` behind it where files had been changed. `unknown` outside a repository.
+    /// The commit that is checked out where the run is asked for, which says nothing of a program that was built
+    /// before. If files had been changed, a `+` and a hash of the changes to the program stand behind it. `unknown` outside a
+    /// repository.
     pub commit: String,
     /// The machine.
     pub machine: Machine,

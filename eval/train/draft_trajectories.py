@@ -15,11 +15,10 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 from pathlib import Path
 
-from .records import Question, evaluated
-from .splits import make_split
+from .records import Question
+from .splits import make_split, refuse_evaluated
 from .trajectories import ARROW, NO_INFO, Options, build, gold, gold_answers
 
 DATASETS = Path(__file__).resolve().parents[1] / "datasets"
@@ -56,9 +55,7 @@ def main() -> None:
     args.add_argument("--seed", type=int, default=1, help="of the split; 1 is the one the models were trained on")
     given = args.parse_args()
     split = make_split(given.data, DATASETS, given.seed)
-    leaked = {q.id for q in split.train} & evaluated(DATASETS)
-    if leaked:
-        sys.exit(f"{len(leaked)} training questions are used for figures, {min(leaked)} among them: see datasets/README.md")
+    refuse_evaluated(split, DATASETS)
     rng = random.Random(given.seed)
     lines = [line for q in split.train for line in of_question(q, rng) if line["hops"]]
     with given.out.open("w", encoding="utf-8") as out:

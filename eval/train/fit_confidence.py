@@ -14,8 +14,9 @@ import math
 import random
 import re
 import string
-import unicodedata
 from pathlib import Path
+
+from reader_boundary import canonical
 
 LEAST = 1e-3
 NAMES = ["intercept", "first_segment", "last_segment", "lowest_segment", "lowest_reading", "mean_reading", "not_found"]
@@ -38,12 +39,6 @@ def chooses(answer, question):
     """Whether the answer is one of what the question offers."""
     answer = normalised(answer)
     return answer in ("yes", "no") or (answer != "" and f" {answer} " in f" {normalised(question)} ")
-
-
-def canonical(text):
-    """Letters and digits, folded as `spechop_types::canonical` folds them, but for letters that cannot be taken apart."""
-    bare = "".join(c for c in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(c))
-    return " ".join(re.sub(r"\W+|_", " ", re.sub(r"['’]|\.(?!\d)", "", bare)).split())
 
 
 def names_several(sub_question, titles):

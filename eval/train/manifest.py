@@ -9,6 +9,8 @@ from pathlib import Path
 
 import torch
 
+from .records import read_jsonl
+
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "gguf", "onnx", "onnxruntime", "xllamacpp")
 
 
@@ -41,3 +43,9 @@ def _without_folders(value: object) -> object:
 def append_jsonl(path: Path, row: dict) -> None:
     with path.open("a", encoding="utf-8") as out:
         out.write(json.dumps(row) + "\n")
+
+
+def keep_until(log: Path, step: int) -> None:
+    """Takes out of a log what a process wrote behind its last checkpoint: those steps are taken again."""
+    rows = [row for row in read_jsonl(log) if row["step"] <= step] if log.exists() else []
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

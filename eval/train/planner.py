@@ -19,7 +19,7 @@ from .basemodel import load_base, load_tokenizer
 from .batches import MIX, Encoded, Source, batches, collate, encode
 from .curves import draw_curves
 from .lora import add_lora, load_lora_state, lora_state
-from .manifest import append_jsonl, write_manifest
+from .manifest import append_jsonl, keep_until, write_manifest
 from .planner_export import read_adapter
 from .qamr import hashes, read_questions, read_sentences
 from .records import sha256
@@ -142,6 +142,7 @@ def main() -> None:
         load_lora_state(model, saved["lora"])
         optimizer.load_state_dict(saved["optimizer"])
         step, at = saved["step"], saved["at"]
+        keep_until(log, step)
     model.train()
     seen = 0
     for at, items in batches(source, tokenizer, args.tokens, at, workers=args.workers):

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 from .corpus import Corpus, Passage
 from .curves import draw_curves
-from .manifest import append_jsonl, write_manifest
+from .manifest import append_jsonl, keep_until, write_manifest
 from .qamr import hashes, named, qamr_items
 from .reader_batches import Groups, batches, forward_by_length, group_loss
 from .reader_data import evenly, generated_items, gold_items, lacking_items, pattern_items, yes_no
@@ -134,6 +134,7 @@ def main() -> None:
         average.model.load_state_dict(saved["average"])
         optimizer.load_state_dict(saved["optimizer"])
         step, at = saved["step"], saved["at"]
+        keep_until(log, step)
     model.train()
     mixed = torch.autocast(args.device.split(":")[0], torch.bfloat16, enabled=args.dtype == "bf16")
     for at, drawn in batches(groups, args.groups, at, workers=args.workers):

@@ -21,6 +21,7 @@ from .augment import Augmenter
 from .corpus import Passage
 from .joins import Joins
 from .lora import add_lora, merge_lora
+from .manifest import append_jsonl, keep_until
 from .phrases import kind_of, phrases
 from .planner_export import export, permute, read_adapter
 from .qamr import agreed, around, detokenise, qamr_items, read_questions, read_sentences, topic
@@ -33,7 +34,7 @@ from .reader_batches import Row, group_loss, pair_total
 from .reader_boundary import CASES, cut, joined, with_title
 from .reader_data import NOT_HERE, SPAN, digest, find, generated_items, gold_items, pattern_items, shown, variants
 from .reader_model import OUTSIDE, Average, start_from
-from .records import Hop, Question, mention, normal, wiki_question
+from .records import Hop, Question, mention, normal, read_jsonl, wiki_question
 from .trajectories import NO_INFO, Options, build, gold, operation
 from .values import canonical_country, date_pair, earlier, judged, parse_date, spell_date
 from .wording import accepted, ask, tidy
@@ -339,6 +340,15 @@ class Reading(unittest.TestCase):
         args = argparse.Namespace(warmup=10, steps=100, decay=20)
         rates = [schedule(step, args) for step in (0, 10, 79, 90, 99)]
         self.assertEqual([round(r, 3) for r in rates], [0.1, 1.0, 1.0, 0.5, 0.05])
+
+    def test_a_resumed_log_has_no_step_twice(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "log.jsonl"
+            keep_until(log, 100)
+            for step in (90, 100, 110):
+                append_jsonl(log, {"step": step})
+            keep_until(log, 100)
+            self.assertEqual([row["step"] for row in read_jsonl(log)], [90, 100])
 
     def test_an_exported_reader_gives_its_weights_back(self) -> None:
         class Small(torch.nn.Module):

@@ -53,7 +53,10 @@ pub struct Built {
     pub rows: usize,
     /// Bytes of its files.
     pub bytes: u64,
-    /// Passages that this run had to encode; 0 where the index was up to date.
+    /// Whether the index was there already, made of the same corpus by the same encoder.
+    pub up_to_date: bool,
+    /// Passages that this run had to encode. None if it was up to date, or if a run that was killed had
+    /// encoded them all.
     pub encoded: usize,
     /// Passages in the hot subset, where one was asked for.
     pub hot_rows: Option<usize>,
@@ -91,7 +94,9 @@ impl Build {
         let corpus = spooled.as_ref().map_or(&self.corpus, |copy| &copy.path);
         let survey = Survey::of(corpus, &self.reading)?;
         let inputs = self.inputs(&survey, encoder);
-        let (index, encoded) = match finished(&folder.out, &inputs) {
+        let there = finished(&folder.out, &inputs);
+        let up_to_date = there.is_some();
+        let (index, encoded) = match there {
             Some(index) => (index, 0),
             None => {
                 let encoded = self.grow(&folder, corpus, &survey, inputs, encoder, progress);
@@ -104,6 +109,7 @@ impl Build {
         Ok(Built {
             rows: index.rows(),
             bytes: index.bytes(),
+            up_to_date,
             encoded,
             hot_rows,
             intake: survey.intake,

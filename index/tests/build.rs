@@ -74,6 +74,7 @@ async fn builds_once_and_then_knows_it() {
         "nothing was encoded again"
     );
     assert_eq!(files(site.dir.path()), before);
+    assert!(again.up_to_date && !built.up_to_date);
 }
 
 #[tokio::test]

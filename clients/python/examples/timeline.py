@@ -34,7 +34,8 @@ def bars(events: list[AskEvent]) -> tuple[list[Bar], set[int], float]:
     rolled_back: set[int] = set()
     for event in events:
         kind = event.WhichOneof("event")
-        if kind == "launched":
+        # A draft of the planner's words has no end of its own, and no bar.
+        if kind == "launched" and event.launched.stage in STAGES:
             done.append(Bar(event.branch, event.launched.stage, event.at_ms))
         elif kind == "rolled_back":
             rolled_back.add(event.branch)

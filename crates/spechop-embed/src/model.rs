@@ -97,7 +97,9 @@ impl Model {
                     Pooling::Mean => sum(rows, self.width),
                 })
             });
-        Ok(pooled.collect())
+        // A damaged weight shows so, and halves that overflow.
+        let vectors: Option<_> = pooled.collect();
+        vectors.ok_or_else(|| RunError::Failed("its vectors are no finite numbers".to_owned()))
     }
 }
 
@@ -130,13 +132,17 @@ fn sum(rows: &[f32], width: usize) -> Vec<f32> {
     sum
 }
 
-/// Scales to length 1, which also turns a sum into a mean: the direction is all that counts.
-fn unit(mut vector: Vec<f32>) -> Vec<f32> {
+/// Scales to length 1, which also turns a sum into a mean: the direction is all that counts. `None` if it has no
+/// finite length.
+fn unit(mut vector: Vec<f32>) -> Option<Vec<f32>> {
     let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if !norm.is_finite() {
+        return None;
+    }
     if norm > 0.0 {
         for x in &mut vector {
             *x /= norm;
         }
     }
-    vector
+    Some(vector)
 }

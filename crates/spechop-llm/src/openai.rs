@@ -17,7 +17,6 @@ mod sse;
 mod wire;
 
 use std::io;
-use std::net::IpAddr;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -25,7 +24,7 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTE
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use spechop_ports::retry::{Again, Failure, retry, retry_after};
-use spechop_ports::{Call, Metered, PortError, reason};
+use spechop_ports::{Call, Metered, PortError, is_loopback, reason};
 use spechop_types::Activity;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -439,9 +438,4 @@ impl TextModel for OpenAiModel {
             Err(_) => Err(self.timeout(self.limits.silence)),
         }
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }

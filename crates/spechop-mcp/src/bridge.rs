@@ -1,20 +1,29 @@
 //! A server at an address for clients that start a program: messages go from standard input to HTTP,
 //! and back to standard output, as they are.
 
+use std::fmt::Display;
+use std::io;
+use std::time::Duration;
+
 use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
 use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransportConfig, StreamableHttpError,
+};
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use rmcp::{RoleClient, RoleServer};
 use secrecy::ExposeSecret;
 use spechop_web::{Endpoint, InvalidEndpoint};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::failure::chain;
 
 /// Requests of one client that may be under way at once.
 const REQUESTS_MAX: usize = 64;
+/// How long the end of a connection waits for what its last requests have to say of it.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Why the bridge ended before its client did.
 #[derive(Debug, thiserror::Error)]
@@ -29,13 +38,62 @@ pub enum BridgeError {
         url: String,
         /// What is known about it, after a colon.
         why: String,
+        /// What kind of trouble it was.
+        trouble: Trouble,
     },
     /// No header can carry the tenant's name.
     #[error("{0:?} is no name of a tenant: use letters, digits, `.`, `-` and `_`")]
     Tenant(String),
     /// The client cannot be written to.
     #[error("cannot write to the client")]
-    Client(#[source] std::io::Error),
+    Client(#[source] io::Error),
+}
+
+/// What kept messages from being taken, as far as somebody can do something about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nobody listens at the address.
+    NoServer,
+    /// The server wants a key, or another one.
+    Key,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl Trouble {
+    fn of(error: &StreamableHttpError<reqwest::Error>) -> Self {
+        match error {
+            StreamableHttpError::Client(error) if error.is_connect() => Self::NoServer,
+            StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) => {
+                Self::Key
+            }
+            // Without a header that says which kind of key.
+            StreamableHttpError::UnexpectedServerResponse(said)
+                if said.starts_with("HTTP 401") || said.starts_with("HTTP 403") =>
+            {
+                Self::Key
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A message that was not taken: which request it was, if one, and why.
+struct NotTaken {
+    id: Option<RequestId>,
+    why: String,
+    trouble: Trouble,
+}
+
+impl NotTaken {
+    /// The one that says more of why the connection ended: what was sent behind its end says nothing.
+    fn or(self, before: Option<Self>) -> Option<Self> {
+        match before {
+            Some(before) if self.trouble == Trouble::Other => Some(before),
+            _ => Some(self),
+        }
+    }
 }
 
 /// Carries messages until the input ends, with the key of the endpoint, on behalf of a tenant.
@@ -63,8 +121,8 @@ pub async fn bridge(
         config = config.custom_headers([(name, tenant)].into());
     }
     let mut server = StreamableHttpClientTransport::with_client(http, config);
-    let mut sending = JoinSet::new();
-    let mut trouble = None;
+    let mut sending: JoinSet<Result<(), NotTaken>> = JoinSet::new();
+    let mut why = None;
     loop {
         tokio::select! {
             message = client.receive() => {
@@ -77,32 +135,52 @@ pub async fn bridge(
                     _ => None,
                 };
                 let sent = Transport::<RoleClient>::send(&mut server, message);
-                sending.spawn(async move { (id, sent.await.map_err(|error| chain(&error))) });
+                sending.spawn(async move {
+                    sent.await.map_err(|error| NotTaken {
+                        id,
+                        why: chain(&error),
+                        trouble: Trouble::of(&error),
+                    })
+                });
             }
             message = Transport::<RoleClient>::receive(&mut server) => {
                 let Some(message) = message else {
-                    let why = trouble.map(|why| format!(": {why}")).unwrap_or_default();
-                    return Err(BridgeError::Lost { url: url.to_string(), why });
+                    break;
                 };
                 client.send(message).await.map_err(BridgeError::Client)?;
             }
-            Some(Ok((id, Err(why)))) = sending.join_next() => {
-                if let Some(id) = id {
-                    let refusal = refusal(id, &url, &why);
-                    client.send(refusal).await.map_err(BridgeError::Client)?;
+            Some(sent) = sending.join_next() => {
+                if let Ok(Err(not_taken)) = sent {
+                    refuse(&mut client, &url, &not_taken).await?;
+                    why = not_taken.or(why);
                 }
-                trouble = Some(why);
             }
         }
     }
+    // The connection often ends before the task of the request that ended it has been heard.
+    while let Ok(Some(sent)) = timeout(LAST_WORDS, sending.join_next()).await {
+        if let Ok(Err(not_taken)) = sent {
+            refuse(&mut client, &url, &not_taken).await?;
+            why = not_taken.or(why);
+        }
+    }
+    let (why, trouble) = match why {
+        Some(known) => (format!(": {}", known.why), known.trouble),
+        None => (String::new(), Trouble::default()),
+    };
+    let url = url.to_string();
+    Err(BridgeError::Lost { url, why, trouble })
 }
 
 /// So that the client hears why its request has no answer.
-fn refusal(
-    id: RequestId,
-    url: impl std::fmt::Display,
-    why: &str,
-) -> rmcp::service::TxJsonRpcMessage<RoleServer> {
-    let problem = format!("the server at {url} did not take the request: {why}");
-    JsonRpcMessage::error(ErrorData::internal_error(problem, None), Some(id))
+async fn refuse<C>(client: &mut C, url: &impl Display, sent: &NotTaken) -> Result<(), BridgeError>
+where
+    C: Transport<RoleServer, Error = io::Error>,
+{
+    let Some(id) = &sent.id else {
+        return Ok(());
+    };
+    let problem = format!("the server at {url} did not take the request: {}", sent.why);
+    let refusal = JsonRpcMessage::error(ErrorData::internal_error(problem, None), Some(id.clone()));
+    client.send(refusal).await.map_err(BridgeError::Client)
 }

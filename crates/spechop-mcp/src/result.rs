@@ -5,7 +5,6 @@
 //! text items and embedded texts ─────────────▶ items ─┴▶ cut if long ─▶ passages, best first
 //! ```
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
@@ -44,7 +43,9 @@ const TEXTS: [&str; 10] = [
     "extract",
     "excerpt",
 ];
-const URLS: [&str; 5] = ["url", "link", "uri", "href", "source"];
+const URLS: [&str; 4] = ["url", "link", "uri", "href"];
+/// What holds an address, or the name of a collection.
+const SOURCE: &str = "source";
 
 /// What a result looks like. By default all of it is found out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,12 +122,9 @@ impl Shape {
         limit: usize,
     ) -> Result<Vec<Passage>, String> {
         let items = self.items_of(result)?;
-        let (mut found, mut ids, mut was_cut) = (Vec::new(), HashSet::new(), false);
-        for item in items {
-            let pieces = cut(&item);
-            was_cut |= pieces.len() > 1;
-            found.extend(pieces.into_iter().filter(|p| ids.insert(Arc::clone(&p.id))));
-        }
+        let pieces: Vec<_> = items.iter().map(cut).collect();
+        let was_cut = pieces.iter().any(|pieces| pieces.len() > 1);
+        let mut found = Passage::distinct(pieces.into_iter().flatten());
         if was_cut && found.len() > limit {
             found = nearest(found, query);
         }
@@ -209,11 +207,15 @@ impl Shape {
             Some(path) => path.of(value).and_then(said),
             None => usual.iter().find_map(|name| value.get(name).and_then(said)),
         };
+        let source = || part(&None, &[SOURCE]).filter(|source| source.contains("://"));
         Some(Item {
             id: part(&self.id, &IDS),
             title: part(&self.title, &TITLES).unwrap_or_default(),
             text: part(&self.text, &TEXTS)?,
-            url: part(&self.url, &URLS),
+            url: match &self.url {
+                Some(_) => part(&self.url, &[]),
+                None => part(&None, &URLS).or_else(source),
+            },
         })
     }
 }

@@ -74,6 +74,29 @@ fn json_is_found_wherever_servers_put_it() {
 }
 
 #[test]
+fn passages_of_one_page_or_of_one_collection_are_all_kept() {
+    let result = structured(json!({ "results": [
+        { "url": "https://h/", "text": "The Seine." },
+        { "url": "https://h/", "text": "The Loire." },
+        { "source": "wikipedia", "text": "The Rhine." },
+        { "source": "wikipedia", "text": "The Main." },
+        { "source": "https://other/", "text": "The Po." },
+    ] }));
+    let id = |text| Passage::id_of_text("", text);
+    let score = |rank: f32| 1.0 / rank;
+    assert_eq!(
+        auto(&result),
+        [
+            format!("{}||The Seine.|https://h/|1", id("The Seine.")),
+            format!("{}||The Loire.|https://h/|0.5", id("The Loire.")),
+            format!("{}||The Rhine.|-|{}", id("The Rhine."), score(3.0)),
+            format!("{}||The Main.|-|0.25", id("The Main.")),
+            "https://other/||The Po.|https://other/|0.2".to_owned(),
+        ]
+    );
+}
+
+#[test]
 fn what_only_looks_like_json_is_a_text() {
     for text in [
         "[1] The Seine is a river.",

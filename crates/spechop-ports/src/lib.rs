@@ -22,6 +22,7 @@ mod encode;
 mod error;
 mod fallback;
 mod generate;
+mod here;
 mod meter;
 mod passages;
 mod reason;
@@ -46,6 +47,7 @@ pub use generate::{
     Guess, GuessRequest, Guessed, KnownHop, PlanRequest, Planned, Planner, Ranked, ReadRequest,
     Reader, Reading, Speculator,
 };
+pub use here::is_loopback;
 pub use meter::Metered;
 pub use passages::Passages;
 pub use reason::reason;

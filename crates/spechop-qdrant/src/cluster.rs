@@ -294,9 +294,14 @@ fn is_missing(error: &QdrantError) -> bool {
 
 /// The address as it is used, and shown: without a path.
 fn address(written: &str) -> Result<String, InvalidOptions> {
-    let invalid = |url: &str, problem| InvalidOptions::Url {
-        url: url.to_owned(),
-        problem,
+    // Neither what stands before a host nor a query is shown: a password may be in it.
+    let invalid = |url: &str, problem| {
+        let (shown, query) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
+        let shown = shown.rsplit('@').next().filter(|_| !query.contains('@'));
+        InvalidOptions::Url {
+            url: shown.unwrap_or_default().to_owned(),
+            problem,
+        }
     };
     let Ok(url) = Url::parse(written.trim()) else {
         return Err(invalid(written, "expected scheme, host and port"));
@@ -339,6 +344,17 @@ mod tests {
                 Some("nothing behind the port"),
             ),
             ("http://me:hunter2@host:6334", Some("a password belongs")),
+            ("me:hunter2@host:6334", Some("expected http or https")),
+            ("http//me:hunter2@host", Some("expected scheme")),
+            (
+                "https://host/?api-key=hunter2",
+                Some("nothing behind the port"),
+            ),
+            (
+                "https://host/?api-key=hun@hunter2",
+                Some("nothing behind the port"),
+            ),
+            ("http//me:hunter2?ss@host", Some("expected scheme")),
         ] {
             let found = refusal(url, None);
             assert_eq!(found.is_some(), said.is_some(), "{url}: {found:?}");

@@ -23,7 +23,8 @@ pub struct Label {
     pub width: usize,
     /// How the text that was encoded is made of a passage's fields, in words.
     pub text: String,
-    /// SHA-256 of the corpus.
+    /// SHA-256 of the corpus; of a subset of it, with a slash and that of what ranks the passages, since two subsets
+    /// may be equally large.
     pub corpus_sha256: String,
     /// Share of the corpus that is in; 1 for all of it.
     pub fraction: f64,
@@ -83,7 +84,10 @@ impl Label {
             encoder: inputs.encoder.clone(),
             width: inputs.width,
             text: inputs.text.clone(),
-            corpus_sha256: inputs.corpus_sha256.clone(),
+            corpus_sha256: match subset {
+                None => inputs.corpus_sha256.clone(),
+                Some(subset) => format!("{}/{}", inputs.corpus_sha256, subset.in_degree_sha256),
+            },
             fraction: subset.map_or(1.0, |subset| subset.fraction),
             passages,
             complete: false,
@@ -171,6 +175,8 @@ pub(crate) fn vector_width(info: &CollectionInfo) -> Option<u64> {
 mod tests {
     use qdrant_client::qdrant::{CollectionConfig, CollectionParams, VectorParams, VectorsConfig};
 
+    use spechop_store::Subset;
+
     use super::*;
 
     fn label() -> Label {
@@ -256,6 +262,31 @@ mod tests {
         assert_eq!(check(&begun, "e5", 4, 4), Some(Misfit::Unfinished));
         let info = info(begun.metadata(), 4);
         assert_eq!(label().takes(&info, &begun), Ok(()), "a push resumes it");
+    }
+
+    #[test]
+    fn two_subsets_of_one_size_are_two() {
+        let of = |ranks: &str| {
+            let subset = Subset {
+                fraction: 0.25,
+                in_degree_sha256: ranks.into(),
+            };
+            let inputs = Inputs {
+                corpus_sha256: "c0".into(),
+                encoder: "e5".into(),
+                width: 4,
+                text: "title, newline, text".into(),
+                batch_rows: 1,
+                shard_rows: 7,
+                subset: Some(subset),
+                extended: false,
+                part: None,
+            };
+            Label::new(&inputs, 7)
+        };
+        let info = info(of("r0").metadata(), 4);
+        assert_eq!(of("r0").takes(&info, &of("r0")), Ok(()));
+        assert_eq!(of("r0").takes(&info, &of("r1")), Err(Misfit::Corpus));
     }
 
     #[test]

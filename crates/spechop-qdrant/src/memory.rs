@@ -25,10 +25,11 @@ use async_trait::async_trait;
 use qdrant_client::Payload;
 use qdrant_client::qdrant::vector_output::Vector;
 use qdrant_client::qdrant::{
-    Condition, CountPoints, CreateCollectionBuilder, CreateFieldIndexCollectionBuilder,
-    DeletePointsBuilder, Distance, FieldType, Filter, GetPointsBuilder, KeywordIndexParamsBuilder,
-    OrderBy, PointId, PointStruct, Query, QueryPoints, ScrollPointsBuilder, SearchParams,
-    UpsertPoints, Value, VectorParamsBuilder, VectorsOutput, WriteOrdering, WriteOrderingType,
+    CollectionInfo, Condition, CountPoints, CreateCollectionBuilder,
+    CreateFieldIndexCollectionBuilder, DeletePointsBuilder, Distance, FieldType, Filter,
+    GetPointsBuilder, KeywordIndexParamsBuilder, OrderBy, PointId, PointStruct, Query, QueryPoints,
+    ScrollPointsBuilder, SearchParams, UpsertPoints, Value, VectorParamsBuilder, VectorsOutput,
+    WriteOrdering, WriteOrderingType,
 };
 use rand::random;
 use serde::{Deserialize, Serialize};
@@ -109,24 +110,26 @@ impl QdrantMemory {
     }
 
     async fn fit(&self, call: &Call) -> Result<(), PortError> {
-        if !self.is_there(call).await? {
+        let mut there = self.there(call).await?;
+        if there.is_none() {
             let made = self.make(call).await;
             // Another server may have made it at the same time.
-            if !self.is_there(call).await? {
+            there = self.there(call).await?;
+            if there.is_none() {
                 made?;
             }
         }
-        self.index_fields(call).await?;
+        self.index_fields(call, &there.unwrap_or_default()).await?;
         // Nothing panics while it is held.
         let mut fitted = self.fitted.lock().unwrap_or_else(PoisonError::into_inner);
         *fitted = Some(Instant::now());
         Ok(())
     }
 
-    /// Whether there is a collection of this name; refused if it is not ours.
-    async fn is_there(&self, call: &Call) -> Result<bool, PortError> {
+    /// The collection of this name, if there is one; refused if it is not ours.
+    async fn there(&self, call: &Call) -> Result<Option<CollectionInfo>, PortError> {
         let Some(info) = self.cluster.info(call, &self.collection).await? else {
-            return Ok(false);
+            return Ok(None);
         };
         let config = info.config.as_ref();
         let value = config.and_then(|config| config.metadata.get(KEY));
@@ -137,7 +140,9 @@ impl QdrantMemory {
         let remedy = "name another collection in speculator.memory_collection, which is then made";
         let detail = match found {
             Some(Ok(found)) if found == self.label => match label::vector_width(&info) {
-                Some(width) if u64::try_from(self.label.width) == Ok(width) => return Ok(true),
+                Some(width) if u64::try_from(self.label.width) == Ok(width) => {
+                    return Ok(Some(info));
+                }
                 _ => format!("its vectors are not as its label says: {remedy}"),
             },
             Some(Ok(found)) if found.format == FORMAT => format!(
@@ -174,8 +179,9 @@ impl QdrantMemory {
         made.await.map(drop)
     }
 
-    /// Entries are asked for by tenant, and leave by age. An index that is there stays as it is.
-    async fn index_fields(&self, call: &Call) -> Result<(), PortError> {
+    /// Entries are asked for by tenant, and leave by age. An index that is there stays as it is: to make one, a
+    /// cluster must agree, and whoever only reads should not need that.
+    async fn index_fields(&self, call: &Call, there: &CollectionInfo) -> Result<(), PortError> {
         let field = |name: &str, kind| {
             CreateFieldIndexCollectionBuilder::new(&self.collection, name, kind).wait(true)
         };
@@ -184,6 +190,10 @@ impl QdrantMemory {
             field("tenant", FieldType::Keyword).field_index_params(tenants),
             field("written", FieldType::Integer),
         ] {
+            let request = request.build();
+            if there.payload_schema.contains_key(&request.field_name) {
+                continue;
+            }
             let indexed = self.cluster.ask(call, Some(&self.collection), |client| {
                 let request = request.clone();
                 async move { client.create_field_index(request).await }

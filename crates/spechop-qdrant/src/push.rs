@@ -127,7 +127,7 @@ impl Push {
         let total = index.rows();
         let label = Label::of(index);
         let found = self.open(cluster, &label).await;
-        let resumes = found.map_err(|source| PushError::Collection {
+        found.map_err(|source| PushError::Collection {
             collection: self.collection.clone(),
             source,
         })?;
@@ -135,7 +135,7 @@ impl Push {
         progress(Progress { done, total });
         let rows = (0..total).step_by(self.batch.get());
         let batches = rows.map(|first| first..total.min(first + self.batch.get()));
-        let send = |rows: Range<usize>| self.send(index, cluster, rows, resumes);
+        let send = |rows: Range<usize>| self.send(index, cluster, rows);
         let mut sending = stream::iter(batches.map(send)).buffer_unordered(self.at_once.get());
         while let Some(batch) = sending.next().await {
             let batch = batch.map_err(|failed| failed.after(done, total))?;
@@ -164,14 +164,13 @@ impl Push {
         })
     }
 
-    /// Whether there may be passages already.
-    async fn open(&self, cluster: &Cluster, label: &Label) -> Result<bool, PortError> {
+    /// Makes the collection if there is none. It may hold passages already.
+    async fn open(&self, cluster: &Cluster, label: &Label) -> Result<(), PortError> {
         let call = Call::authoritative();
         cluster.health(&call).await?;
         if let Some(info) = cluster.info(&call, &self.collection).await? {
             let taken = Label::read(&info).and_then(|found| found.takes(&info, label));
-            taken.map_err(|misfit| self.refused(cluster, &misfit))?;
-            return Ok(true);
+            return taken.map_err(|misfit| self.refused(cluster, &misfit));
         }
         let mut request = self.settings.create(&self.collection, label.width);
         request.metadata = label.metadata();
@@ -185,8 +184,7 @@ impl Push {
         match (cluster.info(&call, &self.collection).await?, created) {
             (Some(info), _) => {
                 let made = Label::read(&info).and_then(|found| found.takes(&info, label));
-                made.map_err(|misfit| self.refused(cluster, &misfit))?;
-                Ok(true)
+                made.map_err(|misfit| self.refused(cluster, &misfit))
             }
             (None, Err(error)) => Err(error),
             (None, Ok(_)) => Err(PortError::Malformed {
@@ -211,7 +209,6 @@ impl Push {
         index: &PassageIndex,
         cluster: &Cluster,
         rows: Range<usize>,
-        resumes: bool,
     ) -> Result<Batch, Failed> {
         let call = Call::authoritative();
         let mut points = rows
@@ -225,14 +222,12 @@ impl Push {
             })
             .collect::<Result<Vec<PointStruct>, IndexError>>()
             .map_err(Failed::Index)?;
-        if resumes {
-            let there = self.there(&call, cluster, &points).await;
-            let there = there.map_err(Failed::Port)?;
-            points.retain(|point| {
-                let id = point.id.clone().and_then(point::uuid);
-                id.is_none_or(|id| !there.contains(&id))
-            });
-        }
+        let there = self.there(&call, cluster, &points).await;
+        let there = there.map_err(Failed::Port)?;
+        points.retain(|point| {
+            let id = point.id.clone().and_then(point::uuid);
+            id.is_none_or(|id| !there.contains(&id))
+        });
         let sent = points.len();
         if sent > 0 {
             self.upsert(&call, cluster, points)

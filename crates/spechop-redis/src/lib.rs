@@ -5,11 +5,14 @@
 //! them as it likes.
 
 use std::fmt;
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, ConnectionAddr, IntoConnectionInfo, RedisError, Script, TlsCertificates};
+use redis::{
+    Client, ConnectionAddr, IntoConnectionInfo, RedisError, RedisResult, Script, TlsCertificates,
+};
 use secrecy::{ExposeSecret, SecretString};
 use spechop_ports::{PortError, SharedCells, Swapped, reason};
 use url::Url;
@@ -63,15 +66,23 @@ pub enum InvalidOptions {
     Roots,
 }
 
-/// Texts in Redis. Connects when it is first asked, and again after a connection is lost.
+/// Texts in Redis. Connects when it is first asked, and again after a request has failed.
 pub struct RedisCells {
-    connection: ConnectionManager,
+    client: Client,
+    line: Mutex<Line>,
     swap: Script,
     prefix: String,
     /// Its name in messages.
     what: String,
     password: Option<SecretString>,
     time_limit: Duration,
+}
+
+/// The connection in use.
+struct Line {
+    connection: ConnectionManager,
+    /// When it was last replaced by another one.
+    renewed: Option<Instant>,
 }
 
 impl RedisOptions {
@@ -118,16 +129,15 @@ impl RedisCells {
     /// The first option that cannot be used.
     pub fn new(options: &RedisOptions) -> Result<Self, InvalidOptions> {
         let client = options.client()?;
-        let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(options.time_limit))
-            .set_response_timeout(Some(options.time_limit))
-            // Whoever asks decides when to ask again.
-            .set_number_of_retries(0);
-        let connection = ConnectionManager::new_lazy_with_config(client, config);
+        let connection = connection(&client, options.time_limit);
         let what = Url::parse(&options.url).map_err(|_| InvalidOptions::Url)?;
         let (host, port) = (what.host_str().unwrap_or_default(), what.port());
         Ok(Self {
-            connection: connection.map_err(|_| InvalidOptions::Url)?,
+            line: Mutex::new(Line {
+                connection: connection.map_err(|_| InvalidOptions::Url)?,
+                renewed: None,
+            }),
+            client,
             swap: Script::new(SWAP),
             prefix: options.prefix.clone(),
             what: format!("Redis at {host}:{}", port.unwrap_or(6379)),
@@ -140,8 +150,32 @@ impl RedisCells {
         format!("{}:{name}", self.prefix)
     }
 
+    fn line(&self) -> MutexGuard<'_, Line> {
+        // Nothing panics while it is held.
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes another connection, at most once in a while. The library keeps one whose beginning was refused (a
+    /// password that was set a moment later), one to a server that has become a replica, and one that is only silent.
+    fn renew(&self) {
+        let mut line = self.line();
+        if line
+            .renewed
+            .is_some_and(|at| at.elapsed() < self.time_limit)
+        {
+            return;
+        }
+        if let Ok(connection) = connection(&self.client, self.time_limit) {
+            *line = Line {
+                connection,
+                renewed: Some(Instant::now()),
+            };
+        }
+    }
+
     /// Sorts a failure by what a caller can do about it.
     fn failed(&self, error: RedisError) -> PortError {
+        self.renew();
         let what = self.what.clone();
         if error.is_timeout() {
             let limit_ms = u64::try_from(self.time_limit.as_millis()).unwrap_or(u64::MAX);
@@ -161,10 +195,20 @@ impl RedisCells {
     }
 }
 
+/// Nothing is connected before the first request.
+fn connection(client: &Client, time_limit: Duration) -> RedisResult<ConnectionManager> {
+    let config = ConnectionManagerConfig::new()
+        .set_connection_timeout(Some(time_limit))
+        .set_response_timeout(Some(time_limit))
+        // Whoever asks decides when to ask again.
+        .set_number_of_retries(0);
+    ConnectionManager::new_lazy_with_config(client.clone(), config)
+}
+
 #[async_trait]
 impl SharedCells for RedisCells {
     async fn read(&self, name: &str) -> Result<Option<String>, PortError> {
-        let mut connection = self.connection.clone();
+        let mut connection = self.line().connection.clone();
         let mut get = redis::cmd("GET");
         let read = get.arg(self.key(name)).query_async(&mut connection).await;
         read.map_err(|error| self.failed(error))
@@ -177,7 +221,7 @@ impl SharedCells for RedisCells {
         new: &str,
         keep: Duration,
     ) -> Result<Swapped, PortError> {
-        let mut connection = self.connection.clone();
+        let mut connection = self.line().connection.clone();
         let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut call = self.swap.key(self.key(name));
         call.arg(seen.unwrap_or_default()).arg(new).arg(keep_ms);

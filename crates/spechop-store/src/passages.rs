@@ -16,7 +16,7 @@ use crate::index::PassageIndex;
 /// then on it holds 16 bytes for each row.
 pub struct IndexPassages {
     index: Arc<PassageIndex>,
-    rows: OnceCell<Arc<Rows>>,
+    rows: Arc<OnceCell<Arc<Rows>>>,
 }
 
 /// The rows in the order of their identifiers' hashes.
@@ -30,23 +30,36 @@ impl IndexPassages {
     pub fn new(index: Arc<PassageIndex>) -> Self {
         Self {
             index,
-            rows: OnceCell::new(),
+            rows: Arc::default(),
         }
+    }
+
+    /// Read by a task of its own: whoever stops waiting does not stop those who wait for it, too, and nobody reads
+    /// them twice.
+    async fn rows(&self) -> Result<Arc<Rows>, PortError> {
+        if let Some(rows) = self.rows.get() {
+            return Ok(Arc::clone(rows));
+        }
+        let (index, cell) = (Arc::clone(&self.index), Arc::clone(&self.rows));
+        let reading = tokio::spawn(async move {
+            let read = || async {
+                let of = Arc::clone(&index);
+                let rows = spawn_blocking(move || Rows::read(&of)).await;
+                let rows = rows.map_err(|error| unavailable(&index, error))?;
+                let rows = rows.map_err(|error| unavailable(&index, error))?;
+                Ok::<_, PortError>(Arc::new(rows))
+            };
+            cell.get_or_try_init(read).await.cloned()
+        });
+        let rows = reading.await;
+        rows.map_err(|error| unavailable(&self.index, error))?
     }
 }
 
 #[async_trait]
 impl Passages for IndexPassages {
     async fn passage(&self, id: &str) -> Result<Option<Passage>, PortError> {
-        let read = || async {
-            let index = Arc::clone(&self.index);
-            // It ends by itself, and others may wait for it: so it is not aborted.
-            let rows = spawn_blocking(move || Rows::read(&index)).await;
-            let rows = rows.map_err(|error| unavailable(self.index.as_ref(), error))?;
-            let rows = rows.map_err(|error| unavailable(self.index.as_ref(), error))?;
-            Ok::<_, PortError>(Arc::new(rows))
-        };
-        let rows = Arc::clone(self.rows.get_or_try_init(read).await?);
+        let rows = self.rows().await?;
         let (index, id) = (Arc::clone(&self.index), id.to_owned());
         // One record, of memory or of a file.
         let found = spawn_blocking(move || rows.find(&index, &id)).await;
@@ -93,5 +106,37 @@ impl Rows {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use super::*;
+    use crate::fixture::{unit_vectors, write};
+
+    #[tokio::test]
+    async fn whoever_stops_waiting_stops_no_reading() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &unit_vectors(1, 30, 8), 20);
+        let passages = IndexPassages::new(Arc::new(PassageIndex::open(dir.path()).unwrap()));
+        {
+            let mut asked = pin!(passages.passage("p-7"));
+            let once = |context: &mut std::task::Context<'_>| {
+                assert!(asked.as_mut().poll(context).is_pending());
+                Poll::Ready(())
+            };
+            std::future::poll_fn(once).await;
+        }
+        // It would never be, if the reading had gone with who asked.
+        while !passages.rows.initialized() {
+            tokio::task::yield_now().await;
+        }
+        let found = passages.passage("p-7").await.unwrap().unwrap();
+        assert_eq!(&*found.title, "Title 7");
+        assert!(passages.passage("p-30").await.unwrap().is_none());
     }
 }

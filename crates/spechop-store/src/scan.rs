@@ -61,6 +61,11 @@ impl Query {
         }
     }
 
+    /// Whether its words are still to be mixed in.
+    pub(crate) fn has_words(&self) -> bool {
+        self.text.is_some()
+    }
+
     /// From now on its words count, if it has a text.
     pub(crate) fn mix(&mut self, lexical: &Lexical) {
         if let Some(text) = self.text.take() {

@@ -34,7 +34,8 @@ struct Sealed<T> {
 ///
 /// # Errors
 ///
-/// Those of the file system. The old file then stands as it was.
+/// Those of the file system. The old file then stands as it was, unless all that failed was to write the change of
+/// the folder to the disk.
 pub fn write<T: Serialize>(path: &Path, value: &T, readers: Readers) -> io::Result<()> {
     let crc32 = crc32fast::hash(&serde_json::to_vec(value)?);
     let content = value;
@@ -48,10 +49,8 @@ pub fn write<T: Serialize>(path: &Path, value: &T, readers: Readers) -> io::Resu
         let _ = fs::remove_file(&unnamed);
         return Err(error);
     }
-    match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => File::open(dir)?.sync_all(),
-        _ => Ok(()),
-    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// The value of a sealed file; `None` if it is not what was sealed.

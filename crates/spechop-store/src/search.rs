@@ -267,8 +267,14 @@ impl Worker {
             calls.map(|call| call.doing(Activity::Scan)).collect()
         };
         if let Some(lexical) = self.rows.lexical() {
-            let _mixing = scanning(running);
-            for (job, _) in running.iter_mut() {
+            // Words take about as long as a segment, and nobody who is needed waits for those of a whole batch.
+            loop {
+                self.step_aside(running);
+                let mut jobs = running.iter_mut().map(|(job, _)| job);
+                let Some(job) = jobs.find(|job| job.query.has_words()) else {
+                    break;
+                };
+                let _mixing = job.call.doing(Activity::Scan);
                 job.query.mix(lexical);
             }
         }

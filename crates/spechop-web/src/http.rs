@@ -2,14 +2,13 @@
 //! followed, and proxies of the environment not used: the operator names one, or there is none.
 
 use std::error::Error;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
 use reqwest::{Client, RequestBuilder, StatusCode, redirect};
 use secrecy::{ExposeSecret, SecretString};
-use spechop_ports::Call;
+use spechop_ports::{Call, is_loopback};
 use tokio::time::{Instant, timeout};
 use url::Url;
 
@@ -362,11 +361,6 @@ fn broken(error: reqwest::Error) -> Broken {
         cause = next;
     }
     Broken::Line(cause.to_string())
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //!
 //! A SpecHop server answers so itself (`server.retrieve`), so one can hold the index for many.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -99,7 +98,6 @@ pub fn parse(body: &[u8], limit: usize) -> Result<Vec<Passage>, String> {
         _ => return Err("no list `result` in it".to_owned()),
     };
     let mut passages = Vec::new();
-    let mut ids = HashSet::new();
     let mut has_scores = true;
     for (rank, item) in found.iter().enumerate() {
         let mut passage = passage(item.get("document").unwrap_or(item))
@@ -112,10 +110,9 @@ pub fn parse(body: &[u8], limit: usize) -> Result<Vec<Passage>, String> {
         let score = score.map(|score| score as f32).filter(|s| s.is_finite());
         has_scores &= score.is_some();
         passage.score = score.unwrap_or_default();
-        if ids.insert(Arc::clone(&passage.id)) {
-            passages.push(passage);
-        }
+        passages.push(passage);
     }
+    let mut passages = Passage::distinct(passages);
     if has_scores {
         passages.sort_by(|a, b| b.score.total_cmp(&a.score));
     } else {
@@ -214,6 +211,19 @@ mod tests {
         ]] });
         let order: Vec<_> = lines(&one_is_missing, 2).unwrap();
         assert_eq!(order, ["1||a|-|1", "2||b|-|0.5"]);
+        let of_one_page = json!({ "result": [[
+            { "url": "https://h/", "text": "a" },
+            { "url": "https://h/", "text": "b" },
+            { "url": "https://h/", "text": "a" },
+        ]] });
+        let [a, b] = ["a", "b"].map(|text| Passage::id_of_text("", text));
+        assert_eq!(
+            lines(&of_one_page, 9).unwrap(),
+            [
+                format!("{a}||a|https://h/|1"),
+                format!("{b}||b|https://h/|0.5")
+            ]
+        );
     }
 
     #[test]

@@ -86,6 +86,11 @@ async fn commands_speak_tls_and_show_a_key() {
         ),
         (&["--addr", &plain], &mine, None),
         (&["--addr", &secure], &mine, Some("this port speaks TLS")),
+        (
+            &["--addr", "192.0.2.1:9"],
+            &mine,
+            Some("would go to 192.0.2.1:9 in the clear"),
+        ),
         (&["--addr", &https], &mine, Some("no TLS connection to")),
         (
             &["--addr", &https, "--tls-ca", &other],

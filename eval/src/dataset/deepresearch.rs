@@ -4,11 +4,10 @@
 //! The rows have no id, so an id is made of the question. They name no pages and no hops either.
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use super::error::LoadError;
 use super::record::Record;
-use crate::{Dataset, Question};
+use crate::{Dataset, Question, short_hash};
 
 /// Most hops of any question of this data set, as in the paper.
 const HOP_BUDGET: u32 = 10;
@@ -36,13 +35,7 @@ pub(super) fn question(record: &Record<'_>) -> Result<Question, LoadError> {
 }
 
 fn id(question: &str) -> String {
-    let digest = Sha256::digest(question);
-    let hex: String = digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("dr-{hex}")
+    format!("dr-{}", short_hash(question))
 }
 
 /// The rows say 1, 2 or 3, the paper L1, L2 or L3.

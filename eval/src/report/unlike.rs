@@ -30,17 +30,16 @@ pub(super) fn commits(groups: &[Group<'_>]) -> Option<String> {
     for view in groups.iter().flat_map(|group| &group.views) {
         *runs.entry(&view.run.info.commit).or_default() += 1;
     }
-    let changed = runs.keys().any(|commit| commit.ends_with('+'));
+    let changed = runs.keys().any(|commit| commit.contains('+'));
     if runs.len() < 2 && !changed {
         return None;
     }
     let counted = runs.iter().map(|(commit, count)| {
-        let (hash, plus) = match commit.strip_suffix('+') {
-            Some(hash) => (hash, "+"),
-            None => (*commit, ""),
+        let (hash, changes) = match commit.split_once('+') {
+            Some((hash, changes)) => (hash, format!("+{changes:.4}")),
+            None => (*commit, String::new()),
         };
-        let hash: String = hash.chars().take(12).collect();
-        format!("{hash}{plus} ({count})")
+        format!("{hash:.12}{changes} ({count})")
     });
     let counted: Vec<String> = counted.collect();
     let plus = if changed {

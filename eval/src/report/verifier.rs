@@ -1,7 +1,7 @@
 //! How well the verifier tells right guesses from wrong ones, where the data set knows the hops.
 
 use crate::HopKind;
-use crate::score::holds;
+use crate::decisions::is_right;
 use crate::stats::ratio;
 
 use super::groups::{Case, Group};
@@ -68,14 +68,10 @@ fn count(case: &Case<'_>) -> Counts {
             continue;
         }
         counts.compared += 1.0;
-        let golds = case.question.hops.iter().map(|gold| gold.answer.as_str());
-        let known: Vec<&str> = golds.filter(|gold| holds(&hop.observed, gold)).collect();
-        let checkable = hop.guess.as_ref().filter(|_| !known.is_empty());
-        let right = |guess: &String| known.iter().any(|gold| holds(guess, gold));
-        let (known, right) = match checkable {
-            None => (0.0, 0.0),
-            Some(guess) => (1.0, super::quality::flag(right(guess))),
-        };
+        let guess = hop.guess.as_deref();
+        let right = guess.and_then(|guess| is_right(&case.question.hops, &hop.observed, guess));
+        let known = super::quality::flag(right.is_some());
+        let right = super::quality::flag(right == Some(true));
         if hop.kind == HopKind::Accepted {
             counts.accepted += 1.0;
             counts.accepted_known += known;

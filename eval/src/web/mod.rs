@@ -32,12 +32,12 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 
 pub use latency::{InvalidLatency, Latency};
 
 use crate::dataset::CorpusPassage;
+use crate::short_hash;
 use down::Down;
 use engine::Form;
 use pages::{Page, Pages};
@@ -256,13 +256,7 @@ async fn page(State(served): Shared, uri: Uri, headers: HeaderMap) -> Response {
 /// A page as it should be: packed for those who can unpack it, and with a tag to ask again by.
 fn sound(page: &Page, text: String, headers: &HeaderMap) -> Response {
     let (bytes, charset) = html::encoded(page, text);
-    let digest = Sha256::digest(&bytes);
-    let tag: String = digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let tag = format!("\"{tag}\"");
+    let tag = format!("\"{}\"", short_hash(&bytes));
     let says = |name, value: &str| {
         let said = headers
             .get(name)

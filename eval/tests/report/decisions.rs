@@ -47,6 +47,12 @@ fn a_draw_has_both_kinds_and_is_the_same_again() {
     let mut backwards = found();
     backwards.reverse();
     assert_eq!(drawn, draw(backwards, Mode::Paper, 10, 1));
+    // Shares are of what was drawn from.
+    for (_, mode) in spechop_eval::decisions::VERIFIERS {
+        let [sample, all] = [&drawn, &found()].map(|some| Quality::of(some, mode, |one| one.gold));
+        assert!((sample.p().unwrap() - all.p().unwrap()).abs() < 1e-9);
+        assert_eq!((sample.decisions, sample.accepted), (10, 5));
+    }
     // If there are too few of one kind, the other fills up; if there are too few at all, all are drawn.
     let all = found();
     let rejected = all.iter().filter(|one| !one.paper.accepted).count();

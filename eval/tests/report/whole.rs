@@ -160,7 +160,7 @@ fn runs_that_only_share_a_name_are_told_apart() {
     runs[0].info.parts.insert("reader".into(), "large".into());
     // Only one of them names it.
     runs[0].info.parts.insert("planner".into(), "any".into());
-    runs[0].info.commit = "7654321+".into();
+    runs[0].info.commit = "7654321+89abcdef01234567".into();
     runs[1].info.machine.cores = 4;
     let title = "2WikiMultihopQA, gold planner, latency INJECTED: 4150 ± 1680 ms, seed 7";
     let warnings = [
@@ -169,7 +169,7 @@ fn runs_that_only_share_a_name_are_told_apart() {
             "{title}: the runs differ in machine: live a processor, 2 cores; simulated a processor, 4 cores."
         ),
         "The runs were made at these commits of the program (+: with changes that were not committed): \
-         0123456 (1), 7654321+ (1)."
+         0123456 (1), 7654321+89ab (1)."
             .to_owned(),
     ];
     assert_eq!(report(&runs).unwrap().data.warnings, warnings);

@@ -1,5 +1,6 @@
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -112,6 +113,26 @@ async fn a_wrong_password_is_refused_and_not_repeated() {
         assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
         assert!(!format!("{error:?}").contains("wrong-one"), "{error:?}");
     }
+}
+
+#[tokio::test]
+async fn a_password_that_comes_late_is_found() {
+    let Some(server) = RedisServer::started(&["--requirepass", "first-one"]) else {
+        return;
+    };
+    let cells = cells(&RedisOptions {
+        password: Some("second-one".into()),
+        ..options(server.url())
+    });
+    let error = cells.read("a").await.unwrap_err();
+    assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
+    let mut line = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    line.write_all(b"AUTH first-one\r\nCONFIG SET requirepass second-one\r\n")
+        .unwrap();
+    let mut said = [0; 10];
+    line.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"+OK\r\n+OK\r\n");
+    assert_eq!(cells.read("a").await.unwrap(), None);
 }
 
 /// An authority, and a server that it certifies. Returns the authority's certificate.

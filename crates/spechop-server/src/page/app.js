@@ -56,6 +56,8 @@ class Page extends HTMLElement {
     // Its right end is where a live run is followed.
     on('time', 'input', () => this.#seek(Number(at.time.value) >= Number(at.time.max) ? Infinity : Number(at.time.value)));
     this.addEventListener('click', follow);
+    // A page that is gone for good cannot come back to its question.
+    addEventListener('pagehide', (event) => event.persisted || this.#drop());
     document.addEventListener('keydown', (event) => this.#key(event));
     new ResizeObserver(() => this.#draw()).observe(at.timelines);
     this.querySelector('.key').append(...meanings());
@@ -99,14 +101,19 @@ class Page extends HTMLElement {
     const { signal } = asking.abort;
     const on = {
       id: (id) => ((asking.id = run.id = id), kept(asking.key), this.#buttons()),
-      event: (event) => (run.push(event, clock()), this.#draw()),
+      event: (event) => {
+        run.push(event, clock());
+        this.#draw();
+        // It is longer than can be shown.
+        if (!run.live && !event.answer && !event.error) this.#drop();
+      },
     };
     try {
       await ask(request, { key: asking.key, signal, on });
     } catch (error) {
       const message = signal.aborted ? 'it was cancelled' : error instanceof Refused ? error.message : 'the server cannot be reached: is it running?';
       if (error.status === 401) this.#lockedOut();
-      run.push({ error: { code: error.code, message, fields: error.fields, retry_after_ms: error.retryAfter } });
+      run.push({ error: { code: error.code, message, fields: error.fields, retry_after_ms: error.retryAfter } }, clock());
     }
     if (this.#asking === asking) this.#asking = null;
     this.#draw();
@@ -137,8 +144,9 @@ class Page extends HTMLElement {
     const k = value === 'inf' ? { unbounded: {} } : { k: Number(value) };
     const body = { ...k, plan_ahead: this.at.if_ahead.checked };
     const [first] = this.#runs;
-    this.#try(async () => {
+    this.#try(async (still) => {
       const { events, plan_ahead, filled_in } = await tell(first.id, 'what-if', this.at.key.value, body);
+      if (!still()) return;
       const ahead = plan_ahead ? ', planning ahead' : '';
       const lacks = filled_in ? `; ${Math.round(filled_in * 100)} % of its guesses are those of other questions` : '';
       const title = `simulated over the same stage times: k = ${k.k ?? '∞'}${ahead}${lacks}`;
@@ -150,8 +158,9 @@ class Page extends HTMLElement {
     const [{ id }] = this.#runs;
     const { shared } = this.at;
     const key = this.at.key.value;
-    this.#try(async () => {
+    this.#try(async (still) => {
       const { path, expires_s } = await tell(id, 'share', key);
+      if (!still()) return;
       const href = new URL(path.slice(1), location.href).href;
       const end = () => this.#try(async () => (await tell(id, 'share', key, undefined, 'DELETE'), (shared.hidden = true)));
       const time = expires_s < 120 ? `${expires_s} s` : `${Math.floor(expires_s / 60)} min`;
@@ -162,14 +171,15 @@ class Page extends HTMLElement {
   }
 
   async #open(files) {
-    this.#drop();
-    await this.#try(async () => {
+    await this.#try(async (still) => {
       const runs = [];
       for (const file of files) {
         if (file.size > FILE_MAX) throw new Error(`${file.name} is larger than ${FILE_MAX >> 20} MB`);
         runs.push(Run.of(file.name, parse(await file.text())));
       }
-      if (runs.length > 0) this.#replay(runs);
+      if (!runs.length || !still()) return;
+      this.#drop();
+      this.#replay(runs);
     });
     this.at.open.value = '';
   }
@@ -181,12 +191,15 @@ class Page extends HTMLElement {
     this.#seek(Infinity);
   }
 
-  /// If it fails, that is told.
+  /// If it fails, that is told. What comes of it (`still`) and what is told are of use as long as the same runs are shown.
   async #try(act) {
+    const shown = this.#runs;
+    const still = () => shown === this.#runs;
     try {
       this.#notice('');
-      await act();
+      await act(still);
     } catch (error) {
+      if (!still()) return;
       if (error.status === 401) this.#lockedOut();
       this.#notice(error instanceof TypeError ? 'the server cannot be reached: is it running?' : error.message);
     }

@@ -57,7 +57,7 @@ export class Timeline {
     for (let n = first; n < end; n++) {
       const row = this.#rows.get(n);
       if (anew || row?.lane !== lanes[n]) this.#row(row, lanes[n], n, now, scale);
-      else if (runs(lanes[n])) this.#grow(row, n, now, scale);
+      else if (lanes[n].ended === null) this.#grow(row, n, now, scale);
     }
     if (anew || lanes !== this.#seen || first !== this.#span[0] || end !== this.#span[1]) this.#connect(lanes, first, end, scale);
     if (lanes !== this.#seen) this.#tell(lanes);
@@ -94,12 +94,13 @@ export class Timeline {
   #row(row, lane, n, now, scale) {
     const node = svg('g', { class: `lane ${state(lane).replaceAll(' ', '-')}`, transform: `translate(0 ${n * ROW})` });
     const bars = pieces(lane, now).map((piece) => barOf(piece, scale));
+    // It is alive, even if nothing of it runs.
+    const life = svg('line', { class: 'life', x1: scale.x(lane.began), x2: scale.x(lane.ended ?? now), y1: 26, y2: 26 });
     node.append(
       svg('line', { class: 'rule', x1: 0, x2: scale.width, y1: ROW - 1, y2: ROW - 1 }),
       svg('text', { class: 'hop', x: 2, y: TEXT }, `${lane.hop} ${GLYPHS[state(lane)]}`),
       textOf(lane, scale),
-      // It is alive, even if nothing of it runs.
-      svg('line', { class: 'life', x1: scale.x(lane.began), x2: scale.x(lane.ended ?? now), y1: 26, y2: 26 }),
+      life,
       ...bars,
     );
     if (lane.fate === 'rolled_back' && lane.bars.length) {
@@ -109,20 +110,22 @@ export class Timeline {
     node.append(...marksOf(lane, scale));
     if (row) row.node.replaceWith(node);
     else this.lanes.append(node);
-    this.#rows.set(n, { lane, node, bars });
+    this.#rows.set(n, { lane, node, bars, life });
   }
 
-  /// Only what runs has become longer.
+  /// Only what runs has become longer, and the life of the branch.
   #grow(row, n, now, scale) {
+    set(row.life, { x2: scale.x(now) });
     pieces(row.lane, now).forEach((piece, at) => {
       const bar = row.bars[at];
       if (!bar) this.#row(row, row.lane, n, now, scale);
-      else if (piece.runs) for (const rect of bar.children) if (rect.localName === 'rect') set(rect, { width: wide(piece, scale) });
+      else if (piece.runs) {
+        for (const rect of bar.children) if (rect.localName === 'rect') set(rect, { width: wide(piece, scale) });
+        say(bar.firstChild, titleOf(piece));
+      }
     });
   }
 }
-
-const runs = (lane) => lane.bars.some((bar) => bar.to === null);
 
 /// From ms to px, for an axis that reaches so far; `grows` if it will have to reach further.
 export function scaleOf(reach, width, grows) {
@@ -137,12 +140,14 @@ function ticks({ end, step, x }) {
 
 const wide = (piece, scale) => Math.max(scale.x(piece.to) - scale.x(piece.from), 2);
 
+const titleOf = (piece) => `${STAGES[piece.stage]}, ${s(piece.to - piece.from)}: ${LOOKS[piece.look]}`;
+
 /// Kind by colour, place and height; fate by border and filling.
 function barOf(piece, scale) {
   const [y, height] = BAR[piece.early ? 'speculation' : piece.stage];
   const box = { x: scale.x(piece.from), y, height, width: wide(piece, scale), rx: 2 };
   const group = svg('g', { class: `bar ${piece.stage} ${piece.look}` });
-  group.append(svg('title', {}, `${STAGES[piece.stage]}, ${s(piece.to - piece.from)}: ${LOOKS[piece.look]}`));
+  group.append(svg('title', {}, titleOf(piece)));
   group.append(svg('rect', { ...box, class: 'fill' }));
   if (piece.look === 'open' || piece.look === 'ahead') {
     group.append(svg('rect', { ...box, class: 'hatch', fill: `url(#hatch-${piece.look})` }));

@@ -211,10 +211,11 @@ export function branches(node, view) {
   renew(node, [view.lanes], () => view.lanes.map((lane) => el('li', {}, t(words(lane)))));
 }
 
-/// What a reader of the screen hears: commits, and no more.
+/// What a reader of the screen hears: commits, and how it ends.
 export function announce(node, view) {
   const last = view.hops.at(-1);
   if (view.answer) say(node, `Answer: ${str(view.answer.answer)}`);
+  else if (view.error) say(node, `No answer. ${str(view.error.message)}`);
   else if (last) say(node, `Hop ${view.hops.length} is committed: ${last.question} ${last.answer}`);
   else say(node, '');
 }

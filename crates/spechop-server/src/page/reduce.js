@@ -21,20 +21,21 @@ export const START = Object.freeze({
   usage: null, // as of the last commit
   refused: 0, // calls that were not made ahead of need, or stopped
   providers: Object.freeze([]), // searches that went to another provider
+  handed: null, // {lanes, hops, draft} before another model began anew
 });
 
 /// Folds one event in. An event that came before changes nothing; one that comes too early is kept out.
 export function reduce(view, event) {
   event = obj(event);
   const failure = failed(event);
-  if (failure) return fail(view, failure);
+  if (failure) return fail(view, failure, Math.max(view.at, num(event.at_ms)));
   const sequence = num(event.sequence);
   if (sequence <= view.sequence || view.phase === 'answered' || view.phase === 'failed') return view;
   if (sequence !== view.sequence + 1) return { ...view, gap: { after: view.sequence, got: sequence } };
   const at = Math.max(view.at, num(event.at_ms));
   // Field by field: a spread of so many is most of the time of an event.
-  const { lanes: before, hops, draft, answer, error, tuned, usage, refused, providers } = view;
-  const next = { sequence, gap: null, at, phase: 'running', lanes: before, hops, draft, answer, error, tuned, usage, refused, providers };
+  const { lanes: before, hops, draft, answer, error, tuned, usage, refused, providers, handed } = view;
+  const next = { sequence, gap: null, at, phase: 'running', lanes: before, hops, draft, answer, error, tuned, usage, refused, providers, handed };
   const kind = kindOf(event);
   // A newer server may tell more.
   if (!kind) return next;
@@ -72,9 +73,9 @@ function failed(event) {
   return { code: str(code), message: str(message), fields: list(fields), retryAfter: num(retry_after_ms) };
 }
 
-function fail(view, error) {
+function fail(view, error, at) {
   if (view.phase === 'answered' || view.phase === 'failed') return view;
-  return { ...view, phase: 'failed', error, lanes: ended(view.lanes, view.at) };
+  return { ...view, at, phase: 'failed', error, lanes: ended(view.lanes, at) };
 }
 
 /// A branch is heard of for the first time.
@@ -324,12 +325,16 @@ const WHOLE = {
     const tuned = { k: num(k), reason: str(reason), p: maybe(p), alpha: maybe(alpha), beta: maybe(beta) };
     return { ...view, tuned };
   },
-  // Another model begins anew: nothing before it counts.
+  // Another model begins anew: nothing before it counts, unless it comes to nothing.
   handed_over: (view, _, at) => {
-    const lanes = ended(view.lanes, at).map((lane) => ({ ...lane, fate: 'rolled_back' }));
-    return { ...view, lanes, hops: [], draft: null };
+    const { draft, hops } = view;
+    const over = ended(view.lanes, at);
+    const lanes = over.map((lane) => ({ ...lane, fate: 'rolled_back' }));
+    const before = over.map((lane, n) => (draft && lane.id === draft.lane ? view.lanes[n] : lane));
+    return { ...view, lanes, hops: [], draft: null, handed: { lanes: before, hops, draft } };
   },
   answer: (view, told, at) => {
+    if (view.handed && !told.handed_over) view = takenBack(view, at);
     const hops = list(told.hops).map((told, n) => {
       const seen = view.hops[n];
       const lane = view.lanes.findLast((lane) => seen && lane.id === seen.lane);
@@ -349,6 +354,13 @@ const WHOLE = {
     return { ...view, phase: 'answered', answer: told, usage, hops, lanes };
   },
 };
+
+/// The model that began anew came to nothing: what was before it counts after all.
+function takenBack(view, at) {
+  const before = new Map(view.handed.lanes.map((lane) => [lane.id, lane]));
+  const lanes = ended(view.lanes, at).map((lane) => before.get(lane.id) ?? { ...lane, fate: 'rolled_back' });
+  return { ...view, lanes, hops: view.handed.hops, draft: view.handed.draft };
+}
 
 /// The same question at k = 1, by the times of its own stages, one after the other: {tiles, total, whole}.
 /// A tile is {stage, hop, ms, open}; it is open if it stands on a guess that has not been compared yet.
@@ -381,7 +393,7 @@ function ahead({ lanes }) {
   let before = committed[committed.length - 1] ?? null;
   const rank = (lane) => [lane.hard !== null, before !== null && lane.parent === before.id, lane.touched];
   for (;;) {
-    const hop = before ? before.hop + 1 : Math.min(...lanes.map((lane) => lane.hop));
+    const hop = before ? before.hop + 1 : lanes.reduce((least, lane) => Math.min(least, lane.hop), Infinity);
     const alive = lanes.filter((lane) => lane.fate === 'open' && lane.hop === hop);
     if (alive.length === 0) return path;
     before = alive.reduce((best, lane) => (later(rank(lane), rank(best)) ? lane : best));

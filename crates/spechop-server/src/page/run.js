@@ -5,12 +5,16 @@ import { reduce, START, elapsed, sequential } from './reduce.js';
 /// Most events that are taken; a question of 1024 hops has fewer.
 const EVENTS_MAX = 200_000;
 
+/// Most branches of all views together, each of which has a list of its own: some 256 MB.
+const LANES_MAX = 32_000_000;
+
 export class Run {
   events = [];
   views = [START];
   /// ms that are shown; null follows a live run.
   position = null;
   #arrived = 0;
+  #lanes = 0; // of all views
 
   /// The server's name for its question; '' for a recording.
   id = '';
@@ -31,8 +35,16 @@ export class Run {
   /// Takes an event, `clock` being the time at which it came, in ms of any origin.
   push(event, clock = 0) {
     const before = this.last;
-    const view = reduce(before, event);
-    if (view === before || this.events.length >= EVENTS_MAX) return;
+    // What ends a live run has no time of its own: it is now.
+    if (this.live && event?.error) event = { ...event, at_ms: this.end(clock) };
+    let view = reduce(before, event);
+    if (view === before) return;
+    this.#lanes += view.lanes.length;
+    if (this.events.length >= EVENTS_MAX || this.#lanes > LANES_MAX) {
+      event = { at_ms: view.at, error: { message: 'The run is longer than this page can show.' } };
+      view = reduce(before, event);
+      if (view === before) return;
+    }
     if (view.gap) {
       this.views[this.views.length - 1] = view;
       return;

@@ -15,6 +15,9 @@ export const PAUSES = [250, 500, 1000, 2000, 4000, ...Array(7).fill(8000)];
 /// may hear of it in no other way.
 const SILENCE = 40_000;
 
+/// What passes: too many requests, or a gateway without its server.
+const PASSING = [429, 502, 503, 504];
+
 /// What the server said when it said no.
 export class Refused extends Error {
   constructor(status, { code, message, fields, retry_after_ms } = {}) {
@@ -67,34 +70,38 @@ export async function ask(request, { key, signal, on }) {
     on.event(event);
   };
   let over = await read(first, take, signal);
+  let least = 0; // ms that the server wants to be left alone
   for (let tries = 0; !over; tries++) {
     if (!id || tries >= PAUSES.length) throw new Refused(0, { message: 'the connection broke, and the server cannot be reached: ask again' });
-    await pause(PAUSES[tries], signal);
+    await pause(Math.min(Math.max(PAUSES[tries], least), LINGER), signal);
+    least = 0;
     const before = after;
     try {
       const path = `v1/questions/${encodeURIComponent(id)}/events?after=${after}`;
       over = await read(await inTime(call(path, { key, signal })), take, signal);
     } catch (error) {
       // Out of reach is worth another attempt; a no is not.
-      if (signal.aborted || error instanceof Refused) throw error;
+      if (signal.aborted || (error instanceof Refused && !PASSING.includes(error.status))) throw error;
+      least = Number(error.retryAfter) || 0;
     }
     if (after > before) tries = -1;
   }
 }
 
-/// Tells the server something of a question: `finish`, `cancel`, `what-if`, `share`. What it answers.
+/// Tells the server something of a question, even if the page goes: `finish`, `cancel`, `what-if`, `share`. What it
+/// answers.
 export async function tell(id, what, key, body = {}, method = 'POST') {
-  const response = await call(`v1/questions/${encodeURIComponent(id)}/${what}`, { key, body, method });
+  const response = await call(`v1/questions/${encodeURIComponent(id)}/${what}`, { key, body, method, keepalive: true });
   return response.json();
 }
 
 /// The events of the shared run that this address names, one a line.
 export const shared = async () => (await call(`${location.pathname}/events`, {})).text();
 
-async function call(path, { key, signal, body, method = body ? 'POST' : 'GET' }) {
+async function call(path, { key, signal, body, method = body ? 'POST' : 'GET', keepalive = false }) {
   const headers = body ? { 'content-type': 'application/json' } : {};
   if (key) headers.authorization = `Bearer ${key}`;
-  const response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body), cache: 'no-store' });
+  const response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body), cache: 'no-store', keepalive });
   if (!response.ok) throw new Refused(response.status, await response.json().catch(() => ({})));
   return response;
 }

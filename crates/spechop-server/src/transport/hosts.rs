@@ -7,6 +7,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use axum::http::uri::Authority;
+use spechop_ports::is_loopback;
 
 /// The names under which requests are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl Hosts {
         let Self::Named(names) = self else {
             return true;
         };
-        host_of(authority).is_some_and(|host| is_here(&host) || names.contains(&host))
+        host_of(authority).is_some_and(|host| is_loopback(&host) || names.contains(&host))
     }
 
     /// Whether a request to this authority comes from a page of this server itself: one of the same
@@ -47,7 +48,7 @@ impl Hosts {
         let is_known = match self {
             Self::Named(_) => self.accept(authority),
             Self::Any => host_of(authority)
-                .is_some_and(|host| is_here(&host) || host.parse::<IpAddr>().is_ok()),
+                .is_some_and(|host| is_loopback(&host) || host.parse::<IpAddr>().is_ok()),
         };
         is_same && is_known
     }
@@ -57,12 +58,6 @@ impl Hosts {
 fn host_of(authority: &str) -> Option<String> {
     let authority = authority.parse::<Authority>().ok()?;
     Some(plain(authority.host()))
-}
-
-/// Whether it is a name of this machine itself.
-fn is_here(host: &str) -> bool {
-    let address = host.parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// An authority without the usual port of its scheme, which may be left out.

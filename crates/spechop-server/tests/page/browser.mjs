@@ -150,6 +150,7 @@ test('a question can be finished and cancelled, and a refusal is told', PATIENCE
   await tab.click('#cancel');
   await tab.waitForSelector('#answer .error', PATIENCE);
   assert.equal(await tab.locator('.lane .bar.open').count(), 0);
+  assert.match(await tab.locator('#spoken').textContent(), /^No answer\. /);
   quiet(tab);
 
   await tab.fill('#question', QUESTION);
@@ -170,6 +171,40 @@ test('a question can be finished and cancelled, and a refusal is told', PATIENCE
   await tab.press('#question', 'Enter');
   await tab.waitForSelector('#answer .error', PATIENCE);
   assert.match(await tab.locator('#answer .error').textContent(), /speculator/);
+  await tab.context().close();
+});
+
+test('what is told of a run that is no longer shown is left aside', PATIENCE, async () => {
+  const tab = await page();
+  await tab.fill('#question', QUESTION);
+  await tab.press('#question', 'Enter');
+  await tab.waitForSelector('#answer .final', PATIENCE);
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  await tab.route('**/what-if', async (route) => (await released, route.continue()));
+  await tab.click('#what_if');
+  await tab.click('#again');
+  await tab.waitForSelector('#cancel:not(:disabled)', PATIENCE);
+  const told = tab.waitForResponse('**/what-if');
+  release();
+  await (await told).finished();
+  await tab.waitForSelector('#cancel:disabled', { ...PATIENCE, state: 'attached' });
+  assert.match(await tab.locator('.run h2').textContent(), /run again at k = 1/);
+  assert.ok(await tab.locator('#again').isVisible());
+  quiet(tab);
+  await tab.context().close();
+});
+
+test('a page that goes takes its question with it', PATIENCE, async () => {
+  const tab = await page();
+  await tab.fill('#question', QUESTION);
+  const [response] = await Promise.all([tab.waitForResponse('**/v1/ask/stream'), tab.press('#question', 'Enter')]);
+  const id = response.headers()['spechop-question-id'];
+  await tab.waitForSelector('.lane .bar', { ...PATIENCE, state: 'attached' });
+  await tab.reload();
+  const events = await (await fetch(new URL(`v1/questions/${id}/events?after=0`, url))).text();
+  assert.match(events, /event: error/);
+  assert.doesNotMatch(events, /event: answer/);
   await tab.context().close();
 });
 

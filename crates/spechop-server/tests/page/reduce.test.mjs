@@ -44,6 +44,46 @@ test('a question that is handed over begins again, and what was committed does n
   assert.deepEqual([lane(next, branch).parent, lane(next, branch).fate], [null, 'open']);
 });
 
+test('if the model that began anew comes to nothing, what was before it counts', () => {
+  const events = recording('rejected');
+  const all = views(events);
+  const [before, after] = all.slice(-2);
+  const branch = before.lanes.length;
+  const at = { at_ms: before.at + 1, branch, hop: 1, provisional: false };
+  let view = before;
+  for (const event of [{ handed_over: { of_form: 0.1 } }, { launched: { stage: 'STAGE_SEGMENT' } }]) {
+    view = reduce(view, { ...at, sequence: view.sequence + 1, ...event });
+  }
+  const answer = { ...events.at(-1), sequence: view.sequence + 1, at_ms: view.at + 1 };
+  const kept = reduce(view, answer);
+  assert.deepEqual(kept.lanes.slice(0, -1).map(({ fate }) => fate), after.lanes.map(({ fate }) => fate));
+  assert.equal(lane(kept, branch).fate, 'rolled_back');
+  assert.deepEqual(kept.hops.map(({ lane }) => lane), after.hops.map(({ lane }) => lane));
+  // An answer of the other model leaves them thrown away.
+  const handed = reduce(view, { ...answer, answer: { ...answer.answer, handed_over: true, hops: [] } });
+  assert.ok(handed.lanes.every(({ id, fate }) => id === branch || fate === 'rolled_back'));
+});
+
+test('what ends a live run ends it now, and not at its last event', () => {
+  const run = new Run('', true);
+  for (const event of recording('rejected').slice(0, 8)) run.push(event, 1000);
+  const { at } = run.last;
+  run.push({ error: { message: 'it was cancelled' } }, 31_000);
+  assert.deepEqual([run.end(99_000), run.last.phase, run.live], [at + 30_000, 'failed', false]);
+  assert.ok(run.last.lanes.some(({ bars }) => bars.some(({ to }) => to === at + 30_000)));
+  // It is saved with its time.
+  assert.equal(Run.of('', run.events).end(0), at + 30_000);
+});
+
+test('a recording that would not fit into memory ends with a word about it', () => {
+  const launched = (_, n) => ({ sequence: n + 1, at_ms: n, branch: n, hop: 1, launched: { stage: 'STAGE_SEGMENT' } });
+  const run = Run.of('', Array.from({ length: 30_000 }, launched));
+  assert.equal(run.last.phase, 'failed');
+  assert.match(run.last.error.message, /longer than this page can show/);
+  assert.ok(run.events.length > 1000 && run.events.length < 30_000);
+  assert.ok(Number.isFinite(run.reach(0)));
+});
+
 test('a bar turns solid where its branch was promoted', () => {
   const all = views(recording('foreseen'));
   const view = all.at(-1);

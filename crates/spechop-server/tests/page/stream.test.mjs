@@ -125,6 +125,26 @@ test('a page that is back on the net does not wait any longer', still, async (co
   assert.deepEqual(seen, events);
 });
 
+test('too many requests and a gateway without its server are waited for, a no is not', async () => {
+  const events = recording('rejected');
+  const told = async (refusals) => {
+    const calls = [];
+    globalThis.fetch = async (path) => {
+      calls.push(path);
+      const refusal = refusals[calls.length - 2];
+      if (calls.length > 1 && refusal) return new Response(JSON.stringify({ message: 'no', retry_after_ms: 1 }), { status: refusal });
+      const part = calls.length === 1 ? events.slice(0, 5) : events.slice(5);
+      return new Response(wire(part), { headers: { 'spechop-question-id': 'q-7' } });
+    };
+    const seen = [];
+    const on = { id: () => {}, event: (event) => seen.push(event) };
+    await ask({ question: '?' }, { key: '', signal: new AbortController().signal, on });
+    return [seen.length, calls.length];
+  };
+  assert.deepEqual(await told([429, 502]), [events.length, 4]);
+  await assert.rejects(told([404]), (error) => error instanceof Refused && error.status === 404);
+});
+
 test('an error ends a stream, and is an event', async () => {
   const { seen, events } = await asked('failed', []);
   assert.deepEqual(seen, events);

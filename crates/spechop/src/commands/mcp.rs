@@ -1,7 +1,7 @@
 //! `spechop mcp`: a running server for clients of MCP that start a program.
 
 use anyhow::Context;
-use spechop_mcp::bridge::{BridgeError, bridge};
+use spechop_mcp::bridge::{BridgeError, Trouble, bridge};
 use spechop_server::Env;
 use spechop_web::Endpoint;
 
@@ -48,11 +48,24 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
     let tenant = args.tenant.as_deref();
     match bridge(&endpoint, tenant, input, output).await {
-        Err(error @ BridgeError::Lost { .. }) => Err(error).with_context(|| {
-            let url = &endpoint.base_url;
-            format!("no MCP server answers at {url}: start one with `spechop serve`")
-        }),
+        Err(error @ BridgeError::Lost { trouble, .. }) => {
+            let advice = advice(trouble, &endpoint.base_url);
+            Err(error).context(advice)
+        }
         other => Ok(other?),
+    }
+}
+
+/// What somebody can do about a connection that ended.
+fn advice(trouble: Trouble, url: &str) -> String {
+    match trouble {
+        Trouble::NoServer => {
+            format!("no MCP server answers at {url}: start one with `spechop serve`")
+        }
+        Trouble::Key => format!(
+            "the server at {url} wants a key, or another one: name the variable that holds it with --api-key-env"
+        ),
+        Trouble::Other => format!("the bridge to {url} broke; its client may start it again"),
     }
 }
 

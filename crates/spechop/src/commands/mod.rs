@@ -19,6 +19,7 @@ mod tuning;
 mod verify;
 
 use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -39,6 +40,9 @@ pub(crate) struct Cli {
     #[arg(long, global = true, value_enum, value_name = "FORMAT", help_heading = LOG_HEADING)]
     log_format: Option<LogFormat>,
 }
+
+/// How long the end of a server waits for work that cannot be cancelled.
+const LAST_WORK: Duration = Duration::from_secs(5);
 
 /// The heading of the log's flags in every help text.
 const LOG_HEADING: &str = "Log";
@@ -104,7 +108,11 @@ impl Cli {
         match self.command {
             Command::Serve(args) => {
                 serve::wait_passively(env);
-                runtime()?.block_on(serve::run(args, env))
+                let runtime = runtime()?;
+                let result = runtime.block_on(serve::run(args, env));
+                // Whoever stops a server that is still starting does not wait for its models.
+                runtime.shutdown_timeout(LAST_WORK);
+                result
             }
             Command::Ask(args) => runtime()?.block_on(ask::run(args, env)),
             Command::Config(args) => config::run(args, env, std::io::stdout().lock()),

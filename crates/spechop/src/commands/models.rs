@@ -120,7 +120,7 @@ fn pull(
     for name in names {
         let (name, pulled) = match name {
             ANY_ENCODER => pull_encoder(catalogue, &puller, args.check)?,
-            name => (name, puller.pull(catalogue.find(name)?, args.check)?),
+            name => (name, pull_whole(catalogue, &puller, name, args.check)?),
         };
         if pulled == Pulled::AlreadyThere {
             already_here.push(name);
@@ -140,7 +140,7 @@ fn pull(
     Ok(())
 }
 
-/// The names, with those of all default models instead of `default`, and before each what it is made of.
+/// The names, with those of all default models instead of `default`.
 fn spelt_out<'a>(catalogue: &'a Catalogue, names: &'a [String]) -> anyhow::Result<Vec<&'a str>> {
     let mut all = Vec::new();
     for name in names {
@@ -149,30 +149,37 @@ fn spelt_out<'a>(catalogue: &'a Catalogue, names: &'a [String]) -> anyhow::Resul
             name => all.push(name),
         }
     }
-    let mut whole = Vec::new();
-    for name in all {
-        if name != ANY_ENCODER {
-            whole.extend(catalogue.find(name)?.made_of());
-        }
-        whole.push(name);
+    for name in all.iter().filter(|name| **name != ANY_ENCODER) {
+        catalogue.find(name)?;
     }
-    Ok(whole)
+    Ok(all)
 }
 
-/// Pulls the default encoder, else its stand-in, and notes which one it was. A choice of an earlier release stays:
-/// another encoder would make its indexes useless.
+/// Pulls a model. If it is not here, and made of others, those come first.
+fn pull_whole(
+    catalogue: &Catalogue,
+    puller: &Puller,
+    name: &str,
+    check: bool,
+) -> anyhow::Result<Pulled> {
+    let model = catalogue.find(name)?;
+    let mut parts = model.made_of().peekable();
+    if parts.peek().is_some() && !puller.has(model, check) {
+        for part in parts {
+            puller.pull(catalogue.find(part)?, check)?;
+        }
+    }
+    puller.pull(model, check)
+}
+
+/// Pulls the default encoder, else its stand-in, and notes which one it was. A choice of an earlier release stays, and
+/// the default does once it was chosen: another encoder would make the indexes useless.
 fn pull_encoder(
     catalogue: &Catalogue,
     puller: &Puller,
     check: bool,
 ) -> anyhow::Result<(&'static str, Pulled)> {
-    let pull = |name| {
-        let model = catalogue.find(name)?;
-        for part in model.made_of() {
-            puller.pull(catalogue.find(part)?, check)?;
-        }
-        puller.pull(model, check)
-    };
+    let pull = |name| pull_whole(catalogue, puller, name, check);
     let note = puller.models_dir().join(DEFAULT_ENCODER_FILE);
     let noted = fs::read_to_string(&note).unwrap_or_default();
     let noted = noted.trim();
@@ -186,6 +193,7 @@ fn pull_encoder(
     }
     let (chosen, pulled) = match pull(DEFAULT_ENCODER) {
         Ok(pulled) => (DEFAULT_ENCODER, pulled),
+        Err(why) if noted == DEFAULT_ENCODER => return Err(why),
         Err(why) => {
             eprintln!("{why:#}");
             let pulled = pull(FALLBACK_ENCODER)?;
@@ -199,6 +207,11 @@ fn pull_encoder(
     };
     if noted == chosen {
         return Ok((chosen, pulled));
+    }
+    if !noted.is_empty() {
+        eprintln!(
+            "the encoder is {chosen} from now on, no longer {noted}: indexes that were built with that must be built again"
+        );
     }
     fs::write(&note, format!("{chosen}\n"))
         .with_context(|| format!("cannot write {}", note.display()))?;
@@ -215,10 +228,13 @@ fn sources(args: &PullArgs, data_dir: &Path) -> anyhow::Result<Vec<Source>> {
         Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
     };
     let mirror = args.from.clone().or(settings.mirror);
-    let order = [args.source.clone(), settings.sources]
+    let mut order = [args.source.clone(), settings.sources]
         .into_iter()
         .find(|names| !names.is_empty())
         .unwrap_or_else(|| SourceName::value_variants().to_vec());
+    if args.from.is_some() && !order.iter().any(|name| matches!(name, SourceName::Mirror)) {
+        order.insert(0, SourceName::Mirror);
+    }
     let sources: Vec<Source> = order
         .into_iter()
         .filter_map(|name| match name {
@@ -365,6 +381,13 @@ mod tests {
             encoder.starts_with("name = \"e5-small-v2-int8\"\nmodel = \"model.onnx\"\n"),
             "{encoder}"
         );
+        // Once it is chosen, nothing else takes its place.
+        fs::remove_dir_all(models.join(DEFAULT_ENCODER)).unwrap();
+        fs::remove_dir_all(mirror.path().join(DEFAULT_ENCODER)).unwrap();
+        let why = pull(&encoders(), &args, data.path(), no_clients()).unwrap_err();
+        let expected = format!("cannot pull {DEFAULT_ENCODER}");
+        assert!(why.to_string().contains(&expected), "{why}");
+        assert_eq!(noted(), "e5-small-v2-int8\n");
         // What an earlier release chose, indexes were built with.
         fs::write(models.join(DEFAULT_ENCODER_FILE), "e5-small-v2\n").unwrap();
         put(EARLIER_ENCODER);
@@ -441,6 +464,12 @@ mod tests {
         assert_eq!(
             sources(&flagged, data.path()).unwrap(),
             [Source::Mirror("/f".into())]
+        );
+        flagged.source = vec![SourceName::Registry];
+        assert_eq!(
+            sources(&flagged, data.path()).unwrap(),
+            [Source::Mirror("/f".into()), Source::Registry],
+            "a folder that is named is looked into first"
         );
         fs::write(data.path().join(SETTINGS_FILE), "colour = 3\n").unwrap();
         let why = format!("{:#}", sources(&args, data.path()).unwrap_err());

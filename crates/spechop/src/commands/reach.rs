@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use spechop_ports::is_loopback;
 use spechop_server::Env;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
@@ -20,10 +21,15 @@ const KEY_VARIABLE: &str = "SPECHOP_KEY";
 /// The longest that a connection may take, its TLS handshake included.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
+/// How often the connection is tried while nothing comes, and how long it then may stay silent: a server whose machine
+/// is gone says nothing, and an answer may take minutes.
+const ALIVE: Duration = Duration::from_secs(20);
+
 /// Flags that name a server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServerArgs {
-    /// The address of the server; `https://HOST:PORT` for TLS.
+    /// The address of the server; `https://HOST:PORT` for TLS. To send an API key to another machine
+    /// without TLS, say `http://HOST:PORT`.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
     addr: String,
     /// Speak TLS, and trust servers with a certificate of this authority (PEM)
@@ -72,7 +78,8 @@ impl ServerArgs {
     /// Connects.
     pub(crate) async fn reach(&self, env: &Env) -> anyhow::Result<Reached> {
         let key = self.key(env)?;
-        let channel = self.connect().await?;
+        let (endpoint, is_tls) = self.endpoint(key.0.is_some())?;
+        let channel = self.connect(endpoint, is_tls).await?;
         Ok(InterceptedService::new(channel, key))
     }
 
@@ -90,7 +97,8 @@ impl ServerArgs {
         Ok(WithKey(Some(value)))
     }
 
-    async fn connect(&self) -> anyhow::Result<Channel> {
+    /// Where to connect, and whether by TLS.
+    fn endpoint(&self, has_key: bool) -> anyhow::Result<(Endpoint, bool)> {
         let address = &self.addr;
         let wants_tls = [&self.tls_ca, &self.tls_cert]
             .iter()
@@ -110,22 +118,40 @@ impl ServerArgs {
         };
         let mut endpoint = Endpoint::from_shared(uri)
             .with_context(|| format!("`{address}` is no HOST:PORT"))?
-            .connect_timeout(CONNECT_TIME);
+            .connect_timeout(CONNECT_TIME)
+            .http2_keep_alive_interval(ALIVE)
+            .keep_alive_timeout(ALIVE);
+        let is_said = address.contains("://");
+        let is_here = endpoint.uri().host().is_some_and(is_loopback);
+        if has_key && !is_tls && !is_said && !is_here {
+            bail!(
+                "the API key would go to {address} in the clear: use https://{address} (or --tls-ca), or say \
+                 http://{address} if you trust the network in between"
+            );
+        }
         if is_tls {
             let tls = self.tls()?;
             endpoint = endpoint
                 .tls_config(tls)
                 .map_err(|error| anyhow!("TLS cannot be set up: {}", reason(&error)))?;
         }
-        endpoint.connect().await.map_err(|error| match is_tls {
-            true if !is_refused(&error) => anyhow!(
-                "no TLS connection to {address}: {}; does the server speak TLS (server.tls_cert), and is \
-                 --tls-ca its authority?",
-                reason(&error)
-            ),
-            _ => anyhow!(
-                "no server answers at {address}: is it running? start it with `spechop serve`"
-            ),
+        Ok((endpoint, is_tls))
+    }
+
+    async fn connect(&self, endpoint: Endpoint, is_tls: bool) -> anyhow::Result<Channel> {
+        let address = &self.addr;
+        endpoint.connect().await.map_err(|error| {
+            let why = reason(&error);
+            match is_tls {
+                _ if is_refused(&error) => anyhow!(
+                    "no server answers at {address}: is it running? start it with `spechop serve`"
+                ),
+                true => anyhow!(
+                    "no TLS connection to {address}: {why}; does the server speak TLS (server.tls_cert), and \
+                     is --tls-ca its authority?"
+                ),
+                false => anyhow!("no connection to {address}: {why}"),
+            }
         })
     }
 

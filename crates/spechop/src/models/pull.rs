@@ -73,6 +73,11 @@ impl Puller {
         &self.models_dir
     }
 
+    /// Whether `model` lies in its folder, whole; with `rehash` every byte of it is read again.
+    pub(crate) fn has(&self, model: &Model, rehash: bool) -> bool {
+        record::check(&self.models_dir.join(&model.name), model, rehash).is_ok()
+    }
+
     /// Makes sure that `model` lies in its folder, whole; with `rehash` every byte of it is read again.
     pub(crate) fn pull(&self, model: &Model, rehash: bool) -> anyhow::Result<Pulled> {
         let dir = self.models_dir.join(&model.name);

@@ -1,6 +1,7 @@
 //! A folder of an encoder in eight bits, made of one in full precision and compared with it.
 //!
-//! It grows in `OUT.partial` beside `OUT`, and takes its place once it has been found good.
+//! It grows in `OUT.quantising` beside `OUT`, and takes its place once it has been found good. (`OUT.partial` is what
+//! `spechop models pull` loads.)
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -75,7 +76,7 @@ impl Folder {
             source: source.to_owned(),
             name: format!("{}-int8", recipe.name),
             recipe,
-            partial: out.with_file_name(format!("{name}.partial")),
+            partial: out.with_file_name(format!("{name}.quantising")),
             out: out.to_owned(),
         })
     }

@@ -5,8 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use sha2::{Digest, Sha256};
-use spechop_eval::{Brought, Bundle, Control, Injected, is_name};
+use spechop_eval::{Brought, Bundle, Control, Injected, is_name, short_hash};
 
 use super::asked::counts;
 
@@ -153,11 +152,5 @@ fn bytes(file: &str) -> anyhow::Result<Vec<u8>> {
 
 fn part(file: &str, bytes: &[u8]) -> String {
     let name = Path::new(shown(file)).file_name().unwrap_or_default();
-    let hash = Sha256::digest(bytes);
-    let hash: String = hash
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("{} {hash}", name.to_string_lossy())
+    format!("{} {}", name.to_string_lossy(), short_hash(bytes))
 }

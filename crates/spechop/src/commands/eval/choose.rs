@@ -102,10 +102,11 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         )
         .context(STDOUT)?;
     }
-    for (half, played) in ["first", "second"].iter().zip(&chosen) {
+    for (places, played) in ["1, 3, 5, …", "2, 4, 6, …"].iter().zip(&chosen) {
+        let Some(played) = played else { continue };
         writeln!(
             output,
-            "{half} half: k = {}, planning ahead {}, a guess is built upon from a chance of {:.2} on",
+            "for questions {places}, learnt from the others: k = {}, planning ahead {}, a guess is built upon from a chance of {:.2} on",
             played.k,
             if played.plan_ahead { "on" } else { "off" },
             played.weighing.least(0.0).share(),

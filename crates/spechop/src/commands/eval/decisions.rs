@@ -44,6 +44,9 @@ p is the share that it accepts, precision the share of accepted guesses that are
 of right guesses that it accepts. A guess is right if it holds the answer of a gold hop that the
 observation holds, too; if the observation holds none, nobody knows.
 
+A sample has as many accepted guesses as rejected ones. Counts are of its own lines, and each of its
+shares is that of the decisions that it was drawn from.
+
 A person knows better. Draw a sample, set `same` in each line to true or false, and read it again
 (SpecHop, appendix C.3):
   spechop eval decisions eval/runs/2wiki-own/live-0 --out sample.jsonl

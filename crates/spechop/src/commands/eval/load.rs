@@ -91,7 +91,7 @@ How to read the table:
   ratio        --b divided by --a: their questions alternate in random order, so both meet the same
                load. The interval is a bootstrap over pairs of neighbours.
 
-Ctrl-C ends the run and shows what there is; another one ends the program.
+Ctrl-C ends the run and shows what there is.
 
 Examples:
   # Two questions a second for half a minute:

@@ -162,13 +162,14 @@ fn report(out: &Path, built: &Built, took: Duration, json: bool) -> anyhow::Resu
         encoded: built.encoded,
         hot_rows: built.hot_rows,
         intake: &built.intake,
-        up_to_date: built.encoded == 0,
+        up_to_date: built.up_to_date,
         seconds: took.as_secs_f64(),
     };
     let (hot, of) = (hot_rows(built.hot_rows), of_entries(&built.intake));
     let (rows, bytes, shown) = (built.rows, HumanBytes(built.bytes), out.display());
     let how = match built.encoded {
-        0 => "is up to date".to_owned(),
+        0 if built.up_to_date => "is up to date".to_owned(),
+        0 => "built: all passages were encoded before".to_owned(),
         encoded => format!(
             "built: {encoded} encoded in {}, {:.1}/s",
             HumanDuration(took),

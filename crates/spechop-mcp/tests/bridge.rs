@@ -1,0 +1,133 @@
+//! The bridge from standard input to a scripted server over HTTP: whatever the server does not take,
+//! the client hears.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use std::time::Duration;
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Router, routing};
+use serde_json::{Value, json};
+use spechop_mcp::bridge::{BridgeError, Trouble, bridge};
+use spechop_web::Endpoint;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server that answers each message in its own way.
+async fn served(answer: fn(&Value) -> Response) -> Endpoint {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let post =
+        routing::post(async move |body: String| answer(&serde_json::from_str(&body).unwrap()));
+    let app = Router::new().route("/mcp", post);
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    Endpoint::new("the server", format!("http://{address}/mcp"))
+}
+
+/// A client at the other end of the bridge.
+struct Client {
+    input: DuplexStream,
+    output: BufReader<DuplexStream>,
+    bridge: JoinHandle<Result<(), BridgeError>>,
+}
+
+impl Client {
+    fn new(endpoint: Endpoint) -> Self {
+        let (input, theirs) = tokio::io::duplex(1 << 16);
+        let (ours, output) = tokio::io::duplex(1 << 16);
+        let bridge = tokio::spawn(async move { bridge(&endpoint, None, theirs, ours).await });
+        Self {
+            input,
+            output: BufReader::new(output),
+            bridge,
+        }
+    }
+
+    async fn write(&mut self, messages: &[Value]) {
+        let lines: String = messages.iter().map(|m| format!("{m}\n")).collect();
+        self.input.write_all(lines.as_bytes()).await.unwrap();
+    }
+
+    async fn read(&mut self) -> Value {
+        let mut line = String::new();
+        let read = self.output.read_line(&mut line);
+        timeout(PATIENCE, read).await.unwrap().unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+fn hello() -> Value {
+    json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": { "name": "x", "version": "1" },
+    } })
+}
+
+/// Takes whoever comes, and no request after that.
+fn takes_no_request(message: &Value) -> Response {
+    match message["method"].as_str().unwrap() {
+        "initialize" => {
+            let hello = json!({ "jsonrpc": "2.0", "id": message["id"], "result": {
+                "protocolVersion": "2025-06-18", "capabilities": { "tools": {} },
+                "serverInfo": { "name": "y", "version": "1" },
+            } });
+            let kind = [(header::CONTENT_TYPE, "application/json")];
+            (kind, hello.to_string()).into_response()
+        }
+        "notifications/initialized" => StatusCode::ACCEPTED.into_response(),
+        _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_taken_has_an_answer_at_once() {
+    let mut client = Client::new(served(takes_no_request).await);
+    client.write(&[hello()]).await;
+    assert!(client.read().await["result"].is_object());
+    // What is taken goes before what is not, and nothing comes behind them.
+    client
+        .write(&[
+            json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }),
+        ])
+        .await;
+    let refusal = client.read().await;
+    assert_eq!(refusal["id"], 1, "{refusal}");
+    let said = refusal["error"]["message"].as_str().unwrap();
+    assert!(said.contains("did not take the request"), "{said}");
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_key_is_told_from_none() {
+    let wants_key: fn(&Value) -> Response = |_| {
+        let bearer = [(header::WWW_AUTHENTICATE, "Bearer")];
+        (StatusCode::UNAUTHORIZED, bearer).into_response()
+    };
+    let forbids: fn(&Value) -> Response = |_| StatusCode::FORBIDDEN.into_response();
+    // A port that was free a moment ago.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nowhere = format!("http://{}/mcp", listener.local_addr().unwrap());
+    drop(listener);
+    for (endpoint, expected) in [
+        (served(wants_key).await, Trouble::Key),
+        (served(forbids).await, Trouble::Key),
+        (Endpoint::new("the server", nowhere), Trouble::NoServer),
+    ] {
+        let mut client = Client::new(endpoint);
+        // What comes behind it meets a connection that has ended, which explains nothing.
+        let more = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+        client.write(&[hello(), more]).await;
+        let refusal = client.read().await;
+        assert!(refusal["error"].is_object(), "{refusal}");
+        let ended = timeout(PATIENCE, &mut client.bridge).await.unwrap();
+        match ended.unwrap() {
+            Err(BridgeError::Lost { trouble, .. }) => assert_eq!(trouble, expected),
+            other => panic!("{other:?}"),
+        }
+    }
+}
