@@ -1,7 +1,12 @@
 //! The bridge from standard input to a scripted server over HTTP: whatever the server does not take,
 //! the client hears.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "helpers of tests, whose tasks end with them"
+)]
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
@@ -15,6 +15,7 @@ use redis::{
 };
 use secrecy::{ExposeSecret, SecretString};
 use spechop_ports::{PortError, SharedCells, Swapped, reason};
+use tokio::time::Instant;
 use url::Url;
 
 /// Puts the second argument in the place of the first one, for so many milliseconds. Gives nothing if that

@@ -36,6 +36,10 @@ impl IndexPassages {
 
     /// Read by a task of its own: whoever stops waiting does not stop those who wait for it, too, and nobody reads
     /// them twice.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it ends by itself, and belongs to all who wait for it"
+    )]
     async fn rows(&self) -> Result<Arc<Rows>, PortError> {
         if let Some(rows) = self.rows.get() {
             return Ok(Arc::clone(rows));
