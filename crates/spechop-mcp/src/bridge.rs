@@ -1,6 +1,7 @@
 //! A server at an address for clients that start a program: messages go from standard input to HTTP,
 //! and back to standard output, as they are.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::io;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use secrecy::ExposeSecret;
 use spechop_web::{Endpoint, InvalidEndpoint};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::failure::chain;
 
@@ -24,6 +25,9 @@ use crate::failure::chain;
 const REQUESTS_MAX: usize = 64;
 /// How long the end of a connection waits for what its last requests have to say of it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How long what was asked may still be answered once the input has ended.
+const AFTER_THE_END: Duration = Duration::from_secs(10);
 
 /// Why the bridge ended before its client did.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +100,7 @@ impl NotTaken {
     }
 }
 
-/// Carries messages until the input ends, with the key of the endpoint, on behalf of a tenant.
+/// Carries messages until the input ends and what was asked is answered, or for ten seconds more, with the key of the endpoint, on behalf of a tenant.
 ///
 /// # Errors
 ///
@@ -123,17 +127,24 @@ pub async fn bridge(
     let mut server = StreamableHttpClientTransport::with_client(http, config);
     let mut sending: JoinSet<Result<(), NotTaken>> = JoinSet::new();
     let mut why = None;
+    // What the client waits for, and when nobody waits any longer.
+    let mut asked = HashSet::new();
+    let mut end: Option<Instant> = None;
     loop {
+        if end.is_some() && asked.is_empty() {
+            return Ok(());
+        }
         tokio::select! {
-            message = client.receive() => {
+            message = client.receive(), if end.is_none() => {
                 let Some(message) = message else {
-                    // The client has gone: whatever is under way is nobody's.
-                    return Ok(());
+                    end = Some(Instant::now() + AFTER_THE_END);
+                    continue;
                 };
                 let id = match &message {
                     JsonRpcMessage::Request(request) => Some(request.id.clone()),
                     _ => None,
                 };
+                asked.extend(id.clone());
                 let sent = Transport::<RoleClient>::send(&mut server, message);
                 sending.spawn(async move {
                     sent.await.map_err(|error| NotTaken {
@@ -147,11 +158,23 @@ pub async fn bridge(
                 let Some(message) = message else {
                     break;
                 };
+                match &message {
+                    JsonRpcMessage::Response(response) => drop(asked.remove(&response.id)),
+                    JsonRpcMessage::Error(error) => {
+                        asked.retain(|id| error.id.as_ref() != Some(id));
+                    }
+                    _ => {}
+                }
                 client.send(message).await.map_err(BridgeError::Client)?;
+            }
+            () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
+                // Whatever is under way is nobody's.
+                return Ok(());
             }
             Some(sent) = sending.join_next() => {
                 if let Ok(Err(not_taken)) = sent {
                     refuse(&mut client, &url, &not_taken).await?;
+                    asked.retain(|id| not_taken.id.as_ref() != Some(id));
                     why = not_taken.or(why);
                 }
             }

@@ -108,6 +108,16 @@ async fn a_request_that_is_not_taken_has_an_answer_at_once() {
 }
 
 #[tokio::test]
+async fn what_was_asked_before_the_input_ended_is_answered() {
+    let mut client = Client::new(served(takes_no_request).await);
+    client.write(&[hello()]).await;
+    client.input.shutdown().await.unwrap();
+    assert!(client.read().await["result"].is_object());
+    let ended = timeout(PATIENCE, &mut client.bridge).await.unwrap();
+    assert!(ended.unwrap().is_ok());
+}
+
+#[tokio::test]
 async fn a_server_that_wants_a_key_is_told_from_none() {
     let wants_key: fn(&Value) -> Response = |_| {
         let bearer = [(header::WWW_AUTHENTICATE, "Bearer")];

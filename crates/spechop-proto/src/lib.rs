@@ -4,6 +4,7 @@
 //! a limit. Only `spechop-server`, `spechop-eval` and the command line know these types.
 
 mod answer_options;
+mod cited;
 mod codec;
 pub mod json;
 

@@ -5,17 +5,14 @@ pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
     let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
     known
         .map(|other| {
-            // The right name in the wrong section is as near as a slip of the finger.
-            let distance = if last(other) == last(word) {
-                1
-            } else {
-                distance(word, other)
-            };
-            (distance, other)
+            let edits = distance(word, other);
+            // The right name in the wrong section is as near as a slip of the finger, and the nearest section is meant.
+            let distance = if last(other) == last(word) { 1 } else { edits };
+            (distance, edits, other)
         })
-        .filter(|(distance, other)| *distance <= 2.max(other.len() / 5))
+        .filter(|(distance, _, other)| *distance <= 2.max(other.len() / 5))
         .min()
-        .map(|(_, other)| other.to_owned())
+        .map(|(.., other)| other.to_owned())
 }
 
 /// Levenshtein's edit distance.
@@ -52,12 +49,19 @@ mod tests {
 
     #[test]
     fn suggests_only_what_may_have_been_meant() {
-        let known = ["question.k", "question.passages", "server.listen"];
+        let known = [
+            "drafter.kind",
+            "generator.kind",
+            "question.k",
+            "question.passages",
+            "server.listen",
+        ];
         for (word, hint) in [
             ("question.passsages", Some("question.passages")),
             ("server.passages", Some("question.passages")),
             ("listen", Some("server.listen")),
             ("colour.of.the.sky", None),
+            ("generatr.kind", Some("generator.kind")),
         ] {
             assert_eq!(nearest(word, known.into_iter()).as_deref(), hint, "{word}");
         }

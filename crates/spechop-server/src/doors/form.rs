@@ -109,9 +109,8 @@ fn told(answer: &AskResponse, shows_passages: bool) -> String {
     let mut cited: Vec<&Passage> = Vec::new();
     let mut rows = String::new();
     for (hop, n) in answer.hops.iter().zip(1..) {
-        let found = hop.observation.as_ref();
         let mut refs = String::new();
-        if let Some(passage) = found.and_then(|found| found.evidence.first()) {
+        if let Some(passage) = hop.cited().into_iter().next() {
             let known = cited
                 .iter()
                 .position(|known| known.passage_id == passage.passage_id);
@@ -250,6 +249,7 @@ mod tests {
             sub_answer: evil.clone(),
             observation: Some(Observation {
                 evidence: vec![passage],
+                found: true,
                 ..Observation::default()
             }),
             ..Hop::default()

@@ -130,18 +130,18 @@ fn news(event: AskEvent, caller: &Caller, finder: &Finder) -> Option<News> {
 }
 
 fn hop(hop: wire::Hop) -> Hop {
-    let evidence = hop.observation.map(|found| found.evidence);
-    let passage = |passage: wire::Passage| Passage {
-        id: passage.passage_id.into(),
-        title: passage.title.into(),
-        text: passage.text.into(),
-        url: passage.url.map(Arc::from),
+    let passage = |passage: &wire::Passage| Passage {
+        id: passage.passage_id.as_str().into(),
+        title: passage.title.as_str().into(),
+        text: passage.text.as_str().into(),
+        url: passage.url.as_deref().map(Arc::from),
         score: passage.score,
     };
+    let evidence = hop.cited().into_iter().map(passage).collect();
     Hop {
         sub_question: hop.sub_question,
         sub_answer: hop.sub_answer,
-        evidence: evidence.into_iter().flatten().map(passage).collect(),
+        evidence,
     }
 }
 

@@ -233,7 +233,7 @@ export class Saved {
     if (this.#key !== scale.key) {
       this.#key = scale.key;
       set(this.root, { width, viewBox: `0 0 ${width} 88` });
-      const labels = ticks(scale).map(({ ms, x }) => svg('text', { x, y: 11 }, `${ms / 1000} s`));
+      const labels = ticks(scale).map(({ ms, x }) => svg('text', { x, y: 11 }, `${Number((ms / 1000).toPrecision(6))} s`));
       labels.at(-1)?.classList.add('last');
       this.axis.replaceChildren(svg('line', { x1: GUTTER, x2: width - PAD, y1: 0.5, y2: 0.5 }), ...labels);
     }

@@ -18,7 +18,7 @@ use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, json};
 use spechop_server::Env;
 use spechop_types::{AnswerOptions, Effort, K, VerifierMode};
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 
 use super::ahead::AheadArgs;
 use super::reach::{Reached, ServerArgs, causes};
@@ -179,6 +179,11 @@ async fn watched(
 pub(super) fn refused(status: &Status) -> anyhow::Error {
     let cause = causes(status).skip(1).last();
     let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+    // The server says what it says itself in its own words: only the transport's errors have a cause.
+    if cause.is_some() && matches!(status.code(), Code::Unknown | Code::Unavailable) {
+        let said = clean::clean(&format!("{}{why}", status.message()));
+        return anyhow!("the connection to the server broke ({said}): ask again");
+    }
     anyhow!(
         "{}: {}",
         spechop_proto::code_name(status.code()),

@@ -84,7 +84,7 @@ are never in a configuration, only the names of their variables.
 
 Examples:
   spechop config show /etc/spechop/spechop.toml
-  spechop config show --set question.k=auto | grep -v '# default'
+  spechop config show --set question.k=auto | grep -vE '^#|# default'
   spechop config show old.toml --toml --secrets > same.toml
   spechop config show --example > spechop.toml";
 

@@ -86,7 +86,8 @@ enum Command {
     Tune(tune::Args),
     /// Show what a running server has learnt of its tools, and what another k would have done.
     Tuning(tuning::Args),
-    /// Run the verifier alone: guesses and observations in, verdicts out, as JSON lines.
+    /// Run the verifier alone: reads `{"observed":"…","guess":"…"}` lines and prints
+    /// `{"accepted":…,"rule":"…","coverage":…,"jaccard":…}` lines.
     Verify(verify::VerifyArgs),
     /// Print the data folder, which holds models and indexes: SPECHOP_DATA_DIR, else
     /// $XDG_DATA_HOME/spechop, else ~/.local/share/spechop.

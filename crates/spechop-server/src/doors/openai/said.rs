@@ -70,7 +70,7 @@ impl Citing {
                 let id = &passage.passage_id;
                 !sources.iter().any(|known| known.passage.passage_id == *id)
             };
-            let Some(passage) = best(hop).filter(is_new) else {
+            let Some(passage) = hop.cited().into_iter().next().filter(is_new) else {
                 continue;
             };
             let Some(url) = self.url(passage) else {
@@ -145,14 +145,6 @@ impl Said<'_> {
         };
         self.sources.iter().map(annotation).collect()
     }
-}
-
-/// The passage that a hop's answer rests on: the first that it stands in, else the best one.
-fn best(hop: &Hop) -> Option<&Passage> {
-    let seen = hop.observation.as_ref().filter(|seen| seen.found)?;
-    let mut holding = seen.evidence.iter();
-    let holding = holding.find(|passage| passage.text.contains(&seen.answer));
-    holding.or_else(|| seen.evidence.first())
 }
 
 #[cfg(test)]

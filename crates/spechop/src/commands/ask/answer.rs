@@ -123,11 +123,11 @@ struct Citation<'a> {
     hops: Vec<usize>,
 }
 
-/// Each passage of the hops' evidence once, in the order in which the hops first name them.
+/// Each passage that hops rest on once, in the order in which they first name it.
 fn citations(hops: &[Hop]) -> Vec<Citation<'_>> {
     let mut citations: Vec<Citation<'_>> = Vec::new();
     for (number, hop) in (1..).zip(hops) {
-        for passage in hop.observation.iter().flat_map(|seen| &seen.evidence) {
+        for passage in hop.cited() {
             let id = &passage.passage_id;
             match citations.iter_mut().find(|c| c.passage.passage_id == *id) {
                 Some(citation) if citation.hops.contains(&number) => {}
@@ -158,6 +158,7 @@ impl fmt::Display for Citation<'_> {
 /// How far to trust the answer, as far as anybody can tell.
 fn worth(confidence: &Confidence) -> String {
     let mut worth = match confidence.chance {
+        Some(chance) if chance < 0.005 => "right with chance below 0.01".to_owned(),
         Some(chance) => format!("right with chance {chance:.2}"),
         None => String::new(),
     };
@@ -333,9 +334,14 @@ mod tests {
                         passage(
                             "2w-00017",
                             "Polish-Russian War",
-                            &"It is a film. ".repeat(20),
+                            &("It is a film. ".repeat(20) + "Director Xawery Żuławski made it."),
                         ),
-                        passage("2w-00018", "Xawery\u{7} Żuławski", "A director."),
+                        passage("2w-00019", "Another Film", "He did not direct it."),
+                        passage(
+                            "2w-00018",
+                            "Xawery\u{7} Żuławski",
+                            "Director Xawery Żuławski.",
+                        ),
                     ],
                 }),
                 times: Some(StageTimes {

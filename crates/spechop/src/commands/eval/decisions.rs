@@ -49,7 +49,7 @@ shares is that of the decisions that it was drawn from.
 
 A person knows better. Draw a sample, set `same` in each line to true or false, and read it again
 (SpecHop, appendix C.3):
-  spechop eval decisions eval/runs/2wiki-own/live-0 --out sample.jsonl
+  spechop eval decisions eval/runs/2wiki-own/live-4150 --out sample.jsonl
   spechop eval decisions --labelled sample.jsonl";
 
 /// Judges, prints, and writes the sample.
@@ -64,7 +64,11 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         runs.push(run.with_context(|| format!("cannot read the run in {}", folder.display()))?);
     }
     let found = decisions(&runs);
-    ensure!(!found.is_empty(), "these runs have compared no guess");
+    ensure!(
+        !found.is_empty(),
+        "these runs have compared no guess: take some at k > 1 whose look-ups take their time, such as \
+         eval/runs/2wiki-own/live-4150"
+    );
     let file = args.out.as_deref().map(|path| {
         // Somebody may have labelled what is there.
         let file = File::create_new(path);
