@@ -150,7 +150,8 @@ impl Cli {
         let default = match self.command {
             // What a library says about each message of its protocol is of no use to operators.
             Command::Serve(_) => "info,llama-cpp-2=warn,rmcp=warn",
-            Command::Mcp(_) => "warn,rmcp=error",
+            // The bridge says itself why a connection ended.
+            Command::Mcp(_) => "warn,rmcp=off",
             _ => "warn",
         };
         let filter = self

@@ -155,4 +155,5 @@ fn a_bridge_to_nowhere_says_so() {
     let mut said = String::new();
     bridge.stderr.unwrap().read_to_string(&mut said).unwrap();
     assert!(said.contains("spechop serve"), "{said}");
+    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
 }
