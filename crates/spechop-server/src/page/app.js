@@ -239,6 +239,9 @@ class Page extends HTMLElement {
     const time = clock();
     const runs = this.#runs;
     if (runs.length === 0) return;
+    const { at } = this;
+    // What was refused at once has nothing to draw.
+    at.runs.hidden = at.rest.hidden = runs.every((run) => !run.live && !run.last.lanes.length);
     const end = this.#end(time);
     if (this.#playing) {
       const position = runs[0].position + time - this.#before;
@@ -246,7 +249,6 @@ class Page extends HTMLElement {
       for (const run of runs) run.position = Math.min(position, end);
     }
     this.#before = time;
-    const { at } = this;
     const width = Math.max(at.timelines.clientWidth, 200);
     const scale = scaleOf(Math.max(...runs.map((run) => run.reach(time))), width, runs.some((run) => run.live));
     runs.forEach((run, n) => {

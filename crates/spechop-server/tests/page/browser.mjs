@@ -171,6 +171,7 @@ test('a question can be finished and cancelled, and a refusal is told', PATIENCE
   await tab.press('#question', 'Enter');
   await tab.waitForSelector('#answer .error', PATIENCE);
   assert.match(await tab.locator('#answer .error').textContent(), /speculator/);
+  assert.ok(await tab.locator('#runs').isHidden(), 'there is nothing to draw');
   await tab.context().close();
 });
 
