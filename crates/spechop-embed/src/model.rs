@@ -146,3 +146,17 @@ fn unit(mut vector: Vec<f32>) -> Option<Vec<f32>> {
     }
     Some(vector)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vector_of_no_finite_length_is_none() {
+        assert_eq!(unit(vec![3.0, 4.0]), Some(vec![0.6, 0.8]));
+        assert_eq!(unit(vec![0.0, 0.0]), Some(vec![0.0, 0.0]));
+        for damaged in [[f32::NAN, 1.0], [f32::INFINITY, 1.0], [f32::MAX, 1.0]] {
+            assert_eq!(unit(damaged.to_vec()), None, "{damaged:?}");
+        }
+    }
+}

@@ -100,7 +100,8 @@ impl NotTaken {
     }
 }
 
-/// Carries messages until the input ends and what was asked is answered, or for ten seconds more, with the key of the endpoint, on behalf of a tenant.
+/// Carries messages with the key of the endpoint, on behalf of a tenant, until the input ends and what was asked is
+/// answered. For that it waits ten seconds at most.
 ///
 /// # Errors
 ///
@@ -158,13 +159,12 @@ pub async fn bridge(
                 let Some(message) = message else {
                     break;
                 };
-                match &message {
-                    JsonRpcMessage::Response(response) => drop(asked.remove(&response.id)),
-                    JsonRpcMessage::Error(error) => {
-                        asked.retain(|id| error.id.as_ref() != Some(id));
-                    }
-                    _ => {}
-                }
+                let answered = match &message {
+                    JsonRpcMessage::Response(response) => Some(&response.id),
+                    JsonRpcMessage::Error(error) => error.id.as_ref(),
+                    _ => None,
+                };
+                asked.retain(|id| answered != Some(id));
                 client.send(message).await.map_err(BridgeError::Client)?;
             }
             () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {

@@ -105,7 +105,7 @@ class Page extends HTMLElement {
         run.push(event, clock());
         this.#draw();
         // It is longer than can be shown.
-        if (!run.live && !event.answer && !event.error) this.#drop();
+        if (this.#asking === asking && !run.live && !event.answer && !event.error) this.#drop();
       },
     };
     try {

@@ -228,6 +228,20 @@ mod tests {
         server: ServerArgs,
     }
 
+    #[test]
+    fn a_connection_that_breaks_is_told_from_a_refusal() {
+        let mut broken = Status::unknown("h2 protocol error: error reading a body from connection");
+        broken.set_source(std::sync::Arc::new(std::io::Error::other("broken pipe")));
+        let said = refused(&broken).to_string();
+        assert!(
+            said.starts_with("the connection to the server broke"),
+            "{said}"
+        );
+        assert!(said.contains("broken pipe"), "{said}");
+        let busy = refused(&Status::unavailable("as many wait as may"));
+        assert_eq!(busy.to_string(), "UNAVAILABLE: as many wait as may");
+    }
+
     /// Answers at length.
     struct Chatty;
 

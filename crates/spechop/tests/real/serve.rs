@@ -29,16 +29,8 @@ fn serves_and_asks_with_real_parts() {
     ]);
     assert_eq!(code, 0, "{stderr}");
 
-    let model = assets::model_dir("smollm2-135m-instruct").join("model.gguf");
-    let (index, model) = (
-        format!("index.dir={}", path("index")),
-        format!("generator.file={}", model.display()),
-    );
-    let serve = |listen: &str| {
-        spechop(&[
-            "serve", "--listen", listen, "--set", &index, "--set", &model,
-        ])
-    };
+    let index = format!("index.dir={}", path("index"));
+    let serve = |listen: &str| spechop(&["serve", "--listen", listen, "--set", &index]);
     let mut server = serve("127.0.0.1:0");
     server
         .args(["--log-format", "json"])
@@ -61,7 +53,7 @@ fn serves_and_asks_with_real_parts() {
         "{answer}"
     );
     assert_eq!(answer["applied"]["options"]["hop_budget"], 1);
-    assert_eq!(answer["applied"]["options"]["speculator"], "index");
+    assert_eq!(answer["applied"]["options"]["speculator"], "none");
 
     // Without a terminal the board comes once, at the end, on stderr; the answer for people is on stdout.
     let watched = |how: &[&str]| {
