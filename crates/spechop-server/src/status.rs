@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt::Write;
 use std::time::Duration;
 
-use axum::http::header::{CONNECTION, CONTENT_TYPE};
+use axum::http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use spechop_agent::AgentError;
@@ -148,10 +148,23 @@ pub(crate) enum TransportError {
     #[error("requests of other servers' web pages (with another Origin) are not served")]
     FromAPage,
     /// HTTP/1 where HTTP/2 is spoken.
-    #[error("this path needs HTTP/2 and gRPC; over HTTP/1.1 there are only {doors}")]
+    #[error("gRPC needs HTTP/2; over HTTP/1.1 there are only {doors}")]
     OldHttp {
         /// Methods and paths, separated by commas.
         doors: String,
+    },
+    /// Neither a service of gRPC nor anything else.
+    #[error("there is no such path; beside gRPC there are only {doors}")]
+    NoSuchPath {
+        /// Methods and paths, separated by commas.
+        doors: String,
+    },
+    /// The path is there for other methods.
+    #[error("this path is there for {allowed}, not for {method}")]
+    OtherMethod {
+        method: String,
+        /// Methods, separated by commas.
+        allowed: String,
     },
     /// Neither a page nor gRPC.
     #[error("this path speaks gRPC (content-type application/grpc, not {kind})")]
@@ -189,6 +202,8 @@ impl TransportError {
             Self::OtherHost { .. } => "host",
             Self::FromAPage => "origin",
             Self::OldHttp { .. } => "http1",
+            Self::NoSuchPath { .. } => "path",
+            Self::OtherMethod { .. } => "method",
             Self::NotGrpc { .. } => "not_grpc",
             Self::NotJson { .. } => "not_json",
             Self::NotAForm { .. } => "not_a_form",
@@ -203,6 +218,10 @@ impl TransportError {
     /// As the client of such a path expects it.
     pub(crate) fn respond(self, form: ErrorForm) -> Response {
         let is_access = matches!(self, Self::Access(_));
+        let allowed = match &self {
+            Self::OtherMethod { allowed, .. } => HeaderValue::from_str(allowed).ok(),
+            _ => None,
+        };
         let error = match form {
             ErrorForm::Grpc => return Status::from(self).into_http(),
             ErrorForm::Json | ErrorForm::OpenAi => HttpError::from(self),
@@ -216,6 +235,9 @@ impl TransportError {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
         }
+        if let Some(allowed) = allowed {
+            response.headers_mut().insert(ALLOW, allowed);
+        }
         response
     }
 }
@@ -224,7 +246,9 @@ impl From<TransportError> for Status {
     fn from(error: TransportError) -> Self {
         let code = match error {
             TransportError::OtherHost { .. } | TransportError::FromAPage => Code::PermissionDenied,
+            TransportError::NoSuchPath { .. } => Code::NotFound,
             TransportError::OldHttp { .. }
+            | TransportError::OtherMethod { .. }
             | TransportError::NotGrpc { .. }
             | TransportError::NotJson { .. }
             | TransportError::NotAForm { .. } => Code::Unimplemented,

@@ -154,7 +154,7 @@ async fn the_list_of_models_tells_of_it() {
     let bare = Server::start(Script::instant(1)).await;
     let models: Value = get(&bare, "/v1/models").await.json().await.unwrap();
     assert_eq!(models["data"].as_array().unwrap().len(), 3);
-    assert_eq!(embed(&bare, &json!({ "input": "x" })).await.0, 505);
+    assert_eq!(embed(&bare, &json!({ "input": "x" })).await.0, 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -128,9 +128,10 @@ async fn refusals_have_the_form_of_their_door() {
         }
     }
     // The form is that of the path, whatever the method.
-    let (status, _, told) = post(&open, "/v1/models", JSON, "{}").await;
-    assert_eq!(status, 505);
+    let (status, head, told) = post(&open, "/v1/models", JSON, "{}").await;
+    assert_eq!(status, 405);
+    assert!(head.contains("allow: get, head\r\n"), "{head}");
     assert!(is_told("/v1/models", &told, "UNIMPLEMENTED"), "{told}");
     let (status, _, told) = post(&open, "/v1/unknown", JSON, "{}").await;
-    assert_eq!((status, &told["code"]), (505, &json!("UNIMPLEMENTED")));
+    assert_eq!((status, &told["code"]), (404, &json!("NOT_FOUND")));
 }

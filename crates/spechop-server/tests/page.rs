@@ -299,8 +299,8 @@ async fn nothing_is_shared_unless_the_configuration_says_so() {
     let server = Server::start(Script::instant(1)).await;
     let (id, _) = answered(&server, json!({})).await;
     let share = client().post(url(&server, &format!("/v1/questions/{id}/share")));
-    assert_eq!(share.send().await.unwrap().status().as_u16(), 505);
-    assert_eq!(fetch(&server, "/s/x").await.status().as_u16(), 505);
+    assert_eq!(share.send().await.unwrap().status().as_u16(), 404);
+    assert_eq!(fetch(&server, "/s/x").await.status().as_u16(), 404);
     let html = fetch(&server, "/").await.text().await.unwrap();
     assert!(html.contains("id=\"share\" hidden"), "{html}");
     let server = Server::configured(Script::instant(1), "[page]\nshare_s = 5").await;

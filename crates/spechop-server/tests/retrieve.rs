@@ -223,19 +223,19 @@ async fn web_pages_and_those_who_are_not_meant_are_refused() {
             403,
         ),
         (&on, head("evil.example", json), 421),
-        (&on, head("localhost", json).replace("POST", "PUT"), 505),
-        (&on, head("localhost", json).replace("POST", "GET"), 505),
+        (&on, head("localhost", json).replace("POST", "PUT"), 405),
+        (&on, head("localhost", json).replace("POST", "GET"), 405),
         (
             &on,
             head("localhost", json).replace("/retrieve", "/retrieve/"),
-            505,
+            404,
         ),
         (
             &on,
             head("localhost", json).replace("/retrieve", "/metrics"),
-            505,
+            405,
         ),
-        (&off, head("localhost", json), 505),
+        (&off, head("localhost", json), 404),
         (&on, head("localhost", json), 200),
     ] {
         let (status, said) = post(server, &head, body).await;

@@ -225,11 +225,11 @@ async fn web_pages_and_other_names_are_refused() {
         ),
         (
             http1("POST /metrics HTTP/1.1\r\nHost: localhost\r\n", b""),
-            "505",
+            "405",
         ),
         (
             http1("GET /nothing HTTP/1.1\r\nHost: localhost\r\n", b""),
-            "505",
+            "404",
         ),
         (
             http1(

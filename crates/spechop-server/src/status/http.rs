@@ -84,6 +84,8 @@ impl From<TransportError> for HttpError {
             TransportError::OtherHost { .. } => Some(StatusCode::MISDIRECTED_REQUEST),
             TransportError::FromAPage => Some(StatusCode::FORBIDDEN),
             TransportError::OldHttp { .. } => Some(StatusCode::HTTP_VERSION_NOT_SUPPORTED),
+            TransportError::NoSuchPath { .. } => Some(StatusCode::NOT_FOUND),
+            TransportError::OtherMethod { .. } => Some(StatusCode::METHOD_NOT_ALLOWED),
             TransportError::NotGrpc { .. }
             | TransportError::NotJson { .. }
             | TransportError::NotAForm { .. } => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
@@ -225,7 +227,7 @@ impl HttpError {
             StatusCode::FORBIDDEN => "permission_error",
             StatusCode::NOT_FOUND => "not_found_error",
             StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
-            // There is no such method or path over HTTP/1.
+            // What is asked for needs HTTP/2.
             StatusCode::HTTP_VERSION_NOT_SUPPORTED => "invalid_request_error",
             status if status.is_client_error() => "invalid_request_error",
             _ => "server_error",

@@ -1,5 +1,7 @@
 //! Which paths are not gRPC, and what may be sent to them.
 
+use std::fmt;
+
 use axum::http::Method;
 
 use crate::keys::Role;
@@ -110,6 +112,18 @@ impl Doors {
         door.map_or_else(ErrorForm::default, |door| door.errors)
     }
 
+    /// The methods for which a path is there, if there are any, separated by commas.
+    pub(super) fn methods(&self, path: &str) -> String {
+        let mut methods = Vec::new();
+        for door in self.0.iter().filter(|door| fits(door.path, path)) {
+            methods.push(door.method.as_str());
+            if door.method == Method::GET {
+                methods.push(Method::HEAD.as_str());
+            }
+        }
+        methods.join(", ")
+    }
+
     /// The door that a request wants, if it is one of these.
     pub(super) fn find(&self, method: &Method, path: &str) -> Option<&Door> {
         let method = match *method {
@@ -119,6 +133,17 @@ impl Doors {
         self.0
             .iter()
             .find(|door| door.method == *method && fits(door.path, path))
+    }
+}
+
+/// Methods and documented paths, separated by commas.
+impl fmt::Display for Doors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, door) in self.0.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{} {}", door.method, door.documented())?;
+        }
+        Ok(())
     }
 }
 
@@ -188,6 +213,10 @@ mod tests {
         assert_eq!(Door::get("/x").for_admins().role, Some(Role::Admin));
         assert_eq!(Door::get("/x").for_anybody().role, None);
         assert!(doors.find(&Method::GET, "/v1/ask").is_none());
+        assert_eq!(doors.methods("/metrics"), "GET, HEAD");
+        assert_eq!(doors.methods("/v1/ask"), "POST");
+        assert_eq!(doors.methods("/v1/unknown"), "");
+        assert_eq!(doors.to_string(), "GET /metrics, POST /v1/ask");
         doors.add(Door::get("/v1/models/{id}").telling_errors(ErrorForm::OpenAi));
         for (path, form) in [
             ("/v1/models/a", ErrorForm::OpenAi),

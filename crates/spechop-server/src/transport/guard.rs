@@ -138,21 +138,32 @@ impl Guard {
         }
     }
 
+    /// Whatever wants none of the doors has to be gRPC.
     fn check_grpc(&self, parts: &Parts) -> Result<(), TransportError> {
-        if parts.version < Version::HTTP_2 {
-            let doors = self.doors.iter().map(|door| {
-                let (method, path) = (door.name().0, door.documented());
-                format!("{method} {path}")
+        let (path, doors) = (parts.uri.path(), || self.doors.to_string());
+        let is_grpc = is_grpc(&parts.headers);
+        if !is_grpc && !is_of_a_service(path) {
+            let (method, allowed) = (short(parts.method.as_str()), self.doors.methods(path));
+            return Err(match allowed.is_empty() {
+                true => TransportError::NoSuchPath { doors: doors() },
+                false => TransportError::OtherMethod { method, allowed },
             });
-            let doors = doors.collect::<Vec<_>>().join(", ");
-            return Err(TransportError::OldHttp { doors });
         }
-        if !is_grpc(&parts.headers) {
+        if parts.version < Version::HTTP_2 {
+            return Err(TransportError::OldHttp { doors: doors() });
+        }
+        if !is_grpc {
             let kind = short(kind(&parts.headers));
             return Err(TransportError::NotGrpc { kind });
         }
         Ok(())
     }
+}
+
+/// Whether a path has the form of gRPC's: `/package.Service/Method`. No door has a dot before its second slash.
+fn is_of_a_service(path: &str) -> bool {
+    let named = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+    named.is_some_and(|(service, method)| service.contains('.') && !method.contains('/'))
 }
 
 /// What the body is said to be.
