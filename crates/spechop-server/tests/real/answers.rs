@@ -345,10 +345,11 @@ async fn samples_of_a_model_behind_http_change_no_answer() {
     let (questions, titles) = questions();
     let (toml, ids) = prepare(dir.path(), &titles).await;
     let guesser = LlamaServer::texts(3);
+    // A look-up is long enough for three samples on a busy machine, too.
     let with = |guesses: u32| {
         format!(
             "{toml}guesses = {guesses}\n\
-             [target.injected_latency]\nmean_ms = 4000.0\nseed = 1\n\
+             [target.injected_latency]\nmean_ms = 8000.0\nseed = 1\n\
              [speculator]\nkind = \"llm\"\n\
              [speculator.model]\n{}",
             model_at(&guesser, 3),
