@@ -53,6 +53,7 @@ fn serves_and_asks_with_real_parts() {
         "{answer}"
     );
     assert_eq!(answer["applied"]["options"]["hop_budget"], 1);
+    // The index was built without a hot subset.
     assert_eq!(answer["applied"]["options"]["speculator"], "none");
 
     // Without a terminal the board comes once, at the end, on stderr; the answer for people is on stdout.
