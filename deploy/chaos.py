@@ -33,6 +33,8 @@ import urllib.request
 from upstream import START_S, Qdrant, Upstream, free_port, until
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "eval/bench"))
+from circumstances import circumstances  # noqa: E402
 
 NAMES = 64
 HOPS = 3
@@ -338,9 +340,8 @@ class Drill:
 def summary(drill, seconds):
     watch = drill.watch
     worst = max((took for _, took in watch.recoveries), default=None)
-    revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, stdout=subprocess.PIPE, text=True)
     return {
-        "commit": revision.stdout.strip(),
+        **circumstances(),
         "seconds": round(seconds, 1),
         "seed": drill.args.seed,
         "upstreams": [upstream.name for upstream in drill.upstreams],

@@ -15,12 +15,12 @@ Standard library only.
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+from circumstances import circumstances
 
 ROOT = Path(__file__).resolve().parents[2]
 WIKI = "eval/datasets/2wikimultihopqa/shapes.jsonl"
@@ -180,15 +180,11 @@ def report(args, results, kinds, sweep):
 
 
 def manifest(args):
-    git = lambda *words: subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     return {
-        "commit": git("rev-parse", "HEAD"),
-        "changed": git("status", "--porcelain", "--untracked-files=no").splitlines(),
-        "command": sys.argv[1:],
+        **circumstances(),
         "trials": args.trials,
         "seeds": args.seeds,
         "nu": args.nu,
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
         "note": "simulated: no time of this machine enters the figures",
     }
 

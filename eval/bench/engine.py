@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 
+from circumstances import circumstances
 from million import cpu_s
 
 # A look-up of the web in the paper, in milliseconds.
@@ -232,7 +233,7 @@ def main():
     args = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    rows = {"machine": machine(), "command": command(args)}
+    rows = circumstances()
     with tempfile.TemporaryDirectory() as folder:
         questions = pathlib.Path(folder) / "questions.txt"
         questions.write_text("".join(f"Who is number {n}?\n" for n in range(20_000)), encoding="utf-8")
@@ -243,19 +244,6 @@ def main():
         args.out.mkdir(parents=True, exist_ok=True)
         name = args.parts[0].__name__ if len(args.parts) == 1 else "engine"
         (args.out / f"{name}.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-
-
-def command(args):
-    rates, parts = ",".join(map(str, args.rates)), ",".join(part.__name__ for part in args.parts)
-    shared = f"eval/bench/engine.py --spechop target/release/spechop --parts {parts}"
-    return f"{shared} --turns {args.turns} --asking {args.asking}" if parts == "overhead" else f"{shared} --seconds {args.seconds} --rates {rates}"
-
-
-def machine():
-    info = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    name = next((line.split(": ")[1] for line in info.splitlines() if line.startswith("model name")), "unknown")
-    revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=pathlib.Path(__file__).parent, stdout=subprocess.PIPE, text=True)
-    return {"cpu": name, "cores": os.cpu_count(), "load_average": os.getloadavg(), "commit": revision.stdout.strip()}
 
 
 if __name__ == "__main__":

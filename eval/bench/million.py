@@ -33,6 +33,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "deploy"))
+from circumstances import circumstances  # noqa: E402
 from upstream import Qdrant, until  # noqa: E402
 
 QUESTIONS = ROOT / "eval/datasets/2wikimultihopqa/questions.jsonl.gz"
@@ -374,7 +375,8 @@ class Bench:
             self.results = json.loads(path.read_text())
         for part in self.args.parts:
             print(f"== {part}", file=sys.stderr)
-            self.results[part] = without_answers(getattr(self, part)())
+            run = circumstances()
+            self.results[part] = {**run, **without_answers(getattr(self, part)())}
             path.write_text(json.dumps(self.results, indent=1) + "\n")
             print(json.dumps(self.results[part]), file=sys.stderr)
         table = as_table(self.results)

@@ -36,6 +36,7 @@ import xllamacpp
 from tokenizers import Tokenizer
 
 import asyncio_reference as reference
+from circumstances import circumstances
 from million import cpu_s
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
@@ -371,15 +372,6 @@ def start(spechop, keys):
     sys.exit(f"the server did not start: {server.stderr.read()[-2000:]}")
 
 
-def cpu():
-    names = (line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
-    return next(names, ": unknown").split(":", 1)[1].strip()
-
-
-def said(*command):
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False).stdout
-
-
 def main() -> None:
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "spechop"
     data = Path(os.environ.get("SPECHOP_DATA_DIR") or data)
@@ -404,6 +396,7 @@ def main() -> None:
     keys += [f"question.passages={PASSAGES}", f"question.hop_budget={HOPS_MAX}"]
     # What the peer does not do: mix words with vectors, and withhold an answer.
     keys += ["index.lexical_weight=0", "question.confidence_min=0"]
+    run = circumstances()
     server, address = start(args.spechop, keys)
     try:
         sides = {"server": Ours(args.spechop, address, server.pid), "peer": Peer(Tools(args.models, args.index))}
@@ -415,12 +408,9 @@ def main() -> None:
         server.terminate()
         server.wait()
     result = {
-        "command": " ".join(["eval/bench/peer.py", *sys.argv[1:]]),
-        "commit": said("git", "rev-parse", "HEAD").strip(),
-        "machine": {"cores": CORES, "cpu": cpu()},
+        **run,
         "versions": {"xllamacpp": xllamacpp.__version__, "onnxruntime": onnxruntime.__version__, "numpy": numpy.__version__},
         "rows": len(sides["peer"].tools.whole.passages),
-        "load_at_the_end": os.getloadavg(),
         "cells": cells,
     }
     (args.out / "peer.json").write_text(json.dumps(result, indent=1) + "\n")

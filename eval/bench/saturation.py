@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 
+from circumstances import circumstances
 from million import Server, cpu_s, p99
 
 WAYS = ("1", "3", "auto")
@@ -107,12 +108,13 @@ def main():
     parser.add_argument("--block", type=int, default=66, help="questions of a block")
     parser.add_argument("--rounds", type=int, default=1, help="times that each way asks every block")
     args = parser.parse_args()
+    run = circumstances()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args, pathlib.Path(folder))
         found = bench.run()
     table = as_table(found, len(bench.blocks[0]))
     args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "results.json").write_text(json.dumps(found, indent=1) + "\n")
+    (args.out / "results.json").write_text(json.dumps({**run, "at_once": found}) + "\n")
     (args.out / "printed.md").write_text(table + "\n")
     print(table)
 

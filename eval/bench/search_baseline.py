@@ -20,6 +20,7 @@ from pathlib import Path
 import faiss
 import numpy
 import usearch
+from circumstances import circumstances
 from usearch.index import MetricKind, search
 
 WIDTH = 384
@@ -51,6 +52,7 @@ def main() -> None:
                 times[name][count].append(measure(find, queries[:count]))
         print(f"round {turn + 1}: {own[-1]}", file=sys.stderr)
     result = {
+        **circumstances(),
         "rows": len(rows),
         "versions": {"faiss": faiss.__version__, "usearch": usearch.__version__},
         "spechop": {key: statistics.median(one[key] for one in own) for key in own[0]},
