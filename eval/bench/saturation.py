@@ -106,7 +106,7 @@ def main():
     parser.add_argument("--questions", type=pathlib.Path, required=True, help="2WikiMultihopQA, as eval/run.sh prepares it")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--block", type=int, default=66, help="questions of a block")
-    parser.add_argument("--rounds", type=int, default=1, help="times that each way asks every block")
+    parser.add_argument("--rounds", type=int, default=2, help="times that each way asks every block")
     args = parser.parse_args()
     run = circumstances()
     with tempfile.TemporaryDirectory() as folder:
