@@ -28,6 +28,9 @@ from pathlib import Path
 from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "eval"))
+from train.runtime import cpu_options  # noqa: E402
+
 JOB_PASSAGES = 512
 
 
@@ -90,13 +93,10 @@ def measure(args: argparse.Namespace) -> dict:
     from tokenizers import Tokenizer
 
     texts = read(args.corpus, args.limit)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = max(1, args.threads // args.sessions)
+    options = cpu_options(max(1, args.threads // args.sessions))
     options.enable_mem_pattern = False
     spin = "1" if args.spin else "0"
     options.add_session_config_entry("session.intra_op.allow_spinning", spin)
-    # As the encoder computes, on processors without VNNI, too.
-    options.add_session_config_entry("session.x64quantprecision", "1")
     sessions = SimpleQueue()
     for _ in range(args.sessions):
         providers = ["CPUExecutionProvider"]

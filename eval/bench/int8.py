@@ -17,6 +17,7 @@ Times are CPU time, so that a busy machine does not change them much.
 import argparse
 import json
 import os
+import sys
 import time
 import tomllib
 from pathlib import Path
@@ -24,6 +25,9 @@ from pathlib import Path
 import numpy
 import onnxruntime
 from tokenizers import Tokenizer
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from train.runtime import cpu_options  # noqa: E402
 
 NEAREST = 5
 RUN_TOKENS = 512
@@ -35,12 +39,9 @@ class Encoder:
     def __init__(self, folder: Path) -> None:
         self.recipe = tomllib.loads((folder / "encoder.toml").read_text())
         assert self.recipe["pooling"] == "mean", "only mean pooling is known here"
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
+        options = cpu_options(1)
         options.enable_mem_pattern = False
         model = folder / self.recipe["model"]
-        # As the encoder computes, on processors without VNNI, too.
-        options.add_session_config_entry("session.x64quantprecision", "1")
         self.session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
         self.tokenizer = Tokenizer.from_file(str(folder / self.recipe["tokenizer"]))
         self.tokenizer.no_padding()

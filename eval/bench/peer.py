@@ -40,7 +40,8 @@ from circumstances import circumstances
 from million import cpu_s
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from train.values import judged
+from train.runtime import cpu_options  # noqa: E402
+from train.values import judged  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 DATASET = ROOT / "eval/datasets/2wikimultihopqa/questions.jsonl.gz"
@@ -119,11 +120,8 @@ class Onnx:
     """A model of ONNX Runtime and its tokenizer, on a thread of its own."""
 
     def __init__(self, folder: Path):
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = CORES
+        options = cpu_options(CORES)
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        # The same sums as the server's, on processors without VNNI, too.
-        options.add_session_config_entry("session.x64quantprecision", "1")
         self.session = onnxruntime.InferenceSession(folder / "model.onnx", options, ["CPUExecutionProvider"])
         self.inputs = {given.name for given in self.session.get_inputs()}
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

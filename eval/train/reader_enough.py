@@ -21,8 +21,9 @@ from tokenizers import Tokenizer
 from .corpus import Corpus, Passage
 from .reader_answer import confidence, counts
 from .reader_data import Item, gold_items
-from .reader_eval import POOL, cpu_options, exact, onnx_runner, readings
+from .reader_eval import POOL, exact, onnx_runner, readings
 from .records import load_questions, read_jsonl
+from .runtime import cpu_options
 
 ENOUGH = (None, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 HEADER = 64  # bytes of a file of the index before its rows

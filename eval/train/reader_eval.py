@@ -20,6 +20,7 @@ from .reader_answer import Read, read
 from .reader_batches import Row, tensors, tokenize
 from .reader_data import NOT_HERE, Item, find, gold_items, shown
 from .records import Question, load_questions, normal
+from .runtime import cpu_options
 from .splits import make_split
 from .values import parse_date
 
@@ -69,17 +70,6 @@ def torch_runner(model, device: str, mixed) -> Runner:
         return tuple(o.float().cpu().numpy() for o in outputs)
 
     return run
-
-
-def cpu_options(threads: int):
-    """Options of a session that computes as the service does."""
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    # Sums of 8-bit products that do not overflow, on processors without VNNI, too.
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    return options
 
 
 def onnx_runner(path: Path, threads: int = 1, together: bool = False) -> Runner:

@@ -160,22 +160,33 @@ pub(crate) fn try_limits(
 fn load(library: &Path, path: &Path, threads: usize) -> Result<Session, OpenError> {
     let environment = runtime::environment(library)?;
     let session = || -> ort::Result<Session> {
-        Session::builder(&environment)?
+        let mut builder = Session::builder(&environment)?
             .with_optimization_level(GraphOptimizationLevel::All)?
             .with_intra_threads(threads)?
             // A spinning thread burns the core that the language model could use.
             .with_intra_op_spinning(false)?
             // Every run has another shape: a plan of the last one's memory does not fit the next.
-            .with_memory_pattern(false)?
-            // Without integer dot products (VNNI), sums of two products of eight bits would overflow: models that
-            // are quantised would read other words here than elsewhere.
-            .with_config_entry("session.x64quantprecision", "1")?
-            .commit_from_file(path)
+            .with_memory_pattern(false)?;
+        if sums_may_overflow() {
+            builder = builder.with_config_entry("session.x64quantprecision", "1")?;
+        }
+        builder.commit_from_file(path)
     };
     session().map_err(|error| OpenError::Model {
         path: path.to_owned(),
         source: one_line(&error).into(),
     })
+}
+
+/// Whether this processor adds two products of eight bits in sixteen, so that a quantised model would read other words here
+/// than elsewhere unless it is told to be exact. With integer dot products (VNNI) it is exact anyway, and would take the
+/// slower way as well if it were told.
+fn sums_may_overflow() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return !(std::arch::is_x86_feature_detected!("avx512vnni")
+        || std::arch::is_x86_feature_detected!("avxvnni"));
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }
 
 fn inputs(session: &Session, needed: &[Input]) -> Result<Vec<Input>, String> {
