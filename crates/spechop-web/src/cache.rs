@@ -28,9 +28,6 @@ pub struct CacheOptions {
     pub most: NonZeroUsize,
 }
 
-/// Something, and when it was told.
-type Told<T> = (Instant, T);
-
 /// A search of a tenant: its words and how many results.
 type Search = (Arc<str>, usize);
 
@@ -38,7 +35,13 @@ type Search = (Arc<str>, usize);
 pub struct KeptSearches {
     inner: Arc<dyn SearchProvider>,
     time: Duration,
-    kept: Mutex<OwnedCache<Search, Told<Vec<SearchResult>>>>,
+    kept: Mutex<OwnedCache<Search, KeptSearch>>,
+}
+
+struct KeptSearch {
+    asked: Instant,
+    told: Instant,
+    results: Vec<SearchResult>,
 }
 
 impl KeptSearches {
@@ -67,20 +70,32 @@ impl SearchProvider for KeptSearches {
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let key = call.owned((Arc::from(query), limit));
         if !call.is_fresh()
-            && let Some((told, results)) = lock(&self.kept).get(&key)
-            && told.elapsed() < self.time
+            && let Some(known) = lock(&self.kept).get(&key)
+            && known.told.elapsed() < self.time
         {
             call.serve_kept();
-            return Ok(results.clone());
+            return Ok(known.results.clone());
         }
+        let asked = Instant::now();
         let results = self
             .inner
             .search_as_they_come(call, query, limit, early)
             .await?;
         // That nothing was found may be a passing whim of the provider.
         if !results.is_empty() {
-            let told = (Instant::now(), results.clone());
-            lock(&self.kept).insert(key, told);
+            let mut kept = lock(&self.kept);
+            // A fresh call may overtake another.
+            if kept.peek(&key).is_none_or(|known| known.asked <= asked) {
+                let (told, results) = (Instant::now(), results.clone());
+                kept.insert(
+                    key,
+                    KeptSearch {
+                        asked,
+                        told,
+                        results,
+                    },
+                );
+            }
         }
         Ok(results)
     }
@@ -220,6 +235,8 @@ mod tests {
         version: AtomicU64,
         /// It finds nothing.
         is_empty: bool,
+        /// Its first search takes so long.
+        first_takes: Duration,
         /// Its page breaks off.
         is_torn: bool,
     }
@@ -251,11 +268,14 @@ mod tests {
             _: usize,
             _: &mut (dyn FnMut(SearchResult) + Send),
         ) -> Result<Vec<SearchResult>, SearchFailure> {
-            self.searches.fetch_add(1, SeqCst);
+            let number = self.searches.fetch_add(1, SeqCst);
+            if number == 0 {
+                tokio::time::sleep(self.first_takes).await;
+            }
             let result = SearchResult {
                 url: "http://site.example/".parse().unwrap(),
                 title: query.into(),
-                snippet: "".into(),
+                snippet: number.to_string().into(),
                 text: None,
             };
             Ok(if self.is_empty { vec![] } else { vec![result] })
@@ -354,6 +374,29 @@ mod tests {
             searches.search(call, "q", 5).await.unwrap();
             assert_eq!(site.searches.load(SeqCst), count);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_older_search_that_ends_late_replaces_no_newer_one() {
+        let site = Arc::new(Site {
+            first_takes: Duration::from_secs(5),
+            ..Site::default()
+        });
+        let searches = KeptSearches::new(site.clone(), OPTIONS);
+        let usual = Call::authoritative();
+        let fresh = usual.clone().with(Wishes {
+            fresh: true,
+            ..Wishes::default()
+        });
+        let later = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            searches.search(&fresh, "q", 5).await.unwrap()
+        };
+        let (old, new) = tokio::join!(searches.search(&usual, "q", 5), later);
+        assert_eq!((&*old.unwrap()[0].snippet, &*new[0].snippet), ("0", "1"));
+        let kept = searches.search(&usual, "q", 5).await.unwrap();
+        assert_eq!(&*kept[0].snippet, "1");
+        assert_eq!(site.searches.load(SeqCst), 2);
     }
 
     #[tokio::test]

@@ -26,6 +26,9 @@ const ENDS_MAX: usize = 256;
 /// How long a file holds, and how long it counts that there was none to be had.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 const RETRY: Duration = Duration::from_secs(10 * 60);
+/// If no answer came, that may be our own line's fault. Then it is asked again after so many times as long as one may
+/// take.
+const WITHOUT_ANSWER: u32 = 10;
 
 /// What sites want, as far as somebody has asked.
 pub(super) struct Robots {
@@ -105,7 +108,10 @@ impl Robots {
     async fn wish(&self, web: &Web, call: &Call, url: &Url) -> Wish {
         let (rule, lasts) = match timeout(self.limit, self.fetch(web, call, url)).await {
             Ok(found) => found,
-            Err(_) => (Rule::Nothing("the site's robots.txt took too long"), RETRY),
+            Err(_) => {
+                let slow = Rule::Nothing("the site's robots.txt took too long");
+                (slow, self.limit * WITHOUT_ANSWER)
+            }
         };
         Wish {
             rule,
@@ -119,7 +125,8 @@ impl Robots {
             return (Rule::Anything, FRESH);
         };
         let Ok((_, response)) = web.follow(call, &url, None, None).await else {
-            return unknown("the site's robots.txt cannot be fetched");
+            let why = "the site's robots.txt cannot be fetched";
+            return (Rule::Nothing(why), self.limit * WITHOUT_ANSWER);
         };
         match response.status().as_u16() {
             200..=299 => {}

@@ -16,6 +16,7 @@ const SHAPE: Shape = Shape {
     title: "title",
     snippet: "description",
     text: None,
+    is_escaped: true,
 };
 
 /// What it takes.

@@ -1,8 +1,10 @@
 //! What a provider lists, made into results.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use scraper::Html;
 use serde_json::Value;
 use spechop_ports::{SearchResult, SearchTrouble};
 use url::Url;
@@ -85,6 +87,8 @@ pub(super) struct Shape {
     pub(super) title: &'static str,
     pub(super) snippet: &'static str,
     pub(super) text: Option<&'static str>,
+    /// Whether title and snippet are escaped as in HTML, though they have no tags.
+    pub(super) is_escaped: bool,
 }
 
 impl Shape {
@@ -97,8 +101,12 @@ impl Shape {
                     let field = |name: &str| item.get(name).and_then(Value::as_str);
                     let or_empty = |name| field(name).unwrap_or_default();
                     let text = self.text.and_then(field);
-                    let (url, title) = (or_empty(self.url), or_empty(self.title));
-                    listing.push(url, title, or_empty(self.snippet), text);
+                    let words = |name| match or_empty(name) {
+                        escaped if self.is_escaped && escaped.contains('&') => unescaped(escaped),
+                        plain => Cow::Borrowed(plain),
+                    };
+                    let (title, snippet) = (words(self.title), words(self.snippet));
+                    listing.push(or_empty(self.url), &title, &snippet, text);
                 }
             }
             None | Some(Value::Null) if self.is_proven(answer) => {}
@@ -114,6 +122,12 @@ impl Shape {
         self.proof
             .is_some_and(|proof| answer.pointer(proof).is_some())
     }
+}
+
+/// The text whose characters are written as in HTML.
+fn unescaped(text: &str) -> Cow<'static, str> {
+    let text: String = Html::parse_fragment(text).root_element().text().collect();
+    Cow::Owned(text)
 }
 
 /// The answer as JSON. A challenge in its place is a block.
@@ -193,6 +207,7 @@ mod tests {
         title: "title",
         snippet: "text",
         text: Some("raw"),
+        is_escaped: false,
     };
 
     #[test]

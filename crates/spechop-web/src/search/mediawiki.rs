@@ -20,6 +20,7 @@ const SHAPE: Shape = Shape {
     title: "title",
     snippet: "",
     text: Some("extract"),
+    is_escaped: false,
 };
 
 /// What its search takes, and the most texts at once.

@@ -14,12 +14,15 @@ const SHAPE: Shape = Shape {
     title: "title",
     snippet: "content",
     text: None,
+    is_escaped: false,
 };
 
 /// Most engines that a failure names.
 const ENGINES_NAMED_MAX: usize = 5;
 
 /// What SearXNG says of an engine that takes it for a robot, or asks it for less.
+/// What engines may say beside results.
+const ANSWERED: [&str; 4] = ["answers", "infoboxes", "suggestions", "corrections"];
 const BLOCKS: [&str; 3] = ["captcha", "too many requests", "access denied"];
 
 /// What a word begins with that SearXNG takes for a command: another engine (`!`), another site
@@ -105,7 +108,9 @@ impl SearchProvider for Searxng {
     }
 }
 
-/// Reads an answer. No results while engines did not answer is no "nothing found": nobody knows.
+/// Reads an answer. No results while engines did not answer is no "nothing found", unless others have had something
+/// else to say: nobody knows. It is no block either, whatever the engines do: SearXNG itself leaves those alone that
+/// block it, and does not say how many others it has asked.
 /// Its `number_of_results` may be 0 beside results, or missing.
 pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
     let answer = json(body)?;
@@ -115,7 +120,11 @@ pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
     }
     let silent = answer.get("unresponsive_engines").and_then(Value::as_array);
     let silent: Vec<_> = silent.into_iter().flatten().map(engine).collect();
-    if silent.is_empty() {
+    let has = |field: &str| {
+        let said = answer.get(field).and_then(Value::as_array);
+        said.is_some_and(|said| !said.is_empty())
+    };
+    if silent.is_empty() || ANSWERED.iter().any(|field| has(field)) {
         return Ok(results);
     }
     let is_block = |why: &str| {
@@ -131,12 +140,13 @@ pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
     let more = silent.len().saturating_sub(ENGINES_NAMED_MAX);
     let more = (more > 0).then(|| format!(" and {more} more"));
     let said = format!("{}{}", named.join(", "), more.unwrap_or_default());
-    Err(if are_blocks {
-        let how = format!("its engines are blocked: {said}");
-        SearchTrouble::Blocked { how }
+    let what = if are_blocks {
+        "are blocked"
     } else {
-        let detail = format!("its engines do not answer: {said}");
-        SearchTrouble::Unreachable { detail }
+        "do not answer"
+    };
+    Err(SearchTrouble::Unreachable {
+        detail: format!("its engines {what}: {said}"),
     })
 }
 

@@ -15,6 +15,7 @@ const SHAPE: Shape = Shape {
     title: "title",
     snippet: "snippet",
     text: None,
+    is_escaped: false,
 };
 
 /// What Google takes of a query; and a page of results.

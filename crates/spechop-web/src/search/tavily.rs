@@ -15,6 +15,7 @@ const SHAPE: Shape = Shape {
     title: "title",
     snippet: "content",
     text: Some("raw_content"),
+    is_escaped: false,
 };
 
 /// What it takes.

@@ -77,7 +77,7 @@ async fn every_status_has_its_meaning() {
         (
             Searxng,
             page(200, recorded!("searxng-blocked.json")),
-            "blocked",
+            "unreachable",
         ),
         (
             Searxng,

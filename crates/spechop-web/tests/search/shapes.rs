@@ -90,11 +90,21 @@ fn nothing_found_is_no_trouble() {
 }
 
 #[test]
+fn what_brave_escapes_is_text_again() {
+    let answer =
+        br#"{"query": {}, "web": {"results": [{"url": "http://a.example/", "title": "R&amp;D",
+        "description": "meaning &quot;good&quot; &lt; O&#x27;Brien & 3 < 5"}]}}"#;
+    let found = brave::parse(answer).unwrap();
+    assert_eq!(&*found[0].title, "R&D");
+    assert_eq!(&*found[0].snippet, "meaning \"good\" < O'Brien & 3 < 5");
+}
+
+#[test]
 fn a_searxng_whose_engines_do_not_answer_has_not_found_nothing() {
     let said = |body: &[u8]| searxng::parse(body).unwrap_err().to_string();
     assert_eq!(
         said(recorded!("searxng-blocked.json")),
-        "blocks this server: its engines are blocked: duckduckgo (Suspended: CAPTCHA), \
+        "cannot be reached: its engines are blocked: duckduckgo (Suspended: CAPTCHA), \
          google (Suspended: too many requests), startpage (access denied)"
     );
     assert_eq!(
@@ -102,6 +112,10 @@ fn a_searxng_whose_engines_do_not_answer_has_not_found_nothing() {
         "cannot be reached: its engines do not answer: bing (timeout), google (CAPTCHA), \
          qwant (HTTP connection error), mojeek (timeout), brave (timeout) and 1 more"
     );
+    // Others have answered.
+    let some =
+        br#"{"results":[],"suggestions":["r"],"unresponsive_engines":[["google","CAPTCHA"]]}"#;
+    assert_eq!(searxng::parse(some).unwrap(), []);
     // What they said may be anything.
     let odd = br#"{"results":[],"unresponsive_engines":["x",["y"],[1,2],{}]}"#;
     assert!(
