@@ -16,6 +16,7 @@ mod rewriter;
 mod scripted;
 mod steps;
 mod stop;
+mod thoughts;
 
 pub use cores::{affinity, physical_cores};
 pub use generator::{LlmDraftWriter, LlmPlanner, LlmReader, LlmSpeculator};

@@ -7,8 +7,9 @@
 //! Token counts are the server's if it sends them. It sends them last, so that a generation that
 //! we end early is estimated: one token per event of the stream, and the prompt by its length. A
 //! call that is dropped or fails has spent what its streams have told until then: nothing before the first
-//! piece of text, and nothing at all if the server does not stream. A result counts the attempt that
-//! brought it; [`Call::spent`] counts all of them.
+//! piece of text or thought, and nothing at all if the server does not stream. A result counts the attempt that
+//! brought it; [`Call::spent`] counts all of them. Of an endpoint that does not send the thoughts that it counts,
+//! the count is waited for, though not for long.
 
 mod config;
 mod dialect;
@@ -17,7 +18,7 @@ mod sse;
 mod wire;
 
 use std::io;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
@@ -31,7 +32,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{Chat, Generated, Generation, Prompt, TextModel};
 use dialect::{Dialect, Spoken, THOUGHT_TOKENS_MAX};
-use said::Said;
+use said::{Heard, Said};
 use sse::Events;
 use wire::{Chunk, Request};
 
@@ -44,6 +45,9 @@ const BODY_BYTES_MAX: usize = 256 * 1024;
 /// Most bytes of a stream per token asked for, all decoration included; and for the rest of it.
 const STREAM_BYTES_PER_TOKEN_MAX: usize = 4 * 1024;
 const STREAM_BYTES_BASE: usize = 64 * 1024;
+
+/// How long the count of a text that is there is waited for. Behind a closing tag a model has nothing to add.
+const COUNT_WAIT: Duration = Duration::from_millis(250);
 
 /// A model behind an OpenAI-compatible endpoint.
 #[derive(Debug)]
@@ -141,7 +145,7 @@ impl OpenAiModel {
         generation: &Generation,
         dialect: Dialect,
         deadline: Instant,
-    ) -> Result<Generated, PortError> {
+    ) -> Result<Heard, PortError> {
         let request = Request::new(&self.model, chat, generation, dialect)
             .thinking(self.reasoning_effort.as_deref())
             .predicting(self.predicted(generation, dialect));
@@ -162,7 +166,7 @@ impl OpenAiModel {
         generation: &Generation,
         dialect: Dialect,
         body: Vec<u8>,
-    ) -> Result<Generated, Failure> {
+    ) -> Result<Heard, Failure> {
         let _permit = self.permit().await;
         let mut request = self
             .client
@@ -200,8 +204,8 @@ impl OpenAiModel {
         dialect: Dialect,
         mut metered: Metered,
         mut response: Response,
-    ) -> Result<Generated, Failure> {
-        let thoughts = match dialect.limits_completion() {
+    ) -> Result<Heard, Failure> {
+        let thoughts = match dialect.thinks() {
             true => THOUGHT_TOKENS_MAX,
             false => 0,
         };
@@ -227,13 +231,35 @@ impl OpenAiModel {
                 let is_over = said.add(&chunk, generation);
                 metered.tell(said.known(generation));
                 if is_over {
+                    // Thoughts that are not sent may be most of what it costs.
+                    if dialect.limits_completion() {
+                        let counted = self.count(&mut response, &mut events, &mut said);
+                        let _ = timeout(COUNT_WAIT, counted).await;
+                        metered.tell(said.known(generation));
+                    }
                     // Returning drops the response, and with it the connection.
-                    return Ok(said.generated(generation));
+                    return Ok(said.heard(generation));
                 }
             }
         }
         // Some servers leave out the [DONE]; but the end of the body alone is no end.
         self.finish(generation, said)
+    }
+
+    /// Reads on until the server's count, which comes last, and takes nothing else in.
+    async fn count(&self, response: &mut Response, events: &mut Events, said: &mut Said) {
+        loop {
+            while let Ok(Some(data)) = events.next() {
+                let chunk = self.parse(data.as_bytes());
+                if data == "[DONE]" || chunk.is_ok_and(|chunk| said.count(&chunk)) {
+                    return;
+                }
+            }
+            match response.chunk().await {
+                Ok(Some(piece)) => events.push(&piece),
+                Ok(None) | Err(_) => return,
+            }
+        }
     }
 
     /// Reads the answer of a server that does not stream although asked to.
@@ -242,7 +268,7 @@ impl OpenAiModel {
         generation: &Generation,
         mut metered: Metered,
         mut response: Response,
-    ) -> Result<Generated, Failure> {
+    ) -> Result<Heard, Failure> {
         let mut body = Vec::new();
         while let Some(piece) = self.next_piece(&mut response).await? {
             body.extend_from_slice(&piece);
@@ -255,7 +281,7 @@ impl OpenAiModel {
         let is_over = said.add(&chunk, generation);
         metered.tell(said.known(generation));
         if is_over {
-            return Ok(said.generated(generation));
+            return Ok(said.heard(generation));
         }
         self.finish(generation, said)
     }
@@ -276,14 +302,15 @@ impl OpenAiModel {
             .map_err(|error| self.malformed(format!("an event that does not parse: {error}")))?;
         match &chunk.error {
             None => Ok(chunk),
-            Some(_) => Err(Failure {
-                error: PortError::unavailable(&self.name, io::Error::other(self.reason(data))),
-                again: Again::Soon,
-            }),
+            Some(error) => {
+                let status = wire::status_of(error);
+                let again = status.map_or(Again::Soon, |status| again(status, None));
+                Err(self.failure(again, status, data, self.reason(data)))
+            }
         }
     }
 
-    fn finish(&self, generation: &Generation, said: Said) -> Result<Generated, Failure> {
+    fn finish(&self, generation: &Generation, said: Said) -> Result<Heard, Failure> {
         if said.end.is_none() {
             return Err(Failure {
                 error: PortError::unavailable(
@@ -293,7 +320,7 @@ impl OpenAiModel {
                 again: Again::Soon,
             });
         }
-        Ok(said.generated(generation))
+        Ok(said.heard(generation))
     }
 
     /// Sorts an answer that is none by its status.
@@ -313,24 +340,27 @@ impl OpenAiModel {
             }
         }
         let detail = format!("{status}: {}", self.reason(&body));
-        let again = match status {
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                Again::PushedBack(after)
-            }
-            StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => Again::Soon,
-            status if status.is_server_error() => match after {
-                Some(_) => Again::PushedBack(after),
-                None => Again::Soon,
-            },
-            _ => Again::Never,
+        self.failure(again(status, after), Some(status), &body, detail)
+    }
+
+    /// A failure that the server has told of, by its status or inside a stream.
+    fn failure(
+        &self,
+        again: Again,
+        status: Option<StatusCode>,
+        body: &[u8],
+        detail: String,
+    ) -> Failure {
+        let is_too_long = status == Some(StatusCode::PAYLOAD_TOO_LARGE) || wire::is_too_long(body);
+        let again = match is_too_long {
+            true => Again::Never,
+            false => again,
         };
         let error = match again {
-            Again::Never if status == StatusCode::PAYLOAD_TOO_LARGE || wire::is_too_long(&body) => {
-                PortError::TooLong {
-                    what: self.name.clone(),
-                    detail,
-                }
-            }
+            Again::Never if is_too_long => PortError::TooLong {
+                what: self.name.clone(),
+                detail,
+            },
             Again::Never => PortError::Refused {
                 what: self.name.clone(),
                 detail,
@@ -372,11 +402,33 @@ impl OpenAiModel {
         }
     }
 
-    fn timeout(&self, limit: std::time::Duration) -> PortError {
+    fn lost_in_thought(&self) -> PortError {
+        PortError::Malformed {
+            what: self.name.clone(),
+            detail: format!(
+                "it thought for {THOUGHT_TOKENS_MAX} tokens and wrote nothing; `reasoning_effort` may make it think less"
+            ),
+        }
+    }
+
+    fn timeout(&self, limit: Duration) -> PortError {
         PortError::Timeout {
             what: self.name.clone(),
             limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
         }
+    }
+}
+
+/// What another attempt could bring behind a status, and when.
+fn again(status: StatusCode, after: Option<Duration>) -> Again {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Again::PushedBack(after),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => Again::Soon,
+        status if status.is_server_error() => match after {
+            Some(_) => Again::PushedBack(after),
+            None => Again::Soon,
+        },
+        _ => Again::Never,
     }
 }
 
@@ -405,6 +457,7 @@ impl TextModel for OpenAiModel {
             loop {
                 let asked = self.ask(call, chat, &generation, dialect, deadline).await;
                 let next = match &asked {
+                    Ok(Heard::Thoughts) => dialect.with_thoughts(),
                     Err(PortError::Refused { detail, .. }) => {
                         let predicted = self.predicted(&generation, dialect).is_some();
                         dialect.after(detail, predicted)
@@ -417,7 +470,10 @@ impl TextModel for OpenAiModel {
                         if asked.is_ok() {
                             self.spoken.learn(dialect, &self.name);
                         }
-                        return asked;
+                        return match asked? {
+                            Heard::Text(generated) => Ok(generated),
+                            Heard::Thoughts => Err(self.lost_in_thought()),
+                        };
                     }
                 }
             }

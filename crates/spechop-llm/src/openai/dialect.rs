@@ -1,11 +1,11 @@
-//! Which fields of a request an endpoint takes. OpenAI's own models disagree: those that think refuse
-//! `max_tokens` and any `temperature` but theirs. An endpoint is asked in the usual form first. What it says it
-//! does not support is replaced or left out from then on.
+//! Which fields of a request an endpoint takes, and how many tokens its model needs. OpenAI's own models disagree:
+//! those that think refuse `max_tokens` and any `temperature` but theirs. Others take the usual form, and have
+//! thought until the limit before they write a word. An endpoint is asked in the usual form first. What it says it
+//! does not support is replaced or left out from then on, and a model that was seen to think gets room for it.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Tokens that a model may think before it writes, where its thoughts count among
-/// `max_completion_tokens`.
+/// Tokens that a model may think before it writes, where its thoughts count as what it writes does.
 pub(super) const THOUGHT_TOKENS_MAX: u32 = 2_048;
 
 /// The form of a request.
@@ -19,6 +19,8 @@ impl Dialect {
     const COMPLETION_TOKENS: u8 = 1;
     const NO_TEMPERATURE: u8 = 1 << 1;
     const NO_PREDICTION: u8 = 1 << 2;
+    /// Room for thoughts beside what it may write.
+    const THOUGHTS: u8 = 1 << 3;
 
     fn has(self, part: u8) -> bool {
         self.0 & part != 0
@@ -26,6 +28,16 @@ impl Dialect {
 
     pub(super) fn limits_completion(self) -> bool {
         self.has(Self::COMPLETION_TOKENS)
+    }
+
+    /// Whether its thoughts need room. An endpoint that limits the completion has a model that thinks.
+    pub(super) fn thinks(self) -> bool {
+        self.has(Self::THOUGHTS | Self::COMPLETION_TOKENS)
+    }
+
+    /// The same with room for thoughts, for a model that was seen to think. `None` if it had that.
+    pub(super) fn with_thoughts(self) -> Option<Self> {
+        (!self.thinks()).then_some(Self(self.0 | Self::THOUGHTS))
     }
 
     pub(super) fn takes_temperature(self) -> bool {
@@ -72,6 +84,10 @@ impl Dialect {
             ),
             (Self::NO_TEMPERATURE, "no temperature is sent"),
             (Self::NO_PREDICTION, "no predicted output is sent"),
+            (
+                Self::THOUGHTS,
+                "its limit of tokens has room for its thoughts",
+            ),
         ];
         let said = parts.into_iter().filter(|(part, _)| self.has(*part));
         said.map(|(_, said)| said).collect()
@@ -100,7 +116,7 @@ impl Spoken {
             let from_now_on = learnt.said().join(", ");
             tracing::warn!(
                 model,
-                "it refuses the usual form of a request; from now on {from_now_on}"
+                "the usual form of a request is not for it; from now on {from_now_on}"
             );
         }
     }

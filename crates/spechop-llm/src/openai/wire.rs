@@ -1,5 +1,6 @@
 //! What travels: the request, and the parts of a response that we read.
 
+use reqwest::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use spechop_types::Tokens;
@@ -65,7 +66,10 @@ impl<'a> Request<'a> {
             0 => 0.0,
             _ => SAMPLE_TEMPERATURE,
         };
-        let with_thoughts = tokens_max.saturating_add(THOUGHT_TOKENS_MAX);
+        let limit = match dialect.thinks() {
+            true => tokens_max.saturating_add(THOUGHT_TOKENS_MAX),
+            false => *tokens_max,
+        };
         let messages = chat.messages.iter().map(|message| Message {
             role: match message.role {
                 Role::System => "system",
@@ -78,8 +82,8 @@ impl<'a> Request<'a> {
             model,
             messages: messages.collect(),
             temperature: dialect.takes_temperature().then_some(temperature),
-            max_tokens: (!dialect.limits_completion()).then_some(*tokens_max),
-            max_completion_tokens: dialect.limits_completion().then_some(with_thoughts),
+            max_tokens: (!dialect.limits_completion()).then_some(limit),
+            max_completion_tokens: dialect.limits_completion().then_some(limit),
             stream: true,
             stream_options: StreamOptions {
                 include_usage: true,
@@ -125,6 +129,9 @@ struct Choice {
 #[derive(Debug, Deserialize)]
 struct Delta {
     content: Option<String>,
+    /// Thoughts, where a server tells them apart. Servers name them otherwise; their form is of no interest.
+    reasoning_content: Option<Value>,
+    reasoning: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -138,10 +145,23 @@ struct Usage {
 impl Chunk {
     /// The text it adds; empty where it adds none.
     pub(super) fn text(&self) -> &str {
-        self.choice()
-            .and_then(|choice| choice.delta.as_ref().or(choice.message.as_ref()))
+        self.delta()
             .and_then(|delta| delta.content.as_deref())
             .unwrap_or_default()
+    }
+
+    /// Whether it adds to the model's thoughts.
+    pub(super) fn thinks(&self) -> bool {
+        let thoughts = self
+            .delta()
+            .map(|delta| [&delta.reasoning_content, &delta.reasoning]);
+        let mut thoughts = thoughts.into_iter().flatten().flatten();
+        thoughts.any(|thought| thought.as_str() != Some("") && !thought.is_null())
+    }
+
+    fn delta(&self) -> Option<&Delta> {
+        let choice = self.choice()?;
+        choice.delta.as_ref().or(choice.message.as_ref())
     }
 
     /// Why the server ended the generation, once it has.
@@ -168,6 +188,16 @@ pub(super) fn is_too_long(body: &[u8]) -> bool {
     let value = serde_json::from_slice::<Value>(body).unwrap_or_default();
     let code = value.pointer("/error/code").and_then(Value::as_str);
     code == Some("context_length_exceeded")
+}
+
+/// The status that an error inside a stream would have had by itself, if it names one as its code.
+pub(super) fn status_of(error: &Value) -> Option<StatusCode> {
+    let code = error.get("code")?;
+    let number = code
+        .as_u64()
+        .or_else(|| code.as_str().and_then(|code| code.parse().ok()))?;
+    let status = StatusCode::from_u16(u16::try_from(number).ok()?).ok()?;
+    (status.is_client_error() || status.is_server_error()).then_some(status)
 }
 
 /// Tokens of a prompt that no server has counted: a quarter of its bytes and four a message, which

@@ -10,6 +10,7 @@ use spechop_ports::{KnownHop, PlanRequest};
 use spechop_types::{Step, SubQuestion, canonical, is_refusal};
 
 use super::{PromptStyle, tagged};
+use crate::thoughts::spoken;
 use crate::{End, Generated};
 
 /// What is wrong with an output, and what can be made of it all the same.
@@ -32,7 +33,7 @@ pub(crate) fn step(
     request: &PlanRequest,
     generated: &Generated,
 ) -> Result<Step, Flaw<Step>> {
-    let text = generated.text.as_str();
+    let text = spoken(&generated.text);
     let step = match style {
         PromptStyle::Tagged => {
             tagged_step(text, generated.end, request.must_answer).map(|step| match step {
@@ -93,7 +94,7 @@ pub(crate) fn reading(
     style: PromptStyle,
     generated: &Generated,
 ) -> Result<Option<Arc<str>>, Flaw<Option<Arc<str>>>> {
-    let text = generated.text.as_str();
+    let text = spoken(&generated.text);
     let found = find_tag(text);
     let answer = match (&found, style) {
         (Some(tag), PromptStyle::Tagged) => answer_text(tag.content),
@@ -133,7 +134,8 @@ pub(crate) fn reading(
 /// The guess in a speculator's output; `None` where it has none. Never repaired: a guess that takes
 /// two calls comes too late.
 pub(crate) fn guessed(generated: &Generated) -> Option<Arc<str>> {
-    let text = find_tag(&generated.text).map_or(generated.text.as_str(), |tag| tag.content);
+    let said = spoken(&generated.text);
+    let text = find_tag(said).map_or(said, |tag| tag.content);
     // The prompt opens the tag, so there may be nothing but its end.
     let text = text.split("</answer").next().unwrap_or(text);
     let mut guess = answer_text(first_line(text));

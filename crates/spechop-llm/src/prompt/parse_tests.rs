@@ -253,6 +253,8 @@ fn reads_guesses() {
         ("unknown", Turn, None),
         ("I'm sorry, but I", Length, None),
         ("\n", Stop, None),
+        ("<think>\n", Stop, None),
+        ("<think>Is it?</think>\nParis\n", Stop, Some("Paris")),
         ("?!", Turn, None),
     ] {
         assert_eq!(guessed(&said(text, end)).as_deref(), guess, "{text:?}");

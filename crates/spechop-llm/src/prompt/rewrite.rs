@@ -10,6 +10,7 @@ use spechop_ports::{RewriteRequest, Speaker};
 
 use super::clean::{clean, clean_cut};
 use super::{has_substance, message, pinned};
+use crate::thoughts::spoken;
 use crate::{Chat, End, Generated, Generation, Message, Prompt, Role};
 
 /// Most tokens of a rewritten question. A sub-question has 64.
@@ -76,7 +77,7 @@ pub(crate) fn rewritten(generated: &Generated) -> Option<Arc<str>> {
     if generated.end == End::Length {
         return None;
     }
-    let line = clean(&generated.text);
+    let line = clean(spoken(&generated.text));
     let line = line.strip_prefix("Last question:").unwrap_or(&line).trim();
     let quoted = line
         .strip_prefix('"')
@@ -141,6 +142,11 @@ mod tests {
             ("\"Where was she born?\"", Some("Where was she born?")),
             ("Last question: Where?\n", Some("Where?")),
             ("\n", None),
+            ("<think>\n", None),
+            (
+                "<think>Who?</think>\nWhere was she born?",
+                Some("Where was she born?"),
+            ),
             ("…", None),
             ("", None),
         ] {

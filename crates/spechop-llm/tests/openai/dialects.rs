@@ -6,7 +6,7 @@ use spechop_ports::{Call, PortError};
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
-use super::{delta, ending, endpoint, generation};
+use super::{delta, ending, endpoint, event, generation};
 
 const ANSWER: &str = "<answer>Anna</answer>";
 /// In the words of the endpoints that say so.
@@ -67,7 +67,10 @@ async fn a_thinking_model_is_asked_in_its_own_form_from_then_on() {
     .await;
     for _ in 0..2 {
         let said = model.generate(&Call::authoritative(), generation()).await;
-        assert_eq!(said.unwrap().text, ANSWER);
+        let said = said.unwrap();
+        assert_eq!(said.text, ANSWER);
+        // The server's, which counts the thoughts that nobody has seen.
+        assert_eq!(said.tokens.completion, 3);
     }
     assert_eq!(
         sent(&server).await,
@@ -119,4 +122,55 @@ async fn a_value_that_is_refused_is_not_the_form() {
     let said = model.generate(&Call::authoritative(), generation()).await;
     assert!(matches!(said, Err(PortError::Refused { .. })), "{said:?}");
     assert_eq!(sent(&server).await, [["max_tokens", "temperature"]]);
+}
+
+/// A server whose model writes `text` behind a thousand tokens of thoughts, if it may, and its model.
+async fn thinker(thought: fn(&str) -> String, needs: u64) -> (MockServer, OpenAiModel) {
+    let server = MockServer::start().await;
+    let answer = move |request: &Request| {
+        let body: Value = request.body_json().unwrap();
+        let stream = match body["max_tokens"].as_u64().unwrap() < needs {
+            true => thought("hm").repeat(8) + &ending("length"),
+            false => thought("hm") + &delta("\n\n") + &delta(ANSWER) + &ending("stop"),
+        };
+        ResponseTemplate::new(200).set_body_raw(stream.into_bytes(), "text/event-stream")
+    };
+    Mock::given(method("POST"))
+        .respond_with(answer)
+        .mount(&server)
+        .await;
+    let model = OpenAiModel::new(&endpoint(&format!("{}/v1", server.uri()))).unwrap();
+    (server, model)
+}
+
+/// As servers tell thoughts from text.
+fn told(thought: &str) -> String {
+    event(&json!({"choices": [{"delta": {"reasoning_content": thought}}]}))
+}
+
+#[tokio::test]
+async fn a_model_that_was_seen_to_think_gets_room_for_it() {
+    let (server, model) = thinker(told, 1_000).await;
+    for _ in 0..2 {
+        let said = model.generate(&Call::authoritative(), generation()).await;
+        assert_eq!(said.unwrap().text, ANSWER);
+    }
+    let requests = server.received_requests().await.unwrap();
+    let limit = |request: &Request| request.body_json::<Value>().unwrap()["max_tokens"].clone();
+    let limits: Vec<_> = requests.iter().map(limit).collect();
+    assert_eq!(limits, [8, 2_056, 2_056]);
+}
+
+#[tokio::test]
+async fn a_model_that_only_thinks_is_said_to() {
+    let inline = |thought: &str| delta(&format!("<think>{thought}"));
+    for thought in [told as fn(&str) -> String, inline] {
+        let (server, model) = thinker(thought, u64::MAX).await;
+        let said = model.generate(&Call::authoritative(), generation()).await;
+        let Err(PortError::Malformed { detail, .. }) = said else {
+            panic!("{said:?}");
+        };
+        assert!(detail.contains("reasoning_effort"), "{detail}");
+        assert_eq!(server.received_requests().await.unwrap().len(), 2);
+    }
 }

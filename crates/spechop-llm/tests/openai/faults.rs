@@ -87,6 +87,12 @@ async fn what_may_pass_is_tried_again() {
         (ResponseTemplate::new(408), 3),
         (stream(&delta("Amy")), 1),
         (stream(&event(&json!({"error": {"message": "busy"}}))), 1),
+        (stream(&in_stream(502)), 1),
+        // Half a refusal would be another answer.
+        (
+            stream(&(delta("<answer>No") + &ending("insufficient_system_resource"))),
+            1,
+        ),
     ] {
         let server = server(fault, times).await;
         let said = model(&base(&server))
@@ -117,15 +123,22 @@ async fn what_does_not_pass_is_unavailable() {
     assert!(!format!("{error:?}").contains(KEY));
 }
 
+/// An error that is told in a stream that has begun, with the status that it would have had.
+fn in_stream(code: u16) -> String {
+    event(&json!({"error": {"code": code, "message": "not now"}}))
+}
+
 #[tokio::test]
 async fn speculation_gives_way_to_push_back() {
-    let server = server(ResponseTemplate::new(429), 1).await;
-    let error = model(&base(&server))
-        .generate(&Call::new(Lane::Speculative, Chance::EVEN), generation())
-        .await
-        .unwrap_err();
-    assert!(matches!(error, PortError::Unavailable { .. }));
-    assert_eq!(requests(&server).await, 1);
+    for fault in [ResponseTemplate::new(429), stream(&in_stream(429))] {
+        let server = server(fault, 1).await;
+        let error = model(&base(&server))
+            .generate(&Call::new(Lane::Speculative, Chance::EVEN), generation())
+            .await
+            .unwrap_err();
+        assert!(matches!(error, PortError::Unavailable { .. }));
+        assert_eq!(requests(&server).await, 1);
+    }
 }
 
 #[tokio::test]
@@ -148,6 +161,7 @@ async fn what_is_refused_for_good_is_not_asked_again() {
             ResponseTemplate::new(307).insert_header("location", "http://127.0.0.1:1/"),
             "307 Temporary Redirect: no reason given",
         ),
+        (stream(&in_stream(402)), "not now"),
     ] {
         let server = server(fault, 1).await;
         let error = model(&base(&server))
@@ -201,7 +215,22 @@ async fn odd_answers_are_taken_for_what_they_are() {
         ),
         // Says nothing.
         (stream(&ending("stop")), String::new(), End::Turn),
-        (stream(&ending("content_filter")), String::new(), End::Turn),
+        // A filter has cut it.
+        (
+            stream(&(delta("<question>Who killed") + &ending("content_filter"))),
+            "<question>Who killed".to_owned(),
+            End::Length,
+        ),
+        // Its thoughts are no part of what it says.
+        (
+            stream(
+                &(delta("<think>\n<answer>Y</answer>?")
+                    + &delta("</think>\n\nX")
+                    + &ending("stop")),
+            ),
+            "X".to_owned(),
+            End::Turn,
+        ),
         // Knows no limit.
         (
             stream(&delta("ü").repeat(5_000)),
@@ -268,6 +297,7 @@ async fn too_long_a_prompt_is_told_from_other_refusals() {
     let code =
         json!({"error": {"message": "8192 tokens at most", "code": "context_length_exceeded"}});
     for fault in [
+        stream(&event(&code)),
         ResponseTemplate::new(400).set_body_json(code),
         ResponseTemplate::new(413).set_body_string("8192 tokens at most"),
     ] {

@@ -240,6 +240,10 @@ fn tokens(prompt: u64, completion: u64) -> Tokens {
     Tokens { prompt, completion }
 }
 
+fn thought(field: &str) -> String {
+    event(&json!({"choices": [{"delta": {"content": null, (field): "hm"}}]}))
+}
+
 #[tokio::test]
 async fn what_a_dropped_call_has_taken_is_what_its_stream_has_told() {
     let role = event(&json!({"choices": [{"delta": {"role": "assistant"}}]}));
@@ -255,6 +259,14 @@ async fn what_a_dropped_call_has_taken_is_what_its_stream_has_told() {
         (vec![head(), send(delta("Per"))], tokens(PROMPT, 1)),
         (
             vec![head(), send(delta("Per") + &delta("haps"))],
+            tokens(PROMPT, 2),
+        ),
+        // Thoughts cost as much as text.
+        (
+            vec![
+                head(),
+                send(thought("reasoning_content") + &thought("reasoning")),
+            ],
             tokens(PROMPT, 2),
         ),
         // The server's own count goes before any estimate.
