@@ -125,6 +125,8 @@ pub struct HopReport {
     /// Whose guess it was that was right, else the best one, if the speculator had asked others
     /// ([`spechop_ports::Guess::by`]).
     pub guess_by: Option<&'static str>,
+    /// Whose the best guess was, which `guess_held` and `confidence` are about.
+    pub best_by: Option<&'static str>,
 }
 
 /// How long the stages of a hop took, each from launch to result.

@@ -358,6 +358,7 @@ impl<'a> Run<'a> {
         let judged = |guess: &&Guess| hop.guess.as_ref() == Some(&guess.text);
         let guess_by = found.guesses.iter().find(judged).or(found.guesses.first());
         let guess_by = guess_by.and_then(|guess| guess.by);
+        let best = found.guesses.first();
         let right_guess = match (guess_held, &found.guesses[..]) {
             // The only one has been compared.
             (Some(held), [_]) => held.then_some(1),
@@ -387,8 +388,9 @@ impl<'a> Run<'a> {
             guess_refused: found.guess_refused && found.guesses.is_empty(),
             certainty: notes.certainty,
             silent: found.speculation.is_some() && found.guesses.is_empty(),
-            confidence: found.guesses.first().and_then(|best| best.confidence),
+            confidence: best.and_then(|best| best.confidence),
             guess_by,
+            best_by: best.and_then(|best| best.by),
         });
         let usage = Box::new(self.ledger.usage(self.running.in_line()));
         self.tell_as(

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use asking::{line, millis, question, settings, steady, trajectory};
-use spechop_agent::{Agent, Policy, Ports, Report, Settings, TraceEvent, TraceKind};
+use spechop_agent::{Agent, Policy, Ports, Report, Settings, Stopped, TraceEvent, TraceKind};
 use spechop_ports::{Draft, DraftRequest, Drafter, Wishes};
 use spechop_testkit::ScriptedPorts;
 use spechop_types::{Budget, Chance, Hop, Question, SubQuestion, Tenant};
@@ -16,7 +16,8 @@ use spechop_types::{Budget, Chance, Hop, Question, SubQuestion, Tenant};
 /// Drafts what it was told to, for each hop.
 struct Told {
     drafts: Vec<Vec<&'static str>>,
-    learnt: Mutex<Vec<usize>>,
+    /// How many hops of each question it was told, and whether that was the end.
+    learnt: Mutex<Vec<(usize, bool)>>,
 }
 
 impl Drafter for Told {
@@ -30,8 +31,8 @@ impl Drafter for Told {
         drafts.map(draft).collect()
     }
 
-    fn learn(&self, _: &Tenant, _: &Question, hops: &[Hop]) {
-        self.learnt.lock().unwrap().push(hops.len());
+    fn learn(&self, _: &Tenant, _: &Question, hops: &[Hop], ended: bool) {
+        self.learnt.lock().unwrap().push((hops.len(), ended));
     }
 }
 
@@ -70,7 +71,8 @@ async fn ask_with(drafts: &[&[&'static str]], settings: &Settings) -> (Report, V
     let report = agent.answer(&question(), settings, &mut trace).await;
     let report = report.unwrap();
     assert_eq!(ports.live(), 0, "SPEC-9: calls are left");
-    assert_eq!(*told.learnt.lock().unwrap(), [report.hops.len()]);
+    let ended = report.stopped == Stopped::Answered;
+    assert_eq!(*told.learnt.lock().unwrap(), [(report.hops.len(), ended)]);
     (report, lines)
 }
 
@@ -89,6 +91,17 @@ async fn a_draft_takes_no_call_that_a_hop_may_need() {
     };
     let (report, _) = ask_with(&[&["something else?"]], &settings).await;
     assert_eq!((report.hops.len(), report.usage.targets.started), (2, 2));
+}
+
+/// Behind its last hop it might have asked on, so nothing more being asked there is no lesson.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_cut_short_teaches_no_end() {
+    let short = Settings {
+        hops_max: 1,
+        ..drafting(2)
+    };
+    let (report, _) = ask_with(&[], &short).await;
+    assert_eq!((report.hops.len(), report.stopped), (1, Stopped::HopBudget));
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,8 +40,8 @@ impl Speculator for Early {
         if !self.first.is_empty() {
             guessed.guesses.insert(0, self.first.into());
         }
-        for guess in &mut guessed.guesses {
-            guess.by = Some("somebody");
+        for (guess, by) in guessed.guesses.iter_mut().zip(["somebody", "another"]) {
+            guess.by = Some(by);
         }
         early(guessed.guesses[0].clone());
         tokio::time::sleep(self.goes_on).await;
@@ -125,8 +125,12 @@ async fn a_better_guess_becomes_a_sibling() {
     assert_eq!(millis(&report), 1550);
     assert_eq!(&told[..3], [1, 1, 2], "of both hops, and then of the first");
     assert!(report.hops.iter().all(|hop| hop.right_guess == Some(2)));
-    // What was built upon held, and the best guess did not.
-    assert!(report.hops.iter().all(|hop| hop.guess_held == Some(false)));
+    // What was built upon held, and the best guess, which is somebody else's, did not.
+    for hop in &report.hops {
+        assert_eq!(hop.guess_held, Some(false));
+        assert_eq!(hop.best_by, Some("somebody"));
+        assert_eq!(hop.guess_by, Some("another"));
+    }
     assert!(
         report
             .hops

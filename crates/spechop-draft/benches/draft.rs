@@ -36,6 +36,7 @@ fn taught() -> PatternDrafter {
             &Tenant::default(),
             &Question::new(&question).unwrap(),
             &[hop],
+            true,
         );
     }
     drafter

@@ -31,7 +31,7 @@ pub struct PatternDrafter {
     /// What an answer says if nothing was found.
     nothing: std::sync::Arc<str>,
     own: Mutex<OwnedCache<(), Own>>,
-    /// Of that, what was learnt here; `None` if nobody else teaches anything.
+    /// Of that, what was learnt here and others may not know; `None` if nobody else teaches anything.
     here: Option<Mutex<Here>>,
     changes: AtomicU64,
 }
@@ -39,9 +39,31 @@ pub struct PatternDrafter {
 /// What this server alone has learnt, while others teach it, too.
 #[derive(Debug)]
 struct Here {
-    own: OwnedCache<(), Own>,
+    terms: OwnedCache<(), Term>,
+    /// How many terms have begun.
+    begun: u64,
     /// Who has asked since others were last heard of.
     asked: BTreeSet<Tenant>,
+}
+
+/// What one tenant has taught since it came. It ends when the tenant leaves for others, or when its lesson is
+/// kept by others; what the tenant teaches then is another term's.
+#[derive(Debug, Default)]
+struct Term {
+    number: u64,
+    own: Own,
+    is_told: bool,
+}
+
+/// What a tenant has taught a server in one term, for the others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Taught {
+    /// Which of the server's terms it is. No two have the same number.
+    pub term: u64,
+    /// Whether others were told of this term before ([`PatternDrafter::is_told`]).
+    pub is_told: bool,
+    /// All that was learnt in it.
+    pub lesson: Lesson,
 }
 
 impl PatternDrafter {
@@ -61,7 +83,8 @@ impl PatternDrafter {
     pub fn shared(self) -> Self {
         Self {
             here: Some(Mutex::new(Here {
-                own: OwnedCache::new(TENANTS_MAX),
+                terms: OwnedCache::new(TENANTS_MAX),
+                begun: 0,
                 asked: BTreeSet::new(),
             })),
             ..self
@@ -74,11 +97,25 @@ impl PatternDrafter {
         here.map_or_else(BTreeSet::new, |mut here| std::mem::take(&mut here.asked))
     }
 
-    /// What a tenant has taught this server, for the others; `None` if nothing.
-    pub fn lesson(&self, tenant: &Tenant) -> Option<Lesson> {
+    /// What a tenant has taught this server in its term, for the others; `None` if nothing.
+    pub fn lesson(&self, tenant: &Tenant) -> Option<Taught> {
         let here = self.here()?;
-        let own = here.own.peek(&Owned::new(tenant, ()))?;
-        Some(Lesson::of(own))
+        let term = here.terms.peek(&Owned::new(tenant, ()))?;
+        Some(Taught {
+            term: term.number,
+            is_told: term.is_told,
+            lesson: Lesson::of(&term.own),
+        })
+    }
+
+    /// Others were told what a tenant has taught here in this term.
+    pub fn is_told(&self, tenant: &Tenant, term: u64) {
+        let Some(mut here) = self.here() else { return };
+        if let Some(of) = here.terms.get(&Owned::new(tenant, ()))
+            && of.number == term
+        {
+            of.is_told = true;
+        }
     }
 
     /// From now on, what a tenant has taught is what it has taught here and this. What it teaches in this very
@@ -86,17 +123,20 @@ impl PatternDrafter {
     pub fn hears(&self, tenant: &Tenant, others: &Lesson) {
         let key = Owned::new(tenant, ());
         let Some(here) = self.here() else { return };
-        let mut all = here.own.peek(&key).cloned().unwrap_or_default();
+        let mut all = here
+            .terms
+            .peek(&key)
+            .map_or_else(Own::default, |term| term.own.clone());
         // Whoever drafts does not wait for the merge.
         drop(here);
         all.merge(&others.0);
         self.own().insert(key, all);
     }
 
-    /// Others keep what a tenant has taught here: it is told of no more.
-    pub fn told(&self, tenant: &Tenant) {
+    /// Others keep what a tenant has taught here: it is told of no more, and its term is over.
+    pub fn is_kept(&self, tenant: &Tenant) {
         if let Some(mut here) = self.here() {
-            here.own.remove(&Owned::new(tenant, ()));
+            here.terms.remove(&Owned::new(tenant, ()));
         }
     }
 
@@ -212,7 +252,7 @@ impl Drafter for PatternDrafter {
         drafts.collect()
     }
 
-    fn learn(&self, tenant: &Tenant, question: &Question, hops: &[Hop]) {
+    fn learn(&self, tenant: &Tenant, question: &Question, hops: &[Hop], ended: bool) {
         if hops.is_empty() || hops.len() > HOPS_MAX {
             return;
         }
@@ -260,15 +300,23 @@ impl Drafter for PatternDrafter {
         let learn = |own: &mut Own| {
             judged.iter().for_each(|right| own.judge(*right));
             if let Some(outline) = &outline {
-                own.note(outline);
+                own.note(outline, ended);
             }
         };
         learn(own);
         if let Some(mut here) = self.here() {
-            if here.own.peek(&key).is_none() {
-                here.own.insert(key.clone(), Own::default());
+            if here.terms.peek(&key).is_none() {
+                here.begun += 1;
+                let number = here.begun;
+                let term = Term {
+                    number,
+                    ..Term::default()
+                };
+                here.terms.insert(key.clone(), term);
             }
-            here.own.get(&key).map(learn);
+            if let Some(term) = here.terms.get(&key) {
+                learn(&mut term.own);
+            }
         }
         self.changes.fetch_add(1, Relaxed);
     }

@@ -26,7 +26,7 @@ mod sealed;
 mod step;
 
 pub use check::{Score, Segment, check, segments, trajectories};
-pub use drafter::PatternDrafter;
+pub use drafter::{PatternDrafter, Taught};
 pub use form::{FORM_BYTES_MAX, Form, InvalidForm};
 pub use mine::{MineError, MineOptions, Mined, Report, mine};
 pub use own::{Learnt, Lesson};

@@ -181,7 +181,7 @@ fn patterns_of<'a>(usable: impl Iterator<Item = &'a Usable<'a>>, support: usize)
         let question = one.trajectory.question.as_str();
         let (questions, steps) = by_form.entry(&one.outline.question).or_default();
         questions.insert(question);
-        steps.note(&one.outline.hops, usize::MAX);
+        steps.note(&one.outline.hops, true, usize::MAX);
         followers.note(question, &one.outline);
     }
     let frequent = by_form.into_iter();

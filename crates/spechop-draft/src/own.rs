@@ -20,6 +20,12 @@ const ASKS_MAX: usize = 64;
 const ASKS_AT_PLACE_MAX: usize = 8;
 /// The record of the shipped patterns is halved beyond this, so that it follows a change of planner.
 const RECORD_MAX: u32 = 256;
+/// More bytes than a tenant takes in a file beside its name and patterns, with what stands around all of them.
+const TENANT_BYTES: usize = 1024;
+/// A byte of a name takes at most so many of JSON.
+const ESCAPED: usize = 6;
+/// A pattern's lines begin so far to the right in a file at most, with the comma behind it.
+const INDENT: usize = 24;
 /// The shipped patterns begin with a record of so many drafts, all of them right.
 const RECORD_START: f64 = 8.0;
 
@@ -31,6 +37,43 @@ const RECORD_START: f64 = 8.0;
 pub struct Learnt {
     /// The tenant that has asked longest ago first.
     pub(crate) tenants: Vec<LearntBy>,
+}
+
+impl Learnt {
+    /// What of it takes at most so many bytes as indented JSON. The patterns of the tenant that has asked
+    /// longest ago are left out first, and of one tenant those that were used longest ago.
+    #[must_use]
+    pub fn within(mut self, bytes: usize) -> Self {
+        let mut room = bytes;
+        self.tenants.reverse();
+        self.tenants.retain_mut(|by| {
+            let name = TENANT_BYTES + ESCAPED * by.tenant.as_str().len();
+            let Some(left) = room.checked_sub(name) else {
+                room = 0;
+                return false;
+            };
+            room = left;
+            let fits = |pattern: &&QuestionPattern| {
+                let left = room.checked_sub(written(pattern));
+                room = left.unwrap_or(0);
+                left.is_some()
+            };
+            let kept = by.own.patterns.iter().rev().take_while(fits).count();
+            by.own.patterns.drain(..by.own.patterns.len() - kept);
+            true
+        });
+        self.tenants.reverse();
+        self
+    }
+}
+
+/// At most so many bytes of a pattern stand in a file.
+fn written(pattern: &QuestionPattern) -> usize {
+    let Ok(json) = serde_json::to_vec_pretty(pattern) else {
+        return usize::MAX;
+    };
+    let lines = 1 + json.iter().filter(|byte| **byte == b'\n').count();
+    json.len() + lines * INDENT
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,8 +143,8 @@ impl Own {
         }
     }
 
-    /// Counts one more question.
-    pub(crate) fn note(&mut self, outline: &Outline) {
+    /// Counts one more question. If it has not `ended`, what would have come next is not known.
+    pub(crate) fn note(&mut self, outline: &Outline, ended: bool) {
         let at = self
             .patterns
             .iter()
@@ -116,9 +159,8 @@ impl Own {
         };
         let full = pattern.steps.size() >= ASKS_MAX;
         pattern.questions = pattern.questions.saturating_add(1);
-        pattern
-            .steps
-            .note(&outline.hops, if full { 0 } else { ASKS_AT_PLACE_MAX });
+        let room = if full { 0 } else { ASKS_AT_PLACE_MAX };
+        pattern.steps.note(&outline.hops, ended, room);
         if self.patterns.len() >= FORMS_MAX {
             self.patterns.remove(0);
         }

@@ -44,12 +44,13 @@ impl Step {
         asks + u64::from(self.ended) + u64::from(self.other)
     }
 
-    /// Counts one more trajectory that came here, and what followed in it.
+    /// Counts one more trajectory that came here, and what followed in it: behind its last hop an end, if it
+    /// has `ended`, else nothing that is known.
     ///
     /// `room` is how many sub-questions may be told apart at one place; others are counted together.
-    pub(crate) fn note(&mut self, hops: &[(Form, bool)], room: usize) {
+    pub(crate) fn note(&mut self, hops: &[(Form, bool)], ended: bool, room: usize) {
         let Some(((form, found), later)) = hops.split_first() else {
-            self.ended = self.ended.saturating_add(1);
+            self.ended = self.ended.saturating_add(u32::from(ended));
             return;
         };
         let Some(ask) = self.ask(form, room) else {
@@ -62,7 +63,7 @@ impl Step {
         } else {
             &mut ask.lost
         };
-        next.get_or_insert_default().note(later, room);
+        next.get_or_insert_default().note(later, ended, room);
     }
 
     /// Counts what was counted elsewhere at the same place. `room` is as in [`Step::note`].

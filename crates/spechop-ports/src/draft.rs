@@ -36,8 +36,9 @@ pub trait Drafter: Send + Sync {
     /// has no idea.
     fn draft(&self, request: &DraftRequest<'_>) -> Vec<Draft>;
 
-    /// Takes note of the hops of a question that has been answered. Nothing, for one that does not learn.
-    fn learn(&self, _tenant: &Tenant, _question: &Question, _hops: &[Hop]) {}
+    /// Takes note of the hops of a question that has been answered. It has `ended` if the planner chose to
+    /// answer, and was not made to: then it might have asked on. Nothing, for one that does not learn.
+    fn learn(&self, _tenant: &Tenant, _question: &Question, _hops: &[Hop], _ended: bool) {}
 }
 
 /// A draft that somebody has written, and what it cost.

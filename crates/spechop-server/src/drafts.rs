@@ -139,9 +139,9 @@ impl<D: Drafter> Drafter for Guarded<D> {
         drafts
     }
 
-    fn learn(&self, tenant: &Tenant, question: &Question, hops: &[Hop]) {
+    fn learn(&self, tenant: &Tenant, question: &Question, hops: &[Hop], ended: bool) {
         if self.learns {
-            self.guard(|drafter| drafter.learn(tenant, question, hops));
+            self.guard(|drafter| drafter.learn(tenant, question, hops, ended));
         }
     }
 }
@@ -239,9 +239,11 @@ impl DraftKeeper {
         let Some(inner) = self.0.clone() else { return };
         let write = move || {
             let drafter = &inner.drafter.drafter;
+            // A longer file would not be read again.
+            let bytes_max = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
             let kept = || Kept {
                 format: PURPOSE.format,
-                learnt: drafter.learnt(),
+                learnt: drafter.learnt().within(bytes_max),
             };
             inner.writer.write(|| drafter.changes(), kept);
         };

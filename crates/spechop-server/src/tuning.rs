@@ -150,7 +150,7 @@ impl Tunings {
         let judged = report
             .hops
             .iter()
-            .filter_map(|hop| Some((hop.guess_by?, hop.guess_held?)));
+            .filter_map(|hop| Some((hop.best_by?, hop.guess_held?)));
         let calls = chosen.then(|| report.usage.targets.started.into());
         self.learn(of, k, &stages, past(report, width), calls, judged);
     }

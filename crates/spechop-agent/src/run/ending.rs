@@ -18,8 +18,8 @@ impl Run<'_> {
         self.is_answered = true;
         let elapsed = self.started.elapsed();
         if let Some(drafter) = &self.ports.drafter {
-            let hops = self.window.committed();
-            drafter.learn(&self.settings.tenant, self.question, hops);
+            let (hops, ended) = (self.window.committed(), self.window.stopped().is_none());
+            drafter.learn(&self.settings.tenant, self.question, hops, ended);
         }
         let (tokens_lost, money_lost) = self.ledger.lost();
         let (drafted, chance) = notes.draft.unwrap_or((self.running.now(), Chance::CERTAIN));

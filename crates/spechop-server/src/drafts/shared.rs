@@ -2,22 +2,25 @@
 //!
 //! ```text
 //! past   what servers have learnt that say nothing more
-//! rows   one for each server: what it has learnt since its start, and until when it will say more
+//! rows   one for each server and term: what it has learnt since the term began, and until when it will say more
 //! ```
 //!
 //! A server writes its own row, and always the whole of it. A row whose time is over is counted to the past by
 //! whoever writes next. If its server is there after all, it finds no row of its own any more, and begins a
-//! new one with what it learns from then on. What it learnt in between is lost.
+//! new term with what it learns from then on. What it learnt in between is lost.
+//!
+//! A server has room for so many tenants, so it forgets some. What such a tenant teaches later is of another
+//! term ([`spechop_draft::Taught`]), and the rows of earlier ones become the past.
 //!
 //! No question waits for any of this.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use spechop_draft::{Lesson, PatternDrafter};
+use spechop_draft::{Lesson, PatternDrafter, Taught};
 use spechop_ports::{PortError, SharedCells, Swapped};
 use spechop_types::Tenant;
 use tokio::task::spawn_blocking;
@@ -78,18 +81,17 @@ impl SharedDrafts {
 
     /// Never ends.
     pub(crate) async fn keep(&self) -> Infallible {
-        let mut rows = HashMap::new();
         loop {
             sleep(EVERY).await;
-            self.turn(&mut rows).await;
+            self.turn().await;
         }
     }
 
-    /// Looks once at every tenant that has asked. `rows` is what was last written of each.
-    async fn turn(&self, rows: &mut HashMap<Tenant, Lesson>) {
+    /// Looks once at every tenant that has asked.
+    async fn turn(&self) {
         let asked: BTreeSet<Tenant> = self.drafter.drafter.asked();
         for tenant in asked {
-            if let Err(error) = self.meet(&tenant, rows).await {
+            if let Err(error) = self.meet(&tenant).await {
                 let reason = chain(&error);
                 if let Some(left_out) = self.warnings.turn("shared drafts") {
                     tracing::warn!(reason, left_out, "what the drafters learn is not shared");
@@ -100,11 +102,7 @@ impl SharedDrafts {
         }
     }
 
-    async fn meet(
-        &self,
-        tenant: &Tenant,
-        rows: &mut HashMap<Tenant, Lesson>,
-    ) -> Result<(), PortError> {
+    async fn meet(&self, tenant: &Tenant) -> Result<(), PortError> {
         let name = name(tenant);
         let mut text = self.cells.read(&name).await?;
         for _ in 0..TRIES {
@@ -113,23 +111,19 @@ impl SharedDrafts {
                 me: self.me.clone(),
                 tenant: tenant.clone(),
                 text: text.clone(),
-                told: rows.get(tenant).cloned(),
             };
             // Megabytes may lie there.
             let Ok(seen) = spawn_blocking(move || looks.look()).await else {
                 tracing::error!("what others have learnt cannot be taken in");
                 return Ok(());
             };
-            if seen.is_past {
-                rows.remove(tenant);
-            }
-            if let Some((offer, lesson)) = seen.offer {
+            if let Some((offer, term)) = seen.offer {
                 let swap = self.cells.swap(&name, text.as_deref(), &offer, KEEP);
                 if let Swapped::Other(there) = swap.await? {
                     text = there;
                     continue;
                 }
-                rows.insert(tenant.clone(), lesson);
+                self.drafter.drafter.is_told(tenant, term);
             }
             let (drafter, tenant) = (Arc::clone(&self.drafter), tenant.clone());
             let hears = move || drafter.drafter.hears(&tenant, &seen.others);
@@ -149,44 +143,54 @@ struct Looks {
     me: String,
     tenant: Tenant,
     text: Option<String>,
-    /// What this server has written there.
-    told: Option<Lesson>,
 }
 
 /// What a look has shown.
 struct Seen {
-    /// The row of this server was counted to the past.
-    is_past: bool,
-    /// What the cell should be, and the row of this server in it; `None` if nothing is new.
-    offer: Option<(String, Lesson)>,
+    /// What the cell should be, and the term of this server that it tells of; `None` if nothing is new.
+    offer: Option<(String, u64)>,
     /// What everybody else has learnt.
     others: Lesson,
 }
 
 impl Looks {
-    fn look(mut self) -> Seen {
+    fn look(self) -> Seen {
         let drafter: &PatternDrafter = &self.drafter.drafter;
         let cell = self.text.as_deref().and_then(Cell::parse);
-        let has_row = |cell: &Cell| cell.rows.contains_key(&self.me);
-        let is_past = self.told.is_some() && cell.as_ref().is_some_and(|cell| !has_row(cell));
-        if is_past {
-            drafter.told(&self.tenant);
-            self.told = None;
+        let mut taught = drafter.lesson(&self.tenant);
+        if let (
+            Some(Taught {
+                term,
+                is_told: true,
+                ..
+            }),
+            Some(cell),
+        ) = (&taught, &cell)
+            && !cell.rows.contains_key(&row_of(&self.me, *term))
+        {
+            // Somebody has counted it to the past.
+            drafter.is_kept(&self.tenant);
+            taught = None;
         }
-        let lesson = drafter.lesson(&self.tenant);
-        let news = lesson.filter(|lesson| self.told.as_ref() != Some(lesson));
         let cell = cell.unwrap_or_default();
-        let offer = news.map(|lesson| {
-            let offer = cell.with(&self.me, lesson.clone(), now());
-            (offer.text(), lesson)
+        let row = taught.as_ref().map(|taught| row_of(&self.me, taught.term));
+        // What becomes the past by the offer is others' all the same.
+        let others = cell.others(row.as_deref());
+        let news = taught.zip(row).filter(|(taught, row)| {
+            let there = cell.rows.get(row).map(|row| &row.lesson);
+            there != Some(&taught.lesson)
         });
-        Seen {
-            is_past,
-            offer,
-            // What becomes the past by the offer is others' all the same.
-            others: cell.others(&self.me),
-        }
+        let offer = news.map(|(taught, row)| {
+            let offer = cell.with(&self.me, &row, taught.lesson, now());
+            (offer.text(), taught.term)
+        });
+        Seen { offer, others }
     }
+}
+
+/// The name of the row for a term of a server.
+fn row_of(server: &str, term: u64) -> String {
+    format!("{server}.{term}")
 }
 
 impl Cell {
@@ -210,19 +214,21 @@ impl Cell {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The same, with what `me` has learnt. Rows whose time is over are counted to the past.
-    fn with(&self, me: &str, lesson: Lesson, now: u64) -> Self {
+    /// The same, with the row `mine` of what the server `me` has learnt. Rows of its earlier terms, and those
+    /// whose time is over, are counted to the past.
+    fn with(&self, me: &str, mine: &str, lesson: Lesson, now: u64) -> Self {
         let mut past = self.past.clone();
         let mut rows = self.rows.clone();
         rows.retain(|name, row| {
-            let is_over = name != me && row.until <= now;
+            let is_earlier = name.split_once('.').is_some_and(|(server, _)| server == me);
+            let is_over = name != mine && (is_earlier || row.until <= now);
             if is_over {
                 past.add(&row.lesson);
             }
             !is_over
         });
         let until = now.saturating_add(u64::try_from(ROW.as_millis()).unwrap_or(u64::MAX));
-        rows.insert(me.to_owned(), Row { until, lesson });
+        rows.insert(mine.to_owned(), Row { until, lesson });
         Self {
             format: FORMAT,
             past,
@@ -230,10 +236,10 @@ impl Cell {
         }
     }
 
-    /// What everybody but `me` has learnt.
-    fn others(&self, me: &str) -> Lesson {
+    /// What everybody has learnt, without the row `mine`.
+    fn others(&self, mine: Option<&str>) -> Lesson {
         let mut all = self.past.clone();
-        for (_, row) in self.rows.iter().filter(|(name, _)| *name != me) {
+        for (_, row) in self.rows.iter().filter(|(name, _)| Some(&***name) != mine) {
             all.add(&row.lesson);
         }
         all
@@ -265,10 +271,9 @@ mod tests {
     use super::super::TIME_MAX;
     use super::*;
 
-    /// A server, and what it has written so far.
+    /// A server.
     struct Node {
         shared: SharedDrafts,
-        rows: HashMap<Tenant, Lesson>,
     }
 
     impl Node {
@@ -278,7 +283,6 @@ mod tests {
             let cells = Arc::clone(cells) as Arc<dyn SharedCells>;
             Self {
                 shared: SharedDrafts::new(drafter, cells),
-                rows: HashMap::new(),
             }
         }
 
@@ -315,13 +319,17 @@ mod tests {
                     hops: &[],
                     limit: 1,
                 });
-                drafter.learn(tenant, &question(&name), &[hop]);
+                drafter.learn(tenant, &question(&name), &[hop], true);
             }
         }
 
-        async fn turn(&mut self) {
-            let Self { shared, rows } = self;
-            shared.turn(rows).await;
+        async fn turn(&self) {
+            self.shared.turn().await;
+        }
+
+        /// What it has learnt of a tenant in its term.
+        fn taught(&self, tenant: &Tenant) -> Taught {
+            self.shared.drafter.drafter.lesson(tenant).unwrap()
         }
     }
 
@@ -341,7 +349,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_one_server_learns_another_drafts() {
         let cells = Arc::new(CellMap::default());
-        let [mut a, mut b] = [(); 2].map(|()| Node::new(&cells));
+        let [a, b] = [(); 2].map(|()| Node::new(&cells));
         let team = tenant("team");
         a.learns(&team, 3);
         assert_eq!(a.drafts(&team), [ASKED]);
@@ -357,7 +365,7 @@ mod tests {
         b.turn().await;
         assert_eq!(b.drafts(&tenant("other")), [""; 0]);
         // A server that is new knows it, too.
-        let mut c = Node::new(&cells);
+        let c = Node::new(&cells);
         c.drafts(&team);
         c.turn().await;
         assert_eq!(c.drafts(&team), [ASKED]);
@@ -366,7 +374,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_is_counted_twice() {
         let cells = Arc::new(CellMap::default());
-        let [mut a, mut b] = [(); 2].map(|()| Node::new(&cells));
+        let [a, b] = [(); 2].map(|()| Node::new(&cells));
         let team = tenant("team");
         a.learns(&team, 3);
         b.learns(&team, 2);
@@ -376,18 +384,20 @@ mod tests {
             a.turn().await;
             b.turn().await;
         }
-        let mut expected = a.shared.drafter.drafter.lesson(&team).unwrap();
-        expected.add(&b.shared.drafter.drafter.lesson(&team).unwrap());
+        let mut expected = a.taught(&team).lesson;
+        expected.add(&b.taught(&team).lesson);
         let text = cells.read(&name(&team)).await.unwrap().unwrap();
         let cell = Cell::parse(&text).unwrap();
         assert_eq!(cell.rows.len(), 2);
-        assert_eq!(total(&cell.others("nobody")), 5);
+        assert_eq!(total(&cell.others(None)), 5);
         assert_eq!(total(&expected), 5);
 
         // A row whose time is over becomes the past, and its server begins anew.
-        let aged = cell.with(&b.shared.me, b.rows[&team].clone(), u64::MAX - 1);
+        let Taught { term, lesson, .. } = b.taught(&team);
+        let row = row_of(&b.shared.me, term);
+        let aged = cell.with(&b.shared.me, &row, lesson, u64::MAX - 1);
         assert_eq!(aged.rows.len(), 1);
-        assert_eq!(total(&aged.others("nobody")), 5);
+        assert_eq!(total(&aged.others(None)), 5);
         let swapped = cells
             .swap(&name(&team), Some(&text), &aged.text(), KEEP)
             .await;
@@ -398,7 +408,37 @@ mod tests {
         a.turn().await;
         let text = cells.read(&name(&team)).await.unwrap().unwrap();
         // One that it learnt before it noticed is lost.
-        assert_eq!(total(&Cell::parse(&text).unwrap().others("nobody")), 6);
+        assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 6);
+    }
+
+    /// A server that has forgotten a tenant, because so many others came, adds to what it has told of it.
+    #[tokio::test(start_paused = true)]
+    async fn a_tenant_that_was_forgotten_is_not_told_anew() {
+        let cells = Arc::new(CellMap::default());
+        let a = Node::new(&cells);
+        let team = tenant("team");
+        let told = async || {
+            let text = cells.read(&name(&team)).await.unwrap().unwrap();
+            Cell::parse(&text).unwrap()
+        };
+        a.learns(&team, 3);
+        a.turn().await;
+        for other in 0..64 {
+            a.learns(&tenant(&format!("other {other}")), 1);
+        }
+        assert_eq!(a.shared.drafter.drafter.lesson(&team), None);
+        a.turn().await;
+        // It only asks: what it has taught here is heard again.
+        assert_eq!(a.drafts(&team), [""; 0]);
+        a.turn().await;
+        assert_eq!(a.drafts(&team), [ASKED]);
+        assert_eq!(total(&told().await.others(None)), 3);
+        for _ in 0..2 {
+            a.learns(&team, 1);
+            a.turn().await;
+        }
+        let cell = told().await;
+        assert_eq!((cell.rows.len(), total(&cell.others(None))), (1, 5));
     }
 
     /// How many questions a lesson knows of.
@@ -414,7 +454,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn cells_that_are_away_or_damaged_harm_nothing() {
         let cells = Arc::new(CellMap::default());
-        let mut a = Node::new(&cells);
+        let a = Node::new(&cells);
         let team = tenant("team");
         cells.is_down.store(true, Ordering::Relaxed);
         a.learns(&team, 3);
@@ -425,7 +465,7 @@ mod tests {
         assert_eq!(swapped.unwrap(), Swapped::Made);
         a.turn().await;
         let text = cells.read(&name(&team)).await.unwrap().unwrap();
-        assert_eq!(total(&Cell::parse(&text).unwrap().others("nobody")), 3);
+        assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 3);
         for end in 0..text.len().min(400) {
             assert!(Cell::parse(&text[..end]).is_none());
         }

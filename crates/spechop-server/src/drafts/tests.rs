@@ -215,6 +215,7 @@ async fn what_was_learnt_survives_a_restart() {
             &Tenant::default(),
             &asked(name),
             &[hop(&sub_question, "Ana Ruiz")],
+            true,
         );
     }
     let expected = ["Fundador de Campo Verde?"];
@@ -244,7 +245,12 @@ fn what_one_tenant_asks_teaches_no_other() {
     let other = Tenant::new("other").unwrap();
     for name in ["Porto Alegre", "Santa Rosa", "Vila Nova", "Monte Belo"] {
         let sub_question = format!("Fundador de {name}?");
-        drafter.learn(&other, &asked(name), &[hop(&sub_question, "Ana Ruiz")]);
+        drafter.learn(
+            &other,
+            &asked(name),
+            &[hop(&sub_question, "Ana Ruiz")],
+            true,
+        );
     }
     assert_eq!(drafts(&*drafter, &asked("Campo Verde"), 1), [""; 0]);
 }

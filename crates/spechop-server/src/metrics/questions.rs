@@ -263,17 +263,16 @@ impl Questions {
             let seconds = self.hop_seconds.get_or_create(&Busy { activity });
             seconds.observe(time.as_secs_f64());
         }
-        let speculator = hop.guess_by.unwrap_or(speculator.as_str());
         if let Some(verdict) = verdict(hop) {
             let judged = Judged {
-                speculator,
+                speculator: hop.best_by.unwrap_or(speculator.as_str()),
                 verdict,
             };
             self.guesses.get_or_create(&judged).inc();
         }
         if let Some(verdict) = hop.verdict {
             let decided = Decided {
-                speculator,
+                speculator: hop.guess_by.unwrap_or(speculator.as_str()),
                 verdict: if verdict.accepted {
                     "accepted"
                 } else {
