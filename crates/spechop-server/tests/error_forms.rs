@@ -2,10 +2,15 @@
 //! clients hear is in `transport.rs` and `access.rs`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "support/over_http.rs"]
+mod over_http;
 mod support;
 
 use std::sync::Arc;
 
+use over_http::bare as client;
+use reqwest::Method;
+use reqwest::header::ALLOW;
 use serde_json::{Value, json};
 use spechop_server::Toolbox;
 use spechop_server::keys::{Cost, KeyName, NewKey};
@@ -134,4 +139,23 @@ async fn refusals_have_the_form_of_their_door() {
     assert!(is_told("/v1/models", &told, "UNIMPLEMENTED"), "{told}");
     let (status, _, told) = post(&open, "/v1/unknown", JSON, "{}").await;
     assert_eq!((status, &told["code"]), (404, &json!("NOT_FOUND")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_is_told_over_http_2_too() {
+    let open = server("").await;
+    let client = client().http2_prior_knowledge().build().unwrap();
+    for (method, path, status, allowed) in [
+        (Method::GET, "/nothing", 404, None),
+        (Method::POST, "/metrics", 405, Some("GET, HEAD")),
+        (Method::GET, "/v1/ask", 405, Some("POST")),
+        // A path of gRPC, without a content type of gRPC.
+        (Method::POST, "/spechop.v1.SpecHop/Ask", 415, None),
+    ] {
+        let url = format!("http://{}{path}", open.address);
+        let answer = client.request(method, url).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{path}");
+        let told = answer.headers().get(ALLOW);
+        assert_eq!(told.map(|told| told.to_str().unwrap()), allowed, "{path}");
+    }
 }
