@@ -224,12 +224,13 @@ full() { # SET RUN
   return $result
 }
 
-# Decisions about guesses that the paper's verifier lets pass, too. A stage behind such a guess may not be recorded.
+# Decisions about guesses that the paper's verifier lets pass, too. A stage behind such a guess may not be recorded. With
+# the latency of the web, since a guess that comes later than its look-up is not decided about.
 decisions() {
   local set folder
   folder=$(mktemp -d)
   for set in "${SETS[@]}"; do
-    "$SPECHOP" eval simulate --bundle "$OUT/$set-own/bundle" --variant k=1 --variant k=4 --variant k=4,verifier=paper \
+    "$SPECHOP" eval simulate --bundle "$OUT/$set-own/bundle" --inject $WEB --variant k=1 --variant k=4 --variant k=4,verifier=paper \
       --whole-only --out "$folder/$set" >/dev/null
   done
   mkdir -p "$OUT/decisions"

@@ -44,8 +44,9 @@ choice() {
     "$SPECHOP" eval live --addr "$ADDRESS" $(questions "$set" 60) --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
       --variant k=4,plan-ahead=on,chance-min=0.1 --variant k=8,plan-ahead=on --variant k=auto --concurrency 12 \
       --system "embedded default" --part "encoder=$(model_part "$ENCODER/model.onnx")" \
-      --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$set" || result=$?
+      --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$set${CALL_WORTH:+-worth-$CALL_WORTH}" || result=$?
     ended $PID
+    [ $result = 0 ] && python3 eval/bench/beside.py "$OUT/choice/$set${CALL_WORTH:+-worth-$CALL_WORTH}"
   done
   return $result
 }
@@ -78,6 +79,7 @@ drafts() {
         --part "planner=$(model_part spechop-planner-merged/model.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
         --out "$OUT/drafts/$set-$way"
     done
+    python3 eval/bench/beside.py "$OUT/drafts/$set-off" "$OUT/drafts/$set-on"
   done
 }
 # More than are asked elsewhere: auto learns as it goes.

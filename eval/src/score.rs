@@ -1,5 +1,7 @@
 //! How good an answer is, by the rules of the data sets' own scorers: SQuAD's normalisation, exact match and F1
 //! over words with HotpotQA's and 2WikiMultihopQA's rule for yes and no, and recall of gold pages.
+//! 2WikiMultihopQA's later scorer (v1.1) also takes aliases and demonyms of an answer, from a file of its own that
+//! is not read here.
 
 use std::collections::{HashMap, HashSet};
 
