@@ -193,8 +193,8 @@ async fn searxng_whose_engines_are_down_has_no_empty_result() {
         ("broken", "/down/not-json/search"),
     ];
     let searxng = Running::over(&web, &engines).await;
-    let blocked = |by: &str| SearchTrouble::Blocked {
-        how: format!("its engines are blocked: {by}"),
+    let blocked = |by: &str| SearchTrouble::Unreachable {
+        detail: format!("its engines are blocked: {by}"),
     };
     let unreachable = |by: &str| SearchTrouble::Unreachable {
         detail: format!("its engines do not answer: {by}"),

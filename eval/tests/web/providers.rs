@@ -137,7 +137,7 @@ async fn every_way_to_be_down_is_told_apart() {
     let [searxng, ..] = providers(&web, "/down/empty");
     let trouble = search(&*searxng, "Oder").await.unwrap_err();
     assert!(
-        matches!(trouble, SearchTrouble::Blocked { .. }),
+        matches!(trouble, SearchTrouble::Unreachable { .. }),
         "{trouble}"
     );
     for provider in providers(&web, "/down/no-urls") {

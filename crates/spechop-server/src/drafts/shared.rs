@@ -424,7 +424,7 @@ mod tests {
         a.learns(&team, 3);
         a.turn().await;
         for other in 0..64 {
-            a.learns(&tenant(&format!("other {other}")), 1);
+            a.learns(&tenant(&format!("other{other}")), 1);
         }
         assert_eq!(a.shared.drafter.drafter.lesson(&team), None);
         a.turn().await;
