@@ -60,7 +60,7 @@ struct Term {
 pub struct Taught {
     /// Which of the server's terms it is. No two have the same number.
     pub term: u64,
-    /// Whether others were told of this term before ([`PatternDrafter::is_told`]).
+    /// Whether others were told of this term before ([`PatternDrafter::note_told`]).
     pub is_told: bool,
     /// All that was learnt in it.
     pub lesson: Lesson,
@@ -108,8 +108,8 @@ impl PatternDrafter {
         })
     }
 
-    /// Others were told what a tenant has taught here in this term.
-    pub fn is_told(&self, tenant: &Tenant, term: u64) {
+    /// Takes note that others were told what a tenant has taught here in this term.
+    pub fn note_told(&self, tenant: &Tenant, term: u64) {
         let Some(mut here) = self.here() else { return };
         if let Some(of) = here.terms.get(&Owned::new(tenant, ()))
             && of.number == term
@@ -133,8 +133,8 @@ impl PatternDrafter {
         self.own().insert(key, all);
     }
 
-    /// Others keep what a tenant has taught here: it is told of no more, and its term is over.
-    pub fn is_kept(&self, tenant: &Tenant) {
+    /// Ends the term of a tenant, whose lesson others keep from now on: it is told of no more.
+    pub fn end_term(&self, tenant: &Tenant) {
         if let Some(mut here) = self.here() {
             here.terms.remove(&Owned::new(tenant, ()));
         }
@@ -307,9 +307,8 @@ impl Drafter for PatternDrafter {
         if let Some(mut here) = self.here() {
             if here.terms.peek(&key).is_none() {
                 here.begun += 1;
-                let number = here.begun;
                 let term = Term {
-                    number,
+                    number: here.begun,
                     ..Term::default()
                 };
                 here.terms.insert(key.clone(), term);

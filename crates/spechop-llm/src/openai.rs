@@ -304,7 +304,7 @@ impl OpenAiModel {
             None => Ok(chunk),
             Some(error) => {
                 let status = wire::status_of(error);
-                let again = status.map_or(Again::Soon, |status| again(status, None));
+                let again = status.map_or(Again::Soon, |status| again_after(status, None));
                 Err(self.failure(again, status, data, self.reason(data)))
             }
         }
@@ -340,7 +340,7 @@ impl OpenAiModel {
             }
         }
         let detail = format!("{status}: {}", self.reason(&body));
-        self.failure(again(status, after), Some(status), &body, detail)
+        self.failure(again_after(status, after), Some(status), &body, detail)
     }
 
     /// A failure that the server has told of, by its status or inside a stream.
@@ -420,7 +420,7 @@ impl OpenAiModel {
 }
 
 /// What another attempt could bring behind a status, and when.
-fn again(status: StatusCode, after: Option<Duration>) -> Again {
+fn again_after(status: StatusCode, after: Option<Duration>) -> Again {
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Again::PushedBack(after),
         StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => Again::Soon,

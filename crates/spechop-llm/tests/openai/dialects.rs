@@ -20,24 +20,31 @@ fn refusal(reason: &str) -> ResponseTemplate {
     ResponseTemplate::new(400).set_body_json(error)
 }
 
-/// A server that refuses a request for what this says of it, and answers all others.
-async fn server(refuses: fn(&Value) -> Option<&'static str>) -> (MockServer, OpenAiModel) {
+/// A server that answers requests by what they hold, and a model behind it.
+async fn answering(
+    answer: impl Fn(&Value) -> ResponseTemplate + Send + Sync + 'static,
+) -> (MockServer, OpenAiModel) {
     let server = MockServer::start().await;
-    let answer = move |request: &Request| {
-        let stream = delta(ANSWER) + &ending("stop");
-        match refuses(&request.body_json().unwrap()) {
-            Some(reason) => refusal(reason),
-            None => {
-                ResponseTemplate::new(200).set_body_raw(stream.into_bytes(), "text/event-stream")
-            }
-        }
-    };
+    let answer = move |request: &Request| answer(&request.body_json().unwrap());
     Mock::given(method("POST"))
         .respond_with(answer)
         .mount(&server)
         .await;
     let model = OpenAiModel::new(&endpoint(&format!("{}/v1", server.uri()))).unwrap();
     (server, model)
+}
+
+fn stream(events: String) -> ResponseTemplate {
+    ResponseTemplate::new(200).set_body_raw(events.into_bytes(), "text/event-stream")
+}
+
+/// A server that refuses a request for what this says of it, and answers all others.
+async fn server(refuses: fn(&Value) -> Option<&'static str>) -> (MockServer, OpenAiModel) {
+    answering(move |body| match refuses(body) {
+        Some(reason) => refusal(reason),
+        None => stream(delta(ANSWER) + &ending("stop")),
+    })
+    .await
 }
 
 /// Which of the disputed fields each request had.
@@ -124,23 +131,15 @@ async fn a_value_that_is_refused_is_not_the_form() {
     assert_eq!(sent(&server).await, [["max_tokens", "temperature"]]);
 }
 
-/// A server whose model writes `text` behind a thousand tokens of thoughts, if it may, and its model.
+/// A server whose model writes behind its thoughts, if it has room for so many tokens.
 async fn thinker(thought: fn(&str) -> String, needs: u64) -> (MockServer, OpenAiModel) {
-    let server = MockServer::start().await;
-    let answer = move |request: &Request| {
-        let body: Value = request.body_json().unwrap();
-        let stream = match body["max_tokens"].as_u64().unwrap() < needs {
-            true => thought("hm").repeat(8) + &ending("length"),
-            false => thought("hm") + &delta("\n\n") + &delta(ANSWER) + &ending("stop"),
-        };
-        ResponseTemplate::new(200).set_body_raw(stream.into_bytes(), "text/event-stream")
-    };
-    Mock::given(method("POST"))
-        .respond_with(answer)
-        .mount(&server)
-        .await;
-    let model = OpenAiModel::new(&endpoint(&format!("{}/v1", server.uri()))).unwrap();
-    (server, model)
+    answering(
+        move |body| match body["max_tokens"].as_u64().unwrap() < needs {
+            true => stream(thought("hm").repeat(8) + &ending("length")),
+            false => stream(thought("hm") + &delta("\n\n") + &delta(ANSWER) + &ending("stop")),
+        },
+    )
+    .await
 }
 
 /// As servers tell thoughts from text.

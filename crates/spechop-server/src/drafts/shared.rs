@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use spechop_draft::{Lesson, PatternDrafter, Taught};
+use spechop_draft::{Lesson, PatternDrafter};
 use spechop_ports::{PortError, SharedCells, Swapped};
 use spechop_types::Tenant;
 use tokio::task::spawn_blocking;
@@ -123,7 +123,7 @@ impl SharedDrafts {
                     text = there;
                     continue;
                 }
-                self.drafter.drafter.is_told(tenant, term);
+                self.drafter.drafter.note_told(tenant, term);
             }
             let (drafter, tenant) = (Arc::clone(&self.drafter), tenant.clone());
             let hears = move || drafter.drafter.hears(&tenant, &seen.others);
@@ -158,22 +158,15 @@ impl Looks {
         let drafter: &PatternDrafter = &self.drafter.drafter;
         let cell = self.text.as_deref().and_then(Cell::parse);
         let mut taught = drafter.lesson(&self.tenant);
-        if let (
-            Some(Taught {
-                term,
-                is_told: true,
-                ..
-            }),
-            Some(cell),
-        ) = (&taught, &cell)
-            && !cell.rows.contains_key(&row_of(&self.me, *term))
-        {
+        let mut row = taught.as_ref().map(|taught| row_of(&self.me, taught.term));
+        let has_row = |cell: &Cell| row.as_ref().is_some_and(|row| cell.rows.contains_key(row));
+        let is_told = taught.as_ref().is_some_and(|taught| taught.is_told);
+        if is_told && cell.as_ref().is_some_and(|cell| !has_row(cell)) {
             // Somebody has counted it to the past.
-            drafter.is_kept(&self.tenant);
-            taught = None;
+            drafter.end_term(&self.tenant);
+            (taught, row) = (None, None);
         }
         let cell = cell.unwrap_or_default();
-        let row = taught.as_ref().map(|taught| row_of(&self.me, taught.term));
         // What becomes the past by the offer is others' all the same.
         let others = cell.others(row.as_deref());
         let news = taught.zip(row).filter(|(taught, row)| {
@@ -263,7 +256,7 @@ fn now() -> u64 {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use spechop_draft::Patterns;
+    use spechop_draft::{Patterns, Taught};
     use spechop_ports::{Draft, DraftRequest, Drafter};
     use spechop_testkit::CellMap;
     use spechop_types::{CommitKind, Hop, Observation, Question, SubQuestion};

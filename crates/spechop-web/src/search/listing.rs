@@ -124,10 +124,11 @@ impl Shape {
     }
 }
 
-/// The text whose characters are written as in HTML.
+/// The text whose characters are written as in HTML. Nothing of it is taken for a tag.
 fn unescaped(text: &str) -> Cow<'static, str> {
-    let text: String = Html::parse_fragment(text).root_element().text().collect();
-    Cow::Owned(text)
+    let without_tags = text.replace('<', "&lt;");
+    let parsed = Html::parse_fragment(&without_tags);
+    Cow::Owned(parsed.root_element().text().collect())
 }
 
 /// The answer as JSON. A challenge in its place is a block.

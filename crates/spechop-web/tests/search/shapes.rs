@@ -93,10 +93,10 @@ fn nothing_found_is_no_trouble() {
 fn what_brave_escapes_is_text_again() {
     let answer =
         br#"{"query": {}, "web": {"results": [{"url": "http://a.example/", "title": "R&amp;D",
-        "description": "meaning &quot;good&quot; &lt; O&#x27;Brien & 3 < 5"}]}}"#;
+        "description": "meaning &quot;good&quot; &lt; O&#x27;Brien & 3 <5> <b>"}]}}"#;
     let found = brave::parse(answer).unwrap();
     assert_eq!(&*found[0].title, "R&D");
-    assert_eq!(&*found[0].snippet, "meaning \"good\" < O'Brien & 3 < 5");
+    assert_eq!(&*found[0].snippet, "meaning \"good\" < O'Brien & 3 <5> <b>");
 }
 
 #[test]
