@@ -7,8 +7,11 @@ use std::fmt;
 pub struct Document {
     /// The title that the document itself gives.
     pub title: Option<String>,
-    /// In order.
+    /// In order. A heading that begins them and repeats the title is left out: every passage has the title
+    /// with it already.
     pub blocks: Vec<Block>,
+    /// Whether such a heading was left out.
+    pub is_headed: bool,
 }
 
 /// A paragraph, a heading, an item of a list, a row of a table.
@@ -128,13 +131,18 @@ impl Builder {
     /// The document. Without a title of its own its first heading is the title.
     pub fn finish(mut self) -> Document {
         self.end_block();
-        let Document { title, blocks } = &mut self.document;
+        let Document {
+            title,
+            blocks,
+            is_headed,
+        } = &mut self.document;
         let first = blocks.iter().find(|block| block.heading);
         let first = first.map(|block| block.text.clone());
         *title = title.take().or(first);
-        // It is encoded with every passage already, if there is one.
+        // Without a passage there is none that has the title with it.
         let repeats = |block: &Block| block.heading && Some(&block.text) == title.as_ref();
-        if blocks.len() > 1 && blocks.first().is_some_and(repeats) {
+        *is_headed = blocks.len() > 1 && blocks.first().is_some_and(repeats);
+        if *is_headed {
             blocks.remove(0);
         }
         self.document

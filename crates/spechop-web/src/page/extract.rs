@@ -61,8 +61,8 @@ pub fn extract(
     let mut extract = match kind {
         Kind::Html => of_html(&page)?,
         Kind::Text => {
-            let Document { title, blocks } = plain::parse(&page);
-            of_blocks(&blocks, title.unwrap_or_default())
+            let document = plain::parse(&page);
+            of_blocks(&document.blocks, document.title.unwrap_or_default())
         }
     };
     extract
@@ -85,7 +85,11 @@ pub fn extract(
 fn of_html(page: &str) -> Result<Extract, String> {
     let (article, names) = article(page)?;
     // The same attributes were counted for the tree.
-    let Document { title, blocks } = html::parse(page).unwrap_or_default();
+    let Document {
+        title,
+        blocks,
+        is_headed,
+    } = html::parse(page).unwrap_or_default();
     let title = match article.title.is_empty() {
         true => title.unwrap_or_default(),
         false => article.title.clone(),
@@ -94,7 +98,7 @@ fn of_html(page: &str) -> Result<Extract, String> {
     // Before its parts are compared with headings, which takes the square of its length.
     let title = cut(&title, TITLE_CHARS_MAX);
     let title = title::of_page(title, &names, headings).to_owned();
-    if let Some(place) = article.place(&blocks, &title) {
+    if let Some(place) = article.place(&blocks, is_headed, &title) {
         return Ok(of_blocks(&blocks[place], title));
     }
     // Much may stand where `html` sees nothing.
@@ -126,8 +130,13 @@ struct Article {
 
 impl Article {
     /// Where it is on the page, from the heading that begins it to the end of its last section; `None` if that
-    /// is not most of the page.
-    fn place(&self, blocks: &[Block], title: &str) -> Option<RangeInclusive<usize>> {
+    /// is not most of the page. `is_headed`: the title was the heading before the first block.
+    fn place(
+        &self,
+        blocks: &[Block],
+        is_headed: bool,
+        title: &str,
+    ) -> Option<RangeInclusive<usize>> {
         let is_part = |block: &Block| is_prose(block) && self.blocks.contains(&block.text);
         let (first, last) = (
             blocks.iter().position(is_part)?,
@@ -137,7 +146,10 @@ impl Article {
         let is_title = |block: &Block| block.heading && canonical(&block.text) == title;
         let headings = blocks[..first].iter().rev();
         let headings = headings.take_while(|block| block.heading).count();
-        let named = blocks[..first].iter().position(is_title);
+        let named = match is_headed {
+            true => Some(0),
+            false => blocks[..first].iter().position(is_title),
+        };
         let behind = blocks[last..].iter().skip(1);
         let rest = behind.take_while(|block| !block.heading).count();
         let place = named.unwrap_or(first - headings)..=last + rest;

@@ -64,6 +64,22 @@ fn headings_are_known_as_such() {
     );
 }
 
+/// Readability drops short paragraphs before the article, which often say whom it is about.
+#[test]
+fn what_stands_between_a_heading_and_its_article_is_read_whatever_the_title_adds() {
+    for title in ["The Ouse", "The Ouse - Rivers"] {
+        let page = format!(
+            "<title>{title}</title><div class=header><h1>The Ouse</h1><p>A river.</p></div>\
+             <div class=article><p>{0}</p><p>{0}</p></div>",
+            prose(100)
+        );
+        let found = read(&page).unwrap();
+        assert_eq!(found.title, "The Ouse", "{title}");
+        let lead = found.text.lines().find(|line| *line != "The Ouse");
+        assert_eq!(lead, Some("A river."), "{title}");
+    }
+}
+
 /// Readability takes the long teasers for the article and drops the heading of the first.
 #[test]
 fn a_short_article_keeps_its_place_before_long_teasers() {
