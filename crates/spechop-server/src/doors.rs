@@ -35,7 +35,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 
 use crate::admission::Admission;
 use crate::finder::Finder;
-use crate::transport::{Door, Doors};
+use crate::transport::{Door, Doors, TALK_BYTES_MAX};
 
 /// What the metrics are written in.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -118,12 +118,14 @@ fn services<H: Health>(
     let admin = admin::Admin::new(Arc::clone(admission.state()));
     let questions = grpc::Grpc::new(admission.clone());
     let mut routes = RoutesBuilder::default();
+    let v1 = described().build_v1()?;
+    let v1alpha = described().build_v1alpha()?;
     routes
         .add_service(SpecHopServer::new(questions))
         .add_service(AdminServer::new(admin))
         .add_service(health)
-        .add_service(described().build_v1()?)
-        .add_service(described().build_v1alpha()?);
+        .add_service(v1.max_decoding_message_size(TALK_BYTES_MAX))
+        .add_service(v1alpha.max_decoding_message_size(TALK_BYTES_MAX));
     Ok(routes)
 }
 

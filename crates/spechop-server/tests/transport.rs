@@ -38,6 +38,17 @@ async fn heard(stream: &mut TcpStream) -> Vec<u8> {
     heard
 }
 
+/// A whole request over HTTP/2.
+fn get(stream: u32, path: &str) -> Vec<u8> {
+    let fields = [
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", "localhost"),
+    ];
+    head(stream, &fields, END)
+}
+
 /// A question as a gRPC message.
 fn asked() -> Vec<u8> {
     let bytes = prost::Message::encode_to_vec(&question());
@@ -288,6 +299,50 @@ async fn an_answer_that_nobody_reads_is_dropped() {
         metric(&server, "connections_closed_total{reason=\"stalled\"}").await,
         1
     );
+}
+
+/// A window of one byte is enough for hyper to hand over a whole part, and the last one ends the body.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_whose_reader_takes_one_byte_is_dropped_too() {
+    let server = Server::configured(Script::instant(3), "[server]\nunread_ms = 50").await;
+    let asks = [
+        [call(1, ASK, &[]), data(1, &asked(), END)].concat(),
+        [call(1, ASK_STREAM, &[]), data(1, &asked(), END)].concat(),
+        get(1, "/metrics"),
+    ];
+    for (number, ask) in asks.iter().enumerate() {
+        let bytes = [&greeting(&[(INITIAL_WINDOW, 1)])[..], ask].concat();
+        let mut stream = say(&server, &bytes).await;
+        heard(&mut stream).await;
+        let stalled = metric(&server, "connections_closed_total{reason=\"stalled\"}").await;
+        assert_eq!(stalled, number as u64 + 1);
+    }
+    server.is_idle().await;
+}
+
+/// Its limit is told by the head of the message, before the bytes have come.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_message_to_reflection_is_refused_at_once() {
+    let server = Server::start(Script::instant(1)).await;
+    for service in ["v1", "v1alpha"] {
+        let path = format!("/grpc.reflection.{service}.ServerReflection/ServerReflectionInfo");
+        let bytes = [
+            greeting(&[]),
+            call(1, &path, &[]),
+            data(1, &message(4_000_000, &[b'x'; 6_000]), 0),
+        ];
+        let mut stream = say(&server, &bytes.concat()).await;
+        let mut heard = Vec::new();
+        let ended = |(kind, flags, stream, _): &(u8, u8, u32, Vec<u8>)| {
+            *stream == 1 && *kind == kind::HEADERS && flags & END == END
+        };
+        let refused = async {
+            while !frames(&heard).iter().any(ended) {
+                assert_ne!(stream.read_buf(&mut heard).await.unwrap(), 0);
+            }
+        };
+        timeout(PATIENCE, refused).await.expect("it is refused");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

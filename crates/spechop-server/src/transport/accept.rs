@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Limits;
 use super::counts::{Closed, Counts};
-use super::line::{Line, LineHandle};
+use super::line::{Hoard, Line, LineHandle};
 use super::roster::{Entry, LineId, Roster};
 use crate::sparingly::Sparingly;
 
@@ -38,8 +38,8 @@ struct Shared {
     limits: Limits,
     counts: Counts,
     warnings: Sparingly,
-    /// Bytes of all requests that have not arrived whole.
-    unfinished: AtomicUsize,
+    /// What all connections hold, by [`Hoard`].
+    held: [AtomicUsize; 2],
     book: Mutex<Book>,
     /// Told whenever somebody leaves or has nothing to do.
     room: Notify,
@@ -62,7 +62,7 @@ impl Lines {
                 limits,
                 counts,
                 warnings: Sparingly::default(),
-                unfinished: AtomicUsize::new(0),
+                held: Default::default(),
                 room: Notify::new(),
             }),
         }
@@ -181,13 +181,16 @@ impl Lines {
         idle.iter().for_each(LineHandle::hang_up);
     }
 
-    /// So many more bytes of requests have not arrived whole, or wait for their turn. If that is too much,
-    /// whoever holds most of them is hung up on: those who send their questions in one piece, and not too
-    /// fast, never are.
-    pub(super) fn hold(&self, bytes: usize) {
+    /// So many more bytes are held. If that is too much, whoever holds most of them is hung up on: those who
+    /// send their questions in one piece, and not too fast, and read what they asked for, never are.
+    pub(super) fn hold(&self, hoard: Hoard, bytes: usize) {
         let shared = &self.shared;
-        let before = shared.unfinished.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) <= shared.limits.unfinished_total_max {
+        let (total_max, why) = match hoard {
+            Hoard::Unfinished => (shared.limits.unfinished_total_max, Closed::Unfinished),
+            Hoard::Unread => (shared.limits.unread_total_max, Closed::Unread),
+        };
+        let before = shared.held[hoard as usize].fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) <= total_max {
             return;
         }
         let most = {
@@ -196,24 +199,24 @@ impl Lines {
             // still in the book: it is nobody else's fault.
             let staying = book.handles.values().filter(|line| !line.is_hung_up());
             let staying: Vec<_> = staying.collect();
-            let held: usize = staying.iter().map(|line| line.unfinished()).sum();
-            if held <= shared.limits.unfinished_total_max {
+            let held: usize = staying.iter().map(|line| line.held(hoard)).sum();
+            if held <= total_max {
                 return;
             }
             staying
                 .into_iter()
-                .max_by_key(|line| line.unfinished())
+                .max_by_key(|line| line.held(hoard))
                 .cloned()
         };
         if let Some(line) = most {
-            shared.counts.closed(Closed::Unfinished);
+            shared.counts.closed(why);
             line.hang_up();
         }
     }
 
-    /// They have arrived, or been given up.
-    pub(super) fn release(&self, bytes: usize) {
-        self.shared.unfinished.fetch_sub(bytes, Ordering::Relaxed);
+    /// They have arrived, been read, or been given up.
+    pub(super) fn release(&self, hoard: Hoard, bytes: usize) {
+        self.shared.held[hoard as usize].fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn began(&self, id: LineId) {
@@ -305,6 +308,33 @@ mod tests {
         drop(open.remove(0));
         let _even_more = little.hold(1).unwrap();
         assert!(!little.is_hung_up());
+    }
+
+    #[tokio::test]
+    async fn whoever_lets_most_of_all_answers_lie_makes_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let limits = Limits {
+            unread_total_max: 100,
+            ..Limits::default()
+        };
+        let lines = Lines::new(limits, Counts::default());
+        let mut open = Vec::new();
+        for _ in 0..2 {
+            let peer = TcpStream::connect(address).await.unwrap();
+            open.push((peer, lines.next(&listener).await));
+        }
+        let [much, little] = [0, 1].map(|at: usize| open[at].1.handle().clone());
+        let much_held = much.lay_out(60);
+        let little_held = little.lay_out(40);
+        // What is no answer counts apart.
+        let _arriving = little.hold(60).unwrap();
+        assert!(!much.is_hung_up() && !little.is_hung_up());
+        drop((much_held, little_held));
+        let _all = much.lay_out(100);
+        assert!(!much.is_hung_up());
+        let _more = little.lay_out(1);
+        assert!(much.is_hung_up() && !little.is_hung_up());
     }
 
     #[tokio::test]

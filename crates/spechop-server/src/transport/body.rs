@@ -3,6 +3,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::Limits;
-use super::line::{Attended, LineHandle, Ticket, Unfinished, Working};
+use super::line::{Attended, Held, LineHandle, Ticket, Working};
 use crate::status::TransportError;
 
 /// What a header costs beside its name and value, as HTTP/2 counts it (RFC 9113, section 6.5.2).
@@ -24,10 +25,16 @@ const STREAM_BYTES: usize = 5 << 10;
 /// The frame of a gRPC message in front of its bytes.
 const FRAME_BYTES: usize = 5;
 
+/// Most bytes of a message of a call in which both sides talk. Reflection is asked for names of services.
+pub(crate) const TALK_BYTES_MAX: usize = 4 << 10;
+
+/// An answer is handed over in parts of so many bytes: what waits for a reader is known by the part.
+const PART_BYTES: usize = 16 << 10;
+
 /// Waits for a whole request: the one message of a unary or server-streaming call. It has at most
 /// `bytes_max` bytes, or as many as the limits say. `held` is what [`hold`] has set aside for it.
 pub(super) async fn receive(
-    mut held: Unfinished,
+    mut held: Held,
     body: Body,
     limits: &Limits,
     bytes_max: Option<usize>,
@@ -40,7 +47,7 @@ pub(super) async fn receive(
 }
 
 /// Sets aside what a request costs before the first byte of its body is there.
-pub(super) fn hold(line: &LineHandle, headers: &HeaderMap) -> Result<Unfinished, TransportError> {
+pub(super) fn hold(line: &LineHandle, headers: &HeaderMap) -> Result<Held, TransportError> {
     let fields = headers
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len() + HEADER_BYTES);
@@ -48,7 +55,7 @@ pub(super) fn hold(line: &LineHandle, headers: &HeaderMap) -> Result<Unfinished,
         .ok_or(TransportError::TooMuchAtOnce)
 }
 
-async fn collect(body: Body, held: &mut Unfinished, most: usize) -> Result<Bytes, TransportError> {
+async fn collect(body: Body, held: &mut Held, most: usize) -> Result<Bytes, TransportError> {
     let mut body = pin!(body);
     let mut whole = Bytes::new();
     let mut joined = Vec::new();
@@ -82,23 +89,31 @@ async fn collect(body: Body, held: &mut Unfinished, most: usize) -> Result<Bytes
     })
 }
 
-/// The body of a call in which both sides talk: nothing is collected, but silence has an end.
+/// The body of a call in which both sides talk: nothing is collected, but silence has an end. What its
+/// messages may have is held from the beginning: whoever decodes them collects one at a time.
 pub(super) struct Talk {
     body: Body,
     patience: Duration,
     deadline: Pin<Box<Sleep>>,
-    _held: Unfinished,
+    _held: Held,
 }
 
 impl Talk {
-    pub(super) fn new(held: Unfinished, body: Body, limits: &Limits) -> Self {
+    pub(super) fn new(
+        mut held: Held,
+        body: Body,
+        limits: &Limits,
+    ) -> Result<Self, TransportError> {
+        if !held.grow(TALK_BYTES_MAX) {
+            return Err(TransportError::TooMuchAtOnce);
+        }
         let patience = limits.talk_pause_max;
-        Self {
+        Ok(Self {
             body,
             patience,
             deadline: Box::pin(sleep(patience)),
             _held: held,
-        }
+        })
     }
 }
 
@@ -122,20 +137,35 @@ impl HttpBody for Talk {
 }
 
 /// The body of an answer.
+///
+/// hyper and h2 take a part as soon as there is room for a byte of it, and they let the body go with its
+/// last part. So what must last until the peer has taken everything goes with the bytes.
 pub(super) struct Answer {
     body: Body,
     line: LineHandle,
-    _attended: Attended,
+    attended: Arc<Attended>,
     /// Whether making it is work that the connection is kept for.
     is_work: bool,
-    state: State,
+    /// While it is being made, and not while the peer is waited for.
+    working: Option<Working>,
+    /// What has been made and not handed over.
+    rest: Bytes,
+    /// That, and the parts of it that are under way.
+    laid_out: Option<Arc<Held>>,
 }
 
-enum State {
-    /// It is being made.
-    Made { _working: Option<Working> },
-    /// A part of it waits for the peer.
-    Waits { _ticket: Ticket },
+/// A part of an answer, until the peer has taken it.
+struct Part {
+    bytes: Bytes,
+    _ticket: Ticket,
+    _laid_out: Option<Arc<Held>>,
+    _attended: Arc<Attended>,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Answer {
@@ -148,10 +178,27 @@ impl Answer {
         Self {
             body,
             line,
-            _attended: attended,
+            attended: Arc::new(attended),
             is_work: working.is_some(),
-            state: State::Made { _working: working },
+            working,
+            rest: Bytes::new(),
+            laid_out: None,
         }
+    }
+
+    /// The next part of what has been made.
+    fn part(&mut self) -> Bytes {
+        let bytes = self.rest.split_to(self.rest.len().min(PART_BYTES));
+        let laid_out = match self.rest.is_empty() {
+            true => self.laid_out.take(),
+            false => self.laid_out.clone(),
+        };
+        Bytes::from_owner(Part {
+            bytes,
+            _ticket: self.line.hand_over(),
+            _laid_out: laid_out,
+            _attended: Arc::clone(&self.attended),
+        })
     }
 }
 
@@ -159,28 +206,43 @@ impl HttpBody for Answer {
     type Data = Bytes;
     type Error = axum::Error;
 
-    /// Whoever asks for the next part has room for it: the part before has been taken.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if let State::Waits { .. } = self.state {
-            let working = self.is_work.then(|| self.line.begin());
-            self.state = State::Made { _working: working };
+        if self.rest.is_empty() {
+            if self.is_work && self.working.is_none() {
+                self.working = Some(self.line.begin());
+            }
+            let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => frame,
+                end => return Poll::Ready(end),
+            };
+            self.working = None;
+            match frame.into_data() {
+                Ok(data) if !data.is_empty() => {
+                    self.laid_out = Some(Arc::new(self.line.lay_out(data.len())));
+                    self.rest = data;
+                }
+                Ok(empty) => return Poll::Ready(Some(Ok(Frame::data(empty)))),
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
         }
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        if frame.is_some() {
-            let _ticket = self.line.hand_over();
-            self.state = State::Waits { _ticket };
-        }
-        Poll::Ready(frame)
+        let part = self.part();
+        Poll::Ready(Some(Ok(Frame::data(part))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (rest, to_come) = (self.rest.len() as u64, self.body.size_hint());
+        let mut hint = SizeHint::new();
+        hint.set_lower(to_come.lower() + rest);
+        if let Some(upper) = to_come.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint
     }
 }

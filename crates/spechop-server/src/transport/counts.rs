@@ -28,6 +28,8 @@ pub(super) enum Closed {
     Displaced,
     /// It held most of all bytes that never became requests.
     Unfinished,
+    /// It held most of all answers that nobody reads.
+    Unread,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -65,6 +67,7 @@ impl Counts {
             Closed::Stalled => "stalled",
             Closed::Displaced => "displaced",
             Closed::Unfinished => "unfinished",
+            Closed::Unread => "unread",
         };
         self.closed.get_or_create(&Reason { reason }).inc();
     }

@@ -80,7 +80,7 @@ impl Guard {
         };
         let path = parts.uri.path();
         let body = if path.starts_with(TALKS) {
-            Body::new(Talk::new(held, body, limits))
+            Body::new(Talk::new(held, body, limits)?)
         } else {
             Body::from(receive(held, body, limits, bytes_max).await?)
         };

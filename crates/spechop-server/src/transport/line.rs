@@ -41,8 +41,8 @@ struct Shared {
     /// How many requests it has sent, and how many of them are attended to.
     heard: AtomicUsize,
     attended: AtomicUsize,
-    /// Bytes of requests that have not arrived whole, or wait for their turn.
-    unfinished: AtomicUsize,
+    /// Bytes that it holds, by [`Hoard`].
+    held: [AtomicUsize; 2],
     /// When the next request may be taken up, if they come too fast.
     requests: Mutex<Bucket>,
     /// When the next wrong key is answered, if they come too fast.
@@ -57,9 +57,19 @@ struct Unread {
     since: HashMap<u64, Instant>,
 }
 
-/// Bytes of an unfinished request. Dropping it gives them back.
-pub(super) struct Unfinished {
+/// What a connection can hold on to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hoard {
+    /// Bytes of requests that have not arrived whole, or wait for their turn.
+    Unfinished,
+    /// Bytes of answers that the peer has not taken.
+    Unread,
+}
+
+/// Bytes that a connection holds. Dropping it gives them back.
+pub(super) struct Held {
     line: LineHandle,
+    hoard: Hoard,
     bytes: usize,
 }
 
@@ -145,7 +155,7 @@ impl LineHandle {
                 waker: AtomicWaker::new(),
                 heard: AtomicUsize::new(0),
                 attended: AtomicUsize::new(0),
-                unfinished: AtomicUsize::new(0),
+                held: Default::default(),
                 requests: Mutex::default(),
                 wrong_keys: Mutex::default(),
                 unread: Mutex::default(),
@@ -173,17 +183,29 @@ impl LineHandle {
     }
 
     /// Makes room for so many bytes of a request that is arriving, if this connection may hold them.
-    pub(super) fn hold(&self, bytes: usize) -> Option<Unfinished> {
-        let mut held = Unfinished {
-            line: self.clone(),
-            bytes: 0,
-        };
+    pub(super) fn hold(&self, bytes: usize) -> Option<Held> {
+        let mut held = self.holds(Hoard::Unfinished);
         held.grow(bytes).then_some(held)
     }
 
-    /// Bytes of its requests that have not arrived whole, or wait for their turn.
-    pub(super) fn unfinished(&self) -> usize {
-        self.shared.unfinished.load(Ordering::Relaxed)
+    /// So many bytes of an answer are there, and wait for the peer.
+    pub(super) fn lay_out(&self, bytes: usize) -> Held {
+        let mut held = self.holds(Hoard::Unread);
+        held.grow(bytes);
+        held
+    }
+
+    fn holds(&self, hoard: Hoard) -> Held {
+        Held {
+            line: self.clone(),
+            hoard,
+            bytes: 0,
+        }
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn held(&self, hoard: Hoard) -> usize {
+        self.shared.held[hoard as usize].load(Ordering::Relaxed)
     }
 
     pub(super) fn is_hung_up(&self) -> bool {
@@ -257,14 +279,20 @@ async fn turn(bucket: &Mutex<Bucket>, interval: Duration, burst: u32) {
     }
 }
 
-impl Unfinished {
+impl Held {
     /// Makes room for more. False if the connection holds too much already.
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
         let shared = &self.line.shared;
-        let before = shared.unfinished.fetch_add(bytes, Ordering::Relaxed);
+        let before = shared.held[self.hoard as usize].fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
-        shared.lines.hold(bytes);
-        before.saturating_add(bytes) <= shared.lines.limits().unfinished_bytes_max
+        shared.lines.hold(self.hoard, bytes);
+        match self.hoard {
+            Hoard::Unfinished => {
+                before.saturating_add(bytes) <= shared.lines.limits().unfinished_bytes_max
+            }
+            // An answer is as long as it is.
+            Hoard::Unread => true,
+        }
     }
 }
 
@@ -274,11 +302,11 @@ impl Drop for Attended {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for Held {
     fn drop(&mut self) {
         let shared = &self.line.shared;
-        shared.unfinished.fetch_sub(self.bytes, Ordering::Relaxed);
-        shared.lines.release(self.bytes);
+        shared.held[self.hoard as usize].fetch_sub(self.bytes, Ordering::Relaxed);
+        shared.lines.release(self.hoard, self.bytes);
     }
 }
 

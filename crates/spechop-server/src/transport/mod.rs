@@ -49,6 +49,7 @@ use tonic::transport::Server;
 
 pub(crate) use accept::Lines;
 pub(crate) use access_error::AccessError;
+pub(crate) use body::TALK_BYTES_MAX;
 pub(crate) use counts::Counts;
 pub(crate) use doors::{Door, Doors};
 pub use tls::{TlsError, TlsFiles, TlsPart};
@@ -82,6 +83,8 @@ pub struct Limits {
     pub(crate) unfinished_bytes_max: usize,
     /// The same of all connections together. Beyond, the one that holds most is closed.
     pub(crate) unfinished_total_max: usize,
+    /// Bytes of all answers that wait for their readers. Beyond, the connection that has most of them is closed.
+    pub(crate) unread_total_max: usize,
     /// The longest silence of a client in a call in which both sides talk.
     pub(crate) talk_pause_max: Duration,
 }
@@ -99,6 +102,7 @@ impl Default for Limits {
             request_burst: 200,
             unfinished_bytes_max: 768 << 10,
             unfinished_total_max: 32 << 20,
+            unread_total_max: 256 << 20,
             talk_pause_max: Duration::from_secs(300),
         }
     }
