@@ -4,7 +4,7 @@ use spechop_types::{BranchId, Chance, Question};
 use tokio::time::Instant;
 
 use crate::search::Tab;
-use crate::{Agent, AgentError, Due, Report, Settings, TraceEvent, TraceKind};
+use crate::{Agent, AgentError, Due, Report, Settings, Stopped, TraceEvent, TraceKind};
 
 impl Agent {
     /// Answers anew a question that another agent has answered, as `first` says, and that is hardly
@@ -15,7 +15,8 @@ impl Agent {
     /// numbers. If this agent fails, it says why; its calls are the wasted ones then, and `first` is the answer
     /// after all. So it is if somebody wants the answer now, and nothing has failed then.
     ///
-    /// Meant for questions without a budget: the second answer would need a second one.
+    /// The second answer has what the first one leaves of the question's budget. If that is nothing, or is used
+    /// up before the second answer is whole, `first` is the answer.
     pub async fn take_over(
         &self,
         first: Report,
@@ -24,6 +25,9 @@ impl Agent {
         settings: &Settings,
         trace: &mut (dyn FnMut(TraceEvent) + Send),
     ) -> (Report, Option<AgentError>) {
+        let Some(budget) = first.rest_of(settings.budget) else {
+            return (first, None);
+        };
         let now = Instant::now();
         let began = now.checked_sub(first.elapsed).unwrap_or(now);
         let (before, branches) = (first.elapsed, first.branches);
@@ -48,6 +52,7 @@ impl Agent {
             journal: None,
             // The answer that is there is better than the beginning of another one.
             finish: None,
+            budget,
             ..settings.clone()
         };
         let second = tokio::select! {
@@ -55,9 +60,9 @@ impl Agent {
             ended = self.answer(question, &own, behind) => Some(ended),
             () = settings.finish_asked() => None,
         };
-        let given_up = tab.pay();
-        match second {
-            Some(Ok(mut report)) => {
+        let mut given_up = tab.pay();
+        let failed = match second {
+            Some(Ok(mut report)) if report.stopped != Stopped::Budget => {
                 report.add_wasted(&Due::wasted(&first));
                 report.elapsed += before;
                 report.first_answer.at += before;
@@ -66,16 +71,21 @@ impl Agent {
                 report.plans = first.plans;
                 let later = std::mem::replace(&mut report.provider_changes, first.provider_changes);
                 report.provider_changes.extend(later);
-                (report, None)
+                return (report, None);
             }
-            ended => {
-                let mut report = first;
-                for due in given_up {
-                    report.elapsed += due.elapsed;
-                    report.add_wasted(&due);
-                }
-                (report, ended.and_then(Result::err))
+            // The beginning of an answer. It has been paid: nothing of it stands on the bill.
+            Some(Ok(report)) => {
+                given_up.push(Due::wasted(&report));
+                None
             }
+            Some(Err(error)) => Some(error),
+            None => None,
+        };
+        let mut report = first;
+        for due in given_up {
+            report.elapsed += due.elapsed;
+            report.add_wasted(&due);
         }
+        (report, failed)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_types::{Activities, Chance, Hop, Money, ProviderChange, Refusals, Tokens};
+use spechop_types::{Activities, Budget, Chance, Hop, Money, ProviderChange, Refusals, Tokens};
 use spechop_verifier::Verdict;
 use spechop_window::Stop;
 
@@ -258,6 +258,24 @@ impl Calls {
 }
 
 impl Report {
+    /// What it leaves of a budget for another answer; `None` if it leaves too little for one.
+    pub(crate) fn rest_of(&self, budget: Budget) -> Option<Budget> {
+        if self.stopped == Stopped::Budget {
+            return None;
+        }
+        let cost = self.usage.cost();
+        let tokens = cost.tokens.total().saturating_add(self.tokens_lost);
+        let money = cost.money.plus(self.money_lost);
+        let rest = Budget {
+            time: (budget.time).map(|time| time.saturating_sub(self.elapsed)),
+            target_calls: (budget.target_calls)
+                .map(|calls| calls.saturating_sub(self.usage.targets.started)),
+            tokens: budget.tokens.map(|most| most.saturating_sub(tokens)),
+            money: budget.money.map(|most| most.minus(money)),
+        };
+        (!rest.is_used_up()).then_some(rest)
+    }
+
     /// Another plan of the question has cost this, too, and its answer was not taken.
     pub(crate) fn add_wasted(&mut self, due: &Due) {
         self.usage.add(&due.usage);

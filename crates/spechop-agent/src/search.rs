@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use spechop_ports::Planner;
-use spechop_types::{Budget, Chance, Question};
+use spechop_types::{Chance, Question};
 use tokio::time::Instant;
 
-use crate::{Agent, AgentError, Bill, Due, Ports, Report, Settings, TraceEvent};
+use crate::{Agent, AgentError, Bill, Due, Ports, Report, Settings, Stopped, TraceEvent};
 
 /// A plan whose readings are on average (geometrically) this likely to be right is not searched for better ones.
 const ENOUGH: f64 = 0.3;
@@ -38,8 +38,8 @@ impl Agent {
     /// each of `further`, side by side.
     ///
     /// The trace is that of the plan that was chosen, and told when it is. The calls of the others count as
-    /// wasted. A question with a budget is answered by the first plan: further ones would need further budgets.
-    /// If somebody wants the answer now, it is the first plan's.
+    /// wasted. They share what the first plan leaves of the question's budget; if that is too little, the first
+    /// plan's answer is taken. If somebody wants the answer now, it is the first plan's.
     ///
     /// # Errors
     ///
@@ -63,8 +63,14 @@ impl Agent {
         };
         let mut chosen = Plan { report, heard };
         let is_sure = chosen.sureness(question) >= ENOUGH.ln();
-        let may_go_on = settings.budget == Budget::default() && !settings.is_finish_asked();
-        if !is_sure && !further.is_empty() && may_go_on {
+        let plans = u32::try_from(further.len()).unwrap_or(u32::MAX);
+        let rest = (chosen.report.rest_of(settings.budget)).and_then(|rest| rest.shared_by(plans));
+        if let Some(budget) = rest.filter(|_| !is_sure && plans > 0 && !settings.is_finish_asked())
+        {
+            let settings = &Settings {
+                budget,
+                ..settings.clone()
+            };
             let before = began.elapsed();
             let mut tab = Tab::of(&chosen.report, further.len(), settings, began);
             let mut others = self.others(further, question, settings, &tab.others).await;
@@ -85,7 +91,7 @@ impl Agent {
             report.provider_changes = changes;
             dues.iter().for_each(|due| report.add_wasted(due));
             report.elapsed = began.elapsed();
-            report.plans = 1 + u32::try_from(further.len()).unwrap_or(u32::MAX);
+            report.plans = plans.saturating_add(1);
         }
         chosen.heard.into_iter().for_each(trace);
         Ok(chosen.report)
@@ -147,7 +153,9 @@ impl Plan {
     /// taken for sure; an answer that nothing supports is not.
     fn sureness(&self, question: &Question) -> f64 {
         let hops = &self.report.hops;
-        if hops.is_empty() || !self.report.confidence(question).supported {
+        // One that its budget has cut short is the beginning of an answer.
+        let is_whole = self.report.stopped != Stopped::Budget;
+        if hops.is_empty() || !is_whole || !self.report.confidence(question).supported {
             return LEAST.ln();
         }
         let read = hops.iter().map(|hop| &hop.hop.observation);

@@ -150,6 +150,12 @@ impl Hold {
         ]);
     }
 
+    /// How long until the period of the account is over. Then all of the allowance is there again.
+    pub(crate) fn renewed_in(&self) -> Duration {
+        let end = self.accounts.lock().end_of(self.period);
+        end.saturating_duration_since(Instant::now())
+    }
+
     /// So many look-ups were begun that belong to no question.
     pub(crate) fn looked_up(&mut self, look_ups: u64) {
         self.spent = Amounts([0, look_ups, 0, 0]);

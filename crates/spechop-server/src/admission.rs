@@ -14,7 +14,7 @@ use spechop_agent::{
 };
 use spechop_ports::Life;
 use spechop_proto::{AskRequest, AskResponse, Tuned};
-use spechop_types::{Budget, Effort, Owned, TraceId};
+use spechop_types::{Effort, Owned, TraceId};
 use tracing::Instrument;
 
 pub(crate) use self::resolve::Resolved;
@@ -348,8 +348,8 @@ async fn report(
         drawing => agent.search(drawing, question, settings, trace).await?,
     };
     let confidence = report.confidence(question);
-    // Whoever wants it now, or has limited it, waits for no second answer.
-    let may_take = settings.budget == Budget::default() && !settings.is_finish_asked();
+    // Whoever wants it now waits for no second answer.
+    let may_take = !settings.is_finish_asked();
     let of_form = (confidence.of_form).filter(|_| may_take && least(state).is_off_form(confidence));
     let Some(of_form) = of_form else {
         return Ok(report);

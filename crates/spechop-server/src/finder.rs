@@ -46,6 +46,8 @@ pub(crate) enum FindError {
         tenant: Tenant,
         left: u32,
         look_ups: u32,
+        /// Until the tenant has all of its budget again.
+        again_in: Duration,
     },
     /// It took too long.
     #[error("there was no result within {} s", limit.as_secs_f64())]
@@ -172,10 +174,11 @@ impl Finder {
     async fn hold(&self, tenant: &Tenant, queries: usize) -> Result<Option<Hold>, FindError> {
         let look_ups = u32::try_from(queries).unwrap_or(u32::MAX);
         match self.state.hold_look_ups(tenant, look_ups).await? {
-            Some((_, left)) if left < look_ups => Err(FindError::Short {
+            Some((hold, left)) if left < look_ups => Err(FindError::Short {
                 tenant: tenant.clone(),
                 left,
                 look_ups,
+                again_in: hold.renewed_in(),
             }),
             held => Ok(held.map(|(hold, _)| hold)),
         }

@@ -370,7 +370,11 @@ impl From<&FindError> for Status {
                 chain(error),
                 ErrorDetails::with_retry_info(Some(Duration::from_secs(1))),
             ),
-            FindError::Short { .. } => Self::resource_exhausted(chain(error)),
+            FindError::Short { again_in, .. } => Self::with_error_details(
+                Code::ResourceExhausted,
+                chain(error),
+                ErrorDetails::with_retry_info(Some(*again_in)),
+            ),
             FindError::Late { .. } => Self::deadline_exceeded(chain(error)),
         }
     }

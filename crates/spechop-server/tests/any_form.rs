@@ -38,13 +38,17 @@ impl Planner for Talks {
 
 /// A planner and a reader that are this sure, and a fallback that says this, or breaks.
 async fn server(sure: f64, says: Option<&'static str>) -> Server {
+    configured(sure, says, "").await
+}
+
+async fn configured(sure: f64, says: Option<&'static str>, toml: &str) -> Server {
     let ports = ScriptedPorts::new(Script::instant(2));
     let parts = Bare {
         planner: Arc::new(Sure(ports.clone(), sure)),
         reader: Arc::new(Sure(ports.clone(), sure)),
         ..bare(&ports)
     };
-    let config = config("[audit]\nshare = 1.0\n");
+    let config = config(&format!("[audit]\nshare = 1.0\n{toml}"));
     let second = ScriptedPorts::new(Script::instant(1));
     let planner = Arc::new(Talks(second.clone(), says));
     let toolbox = Toolbox::of(parts, &config);
@@ -130,11 +134,21 @@ async fn a_question_that_the_planner_knows_is_not_handed_over() {
     assert_eq!((&*answer.answer, answer.handed_over), ("so fact 1", None));
 }
 
+/// An allowance is a limit that the client has not named, and enough is left of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_with_an_allowance_has_the_fallback_as_well() {
+    let server = configured(0.001, Some("Hello!"), "[tenant]\ntarget_calls = 1000\n").await;
+    let (events, answer) = events(&server, question()).await;
+    assert!(events.iter().any(is_handed_over));
+    assert_eq!(answer.answer, "Hello!");
+    server.is_idle().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_second_answer_the_first_is_withheld() {
     let limited = AskRequest {
         budget: Some(Budget {
-            target_calls: Some(9),
+            target_calls: Some(2),
             ..Budget::default()
         }),
         ..question()

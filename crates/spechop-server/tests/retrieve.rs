@@ -255,6 +255,9 @@ async fn a_tenant_pays_for_its_look_ups() {
     let said = "the budget of tenant a has 1 target calls left, and these are 2";
     assert_eq!(answer["message"], said);
     assert_eq!(answer["code"], "RESOURCE_EXHAUSTED");
+    // The rest of an hour that has just begun.
+    let again_in = answer["retry_after_ms"].as_u64().unwrap();
+    assert!((3_500_000..=3_600_000).contains(&again_in), "{again_in}");
     // What was refused has cost nothing.
     assert_eq!(retrieve(&server, a, &asked(1)).await.0, 200);
     assert_eq!(retrieve(&server, a, &asked(1)).await.0, 429);

@@ -17,6 +17,31 @@ pub struct Budget {
     pub money: Option<Money>,
 }
 
+impl Budget {
+    /// Its part for each of so many plans of a question that are followed side by side; `None` if there is
+    /// nothing for one. All of them have the same time.
+    #[must_use]
+    pub fn shared_by(self, plans: u32) -> Option<Self> {
+        let plans = plans.max(1);
+        let part = |of: u64| of / u64::from(plans);
+        let shared = Self {
+            time: self.time,
+            target_calls: self.target_calls.map(|calls| calls / plans),
+            tokens: self.tokens.map(part),
+            money: self.money.map(|money| Money(part(money.0))),
+        };
+        (!shared.is_used_up()).then_some(shared)
+    }
+
+    /// Whether nothing is left of something that it limits.
+    pub fn is_used_up(&self) -> bool {
+        self.time == Some(Duration::ZERO)
+            || self.target_calls == Some(0)
+            || self.tokens == Some(0)
+            || self.money == Some(Money(0))
+    }
+}
+
 /// An amount in millionths of the operator's currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Money(pub u64);
@@ -102,6 +127,25 @@ impl AddAssign for Tokens {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plans_side_by_side_share_what_is_left_and_have_the_same_time() {
+        let budget = Budget {
+            time: Some(Duration::from_secs(9)),
+            target_calls: Some(9),
+            tokens: None,
+            money: Some(Money(4)),
+        };
+        let shared = Budget {
+            target_calls: Some(2),
+            money: Some(Money(1)),
+            ..budget
+        };
+        assert_eq!(budget.shared_by(4), Some(shared));
+        // Money for four of five.
+        assert_eq!(budget.shared_by(5), None);
+        assert_eq!(Budget::default().shared_by(5), Some(Budget::default()));
+    }
 
     #[test]
     fn tokens_are_priced_and_rounded_up() {

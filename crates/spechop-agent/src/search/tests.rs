@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use spechop_ports::{
     Call, PlanRequest, Planned, PortError, ReadRequest, Reader, Reading, Retriever,
 };
-use spechop_types::{Money, Passage, Price, Step, SubQuestion, Tokens};
+use spechop_types::{Budget, Money, Passage, Price, Step, SubQuestion, Tokens};
 use tokio::time::{sleep, timeout};
 
 use super::*;
@@ -170,16 +170,25 @@ async fn one_that_is_a_little_surer_does_not() {
     assert_eq!((targets(&report), told), ((2, 1), vec!["Rome 0.2".into()]));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_question_with_a_budget_follows_one_plan() {
-    let settings = Settings {
+/// Settings with so many target calls.
+fn limited(target_calls: u32) -> Settings {
+    Settings {
         budget: Budget {
-            target_calls: Some(9),
+            target_calls: Some(target_calls),
             ..Budget::default()
         },
         ..settings()
-    };
-    let (report, _) = search("Rome 0.1", &["Oslo 0.9"], &settings).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn further_plans_share_what_the_first_one_leaves_of_a_budget() {
+    let further = ["Bonn 0.3", "Oslo 0.9"];
+    let (report, _) = search("Rome 0.1", &further, &limited(3)).await;
+    assert_eq!((&*report.answer, report.plans), ("Oslo", 3));
+    assert_eq!(targets(&report), (3, 2));
+    // A call is left for two of them.
+    let (report, _) = search("Rome 0.1", &further, &limited(2)).await;
     assert_eq!((&*report.answer, report.plans), ("Rome", 1));
 }
 
@@ -259,6 +268,28 @@ async fn who_takes_over_answers_and_the_first_answer_is_wasted() {
     assert_eq!(report.usage.cost_wasted_total(), Money(1));
     assert_eq!(report.elapsed.as_millis(), 40);
     assert_eq!(report.first_answer.at.as_millis(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_over_has_what_is_left_of_the_budget() {
+    let (report, failed, _) = take_over("Oslo 0.9", &limited(2)).await;
+    assert!(failed.is_none());
+    assert_eq!((&*report.answer, targets(&report)), ("Oslo", (2, 1)));
+    let (report, failed, told) = take_over("Oslo 0.9", &limited(1)).await;
+    assert!(failed.is_none());
+    assert_eq!((&*report.answer, report.handed_over), ("Rome", None));
+    assert_eq!(told, [(0, 1, false)]);
+    // Its time is over before the second answer is whole.
+    let settings = Settings {
+        budget: Budget {
+            time: Some(Duration::from_millis(35)),
+            ..Budget::default()
+        },
+        ..settings()
+    };
+    let (report, _, _) = take_over("Oslo 0.9", &settings).await;
+    assert_eq!((&*report.answer, report.handed_over), ("Rome", None));
+    assert_eq!(targets(&report), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]

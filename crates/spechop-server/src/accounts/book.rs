@@ -179,6 +179,11 @@ impl Book {
         })
     }
 
+    /// When a period that began then is over.
+    pub(super) fn end_of(&self, period: Instant) -> Instant {
+        period + self.allowance.period
+    }
+
     /// A question has ended that had set so much aside in this period, and has spent so much.
     pub(super) fn settle(
         &mut self,
