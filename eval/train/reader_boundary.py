@@ -20,15 +20,21 @@ _PLACE_KINDS = set("city town place country region state county district village
 _SCHOOLS = set("educated study studied school university college attend attended graduate graduated".split())
 _MONTHS = set("january february march april may june july august september october november december".split())
 _TIMES = _MONTHS | set(
-    "monday tuesday wednesday thursday friday saturday sunday spring summer autumn fall winter century centuries "
-    "decade decades era age period war reign today present now during after before under until since when".split()
+    "monday tuesday wednesday thursday friday saturday sunday minute minutes hour hours day days week weeks weekend "
+    "weekends month months year years decade decades century centuries millennium millennia dawn morning noon "
+    "afternoon dusk evening night nights midnight yesterday today tonight tomorrow present now season seasons spring "
+    "summer autumn fall winter christmas easter ramadan twenties thirties forties fifties sixties seventies eighties "
+    "nineties era age ages antiquity renaissance period dynasty reign war wartime infancy childhood adolescence "
+    "during after before under until since when".split()
 )
 _BEGIN_TIMES = set("during after before under until since when".split())
 _PRONOUNS = set("he she it they his hers its their this that these those there here".split())
 _NUMBERS = set(
-    "no none one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands million "
-    "millions billion billions half third quarter single twice several dozen dozens majority century centuries".split()
+    "zero no none one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand "
+    "thousands million millions billion billions half third quarter single twice couple both few several dozen dozens "
+    "most majority all second seconds minute minutes hour hours day days week weeks month months year years decade "
+    "decades century centuries lifetime inches feet yards meters metres kilometers kilometres mile miles".split()
 )
 
 
@@ -116,10 +122,20 @@ def kind_of(question: str) -> str:
 
 
 def with_title(question: str, text: str, end: int) -> str:
-    """The first `end` characters of a text, and a title that follows the name of a person there."""
-    is_name = kind_of(question) == PERSON and text[:end].rsplit(" ", 1)[-1][:1].isupper()
+    """The first `end` characters of a text, and a title that follows the name of a person there or begins in it."""
+    if kind_of(question) != PERSON:
+        return text[:end]
+    name, comma, _ = text[:end].partition(",")
+    completed = _title_end(text, len(name.rstrip())) if comma else None
+    begun = completed if completed and completed > end else end
+    return text[: _title_end(text, end) or begun]
+
+
+def _title_end(text: str, end: int) -> int | None:
+    """Where the title ends that stands behind the first `end` characters, if those end with a name."""
+    is_name = text[:end].rsplit(" ", 1)[-1][:1].isupper()
     title = _TITLE.match(text[end:]) if is_name else None
-    return text[:end] + (title[1] or title[2] if title else "")
+    return end + len(title[1] or title[2]) if title else None
 
 
 def cut(question: str, span: str) -> str | None:
@@ -135,7 +151,9 @@ def cut(question: str, span: str) -> str | None:
     introduced = _INTRODUCED[kind].fullmatch(answer) if kind in _INTRODUCED else None
     answer = introduced[1] if introduced else answer
     asked, words = f" {canonical(question)} ", canonical(answer)
-    if not words or (" or " not in asked and f" {words} " in asked):
+    # What the question says in brackets only tells which of several things is meant.
+    told = f" {canonical(re.sub(r'[(][^()]*[)]', ' ', question))} "
+    if not words or (" or " not in asked and f" {words} " in told):
         return None
     digit = re.search(r"[0-9]", answer)
     said = set(words.split())

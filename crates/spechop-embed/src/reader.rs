@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use self::boundary::Asked;
 use self::model::Model;
-use self::pairs::{Pair, PairCutter, Shown};
+use self::pairs::PairCutter;
 pub use self::reading::ReaderCounts;
 use self::reading::Readings;
 pub use self::recipe::{Calibration, READER_RECIPE_FILE, ReaderRecipe};
@@ -253,10 +253,19 @@ impl SpanReader {
         let _waiting = call.doing(Activity::Queue);
         let asked = Asked::new(request.sub_question.as_str());
         let passages_max = self.passages_max;
-        let cut = move |texts: &PairCutter, _: &Weak<()>| pairs(texts, &request, passages_max);
+        let beginnings = request.passages.len().min(passages_max);
+        // Without a confidence that ends the request, all parts of all passages would be read.
+        let whole = self.recipe.enough.is_some();
+        let cut = move |texts: &PairCutter, _: &Weak<()>| {
+            let question = request.sub_question.as_str();
+            texts.pairs(question, &request.passages, passages_max, whole)
+        };
         let cutting = call.doing(Activity::Read);
-        let (pairs, shown) = off_the_runtime(&self.texts, self.workers.what(), cut).await?;
+        let parts = off_the_runtime(&self.texts, self.workers.what(), cut).await?;
         drop(cutting);
+        let passages: Vec<usize> = parts.iter().map(|part| part.passage).collect();
+        let parts = parts.into_iter().map(|part| (part.pair, part.shown));
+        let (pairs, shown): (Vec<_>, Vec<_>) = parts.unzip();
         let wanted = Arc::new(Wanted {
             asked,
             shown,
@@ -274,15 +283,23 @@ impl SpanReader {
         let _ticket = self.workers.enter(job, push).await?;
         let logits = answer.await.unwrap_or_else(|_| Err(self.workers.gone()))?;
         let _ranking = call.doing(Activity::Read);
+        // What stands far behind in a passage is seldom what it is about: only a sure reading of it counts.
+        let counts = |&at: &usize| at < beginnings || wanted.is_enough(at, &logits[at]);
+        let counting: Vec<usize> = (0..logits.len()).filter(counts).collect();
         // Some tens of microseconds: a thread's turn would cost as much. A span that is passed over costs
         // another look at its passage: 1.2 for each passage of the validation hops, and 32 at most.
         let ranked = spans::rank(
-            wanted.shown.iter().zip(&logits),
+            counting.iter().map(|&at| (&wanted.shown[at], &logits[at])),
             &wanted.asked,
             wanted.answer_tokens_max,
             limit.get(),
         );
-        let ranked: Vec<_> = ranked.into_iter().map(|found| self.score(found)).collect();
+        let of_passage = |found: spans::Found| spans::Found {
+            passage: passages[counting[found.passage]],
+            ..found
+        };
+        let ranked = ranked.into_iter().map(of_passage);
+        let ranked: Vec<_> = ranked.map(|found| self.score(found)).collect();
         let best = ranked.first();
         Ok(Scored {
             found: best.is_some_and(|best| best.confidence >= self.recipe.threshold),
@@ -335,16 +352,4 @@ impl Reader for SpanReader {
             tokens: Tokens::default(),
         })
     }
-}
-
-fn pairs(
-    texts: &PairCutter,
-    request: &ReadRequest,
-    passages_max: usize,
-) -> Result<(Vec<Pair>, Vec<Shown>), String> {
-    let question = request.sub_question.as_str();
-    let passages = request.passages.iter().take(passages_max);
-    passages
-        .map(|passage| texts.pair(question, &passage.title, &passage.text))
-        .collect()
 }

@@ -285,6 +285,10 @@ mod tests {
         check("007", "007");
         check("0.05 million", "50000");
         check("1,23", "1 , 23");
+        check("1.5 × 10⁻⁹", "1.5 10 ^ -9");
+        check("2½ miles", "2 1 2 miles");
+        check("5 km²", "5 km2");
+        check("A$5 million", "a$ 5000000 dollars");
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl PartialEq for Token {
 /// Cuts a text into tokens. Numbers are single values here; [`crate::dates::fold`] joins dates.
 pub(crate) fn tokens(text: &str) -> Vec<Token> {
     let spaced: Vec<&str> = text.split_whitespace().collect();
-    let chars: Vec<char> = spaced.join(" ").nfkc().collect();
+    let chars: Vec<char> = with_figures_apart(&spaced.join(" ")).nfkc().collect();
     let mut scan = Scan {
         chars: &chars,
         at: 0,
@@ -82,6 +82,26 @@ pub(crate) fn tokens(text: &str) -> Vec<Token> {
     }
     scan.flush_currency();
     numbers::fold(&spelling::fold(join_initials(scan.out)))
+}
+
+/// Keeps from the digits before it what NFKC would write as more of them: "10⁹" becomes "10^⁹", since it is not
+/// 109, and "2½" becomes "2 ½", since it is not 21/2.
+fn with_figures_apart(text: &str) -> String {
+    let is_raised = |c| matches!(c, '⁰' | '¹' | '²' | '³' | '⁴'..='⁹' | '⁺' | '⁻');
+    let is_fraction = |c| matches!(c, '¼'..='¾' | '⅐'..='⅟' | '↉');
+    let mut out = String::with_capacity(text.len());
+    let mut before = ' ';
+    for c in text.chars() {
+        // What follows a raised digit is the same exponent.
+        if before.is_numeric() && !is_raised(before) && is_raised(c) {
+            out.push('^');
+        } else if before.is_numeric() && is_fraction(c) {
+            out.push(' ');
+        }
+        out.push(c);
+        before = c;
+    }
+    out
 }
 
 struct Scan<'a> {
@@ -120,7 +140,7 @@ impl Scan<'_> {
                 // "1990 -1995" is a range, not a negative number.
                 !matches!(self.out.last(), Some(last) if last.kind == Kind::Number)
             }
-            Some(c) => matches!(c, '(' | '[' | '"' | '“' | '$' | '€' | '£'),
+            Some(c) => matches!(c, '(' | '[' | '"' | '“' | '$' | '€' | '£' | '^'),
         }
     }
 
@@ -172,6 +192,13 @@ impl Scan<'_> {
             Kind::Word
         };
         let folded = canonical(&raw);
+        // "A$" is another currency than "$". The article of "a $5 million deal" stands apart from the sign.
+        if let ("a", Some(sign)) = (folded.as_str(), self.peek(0))
+            && currency(sign).is_some()
+        {
+            self.out.push(Token::word(format!("a{sign}")));
+            return;
+        }
         let short = folded.chars().count() <= 2;
         for word in folded.split(' ').filter(|word| !word.is_empty()) {
             self.out.push(Token::new(word, kind));
@@ -198,10 +225,6 @@ impl Scan<'_> {
         match c {
             '&' => self.out.push(Token::word("and")),
             '%' => self.out.push(Token::word("percent")),
-            '$' => self.currency = Some("dollars"),
-            '€' => self.currency = Some("euros"),
-            '£' => self.currency = Some("pounds"),
-            '¥' => self.currency = Some("yen"),
             ',' | '(' | ')' | '/' | ';' | ':' => {
                 self.flush_currency();
                 self.out.push(Token::new(c.to_string(), Kind::Mark));
@@ -210,7 +233,7 @@ impl Scan<'_> {
             ']' | '}' => self.out.push(Token::new(")", Kind::Mark)),
             '|' => self.out.push(Token::new("/", Kind::Mark)),
             // Signs that turn a number or a note into another one.
-            '<' | '>' | '≤' | '≥' | '≠' | '±' | '√' | '♭' | '♯' => {
+            '<' | '>' | '≤' | '≥' | '≠' | '±' | '√' | '^' | '♭' | '♯' => {
                 self.out.push(Token::word(c));
             }
             // A dash between numbers is a range, between words it only joins.
@@ -225,7 +248,8 @@ impl Scan<'_> {
                     self.out.push(Token::word("to"));
                 }
             }
-            _ => {}
+            // No other mark but a currency's says anything.
+            _ => self.currency = currency(c).or(self.currency),
         }
     }
 
@@ -233,6 +257,17 @@ impl Scan<'_> {
         if let Some(currency) = self.currency.take() {
             self.out.push(Token::word(currency));
         }
+    }
+}
+
+/// What a currency sign means.
+fn currency(sign: char) -> Option<&'static str> {
+    match sign {
+        '$' => Some("dollars"),
+        '€' => Some("euros"),
+        '£' => Some("pounds"),
+        '¥' => Some("yen"),
+        _ => None,
     }
 }
 

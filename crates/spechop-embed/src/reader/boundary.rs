@@ -81,6 +81,14 @@ static FOLLOWED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).expect("it is written above")
 });
 
+/// What stands in brackets in a sub-question: it tells which of several things of one name is meant.
+#[expect(
+    clippy::expect_used,
+    reason = "the pattern is a constant, and the table of cases tests it"
+)]
+static IN_BRACKETS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\([^()]*\)").expect("it is written above"));
+
 /// A pattern for words that begin with a capital, of one name.
 fn names() -> String {
     const WORD: &str = r"[A-ZÀ-ÖØ-Þ][^\s,;:()\[\]]*";
@@ -100,8 +108,9 @@ enum Kind {
 /// A sub-question, as the rules see it.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    /// In blanks, so that words are compared as wholes.
-    words: String,
+    /// Its words without those in brackets, in blanks, so that words are compared as wholes. "Fine by Me
+    /// (Chris Brown song)" is by Chris Brown.
+    said: String,
     kind: Kind,
     /// "Ann or Bo?" is answered with words of its own.
     has_choice: bool,
@@ -110,26 +119,30 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) fn new(sub_question: &str) -> Self {
         let words = in_blanks(&canonical(sub_question));
+        let bare = IN_BRACKETS.replace_all(sub_question, " ");
         Self {
+            said: in_blanks(&canonical(&bare)),
             kind: kind(&words),
             has_choice: words.contains(" or "),
-            words,
         }
     }
 
-    /// The first `len` bytes of a text, and a title that follows the name of a person there.
+    /// The first `len` bytes of a text, and a title that follows the name of a person there, or that begins
+    /// in them at their first comma.
     ///
     /// A name alone is often that of several of a family. Of the gold hops of 2WikiMultihopQA that name a
     /// relative whose title stands behind the name, three in four have the title.
     pub(crate) fn with_title<'a>(&self, text: &'a str, len: usize) -> &'a str {
-        let (span, behind) = text.split_at(len);
-        let last = span.rsplit(' ').next().unwrap_or_default();
-        let is_name = self.kind == Kind::Person && last.starts_with(char::is_uppercase);
-        let title = TITLE.captures(behind).filter(|_| is_name);
-        match title.and_then(|found| found.get(1).or(found.get(2))) {
-            Some(title) => &text[..len + title.len()],
-            None => span,
+        let span = &text[..len];
+        if self.kind != Kind::Person {
+            return span;
         }
+        let completed = || {
+            let (name, _) = span.split_once(',')?;
+            title_end(text, name.trim_end().len()).filter(|end| *end > len)
+        };
+        let end = title_end(text, len).or_else(completed);
+        &text[..end.unwrap_or(len)]
     }
 
     /// What of the span is the answer. `None` if it answers something else.
@@ -154,7 +167,7 @@ impl Asked {
         };
         answer = (introduced.and_then(|found| found.get(1))).map_or(answer, |name| name.as_str());
         let words = in_blanks(&canonical(answer));
-        let is_said = !self.has_choice && self.words.contains(&words);
+        let is_said = !self.has_choice && self.said.contains(&words);
         if words.trim().is_empty() || is_said || !self.fits(answer, &words) {
             return None;
         }
@@ -177,6 +190,18 @@ impl Asked {
             Kind::Other => true,
         }
     }
+}
+
+/// Where the title ends that stands behind the first `len` bytes of a text, if those end with a name.
+fn title_end(text: &str, len: usize) -> Option<usize> {
+    let (name, behind) = text.split_at(len);
+    let last = name.rsplit(' ').next().unwrap_or_default();
+    if !last.starts_with(char::is_uppercase) {
+        return None;
+    }
+    let found = TITLE.captures(behind)?;
+    let title = found.get(1).or(found.get(2))?;
+    Some(len + title.len())
 }
 
 /// The first question word decides. What a school is, or where, is asked in the same words.
@@ -224,9 +249,14 @@ const MONTHS: &[&str] = &[
 const TIMES: &[&str] = &[
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
     "november", "december", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
-    "spring", "summer", "autumn", "fall", "winter", "century", "centuries", "decade", "decades", "era", "age",
-    "period", "war", "reign", "today", "present", "now", "during", "after", "before", "under", "until",
-    "since", "when",
+    "minute", "minutes", "hour", "hours", "day", "days", "week", "weeks", "weekend", "weekends", "month",
+    "months", "year", "years", "decade", "decades", "century", "centuries", "millennium", "millennia",
+    "dawn", "morning", "noon", "afternoon", "dusk", "evening", "night", "nights", "midnight", "yesterday",
+    "today", "tonight", "tomorrow", "present", "now", "season", "seasons", "spring", "summer", "autumn",
+    "fall", "winter", "christmas", "easter", "ramadan", "twenties", "thirties", "forties", "fifties",
+    "sixties", "seventies", "eighties", "nineties", "era", "age", "ages", "antiquity", "renaissance",
+    "period", "dynasty", "reign", "war", "wartime", "infancy", "childhood", "adolescence", "during", "after",
+    "before", "under", "until", "since", "when",
 ];
 /// Those of them that say nothing alone.
 const BEGIN_TIMES: &[&str] = &[
@@ -237,13 +267,17 @@ const BEGIN_TIMES: &[&str] = &[
 const PRONOUNS: &[&str] = &[
     "he", "she", "it", "they", "his", "hers", "its", "their", "this", "that", "these", "those", "there", "here",
 ];
+/// Words of a number or an amount that has no digits; a unit alone is one of it ("a decade").
 #[rustfmt::skip]
 const NUMBERS: &[&str] = &[
-    "no", "none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
-    "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety", "hundred", "hundreds", "thousand",
-    "thousands", "million", "millions", "billion", "billions", "half", "third", "quarter", "single", "twice",
-    "several", "dozen", "dozens", "majority", "century", "centuries",
+    "zero", "no", "none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+    "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety", "hundred", "hundreds",
+    "thousand", "thousands", "million", "millions", "billion", "billions", "half", "third", "quarter", "single",
+    "twice", "couple", "both", "few", "several", "dozen", "dozens", "most", "majority", "all", "second",
+    "seconds", "minute", "minutes", "hour", "hours", "day", "days", "week", "weeks", "month", "months", "year",
+    "years", "decade", "decades", "century", "centuries", "lifetime", "inches", "feet", "yards", "meters",
+    "metres", "kilometers", "kilometres", "mile", "miles",
 ];
 
 fn in_blanks(words: &str) -> String {

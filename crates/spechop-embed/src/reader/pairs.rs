@@ -1,14 +1,19 @@
 //! A sub-question and a passage to tokens, and tokens back to the passage's text.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 
+use spechop_types::Passage;
 use tokenizers::Tokenizer;
 
 use super::ReaderRecipe;
 use crate::OpenError;
 use crate::session::Row;
 use crate::text::{head, largest_token, one_line, open_tokenizer, unusable_tokenizer};
+
+/// What stands between a title and its text.
+const JOINED: &str = ". ";
 
 /// The tokenizer with the recipe's prefix and limit around it.
 pub(crate) struct PairCutter {
@@ -43,6 +48,13 @@ pub(crate) struct Shown {
     offsets: Vec<(usize, usize)>,
 }
 
+/// A pair, and what it shows of which passage of a request.
+pub(crate) struct Part {
+    pub(crate) pair: Pair,
+    pub(crate) shown: Shown,
+    pub(crate) passage: usize,
+}
+
 impl PairCutter {
     pub(crate) fn open(path: &Path, recipe: &ReaderRecipe) -> Result<Self, OpenError> {
         let cutter = Self {
@@ -73,7 +85,7 @@ impl PairCutter {
         text: &str,
     ) -> Result<(Pair, Shown), String> {
         let first = [&self.query_prefix, head(question, self.tokens_max)].concat();
-        let mut second = [title, ". ", text].concat();
+        let mut second = [title, JOINED, text].concat();
         second.truncate(head(&second, self.tokens_max).len());
         // Not `encode_fast`, which leaves the offsets out. They are bytes of the text as given,
         // whatever the normaliser has done to it.
@@ -108,6 +120,37 @@ impl PairCutter {
         Ok((pair, shown))
     }
 
+    /// The pairs of a sub-question and passages, at most `most`, and which passage each shows. First come the
+    /// beginnings of all passages, in their order. If `whole`, what is longer than the model can read goes on
+    /// behind them, each part under the passage's title.
+    pub(crate) fn pairs(
+        &self,
+        question: &str,
+        passages: &[Passage],
+        most: usize,
+        whole: bool,
+    ) -> Result<Vec<Part>, String> {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut unread: VecDeque<(usize, &str)> = VecDeque::new();
+        let beginnings = passages.iter().take(most).enumerate();
+        unread.extend(beginnings.map(|(at, passage)| (at, &*passage.text)));
+        while let Some((passage, text)) = unread.pop_front()
+            && parts.len() < most
+        {
+            let title = &*passages[passage].title;
+            let (pair, shown) = self.pair(question, title, text)?;
+            if whole && let Some(rest) = shown.rest(title, text) {
+                unread.push_back((passage, rest));
+            }
+            parts.push(Part {
+                pair,
+                shown,
+                passage,
+            });
+        }
+        Ok(parts)
+    }
+
     /// The largest token id that can come out of here.
     pub(crate) fn largest_token(&self) -> u32 {
         largest_token(&self.tokenizer)
@@ -128,6 +171,25 @@ impl Shown {
             tokens: first_token..first_token + offsets.len(),
             offsets,
         }
+    }
+
+    /// What of a text is not shown behind its title, from the beginning of the sentence that is cut, or of the
+    /// word if that is far; `None` if all of it is.
+    fn rest<'t>(&self, title: &str, text: &'t str) -> Option<&'t str> {
+        let (_, end) = *self.offsets.last()?;
+        let seen =
+            text.get(..text.floor_char_boundary(end.checked_sub(title.len() + JOINED.len())?))?;
+        if !text[seen.len()..].contains(char::is_alphanumeric) {
+            return None;
+        }
+        let half = seen.ceil_char_boundary(seen.len() / 2);
+        let gaps = || seen[half..].char_indices().map(|(at, c)| (half + at, c));
+        let is_gap = |&(_, c): &(usize, char)| c.is_whitespace();
+        let ends = |&(at, _): &(usize, char)| seen[..at].ends_with(['.', '!', '?', '\n']);
+        let sentence = gaps().rfind(|gap| is_gap(gap) && ends(gap));
+        let gap = sentence.or_else(|| gaps().rfind(is_gap));
+        let start = gap.map_or(seen.len(), |(at, _)| at);
+        (start > 0).then(|| text[start..].trim_start())
     }
 
     /// The passage's tokens among those of the pair.
@@ -225,6 +287,55 @@ mod tests {
             .pair(&"word ".repeat(11), "Film", "x")
             .expect("tokens");
         assert_eq!(shown.tokens(), 15..16);
+    }
+
+    #[test]
+    fn a_long_passage_goes_on_under_its_title_behind_the_beginnings_of_all() {
+        let passage = |title: &str, text: String| Passage {
+            id: title.into(),
+            title: title.into(),
+            text: text.into(),
+            url: None,
+            score: 1.0,
+        };
+        let sentence = "She went on to the next town. ";
+        let long = format!("{}She died in Delft.", sentence.repeat(12));
+        let passages = [passage("Ana", long), passage("Bea", "She is short.".into())];
+        let parts = cutter(64)
+            .pairs("where did she die", &passages, 9, true)
+            .expect("tokens");
+        let shown = |part: &Part| {
+            let all = part.shown.tokens();
+            slice(&part.shown, all.start, all.end - 1).to_owned()
+        };
+        let texts: Vec<_> = parts
+            .iter()
+            .map(|part| (part.passage, shown(part)))
+            .collect();
+        assert_eq!(texts[1], (1, "Bea. She is short.".to_owned()));
+        assert!(texts[0].1.starts_with("Ana. She went") && !texts[0].1.contains("Delft"));
+        // No sentence is cut in all of them.
+        for (passage, text) in &texts[2..] {
+            assert_eq!(*passage, 0);
+            assert!(text.starts_with("Ana. She "), "{text}");
+        }
+        assert!(
+            texts
+                .last()
+                .is_some_and(|(_, text)| text.contains("died in Delft."))
+        );
+        let count = |most, whole| {
+            let parts = cutter(64).pairs("where did she die", &passages, most, whole);
+            parts.expect("tokens").len()
+        };
+        assert_eq!((count(9, false), count(3, true), count(1, true)), (2, 3, 1));
+        // Without a blank, and without an end.
+        let endless = [
+            passage("Ana", "x".repeat(100_000)),
+            passage("é", "é".repeat(100_000)),
+        ];
+        let parts = cutter(64).pairs("who", &endless, 20, true).expect("tokens");
+        assert!(parts.len() <= 20);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::session::RunError;
 /// What the passages of a request are read for.
 pub(crate) struct Wanted {
     pub(crate) asked: Asked,
-    /// The passages, best first.
+    /// The passages, best first, and behind them the further parts of long ones.
     pub(crate) shown: Vec<Shown>,
     pub(crate) answer_tokens_max: usize,
     pub(crate) calibration: Calibration,
@@ -23,12 +23,17 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// What these logits say of the passage `at`.
     pub(crate) fn read(&self, at: usize, logits: Logits) -> Read {
-        let is_enough = self.enough.is_some_and(|enough| {
-            let (shown, most) = (&self.shown[at], self.answer_tokens_max);
-            spans::best_score(shown, &logits, &self.asked, most)
-                .is_some_and(|score| self.calibration.confidence(score) >= enough)
-        });
+        let is_enough = self.is_enough(at, &logits);
         Read { logits, is_enough }
+    }
+
+    /// Whether a reading of these logits ends the request.
+    pub(crate) fn is_enough(&self, at: usize, logits: &Logits) -> bool {
+        self.enough.is_some_and(|enough| {
+            let (shown, most) = (&self.shown[at], self.answer_tokens_max);
+            spans::best_score(shown, logits, &self.asked, most)
+                .is_some_and(|score| self.calibration.confidence(score) >= enough)
+        })
     }
 }
 

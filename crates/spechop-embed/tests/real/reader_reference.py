@@ -30,8 +30,7 @@ ODD = [
     # Decomposed letters, characters of four bytes, and a script that the tokenizer takes apart.
     ("Where was José born?", [("José 🦀", "José 🦀 (born 4 May 1901 in A Corun\u0303a, Spain) was a sailor."), ("東京", "東京 is the capital of 日本.")]),
     ("What is the capital of 日本?", [("東京", "東京 (Tōkyō) is the capital of 日本. 🦀 ﬁve ½")]),
-    # The answer stands past the end of what is read, then well within it.
-    ("Who directed the film The Long Road?", [("The Long Road", LONG + "It was directed by Ann Lee."), ("Road", "A road is a way.")]),
+    # The end of what the model reads at once is cut. (If the answer stood there, the server would read on, and this would not.)
     ("Who directed the film The Long Road?", [("The Long Road", "It was directed by Ann Lee. " + LONG), ("Road", "A road is a way.")]),
     ("Is Fulgencio Batista the spouse of Elisa Godínez Gómez?",
      [("Elisa Godínez Gómez", "Elisa Godínez Gómez (c. 1905 – June 19, 1993) was the first wife of Cuban President Fulgencio Batista.")]),

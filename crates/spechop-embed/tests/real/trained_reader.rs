@@ -89,6 +89,35 @@ async fn it_agrees_with_the_python_reference() {
     }
 }
 
+/// The model reads 256 tokens at once, and a passage of a corpus may have more.
+#[tokio::test]
+async fn what_stands_far_behind_in_a_passage_is_read_if_nothing_before_answers() {
+    let options = ReaderOptions::new(onnxruntime());
+    let reader = SpanReader::open(&shipped_model("spechop-reader"), &options);
+    let reader = reader.expect("it opens");
+    let filler = "The house has a garden with old trees, and a wall of brick stands around it. ";
+    let far = format!("{}Ana Ruiz died in Delft.", filler.repeat(30));
+    let passage = |title: &str, text: &str| Text {
+        title: title.to_owned(),
+        text: text.to_owned(),
+    };
+    let case = Case {
+        question: "Where did Ana Ruiz die?".to_owned(),
+        passages: vec![
+            passage("Ana Ruiz", &far),
+            passage("Garden", "A garden is a place for plants."),
+        ],
+        answer: "Delft".to_owned(),
+        score: 0.0,
+        passage: 0,
+    };
+    let call = Call::authoritative();
+    let read = reader.read_scored(&call, case.request(), NonZeroUsize::MIN);
+    let read = read.await.expect("a reading");
+    let best = read.answer().expect("an answer");
+    assert_eq!((&*best.answer, best.passage), (&*case.answer, case.passage));
+}
+
 /// Whether this processor has what the reference was made with. Of others than x86 nothing is known yet.
 fn rounds_as_the_reference() -> bool {
     #[cfg(target_arch = "x86_64")]
