@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use spechop_ports::Encoder;
-use spechop_store::{HOT, IndexWriter, Inputs, PassageIndex};
+use spechop_store::{HOT, IndexWriter, Inputs, PassageIndex, Subset};
 
 use crate::build::Progress;
 use crate::corpus::{Corpus, Reading, Survey, digest};
@@ -37,6 +37,8 @@ pub struct Changed {
     pub hot_rows: Option<usize>,
     /// Ids to remove that no passage has; the first thousand of them.
     pub unknown: Vec<String>,
+    /// How many ids to remove no passage has.
+    pub unknown_count: usize,
     /// What became of the entries of the corpus, if one was added.
     pub intake: Option<Intake>,
 }
@@ -54,10 +56,15 @@ pub fn remove(index: &Path, ids: &[String]) -> Result<Changed, BuildError> {
         met.extend(&named);
         named.is_empty()
     })?;
-    let unknown = ids.iter().filter(|id| !met.contains(&digest(id)));
-    let unknown: Vec<String> = unknown.take(UNKNOWN_MAX).cloned().collect();
+    let unknown = || ids.iter().filter(|id| !met.contains(&digest(id)));
+    let (unknown_count, unknown) = (unknown().count(), unknown().take(UNKNOWN_MAX).cloned());
+    let unknown: Vec<String> = unknown.collect();
     if kept.len() == old.index.rows() {
-        return Ok(old.unchanged(unknown, None));
+        return Ok(Changed {
+            unknown,
+            unknown_count,
+            ..old.unchanged(None)
+        });
     }
     if kept.is_empty() {
         return Err(BuildError::Setting(
@@ -72,7 +79,11 @@ pub fn remove(index: &Path, ids: &[String]) -> Result<Changed, BuildError> {
         copy_rows(&mut writer, &old.index, missing)?;
         writer.finish()?;
     }
-    old.replace(&folder, &kept, inputs, unknown, None)
+    Ok(Changed {
+        unknown,
+        unknown_count,
+        ..old.replace(&folder, &kept, inputs, None)?
+    })
 }
 
 /// A corpus that is to be added to an index.
@@ -105,17 +116,16 @@ impl Addition {
             false => old.names()?,
         };
         let mut corpus = Corpus::open(&self.corpus, &self.reading)?.knowing(known.clone());
-        let survey = match Survey::read(&mut corpus)? {
-            survey if survey.rows == 0 && survey.intake.left_out() == 0 => {
-                return Err(BuildError::Empty {
+        let survey = Survey::read(&mut corpus)?;
+        if survey.rows == 0 {
+            // A corpus that is in the index already is as good as added; one that cannot be used is not.
+            return match survey.intake.known() {
+                0 => Err(BuildError::Empty {
                     path: self.corpus.clone(),
                     intake: Some(survey.intake),
-                });
-            }
-            survey => survey,
-        };
-        if survey.rows == 0 {
-            return Ok(old.unchanged(Vec::new(), Some(survey.intake)));
+                }),
+                _ => Ok(old.unchanged(Some(survey.intake))),
+            };
         }
         let kept = match self.replace {
             true => old.rows_where(|id| !names(id).any(|name| corpus.knows(name)))?,
@@ -143,7 +153,7 @@ impl Addition {
             }
             writer.finish()?;
         }
-        old.replace(&folder, &kept, inputs, Vec::new(), Some(survey.intake))
+        old.replace(&folder, &kept, inputs, Some(survey.intake))
     }
 }
 
@@ -223,14 +233,15 @@ impl Old {
         }
     }
 
-    fn unchanged(&self, unknown: Vec<String>, intake: Option<Intake>) -> Changed {
+    fn unchanged(&self, intake: Option<Intake>) -> Changed {
         Changed {
             rows: self.index.rows(),
             bytes: self.index.bytes(),
             added: 0,
             removed: 0,
             hot_rows: self.hot.as_ref().map(PassageIndex::rows),
-            unknown,
+            unknown: Vec::new(),
+            unknown_count: 0,
             intake,
         }
     }
@@ -241,7 +252,6 @@ impl Old {
         folder: &Folder,
         kept: &[usize],
         inputs: Inputs,
-        unknown: Vec<String>,
         intake: Option<Intake>,
     ) -> Result<Changed, BuildError> {
         let fresh = folder.read_back()?;
@@ -255,7 +265,8 @@ impl Old {
             added: fresh.rows() - kept.len(),
             removed: self.index.rows() - kept.len(),
             hot_rows,
-            unknown,
+            unknown: Vec::new(),
+            unknown_count: 0,
             intake,
         };
         drop(fresh);
@@ -284,13 +295,25 @@ impl Old {
         if rows.is_empty() {
             return Ok(None);
         }
-        let subset = hot.inputs().subset.clone();
+        let subset = hot.inputs().subset.as_ref().map(carried_over);
         let inputs = Inputs { subset, ..inputs };
         let mut writer = IndexWriter::open(&folder.partial.join(HOT), inputs)?;
         let missing = rows.iter().copied().skip(writer.rows());
         copy_rows(&mut writer, hot, missing)?;
         writer.finish()?;
         Ok(Some(rows.len()))
+    }
+}
+
+/// The rule of a subset that was chosen for the generation before. A choice by the same rule may come
+/// to other passages now, so the two must not be taken for one another.
+fn carried_over(subset: &Subset) -> Subset {
+    let mut ranks = Sha256::new();
+    ranks.update(&subset.in_degree_sha256);
+    ranks.update(", carried over");
+    Subset {
+        in_degree_sha256: hex(ranks),
+        ..subset.clone()
     }
 }
 

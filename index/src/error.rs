@@ -1,5 +1,6 @@
 //! Why an index was not built.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -61,6 +62,17 @@ pub enum BuildError {
     /// Something else lies where the index should go.
     #[error("{} exists and is no index: remove it, or choose another folder", .0.display())]
     Taken(PathBuf),
+    /// Something else lies within an index, and would be lost if the index were replaced.
+    #[error(
+        "{} holds {name:?}, which no index has: move it away, or choose another folder",
+        dir.display()
+    )]
+    Stray {
+        /// The folder of the index.
+        dir: PathBuf,
+        /// What lies in it.
+        name: OsString,
+    },
     /// Settings that make no sense.
     #[error("{0}")]
     Setting(String),

@@ -42,9 +42,7 @@ impl Folder {
             old: sibling(out, "", ".old"),
         };
         for dir in [&folder.out, &folder.partial, &folder.old] {
-            if !may_be_replaced(dir).map_err(BuildError::io("reading", dir))? {
-                return Err(BuildError::Taken(dir.clone()));
-            }
+            may_be_replaced(dir)?;
         }
         Ok(folder)
     }
@@ -133,10 +131,16 @@ pub(crate) fn finished(dir: &Path, inputs: &Inputs) -> Option<PassageIndex> {
     (index.inputs() == inputs).then_some(index)
 }
 
-/// Whether a path lies in a folder, however the two are written.
-pub(crate) fn is_inside(path: &Path, dir: &Path) -> bool {
-    let same = |parent: io::Result<PathBuf>| Some(parent.ok()? == fs::canonicalize(dir).ok()?);
-    same(fs::canonicalize(parent(path))).unwrap_or(false)
+/// The way from a folder to a path below it, however the two are written; `None` if the path lies
+/// elsewhere. It need not be there.
+pub(crate) fn within(path: &Path, dir: &Path) -> Option<PathBuf> {
+    let dir = fs::canonicalize(dir).ok()?;
+    let path = std::path::absolute(path).ok()?;
+    // The path itself may be a link, which is replaced where it lies.
+    let mut above = path.ancestors().skip(1);
+    let (above, found) = above.find_map(|above| Some((above, fs::canonicalize(above).ok()?)))?;
+    let whole = found.join(path.strip_prefix(above).ok()?);
+    whole.strip_prefix(dir).ok().map(Path::to_owned)
 }
 
 fn remove(dir: &Path) -> Result<(), BuildError> {
@@ -148,22 +152,30 @@ fn remove(dir: &Path) -> Result<(), BuildError> {
     }
 }
 
-/// Nothing there, or a folder with nothing in it but what an index has.
-fn may_be_replaced(dir: &Path) -> io::Result<bool> {
+/// Refused unless there is nothing, or a folder with nothing in it but what an index has.
+fn may_be_replaced(dir: &Path) -> Result<(), BuildError> {
+    let taken = || BuildError::Taken(dir.to_owned());
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         // A file here, or in the place of a folder above?
-        Err(_) if dir.is_file() => return Ok(false),
-        Err(error) => return Err(error),
+        Err(_) if dir.is_file() => return Err(taken()),
+        Err(error) => return Err(BuildError::io("reading", dir)(error)),
     };
     for entry in entries {
-        let name = entry?.file_name();
+        let name = entry.map_err(BuildError::io("reading", dir))?.file_name();
         if !name.to_str().is_some_and(is_index_entry) {
-            return Ok(false);
+            // Nobody should be told to remove an index for the sake of a note in it.
+            return Err(match dir.join(MANIFEST).exists() {
+                true => BuildError::Stray {
+                    dir: dir.to_owned(),
+                    name,
+                },
+                false => taken(),
+            });
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 fn parent(path: &Path) -> &Path {

@@ -13,7 +13,7 @@ use spechop_store::{HOT, IndexWriter, Inputs, PassageIndex, Subset};
 use crate::corpus::digest;
 use crate::encode::copy_rows;
 use crate::error::BuildError;
-use crate::folder::{Folder, finished, is_inside};
+use crate::folder::{Folder, finished, within};
 use crate::lines::{Lines, hex};
 
 /// How many answers came from passages, by the ids of the passages.
@@ -61,9 +61,9 @@ impl Hot {
     }
 
     /// Chooses a hot subset for the index in `dir` and puts it to `out`, which is `DIR/hot` if it is
-    /// `None`. The passages that most answers came from are in; in-degrees decide between equal counts,
-    /// and fill up if answers came from fewer passages than the fraction takes. Passages without either
-    /// are left out, so the subset may be smaller.
+    /// `None`, and lies outside of `DIR` otherwise. The passages that most answers came from are in;
+    /// in-degrees decide between equal counts, and fill up if answers came from fewer passages than the
+    /// fraction takes. Passages without either are left out, so the subset may be smaller.
     ///
     /// The index is read whole and compared with its checksums. The subset grows beside the old one and
     /// takes its place in one step; whoever has the old one open keeps it. **Blocks.**
@@ -71,7 +71,7 @@ impl Hot {
     /// # Errors
     ///
     /// If the index is damaged, only a part, or being changed by another program; if nothing is known of
-    /// its passages; or if the subset cannot be written.
+    /// its passages; or if the subset cannot be written, such as to another place within the index.
     pub fn choose_for(
         &self,
         dir: &Path,
@@ -80,6 +80,14 @@ impl Hot {
     ) -> Result<Chosen, BuildError> {
         self.check()?;
         let folder = Folder::there(dir)?;
+        let out = out.map_or_else(|| dir.join(HOT), Path::to_owned);
+        let within = within(&out, dir);
+        if within.as_ref().is_some_and(|name| name != Path::new(HOT)) {
+            return Err(BuildError::Setting(format!(
+                "a hot subset cannot go to {}: in the folder of its index it is called {HOT}",
+                out.display()
+            )));
+        }
         let _lock = folder.lock()?;
         let index = PassageIndex::open_verified(dir)?;
         if index.inputs().part.is_some() {
@@ -88,11 +96,11 @@ impl Hot {
                 dir.display()
             )));
         }
-        let hot = Folder::new(&out.map_or_else(|| dir.join(HOT), Path::to_owned))?;
+        let hot = Folder::new(&out)?;
         // Within the index, its own lock keeps others away.
-        let _hot_lock = match is_inside(&hot.out, dir) {
-            true => None,
-            false => Some(hot.lock()?),
+        let _hot_lock = match within {
+            Some(_) => None,
+            None => Some(hot.lock()?),
         };
         self.write(&index, &hot, traffic)
     }
@@ -126,11 +134,13 @@ impl Hot {
         }
         let inputs = self.inputs(index, ranks);
         let choice = self.choose(index, traffic)?;
+        let there = finished(&folder.out, &inputs);
         let chosen = Chosen {
-            rows: choice.rows.len(),
+            // What is said of a subset is read from it.
+            rows: there.as_ref().map_or(choice.rows.len(), PassageIndex::rows),
             by_traffic: choice.by_traffic,
             unknown: traffic.len() - choice.known,
-            is_new: finished(&folder.out, &inputs).is_none(),
+            is_new: there.is_none(),
         };
         if chosen.is_new {
             write(index, folder, inputs, &choice.rows)?;

@@ -93,6 +93,12 @@ impl Intake {
         self.left_out.values().map(|left_out| left_out.count).sum()
     }
 
+    /// How many entries were left out because what they say, or their id, is there already.
+    pub(crate) fn known(&self) -> usize {
+        let duplicates = self.left_out.get(&Reason::Duplicate);
+        self.merged + duplicates.map_or(0, |left_out| left_out.count)
+    }
+
     pub(crate) fn leave_out(&mut self, reason: Reason, name: String) {
         let left_out = self.left_out.entry(reason).or_default();
         left_out.count += 1;

@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use site::{Site, Triples, files};
 use spechop_index::{
-    Addition, BuildError, Changed, Format, Hot, Part, Reading, check, look, merge, remove, search,
+    Addition, BuildError, Changed, Format, Hot, Part, Reading, Traffic, check, look, merge, remove,
+    search,
 };
 use spechop_store::{LexicalWeight, PassageIndex};
 
@@ -247,6 +248,85 @@ async fn passages_are_removed_by_their_ids() {
     let changed = remove(&site.build.out, &["p3".into(), "p99".into()]).unwrap();
     assert_eq!((changed.removed, changed.hot_rows), (2, None));
     assert_eq!(look(&site.build.out).unwrap().hot_rows, None);
+}
+
+#[tokio::test]
+async fn a_hot_subset_that_was_carried_over_is_chosen_anew() {
+    let site = Site::new().hot(0.03);
+    site.run(&Triples::new("triples")).await.unwrap();
+    let (out, hot) = (&site.build.out, site.build.hot.as_ref().unwrap());
+    remove(out, &["p13".into()]).unwrap();
+    assert_eq!(ids(&out.join("hot")), ["p3", "p99"]);
+    let chosen = hot.choose_for(out, None, &Traffic::new()).unwrap();
+    assert_eq!((chosen.rows, chosen.is_new), (3, true));
+    assert_eq!(ids(&out.join("hot")), ["p3", "p23", "p99"]);
+    let again = hot.choose_for(out, None, &Traffic::new()).unwrap();
+    assert_eq!((again.rows, again.is_new), (3, false));
+    // Also if nothing was lost, and others may be linked to more now.
+    add(&addition(&site, "more.jsonl", &line("new", "swans")))
+        .await
+        .unwrap();
+    let chosen = hot.choose_for(out, None, &Traffic::new()).unwrap();
+    assert_eq!((chosen.rows, chosen.is_new), (3, true));
+}
+
+#[tokio::test]
+async fn ids_that_no_passage_has_are_all_counted() {
+    let site = Site::new();
+    site.run(&Triples::new("triples")).await.unwrap();
+    let mut wanted: Vec<String> = (0..1500).map(|n| format!("nobody{n}")).collect();
+    for removed in [0, 1] {
+        let changed = remove(&site.build.out, &wanted).unwrap();
+        assert_eq!(changed.removed, removed);
+        assert_eq!((changed.unknown.len(), changed.unknown_count), (1000, 1500));
+        wanted.push("p1".into());
+    }
+}
+
+#[tokio::test]
+async fn a_pooled_corpus_that_is_there_already_is_no_mistake() {
+    let site = Site::new();
+    site.run(&Triples::new("triples")).await.unwrap();
+    let pool = "{\"title\":\"Swans\",\"text\":\"Seven wild swans.\"}\n";
+    let mut addition = addition(&site, "pool.jsonl", pool);
+    addition.reading.format = Some(Format::Hipporag);
+    assert_eq!(add(&addition).await.unwrap().added, 1);
+    let before = files(&site.build.out);
+    let again = add(&addition).await.unwrap();
+    assert_eq!((again.rows, again.added), (101, 0));
+    assert_eq!(again.intake.unwrap().merged, 1);
+    assert_eq!(files(&site.build.out), before);
+}
+
+#[tokio::test]
+async fn a_corpus_of_broken_lines_adds_nothing_and_says_so() {
+    let site = Site::new();
+    site.run(&Triples::new("triples")).await.unwrap();
+    let mut addition = addition(&site, "more.jsonl", "broken\n");
+    addition.reading.format = Some(Format::Jsonl);
+    let error = add(&addition).await.unwrap_err().to_string();
+    assert!(
+        error.contains("holds no passage in the format jsonl (left out: 1 broken"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn something_else_within_an_index_is_named_and_left_there() {
+    let site = Site::new().hot(0.03);
+    site.run(&Triples::new("triples")).await.unwrap();
+    let note = site.build.out.join("README");
+    fs::write(&note, "mine").unwrap();
+    let error = remove(&site.build.out, &["p1".into()]).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("index holds \"README\", which no index has: move it away"),
+        "{error}"
+    );
+    assert!(!error.contains("is no index"), "{error}");
+    assert_eq!(fs::read_to_string(&note).unwrap(), "mine");
+    fs::remove_file(&note).unwrap();
+    remove(&site.build.out, &["p1".into()]).unwrap();
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use site::{Site, Triples};
-use spechop_index::{Chosen, Hot, Traffic};
+use spechop_index::{Chosen, Hot, Traffic, remove};
 use spechop_store::PassageIndex;
 
 async fn built() -> Site {
@@ -117,6 +117,30 @@ async fn whoever_has_the_old_subset_open_keeps_it() {
     for left in ["apart.partial", "apart.old"] {
         assert!(!site.path(left).exists(), "{left}");
     }
+}
+
+#[tokio::test]
+async fn within_the_index_a_subset_goes_to_one_place() {
+    let site = built().await;
+    let (dir, hot) = (&site.build.out, five(&site, false));
+    let counts = traffic(&[("p1", 1)]);
+    std::os::unix::fs::symlink(dir, site.path("link")).unwrap();
+    for out in ["index/hot2", "index/sub/hot", "index", "link/hot2"] {
+        let error = hot.choose_for(dir, Some(&site.path(out)), &counts);
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains(out) && error.ends_with("in the folder of its index it is called hot"),
+            "{error}"
+        );
+    }
+    // However it is written, the usual place is the usual place.
+    for (out, is_new) in [("index/hot", true), ("link/hot", false)] {
+        let chosen = hot.choose_for(dir, Some(&site.path(out)), &counts);
+        assert_eq!(chosen.unwrap().is_new, is_new);
+    }
+    assert_eq!(ids(&dir.join("hot")), ["p1"]);
+    // The index can still be changed.
+    remove(dir, &["p2".into()]).unwrap();
 }
 
 #[tokio::test]

@@ -104,3 +104,16 @@ fn a_file_that_holds_no_traffic_is_told_before_the_index_is_read() {
         );
     }
 }
+
+#[test]
+fn the_help_of_a_change_names_what_keeps_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for command in ["add", "remove"] {
+        let (code, help, stderr) = spechop(dir.path(), &["index", command, "--help"]);
+        assert_eq!(code, 0, "{stderr}");
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains("spechop index hot"), "{help}");
+        // Which would undo the change.
+        assert!(!help.contains("build the index again"), "{help}");
+    }
+}

@@ -81,7 +81,7 @@ impl Puller {
     /// Makes sure that `model` lies in its folder, whole; with `rehash` every byte of it is read again.
     pub(crate) fn pull(&self, model: &Model, rehash: bool) -> anyhow::Result<Pulled> {
         let dir = self.models_dir.join(&model.name);
-        if record::check(&dir, model, rehash).is_ok() {
+        if record::check(&dir, model, rehash).is_ok() && record::is_described(&dir, model) {
             return Ok(Pulled::AlreadyThere);
         }
         fs::create_dir_all(&self.models_dir).with_context(|| {
@@ -92,8 +92,17 @@ impl Puller {
         })?;
         let _lock = self.lock()?;
         match record::check(&dir, model, rehash) {
-            // Another pull was faster.
-            Ok(()) => return Ok(Pulled::AlreadyThere),
+            // Another pull was faster, or only what belongs beside the files is wrong.
+            Ok(()) => {
+                if !record::is_described(&dir, model) {
+                    record::write(&dir, model)?;
+                    eprintln!(
+                        "{}: encoder.toml was missing or changed, and is written anew",
+                        model.name
+                    );
+                }
+                return Ok(Pulled::AlreadyThere);
+            }
             Err(why) if dir.exists() => eprintln!("{}: {why:#}; pulling it again", model.name),
             Err(_) => {}
         }

@@ -28,7 +28,14 @@ fn pair() -> [Vec<u8>; 2] {
 }
 
 /// A model of one file in a catalogue.
-fn entry(name: &str, kind: &str, source: &str, file: &str, bytes: &[u8], member: &str) -> String {
+pub(super) fn entry(
+    name: &str,
+    kind: &str,
+    source: &str,
+    file: &str,
+    bytes: &[u8],
+    member: &str,
+) -> String {
     let mut hasher = Sha256::default();
     digest::copy(&mut &*bytes, &mut std::io::sink(), &mut hasher, &|_| {}).unwrap();
     let (length, sha256) = (bytes.len(), digest::hex(hasher));

@@ -445,3 +445,6 @@ fn the_models_in_the_program_are_those_of_the_catalogue() {
 
 #[path = "pull_made_tests.rs"]
 mod made;
+
+#[path = "pull_encoder_tests.rs"]
+mod encoder;

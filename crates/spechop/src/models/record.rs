@@ -4,12 +4,14 @@
 //! ([`spechop_server::model_note`]): size, time of last change and hashes of each file. A file that is as it was
 //! then is not hashed again. A server compares the files with the same note.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use spechop_server::model_note::{FileNote, ModelNote, NOTE};
 
 use super::catalogue::{Model, ModelFile};
@@ -17,6 +19,8 @@ use super::digest;
 use super::parts::Parts;
 
 const ENCODER_FILE: &str = "encoder.toml";
+/// What [`ENCODER_FILE`] is called until it is whole. Written only under the lock of a pull.
+const ENCODER_FILE_NEW: &str = "encoder.toml.new";
 
 /// How a model's folder looks from outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -37,7 +41,7 @@ pub(crate) enum State {
     Absent,
 }
 
-/// The state of `model` under `models_dir`; reads no model file.
+/// The state of `model` under `models_dir`; reads no large file.
 pub(crate) fn state(models_dir: &Path, model: &Model) -> State {
     let dir = models_dir.join(&model.name);
     let partial = models_dir.join(format!("{}.partial", model.name));
@@ -49,7 +53,9 @@ pub(crate) fn state(models_dir: &Path, model: &Model) -> State {
             .map(|file| Ok(known(note.as_ref(), file, look(&dir, file)?).is_some()))
             .collect();
         return match seen {
-            Ok(seen) if seen.iter().all(|&known| known) => State::Present,
+            Ok(seen) if seen.iter().all(|&known| known) && is_described(&dir, model) => {
+                State::Present
+            }
             Ok(_) => State::Unchecked,
             Err(why) => State::Damaged {
                 why: format!("{why:#}"),
@@ -65,13 +71,13 @@ pub(crate) fn state(models_dir: &Path, model: &Model) -> State {
     State::Absent
 }
 
-/// Succeeds where `dir` holds exactly the files of `model`; the error says what is wrong.
+/// Succeeds where `dir` holds exactly the files of `model`; the error says what is wrong. What belongs beside them is
+/// another question ([`is_described`]): it is mended without loading anything.
 ///
 /// Reads only what has changed since the last check, everything with `rehash`.
 pub(crate) fn check(dir: &Path, model: &Model, rehash: bool) -> anyhow::Result<()> {
     let note = if rehash { None } else { read(dir) };
-    let mut files = Vec::new();
-    let mut news = model.encoder_toml()?.is_some() && !dir.join(ENCODER_FILE).exists();
+    let (mut files, mut news) = (Vec::new(), false);
     for file in &model.files {
         let modified_ns = look(dir, file)?;
         let noted = match known(note.as_ref(), file, modified_ns) {
@@ -86,27 +92,68 @@ pub(crate) fn check(dir: &Path, model: &Model, rehash: bool) -> anyhow::Result<(
         };
         files.push(noted);
     }
+    // Notes of earlier releases do not name it.
+    if let Some(settings) = model.encoder_toml()?
+        && let Some(noted) = described(dir, &settings)
+    {
+        news |= note.as_ref().and_then(|note| note.file(ENCODER_FILE)) != Some(&noted);
+        files.push(noted);
+    }
     if news {
         // A folder that cannot be written to (a shared one, say) is as good; it is only read again next time.
-        let _ = describe(dir, model, files);
+        let _ = ModelNote::new(&model.name, files).write(dir);
     }
     Ok(())
 }
 
-/// Writes what belongs beside the files of a folder that was checked just now.
+/// Whether what belongs beside the files of `model` is there: of an encoder, how it wants its texts. That is short, and
+/// so it is read each time.
+pub(crate) fn is_described(dir: &Path, model: &Model) -> bool {
+    match model.encoder_toml() {
+        Ok(Some(settings)) => described(dir, &settings).is_some(),
+        Ok(None) => true,
+        // Whoever writes it says why.
+        Err(_) => false,
+    }
+}
+
+/// Writes what belongs beside the files of a folder that was checked just now. Only one at a time may do that.
 pub(crate) fn write(dir: &Path, model: &Model) -> anyhow::Result<()> {
     let files = model.files.iter();
     let files = files.map(|file| FileNote::of(dir, &file.path, &file.sha256));
-    describe(dir, model, files.collect::<Result<_, _>>()?)
-}
-
-fn describe(dir: &Path, model: &Model, files: Vec<FileNote>) -> anyhow::Result<()> {
-    if let Some(encoder) = model.encoder_toml()?
-        && !dir.join(ENCODER_FILE).exists()
-    {
-        fs::write(dir.join(ENCODER_FILE), encoder)?;
+    let mut files = files.collect::<Result<Vec<_>, _>>()?;
+    if let Some(settings) = model.encoder_toml()? {
+        let path = dir.join(ENCODER_FILE);
+        let noted = match described(dir, &settings) {
+            Some(noted) => Some(noted),
+            None => {
+                replace(dir, &settings)
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+                described(dir, &settings)
+            }
+        };
+        files.extend(noted);
     }
     Ok(ModelNote::new(&model.name, files).write(dir)?)
+}
+
+/// What is to be noted of the encoder's settings, if they are as the catalogue says.
+fn described(dir: &Path, settings: &str) -> Option<FileNote> {
+    let sha256 = digest::hex(Sha256::new_with_prefix(settings));
+    // In this order, as in `prove`.
+    let noted = FileNote::of(dir, ENCODER_FILE, &sha256).ok()?;
+    let found = fs::read(dir.join(ENCODER_FILE)).ok()?;
+    (found == settings.as_bytes()).then_some(noted)
+}
+
+/// Puts the encoder's settings in place, wholly or not at all.
+fn replace(dir: &Path, settings: &str) -> io::Result<()> {
+    let fresh = dir.join(ENCODER_FILE_NEW);
+    let mut file = File::create(&fresh)?;
+    file.write_all(settings.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&fresh, dir.join(ENCODER_FILE))?;
+    File::open(dir)?.sync_all()
 }
 
 /// Hashes a file, which must be that of the catalogue.

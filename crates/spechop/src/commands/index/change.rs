@@ -54,8 +54,8 @@ pub(super) struct RemoveArgs {
 const HELP: &str = "\
 The index is written anew beside the old one, without encoding what stays, and takes its place in one
 step. For that moment the disk holds it twice. Programs that have it open keep the old one: start a
-server again to let it see the new one. A hot subset loses what is removed and gains nothing; build
-the index again to choose it anew.";
+server again to let it see the new one. A hot subset loses what is removed and gains nothing:
+`spechop index hot` chooses it anew.";
 
 /// Runs `spechop index add`.
 pub(super) fn add(args: AddArgs, env: &Env) -> anyhow::Result<()> {
@@ -97,7 +97,7 @@ pub(super) fn take(args: &RemoveArgs) -> anyhow::Result<()> {
     let changed = remove(&args.dir, &ids)?;
     if !changed.unknown.is_empty() {
         let shown = changed.unknown.iter().take(10).cloned().collect::<Vec<_>>();
-        let count = changed.unknown.len();
+        let count = changed.unknown_count;
         eprintln!("ids that no passage has ({count}): {}", shown.join(", "));
     }
     anyhow::ensure!(
