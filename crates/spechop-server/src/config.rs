@@ -5,6 +5,7 @@ mod callers;
 mod chaos;
 mod drafting;
 mod encoder;
+mod hosts;
 mod hot;
 mod keys;
 mod lexical;

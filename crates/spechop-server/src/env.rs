@@ -1,9 +1,13 @@
 //! The environment: read here and nowhere else, so that tests pass a map.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
+
+/// Variables that are not named after this program and say where its folders lie.
+const FOLDERS: [&str; 2] = ["HOME", "XDG_DATA_HOME"];
 
 /// The environment's variables as they were when the program started.
 ///
@@ -11,16 +15,52 @@ use secrecy::SecretString;
 #[derive(Clone, Default)]
 pub struct Env(BTreeMap<String, String>);
 
+/// What in an environment keeps this program from knowing what is meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvError {
+    /// A variable that this program would read.
+    #[error("the variable {name} is not UTF-8")]
+    NotUtf8 {
+        /// The variable's name.
+        name: String,
+    },
+    /// A folder is to lie in a home that nobody has named.
+    #[error("HOME is not set: set {variable}{}", if *is_set { " without ~/" } else { "" })]
+    NoHome {
+        /// The variable that names the folder.
+        variable: &'static str,
+        /// Whether that is set, and begins with `~/`.
+        is_set: bool,
+    },
+}
+
 impl Env {
-    /// Reads the process's environment. A variable that is not UTF-8 is left out.
-    pub fn read() -> Self {
-        Self(
-            std::env::vars_os()
-                .filter_map(|(name, value)| {
-                    Some((name.into_string().ok()?, value.into_string().ok()?))
-                })
-                .collect(),
-        )
+    /// Reads the process's environment. A variable that is not ours and not UTF-8 is left out.
+    ///
+    /// # Errors
+    ///
+    /// One of ours that is not UTF-8: it was meant to say something.
+    pub fn read() -> Result<Self, EnvError> {
+        Self::of(std::env::vars_os())
+    }
+
+    fn of(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, EnvError> {
+        let mut read = BTreeMap::new();
+        for (name, value) in variables {
+            match (name.to_str(), value.to_str()) {
+                (Some(name), Some(value)) => {
+                    read.insert(name.to_owned(), value.to_owned());
+                }
+                _ => {
+                    let name = name.to_string_lossy();
+                    if name.starts_with("SPECHOP_") || FOLDERS.contains(&&*name) {
+                        let name = name.into_owned();
+                        return Err(EnvError::NotUtf8 { name });
+                    }
+                }
+            }
+        }
+        Ok(Self(read))
     }
 
     /// A variable's value; a blank one counts as not set.
@@ -61,6 +101,32 @@ impl Env {
         match self.get("SPECHOP_STATE_DIR") {
             Some(dir) => self.expand(dir),
             None => self.data_dir(),
+        }
+    }
+
+    /// Whether the folders above lie anywhere. A command that needs one asks this before all else: otherwise
+    /// it would make a folder of the name `~`.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is to lie in the home folder, and `HOME` is not set.
+    pub fn check_folders(&self) -> Result<(), EnvError> {
+        if self.get("HOME").is_some() {
+            return Ok(());
+        }
+        for variable in ["SPECHOP_DATA_DIR", "SPECHOP_STATE_DIR"] {
+            if self.get(variable).is_some_and(|dir| dir.starts_with("~/")) {
+                let is_set = true;
+                return Err(EnvError::NoHome { variable, is_set });
+            }
+        }
+        let variable = "SPECHOP_DATA_DIR";
+        match self.get(variable).or_else(|| self.get("XDG_DATA_HOME")) {
+            Some(_) => Ok(()),
+            None => Err(EnvError::NoHome {
+                variable,
+                is_set: false,
+            }),
         }
     }
 
@@ -114,6 +180,63 @@ mod tests {
             let env: Env = variables.into_iter().collect();
             assert_eq!(env.data_dir(), Path::new(dir));
             assert_eq!(env.state_dir(), Path::new(dir));
+        }
+    }
+
+    #[test]
+    fn without_a_home_the_folders_must_be_named() {
+        for (variables, said) in [
+            (&[][..], "HOME is not set: set SPECHOP_DATA_DIR"),
+            (
+                &[("SPECHOP_STATE_DIR", "/state")],
+                "HOME is not set: set SPECHOP_DATA_DIR",
+            ),
+            (
+                &[("SPECHOP_DATA_DIR", "~/d")],
+                "HOME is not set: set SPECHOP_DATA_DIR without ~/",
+            ),
+            (
+                &[("SPECHOP_DATA_DIR", "/d"), ("SPECHOP_STATE_DIR", "~/s")],
+                "HOME is not set: set SPECHOP_STATE_DIR without ~/",
+            ),
+            (&[("SPECHOP_DATA_DIR", "/d")], ""),
+            (&[("XDG_DATA_HOME", "/x")], ""),
+            (&[("HOME", "/h"), ("SPECHOP_DATA_DIR", "~/d")], ""),
+        ] {
+            let env: Env = variables.iter().copied().collect();
+            let error = env.check_folders().err();
+            let error = error.map_or_else(String::new, |error| error.to_string());
+            assert_eq!(error, said, "{variables:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_was_meant_for_us_is_not_passed_over() {
+        use std::os::unix::ffi::OsStringExt;
+
+        let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        let read = |name: &[u8], value: &[u8]| {
+            let good = (text(b"A"), text(b"b"));
+            Env::of([good, (text(name), text(value))])
+        };
+        for (name, value, named) in [
+            (
+                &b"SPECHOP_QUESTION_K"[..],
+                &b"\xff"[..],
+                "SPECHOP_QUESTION_K",
+            ),
+            (b"HOME", b"/home/\xe9", "HOME"),
+            (b"XDG_DATA_HOME", b"\xff", "XDG_DATA_HOME"),
+            (b"SPECHOP_\xff", b"1", "SPECHOP_\u{fffd}"),
+        ] {
+            let error = read(name, value).err().map(|error| error.to_string());
+            let said = format!("the variable {named} is not UTF-8");
+            assert_eq!(error.as_deref(), Some(&*said));
+        }
+        for (name, value) in [(&b"OTHER"[..], &b"\xff"[..]), (b"\xff", b"1")] {
+            let env = read(name, value).unwrap();
+            assert_eq!((env.get("A"), env.get("OTHER")), (Some("b"), None));
         }
     }
 

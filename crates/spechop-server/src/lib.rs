@@ -72,7 +72,7 @@ mod web;
 
 pub use app::{App, Gauges, ServeError};
 pub use drafts::Guarded;
-pub use env::Env;
+pub use env::{Env, EnvError};
 pub use hot::{Counted, HotSubset, NoTraffic, Traffic, read_traffic};
 #[doc(hidden)]
 pub use metrics::Counting;

@@ -1,8 +1,12 @@
 //! The addresses under which clients find passages of this server. Every door that cites asks this file.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
 use axum::http::header::HOST;
 use axum::http::request::Parts;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use spechop_types::Passage;
 
 use crate::config::{PublicUrl, Server};
 
@@ -49,10 +53,29 @@ impl Links {
 }
 
 impl Base {
-    /// Where the passage of this identifier is shown.
-    pub(crate) fn passage(&self, id: &str) -> String {
-        format!("{}/p/{}", self.0, utf8_percent_encode(id, KEPT))
+    /// Where the passage of this identifier is shown; `None` if it has no page.
+    pub(crate) fn passage(&self, id: &str) -> Option<String> {
+        has_page(id).then(|| format!("{}/p/{}", self.0, utf8_percent_encode(id, KEPT)))
     }
+}
+
+/// Begins the identifiers of passages that a client has left.
+const LEFT: &str = "tool-";
+
+/// The identifier of a passage that a client has left in the place of a look-up. The client's own says
+/// nothing here: another output may have the same for another text, and so may the index.
+pub(crate) fn id_of_left(passage: &Passage) -> Arc<str> {
+    let mut hasher = DefaultHasher::new();
+    (&*passage.id, &*passage.title, &*passage.text).hash(&mut hasher);
+    format!("{LEFT}{:016x}", hasher.finish()).into()
+}
+
+/// Whether the index may have the passage of this identifier, so that `/p/` shows it. It has none that
+/// a client has left.
+pub(crate) fn has_page(id: &str) -> bool {
+    let hash = id.strip_prefix(LEFT).unwrap_or_default();
+    let is_left = hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    !is_left
 }
 
 #[cfg(test)]
@@ -67,7 +90,37 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        Some(links.base(&parts)?.passage("a b/é"))
+        links.base(&parts)?.passage("a b/é")
+    }
+
+    #[test]
+    fn what_a_client_has_left_has_no_page() {
+        let left = |id: &str, title: &str, text: &str| {
+            id_of_left(&Passage {
+                id: id.into(),
+                title: title.into(),
+                text: text.into(),
+                url: None,
+                score: 0.5,
+            })
+        };
+        let ids = [
+            left("1", "T", "a"),
+            left("2", "T", "a"),
+            left("1", "U", "a"),
+            left("1", "T", "b"),
+        ];
+        let different: std::collections::BTreeSet<_> = ids.iter().collect();
+        assert_eq!(different.len(), ids.len());
+        assert_eq!(ids[0], left("1", "T", "a"));
+        let base = Base("http://h".to_owned());
+        for id in &ids {
+            assert_eq!(base.passage(id), None, "{id}");
+        }
+        // Names of the index that only look alike.
+        for id in ["tool-box.md", "tool-", "1", "0123456789abcdef"] {
+            assert_eq!(base.passage(id), Some(format!("http://h/p/{id}")));
+        }
     }
 
     #[test]

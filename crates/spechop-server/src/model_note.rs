@@ -78,7 +78,7 @@ pub enum Damage {
         /// What mends it.
         remedy: String,
     },
-    /// A file cannot be read.
+    /// A file, or the note, cannot be read.
     #[error("cannot read {}; {remedy}", path.display())]
     Unreadable {
         /// The file.
@@ -90,15 +90,32 @@ pub enum Damage {
         source: io::Error,
     },
     /// The note itself cannot be understood, or was changed after it was written.
-    #[error(
-        "{} is damaged; {}, or remove it if the model is your own",
-        path.display(),
-        pull(&folder_name(path))
-    )]
+    #[error("{} is damaged; {}", path.display(), mend_or_remove(path))]
     Note {
         /// The note.
         path: PathBuf,
     },
+}
+
+impl Damage {
+    /// Of a file that is there and that this user may not read, nothing else is known to be wrong.
+    fn unreadable(path: PathBuf, mends: String, source: io::Error) -> Self {
+        let remedy = match source.kind() {
+            io::ErrorKind::PermissionDenied => "let the user that runs this read it".to_owned(),
+            _ => mends,
+        };
+        Self::Unreadable {
+            path,
+            remedy,
+            source,
+        }
+    }
+}
+
+/// What mends a note.
+fn mend_or_remove(note: &Path) -> String {
+    let pull = pull(&folder_name(note));
+    format!("{pull}, or remove it if the model is your own")
 }
 
 fn pull(model: &str) -> String {
@@ -176,7 +193,8 @@ impl ModelNote {
     ///
     /// # Errors
     ///
-    /// [`Damage::Note`] if it says nothing that can be relied on.
+    /// [`Damage::Note`] if it says nothing that can be relied on, [`Damage::Unreadable`] if the file
+    /// system does not give it.
     pub fn read(dir: &Path) -> Result<Option<Self>, Damage> {
         let path = dir.join(NOTE);
         let json = match fs::read(&path) {
@@ -184,7 +202,10 @@ impl ModelNote {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             // Such as a file in the place of the folder: whoever opens the model says it better.
             Err(_) if !dir.is_dir() => return Ok(None),
-            Err(_) => return Err(Damage::Note { path }),
+            Err(error) => {
+                let remedy = mend_or_remove(&path);
+                return Err(Damage::unreadable(path, remedy, error));
+            }
         };
         match sealed::open::<Self>(&json) {
             Some(note) if note.format == FORMAT => Ok(Some(note)),
@@ -235,11 +256,7 @@ impl ModelNote {
             Ok((found.len(), crc32))
         });
         match looked {
-            Err(source) => Err(Damage::Unreadable {
-                path,
-                remedy,
-                source,
-            }),
+            Err(source) => Err(Damage::unreadable(path, remedy, source)),
             Ok((found, _)) if found != noted.bytes => Err(Damage::Length {
                 path,
                 found,
@@ -325,7 +342,7 @@ mod tests {
             }
         };
         type Accident<'a> = &'a dyn Fn(&Path);
-        let cases: [(Accident<'_>, &str); 5] = [
+        let cases: [(Accident<'_>, &str); 6] = [
             (
                 &flip("model.onnx", 11_914),
                 "model.onnx is damaged: it is not what was noted; `spechop models pull --check gte-small`",
@@ -343,6 +360,13 @@ mod tests {
                 &|dir| fs::write(dir.join(NOTE), "{}").unwrap(),
                 "or remove it if the model is your own",
             ),
+            (
+                &|dir| {
+                    fs::remove_file(dir.join(NOTE)).unwrap();
+                    fs::create_dir(dir.join(NOTE)).unwrap();
+                },
+                "mends it, or remove it if the model is your own",
+            ),
         ];
         for (accident, words) in cases {
             let dir = pulled();
@@ -352,6 +376,26 @@ mod tests {
             assert!(error.contains(words), "{error}");
             assert!(!error.contains('\n'), "{error}");
         }
+    }
+
+    #[test]
+    fn a_note_that_cannot_be_read_is_not_called_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join(NOTE)).unwrap();
+        let error = ModelNote::read(dir.path()).unwrap_err();
+        let said = error.to_string();
+        assert!(said.starts_with("cannot read /"), "{said}");
+        assert!(!said.contains("damaged"), "{said}");
+        let source = std::error::Error::source(&error).unwrap();
+        let source = source.downcast_ref::<io::Error>().unwrap();
+        assert_eq!(source.kind(), io::ErrorKind::IsADirectory);
+        // Whoever runs tests may be allowed to read everything.
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let denied = Damage::unreadable("m/.note.json".into(), pull("m"), denied);
+        assert_eq!(
+            denied.to_string(),
+            "cannot read m/.note.json; let the user that runs this read it"
+        );
     }
 
     /// Also those that keep length and time of last change.

@@ -18,6 +18,8 @@ use spechop_types::{Owned, OwnedCache, Passage, Tenant};
 use spechop_web::http_retriever;
 use tokio::time::Instant;
 
+use crate::links::id_of_left;
+
 /// The target tool. Its arguments are `{"query": "…"}`, its output is a list of documents, as `POST
 /// /retrieve` gives them.
 pub(crate) const RETRIEVE: &str = "retrieve";
@@ -191,11 +193,16 @@ fn bytes_of(passage: &Passage) -> usize {
     size_of::<Passage>() + texts.map(str::len).iter().sum::<usize>()
 }
 
-/// The documents of an output, best first.
+/// The documents of an output, best first. One without an address gets an identifier of ours: its own
+/// may be that of another text, here or in the index, which would then be cited for it.
 fn documents(output: &Value) -> Result<Arc<[Passage]>, NotKept> {
     let body = json!({ "result": [output] }).to_string();
-    let passages = http_retriever::parse(body.as_bytes(), usize::MAX);
-    passages.map(Into::into).map_err(NotKept::Documents)
+    let mut passages =
+        http_retriever::parse(body.as_bytes(), usize::MAX).map_err(NotKept::Documents)?;
+    for passage in passages.iter_mut().filter(|passage| passage.url.is_none()) {
+        passage.id = id_of_left(passage);
+    }
+    Ok(passages.into())
 }
 
 /// JSON with the names of every object in order, so that equal arguments are equal texts.
@@ -370,16 +377,39 @@ mod tests {
         let bytes = cache.lock().bytes;
         assert!(bytes <= 1600 && bytes > 1400, "{bytes}");
         assert!(kept(&cache) < 20);
-        // A document may have a name as long as a text.
+        // A document may have a name as long as a text, and keeps it if it has an address.
         let named = |length: usize| {
             let cache = self::cache(1);
-            let found = json!([{ "id": "x".repeat(length), "contents": "T\nSome text." }]);
+            let id = "x".repeat(length);
+            let found = json!([{ "id": id, "url": "https://h/", "contents": "T\nSome text." }]);
             let asked = call(RETRIEVE, json!({ "query": "q" }));
             cache.put(&a, asked, &found, HOUR).unwrap();
             cache.lock().bytes
         };
         // As it was left, and as the retriever gives it.
         assert_eq!(named(1001) - named(1), 2000);
+    }
+
+    #[test]
+    fn equal_names_of_different_documents_are_told_apart() {
+        let cache = cache(8);
+        let a = tenant("a");
+        let put = |query: &str, output: Value| {
+            let asked = call(RETRIEVE, json!({ "query": query }));
+            cache.put(&a, asked.clone(), &output, HOUR).unwrap();
+            // Whoever asks for the output gets it as it was left.
+            assert_eq!(
+                cache.output(&a, &asked).as_deref(),
+                Some(&*output.to_string())
+            );
+            cache.passages(&a, query).unwrap()[0].id.to_string()
+        };
+        let one = put("one", json!([{ "id": "1", "text": "One." }]));
+        let two = put("two", json!([{ "id": "1", "text": "Two." }]));
+        assert!(one != two && ![&one, &two].contains(&&"1".to_owned()));
+        assert_eq!(put("again", json!([{ "id": "1", "text": "One." }])), one);
+        let of_the_web = json!([{ "id": "1", "text": "One.", "url": "https://h/" }]);
+        assert_eq!(put("web", of_the_web), "1");
     }
 
     #[test]

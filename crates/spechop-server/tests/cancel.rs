@@ -109,7 +109,7 @@ async fn many_cancels_leave_no_task_and_no_call() {
     const AT_ONCE: usize = 40;
     // A connection on which a thousand streams were taken back is closed (ENHANCE_YOUR_CALM).
     const WAVES_A_CONNECTION: usize = 10;
-    let env = Env::read();
+    let env = Env::read().unwrap();
     let cancels: usize = env
         .get("SPECHOP_CANCELS")
         .map_or(2_000, |n| n.parse().unwrap());

@@ -1,11 +1,17 @@
 //! `POST /v1/tool-cache`: what a client has looked up itself.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "support/over_http.rs"]
+mod over_http;
 mod support;
 
+use std::sync::Arc;
+
+use over_http::client;
 use serde_json::{Value, json};
-use spechop_testkit::Script;
-use support::{Server, question};
+use spechop_server::Toolbox;
+use spechop_testkit::{Script, ScriptedPorts};
+use support::{Server, Shelf, bare, config, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Request;
@@ -84,14 +90,78 @@ async fn a_look_up_takes_what_its_own_tenant_has_left() {
     );
 
     let look_ups = server.look_ups().await;
-    assert_eq!(evidence(&server, "a", false).await, ["left"]);
+    let left = evidence(&server, "a", false).await;
+    assert!(
+        left.len() == 1 && left[0].starts_with("tool-"),
+        "its name is not that of another text: {left:?}"
+    );
     assert_eq!(server.look_ups().await, look_ups, "nothing was searched");
     let own = evidence(&server, "b", false).await;
-    assert!(
-        own.len() == 3 && !own.contains(&"left".to_owned()),
-        "{own:?}"
-    );
+    assert!(own.len() == 3 && !own.contains(&left[0]), "{own:?}");
     assert_eq!(evidence(&server, "a", true).await, own);
+}
+
+/// Over a server whose index shows its passages.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_outputs_with_one_name_are_cited_as_two_and_never_as_the_indexs() {
+    let config = config("[server]\ntool_outputs = 8\n");
+    let ports = ScriptedPorts::new(Script::instant(2));
+    let mut toolbox = Toolbox::of(bare(&ports), &config);
+    toolbox.passages = Some(Arc::new(Shelf));
+    let server = Server::over(ports, toolbox, config).await;
+    for (query, text) in [(ASKED, "The first."), ("q1 after fact 0?", "The second.")] {
+        let body = json!({
+            "tool": "retrieve",
+            "arguments": {"query": query},
+            "output": [{"id": "1", "title": "Left", "text": text}],
+        });
+        let kept = (200, json!({"cached": true}));
+        assert_eq!(post(&server, PATH, "a", &body).await, kept);
+    }
+    let origin = over_http::url(&server, "");
+    let form = client()
+        .post(format!("{origin}/ask"))
+        .header("origin", &origin)
+        .header("spechop-tenant", "a")
+        .header("content-type", "application/x-www-form-urlencoded");
+    let html = form.body("question=q&k=1").send().await.unwrap();
+    let html = html.text().await.unwrap();
+    for text in ["The first.", "The second."] {
+        assert_eq!(html.matches(text).count(), 1, "{html}");
+    }
+    assert_eq!(html.matches("<li ").count(), 2, "{html}");
+    assert!(!html.contains("\"p/"), "{html}");
+
+    let asked = json!({
+        "messages": [{ "role": "user", "content": "q" }], "spechop": { "options": { "k": 1 } },
+    });
+    let (status, chat) = post(&server, "/v1/chat/completions", "a", &asked).await;
+    assert_eq!(status, 200, "{chat}");
+    // It has nowhere to look them up.
+    assert_eq!(chat["choices"][0]["message"]["content"], "so fact 1");
+    assert!(!chat.to_string().contains("/p/"), "{chat}");
+
+    let asked = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": "ask", "arguments": { "question": "q", "k": 1 } },
+    });
+    let request = client().post(format!("{origin}/mcp"));
+    let request = request
+        .header("accept", "application/json, text/event-stream")
+        .header("spechop-tenant", "a");
+    let said = request.json(&asked).send().await.unwrap();
+    let said = said.text().await.unwrap();
+    let message = said
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("data: "));
+    let message: Value = serde_json::from_str(message.unwrap_or(&said)).unwrap();
+    let hops = message["result"]["structuredContent"]["hops"].clone();
+    let cited = [0, 1].map(|hop| hops[hop]["evidence"][0].clone());
+    assert_ne!(cited[0]["id"], cited[1]["id"], "{said}");
+    for passage in cited {
+        assert_eq!(passage["url"], "", "{said}");
+    }
 }
 
 #[tokio::test]
@@ -154,11 +224,8 @@ async fn what_is_wrong_is_said_and_nothing_is_kept() {
     }
     let (status, _) = post(&server, PATH, "a b", &put(60.0)).await;
     assert_eq!(status, 400, "that is no tenant");
-    assert!(
-        !evidence(&server, "a", false)
-            .await
-            .contains(&"left".to_owned())
-    );
+    let own = evidence(&server, "a", false).await;
+    assert!(own.len() == 3, "nothing of a client's: {own:?}");
 }
 
 #[tokio::test]

@@ -9,8 +9,12 @@ use clap::Parser;
 use spechop_server::Env;
 
 fn main() -> ExitCode {
-    let env = Env::read();
-    match commands::Cli::parse().run(&env) {
+    // `--help` needs no environment.
+    let cli = commands::Cli::parse();
+    let done = Env::read()
+        .map_err(Into::into)
+        .and_then(|env| cli.run(&env));
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("spechop: {error:#}");

@@ -130,6 +130,47 @@ fn our_own_models_come_out_of_the_binary() {
 }
 
 #[test]
+fn without_a_home_no_folder_is_made_of_its_sign() {
+    let empty = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| output(spechop(args).current_dir(&empty));
+    for args in [
+        &["data-dir"][..],
+        &["models", "list"],
+        &["index", "build", "--corpus", "."],
+        &["serve"],
+    ] {
+        let (code, stdout, stderr) = run(args);
+        assert_eq!((code, &*stdout), (1, ""), "{args:?}: {stderr}");
+        assert_eq!(
+            stderr, "spechop: HOME is not set: set SPECHOP_DATA_DIR\n",
+            "{args:?}"
+        );
+    }
+    for args in [&["--help"][..], &["config", "show", "--example"]] {
+        let (code, _, stderr) = run(args);
+        assert_eq!((code, &*stderr), (0, ""), "{args:?}");
+    }
+    assert_eq!(empty.path().read_dir().unwrap().count(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_variable_that_cannot_be_read_is_not_passed_over() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let no_text = OsStr::from_bytes(b"\xff");
+    let run =
+        |name: &str, args: &[&str]| output(spechop(args).env("HOME", "/h").env(name, no_text));
+    for name in ["SPECHOP_DATA_DIR", "HOME"] {
+        let said = format!("spechop: the variable {name} is not UTF-8\n");
+        assert_eq!(run(name, &["data-dir"]), (1, String::new(), said));
+        assert_eq!(run(name, &["--help"]).0, 0);
+    }
+    assert_eq!(run("OTHER", &["data-dir"]).0, 0);
+}
+
+#[test]
 fn the_data_folder_is_printed_by_its_rule() {
     for (variables, dir) in [
         (&[("HOME", "/h")][..], "/h/.local/share/spechop"),

@@ -11,6 +11,7 @@ use super::callers::{Callers, callers, tls};
 use super::chaos::chaos;
 use super::drafting::drafter;
 use super::encoder::encoder;
+use super::hosts::hosts;
 use super::keys::{Keys, Mistake, Source, values_of};
 use super::lexical::{LEXICAL_WEIGHT, lexical_weight};
 use super::models::{local, model, reader, speculator};
@@ -262,17 +263,12 @@ fn share(keys: &mut Keys<'_>) -> Option<Duration> {
 
 /// A stream that nobody reads ends after `unread`. If that does not help, the connection does.
 fn transport(keys: &mut Keys<'_>, unread: Duration) -> Transport {
-    let names = keys.text("server.hosts").unwrap_or_default();
-    let names = names
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty());
     // As many come at once after a pause as otherwise in a second.
     let rate = keys.small("server.requests_per_second");
     let (usual, message_bytes_max) = (Transport::default(), keys.size("server.message_bytes_max"));
     Transport {
         connections_max: keys.size("server.connections_max"),
-        hosts: names.map(str::to_owned).collect(),
+        hosts: hosts(keys),
         message_bytes_max,
         // At least one of that size, and some small ones beside it.
         unfinished_bytes_max: usual

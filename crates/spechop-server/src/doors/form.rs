@@ -21,6 +21,7 @@ use crate::admission::Admission;
 use crate::caller::caller;
 use crate::events;
 use crate::html::{Page, escaped, is_web};
+use crate::links::has_page;
 use crate::status::{AskError, HttpError};
 use crate::transport::Door;
 
@@ -111,9 +112,10 @@ fn told(answer: &AskResponse, shows_passages: bool) -> String {
     for (hop, n) in answer.hops.iter().zip(1..) {
         let mut refs = String::new();
         if let Some(passage) = hop.cited().into_iter().next() {
-            let known = cited
-                .iter()
-                .position(|known| known.passage_id == passage.passage_id);
+            // Two texts may have one name: clients leave some.
+            let known = cited.iter().position(|known| {
+                known.passage_id == passage.passage_id && known.text == passage.text
+            });
             let at = known.unwrap_or_else(|| {
                 cited.push(passage);
                 cited.len() - 1
@@ -178,7 +180,8 @@ fn cite(passage: &Passage, n: usize, shows_passages: bool) -> String {
             utf8_percent_encode(&passage.passage_id, NON_ALPHANUMERIC)
         )
     };
-    let title = match web.map(str::to_owned).or_else(|| shows_passages.then(path)) {
+    let has_page = shows_passages && has_page(&passage.passage_id);
+    let title = match web.map(str::to_owned).or_else(|| has_page.then(path)) {
         Some(href) => format!(
             "<a rel=\"noreferrer noopener\" href=\"{}\">{title}</a>",
             escaped(&href)
@@ -270,6 +273,11 @@ mod tests {
         assert!(html.contains("href=\"p/a%2F%22b\""), "{html}");
         assert!(!told(&answer, false).contains("href=\"p/"));
         assert!(html.contains("auto\">It took"), "{html}");
+        // Nor is one text taken for another of its name.
+        let mut other = answer.clone();
+        other.hops[1].observation.as_mut().unwrap().evidence[0].text = "Other.".to_owned();
+        let html = told(&other, true);
+        assert_eq!(html.matches("<li ").count(), 2, "{html}");
         let unsure = AskResponse {
             confidence: Some(Confidence {
                 chance: Some(0.125),

@@ -100,7 +100,9 @@ impl Desk for Tools {
     }
 
     fn address(&self, request: &Parts, id: &str) -> String {
-        self.links.base(request).unwrap_or_default().passage(id)
+        let base = self.links.base(request).unwrap_or_default();
+        // Where there is nothing to read, a wrong page would be worse than none.
+        base.passage(id).unwrap_or_default()
     }
 }
 

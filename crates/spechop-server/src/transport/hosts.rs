@@ -15,24 +15,33 @@ pub(crate) enum Hosts {
     /// All of them.
     Any,
     /// Those of this machine itself, and these.
-    Named(Vec<String>),
+    Named {
+        names: Vec<String>,
+        /// Every address as well: nobody's name can point to one.
+        addresses: bool,
+    },
 }
 
 impl Hosts {
     /// On a loopback address, and if names are given, only those and this machine's own are accepted.
+    /// On another address clients may also use that instead of a name, as probes of Kubernetes do.
     pub(crate) fn of(listen: SocketAddr, names: &[String]) -> Self {
-        if names.is_empty() && !listen.ip().is_loopback() {
+        let addresses = !listen.ip().is_loopback();
+        if names.is_empty() && addresses {
             return Self::Any;
         }
-        Self::Named(names.iter().map(|name| plain(name)).collect())
+        let names = names.iter().map(|name| plain(name)).collect();
+        Self::Named { names, addresses }
     }
 
     /// Whether a request to this authority (`host` or `host:port`) is meant for this server.
     pub(super) fn accept(&self, authority: &str) -> bool {
-        let Self::Named(names) = self else {
+        let Self::Named { names, addresses } = self else {
             return true;
         };
-        host_of(authority).is_some_and(|host| is_loopback(&host) || names.contains(&host))
+        host_of(authority).is_some_and(|host| {
+            is_loopback(&host) || names.contains(&host) || (*addresses && is_address(&host))
+        })
     }
 
     /// Whether a request to this authority comes from a page of this server itself: one of the same
@@ -46,9 +55,10 @@ impl Hosts {
             without_usual_port(page).eq_ignore_ascii_case(without_usual_port(authority))
         });
         let is_known = match self {
-            Self::Named(_) => self.accept(authority),
-            Self::Any => host_of(authority)
-                .is_some_and(|host| is_loopback(&host) || host.parse::<IpAddr>().is_ok()),
+            Self::Named { .. } => self.accept(authority),
+            Self::Any => {
+                host_of(authority).is_some_and(|host| is_loopback(&host) || is_address(&host))
+            }
         };
         is_same && is_known
     }
@@ -60,6 +70,11 @@ fn host_of(authority: &str) -> Option<String> {
     Some(plain(authority.host()))
 }
 
+/// Whether a plain host is an address.
+fn is_address(host: &str) -> bool {
+    host.parse::<IpAddr>().is_ok()
+}
+
 /// An authority without the usual port of its scheme, which may be left out.
 fn without_usual_port(authority: &str) -> &str {
     let bare = authority.strip_suffix(":80");
@@ -67,10 +82,13 @@ fn without_usual_port(authority: &str) -> &str {
         .unwrap_or(authority)
 }
 
-/// Case, a final full stop and the brackets of IPv6 make no difference.
+/// Case, a final full stop, and the brackets and zeros of IPv6 make no difference.
 fn plain(host: &str) -> String {
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    host.trim_end_matches('.').to_ascii_lowercase()
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.to_string(),
+        Err(_) => host.trim_end_matches('.').to_ascii_lowercase(),
+    }
 }
 
 #[cfg(test)]
@@ -121,6 +139,36 @@ mod tests {
         ] {
             assert_eq!(named.is_own_page(origin, authority), by_name, "{origin}");
             assert_eq!(any.is_own_page(origin, authority), by_any, "{origin}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_no_strangers_name() {
+        let remote: SocketAddr = ([192, 0, 2, 2], 50051).into();
+        let hosts = Hosts::of(remote, &["qa.example.org".to_owned()]);
+        for (authority, accepted) in [
+            ("192.0.2.2:50051", true),
+            ("192.0.2.7", true),
+            ("[2001:db8::1]:50051", true),
+            ("127.0.0.1:50051", true),
+            ("qa.example.org", true),
+            ("evil.example", false),
+            ("192.0.2.2.evil.example", false),
+            ("3221225986", false),
+        ] {
+            assert_eq!(hosts.accept(authority), accepted, "{authority}");
+        }
+        let own = |authority: &str| hosts.is_own_page(&format!("http://{authority}"), authority);
+        assert!(own("192.0.2.2:50051") && !own("evil.example"));
+    }
+
+    #[test]
+    fn an_address_may_be_written_in_several_ways() {
+        let local: SocketAddr = ([127, 0, 0, 1], 50051).into();
+        for written in ["2001:DB8:0:0::1", "[2001:db8::1]"] {
+            let hosts = Hosts::of(local, &[written.to_owned()]);
+            assert!(hosts.accept("[2001:db8::1]:443"), "{written}");
+            assert!(!hosts.accept("[2001:db8::2]"), "{written}");
         }
     }
 

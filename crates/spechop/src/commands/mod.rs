@@ -94,6 +94,17 @@ enum Command {
     DataDir,
 }
 
+impl Command {
+    /// Whether it reads or writes the data folder, as far as that can be told of the command alone.
+    fn needs_folders(&self) -> bool {
+        match self {
+            Self::Serve(_) | Self::Index(_) | Self::Models(_) | Self::DataDir => true,
+            Self::Eval(args) => args.computes(),
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LogFormat {
     /// Lines for people to read.
@@ -106,6 +117,9 @@ impl Cli {
     /// Runs the command that was written.
     pub(crate) fn run(self, env: &Env) -> anyhow::Result<()> {
         self.start_log(env)?;
+        if self.command.needs_folders() {
+            env.check_folders()?;
+        }
         match self.command {
             Command::Serve(args) => {
                 serve::wait_passively(env);

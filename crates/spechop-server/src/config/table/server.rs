@@ -37,8 +37,10 @@ pub(super) static SERVER: &[Key] = keys! {
     /// for no line.
     queue_max: Whole(0, 4096), Is("64"), live;
     /// The names by which clients may address the server, separated by commas, beside localhost and
-    /// 127.0.0.1. On a loopback address, other names are refused: a web page in a browser of this machine may
-    /// have its own name point here. Name the server's public name if a proxy on this machine passes it on.
+    /// 127.0.0.1, each without scheme and port. On a loopback address, other names are refused: a web page in a
+    /// browser of this machine may have its own name point here. Name the server's public name if a proxy on
+    /// this machine passes it on. On another address, other names are refused if any is given here. An IP
+    /// address is always accepted there.
     hosts: Text, Example(r#""qa.example.org""#);
     /// The most connections at once. If there are more, idle ones are closed: first those that have never
     /// asked anything. The next call of such a client may fail. Each connection takes a file descriptor.

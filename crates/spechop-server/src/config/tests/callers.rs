@@ -260,6 +260,44 @@ fn whose_tokens_are_taken_is_said_whole() {
 }
 
 #[test]
+fn each_name_of_the_server_is_one_that_a_request_can_have() {
+    let home = Home::new();
+    let file = |hosts: &str| format!("[server]\nhosts = \"{hosts}\"\n");
+    for (hosts, names) in [
+        ("QA.example.org.", &["QA.example.org."][..]),
+        ("[::1]", &["[::1]"]),
+        ("a,b", &["a", "b"]),
+        (" a , 10.0.0.1,", &["a", "10.0.0.1"]),
+    ] {
+        let config = home.read(&file(hosts), &[], &[]).unwrap();
+        assert_eq!(config.server.transport.hosts, names, "{hosts}");
+    }
+    let wrong = |name: &str, how: &str| {
+        format!("server.hosts (c.toml): `{name}` is no host name: write it {how}")
+    };
+    let bare = "without scheme, port and `*`";
+    for (hosts, mistakes) in [
+        (
+            "qa.example.org:443",
+            vec![wrong("qa.example.org:443", bare)],
+        ),
+        (
+            "https://qa.example.org",
+            vec![wrong("https://qa.example.org", bare)],
+        ),
+        ("a b", vec![wrong("a b", bare)]),
+        ("*", vec![wrong("*", bare)]),
+        (
+            "bücher.example",
+            vec![wrong("bücher.example", "in ASCII, as xn--…")],
+        ),
+        ("a,b:1,*.c", vec![wrong("b:1", bare), wrong("*.c", bare)]),
+    ] {
+        assert_eq!(home.mistakes(&file(hosts), &[]), mistakes);
+    }
+}
+
+#[test]
 fn other_machines_are_kept_out_unless_somebody_is_asked_for() {
     let home = Home::new();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

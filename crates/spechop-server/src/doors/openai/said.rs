@@ -66,16 +66,19 @@ impl Citing {
         let mut at = content.chars().count();
         let mut sources: Vec<Source<'_>> = Vec::new();
         for hop in &answer.hops {
-            let is_new = |passage: &&Passage| {
-                let id = &passage.passage_id;
-                !sources.iter().any(|known| known.passage.passage_id == *id)
-            };
-            let Some(passage) = hop.cited().into_iter().next().filter(is_new) else {
+            let Some(passage) = hop.cited().into_iter().next() else {
                 continue;
             };
             let Some(url) = self.url(passage) else {
                 continue;
             };
+            // Two texts that clients have left may have one name, and then an address each.
+            let is_known = |known: &Source<'_>| {
+                known.passage.passage_id == passage.passage_id && known.url == url
+            };
+            if sources.iter().any(is_known) {
+                continue;
+            }
             let marker = format!(" [{}]", sources.len() + 1);
             content += &marker;
             let end = at + marker.chars().count();
@@ -93,7 +96,7 @@ impl Citing {
     fn url(&self, passage: &Passage) -> Option<String> {
         let own = || {
             let base = self.base.as_ref()?;
-            Some(base.passage(&passage.passage_id))
+            base.passage(&passage.passage_id)
         };
         passage.url.clone().or_else(own)
     }
@@ -207,6 +210,16 @@ mod tests {
         // Nowhere to look it up: no marker.
         let nowhere = Citing { base: None };
         assert_eq!(nowhere.said(&answer).text(false), "Łódź 🏙 [1]");
+        // One name may be that of two pages, and what a client has left has no page here.
+        let left = AskResponse {
+            hops: vec![
+                hop("1", Some("https://w/a")),
+                hop("1", Some("https://w/b")),
+                hop("tool-0123456789abcdef", None),
+            ],
+            ..answer.clone()
+        };
+        assert_eq!(citing.said(&left).text(false), "Łódź 🏙 [1] [2]");
         // Below the answer, for whoever shows no annotations.
         let footer = said.text(true);
         let footer = footer.strip_prefix(&content).unwrap();

@@ -123,13 +123,16 @@ struct Citation<'a> {
     hops: Vec<usize>,
 }
 
-/// Each passage that hops rest on once, in the order in which they first name it.
+/// Each passage that hops rest on once, in the order in which they first name it. Two texts are two
+/// passages, even if they have one name: a client may have left them.
 fn citations(hops: &[Hop]) -> Vec<Citation<'_>> {
     let mut citations: Vec<Citation<'_>> = Vec::new();
     for (number, hop) in (1..).zip(hops) {
         for passage in hop.cited() {
-            let id = &passage.passage_id;
-            match citations.iter_mut().find(|c| c.passage.passage_id == *id) {
+            let is_same = |known: &Passage| {
+                known.passage_id == passage.passage_id && known.text == passage.text
+            };
+            match citations.iter_mut().find(|c| is_same(c.passage)) {
                 Some(citation) if citation.hops.contains(&number) => {}
                 Some(citation) => citation.hops.push(number),
                 None => citations.push(Citation {
@@ -444,6 +447,27 @@ mod tests {
             ..Shown::default()
         };
         insta::assert_snapshot!(text(&answer(), shown));
+    }
+
+    #[test]
+    fn two_texts_of_one_name_are_two_citations() {
+        let mut answer = answer();
+        for (at, hop) in answer.hops.iter_mut().take(2).enumerate() {
+            let seen = hop.observation.as_mut().unwrap();
+            seen.evidence.truncate(1);
+            seen.evidence[0].passage_id = "1".into();
+            seen.evidence[0].text = format!("Text {at}.");
+        }
+        answer.hops.truncate(2);
+        let shown = Shown {
+            evidence: true,
+            ..Shown::default()
+        };
+        let text = text(&answer, shown);
+        for (at, hop) in [(0, 1), (1, 2)] {
+            let cited = format!("[1] Polish-Russian War (hop {hop})\n      Text {at}.\n");
+            assert!(text.contains(&cited), "{text}");
+        }
     }
 
     #[test]
