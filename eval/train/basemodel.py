@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from torch.nn import Parameter
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.modeling_utils import PreTrainedModel
 
@@ -33,3 +34,9 @@ def load_base(base: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel
     model = AutoModelForCausalLM.from_pretrained(**_where(base), dtype=dtype, attn_implementation="sdpa")
     model.requires_grad_(False)
     return model
+
+
+def open_weights(model: PreTrainedModel) -> dict[str, Parameter]:
+    """Every weight as one to be trained; the vocabulary's once, if it is tied."""
+    model.requires_grad_(True)
+    return dict(model.named_parameters())

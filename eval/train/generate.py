@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from transformers.modeling_utils import PreTrainedModel
 
-from .basemodel import load_base, load_tokenizer
-from .lora import add_lora, load_lora_state
+from .basemodel import load_base, load_tokenizer, open_weights
+from .lora import add_lora, load_state
 from .trajectories import ARROW
 
 LINE_TOKENS_MAX = 64
@@ -44,14 +45,21 @@ def to_extend(rows: list[list[int]], pad: int, device: str) -> dict[str, torch.T
     return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
 
+def load_trained(base: Path, trained: Path) -> PreTrainedModel:
+    """The base with an adapter beside its weights, or with weights of its own in their place."""
+    model = load_base(base)
+    saved = torch.load(trained, weights_only=True)
+    if "weights" in saved:
+        load_state(open_weights(model), saved["weights"])
+    else:
+        load_state(add_lora(model, saved["rank"], saved["alpha"]), saved["lora"])
+    return model
+
+
 def torch_lines(base: Path, adapter: Path, device: str = "cpu", batch: int = 32) -> NextLines:
-    """The adapter on the de-quantised base."""
+    """What was trained, on the de-quantised base."""
     tokenizer = load_tokenizer(base)
-    model = load_base(base).to(device).eval()
-    saved = torch.load(adapter, weights_only=True)
-    add_lora(model, saved["rank"], saved["alpha"])
-    load_lora_state(model, saved["lora"])
-    model.to(device)
+    model = load_trained(base, adapter).to(device).eval()
     arrow = tokenizer.encode(ARROW, add_special_tokens=False)[0]
     line_break = tokenizer.encode("\n", add_special_tokens=False)[0]
 

@@ -39,24 +39,19 @@ def add_lora(model: nn.Module, rank: int, alpha: float) -> dict[str, nn.Paramete
         for name, child in list(parent.named_children()):
             if name in TARGETS and isinstance(child, nn.Linear):
                 setattr(parent, name, LoraLinear(child, rank, alpha))
-    return lora_parameters(model)
-
-
-def lora_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Only the A and B matrices."""
+    # Only the A and B matrices.
     return {n: p for n, p in model.named_parameters() if n.endswith((".lora_a", ".lora_b"))}
 
 
-def lora_state(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The adapter's weights, on the CPU, in float32."""
-    return {n: p.detach().float().cpu().clone() for n, p in lora_parameters(model).items()}
+def state_of(params: dict[str, nn.Parameter]) -> dict[str, torch.Tensor]:
+    """What is trained, on the CPU, in float32."""
+    return {n: p.detach().float().cpu().clone() for n, p in params.items()}
 
 
-def load_lora_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
+def load_state(params: dict[str, nn.Parameter], state: dict[str, torch.Tensor]) -> None:
     """Puts saved weights back; a missing or surplus name is an error."""
-    params = lora_parameters(model)
     if params.keys() != state.keys():
-        raise ValueError("the adapter does not fit this model's layers")
+        raise ValueError("what was saved does not fit this model's layers")
     with torch.no_grad():
         for name, value in state.items():
             params[name].copy_(value)

@@ -1,8 +1,8 @@
 """Trains the planner's LoRA: `python -m train.planner --data DIR --base model.gguf --out DIR`.
 
-With `--start`, training goes on from an exported adapter. Resumes from OUT/checkpoint.pt when there is one. OUT then holds split.json, manifest.json,
-log.jsonl, adapter.pt and curves.svg. A stopped and continued process (SIGSTOP) loses nothing:
-the schedule counts steps, never seconds.
+With `--start`, training goes on from an exported adapter; with `--whole`, every weight is trained instead. Resumes from
+OUT/checkpoint.pt when there is one. OUT then holds split.json, manifest.json, log.jsonl, adapter.pt and curves.svg.
+A stopped and continued process (SIGSTOP) loses nothing: the schedule counts steps, never seconds.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 import torch
 
-from .basemodel import load_base, load_tokenizer
+from .basemodel import load_base, load_tokenizer, open_weights
 from .batches import MIX, Encoded, Source, batches, collate, encode
 from .curves import draw_curves
-from .lora import add_lora, load_lora_state, lora_state
+from .lora import add_lora, load_state, state_of
 from .manifest import append_jsonl, keep_until, write_manifest
 from .planner_export import read_adapter
 from .qamr import hashes, read_questions, read_sentences
@@ -33,6 +33,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--datasets", type=Path, default=Path("datasets"), help="what must not be trained on")
     parser.add_argument("--base", type=Path, required=True, help="the packaged GGUF")
     parser.add_argument("--start", type=Path, help="an exported adapter to train further; rank and alpha are its own")
+    parser.add_argument("--whole", action="store_true", help="train every weight, in float32 (a rate of 3e-4 suits it)")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=1, help="of the split into training and validation questions")
     parser.add_argument("--draw-seed", type=int, help="of the drawn trajectories and the new weights; --seed if it is not given")
@@ -49,7 +50,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=768, help="padded tokens a step")
     parser.add_argument("--save-every", type=int, default=100)
     parser.add_argument("--check-every", type=int, default=200)
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.whole and args.start:
+        parser.error("--whole begins at the base: there is no adapter to go on from")
+    return args
 
 
 def learning_rate(step: int, args: argparse.Namespace) -> float:
@@ -121,13 +125,15 @@ def main() -> None:
     checks = [(q.kind, encode(tokenizer, gold(q))) for q in split.validation]
     checks += [(f"drill_{t.kind}", encode(tokenizer, t)) for t in drills]
 
-    model = load_base(args.base, torch.bfloat16 if args.dtype == "bf16" else torch.float32).to(args.device)
+    # Steps too small for bfloat16 are most of what every weight learns: there only the products are computed in it.
+    is_half = args.dtype == "bf16"
+    model = load_base(args.base, torch.bfloat16 if is_half and not args.whole else torch.float32).to(args.device)
     start = read_adapter(args.start) if args.start else None
     if start:
         args.rank, args.alpha = start["rank"], start["alpha"]
-    params = add_lora(model, args.rank, args.alpha)
+    params = open_weights(model) if args.whole else add_lora(model, args.rank, args.alpha)
     if start:
-        load_lora_state(model, start["lora"])
+        load_state(params, start["lora"])
     model.to(args.device)
     optimizer = torch.optim.AdamW(params.values(), lr=args.lr, weight_decay=0.0, betas=(0.9, 0.98))
     write_manifest(
@@ -139,7 +145,7 @@ def main() -> None:
     step, at, checkpoint, log = 0, args.drawn, args.out / "checkpoint.pt", args.out / "log.jsonl"
     if checkpoint.exists():
         saved = torch.load(checkpoint, weights_only=True)
-        load_lora_state(model, saved["lora"])
+        load_state(params, saved["trained"])
         optimizer.load_state_dict(saved["optimizer"])
         step, at = saved["step"], saved["at"]
         keep_until(log, step)
@@ -152,7 +158,8 @@ def main() -> None:
         ids, weights = collate(items, args.device)
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, args)
-        losses, scale, right = token_losses(model, ids, weights)
+        with torch.autocast(args.device, torch.bfloat16, enabled=is_half and args.whole):
+            losses, scale, right = token_losses(model, ids, weights)
         loss = (losses * scale).sum() / scale.sum()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(params.values(), 1.0)
@@ -166,10 +173,13 @@ def main() -> None:
         if step % args.check_every == 0 or step == args.steps:
             append_jsonl(log, {"step": step, **check(model, checks, args.device)})
         if step % args.save_every == 0 or step == args.steps:
-            saved = {"lora": lora_state(model), "optimizer": optimizer.state_dict(), "step": step, "at": at}
+            saved = {"trained": state_of(params), "optimizer": optimizer.state_dict(), "step": step, "at": at}
             torch.save(saved, checkpoint.with_suffix(".tmp"))
             checkpoint.with_suffix(".tmp").replace(checkpoint)
-            torch.save({"lora": saved["lora"], "rank": args.rank, "alpha": args.alpha}, args.out / "adapter.pt")
+            if args.whole:
+                torch.save({"weights": saved["trained"]}, args.out / "weights.pt")
+            else:
+                torch.save({"lora": saved["trained"], "rank": args.rank, "alpha": args.alpha}, args.out / "adapter.pt")
             draw_curves(log, args.out / "curves.svg", ["loss", "val_loss"], ["ask", "answer"])
 
 

@@ -18,7 +18,8 @@ from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter
 from gguf.quants import dequantize, quantize
 
 HEADS, KV_HEADS = 9, 3
-_NAMES = {
+# The linear layers by their names in GGUF.
+LINEAR = {
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
 }
@@ -38,7 +39,7 @@ def tensors(state: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
         layer, module, side = re.fullmatch(r"model\.layers\.(\d+)\.(.+)\.lora_([ab])", name).groups()
         if side == "b" and module.endswith(("q_proj", "k_proj")):
             value = permute(value, HEADS if module.endswith("q_proj") else KV_HEADS)
-        named[f"blk.{layer}.{_NAMES[module]}.weight.lora_{side}"] = value.float().contiguous().numpy()
+        named[f"blk.{layer}.{LINEAR[module]}.weight.lora_{side}"] = value.float().contiguous().numpy()
     return named
 
 
@@ -51,7 +52,7 @@ def unpermute(rows: np.ndarray, heads: int) -> np.ndarray:
 def read_adapter(path: Path) -> dict:
     """An exported adapter as training keeps one: lora, rank, alpha."""
     reader = GGUFReader(path)
-    modules = {short: module for module, short in _NAMES.items()}
+    modules = {short: module for module, short in LINEAR.items()}
     lora = {}
     for tensor in reader.tensors:
         layer, short, side = re.fullmatch(r"blk\.(\d+)\.(\w+)\.weight\.lora_([ab])", tensor.name).groups()

@@ -24,6 +24,7 @@ from .lora import add_lora, merge_lora
 from .manifest import append_jsonl, keep_until
 from .phrases import kind_of, phrases
 from .planner_export import export, permute, read_adapter
+from .planner_whole import gguf_name
 from .qamr import agreed, around, detokenise, qamr_items, read_questions, read_sentences, topic
 from .questions import parse
 from .questions_keep import agreed as agreed_readers, plausible
@@ -397,6 +398,16 @@ class Export(unittest.TestCase):
     def test_permutation_puts_rotary_pairs_side_by_side(self) -> None:
         rows = torch.arange(8).unsqueeze(1)
         self.assertEqual(permute(rows, 1).squeeze(1).tolist(), [0, 4, 1, 5, 2, 6, 3, 7])
+
+    def test_every_weight_has_the_name_that_llama_cpp_looks_for(self) -> None:
+        named = {
+            "model.embed_tokens.weight": "token_embd.weight",
+            "model.norm.weight": "output_norm.weight",
+            "model.layers.11.input_layernorm.weight": "blk.11.attn_norm.weight",
+            "model.layers.0.self_attn.q_proj.bias": "blk.0.attn_q.bias",
+            "model.layers.0.mlp.down_proj.weight": "blk.0.ffn_down.weight",
+        }
+        self.assertEqual({name: gguf_name(name) for name in named}, named)
 
     def test_an_exported_adapter_is_read_as_it_was(self) -> None:
         torch.manual_seed(1)

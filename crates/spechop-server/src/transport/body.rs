@@ -99,11 +99,7 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    pub(super) fn new(
-        mut held: Held,
-        body: Body,
-        limits: &Limits,
-    ) -> Result<Self, TransportError> {
+    pub(super) fn new(mut held: Held, body: Body, limits: &Limits) -> Result<Self, TransportError> {
         if !held.grow(TALK_BYTES_MAX) {
             return Err(TransportError::TooMuchAtOnce);
         }
