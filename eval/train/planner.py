@@ -145,7 +145,7 @@ def main() -> None:
     step, at, checkpoint, log = 0, args.drawn, args.out / "checkpoint.pt", args.out / "log.jsonl"
     if checkpoint.exists():
         saved = torch.load(checkpoint, weights_only=True)
-        load_state(params, saved["trained"])
+        load_state(params, saved.get("trained", saved.get("lora")))
         optimizer.load_state_dict(saved["optimizer"])
         step, at = saved["step"], saved["at"]
         keep_until(log, step)

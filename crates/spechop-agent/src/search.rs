@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use spechop_ports::Planner;
-use spechop_types::{Chance, Question};
+use spechop_types::{Budget, Chance, Question};
 use tokio::time::Instant;
 
 use crate::{Agent, AgentError, Bill, Due, Ports, Report, Settings, Stopped, TraceEvent};
@@ -63,10 +63,9 @@ impl Agent {
         };
         let mut chosen = Plan { report, heard };
         let is_sure = chosen.sureness(question) >= ENOUGH.ln();
+        let (further, rest) = chosen.affordable(further, settings.budget);
         let plans = u32::try_from(further.len()).unwrap_or(u32::MAX);
-        let rest = (chosen.report.rest_of(settings.budget)).and_then(|rest| rest.shared_by(plans));
-        if let Some(budget) = rest.filter(|_| !is_sure && plans > 0 && !settings.is_finish_asked())
-        {
+        if let Some(budget) = rest.filter(|_| !is_sure && !settings.is_finish_asked()) {
             let settings = &Settings {
                 budget,
                 ..settings.clone()
@@ -147,6 +146,24 @@ impl Plan {
         self.report.first_answer.at += before;
         self.heard.iter_mut().for_each(|event| event.at += before);
         self
+    }
+
+    /// As many further plans as what this one leaves of a budget is enough for, and the part of each; `None`
+    /// if it is enough for none. Each is taken to need as many target calls as this one: one that its budget
+    /// cuts short is never chosen.
+    fn affordable<'a>(
+        &self,
+        further: &'a [Arc<dyn Planner>],
+        budget: Budget,
+    ) -> (&'a [Arc<dyn Planner>], Option<Budget>) {
+        let rest = self.report.rest_of(budget);
+        let needed = u32::try_from(self.report.hops.len()).map_or(u32::MAX, |hops| hops.max(1));
+        let calls = rest.and_then(|rest| rest.target_calls);
+        let enough = calls.map_or(usize::MAX, |calls| (calls / needed) as usize);
+        let further = &further[..further.len().min(enough)];
+        let plans = u32::try_from(further.len()).unwrap_or(u32::MAX);
+        let part = rest.filter(|_| plans > 0);
+        (further, part.and_then(|rest| rest.shared_by(plans)))
     }
 
     /// The logarithm of how likely its readings are to be right, on average. A reader that does not say so is

@@ -40,7 +40,8 @@ pub struct ReaderOptions {
     pub threads: NonZeroUsize,
     /// What there is beside one of these for the further passages of a request; without it, all of them read.
     pub room: Option<Room>,
-    /// Most passages read for one request, best first; the others are not looked at.
+    /// Most passages read for one request, best first; the others are not looked at. Of long ones, eight
+    /// further parts are read in all if nothing before is sure enough.
     pub passages_max: NonZeroUsize,
     /// Most requests of each lane in the queue; further callers wait outside.
     pub queue_max: NonZeroUsize,
@@ -132,6 +133,10 @@ impl fmt::Debug for Room {
             .finish_non_exhaustive()
     }
 }
+
+/// Parts of long passages that are read behind the beginnings of all of them, if none was sure enough: as many
+/// again as there are usually beginnings, and three more.
+const FURTHER_MAX: usize = 8;
 
 /// Some ten seconds of work on two cores.
 const QUEUE_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
@@ -252,13 +257,12 @@ impl SpanReader {
         }
         let _waiting = call.doing(Activity::Queue);
         let asked = Asked::new(request.sub_question.as_str());
-        let passages_max = self.passages_max;
-        let beginnings = request.passages.len().min(passages_max);
-        // Without a confidence that ends the request, all parts of all passages would be read.
-        let whole = self.recipe.enough.is_some();
+        let beginnings = request.passages.len().min(self.passages_max);
+        // Without a confidence that ends the request, none of them would count.
+        let further = self.recipe.enough.map_or(0, |_| FURTHER_MAX);
         let cut = move |texts: &PairCutter, _: &Weak<()>| {
             let question = request.sub_question.as_str();
-            texts.pairs(question, &request.passages, passages_max, whole)
+            texts.pairs(question, &request.passages[..beginnings], further)
         };
         let cutting = call.doing(Activity::Read);
         let parts = off_the_runtime(&self.texts, self.workers.what(), cut).await?;

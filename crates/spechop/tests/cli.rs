@@ -150,6 +150,15 @@ fn without_a_home_no_folder_is_made_of_its_sign() {
         let (code, _, stderr) = run(args);
         assert_eq!((code, &*stderr), (0, ""), "{args:?}");
     }
+    // These read the folder that they are told.
+    for args in [
+        &["index", "info", "."][..],
+        &["index", "remove", ".", "p1"],
+        &["index", "verify", "."],
+    ] {
+        let (code, _, stderr) = run(args);
+        assert!(code == 1 && !stderr.contains("HOME"), "{args:?}: {stderr}");
+    }
     assert_eq!(empty.path().read_dir().unwrap().count(), 0);
 }
 

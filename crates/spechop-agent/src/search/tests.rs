@@ -12,10 +12,11 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::{Finish, Prices, TraceKind};
 
-/// Asks one thing, and answers what was found.
+/// Asks one thing, as often as there are to be hops, and answers what was found.
 struct Asks {
     what: &'static str,
     after: Duration,
+    hops: usize,
 }
 
 #[async_trait]
@@ -26,8 +27,12 @@ impl Planner for Asks {
             return Err(PortError::unavailable("the planner", "it is broken"));
         }
         Ok(Planned {
-            step: match request.hops.first() {
-                None => Step::Ask(SubQuestion::new(self.what)),
+            step: match request.hops.get(self.hops - 1) {
+                // With a zero more it is as sure, and another sub-question.
+                None => {
+                    let zeros = "0".repeat(request.hops.len());
+                    Step::Ask(SubQuestion::new(&format!("{}{zeros}", self.what)))
+                }
                 Some(hop) => Step::Answer(hop.answer.clone()),
             },
             certainty: Some(Chance::of(0.9)),
@@ -65,19 +70,28 @@ impl Reader for World {
 }
 
 fn planner(what: &'static str) -> Arc<dyn Planner> {
+    of_hops(1, what)
+}
+
+fn of_hops(hops: usize, what: &'static str) -> Arc<dyn Planner> {
     let after = Duration::from_millis(10);
-    Arc::new(Asks { what, after })
+    Arc::new(Asks { what, after, hops })
 }
 
 /// Takes a minute for each step, and would be the surest.
 fn slow() -> Arc<dyn Planner> {
     let (what, after) = ("Oslo 0.9", Duration::from_secs(60));
-    Arc::new(Asks { what, after })
+    let hops = 1;
+    Arc::new(Asks { what, after, hops })
 }
 
 fn agent(first: &'static str) -> Agent {
+    agent_of(planner(first))
+}
+
+fn agent_of(planner: Arc<dyn Planner>) -> Agent {
     Agent::new(Ports {
-        planner: planner(first),
+        planner,
         reader: Arc::new(World),
         retriever: Arc::new(World),
         speculator: None,
@@ -187,9 +201,32 @@ async fn further_plans_share_what_the_first_one_leaves_of_a_budget() {
     let (report, _) = search("Rome 0.1", &further, &limited(3)).await;
     assert_eq!((&*report.answer, report.plans), ("Oslo", 3));
     assert_eq!(targets(&report), (3, 2));
-    // A call is left for two of them.
+    // It is enough for one of them, and for none.
     let (report, _) = search("Rome 0.1", &further, &limited(2)).await;
+    assert_eq!((&*report.answer, report.plans), ("Bonn", 2));
+    let (report, _) = search("Rome 0.1", &further, &limited(1)).await;
     assert_eq!((&*report.answer, report.plans), ("Rome", 1));
+}
+
+/// What a budget cuts short would be followed in vain.
+#[tokio::test(start_paused = true)]
+async fn no_more_plans_are_followed_than_can_come_to_an_end() {
+    let further = ["Oslo 0.9", "Bonn 0.8", "Bern 0.8", "Riga 0.8"].map(|what| of_hops(2, what));
+    for (calls, plans, answer) in [
+        (3, 1, "Rome"),
+        (4, 2, "Oslo"),
+        (9, 4, "Oslo"),
+        (10, 5, "Oslo"),
+    ] {
+        let agent = agent_of(of_hops(2, "Rome 0.1"));
+        let hear = &mut |_: TraceEvent| ();
+        let report = agent
+            .search(&further, &question(), &limited(calls), hear)
+            .await;
+        let report = report.expect("an answer");
+        assert_eq!((&*report.answer, report.plans), (answer, plans), "{calls}");
+        assert_eq!(targets(&report), (2 * plans, 2 * plans - 2), "{calls}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -85,7 +85,13 @@ impl PairCutter {
         text: &str,
     ) -> Result<(Pair, Shown), String> {
         let first = [&self.query_prefix, head(question, self.tokens_max)].concat();
-        let mut second = [title, JOINED, text].concat();
+        // As little as can be read: the rest of a long text is not copied for each of its parts.
+        let mut second = [
+            head(title, self.tokens_max),
+            JOINED,
+            head(text, self.tokens_max),
+        ]
+        .concat();
         second.truncate(head(&second, self.tokens_max).len());
         // Not `encode_fast`, which leaves the offsets out. They are bytes of the text as given,
         // whatever the normaliser has done to it.
@@ -120,26 +126,28 @@ impl PairCutter {
         Ok((pair, shown))
     }
 
-    /// The pairs of a sub-question and passages, at most `most`, and which passage each shows. First come the
-    /// beginnings of all passages, in their order. If `whole`, what is longer than the model can read goes on
-    /// behind them, each part under the passage's title.
+    /// The pairs of a sub-question and passages, and which passage each shows. First come the beginnings of all
+    /// passages, in their order. What is longer than the model can read goes on behind them, in at most
+    /// `further` parts, each under the passage's title.
     pub(crate) fn pairs(
         &self,
         question: &str,
         passages: &[Passage],
-        most: usize,
-        whole: bool,
+        further: usize,
     ) -> Result<Vec<Part>, String> {
         let mut parts: Vec<Part> = Vec::new();
         let mut unread: VecDeque<(usize, &str)> = VecDeque::new();
-        let beginnings = passages.iter().take(most).enumerate();
+        let beginnings = passages.iter().enumerate();
         unread.extend(beginnings.map(|(at, passage)| (at, &*passage.text)));
+        let most = passages.len() + further;
         while let Some((passage, text)) = unread.pop_front()
             && parts.len() < most
         {
             let title = &*passages[passage].title;
             let (pair, shown) = self.pair(question, title, text)?;
-            if whole && let Some(rest) = shown.rest(title, text) {
+            if further > 0
+                && let Some(rest) = shown.rest(title, text)
+            {
                 unread.push_back((passage, rest));
             }
             parts.push(Part {
@@ -299,10 +307,10 @@ mod tests {
             score: 1.0,
         };
         let sentence = "She went on to the next town. ";
-        let long = format!("{}She died in Delft.", sentence.repeat(12));
+        let long = format!("{}She died in Delft.", sentence.repeat(24));
         let passages = [passage("Ana", long), passage("Bea", "She is short.".into())];
         let parts = cutter(64)
-            .pairs("where did she die", &passages, 9, true)
+            .pairs("where did she die", &passages, 9)
             .expect("tokens");
         let shown = |part: &Part| {
             let all = part.shown.tokens();
@@ -324,18 +332,21 @@ mod tests {
                 .last()
                 .is_some_and(|(_, text)| text.contains("died in Delft."))
         );
-        let count = |most, whole| {
-            let parts = cutter(64).pairs("where did she die", &passages, most, whole);
+        let count = |further| {
+            let parts = cutter(64).pairs("where did she die", &passages, further);
             parts.expect("tokens").len()
         };
-        assert_eq!((count(9, false), count(3, true), count(1, true)), (2, 3, 1));
+        assert_eq!((count(0), count(1), count(2)), (2, 3, 4));
         // Without a blank, and without an end.
         let endless = [
-            passage("Ana", "x".repeat(100_000)),
-            passage("é", "é".repeat(100_000)),
+            passage("Ana", "x".repeat(1_000_000)),
+            passage("é", "é".repeat(1_000_000)),
+            passage("Ouse", "A river. ".repeat(100_000)),
         ];
-        let parts = cutter(64).pairs("who", &endless, 20, true).expect("tokens");
-        assert!(parts.len() <= 20);
+        let parts = cutter(64).pairs("who", &endless, 8).expect("tokens");
+        assert_eq!(parts.len(), 3 + 8);
+        let kept: usize = parts.iter().map(|part| part.shown.text.capacity()).sum();
+        assert!(kept <= parts.len() * 2 * 64 * 64, "{kept}");
     }
 
     #[test]

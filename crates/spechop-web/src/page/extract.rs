@@ -90,6 +90,8 @@ fn of_html(page: &str) -> Result<Extract, String> {
         blocks,
         is_headed,
     } = html::parse(page).unwrap_or_default();
+    // The heading that is left out before the blocks.
+    let headed = title.clone().filter(|_| is_headed).unwrap_or_default();
     let title = match article.title.is_empty() {
         true => title.unwrap_or_default(),
         false => article.title.clone(),
@@ -98,7 +100,7 @@ fn of_html(page: &str) -> Result<Extract, String> {
     // Before its parts are compared with headings, which takes the square of its length.
     let title = cut(&title, TITLE_CHARS_MAX);
     let title = title::of_page(title, &names, headings).to_owned();
-    if let Some(place) = article.place(&blocks, is_headed, &title) {
+    if let Some(place) = article.place(&blocks, &headed, &title) {
         return Ok(of_blocks(&blocks[place], title));
     }
     // Much may stand where `html` sees nothing.
@@ -130,13 +132,8 @@ struct Article {
 
 impl Article {
     /// Where it is on the page, from the heading that begins it to the end of its last section; `None` if that
-    /// is not most of the page. `is_headed`: the title was the heading before the first block.
-    fn place(
-        &self,
-        blocks: &[Block],
-        is_headed: bool,
-        title: &str,
-    ) -> Option<RangeInclusive<usize>> {
+    /// is not most of the page. `headed` is a heading before all blocks.
+    fn place(&self, blocks: &[Block], headed: &str, title: &str) -> Option<RangeInclusive<usize>> {
         let is_part = |block: &Block| is_prose(block) && self.blocks.contains(&block.text);
         let (first, last) = (
             blocks.iter().position(is_part)?,
@@ -146,7 +143,7 @@ impl Article {
         let is_title = |block: &Block| block.heading && canonical(&block.text) == title;
         let headings = blocks[..first].iter().rev();
         let headings = headings.take_while(|block| block.heading).count();
-        let named = match is_headed {
+        let named = match canonical(headed) == title {
             true => Some(0),
             false => blocks[..first].iter().position(is_title),
         };

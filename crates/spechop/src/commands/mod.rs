@@ -98,7 +98,8 @@ impl Command {
     /// Whether it reads or writes the data folder, as far as that can be told of the command alone.
     fn needs_folders(&self) -> bool {
         match self {
-            Self::Serve(_) | Self::Index(_) | Self::Models(_) | Self::DataDir => true,
+            Self::Serve(_) | Self::Models(_) | Self::DataDir => true,
+            Self::Index(args) => args.needs_folders(),
             Self::Eval(args) => args.computes(),
             _ => false,
         }

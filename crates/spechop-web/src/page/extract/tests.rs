@@ -80,6 +80,24 @@ fn what_stands_between_a_heading_and_its_article_is_read_whatever_the_title_adds
     }
 }
 
+/// A banner is no heading of an article that has another title.
+#[test]
+fn what_stands_between_a_banner_and_the_article_is_not_read() {
+    let page = format!(
+        "<title>Example News</title><meta property=og:title content=\"Ana Ruiz\"><h1>Example News</h1>\
+         <div class=sidebar><p>We use cookies.</p></div><h2>Ana Ruiz</h2><div class=article><p>{0}</p><p>{0}</p></div>",
+        prose(100)
+    );
+    let found = read(&page).unwrap();
+    assert_eq!(found.title, "Ana Ruiz");
+    assert_eq!(
+        found.text.lines().next(),
+        Some("Ana Ruiz"),
+        "{}",
+        found.text
+    );
+}
+
 /// Readability takes the long teasers for the article and drops the heading of the first.
 #[test]
 fn a_short_article_keeps_its_place_before_long_teasers() {

@@ -48,6 +48,20 @@ enum Command {
     Verify(verify::Args),
 }
 
+impl Args {
+    /// Whether it needs the data folder: for a model, or for the index that a server has without being told.
+    pub(super) fn needs_folders(&self) -> bool {
+        match self.command {
+            Command::Build(_) | Command::Search(_) | Command::Add(_) | Command::Push(_) => true,
+            Command::Info(_)
+            | Command::Remove(_)
+            | Command::Merge(_)
+            | Command::Hot(_)
+            | Command::Verify(_) => false,
+        }
+    }
+}
+
 /// Runs the command; models are looked for under `data_dir`.
 pub(crate) fn run(args: Args, data_dir: &Path, env: &Env) -> anyhow::Result<()> {
     match args.command {
