@@ -11,14 +11,17 @@ import pathlib
 import socket
 import sys
 import threading
+import time
 import unittest
 import unittest.mock
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
 import spechop
-import spechop.v1.spechop_pb2
 from spechop import AsyncSpecHop, SpecHop, SpecHopError, Tls
+from spechop.v1 import spechop_pb2 as wire
 
 ADDRESS = os.environ.get("SPECHOP_ADDRESS", "")
 # Of another one, whose second look-up never works.
@@ -101,9 +104,11 @@ class Threads(unittest.TestCase):
 class Line:
     """A wire between client and server that can be cut."""
 
-    def __init__(self, bytes_max: int) -> None:
-        """The first connection ends once it has brought so many bytes from the server."""
+    def __init__(self, bytes_max: int | None, server: str = ADDRESS) -> None:
+        """The first connection ends once it has brought so many bytes from the server, if a number is given."""
         self._bytes_max = bytes_max
+        self._server = server
+        self._ends: list[socket.socket] = []
         self.cuts = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
@@ -115,8 +120,9 @@ class Line:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            host, port = ADDRESS.rsplit(":", 1)
+            host, port = self._server.rsplit(":", 1)
             server = socket.create_connection((host, int(port)))
+            self._ends += client, server
             threading.Thread(target=self._copy, args=(client, server, None), daemon=True).start()
             limit = self._bytes_max if self.cuts == 0 else None
             threading.Thread(target=self._copy, args=(server, client, limit), daemon=True).start()
@@ -140,8 +146,65 @@ class Line:
         # Each of the two copies closes the end that it reads.
         source.close()
 
+    def cut(self) -> None:
+        """Ends every connection that there is now."""
+        self.cuts += 1
+        ends, self._ends = self._ends, []
+        for end in ends:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
     def close(self) -> None:
         self._listener.close()
+
+
+class QuietServer:
+    """Answers one question by a look-up that takes this many seconds, in which nothing is told."""
+
+    def __init__(self, look_up: float) -> None:
+        hop = wire.Hop(sub_answer="fact 1")
+        self._events = (
+            wire.AskEvent(sequence=1, launched=wire.Launched()),
+            wire.AskEvent(sequence=2, committed=wire.Committed(hop=hop)),
+            wire.AskEvent(sequence=3, answer=wire.AskResponse(answer="so fact 1", hops=[hop])),
+        )
+        self._look_up = look_up
+        self._begun = 0.0
+        self.resumed = 0
+        methods = {
+            "AskStream": grpc.unary_stream_rpc_method_handler(
+                self._ask, wire.AskRequest.FromString, wire.AskEvent.SerializeToString
+            ),
+            "Resume": grpc.unary_stream_rpc_method_handler(
+                self._resume, wire.ResumeRequest.FromString, wire.AskEvent.SerializeToString
+            ),
+        }
+        self._server = grpc.server(ThreadPoolExecutor(8))
+        self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("spechop.v1.SpecHop", methods)])
+        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        self._server.start()
+
+    def _ask(self, request: wire.AskRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
+        self._begun = time.monotonic()
+        return self._follow(request.question_id, 0, context)
+
+    def _resume(self, request: wire.ResumeRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
+        self.resumed += 1
+        return self._follow(request.question_id, request.after, context)
+
+    def _follow(self, name: str, after: int, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
+        context.send_initial_metadata((("spechop-question-id", name),))
+        for event in self._events[after:]:
+            while event.sequence > 1 and time.monotonic() < self._begun + self._look_up:
+                if not context.is_active():
+                    return
+                time.sleep(0.02)
+            yield event
+
+    def close(self) -> None:
+        self._server.stop(None)
 
 
 class LostConnections(unittest.IsolatedAsyncioTestCase):
@@ -166,6 +229,36 @@ class LostConnections(unittest.IsolatedAsyncioTestCase):
             async with AsyncSpecHop(line.address) as client:
                 stream = client.stream(QUESTION, k=3, linger_ms=20_000, timeout=60)
                 self.check(line, [event async for event in stream])
+
+    def quiet(self) -> tuple[QuietServer, Line]:
+        """A line that is cut twice while nothing is told, the second time when the question has lost its client for
+        longer than it lingers, had nobody come back."""
+        server = QuietServer(3)
+        self.addCleanup(server.close)
+        line = Line(None, server.address)
+        self.addCleanup(line.close)
+        for after in (0.3, 2):
+            cut = threading.Timer(after, line.cut)
+            self.addCleanup(cut.cancel)
+            cut.start()
+        return server, line
+
+    def check_quiet(self, server: QuietServer, line: Line, events: list[spechop.AskEvent]) -> None:
+        self.assertEqual((line.cuts, server.resumed), (2, 2))
+        self.assertEqual([event.sequence for event in events], [1, 2, 3])
+        self.assertEqual(events[-1].answer.answer, "so fact 1")
+
+    def test_whoever_has_come_back_is_not_lost_though_nothing_is_told(self) -> None:
+        server, line = self.quiet()
+        with SpecHop(line.address) as client:
+            events = list(client.stream(QUESTION, linger_ms=1000, timeout=60))
+        self.check_quiet(server, line, events)
+
+    async def test_nor_is_it_with_asyncio(self) -> None:
+        server, line = self.quiet()
+        async with AsyncSpecHop(line.address) as client:
+            events = [event async for event in client.stream(QUESTION, linger_ms=1000, timeout=60)]
+        self.check_quiet(server, line, events)
 
     def test_without_lingering_the_stream_ends(self) -> None:
         line = Line(600)
@@ -243,7 +336,7 @@ class WithoutServer(unittest.TestCase):
     def test_every_field_of_a_request_is_an_option(self) -> None:
         # k stands for three of them.
         others = {"question", "options", "unbounded", "auto"}
-        messages = spechop.v1.spechop_pb2.AskRequest, spechop.v1.spechop_pb2.Options
+        messages = wire.AskRequest, wire.Options
         fields = {field.name for message in messages for field in message.DESCRIPTOR.fields}
         self.assertEqual(fields - others, set(spechop.Options.__annotations__))
 

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io;
 use std::time::Duration;
 
-use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransportConfig, StreamableHttpError,
@@ -100,6 +100,13 @@ impl NotTaken {
     }
 }
 
+/// A message that is under way no longer.
+struct Sent {
+    /// The request that nobody waits for, if the message said so.
+    cancelled: Option<RequestId>,
+    taken: Result<(), NotTaken>,
+}
+
 /// Carries messages with the key of the endpoint, on behalf of a tenant, until the input ends and what was asked is
 /// answered. For that it waits ten seconds at most.
 ///
@@ -126,7 +133,7 @@ pub async fn bridge(
         config = config.custom_headers([(name, tenant)].into());
     }
     let mut server = StreamableHttpClientTransport::with_client(http, config);
-    let mut sending: JoinSet<Result<(), NotTaken>> = JoinSet::new();
+    let mut sending: JoinSet<Sent> = JoinSet::new();
     let mut why = None;
     // What the client waits for, and when nobody waits any longer.
     let mut asked = HashSet::new();
@@ -146,13 +153,15 @@ pub async fn bridge(
                     _ => None,
                 };
                 asked.extend(id.clone());
+                let cancelled = cancelled(&message);
                 let sent = Transport::<RoleClient>::send(&mut server, message);
                 sending.spawn(async move {
-                    sent.await.map_err(|error| NotTaken {
+                    let taken = sent.await.map_err(|error| NotTaken {
                         id,
                         why: chain(&error),
                         trouble: Trouble::of(&error),
-                    })
+                    });
+                    Sent { cancelled, taken }
                 });
             }
             message = Transport::<RoleClient>::receive(&mut server) => {
@@ -172,7 +181,12 @@ pub async fn bridge(
                 return Ok(());
             }
             Some(sent) = sending.join_next() => {
-                if let Ok(Err(not_taken)) = sent {
+                let Ok(Sent { cancelled, taken }) = sent else {
+                    continue;
+                };
+                // Only now: the bridge must not end before the server has heard of it. No answer comes.
+                asked.retain(|id| cancelled.as_ref() != Some(id));
+                if let Err(not_taken) = taken {
                     refuse(&mut client, &url, &not_taken).await?;
                     asked.retain(|id| not_taken.id.as_ref() != Some(id));
                     why = not_taken.or(why);
@@ -182,7 +196,7 @@ pub async fn bridge(
     }
     // The connection often ends before the task of the request that ended it has been heard.
     while let Ok(Some(sent)) = timeout(LAST_WORDS, sending.join_next()).await {
-        if let Ok(Err(not_taken)) = sent {
+        if let Ok(Err(not_taken)) = sent.map(|sent| sent.taken) {
             refuse(&mut client, &url, &not_taken).await?;
             why = not_taken.or(why);
         }
@@ -193,6 +207,17 @@ pub async fn bridge(
     };
     let url = url.to_string();
     Err(BridgeError::Lost { url, why, trouble })
+}
+
+/// The request that this message takes back, if it does that.
+fn cancelled(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Notification(told) => match &told.notification {
+            ClientNotification::CancelledNotification(told) => told.params.request_id.clone(),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// So that the client hears why its request has no answer.

@@ -1,8 +1,9 @@
 //! Our tools for any client of MCP: `search`, `fetch` and `ask`, all of them reading alone.
 //!
 //! `search` and `fetch` have the form that ChatGPT's connectors want: one text item of JSON. The door
-//! keeps no session, so a client that goes away leaves nothing behind. It speaks every revision of the
-//! protocol that `rmcp` knows, with the handshake and without.
+//! keeps no session, so a client that goes away leaves nothing behind. It hears no notification either:
+//! whoever answers HTTP before it ends a call that is cancelled, with the help of [`crate::calls`]. It
+//! speaks every revision of the protocol that `rmcp` knows, with the handshake and without.
 
 use std::borrow::Cow;
 use std::sync::Arc;

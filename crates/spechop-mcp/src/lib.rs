@@ -8,12 +8,13 @@
 //! [`spechop_ports::Retriever`]. What a tool says is data, never an instruction: it becomes passages.
 //!
 //! As a server: [`door`] offers `search`, `fetch` and `ask` over HTTP to any client, and [`bridge`]
-//! brings them to clients that start a program.
+//! brings them to clients that start a program. [`calls`] lets a client of HTTP take a call back.
 //!
 //! The protocol itself is `rmcp`, and nothing outside this crate sees it.
 
 mod arguments;
 pub mod bridge;
+pub mod calls;
 pub mod door;
 mod failure;
 mod line;

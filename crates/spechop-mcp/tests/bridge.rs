@@ -117,6 +117,37 @@ async fn what_was_asked_before_the_input_ended_is_answered() {
     assert!(ended.unwrap().is_ok());
 }
 
+/// Takes everything, and answers no call.
+fn answers_no_call(message: &Value) -> Response {
+    match message["method"].as_str().unwrap() {
+        "tools/call" => {
+            let kind = [(header::CONTENT_TYPE, "text/event-stream")];
+            let silence = futures::stream::pending::<Result<String, std::io::Error>>();
+            (kind, axum::body::Body::from_stream(silence)).into_response()
+        }
+        "notifications/cancelled" => StatusCode::ACCEPTED.into_response(),
+        _ => takes_no_request(message),
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_what_was_cancelled() {
+    let mut client = Client::new(served(answers_no_call).await);
+    client.write(&[hello()]).await;
+    assert!(client.read().await["result"].is_object());
+    client
+        .write(&[
+            json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "ask" } }),
+            json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }),
+        ])
+        .await;
+    client.input.shutdown().await.unwrap();
+    let soon = Duration::from_secs(5);
+    let ended = timeout(soon, &mut client.bridge).await.unwrap();
+    assert!(ended.unwrap().is_ok());
+}
+
 #[tokio::test]
 async fn a_server_that_wants_a_key_is_told_from_none() {
     let wants_key: fn(&Value) -> Response = |_| {

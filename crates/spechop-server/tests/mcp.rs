@@ -238,6 +238,78 @@ async fn a_client_that_hangs_up_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_takes_its_own_call_back_and_no_other() {
+    let server = Server::start(endless()).await;
+    let (ours, others) = (hello(&server).await, hello(&server).await);
+    assert_ne!(ours, others);
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let asked = call("ask", &json!({ "question": "Who is it?" })).to_string();
+    let head = format!("{HEAD}{ours}");
+    stream
+        .write_all(request(&head, &asked).as_bytes())
+        .await
+        .unwrap();
+    eventually(|| server.gauges.questions_open() == 1).await;
+    let of_another_tenant = format!("{ours}spechop-tenant: other\r\n");
+    for (headers, id) in [
+        (&others, 7),
+        (&String::new(), 7),
+        (&of_another_tenant, 7),
+        (&ours, 8),
+    ] {
+        cancel(&server, headers, id).await;
+        assert_eq!(server.gauges.questions_open(), 1, "{headers}{id}");
+    }
+    cancel(&server, &ours, 7).await;
+    eventually(|| server.gauges.questions_open() == 0).await;
+    server.is_idle().await;
+    // Its response ends, too, and has no answer.
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).await.unwrap();
+    assert!(!heard.contains("\"result\""), "{heard}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_another_server_greeted_is_answered() {
+    let server = Server::start(Script::instant(1)).await;
+    for headers in ["Mcp-Session-Id: of-another-server\r\n", ""] {
+        let asked = json!({ "question": "Who is it?" });
+        let (text, failed) = result(&server, headers, "ask", &asked).await;
+        assert!(!failed, "{text}");
+        cancel(&server, headers, 7).await;
+    }
+}
+
+/// Says hello and returns the header that a client sends from then on.
+async fn hello(server: &Server) -> String {
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": { "name": "test", "version": "1" },
+        },
+    });
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let said = request(HEAD, &hello.to_string());
+    stream.write_all(said.as_bytes()).await.unwrap();
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).await.unwrap();
+    let name = heard
+        .lines()
+        .find_map(|line| line.strip_prefix("mcp-session-id: "))
+        .unwrap_or_default();
+    format!("Mcp-Session-Id: {name}\r\n")
+}
+
+async fn cancel(server: &Server, headers: &str, id: u32) {
+    let cancelled = json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id },
+    });
+    let (status, said) = send(server, &format!("{HEAD}{headers}"), &cancelled.to_string()).await;
+    assert_eq!(status, 202, "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_comes_before_the_client_cuts_it_off() {
     let server = Server::configured(endless(), "[server]\nmcp_budget_ms = 50\n").await;
     for arguments in [

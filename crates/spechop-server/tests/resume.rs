@@ -97,6 +97,47 @@ async fn a_reader_that_comes_back_misses_nothing() {
     assert_eq!(ahead.status(), StatusCode::BAD_REQUEST);
 }
 
+/// A browser's `EventSource` comes back to the address that it began with, `after` included.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_numbers_that_a_reader_knows_the_greater_one_counts() {
+    let server = Server::start(Script::instant(4)).await;
+    let named = json!({ "question_id": "mine", "linger_ms": 20_000 });
+    let asked = Frames::of(post(&server, "/v1/ask/stream", named).await);
+    assert!(asked.all().await.len() > 6);
+    server.is_idle().await;
+    let resume = async |query: &str, header: Option<&str>| {
+        let path = format!("/v1/questions/mine/events{query}");
+        let mut request = client().get(url(&server, &path));
+        if let Some(header) = header {
+            request = request.header("last-event-id", header);
+        }
+        request.send().await.unwrap()
+    };
+    for (query, header, first) in [
+        ("?after=2", Some("5"), 6),
+        ("?after=5", Some("2"), 6),
+        ("", Some("5"), 6),
+        ("?after=5", None, 6),
+        ("", None, 1),
+        // It may be the name of an event of another stream.
+        ("?after=5", Some("none"), 6),
+        ("?after=5", Some(""), 6),
+    ] {
+        let mut frames = Frames::of(resume(query, header).await);
+        let (id, ..) = frames.next().await.unwrap();
+        assert_eq!(id, Some(first), "{query} {header:?}");
+    }
+    // What is all that a reader says has to be a number, and one that there is.
+    for (query, header) in [
+        ("", Some("none")),
+        ("?after=none", Some("5")),
+        ("?after=2", Some("999")),
+    ] {
+        let status = resume(query, header).await.status();
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{query} {header:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_longer_kept_is_said_to_be_gone() {
     // Room for the last event and hardly any other.

@@ -116,8 +116,11 @@ class AsyncSpecHop:
         try:
             while True:
                 try:
+                    # It comes as soon as the server has the question, even if nothing happens. Else it is empty.
+                    if told := question_id_of(await call.initial_metadata()):
+                        name = name or told
+                        patience.attached()
                     async for event in call:
-                        name = name or question_id_of(await call.initial_metadata())
                         last = event.sequence
                         patience.restored()
                         yield event

@@ -66,6 +66,11 @@ def question_id_of(metadata: Iterable[Any]) -> str:
     return next((str(value) for name, value in metadata if name == "spechop-question-id"), "")
 
 
+# Seconds before the first try.
+PAUSE = 0.05
+PAUSE_MAX = 2.0
+
+
 class Patience:
     """How often and how long a lost connection is made again."""
 
@@ -73,7 +78,7 @@ class Patience:
         self._limit = linger_ms / 1000
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._lost: float | None = None
-        self._pause = 0.0
+        self._pause = PAUSE
 
     def left(self) -> float | None:
         """What is left of the caller's seconds."""
@@ -81,16 +86,24 @@ class Patience:
 
     def restored(self) -> None:
         """Something has come."""
+        self._lost, self._pause = None, PAUSE
+
+    def attached(self) -> None:
+        """The server has the question and will tell what happens to it, so it lingers anew from the next loss on.
+
+        Pauses go on growing: a connection that breaks again and again before anything comes must not spin.
+        """
         self._lost = None
 
     def pause(self) -> float | None:
         """Seconds until the next try, or `None` if the question will be gone."""
         now = time.monotonic()
         if self._lost is None:
-            self._lost, self._pause = now, 0.05
+            self._lost = now
         if now - self._lost >= self._limit:
             return None
-        # So that the clients of a server that comes back do not all come at once.
-        pause = self._pause * random.uniform(0.5, 1)
-        self._pause = min(2 * self._pause, 2)
+        # Between half of it and all of it, so that the clients of a server that comes back do not all come at once.
+        # A pause of earlier losses must not outlast the question.
+        pause = min(self._pause, self._limit / 2) * random.uniform(0.5, 1)
+        self._pause = min(2 * self._pause, PAUSE_MAX)
         return pause

@@ -109,8 +109,11 @@ class SpecHop:
         try:
             while True:
                 try:
+                    # It comes as soon as the server has the question, even if nothing happens. Else it is empty.
+                    if told := question_id_of(call.initial_metadata()):
+                        name = name or told
+                        patience.attached()
                     for event in call:
-                        name = name or question_id_of(call.initial_metadata())
                         last = event.sequence
                         patience.restored()
                         yield event

@@ -115,18 +115,21 @@ fn caller_of(head: &Parts) -> Result<Caller, AskError> {
 }
 
 /// The number of the last event that the client knows: `after` in the query, or the header with which a
-/// browser comes back to a stream.
+/// browser comes back to a stream. It comes back to the address that it began with, so the greater one counts.
 fn after(head: &Parts) -> Result<u64, AskError> {
     let mut pairs = head.uri.query().unwrap_or_default().split('&');
     let named = pairs.find_map(|pair| pair.strip_prefix("after="));
     let header = head.headers.get("last-event-id");
-    let Some(value) = named.or_else(|| header?.to_str().ok()) else {
+    let header = header.and_then(|header| header.to_str().ok());
+    let Some(value) = named.or(header) else {
         return Ok(0);
     };
-    value.parse().map_err(|_| {
+    let value: u64 = value.parse().map_err(|_| {
         let problem = "must be the number of the last event that is known, or 0";
         AskError::Invalid(vec![FieldViolation::new("after", problem)])
-    })
+    })?;
+    // Beside `after`, a header that is no number says nothing.
+    Ok(value.max(header.and_then(|header| header.parse().ok()).unwrap_or(0)))
 }
 
 /// The events of a question as server-sent events. The last one is `answer` or `error`.

@@ -5,13 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use spechop_mcp::door::{Desk, Hop, News, Question, Refused, service};
+use spechop_mcp::calls::{CLIENT, CallId, Calls, Said};
+use spechop_mcp::door::{Desk, DoorService, Hop, News, Question, Refused, service};
 use spechop_proto::ask_event::Event;
 use spechop_proto::options::Width;
 use spechop_proto::{self as wire, AskEvent, AskRequest, Budget};
@@ -27,6 +32,9 @@ use crate::status::chain;
 
 /// Where it is.
 pub(super) const PATH: &str = "/mcp";
+
+/// As many random bytes are in a client's name.
+const CLIENT_BYTES: usize = 16;
 
 /// What answers.
 struct Tools {
@@ -47,8 +55,63 @@ pub(super) fn route(admission: &Admission, finder: &Arc<Finder>) -> MethodRouter
         time: server.mcp_time,
         links: Links::of(server),
     };
-    let service = service(Arc::new(tools), usize::MAX);
-    post(async move |request: Request| service.handle(request).await.map(Body::new))
+    let entrance = Entrance {
+        service: service(Arc::new(tools), usize::MAX),
+        calls: Calls::default(),
+    };
+    post(async move |request: Request| entrance.answer(request).await)
+}
+
+/// Answers requests, and ends the calls that are taken back.
+#[derive(Clone)]
+struct Entrance {
+    service: DoorService<Tools>,
+    calls: Calls,
+}
+
+impl Entrance {
+    async fn answer(&self, request: Request) -> Response {
+        let (head, body) = request.into_parts();
+        // The transport has received the whole of it.
+        let Ok(body) = to_bytes(body, usize::MAX).await else {
+            return StatusCode::BAD_REQUEST.into_response();
+        };
+        let said = Said::of(&body);
+        let under_way = match &said {
+            Some(Said::Call(number)) => call_id(&head, number).and_then(|id| self.calls.begin(id)),
+            _ => None,
+        };
+        if let Some(Said::Cancelled(number)) = &said
+            && let Some(id) = call_id(&head, number)
+        {
+            self.calls.cancel(&id);
+        }
+        let request = Request::from_parts(head, Body::from(body));
+        let mut response = self.service.handle(request).await.map(Body::new);
+        if said == Some(Said::Hello) && response.status().is_success() {
+            // Nobody may guess it: whoever knows it can take the client's calls back.
+            let name = BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; CLIENT_BYTES]>());
+            if let Ok(name) = HeaderValue::try_from(name) {
+                response.headers_mut().insert(CLIENT, name);
+            }
+        }
+        match under_way {
+            // Ending the response ends the question, as if the client had hung up. It wants no answer.
+            Some(call) => response.map(|body| {
+                Body::from_stream(body.into_data_stream().take_until(call.cancelled()))
+            }),
+            None => response,
+        }
+    }
+}
+
+/// Which call a client means. `None` if it has no name, or is nobody.
+fn call_id(head: &Parts, number: &str) -> Option<CallId> {
+    Some(CallId {
+        tenant: who(head).ok()?.tenant,
+        client: head.headers.get(CLIENT)?.to_str().ok()?.to_owned(),
+        number: number.to_owned(),
+    })
 }
 
 #[async_trait]

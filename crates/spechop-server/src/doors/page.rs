@@ -194,8 +194,9 @@ mod tests {
 
     /// The limit of the page counts what is sent: packed, as every browser takes it.
     const SENT_MAX: usize = 60_000;
-    /// What is sent to a client that cannot unpack. No limit, but nothing should grow unseen.
-    const BYTES_MAX: usize = 92_000;
+    /// What is sent to a client that cannot unpack. No limit, but nothing should grow unseen. It last grew so that
+    /// whoever reads a passage keeps it open, and the focus on it, when the next hop is committed.
+    const BYTES_MAX: usize = 93_000;
 
     #[test]
     fn the_page_is_small() {

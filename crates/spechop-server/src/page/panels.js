@@ -5,23 +5,32 @@ import { s, words } from './look.js';
 import { list, maybe, num, obj, str, word } from './read.js';
 import { elapsed, sequential } from './reduce.js';
 
-/// Fills a node anew if what it is made of is another thing than before.
+/// Fills a node anew if what it is made of is another thing than before. Whoever reads in it goes on reading: what is
+/// open stays open, and the focus where it is.
 function renew(node, of, make) {
   if (node.madeOf && node.madeOf.length === of.length && of.every((part, n) => part === node.madeOf[n])) return;
   node.madeOf = of;
+  const all = (what) => [...node.querySelectorAll(what)];
+  const open = all('details[open]').map(({ key }) => key);
+  const focused = all('summary, a').indexOf(document.activeElement);
   node.replaceChildren(...make().filter(Boolean));
+  for (const details of all('details')) details.open = open.includes(details.key);
+  all('summary, a')[focused]?.focus({ preventScroll: true });
 }
 
-/// Each passage once, in the order in which the hops name them: {passage, hops, answers}. A hop comes to rest on the
-/// passages that hold its answer, or, if none does, on the nearest one.
+/// Each passage once, in the order in which the hops name them: {passage, key, hops, answers}. A hop comes to rest on
+/// the passages that hold its answer, or, if none does, on the nearest one. If it found nothing, it rests on none.
 export function citations(hops) {
   const cited = [];
   hops.forEach((hop, n) => {
+    if (!hop.found) return;
     const holds = hop.evidence.filter((passage) => spanOf(str(passage.text), hop.observed));
     for (const passage of holds.length ? holds : hop.evidence.slice(0, 1)) {
-      const known = cited.find((one) => one.passage.passage_id === passage.passage_id);
+      // Two texts, or pages, may have one name: clients leave some.
+      const key = JSON.stringify([passage.passage_id, passage.text, passage.url]);
+      const known = cited.find((one) => one.key === key);
       if (known) known.hops.push(n + 1), known.answers.push(hop.observed);
-      else cited.push({ passage, hops: [n + 1], answers: [hop.observed] });
+      else cited.push({ passage, key, hops: [n + 1], answers: [hop.observed] });
     }
   });
   return cited;
@@ -127,22 +136,20 @@ export function hops(node, view) {
 
 export function passages(node, view) {
   renew(node, [view.hops], () =>
-    citations(view.hops).map(({ passage, hops, answers }, n) => {
+    citations(view.hops).map(({ passage, key, hops, answers }, n) => {
       const address = webAddress(passage.url);
       const id = str(passage.passage_id);
       const source = address && el('a', { href: address, rel: 'noopener noreferrer', target: '_blank' }, t(address));
-      return el(
-        'li',
-        {},
-        el(
-          'details',
-          { id: `passage-${n + 1}` },
-          el('summary', {}, t(str(passage.title) || 'untitled'), el('span', { class: 'quiet' }, ` · hop ${hops.join(', ')}`)),
-          el('p', { dir: 'auto', class: 't text' }, ...marked(str(passage.text), answers)),
-          // A page's own identifier is its address, and a part of it.
-          el('p', { class: 'quiet' }, ...(source && id.startsWith(passage.url) ? [source] : [t(id), source && ' · ', source])),
-        ),
+      const details = el(
+        'details',
+        { id: `passage-${n + 1}` },
+        el('summary', {}, t(str(passage.title) || 'untitled'), el('span', { class: 'quiet' }, ` · hop ${hops.join(', ')}`)),
+        el('p', { dir: 'auto', class: 't text' }, ...marked(str(passage.text), answers)),
+        // A page's own identifier is its address, and a part of it.
+        el('p', { class: 'quiet' }, ...(source && id.startsWith(passage.url) ? [source] : [t(id), source && ' · ', source])),
       );
+      details.key = key;
+      return el('li', {}, details);
     }),
   );
 }

@@ -304,6 +304,7 @@ function hopOf(told, lane, at) {
     guess: typeof hop.guess === 'string' ? hop.guess : null,
     by: str(hop.guess_by),
     observed: str(seen.answer),
+    found: seen.found === true,
     evidence: list(seen.evidence).map(obj),
     verdict: lane.verdicts.find((verdict) => verdict.accepted) ?? lane.verdicts[0] ?? null,
     salvaged: lane.salvaged !== null,

@@ -125,6 +125,30 @@ test('a question is asked, struck out, made solid, and answered, with the keyboa
   await tab.context().close();
 });
 
+test('a passage that is read stays open, and keeps the focus, when more comes', PATIENCE, async () => {
+  const tab = await page();
+  await tab.fill('#question', QUESTION);
+  await tab.selectOption('#k', '1');
+  await tab.press('#question', 'Enter');
+  await tab.waitForSelector('#passages details', PATIENCE);
+  assert.equal(await tab.locator('#hops li').count(), 1, 'there is more to come');
+  await tab.locator('#passages summary').first().focus();
+  await tab.keyboard.press('Enter');
+  const read = () =>
+    tab.evaluate(() => {
+      const { activeElement: focused } = document;
+      return [[...document.querySelectorAll('#passages details[open]')].map(({ id }) => id), focused.tagName, focused.parentNode.id];
+    });
+  const before = [['passage-1'], 'SUMMARY', 'passage-1'];
+  assert.deepEqual(await read(), before);
+  await tab.waitForSelector('#hops li:nth-child(2)', PATIENCE);
+  assert.deepEqual(await read(), before);
+  await tab.waitForSelector('#answer .final', PATIENCE);
+  assert.deepEqual(await read(), before);
+  quiet(tab);
+  await tab.context().close();
+});
+
 test('the same question at k = 1 is drawn below, aligned', PATIENCE, async () => {
   const tab = await page();
   await tab.fill('#question', QUESTION);

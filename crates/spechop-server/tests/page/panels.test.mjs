@@ -85,3 +85,29 @@ test('a citation is a passage that holds the answer', () => {
   assert.equal(spanOf('nothing of it', 'absent'), null);
   assert.equal(spanOf('İİİ abc', 'ABC'), null);
 });
+
+/// A hop that saw one passage, as an event tells it.
+const hop = (answer, text, found, more = {}) => ({ observation: { answer, found, evidence: [{ passage_id: '1', text, ...more }] } });
+const cited = (...hops) => {
+  const events = hops.map((hop, n) => ({ sequence: n + 1, branch: n, hop: n + 1, committed: { hop } }));
+  const running = events.reduce(reduce, START);
+  const answered = reduce(running, { sequence: hops.length + 1, answer: { hops } });
+  const [now, then] = [running, answered].map((view) => citations(view.hops).map(({ passage, hops }) => [passage.text, hops]));
+  assert.deepEqual(then, now, 'the answer cites what its commits did');
+  return now;
+};
+
+test('a look-up that found nothing is cited by nothing', () => {
+  assert.deepEqual(cited(hop('No relevant information found', 'A film.', false)), []);
+  // Not even if the words stand there.
+  assert.deepEqual(cited(hop('film', 'A film.', false), hop('film', 'Another film.', true)), [['Another film.', [2]]]);
+  assert.deepEqual(cited(hop('in other words', 'A film.', true)), [['A film.', [1]]]);
+  for (const odd of [undefined, null, 1, 'true']) assert.deepEqual(cited(hop('film', 'A film.', odd)), [], `${odd}`);
+});
+
+test('two passages of one name are two', () => {
+  assert.deepEqual(cited(hop('film', 'A film.', true), hop('film', 'Another film.', true)), [['A film.', [1]], ['Another film.', [2]]]);
+  const at = (url) => hop('film', 'A film.', true, { url });
+  assert.equal(cited(at('https://one.example'), at('https://two.example')).length, 2);
+  assert.deepEqual(cited(at(undefined), at(null), at(undefined)), [['A film.', [1, 2, 3]]]);
+});
