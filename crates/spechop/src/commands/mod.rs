@@ -163,8 +163,9 @@ impl Cli {
 
     fn start_log(&self, env: &Env) -> anyhow::Result<()> {
         let default = match self.command {
-            // What a library says about each message of its protocol is of no use to operators.
-            Command::Serve(_) => "info,llama-cpp-2=warn,rmcp=warn",
+            // What a library says about each message of its protocol is of no use to operators, and a client that
+            // takes a call back is no error.
+            Command::Serve(_) => "info,llama-cpp-2=warn,rmcp=warn,rmcp::service=off",
             // The bridge says itself why a connection ended.
             Command::Mcp(_) => "warn,rmcp=off",
             _ => "warn",

@@ -101,10 +101,9 @@ fn the_demonstration_over_the_web_ends_in_a_table_of_k_1_3_and_auto() {
     let &[seconds, rel_lat, simulated, first, look_ups, wasted] = one else {
         panic!("{one:?}");
     };
-    assert_eq!(
-        [rel_lat, simulated, first, wasted],
-        [1.0, 1.0, seconds, 0.0]
-    );
+    assert_eq!([rel_lat, simulated, wasted], [1.0, 1.0, 0.0]);
+    // The answer is there some microseconds before it is sent, which may be another last digit.
+    assert!((0.0..0.015).contains(&(seconds - first)), "{told}");
     for row in [three, chosen] {
         let &[own, rel_lat, bound, simulated, first, own_look_ups, wasted] = row else {
             panic!("{row:?}");
