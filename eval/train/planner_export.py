@@ -64,6 +64,15 @@ def read_adapter(path: Path) -> dict:
     return {"lora": lora, "rank": rank, "alpha": float(reader.fields["adapter.lora.alpha"].contents())}
 
 
+def write(writer: GGUFWriter, out: Path) -> int:
+    """Writes what was added to the file of the writer; returns its size."""
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return out.stat().st_size
+
+
 def export(adapter: Path, out: Path, kind: str) -> int:
     """Writes the file; returns its size."""
     saved = torch.load(adapter, weights_only=True)
@@ -75,11 +84,7 @@ def export(adapter: Path, out: Path, kind: str) -> int:
     writer.add_float32("adapter.lora.alpha", float(saved["alpha"]))
     for name, value in sorted(tensors(saved["lora"]).items()):
         writer.add_tensor(name, quantize(value, _TYPES[kind]), raw_dtype=_TYPES[kind])
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return out.stat().st_size
+    return write(writer, out)
 
 
 def main() -> None:

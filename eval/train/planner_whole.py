@@ -16,7 +16,7 @@ from gguf.quants import quantize
 
 from .generate import load_trained
 from .lora import merge_lora
-from .planner_export import LINEAR, permute
+from .planner_export import LINEAR, permute, write
 
 _OTHERS = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
@@ -66,11 +66,7 @@ def export(trained: Path, base: Path, out: Path, kind: str) -> int:
         value = named[tensor.name].numpy()
         form = _TYPES[kind] if value.ndim == 2 else GGMLQuantizationType.F32
         writer.add_tensor(tensor.name, quantize(value, form), raw_dtype=form)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return out.stat().st_size
+    return write(writer, out)
 
 
 def main() -> None:

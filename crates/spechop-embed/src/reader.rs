@@ -134,8 +134,8 @@ impl fmt::Debug for Room {
     }
 }
 
-/// Parts of long passages that are read behind the beginnings of all of them, if none was sure enough: as many
-/// again as there are usually beginnings, and three more.
+/// Parts of long passages that are read behind the beginnings of all of them, if none was sure enough: some two
+/// thousand tokens of one passage, or a second part of each of eight.
 const FURTHER_MAX: usize = 8;
 
 /// Some ten seconds of work on two cores.

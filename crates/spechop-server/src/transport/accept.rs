@@ -280,21 +280,27 @@ mod tests {
         assert_eq!(lines.open(), 0);
     }
 
-    /// Who sends a question in one piece, and not too fast, holds next to nothing, and is never the one.
-    #[tokio::test]
-    async fn whoever_holds_most_of_what_never_arrives_makes_room() {
+    /// Two connections, each with its peer.
+    async fn two_within(limits: Limits) -> Vec<(TcpStream, Line)> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let limits = Limits {
-            unfinished_total_max: 100,
-            ..Limits::default()
-        };
         let lines = Lines::new(limits, Counts::default());
         let mut open = Vec::new();
         for _ in 0..2 {
             let peer = TcpStream::connect(address).await.unwrap();
             open.push((peer, lines.next(&listener).await));
         }
+        open
+    }
+
+    /// Who sends a question in one piece, and not too fast, holds next to nothing, and is never the one.
+    #[tokio::test]
+    async fn whoever_holds_most_of_what_never_arrives_makes_room() {
+        let mut open = two_within(Limits {
+            unfinished_total_max: 100,
+            ..Limits::default()
+        })
+        .await;
         let [much, little] = [0, 1].map(|at: usize| open[at].1.handle().clone());
         let _much = much.hold(60).unwrap();
         let _little = little.hold(40).unwrap();
@@ -312,18 +318,11 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_lets_most_of_all_answers_lie_makes_room() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let limits = Limits {
+        let open = two_within(Limits {
             unread_total_max: 100,
             ..Limits::default()
-        };
-        let lines = Lines::new(limits, Counts::default());
-        let mut open = Vec::new();
-        for _ in 0..2 {
-            let peer = TcpStream::connect(address).await.unwrap();
-            open.push((peer, lines.next(&listener).await));
-        }
+        })
+        .await;
         let [much, little] = [0, 1].map(|at: usize| open[at].1.handle().clone());
         let much_held = much.lay_out(60);
         let little_held = little.lay_out(40);
