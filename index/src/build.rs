@@ -1,6 +1,5 @@
 //! From a corpus to an index.
 
-use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +18,7 @@ use crate::intake::Intake;
 #[derive(Clone, Debug)]
 pub struct Build {
     /// The corpus: a file in one of the formats, plain or packed; or a folder of .txt, .md and .html
-    /// files; or `-`, which is standard input.
+    /// files; or `-`, which is standard input; or a pipe.
     pub corpus: PathBuf,
     /// How the corpus is read.
     pub reading: Reading,
@@ -87,19 +86,19 @@ impl Build {
         self.check()?;
         let folder = Folder::new(&self.out)?;
         let _lock = folder.lock()?;
-        let spooled = match self.corpus.as_os_str() == "-" {
-            true => Some(Spooled::fill(folder.spool(), &mut io::stdin().lock())?),
-            false => None,
-        };
+        let spooled = Spooled::of(&self.corpus, folder.spool())?;
         let corpus = spooled.as_ref().map_or(&self.corpus, |copy| &copy.path);
         let survey = Survey::of(corpus, &self.reading)?;
+        if let Some(hot) = &self.hot {
+            hot.check_passages(survey.in_degrees)?;
+        }
         let inputs = self.inputs(&survey, encoder);
-        let there = finished(&folder.out, &inputs);
+        let there = finished(&folder.out, &inputs)?;
         let up_to_date = there.is_some();
         let (index, encoded) = match there {
             Some(index) => (index, 0),
             None => {
-                let encoded = self.grow(&folder, corpus, &survey, inputs, encoder, progress);
+                let encoded = self.grow(&folder, corpus, &survey, &inputs, encoder, progress);
                 let encoded = encoded.await?;
                 (folder.publish(self.hot.as_ref())?, encoded)
             }
@@ -129,7 +128,8 @@ impl Build {
             (Some(_), Some(_)) => {
                 wrong("a part has no hot subset: choose it when the parts are merged")
             }
-            (_, Some(hot)) => hot.check(),
+            // Before hours are spent on encoding.
+            (_, Some(hot)) => hot.check().and_then(|()| hot.check_file()),
             (_, None) => Ok(()),
         }
     }
@@ -174,34 +174,41 @@ impl Build {
         folder: &Folder,
         corpus: &Path,
         survey: &Survey,
-        inputs: Inputs,
+        inputs: &Inputs,
         encoder: &dyn Encoder,
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<usize, BuildError> {
         let rows = self.rows(survey)?;
         // A build may have been killed between its last two steps.
-        if finished(&folder.partial, &inputs).is_some() {
+        if finished(&folder.partial, inputs)?.is_some() {
             return Ok(0);
-        }
-        let mut writer = IndexWriter::open(&folder.partial, inputs)?;
-        let before = writer.rows();
-        let mut passages = Corpus::open(corpus, &self.reading)?;
-        for _ in 0..rows.start {
-            passages.next()?;
         }
         let encoding = Encoding {
             encoder,
-            base: 0,
+            copied: None,
             total: rows.len(),
             batch_rows: self.batch_rows,
         };
-        encoding.run(&mut writer, &mut passages, progress).await?;
-        while passages.next()?.is_some() {}
-        if !survey.is_of(&passages) {
-            return Err(BuildError::Changed(corpus.to_owned()));
+        loop {
+            let mut writer = IndexWriter::open(&folder.partial, inputs.clone())?;
+            let before = writer.rows();
+            let mut passages = Corpus::open(corpus, &self.reading)?;
+            for _ in 0..rows.start {
+                passages.next()?;
+            }
+            if !encoding.run(&mut writer, &mut passages, progress).await? {
+                // From the beginning: no row is left to compare then.
+                writer.abandon()?;
+                continue;
+            }
+            while passages.next()?.is_some() {}
+            if !survey.is_of(&passages) {
+                writer.abandon()?;
+                return Err(BuildError::Changed(corpus.to_owned()));
+            }
+            let encoded = writer.rows() - before;
+            writer.finish()?;
+            return Ok(encoded);
         }
-        let encoded = writer.rows() - before;
-        writer.finish()?;
-        Ok(encoded)
     }
 }

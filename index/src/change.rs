@@ -16,6 +16,7 @@ use crate::corpus::{Corpus, Reading, Survey, digest};
 use crate::encode::{Encoding, copy_rows};
 use crate::error::BuildError;
 use crate::folder::{Folder, finished};
+use crate::input::Spooled;
 use crate::intake::Intake;
 use crate::lines::hex;
 
@@ -52,7 +53,9 @@ pub fn remove(index: &Path, ids: &[String]) -> Result<Changed, BuildError> {
     let wanted: HashSet<u128> = ids.iter().map(|id| digest(id)).collect();
     let mut met: HashSet<u128> = HashSet::new();
     let kept = old.rows_where(|id| {
-        let named: Vec<u128> = names(id).filter(|name| wanted.contains(name)).collect();
+        let named: Vec<u128> = names(id, true)
+            .filter(|name| wanted.contains(name))
+            .collect();
         met.extend(&named);
         named.is_empty()
     })?;
@@ -73,7 +76,7 @@ pub fn remove(index: &Path, ids: &[String]) -> Result<Changed, BuildError> {
         ));
     }
     let inputs = old.inputs(&kept, "", old.index.inputs().extended);
-    if finished(&folder.partial, &inputs).is_none() {
+    if finished(&folder.partial, &inputs)?.is_none() {
         let mut writer = IndexWriter::open(&folder.partial, inputs.clone())?;
         let missing = kept.iter().copied().skip(writer.rows());
         copy_rows(&mut writer, &old.index, missing)?;
@@ -91,12 +94,13 @@ pub fn remove(index: &Path, ids: &[String]) -> Result<Changed, BuildError> {
 pub struct Addition {
     /// The folder of the index.
     pub index: PathBuf,
-    /// The corpus, as for a build, but not standard input.
+    /// The corpus, as for a build.
     pub corpus: PathBuf,
     /// How it is read.
     pub reading: Reading,
-    /// Passages take the place of passages of the same id. Otherwise those that are there stay, and
-    /// the new ones are left out and counted.
+    /// Passages take the place of passages of the same id, and texts that are cut take that of all
+    /// passages that the text of this id was cut into. Otherwise those that are there stay, and the new
+    /// ones are left out and counted.
     pub replace: bool,
 }
 
@@ -111,11 +115,17 @@ impl Addition {
         let _lock = folder.lock()?;
         let old = Old::open(&folder)?;
         old.check_encoder(encoder)?;
+        let spooled = Spooled::of(&self.corpus, folder.spool())?;
+        let path = spooled.as_ref().map_or(&self.corpus, |copy| &copy.path);
+        let corpus = Corpus::open(path, &self.reading)?;
+        // Only if it cuts texts itself, the id of a text stands for passages that were cut. Otherwise an
+        // id that looks like that of a piece is an id like any other.
+        let cuts = corpus.cuts();
         let known = match self.replace {
             true => HashSet::new(),
-            false => old.names()?,
+            false => old.names(cuts)?,
         };
-        let mut corpus = Corpus::open(&self.corpus, &self.reading)?.knowing(known.clone());
+        let mut corpus = corpus.knowing(known.clone());
         let survey = Survey::read(&mut corpus)?;
         if survey.rows == 0 {
             // A corpus that is in the index already is as good as added; one that cannot be used is not.
@@ -128,30 +138,38 @@ impl Addition {
             };
         }
         let kept = match self.replace {
-            true => old.rows_where(|id| !names(id).any(|name| corpus.knows(name)))?,
+            true => old.rows_where(|id| !names(id, cuts).any(|name| corpus.knows(name)))?,
             false => (0..old.index.rows()).collect(),
         };
         drop(corpus);
         let extended = old.index.inputs().extended || survey.extended;
         let inputs = old.inputs(&kept, &survey.sha256, extended);
-        if finished(&folder.partial, &inputs).is_none() {
-            let mut writer = IndexWriter::open(&folder.partial, inputs.clone())?;
-            let missing = kept.iter().copied().skip(writer.rows());
-            copy_rows(&mut writer, &old.index, missing)?;
-            writer.checkpoint()?;
-            let mut corpus = Corpus::open(&self.corpus, &self.reading)?.knowing(known);
+        if finished(&folder.partial, &inputs)?.is_none() {
             let encoding = Encoding {
                 encoder,
-                base: kept.len(),
+                copied: Some((&old.index, kept.as_slice())),
                 total: survey.rows,
                 batch_rows: inputs.batch_rows,
             };
-            encoding.run(&mut writer, &mut corpus, progress).await?;
-            while corpus.next()?.is_some() {}
-            if !survey.is_of(&corpus) {
-                return Err(BuildError::Changed(self.corpus.clone()));
+            loop {
+                let mut writer = IndexWriter::open(&folder.partial, inputs.clone())?;
+                let missing = kept.iter().copied().skip(writer.rows());
+                copy_rows(&mut writer, &old.index, missing)?;
+                writer.checkpoint()?;
+                let mut corpus = Corpus::open(path, &self.reading)?.knowing(known.clone());
+                if !encoding.run(&mut writer, &mut corpus, progress).await? {
+                    // From the beginning: no row is left to compare then.
+                    writer.abandon()?;
+                    continue;
+                }
+                while corpus.next()?.is_some() {}
+                if !survey.is_of(&corpus) {
+                    writer.abandon()?;
+                    return Err(BuildError::Changed(self.corpus.clone()));
+                }
+                writer.finish()?;
+                break;
             }
-            writer.finish()?;
         }
         old.replace(&folder, &kept, inputs, Some(survey.intake))
     }
@@ -195,10 +213,10 @@ impl Old {
     }
 
     /// What passages of the index are called.
-    fn names(&self) -> Result<HashSet<u128>, BuildError> {
+    fn names(&self, with_pages: bool) -> Result<HashSet<u128>, BuildError> {
         let mut all = HashSet::new();
         for row in 0..self.index.rows() {
-            all.extend(names(self.index.passage(row)?.fields().id));
+            all.extend(names(self.index.passage(row)?.fields().id, with_pages));
         }
         Ok(all)
     }
@@ -317,11 +335,11 @@ fn carried_over(subset: &Subset) -> Subset {
     }
 }
 
-/// What a passage is called: `page#3` answers to `page#3` and to `page`.
-fn names(id: &str) -> impl Iterator<Item = u128> {
+/// What a passage is called: `page#3`, and perhaps also `page`.
+fn names(id: &str, with_page: bool) -> impl Iterator<Item = u128> {
     let page = id.rsplit_once('#').and_then(|(page, number)| {
         let piece = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        piece.then(|| digest(page))
+        (with_page && piece).then(|| digest(page))
     });
     std::iter::once(digest(id)).chain(page)
 }

@@ -115,6 +115,11 @@ impl Corpus {
         })
     }
 
+    /// Whether it cuts texts into passages, if they are long enough.
+    pub(crate) fn cuts(&self) -> bool {
+        self.reading.cut_long || self.intake.format.is_of_pages()
+    }
+
     /// The same corpus, for a place that has entries of these ids already.
     pub(crate) fn knowing(self, ids: HashSet<u128>) -> Self {
         Self { ids, ..self }
@@ -238,6 +243,8 @@ pub(crate) struct Survey {
     pub(crate) rows: usize,
     /// Whether a passage has a URL or an in-degree.
     pub(crate) extended: bool,
+    /// Whether a passage has an in-degree.
+    pub(crate) in_degrees: bool,
     pub(crate) intake: Intake,
 }
 
@@ -256,15 +263,17 @@ impl Survey {
 
     /// The same of an open corpus, which may hold nothing.
     pub(crate) fn read(corpus: &mut Corpus) -> Result<Self, BuildError> {
-        let (mut rows, mut extended) = (0, false);
+        let (mut rows, mut urls, mut in_degrees) = (0, false, false);
         while let Some(record) = corpus.next()? {
             rows += 1;
-            extended |= record.url.is_some() || record.in_degree.is_some();
+            urls |= record.url.is_some();
+            in_degrees |= record.in_degree.is_some();
         }
         Ok(Self {
             sha256: corpus.sha256(),
             rows,
-            extended,
+            extended: urls || in_degrees,
+            in_degrees,
             intake: corpus.intake.clone(),
         })
     }

@@ -13,8 +13,8 @@ const COPIED_AT_ONCE: usize = 1 << 13;
 /// Encodes passages behind the rows that an index has already.
 pub(crate) struct Encoding<'a> {
     pub(crate) encoder: &'a dyn Encoder,
-    /// Rows before the first passage that is encoded.
-    pub(crate) base: usize,
+    /// The index, and those of its rows, that were copied before the first passage that is encoded.
+    pub(crate) copied: Option<(&'a PassageIndex, &'a [usize])>,
     /// Passages to encode, those of earlier runs included.
     pub(crate) total: usize,
     /// Passages given to the encoder at once. It sorts them by length among themselves.
@@ -24,16 +24,19 @@ pub(crate) struct Encoding<'a> {
 impl Encoding<'_> {
     /// Encodes what is missing. `corpus` stands at the first passage of all that are to be encoded.
     /// Ends early where the corpus does.
+    ///
+    /// False, and nothing was encoded, if rows of an earlier run are not of this corpus: it had changed
+    /// while that run read it.
     pub(crate) async fn run(
         &self,
         writer: &mut IndexWriter,
         corpus: &mut Corpus,
         progress: &mut (dyn FnMut(Progress) + Send),
-    ) -> Result<(), BuildError> {
-        let total = self.total;
-        let mut done = writer.rows() - self.base;
-        for _ in 0..done {
-            corpus.next()?;
+    ) -> Result<bool, BuildError> {
+        let (total, base) = (self.total, self.base());
+        let mut done = writer.rows() - base;
+        if done > 0 && !self.are_of(writer, corpus)? {
+            return Ok(false);
         }
         progress(Progress { done, total });
         while done < total {
@@ -46,16 +49,40 @@ impl Encoding<'_> {
             {
                 batch.push(record);
             }
-            if batch.is_empty() {
+            if batch.len() < room {
+                // Shorter than it was: nothing of this will be used.
                 break;
             }
             self.batch(writer, &batch).await?;
             // Milliseconds, where a batch takes seconds.
             writer.checkpoint()?;
-            done = writer.rows() - self.base;
+            done = writer.rows() - base;
             progress(Progress { done, total });
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Whether the rows that earlier runs have encoded are the first ones of the corpus, which is read
+    /// as far as that.
+    fn are_of(&self, writer: &IndexWriter, corpus: &mut Corpus) -> Result<bool, BuildError> {
+        let mut written = writer.compare_from(self.base());
+        if let Some((from, rows)) = self.copied {
+            // The shard may begin with rows that were copied.
+            for &row in &rows[written.row()..] {
+                written.take(from.passage(row)?.fields());
+            }
+        }
+        while written.row() < writer.rows()
+            && let Some(record) = corpus.next()?
+        {
+            written.take(fields(&record));
+        }
+        Ok(written.is_equal())
+    }
+
+    /// Rows before the first passage that is encoded.
+    fn base(&self) -> usize {
+        self.copied.map_or(0, |(_, rows)| rows.len())
     }
 
     async fn batch(&self, writer: &mut IndexWriter, batch: &[Record]) -> Result<(), BuildError> {
@@ -69,21 +96,24 @@ impl Encoding<'_> {
             Err(error) => Err(error),
         };
         let vectors = vectors.map_err(|source| BuildError::Encoder {
-            first: writer.rows() - self.base,
+            first: writer.rows() - self.base(),
             count: batch.len(),
             source,
         })?;
         for (record, vector) in batch.iter().zip(&vectors) {
-            let passage = PassageRef {
-                id: &record.id,
-                title: &record.title,
-                text: &record.text,
-                url: record.url.as_deref(),
-                in_degree: record.in_degree,
-            };
-            writer.push(passage, vector)?;
+            writer.push(fields(record), vector)?;
         }
         Ok(())
+    }
+}
+
+fn fields(record: &Record) -> PassageRef<'_> {
+    PassageRef {
+        id: &record.id,
+        title: &record.title,
+        text: &record.text,
+        url: record.url.as_deref(),
+        in_degree: record.in_degree,
     }
 }
 

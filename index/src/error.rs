@@ -10,8 +10,8 @@ use spechop_store::IndexError;
 use crate::formats::Format;
 use crate::intake::Intake;
 
-/// Why an index was not built. What had been encoded is kept, and the next build goes on from
-/// there.
+/// Why an index was not built. What had been encoded is kept, and the next build goes on from there,
+/// unless the corpus changed in between.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// A line of the in-degree file that cannot be used.
@@ -43,7 +43,8 @@ pub enum BuildError {
         "the corpus is cut off at {0}: fetch it again, or take what there is of it with --accept-cut-off"
     )]
     CutOff(String),
-    /// The corpus was written to while it was being encoded.
+    /// The corpus was written to while it was being encoded. Nobody knows what was encoded of which, so
+    /// nothing of it is kept.
     #[error("{} changed while it was being read", .0.display())]
     Changed(PathBuf),
     /// A file that cannot be read or a folder that cannot be written.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
-use spechop_store::{HOT, Inputs, MANIFEST, PassageIndex, is_index_entry};
+use spechop_store::{Fault, HOT, Inputs, MANIFEST, PassageIndex, is_index_entry};
 
 use crate::error::BuildError;
 use crate::hot::Hot;
@@ -107,10 +107,7 @@ impl Folder {
                 fs::rename(&self.partial, &self.out).map_err(failed("publishing"))?;
             }
             // A file system that cannot do it in one step.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-                fs::rename(&self.out, &self.old).map_err(failed("replacing"))?;
-                fs::rename(&self.partial, &self.out).map_err(failed("publishing"))?;
-            }
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => self.in_two_steps()?,
             Err(error) => return Err(failed("replacing")(error.into())),
         }
         File::open(parent(&self.out))
@@ -119,16 +116,48 @@ impl Folder {
         remove(&self.old)
     }
 
+    /// The same without an exchange. Some file systems refuse that before they look whether there is
+    /// anything to exchange.
+    fn in_two_steps(&self) -> Result<(), BuildError> {
+        let failed = |action| BuildError::io(action, &self.out);
+        match fs::rename(&self.out, &self.old) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("replacing")(error));
+            }
+            // There is no old one before the first is published, or after a kill between the steps.
+            Ok(()) | Err(_) => {}
+        }
+        fs::rename(&self.partial, &self.out).map_err(failed("publishing"))
+    }
+
     /// Where a copy of standard input lies while it is read.
     pub(crate) fn spool(&self) -> PathBuf {
         sibling(&self.out, ".", ".corpus")
     }
 }
 
-/// The index in `dir`, if it is whole and made of these inputs.
-pub(crate) fn finished(dir: &Path, inputs: &Inputs) -> Option<PassageIndex> {
-    let index = PassageIndex::open_verified(dir).ok()?;
-    (index.inputs() == inputs).then_some(index)
+/// The index in `dir`, if it is whole and made of these inputs. An index that the system does not let
+/// be read is an error: whoever takes it for unfinished builds it again, and deletes it for that.
+pub(crate) fn finished(dir: &Path, inputs: &Inputs) -> Result<Option<PassageIndex>, BuildError> {
+    let error = match PassageIndex::open_verified(dir) {
+        Ok(index) => return Ok((index.inputs() == inputs).then_some(index)),
+        Err(error) => error,
+    };
+    match error.fault {
+        Fault::Unfinished
+        | Fault::Manifest(_)
+        | Fault::Version { .. }
+        | Fault::Missing(_)
+        | Fault::Length { .. }
+        | Fault::Foreign(_)
+        | Fault::Checksum(_)
+        | Fault::Senseless { .. }
+        | Fault::Record { .. } => Ok(None),
+        // Somebody else is writing to it, or it says nothing about what is there.
+        Fault::Changed(_) | Fault::Io { .. } | Fault::Encoder { .. } | Fault::Vector { .. } => {
+            Err(error.into())
+        }
+    }
 }
 
 /// The way from a folder to a path below it, however the two are written; `None` if the path lies
@@ -152,7 +181,8 @@ fn remove(dir: &Path) -> Result<(), BuildError> {
     }
 }
 
-/// Refused unless there is nothing, or a folder with nothing in it but what an index has.
+/// Refused unless there is nothing, or a folder with nothing in it but what an index has. That goes for
+/// its hot subset, too, which is an index of its own.
 fn may_be_replaced(dir: &Path) -> Result<(), BuildError> {
     let taken = || BuildError::Taken(dir.to_owned());
     let entries = match fs::read_dir(dir) {
@@ -164,7 +194,11 @@ fn may_be_replaced(dir: &Path) -> Result<(), BuildError> {
     };
     for entry in entries {
         let name = entry.map_err(BuildError::io("reading", dir))?.file_name();
-        if !name.to_str().is_some_and(is_index_entry) {
+        let known = name.to_str().filter(|name| is_index_entry(name));
+        if known.is_some_and(|name| name.starts_with(HOT)) {
+            may_be_replaced(&dir.join(&name))?;
+        }
+        if known.is_none() {
             // Nobody should be told to remove an index for the sake of a note in it.
             return Err(match dir.join(MANIFEST).exists() {
                 true => BuildError::Stray {
@@ -191,4 +225,56 @@ fn sibling(path: &Path, before: &str, after: &str) -> PathBuf {
     name.push(path.file_name().unwrap_or_default());
     name.push(after);
     path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands in `out` after it was replaced in two steps.
+    fn replaced(there: bool) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&dir.path().join("index")).unwrap();
+        let made = [&folder.partial, &folder.out].into_iter();
+        for made in made.take(1 + usize::from(there)) {
+            fs::create_dir(made).unwrap();
+            let name = made.file_name().unwrap().to_str().unwrap();
+            fs::write(made.join("note"), name).unwrap();
+        }
+        folder.in_two_steps().unwrap();
+        assert!(!folder.partial.exists());
+        assert_eq!(folder.old.exists(), there);
+        fs::read_to_string(folder.out.join("note")).unwrap()
+    }
+
+    #[test]
+    fn without_an_exchange_the_first_index_is_published_as_any_other() {
+        assert_eq!(replaced(false), "index.partial");
+        assert_eq!(replaced(true), "index.partial");
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_not_taken_for_unfinished() {
+        let dir = tempfile::tempdir().unwrap();
+        let inputs = Inputs {
+            corpus_sha256: String::new(),
+            encoder: String::new(),
+            width: 1,
+            text: String::new(),
+            batch_rows: 1,
+            shard_rows: 1,
+            subset: None,
+            extended: false,
+            part: None,
+        };
+        assert!(finished(dir.path(), &inputs).unwrap().is_none());
+        let manifest = dir.path().join(MANIFEST);
+        fs::write(&manifest, "{}").unwrap();
+        assert!(finished(dir.path(), &inputs).unwrap().is_none());
+        fs::remove_file(&manifest).unwrap();
+        // A link that leads to itself opens for nobody, the superuser included.
+        std::os::unix::fs::symlink(&manifest, &manifest).unwrap();
+        let error = finished(dir.path(), &inputs).err().unwrap();
+        assert!(matches!(error, BuildError::Index(_)), "{error}");
+    }
 }

@@ -60,6 +60,21 @@ impl Hot {
         )))
     }
 
+    /// Refused if the file with in-degrees cannot be used. Reads it whole.
+    pub(crate) fn check_file(&self) -> Result<(), BuildError> {
+        self.in_degree
+            .as_deref()
+            .map_or(Ok(()), |path| in_degrees(path).map(drop))
+    }
+
+    /// Refused if there are in-degrees neither in a file nor with the passages.
+    pub(crate) fn check_passages(&self, have_in_degrees: bool) -> Result<(), BuildError> {
+        match have_in_degrees || self.in_degree.is_some() {
+            true => Ok(()),
+            false => Err(unranked()),
+        }
+    }
+
     /// Chooses a hot subset for the index in `dir` and puts it to `out`, which is `DIR/hot` if it is
     /// `None`, and lies outside of `DIR` otherwise. The passages that most answers came from are in;
     /// in-degrees decide between equal counts, and fill up if answers came from fewer passages than the
@@ -111,7 +126,7 @@ impl Hot {
         let folder = Folder::new(&out.join(HOT))?;
         let ranks = self.ranks(index)?;
         let inputs = self.inputs(index, ranks);
-        if let Some(hot) = finished(&folder.out, &inputs) {
+        if let Some(hot) = finished(&folder.out, &inputs)? {
             return Ok(hot.rows());
         }
         let rows = self.choose(index, &Traffic::new())?.rows;
@@ -134,7 +149,7 @@ impl Hot {
         }
         let inputs = self.inputs(index, ranks);
         let choice = self.choose(index, traffic)?;
-        let there = finished(&folder.out, &inputs);
+        let there = finished(&folder.out, &inputs)?;
         let chosen = Chosen {
             // What is said of a subset is read from it.
             rows: there.as_ref().map_or(choice.rows.len(), PassageIndex::rows),
@@ -188,15 +203,14 @@ impl Hot {
             ranked.retain(|(answers, in_degree, _)| *answers > 0 || *in_degree > 0);
         }
         if ranked.is_empty() || (!has_in_degrees && known == 0) {
-            return Err(BuildError::Setting(match traffic.is_empty() {
-                true => "the passages of this corpus come without in-degrees: name a file with \
-                         --in-degree"
-                    .into(),
-                false => "no answer came from a passage of this index, and no in-degrees of its \
-                          passages are known: name the traffic of this index, or a file with \
-                          --in-degree"
-                    .into(),
-            }));
+            return Err(match traffic.is_empty() {
+                true => unranked(),
+                false => BuildError::Setting(
+                    "no answer came from a passage of this index, and no in-degrees of its passages \
+                     are known: name the traffic of this index, or a file with --in-degree"
+                        .into(),
+                ),
+            });
         }
         ranked.sort_unstable_by_key(|(answers, in_degree, row)| {
             (Reverse(*answers), Reverse(*in_degree), *row)
@@ -221,6 +235,12 @@ struct Choice {
     by_traffic: usize,
     /// Rows of the whole index that answers came from.
     known: usize,
+}
+
+fn unranked() -> BuildError {
+    BuildError::Setting(
+        "the passages of this corpus come without in-degrees: name a file with --in-degree".into(),
+    )
 }
 
 fn write(

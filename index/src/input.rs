@@ -1,4 +1,4 @@
-//! Opening a corpus: a file, plain or compressed; or standard input, kept in a file.
+//! Opening a corpus: a file, plain or compressed; or standard input or a pipe, kept in a file.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,6 +12,12 @@ use crate::error::BuildError;
 /// called.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, BuildError> {
     let failed = || BuildError::io("reading", path);
+    if can_be_read_once(path) {
+        let shown = path.display();
+        return Err(BuildError::Setting(format!(
+            "{shown} is a pipe or a device, and is read more than once: write it to a file first"
+        )));
+    }
     let file = File::open(path).map_err(failed())?;
     let mut file = BufReader::with_capacity(1 << 16, file);
     let start = file.fill_buf().map_err(failed())?;
@@ -35,6 +41,11 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, BuildError> {
     Ok(Box::new(file))
 }
 
+/// Whether it is a pipe or the like, as `<(zcat corpus.gz)` is to a shell. Whatever is read of it is gone.
+fn can_be_read_once(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
 /// A copy of a stream on the disk, because a corpus is read more than once. It goes with this value.
 #[derive(Debug)]
 pub(crate) struct Spooled {
@@ -42,8 +53,20 @@ pub(crate) struct Spooled {
 }
 
 impl Spooled {
+    /// Copies a corpus to `path` if it can be read only once: `-`, which is standard input, or a pipe.
+    pub(crate) fn of(corpus: &Path, path: PathBuf) -> Result<Option<Self>, BuildError> {
+        if corpus.as_os_str() == "-" {
+            return Self::fill(path, &mut io::stdin().lock()).map(Some);
+        }
+        if !can_be_read_once(corpus) {
+            return Ok(None);
+        }
+        let mut stream = File::open(corpus).map_err(BuildError::io("reading", corpus))?;
+        Self::fill(path, &mut stream).map(Some)
+    }
+
     /// Copies a stream to `path`; a copy that was left there by a build that was killed is replaced.
-    pub(crate) fn fill(path: PathBuf, from: &mut dyn Read) -> Result<Self, BuildError> {
+    fn fill(path: PathBuf, from: &mut dyn Read) -> Result<Self, BuildError> {
         let mut file = File::create(&path).map_err(BuildError::io("creating", &path))?;
         let spooled = Self { path };
         io::copy(from, &mut file)
@@ -62,6 +85,7 @@ impl Drop for Spooled {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::fd::AsRawFd;
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
@@ -98,6 +122,31 @@ mod tests {
         let error = opened(b"BZh91AY").unwrap_err();
         assert!(error.contains("pipe `bzcat "), "{error}");
         assert_eq!(opened(b"").unwrap(), b"");
+    }
+
+    #[test]
+    fn a_pipe_is_copied_and_never_read_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let copy = dir.path().join(".index.corpus");
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"text").unwrap();
+        drop(writer);
+        let path = PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()));
+        let error = open(&path).err().unwrap().to_string();
+        assert!(error.ends_with("write it to a file first"), "{error}");
+        let spooled = Spooled::of(&path, copy.clone()).unwrap().unwrap();
+        assert_eq!(fs::read(&spooled.path).unwrap(), b"text");
+        // What can be read again is not copied.
+        assert!(
+            Spooled::of(&copy, dir.path().join("other"))
+                .unwrap()
+                .is_none()
+        );
+        assert!(
+            Spooled::of(dir.path(), dir.path().join("other"))
+                .unwrap()
+                .is_none()
+        );
     }
 
     #[test]

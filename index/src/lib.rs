@@ -14,7 +14,8 @@
 //! Entries that cannot be used are counted and named in [`Intake`], and the others are taken.
 //!
 //! A build that was killed is resumed where it was: `OUT.partial` holds a journal that is bound to the
-//! corpus, the encoder and the settings. It yields the same bytes as a build that was never stopped,
+//! corpus, the encoder and the settings. Passages that it has already are compared with the corpus, and
+//! it begins anew if they differ. It yields the same bytes as a build that was never stopped,
 //! and so do parts that were built one by one and merged. Memory: one batch, one entry with its
 //! passages, 16 bytes for each id to find those that occur twice, and 16 more per passage and per ranked
 //! title if a hot subset is chosen. An addition holds 32 bytes more for each id of the index.

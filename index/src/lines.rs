@@ -77,6 +77,10 @@ impl Lines {
                         .trim_matches(|c: char| c.is_whitespace() && c != '\t'),
                     ended,
                 },
+                // The last line, without its end, stops within a character.
+                Err(error) if !ended && error.error_len().is_none() => {
+                    Line::Bad(Reason::Cut, place)
+                }
                 Err(error) => Line::Bad(Reason::NotUtf8, format!("{place}: {error}")),
             }),
         })

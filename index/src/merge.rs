@@ -23,14 +23,21 @@ pub struct Merged {
 /// Joins parts into the index `out`, which has the same bytes as if it had been built at once. They
 /// may be given in any order.
 pub fn merge(parts: &[PathBuf], out: &Path, hot: Option<&Hot>) -> Result<Merged, BuildError> {
-    hot.map_or(Ok(()), Hot::check)?;
+    if let Some(hot) = hot {
+        hot.check()?;
+        hot.check_file()?;
+    }
     let (inputs, parts) = complete(parts)?;
+    if let Some(hot) = hot {
+        // Passages of an extended index may have URLs alone, which shows when the subset is chosen.
+        hot.check_passages(inputs.extended)?;
+    }
     let folder = Folder::new(out)?;
     let _lock = folder.lock()?;
-    let index = match finished(&folder.out, &inputs) {
+    let index = match finished(&folder.out, &inputs)? {
         Some(index) => index,
         None => {
-            if finished(&folder.partial, &inputs).is_none() {
+            if finished(&folder.partial, &inputs)?.is_none() {
                 join(&folder, inputs, &parts)?;
             }
             folder.publish(hot)?

@@ -3,15 +3,18 @@
 mod site;
 
 use std::fs;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use async_trait::async_trait;
-use site::{Site, Triples, files};
-use spechop_index::{BuildError, Built, Progress, check};
+use site::{Site, Triples, changing, files, texts};
+use spechop_index::{BuildError, Built, Hot, Progress, check};
 use spechop_ports::{Call, Encoder, PortError, Retriever};
-use spechop_store::{IndexRetriever, PassageIndex};
+use spechop_store::{Fault, IndexRetriever, PassageIndex};
 
 #[tokio::test]
 async fn builds_once_and_then_knows_it() {
@@ -299,29 +302,88 @@ async fn what_cannot_be_built_is_refused_with_the_reason() {
 }
 
 /// The corpus is read twice; what changes in between must not end up in an index of the old hash.
+/// Neither may it do so later, if the corpus is the old one again, and the next run goes on from there.
 #[tokio::test]
 async fn a_corpus_that_changes_under_the_build_is_noticed() {
+    // Told of at the end; or killed before that, with some passages of both corpora encoded.
+    for good_until in [usize::MAX, 40] {
+        let site = Site::new();
+        let mut change = changing(&site.build.corpus);
+        let text = fs::read(&site.build.corpus).unwrap();
+        let encoder = Triples::failing_after("triples", good_until);
+        let error = site.build.run(&encoder, &mut change).await.unwrap_err();
+        let as_expected = match good_until {
+            usize::MAX => matches!(error, BuildError::Changed(_)),
+            _ => matches!(error, BuildError::Encoder { .. }),
+        };
+        assert!(as_expected, "{error}");
+        assert!(!site.build.out.exists());
+        fs::write(&site.build.corpus, text).unwrap();
+        let built = site.run(&Triples::new("triples")).await.unwrap();
+        assert_eq!(built.encoded, 100);
+        let texts = texts(&site.build.out);
+        assert!(texts.iter().all(|text| !text.contains("circle")));
+    }
+}
+
+/// As with too many open files at the moment at which a build has finished its work.
+#[tokio::test]
+async fn a_finished_build_that_cannot_be_opened_is_not_thrown_away() {
     let site = Site::new();
-    // Longer than what one reading takes in ahead of time.
-    let long = |text: &str| text.replace("square", &"square ".repeat(500));
-    let corpus = site.build.corpus.clone();
-    let text = fs::read_to_string(&corpus).unwrap();
-    fs::write(&corpus, long(&text)).unwrap();
-    let mut change = |progress: Progress| {
-        if progress.done == 0 {
-            let text = fs::read_to_string(&corpus).unwrap();
-            fs::write(&corpus, text.replace("square", "circle")).unwrap();
-        }
-    };
-    let error = site
-        .build
-        .run(&Triples::new("triples"), &mut change)
-        .await
-        .unwrap_err();
-    assert!(matches!(error, BuildError::Changed(_)), "{error}");
-    assert!(!site.build.out.exists());
+    site.run(&Triples::new("triples")).await.unwrap();
+    let whole = files(&site.build.out);
+    // Killed before its last step.
+    let partial = site.path("index.partial");
+    fs::rename(&site.build.out, &partial).unwrap();
+    let (shard, aside) = (partial.join("vectors-00002.bin"), site.path("aside"));
+    fs::rename(&shard, &aside).unwrap();
+    // A link that leads to itself opens for nobody, the superuser included.
+    symlink(&shard, &shard).unwrap();
+    match site.run(&Triples::new("triples")).await.unwrap_err() {
+        BuildError::Index(error) => assert!(matches!(error.fault, Fault::Io { .. }), "{error}"),
+        error => panic!("{error}"),
+    }
+    fs::rename(&aside, &shard).unwrap();
+    assert_eq!(files(&partial), whole);
+    let built = site.run(&Triples::failing_after("triples", 0)).await;
+    assert_eq!(built.unwrap().encoded, 0);
+    assert_eq!(files(&site.build.out), whole);
+}
+
+#[tokio::test]
+async fn what_a_hot_subset_lacks_is_told_before_anything_is_encoded() {
+    let encoder = Triples::new("triples");
+    for (in_degree, said) in [
+        (Some("missing.jsonl"), "missing.jsonl failed"),
+        (Some("broken.jsonl"), "broken.jsonl, line 1: missing field"),
+        (None, "name a file with --in-degree"),
+    ] {
+        let mut site = Site::new();
+        fs::write(site.path("broken.jsonl"), "{\"title\":\"x\"}\n").unwrap();
+        let in_degree = in_degree.map(|name| site.path(name));
+        site.build.hot = Some(Hot {
+            fraction: 0.5,
+            in_degree,
+        });
+        let error = site.run(&encoder).await.unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    assert_eq!(encoder.encoded.load(Relaxed), 0);
+}
+
+/// As a shell makes one of `<(zcat corpus.gz)`.
+#[tokio::test]
+async fn a_pipe_is_a_corpus() {
+    let mut site = Site::new();
+    let text = fs::read(&site.build.corpus).unwrap();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // So short that it fits into the pipe.
+    writer.write_all(&text).unwrap();
+    drop(writer);
+    site.build.corpus = format!("/proc/self/fd/{}", reader.as_raw_fd()).into();
     let built = site.run(&Triples::new("triples")).await.unwrap();
-    assert_eq!(built.encoded, 100);
+    assert_eq!((built.rows, built.encoded), (100, 100));
+    assert!(!site.path(".index.corpus").exists());
 }
 
 #[tokio::test]

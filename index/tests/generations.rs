@@ -4,41 +4,15 @@
 mod site;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use site::{Site, Triples, files};
+use site::{Site, Triples, add, addition, files, ids, line};
 use spechop_index::{
-    Addition, BuildError, Changed, Format, Hot, Part, Reading, Traffic, check, look, merge, remove,
-    search,
+    Addition, BuildError, Format, Hot, Part, Traffic, check, look, merge, remove, search,
 };
 use spechop_store::{LexicalWeight, PassageIndex};
-
-fn ids(dir: &Path) -> Vec<String> {
-    let index = PassageIndex::open(dir).unwrap();
-    let id = |row| index.passage(row).unwrap().fields().id.to_owned();
-    (0..index.rows()).map(id).collect()
-}
-
-fn addition(site: &Site, name: &str, lines: &str) -> Addition {
-    let corpus = site.path(name);
-    fs::write(&corpus, lines).unwrap();
-    Addition {
-        index: site.build.out.clone(),
-        corpus,
-        reading: Reading::default(),
-        replace: false,
-    }
-}
-
-async fn add(addition: &Addition) -> Result<Changed, BuildError> {
-    addition.run(&Triples::new("triples"), &mut |_| {}).await
-}
-
-fn line(id: &str, text: &str) -> String {
-    format!("{{\"id\":\"{id}\",\"title\":\"\",\"text\":\"{text}\"}}\n")
-}
 
 /// Builds part after part, and merges them in the wrong order.
 async fn in_parts(site: &Site, of: usize) -> Vec<PathBuf> {
@@ -326,6 +300,17 @@ async fn something_else_within_an_index_is_named_and_left_there() {
     assert!(!error.contains("is no index"), "{error}");
     assert_eq!(fs::read_to_string(&note).unwrap(), "mine");
     fs::remove_file(&note).unwrap();
+    // The hot subset would be replaced, too, and so would the remains of a choice that was killed.
+    for name in ["hot", "hot.partial"] {
+        let dir = site.build.out.join(name);
+        fs::create_dir_all(&dir).unwrap();
+        let note = dir.join("README");
+        fs::write(&note, "mine").unwrap();
+        let error = remove(&site.build.out, &["p1".into()]).unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+        assert_eq!(fs::read_to_string(&note).unwrap(), "mine");
+        fs::remove_file(&note).unwrap();
+    }
     remove(&site.build.out, &["p1".into()]).unwrap();
 }
 

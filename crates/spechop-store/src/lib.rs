@@ -59,4 +59,4 @@ pub use passages::IndexPassages;
 pub use retriever::IndexRetriever;
 pub use scan::{Hit, Query};
 pub use shard::{PassageRef, StoredPassage};
-pub use write::{IndexWriter, is_index_entry};
+pub use write::{Comparison, IndexWriter, is_index_entry};

@@ -16,6 +16,10 @@ use crate::scan::quantise;
 use crate::sealed;
 use crate::shard::PassageRef;
 
+mod compare;
+
+pub use compare::Comparison;
+
 const JOURNAL: &str = "journal.json";
 
 /// Whether the folder of an index may hold an entry of this name.
@@ -61,6 +65,11 @@ struct OpenShard {
 impl IndexWriter {
     /// Starts an index in `dir`, or goes on with one of equal inputs that was begun there; rows
     /// that are not proven good are dropped, as is everything where the inputs differ.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be written, or not be read: what the system does not show may be good, and is
+    /// not dropped.
     pub fn open(dir: &Path, inputs: Inputs) -> Result<Self, IndexError> {
         let failed = |fault| IndexError::new(dir, fault);
         fs::create_dir_all(dir)
@@ -75,8 +84,8 @@ impl IndexWriter {
             rows: 0,
             row: Vec::new(),
         };
-        if let Some(journal) = writer.journal() {
-            writer.resume(journal);
+        if let Some(journal) = writer.journal().map_err(failed)? {
+            writer.resume(journal).map_err(failed)?;
         }
         if writer.rows == 0 {
             writer.clear().map_err(failed)?;
@@ -148,6 +157,11 @@ impl IndexWriter {
         finished.map_err(|fault| IndexError::new(&dir, fault))
     }
 
+    /// Removes everything that was written, that of earlier runs included.
+    pub fn abandon(self) -> Result<(), IndexError> {
+        self.clear().map_err(|fault| self.failed(fault))
+    }
+
     fn failed(&self, fault: Fault) -> IndexError {
         IndexError::new(&self.dir, fault)
     }
@@ -187,7 +201,7 @@ impl IndexWriter {
         write_sealed(&self.dir.join(JOURNAL), &journal)
     }
 
-    /// Removes what an earlier run over other inputs left.
+    /// Removes all files of an index, and nothing else.
     fn clear(&self) -> Result<(), Fault> {
         let reading = || Fault::io("reading", &self.dir);
         for entry in fs::read_dir(&self.dir).map_err(reading())? {
@@ -201,26 +215,36 @@ impl IndexWriter {
     }
 
     /// The journal of an earlier run over the same inputs.
-    fn journal(&self) -> Option<Journal> {
-        let journal: Journal = sealed::open(&fs::read(self.dir.join(JOURNAL)).ok()?)?;
-        (journal.format == self.whose.format && journal.inputs == self.inputs).then_some(journal)
+    fn journal(&self) -> Result<Option<Journal>, Fault> {
+        let path = self.dir.join(JOURNAL);
+        let json = match fs::read(&path) {
+            Ok(json) => json,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Fault::io("reading", &path)(error)),
+        };
+        let journal: Option<Journal> = sealed::open(&json);
+        Ok(journal
+            .filter(|journal| journal.format == self.whose.format && journal.inputs == self.inputs))
     }
 
     /// Takes over what the journal names, up to the first file that is not as it says.
-    fn resume(&mut self, journal: Journal) {
+    fn resume(&mut self, journal: Journal) -> Result<(), Fault> {
         for entry in journal.sealed {
-            if self.reopen(&entry).is_none() {
-                return;
+            if self.reopen(&entry)?.is_none() {
+                return Ok(());
             }
             self.rows += entry.rows;
             self.sealed.push(entry);
         }
-        self.open = journal.open.and_then(|entry| self.reopen(&entry));
+        if let Some(entry) = journal.open {
+            self.open = self.reopen(&entry)?;
+        }
         self.rows += self.open.as_ref().map_or(0, |shard| shard.rows);
+        Ok(())
     }
 
     /// The shard after the sealed ones, as an entry describes it.
-    fn reopen(&self, entry: &ShardEntry) -> Option<OpenShard> {
+    fn reopen(&self, entry: &ShardEntry) -> Result<Option<OpenShard>, Fault> {
         OpenShard::reopen(&self.dir, self.sealed.len(), entry, self.whose)
     }
 }
@@ -244,22 +268,30 @@ impl OpenShard {
     }
 
     /// The shard as it was at a checkpoint; `None` where its files no longer hold that.
-    fn reopen(dir: &Path, number: usize, entry: &ShardEntry, whose: Whose) -> Option<Self> {
+    fn reopen(
+        dir: &Path,
+        number: usize,
+        entry: &ShardEntry,
+        whose: Whose,
+    ) -> Result<Option<Self>, Fault> {
         let reopen = |kind: Kind| {
             let path = dir.join(kind.file_name(number));
             let header = kind.header(number, &whose);
             Appender::reopen(path, &entry.files[kind as usize], &header)
         };
-        Some(Self {
+        let (Some(vectors), Some(scales), Some(offsets), Some(passages)) = (
+            reopen(Kind::Vectors)?,
+            reopen(Kind::Scales)?,
+            reopen(Kind::Offsets)?,
+            reopen(Kind::Passages)?,
+        ) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
             rows: entry.rows,
             whose,
-            files: [
-                reopen(Kind::Vectors)?,
-                reopen(Kind::Scales)?,
-                reopen(Kind::Offsets)?,
-                reopen(Kind::Passages)?,
-            ],
-        })
+            files: [vectors, scales, offsets, passages],
+        }))
     }
 
     fn append(&mut self, passage: PassageRef<'_>, row: &[i8], scale: f32) -> Result<(), Fault> {
@@ -319,26 +351,28 @@ impl Appender {
         Ok(appender)
     }
 
-    /// Cuts a file back to what it held at a checkpoint. `None` where it holds something else.
-    fn reopen(path: PathBuf, entry: &FileEntry, header: &[u8]) -> Option<Self> {
-        let mut file = OpenOptions::new().read(true).write(true).open(&path).ok()?;
-        let mut start = vec![0; header.len()];
-        file.read_exact(&mut start).ok()?;
-        file.rewind().ok()?;
-        let mut crc32 = Checksum(crc32fast::Hasher::new());
-        let bytes = io::copy(&mut Read::by_ref(&mut file).take(entry.bytes), &mut crc32).ok()?;
-        let crc32 = crc32.0;
+    /// Cuts a file back to what it held at a checkpoint. `None` where it holds something else, or is
+    /// gone.
+    fn reopen(path: PathBuf, entry: &FileEntry, header: &[u8]) -> Result<Option<Self>, Fault> {
+        let mut file = match OpenOptions::new().read(true).write(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Fault::io("opening", &path)(error)),
+        };
+        let (start, crc32, bytes) =
+            checksum(&mut file, header.len(), entry.bytes).map_err(Fault::io("reading", &path))?;
         if start != header || bytes != entry.bytes || crc32.clone().finalize() != entry.crc32 {
-            return None;
+            return Ok(None);
         }
-        file.set_len(bytes).ok()?;
-        file.seek(SeekFrom::End(0)).ok()?;
-        Some(Self {
+        file.set_len(bytes)
+            .and_then(|()| file.seek(SeekFrom::End(0)))
+            .map_err(Fault::io("cutting", &path))?;
+        Ok(Some(Self {
             path,
             file: BufWriter::with_capacity(1 << 16, file),
             bytes,
             crc32,
-        })
+        }))
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<(), Fault> {
@@ -355,11 +389,32 @@ impl Appender {
         saved
             .and_then(|()| self.file.get_ref().sync_data())
             .map_err(Fault::io("writing", &self.path))?;
-        Ok(FileEntry {
+        Ok(self.entry())
+    }
+
+    /// What was appended so far, be it on the disk or not.
+    fn entry(&self) -> FileEntry {
+        FileEntry {
             bytes: self.bytes,
             crc32: self.crc32.clone().finalize(),
-        })
+        }
     }
+}
+
+/// How a file begins, and the checksum and number of its first bytes. Of a shorter file, all there is.
+fn checksum(
+    file: &mut File,
+    header_bytes: usize,
+    bytes: u64,
+) -> io::Result<(Vec<u8>, crc32fast::Hasher, u64)> {
+    let mut start = Vec::with_capacity(header_bytes);
+    Read::by_ref(file)
+        .take(header_bytes as u64)
+        .read_to_end(&mut start)?;
+    file.rewind()?;
+    let mut crc32 = Checksum(crc32fast::Hasher::new());
+    let bytes = io::copy(&mut Read::by_ref(file).take(bytes), &mut crc32)?;
+    Ok((start, crc32.0, bytes))
 }
 
 struct Checksum(crc32fast::Hasher);

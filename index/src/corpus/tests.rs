@@ -118,9 +118,11 @@ fn packed_or_not_is_the_same_corpus_and_a_cut_is_refused() {
         accept_cut_off: true,
         ..Reading::default()
     };
+    let within_a_character = [&plain.as_bytes()[..plain.len() - 2], b"Z\xc3"].concat();
     for cut in [
         &gzip[..gzip.len() - 6],
         &plain.as_bytes()[..plain.len() - 4],
+        &within_a_character[..],
     ] {
         let error = surveyed(cut).unwrap_err();
         assert!(

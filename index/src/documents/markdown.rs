@@ -122,6 +122,12 @@ mod tests {
                 &["In HTML", "After"],
             ),
             (
+                "<div align=\"center\">\n<h1>Foo</h1>\n<p>Foo finds films.</p>\n</div>\n\n\
+                 ## Install\n\nRun it.",
+                Some("Foo"),
+                &["Foo finds films.", "# Install", "Run it."],
+            ),
+            (
                 "> quoted\n\n![a map](m.png)\n\n***\n\nend[^1]\n\n[^1]: note",
                 None,
                 &["quoted", "a map", "end", "note"],

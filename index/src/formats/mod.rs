@@ -82,6 +82,11 @@ impl Format {
         matches!(self, Self::Wiki | Self::Musique | Self::Hipporag)
     }
 
+    /// Whether its entries are pages, which are cut into passages.
+    pub(crate) fn is_of_pages(self) -> bool {
+        matches!(self, Self::Documents | Self::Cirrus)
+    }
+
     /// The format that the corpus at `path` is written in, as far as its beginning tells.
     pub(crate) fn recognise(path: &Path) -> Result<Self, BuildError> {
         if Documents::is_one(path) {

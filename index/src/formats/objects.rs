@@ -1,4 +1,5 @@
-//! JSON values one after another: one a line, or as the elements of one array.
+//! JSON values one after another: one a line, or as the elements of an array, behind which others may
+//! stand: `cat train.json dev.json`.
 
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ pub(crate) type Bad = (Reason, String);
 pub(crate) enum Objects {
     /// One a line.
     Lines(Lines),
-    /// The elements of one array.
+    /// The elements of arrays.
     Array(Array),
 }
 
@@ -42,7 +43,7 @@ impl Objects {
             },
             Self::Array(array) => match array.element()? {
                 None => return Ok(None),
-                Some(Err(reason)) => return Ok(Some(Err((reason, array.place())))),
+                Some(Err(bad)) => return Ok(Some(Err(bad))),
                 Some(Ok(element)) => (serde_json::from_slice(element), true),
             },
         };
@@ -73,7 +74,16 @@ impl Objects {
     }
 }
 
-/// An array, element by element; one element is in memory at a time.
+/// What an array comes to next.
+enum Step {
+    Element,
+    /// The file ends behind the array.
+    End,
+    /// Behind the array stands something that is no array.
+    Behind,
+}
+
+/// Arrays, element by element; one element is in memory at a time.
 pub(crate) struct Array {
     path: PathBuf,
     file: Box<dyn BufRead + Send>,
@@ -95,7 +105,7 @@ impl Array {
 
     /// Takes in the bracket that an array begins with; false if there is none.
     fn begins(&mut self) -> Result<bool, BuildError> {
-        let first = self.skip(|byte| byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(&byte));
+        let first = self.skip(is_around);
         let first = match first {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
             first => first.map_err(BuildError::io("reading", &self.path))?,
@@ -110,34 +120,48 @@ impl Array {
         format!("entry {}", self.number)
     }
 
-    fn element(&mut self) -> Result<Option<Result<&[u8], Reason>>, BuildError> {
+    fn element(&mut self) -> Result<Option<Result<&[u8], Bad>>, BuildError> {
         if self.ended {
             return Ok(None);
         }
         self.number += 1;
         match self.read() {
-            Ok(true) if self.element.len() > ENTRY_BYTES_MAX => Ok(Some(Err(Reason::TooLarge))),
-            Ok(true) => Ok(Some(Ok(&self.element))),
-            Ok(false) => {
+            Ok(Step::Element) if self.element.len() > ENTRY_BYTES_MAX => {
+                Ok(Some(Err((Reason::TooLarge, self.place()))))
+            }
+            Ok(Step::Element) => Ok(Some(Ok(&self.element))),
+            Ok(Step::End) => {
                 self.ended = true;
                 Ok(None)
             }
+            Ok(Step::Behind) => {
+                self.ended = true;
+                let name = format!("{}: something stands behind the array", self.place());
+                Ok(Some(Err((Reason::Broken, name))))
+            }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 self.ended = true;
-                Ok(Some(Err(Reason::Cut)))
+                Ok(Some(Err((Reason::Cut, self.place()))))
             }
             Err(error) => Err(BuildError::io("reading", &self.path)(error)),
         }
     }
 
-    /// Reads one element; false at the end of the array.
-    fn read(&mut self) -> io::Result<bool> {
+    /// Reads one element, of the next array if this one has ended.
+    fn read(&mut self) -> io::Result<Step> {
         self.element.clear();
         let between = |byte: u8| byte.is_ascii_whitespace() || byte == b',';
-        match self.skip(between)? {
-            Some(b']') => return Ok(false),
-            Some(_) => {}
-            None => return Err(io::ErrorKind::UnexpectedEof.into()),
+        loop {
+            match self.skip(between)? {
+                Some(b']') => self.file.consume(1),
+                Some(_) => break,
+                None => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+            match self.skip(is_around)? {
+                Some(b'[') => self.file.consume(1),
+                Some(_) => return Ok(Step::Behind),
+                None => return Ok(Step::End),
+            }
         }
         let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
         while let Some(byte) = self.file.fill_buf()?.first().copied() {
@@ -146,7 +170,7 @@ impl Array {
                 b'\\' if quoted => escaped = true,
                 b'"' => quoted = !quoted,
                 _ if quoted => {}
-                b',' | b']' if depth == 0 => return Ok(true),
+                b',' | b']' if depth == 0 => return Ok(Step::Element),
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' => depth = depth.saturating_sub(1),
                 _ => {}
@@ -170,6 +194,11 @@ impl Array {
         }
         Ok(None)
     }
+}
+
+/// What may stand before an array, and behind it. A file may begin with a mark of its encoding.
+fn is_around(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(&byte)
 }
 
 #[cfg(test)]
@@ -196,7 +225,17 @@ mod tests {
         for (text, expected) in [
             ("", &[][..]),
             ("[]", &[]),
-            (" [ ] rest", &[]),
+            (
+                " [ ] rest",
+                &["broken: entry 1: something stands behind the array"],
+            ),
+            (
+                "[1] {\"a\":1}\n[2]",
+                &["1", "broken: entry 2: something stands behind the array"],
+            ),
+            ("[1]\n[2]", &["1", "2"]),
+            ("[1,2][]\u{feff}[3] \n", &["1", "2", "3"]),
+            ("[1][2", &["1", "cut off at the end of the file: entry 2"]),
             ("{\"a\":1}\n\n{\"a\":2}", &["{\"a\":1}", "{\"a\":2}"]),
             (
                 "\u{feff}[{\"a\":1},{\"a\":\"],[\\\"\"}]",

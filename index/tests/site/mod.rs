@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use async_trait::async_trait;
-use spechop_index::{Build, BuildError, Built, Hot};
+use spechop_index::{Addition, Build, BuildError, Built, Changed, Hot, Progress, Reading};
 use spechop_ports::{Call, Encoder, PortError};
+use spechop_store::PassageIndex;
 
 /// Bags of letter triples to vectors, without a model. Fails from a given passage on, and, as real
 /// ones do in the last bits, lets the size of a batch touch the vectors.
@@ -136,6 +137,56 @@ impl Site {
     pub async fn run(&self, encoder: &Triples) -> Result<Built, BuildError> {
         self.build.run(encoder, &mut |_| {}).await
     }
+}
+
+/// A passage without a title, as a line of a corpus.
+pub fn line(id: &str, text: &str) -> String {
+    format!("{{\"id\":\"{id}\",\"title\":\"\",\"text\":\"{text}\"}}\n")
+}
+
+/// These lines, as an addition to the index of a site.
+pub fn addition(site: &Site, name: &str, lines: &str) -> Addition {
+    let corpus = site.path(name);
+    fs::write(&corpus, lines).unwrap();
+    Addition {
+        index: site.build.out.clone(),
+        corpus,
+        reading: Reading::default(),
+        replace: false,
+    }
+}
+
+pub async fn add(addition: &Addition) -> Result<Changed, BuildError> {
+    addition.run(&Triples::new("triples"), &mut |_| {}).await
+}
+
+/// Makes the squares of a corpus so long that one reading takes in only some passages ahead of time.
+/// Returns what turns them into circles once the passages are about to be encoded.
+pub fn changing(corpus: &Path) -> impl FnMut(Progress) + Send + use<> {
+    let corpus = corpus.to_owned();
+    let text = fs::read_to_string(&corpus).unwrap();
+    let long = text.replace("square", &"square ".repeat(500));
+    fs::write(&corpus, long).unwrap();
+    move |progress: Progress| {
+        if progress.done == 0 {
+            let text = fs::read_to_string(&corpus).unwrap();
+            fs::write(&corpus, text.replace("square", "circle")).unwrap();
+        }
+    }
+}
+
+/// The ids of an index, in the order of its rows.
+pub fn ids(dir: &Path) -> Vec<String> {
+    let index = PassageIndex::open(dir).unwrap();
+    let id = |row| index.passage(row).unwrap().fields().id.to_owned();
+    (0..index.rows()).map(id).collect()
+}
+
+/// The texts of an index, in the order of its rows.
+pub fn texts(dir: &Path) -> Vec<String> {
+    let index = PassageIndex::open(dir).unwrap();
+    let text = |row| index.passage(row).unwrap().fields().text.to_owned();
+    (0..index.rows()).map(text).collect()
 }
 
 /// Every file below a folder, by name.

@@ -398,6 +398,30 @@ fn a_writer_goes_on_where_it_was_and_takes_nothing_for_granted() {
     assert_eq!(files(whole.path()).len(), 5);
 }
 
+/// As with too many open files: the system does not let a file be opened that is as it should be.
+#[test]
+fn a_writer_drops_nothing_that_it_cannot_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let vectors = unit_vectors(9, 25, 16);
+    let mut writer = IndexWriter::open(dir.path(), inputs(16, 10)).unwrap();
+    for (row, vector) in vectors.iter().enumerate() {
+        push(&mut writer, row, vector);
+    }
+    writer.checkpoint().unwrap();
+    drop(writer);
+    for name in ["journal.json", "scales-00000.bin", "passages-00002.bin"] {
+        let (path, aside) = (dir.path().join(name), dir.path().join("aside"));
+        fs::rename(&path, &aside).unwrap();
+        // A link that leads to itself opens for nobody, the superuser included.
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+        let error = IndexWriter::open(dir.path(), inputs(16, 10)).err().unwrap();
+        assert!(matches!(error.fault, Fault::Io { .. }), "{error}");
+        fs::rename(&aside, &path).unwrap();
+        let writer = IndexWriter::open(dir.path(), inputs(16, 10)).unwrap();
+        assert_eq!(writer.rows(), 25, "{name}");
+    }
+}
+
 #[test]
 fn unusable_vectors_and_empty_indexes_are_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -71,7 +71,8 @@ impl Corpus {
 /// The arguments that choose a hot subset.
 #[derive(Debug, clap::Args)]
 pub(super) struct HotArgs {
-    /// Also write an index of the passages that are linked to most to DIR/hot; F is their share.
+    /// Also write an index of the passages that are linked to most to DIR/hot; F is their share. Documents come
+    /// without numbers of links: name --in-degree.
     #[arg(long, value_name = "F")]
     hot_fraction: Option<f64>,
     /// A file that says how often each title is mentioned: one {"title","mention_indegree"} a line,
@@ -100,7 +101,7 @@ Formats:
   kilt       lines of id, text and title with tabs between them, as in KILT and DPR
   cirrus     a CirrusSearch dump of a wiki; the number of links to each page is kept
 
-JSON stands one object a line, or in one array. Entries that cannot be used are counted and named.
+JSON stands one object a line, or in arrays. Entries that cannot be used are counted and named.
 Each document is cut into passages of about 100 words. The identifiers of the passages are PATH#1,
 PATH#2 and so on, by the path in the folder. Their title is that of the file: <title>, title: or the
 first heading, else its name.

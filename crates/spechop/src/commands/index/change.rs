@@ -59,10 +59,6 @@ server again to let it see the new one. A hot subset loses what is removed and g
 
 /// Runs `spechop index add`.
 pub(super) fn add(args: AddArgs, env: &Env) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        args.corpus.corpus.as_os_str() != "-",
-        "standard input cannot be added: write it to a file first"
-    );
     let runtime = runtime()?;
     let encoder = runtime.block_on(args.model.open(env))?;
     let addition = Addition {
@@ -91,8 +87,7 @@ pub(super) fn take(args: &RemoveArgs) -> anyhow::Result<()> {
             }),
         };
         read.with_context(|| format!("cannot read {}", path.display()))?;
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        ids.extend(lines.map(str::to_owned));
+        ids.extend(ids_in(&text));
     }
     let changed = remove(&args.dir, &ids)?;
     if !changed.unknown.is_empty() {
@@ -106,6 +101,12 @@ pub(super) fn take(args: &RemoveArgs) -> anyhow::Result<()> {
         args.dir.display()
     );
     report(&args.dir, &changed, args.json)
+}
+
+/// One a line. Some editors begin a file with a mark of its encoding, which is part of no id.
+fn ids_in(text: &str) -> impl Iterator<Item = String> {
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    lines.filter(|line| !line.is_empty()).map(str::to_owned)
 }
 
 fn report(dir: &Path, changed: &Changed, json: bool) -> anyhow::Result<()> {
@@ -124,4 +125,20 @@ fn report(dir: &Path, changed: &Changed, json: bool) -> anyhow::Result<()> {
         HumanBytes(changed.bytes)
     );
     say(json, changed, &sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_stand_one_a_line() {
+        for (text, ids) in [
+            ("a\nb c\n", &["a", "b c"][..]),
+            ("\u{feff}a\r\n\r\n b \n", &["a", "b"]),
+            ("\u{feff}\n", &[]),
+        ] {
+            assert_eq!(ids_in(text).collect::<Vec<_>>(), ids, "{text:?}");
+        }
+    }
 }
