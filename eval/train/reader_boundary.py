@@ -95,8 +95,8 @@ def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _in_word(c: str) -> bool:
-    # Behind U+2E80 are the scripts that put no blanks between words.
-    return c.isalnum() and ord(c) < 0x2E80
+    # Behind U+2E80 are the scripts that put no blanks between words. Marks and soft hyphens stand within a word.
+    return ord(c) < 0x2E80 and (c.isalnum() or c == "\u00ad" or unicodedata.category(c).startswith("M"))
 
 
 def kind_of(question: str) -> str:

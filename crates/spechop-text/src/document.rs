@@ -108,6 +108,11 @@ impl Builder {
         self.heading = true;
     }
 
+    /// Whether the block that is open, or is still to come, is a heading.
+    pub fn in_heading(&self) -> bool {
+        self.heading
+    }
+
     /// Ends the block that is open, which was a heading.
     pub fn end_heading(&mut self) {
         self.heading = true;
@@ -122,10 +127,22 @@ impl Builder {
         }
     }
 
-    /// All blocks of another document.
+    /// All blocks of another document, and the heading that was left out of it: its title is not with the
+    /// passages of this one.
     pub fn append(&mut self, other: Document) {
         self.end_block();
-        self.document.blocks.extend(other.blocks);
+        let Document {
+            title,
+            blocks,
+            is_headed,
+        } = other;
+        let heading = title.filter(|_| is_headed).map(|text| Block {
+            text,
+            heading: true,
+            link: false,
+        });
+        self.document.blocks.extend(heading);
+        self.document.blocks.extend(blocks);
     }
 
     /// The document. Without a title of its own its first heading is the title.
@@ -173,15 +190,19 @@ fn without_marks(heading: &str) -> &str {
     bare
 }
 
-/// The text with every run of white space and control characters as one space.
+/// The text with every run of white space and control characters as one space, and without what only says
+/// where a line may or must not break: such a character would stay within words, and no reader sees it.
 pub fn folded(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     let gap = |c: char| c.is_whitespace() || c.is_control();
-    for word in text.split(gap).filter(|word| !word.is_empty()) {
+    // Soft hyphen, word joiner, and what was the word joiner before there was one.
+    let unseen = |c: char| matches!(c, '\u{ad}' | '\u{2060}' | '\u{feff}');
+    let words = text.split(gap).filter(|word| !word.chars().all(unseen));
+    for word in words {
         if !folded.is_empty() {
             folded.push(' ');
         }
-        folded.push_str(word);
+        folded.extend(word.split(unseen));
     }
     folded
 }

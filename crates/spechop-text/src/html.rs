@@ -22,8 +22,8 @@ use crate::document::{Builder, Document};
 /// Elements that no reader sees, or that are the same on every page of a site.
 const UNSEEN: &[&str] = &[
     "audio", "button", "canvas", "datalist", "dialog", "footer", "iframe", "math", "menu", "nav",
-    "noembed", "noframes", "noscript", "object", "script", "select", "style", "svg", "template",
-    "textarea", "title", "video", "xmp",
+    "noembed", "noframes", "noscript", "object", "rp", "rt", "rtc", "script", "select", "style",
+    "svg", "template", "textarea", "title", "video", "xmp",
 ];
 /// Elements whose content is no markup: it ends at the first end tag of the same name.
 const RAW: &[&str] = &[
@@ -34,21 +34,24 @@ const VOID: &[&str] = &[
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
     "track", "wbr",
 ];
-/// Elements that text goes on across.
+/// Elements that text goes on across, whether or not their own is seen.
 const INLINE: &[&str] = &[
-    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em",
-    "font", "i", "img", "ins", "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strike",
-    "strong", "sub", "sup", "time", "tt", "u", "var",
+    "a", "abbr", "acronym", "area", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn",
+    "em", "font", "i", "img", "ins", "kbd", "label", "link", "mark", "meta", "nobr", "output",
+    "param", "picture", "q", "rb", "rp", "rt", "rtc", "ruby", "s", "samp", "small", "source",
+    "span", "strike", "strong", "sub", "sup", "time", "track", "tt", "u", "var", "wbr",
 ];
 /// Elements that part words and nothing more.
-const GAPS: &[&str] = &["br", "td", "th", "wbr"];
+const GAPS: &[&str] = &["br", "td", "th"];
 /// Elements that make text bold: a line that is bold from end to end is a heading.
 const BOLD: &[&str] = &["b", "strong"];
 /// How the classes of headings end that are none by their elements, as many sites have them.
 const HEADING_CLASSES: &[&str] = &["title", "heading", "headline"];
+/// Elements whose classes say what is in them, as `no-title` does, and not that they are headings.
+const WHOLE: &[&str] = &["article", "body", "html", "main"];
 /// Elements whose end is the end of every unseen element inside, even of one that was never closed.
 const CONTAINERS: &[&str] = &[
-    "article", "aside", "body", "div", "header", "html", "main", "section", "table", "ul",
+    "article", "aside", "body", "div", "header", "html", "main", "ruby", "section", "table", "ul",
 ];
 /// Open elements that are kept track of inside an unseen one. Deeper ones may end it too early.
 const UNSEEN_DEPTH_MAX: usize = 256;
@@ -144,14 +147,14 @@ impl State {
             self.title = Some(String::new());
         }
         if closed {
-            self.part(name);
+            self.part(tag.kind, name);
         } else if !seen || UNSEEN.contains(&name) || is_hidden(tag) {
             self.enter_unseen(name);
         } else if is_heading(tag) {
-            self.part(name);
+            self.part(tag.kind, name);
             self.builder.begin_heading();
         } else {
-            self.part(name);
+            self.part(tag.kind, name);
             self.bold += usize::from(BOLD.contains(&name));
             if name == "a" {
                 self.link = leads_away(tag);
@@ -172,7 +175,7 @@ impl State {
 
     fn end(&mut self, name: &str) {
         if self.unseen.is_empty() {
-            self.part(name);
+            self.part(TagKind::EndTag, name);
             if BOLD.contains(&name) {
                 self.bold = self.bold.saturating_sub(1);
             }
@@ -222,9 +225,19 @@ impl State {
         self.superscript = None;
     }
 
+    /// Ends the block that is open, since an element begins. A heading without text so far is the heading that
+    /// this element is in: its text is still to come.
+    fn end_block_before_element(&mut self) {
+        let is_to_come = self.line == Line::Empty && self.builder.in_heading();
+        self.end_block();
+        if is_to_come {
+            self.builder.begin_heading();
+        }
+    }
+
     fn enter_unseen(&mut self, name: &str) {
         if self.unseen.is_empty() && !INLINE.contains(&name) {
-            self.end_block();
+            self.end_block_before_element();
         }
         if self.unseen.len() < UNSEEN_DEPTH_MAX {
             self.unseen.push(name.to_owned());
@@ -232,12 +245,14 @@ impl State {
     }
 
     /// Parts the text before a tag from the text behind it.
-    fn part(&mut self, name: &str) {
+    fn part(&mut self, kind: TagKind, name: &str) {
         if !self.unseen.is_empty() || INLINE.contains(&name) {
             return;
         }
         if GAPS.contains(&name) && (name != "br" || self.line != Line::Bold) {
             self.builder.push(" ");
+        } else if kind == TagKind::StartTag {
+            self.end_block_before_element();
         } else {
             self.end_block();
         }
@@ -257,8 +272,9 @@ fn is_heading(tag: &Tag) -> bool {
     };
     let attributes = tag.attrs.iter();
     let mut classes = attributes.filter(|attribute| &*attribute.name.local == "class");
-    !INLINE.contains(&&*tag.name)
-        && !GAPS.contains(&&*tag.name)
+    ![INLINE, GAPS, WHOLE]
+        .iter()
+        .any(|names| names.contains(&&*tag.name))
         && classes.any(|attribute| attribute.value.split_ascii_whitespace().any(class))
 }
 

@@ -1,9 +1,12 @@
 //! Plain text: blank lines part the paragraphs.
 
 use crate::document::{Block, Builder, Document};
+use crate::sentences;
 
 /// A first line of more words is no title.
 const TITLE_WORDS_MAX: usize = 12;
+/// Nor is one of more characters: some scripts put no blanks between words.
+const TITLE_CHARS_MAX: usize = 120;
 
 /// Reads plain text. A short first line that a blank line follows, and that is no sentence, is the
 /// title.
@@ -43,8 +46,10 @@ fn read_paragraphs<'a>(builder: &mut Builder, lines: impl Iterator<Item = &'a st
 
 fn is_title(line: &str) -> bool {
     let line = line.trim();
+    let goes_on = |c: char| matches!(c, ':' | ';' | ',' | '：' | '；' | '，' | '、' | '؛' | '،');
     line.split_whitespace().count() <= TITLE_WORDS_MAX
-        && !line.ends_with(['.', '!', '?', ':', ';', ','])
+        && line.chars().nth(TITLE_CHARS_MAX).is_none()
+        && !line.ends_with(|c: char| sentences::is_end(c) || goes_on(c))
 }
 
 #[cfg(test)]
@@ -71,10 +76,22 @@ mod tests {
             ("She films.\n\nA lot.", None, &["She films.", "A lot."]),
             ("Ana Ruiz\nShe films.", None, &["Ana Ruiz She films."]),
             ("Ana Ruiz\n\n", None, &["Ana Ruiz"]),
+            (
+                "東京\n\n日本の首都である。",
+                Some("東京"),
+                &["日本の首都である。"],
+            ),
+            (
+                "東京は日本の首都である。\n\n人口は多い。",
+                None,
+                &["東京は日本の首都である。", "人口は多い。"],
+            ),
         ] {
             let document = parse(text);
             assert_eq!(document.title.as_deref(), title, "{text:?}");
             assert_eq!(shown(&document), blocks, "{text:?}");
         }
+        let long = "字".repeat(TITLE_CHARS_MAX + 1);
+        assert_eq!(parse(&format!("{long}\n\n字")).title, None);
     }
 }

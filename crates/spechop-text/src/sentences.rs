@@ -14,12 +14,11 @@ pub(crate) fn split(text: &str) -> Vec<&str> {
     let mut begin = 0;
     let mut chars = text.char_indices().peekable();
     while let Some((at, mark)) = chars.next() {
-        let wide = matches!(mark, '。' | '！' | '？');
-        if !wide && !matches!(mark, '.' | '!' | '?' | '…') {
+        if !is_end(mark) {
             continue;
         }
         let closes = |c: &char| matches!(c, '"' | '\'' | ')' | ']' | '}' | '»' | '”' | '’' | '」');
-        let more = |c: &char| matches!(c, '.' | '!' | '?' | '…' | '。' | '！' | '？') || closes(c);
+        let more = |c: &char| is_end(*c) || closes(c);
         while chars.next_if(|(_, c)| more(c)).is_some() {}
         let end = chars.peek().map_or(text.len(), |(end, _)| *end);
         let rest = &text[end..];
@@ -29,7 +28,7 @@ pub(crate) fn split(text: &str) -> Vec<&str> {
                 let shortened = mark == '.' && is_short(&text[begin..at]);
                 !goes_on && !shortened
             }
-            None => wide,
+            None => is_wide(mark),
         };
         if ended && !rest.is_empty() {
             sentences.push(&text[begin..end]);
@@ -38,6 +37,20 @@ pub(crate) fn split(text: &str) -> Vec<&str> {
     }
     sentences.push(&text[begin..]);
     sentences
+}
+
+/// Whether a sentence may end with this mark: a full stop or a question mark of any script that has its own.
+pub(crate) fn is_end(mark: char) -> bool {
+    is_wide(mark)
+        || matches!(
+            mark,
+            '.' | '!' | '?' | '…' | '।' | '॥' | '؟' | '۔' | '።' | '፧'
+        )
+}
+
+/// Whether the next sentence begins right behind this mark.
+fn is_wide(mark: char) -> bool {
+    matches!(mark, '。' | '！' | '？')
 }
 
 /// Whether a full stop behind `text` ends a short form or an initial.
@@ -87,6 +100,11 @@ mod tests {
             ),
             ("Wait... What?! Yes.", &["Wait...", "What?!", "Yes."]),
             ("彼は行った。彼女も。", &["彼は行った。", "彼女も。"]),
+            (
+                "दिल्ली राजधानी है। वह बड़ी है।",
+                &["दिल्ली राजधानी है।", "वह बड़ी है।"],
+            ),
+            ("من هو؟ هو كاتب.", &["من هو؟", "هو كاتب."]),
             (
                 "See example.com. Élan came.",
                 &["See example.com.", "Élan came."],

@@ -33,6 +33,6 @@ pub use question::{InvalidQuestion, QUESTION_BYTES_MAX, Question};
 pub use refusal::{Refusal, Refusals};
 pub use stage::Stage;
 pub use tenant::{InvalidTenant, TENANT_BYTES_MAX, Tenant};
-pub use text::{canonical, normalise};
+pub use text::{canonical, is_unseen, normalise};
 pub use trace_context::{SpanId, TraceContext, TraceId};
 pub use unanswered::{is_hedge, is_refusal};

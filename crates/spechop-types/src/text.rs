@@ -10,14 +10,17 @@ use unicode_normalization::char::is_combining_mark;
 /// titles write them both ways. An apostrophe or a full stop disappears (`O'Brien`, `U.S.` →
 /// `obrien`, `us`), save between digits (`1.5` → `1 5`, not `15`); other punctuation separates words.
 /// Marks that make another letter rather than an accent stay: the vowel signs of Indic scripts, the
-/// voicing marks of kana (`が` is not `か`).
+/// voicing marks of kana (`が` is not `か`). What nobody sees disappears: a soft hyphen within a word, the
+/// character behind `❤` that asks for colour.
 pub fn canonical(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     if text.is_ascii() {
         // Most texts are, and it is the greater part of the work: nothing to take apart.
         fold(text.chars(), &mut out);
     } else {
-        fold(text.nfkd().filter(|c| !is_accent(*c)), &mut out);
+        // First what nobody sees: marks on both sides of it come into one order then.
+        let seen = text.chars().filter(|c| !is_unseen(*c));
+        fold(seen.nfkd().filter(|c| !is_accent(*c)), &mut out);
     }
     out
 }
@@ -100,6 +103,17 @@ fn fold(chars: impl Iterator<Item = char>, out: &mut String) {
     }
 }
 
+/// Does this character only say how its neighbours are to be set: where a line may break, which letters are
+/// joined, which way is forward, which form of a sign is meant?
+///
+/// Not U+200B and U+200C, which part words in some scripts.
+pub fn is_unseen(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{2060}' | '\u{feff}'
+        | '\u{200d}'..='\u{200f}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
+}
+
 /// Is this mark an accent (Latin, Greek, Cyrillic) or an optional point (Hebrew, Arabic), so that
 /// the text without it is still the same word?
 fn is_accent(c: char) -> bool {
@@ -128,6 +142,9 @@ mod tests {
             ("1.5 m.", "1 5 m"),
             ("  …  ", ""),
             ("Ёлка", "елка"),
+            ("Donau\u{ad}dampf", "donaudampf"),
+            ("\u{feff}1.\u{2060}5\u{200e} m", "1 5 m"),
+            ("a\u{200b}b\u{200c}c", "a b c"),
         ] {
             assert_eq!(canonical(text), folded);
             assert_eq!(canonical(folded), folded);
@@ -152,5 +169,10 @@ mod tests {
         assert_ne!(canonical("がき"), canonical("かき"));
         assert_ne!(canonical("की"), canonical("के"));
         assert_eq!(canonical("がき"), canonical("か\u{3099}き"));
+        // Whatever stands between them, in whichever order they are.
+        let marked = canonical("क\u{94d}\u{200d}\u{93c}");
+        assert_eq!(marked, canonical("क\u{93c}\u{94d}"));
+        assert_eq!(marked, canonical(&marked));
+        assert_eq!(canonical("❤\u{fe0f}"), canonical("❤"));
     }
 }

@@ -1,7 +1,7 @@
 //! A text as tokens: words folded by [`canonical`], numbers by value, and the few marks that carry
 //! meaning. Everything after this step compares tokens, never characters.
 
-use spechop_types::canonical;
+use spechop_types::{canonical, is_unseen};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
@@ -85,13 +85,13 @@ pub(crate) fn tokens(text: &str) -> Vec<Token> {
 }
 
 /// Keeps from the digits before it what NFKC would write as more of them: "10⁹" becomes "10^⁹", since it is not
-/// 109, and "2½" becomes "2 ½", since it is not 21/2.
+/// 109, and "2½" becomes "2 ½", since it is not 21/2. What nobody sees is left out: a soft hyphen parts no word.
 fn with_figures_apart(text: &str) -> String {
     let is_raised = |c| matches!(c, '⁰' | '¹' | '²' | '³' | '⁴'..='⁹' | '⁺' | '⁻');
     let is_fraction = |c| matches!(c, '¼'..='¾' | '⅐'..='⅟' | '↉');
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
-    for c in text.chars() {
+    for c in text.chars().filter(|c| !is_unseen(*c)) {
         // What follows a raised digit is the same exponent.
         if before.is_numeric() && !is_raised(before) && is_raised(c) {
             out.push('^');

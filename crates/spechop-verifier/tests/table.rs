@@ -49,6 +49,18 @@ fn miss(case: &Case<'_>, verdict: &Verdict) -> String {
 }
 
 #[test]
+fn what_nobody_sees_changes_nothing() {
+    for (observed, guess) in [
+        ("Donau\u{ad}dampf\u{ad}schiff", "Donaudampfschiff"),
+        ("\u{feff}12 May\u{2060} 1914", "12 May 1914"),
+        ("Ka\u{200d}rl", "Karl"),
+    ] {
+        assert!(verify(Mode::Rule, observed, guess).accepted, "{observed:?}");
+        assert!(verify(Mode::Rule, guess, observed).accepted, "{observed:?}");
+    }
+}
+
+#[test]
 fn no_false_accept_and_hardly_a_false_reject() {
     let (mut accepts, mut rejects) = (0, 0);
     let (mut false_accepts, mut false_rejects) = (Vec::new(), Vec::new());

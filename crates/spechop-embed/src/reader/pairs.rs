@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::LazyLock;
 
+use regex::Regex;
 use spechop_types::Passage;
 use tokenizers::Tokenizer;
 
@@ -14,6 +16,14 @@ use crate::text::{head, largest_token, one_line, open_tokenizer, unusable_tokeni
 
 /// What stands between a title and its text.
 const JOINED: &str = ". ";
+
+/// A mark that belongs to the letter before it, as an accent of its own does.
+#[expect(
+    clippy::expect_used,
+    reason = "the pattern is a constant, and a test has marks in its text"
+)]
+static MARK: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^\p{M}$").expect("it is written above"));
 
 /// The tokenizer with the recipe's prefix and limit around it.
 pub(crate) struct PairCutter {
@@ -243,9 +253,11 @@ impl Shown {
     }
 }
 
-/// Behind U+2E80 are the scripts that put no blanks between words.
+/// Behind U+2E80 are the scripts that put no blanks between words. A soft hyphen is where a word may be broken,
+/// so it is within one.
 fn in_word(c: char) -> bool {
-    c.is_alphanumeric() && c < '\u{2E80}'
+    let is_mark = || !c.is_ascii() && MARK.is_match(c.encode_utf8(&mut [0; 4]));
+    c < '\u{2E80}' && (c.is_alphanumeric() || c == '\u{AD}' || is_mark())
 }
 
 #[cfg(test)]
@@ -363,8 +375,14 @@ mod tests {
 
     #[test]
     fn tokens_lead_back_to_the_text_as_it_was_written() {
-        let text = "Xawery Żuławski (born 22 Dec. 1971) — Łódź, 東京, e\u{301}t\u{e9}, 🦀, ﬁve";
+        let text = "Xawery Żuławski (born 22 Dec. 1971) — Łódź, 東京, e\u{301}t\u{e9}, 🦀, ﬁve, \
+                    Jose\u{301} died, Donau\u{ad}dampf";
         let (_, shown) = cutter(256).pair("who", "Żuławski", text).expect("tokens");
+        let slices: Vec<&str> = shown
+            .tokens()
+            .flat_map(|first| (first..shown.tokens().end).map(move |last| (first, last)))
+            .map(|(first, last)| slice(&shown, first, last))
+            .collect();
         for word in [
             "Xawery Żuławski",
             "22 Dec. 1971",
@@ -374,12 +392,13 @@ mod tests {
             "🦀",
             "ﬁve",
             "e\u{301}t\u{e9}",
+            "Jose\u{301}",
+            "Donau\u{ad}dampf",
         ] {
-            let found = shown
-                .tokens()
-                .flat_map(|first| (first..shown.tokens().end).map(move |last| (first, last)))
-                .any(|(first, last)| slice(&shown, first, last) == word);
-            assert!(found, "{word}");
+            assert!(slices.contains(&word), "{word}");
+        }
+        for part in ["Jose", "Donau", "dampf"] {
+            assert!(!slices.contains(&part), "{part}");
         }
         assert_eq!(slice(&shown, 0, 3), "", "what is no token of the passage");
     }

@@ -37,6 +37,33 @@ fn a_page_is_its_title_and_its_visible_text() {
 }
 
 #[test]
+fn text_goes_on_across_what_ends_no_block() {
+    for (page, block) in [
+        ("<p>www<wbr/>.apple<wbr>.com", "www.apple.com"),
+        (
+            "<p>Directed by <span itemprop=director><meta itemprop=url content=/x>Jan Kot</span>.",
+            "Directed by Jan Kot.",
+        ),
+        (
+            "<p>a <nobr>b</nobr> <picture><source srcset=x><img src=x></picture> c<link href=x>d",
+            "a b cd",
+        ),
+        // How a word is spoken is not read twice, whether or not that has an end.
+        (
+            "私は<ruby>漢字<rp>(</rp><rt>かんじ</rt><rp>)</rp></ruby>が好き。",
+            "私は漢字が好き。",
+        ),
+        (
+            "私は<ruby><rb>漢字<rp>(<rt>かんじ<rp>)</ruby>が好き。",
+            "私は漢字が好き。",
+        ),
+        ("<p>Donau&shy;dampf &shy; &#xfeff;b", "Donaudampf b"),
+    ] {
+        check(page, None, &[block]);
+    }
+}
+
+#[test]
 fn headings_are_known_by_element_class_or_boldness() {
     for (page, blocks) in [
         ("<p>a<h4>Life</h4>b", &["a", "# Life", "b"][..]),
@@ -66,6 +93,14 @@ fn headings_are_known_by_element_class_or_boldness() {
         ("<p>a <span class=title>b</span> c", &["a b c"]),
         // One that was never closed.
         ("<p>a<p><b>Life<p>b c", &["a", "# Life", "b c"]),
+        // Something else comes before its text.
+        (
+            "<p>a<h2><svg><path/></svg> Life</h2><p>b",
+            &["a", "# Life", "b"],
+        ),
+        ("<p>a<h2><div>Life</div></h2><p>b", &["a", "# Life", "b"]),
+        ("<p>a<h2></h2><p>b", &["a", "b"]),
+        ("<body class=no-title><div>a</div><p>b", &["a", "b"]),
     ] {
         check(page, first(blocks), blocks);
     }

@@ -122,66 +122,101 @@ async fn what_was_wrong_for_one_server_falls_silent_for_all() {
     );
 }
 
+/// Entries that give trouble so many times.
+#[derive(Default)]
+struct Troubled {
+    entries: SharedMap,
+    /// Another server writes between a look and a write.
+    raced: AtomicU64,
+    /// A trim fails, and nothing else.
+    untrimmed: AtomicU64,
+}
+
+impl Troubled {
+    fn takes(left: &AtomicU64) -> bool {
+        let before = left.load(SeqCst);
+        left.store(before.saturating_sub(1), SeqCst);
+        before > 0
+    }
+}
+
+#[async_trait]
+impl SharedEntries for Troubled {
+    async fn find(
+        &self,
+        call: &Call,
+        key: &Owned<Arc<str>>,
+    ) -> Result<Option<(Remembered, Version)>, PortError> {
+        let found = self.entries.find(call, key).await;
+        if Self::takes(&self.raced) {
+            server(&self.entries).learns("a", ASKED, "Wajda").await;
+        }
+        found
+    }
+
+    async fn near(
+        &self,
+        call: &Call,
+        tenant: &Tenant,
+        vector: &[i8],
+        least: f32,
+        most: NonZeroUsize,
+    ) -> Result<Vec<(f32, Remembered)>, PortError> {
+        self.entries.near(call, tenant, vector, least, most).await
+    }
+
+    async fn replace(
+        &self,
+        call: &Call,
+        key: &Owned<Arc<str>>,
+        entry: &Remembered,
+        before: Option<&Version>,
+    ) -> Result<bool, PortError> {
+        self.entries.replace(call, key, entry, before).await
+    }
+
+    async fn trim(&self, call: &Call, most: NonZeroUsize) -> Result<u64, PortError> {
+        if Self::takes(&self.untrimmed) {
+            return Err(PortError::unavailable("the shared memory", "it is slow"));
+        }
+        self.entries.trim(call, most).await
+    }
+}
+
 #[tokio::test]
 async fn servers_that_write_the_same_entry_lose_no_count() {
-    /// Another server writes between each look and each write, a few times.
-    struct Meanwhile {
-        entries: SharedMap,
-        left: AtomicU64,
-    }
-
-    #[async_trait]
-    impl SharedEntries for Meanwhile {
-        async fn find(
-            &self,
-            call: &Call,
-            key: &Owned<Arc<str>>,
-        ) -> Result<Option<(Remembered, Version)>, PortError> {
-            let found = self.entries.find(call, key).await;
-            let left = self.left.load(SeqCst);
-            if left > 0 {
-                self.left.store(left - 1, SeqCst);
-                server(&self.entries).learns("a", ASKED, "Wajda").await;
-            }
-            found
-        }
-
-        async fn near(
-            &self,
-            call: &Call,
-            tenant: &Tenant,
-            vector: &[i8],
-            least: f32,
-            most: NonZeroUsize,
-        ) -> Result<Vec<(f32, Remembered)>, PortError> {
-            self.entries.near(call, tenant, vector, least, most).await
-        }
-
-        async fn replace(
-            &self,
-            call: &Call,
-            key: &Owned<Arc<str>>,
-            entry: &Remembered,
-            before: Option<&Version>,
-        ) -> Result<bool, PortError> {
-            self.entries.replace(call, key, entry, before).await
-        }
-
-        async fn trim(&self, call: &Call, most: NonZeroUsize) -> Result<u64, PortError> {
-            self.entries.trim(call, most).await
-        }
-    }
-
     let entries = SharedMap::default();
-    let raced = Meanwhile {
+    let raced = Troubled {
         entries: entries.clone(),
-        left: AtomicU64::new(3),
+        raced: AtomicU64::new(3),
+        ..Troubled::default()
     };
     let raced = server_of(Arc::new(raced), 8);
     raced.learns("a", ASKED, "Wajda").await;
     // The first to hear it makes the entry; the other three confirm it.
     let own = entries.all()[0].own;
     assert_eq!(own, Record { right: 3, wrong: 0 });
+}
+
+#[tokio::test]
+async fn a_hop_is_counted_once_if_nothing_but_the_trim_fails() {
+    let entries = SharedMap::default();
+    let untrimmed = Troubled {
+        entries: entries.clone(),
+        untrimmed: AtomicU64::new(2),
+        ..Troubled::default()
+    };
+    let one = server_of(Arc::new(untrimmed), 1);
+    one.hears("a", ASKED, "Wajda");
+    one.hears("a", "Who was Munk?", "another");
+    for _ in 0..2 {
+        one.write().await.unwrap();
+    }
+    let own: Vec<_> = entries.all().iter().map(|entry| entry.own).collect();
+    assert_eq!(own, [Record::default(); 2]);
+    // The next new entry makes up for it.
+    one.learns("a", "Who was Ford?", "a director").await;
+    assert_eq!(entries.all().len(), 1);
 }
 
 #[tokio::test]
