@@ -64,6 +64,9 @@ impl Agent {
         let failed = match second {
             Some(Ok(mut report)) if report.stopped != Stopped::Budget => {
                 report.add_wasted(&Due::wasted(&first));
+                if let Some(journal) = &settings.journal {
+                    journal.give_up();
+                }
                 report.elapsed += before;
                 report.first_answer.at += before;
                 report.branches += branches;

@@ -121,6 +121,13 @@ impl Journal {
         self.lock().committed.push(CommittedLookup { lookup, kind });
     }
 
+    /// The answer is that of another plan: it stands on none of the calls that are noted so far.
+    pub(crate) fn give_up(&self) {
+        let mut notes = self.lock();
+        notes.taken_over.clear();
+        notes.committed.clear();
+    }
+
     fn call(&self, note: CallNote) {
         let mut notes = self.lock();
         if notes.calls.len() < CALLS_MAX {

@@ -184,6 +184,12 @@ impl Ledger {
         self.drafted += 1;
     }
 
+    /// Such a call was never made. If a planner has asked just that, nothing was hidden by it.
+    pub(crate) fn withdraw_draft(&mut self, foreseen: bool) {
+        self.drafted = self.drafted.saturating_sub(1);
+        self.foreseen = self.foreseen.saturating_sub(u32::from(foreseen));
+    }
+
     /// The planner asked just that. The call had run for so long.
     pub(crate) fn foresee(&mut self, saved: Duration) {
         self.foreseen += 1;

@@ -46,6 +46,8 @@ pub(crate) struct LookupNotes {
     pub(crate) read: Duration,
     pub(crate) speculation: Option<Duration>,
     pub(crate) salvaged: bool,
+    /// Its call was launched because it was drafted, and was not taken back since.
+    pub(crate) drafted: bool,
     /// It was drafted: how long it had run when it was asked for.
     pub(crate) foreseen: Option<Duration>,
     /// It was begun because somebody had written that draft, at this cost.
@@ -68,6 +70,7 @@ impl LookupNotes {
             read: Duration::ZERO,
             speculation: None,
             salvaged: false,
+            drafted: false,
             foreseen: None,
             draft_cost: None,
             guess_refused: false,

@@ -26,6 +26,9 @@ pub struct Report {
     pub first_answer: FirstAnswer,
     /// Wall-clock time of the whole question.
     pub elapsed: Duration,
+    /// Of it, what the plan took that the answer is of: less than `elapsed` after a search, or behind a first
+    /// answer that was given up. What speculation has hidden is to be seen in this alone.
+    pub followed: Duration,
     /// Calls, tokens, time and money; wasted work is counted apart.
     pub usage: Usage,
     /// Tokens that aborted calls may have taken beyond those: as of [`crate::Due`].

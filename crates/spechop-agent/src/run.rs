@@ -294,7 +294,9 @@ impl<'a> Run<'a> {
             return self.apply(Event::CallFailed { lookup });
         }
         let (ports, limit) = (self.ports, self.settings.passages.get());
-        self.note(lookup, branch).launched = self.running.now();
+        let now = self.running.now();
+        let notes = self.note(lookup, branch);
+        (notes.launched, notes.drafted) = (now, draft.is_some());
         if let Some((_, chance)) = draft {
             self.note_written(branch, lookup, &sub_question);
             self.tell_ahead(branch, sub_question.clone(), chance);
@@ -392,7 +394,7 @@ impl<'a> Run<'a> {
             guess_by,
             best_by: best.and_then(|best| best.by),
         });
-        let usage = Box::new(self.ledger.usage(self.running.in_line()));
+        let usage = Box::new(self.usage_so_far());
         self.tell_as(
             branch,
             notes.hop,
@@ -401,11 +403,12 @@ impl<'a> Run<'a> {
         );
     }
 
-    /// The branch's own work is needed now. The guess of its hop is not: it stays speculative.
+    /// The branch's own work is needed now, if anybody needs the answer. The guess of its hop is not: it
+    /// stays speculative.
     fn promote(&mut self, branch: BranchId) {
         let target = self.window.lookup(branch).map(Work::Target);
         for work in [Some(Work::Segment(branch)), target].into_iter().flatten() {
-            self.running.promote(work);
+            self.promote_work(work);
         }
         // The window may be further on by now: the branch may even be committed.
         let hop = self.hop(branch);

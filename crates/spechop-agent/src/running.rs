@@ -188,12 +188,15 @@ impl<'a> Running<'a> {
     }
 
     /// The speculative calls that wait for their first turn.
-    pub(crate) fn in_line(&self) -> Open {
-        let mut open = Open::default();
-        for launched in self.stages.iter().filter(|l| waits_for_first_turn(&l.call)) {
-            open.add(launched.work.stage());
-        }
-        open
+    pub(crate) fn in_line(&self) -> impl Iterator<Item = Work> {
+        let waiting = self.stages.iter().filter(|l| waits_for_first_turn(&l.call));
+        waiting.map(|launched| launched.work)
+    }
+
+    /// Whether the stage is under way, and nothing of it has had a turn.
+    pub(crate) fn is_queued(&self, work: Work) -> bool {
+        let mut stages = self.stages.iter();
+        stages.any(|l| l.work == work && l.call.progress() == Progress::Queued)
     }
 
     fn remove(&mut self, at: usize) -> Launched<'a> {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use spechop_ports::Planner;
-use spechop_types::{Budget, Chance, Question};
+use spechop_types::{BranchId, Budget, Chance, Question};
 use tokio::time::Instant;
 
 use crate::{Agent, AgentError, Bill, Due, Ports, Report, Settings, Stopped, TraceEvent};
@@ -40,6 +40,9 @@ impl Agent {
     /// The trace is that of the plan that was chosen, and told when it is. The calls of the others count as
     /// wasted. They share what the first plan leaves of the question's budget; if that is too little, the first
     /// plan's answer is taken. If somebody wants the answer now, it is the first plan's.
+    ///
+    /// The journal has the calls of the first plan alone. If another plan is chosen, its answer stands on none of
+    /// them, and its branches have higher numbers than those that they were made for.
     ///
     /// # Errors
     ///
@@ -84,7 +87,10 @@ impl Agent {
             let mut dues = tab.pay();
             if let Some((at, better)) = better {
                 dues[at] = Due::wasted(&chosen.report);
-                chosen = better.behind(before);
+                if let Some(journal) = &settings.journal {
+                    journal.give_up();
+                }
+                chosen = better.behind(before, chosen.report.branches);
             }
             let report = &mut chosen.report;
             report.provider_changes = changes;
@@ -141,10 +147,15 @@ struct Plan {
 }
 
 impl Plan {
-    /// Of a plan that was begun so long after its question: what its times count from.
-    fn behind(mut self, before: Duration) -> Self {
+    /// Of a plan that was begun so long after its question, which has had so many branches by then: its times
+    /// count from the question, and no branch has the number of one of those.
+    fn behind(mut self, before: Duration, branches: u32) -> Self {
         self.report.first_answer.at += before;
-        self.heard.iter_mut().for_each(|event| event.at += before);
+        self.report.branches += branches;
+        for event in &mut self.heard {
+            event.at += before;
+            event.branch = BranchId(branches + event.branch.0);
+        }
         self
     }
 

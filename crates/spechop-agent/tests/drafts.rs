@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use asking::{line, millis, question, settings, steady, trajectory};
-use spechop_agent::{Agent, Policy, Ports, Report, Settings, Stopped, TraceEvent, TraceKind};
+use spechop_agent::{
+    Agent, Journal, Policy, Ports, Report, Settings, Stopped, TraceEvent, TraceKind,
+};
 use spechop_ports::{Draft, DraftRequest, Drafter, Wishes};
 use spechop_testkit::ScriptedPorts;
 use spechop_types::{Budget, Chance, Hop, Question, SubQuestion, Tenant};
@@ -167,6 +169,27 @@ async fn the_standard_agent_and_the_quiet_one_make_no_drafts() {
     assert_eq!(quiet.usage.drafted, 0);
     assert_eq!(quiet.usage.targets.started, 2);
     assert!(lines[1].contains("no target ahead"), "{lines:?}");
+}
+
+/// Neither the look-up that the head takes over nor what runs for a new head goes before what others wait for.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_needs_overtakes_nobody() {
+    let (needed, _) = ask_with(RIGHT, &drafting(2)).await;
+    let journal = Journal::default();
+    let unneeded = Settings {
+        is_unneeded: true,
+        journal: Some(journal.clone()),
+        ..drafting(2)
+    };
+    let (report, _) = ask_with(RIGHT, &unneeded).await;
+    assert_eq!(trajectory(&report), trajectory(&needed));
+    assert_eq!(report.usage.foreseen, 2);
+    let calls = journal.take().calls;
+    let started = report.usage.segments.started + report.usage.targets.started;
+    assert!(calls.len() >= started as usize, "{calls:#?}");
+    for call in calls {
+        assert!(call.was_speculative && !call.is_needed, "{call:#?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

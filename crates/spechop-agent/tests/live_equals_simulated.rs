@@ -154,11 +154,13 @@ proptest! {
         k in 0..9_usize,
         policy in policies(),
         guess_chance in 0.0..=1.0_f64,
+        draft_chance in 0.0..=1.0_f64,
     ) {
         let width = NonZeroUsize::new(k).map_or(Width::UNBOUNDED, Width::bounded);
         let rules = Rules {
             orphan_ms: ORPHAN_MS as f64,
             guess_chance: Chance::of(guess_chance),
+            draft_chance: Chance::of(draft_chance),
             ..Rules::new(width, policy)
         };
         let (simulated, moments) = simulate(&hops, rules);

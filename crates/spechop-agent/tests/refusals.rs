@@ -4,14 +4,17 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
-use spechop_agent::{Agent, Bill, Policy, Ports, Report, Settings, Stage, TraceEvent, TraceKind};
+use spechop_agent::{
+    Agent, Bill, Policy, Ports, Report, Settings, Stage, TraceEvent, TraceKind, Usage,
+};
 use spechop_ports::Wishes;
 use spechop_sched::{
     Backend, Eligibility, Grade, Limits, Rule, ScheduledPlanner, ScheduledReader,
     ScheduledRetriever, ScheduledSpeculator,
 };
-use spechop_testkit::ScriptedPorts;
+use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Budget, Chance, Refusal};
 
 mod asking;
@@ -41,9 +44,33 @@ fn ports(script: &ScriptedPorts, index: &Backend, look_ups: Rule) -> Ports {
         planner: Arc::new(ScheduledPlanner::new(port.clone(), &free, full)),
         reader: Arc::new(ScheduledReader::new(port.clone(), &free, full)),
         retriever: Arc::new(ScheduledRetriever::new(port.clone(), index, look_ups)),
-        speculator: Some(Arc::new(ScheduledSpeculator::new(port, &free, full))),
-        drafter: None,
+        speculator: Some(Arc::new(ScheduledSpeculator::new(
+            port.clone(),
+            &free,
+            full,
+        ))),
+        // It drafts nothing unless the script says so.
+        drafter: Some(port),
         draft_writer: None,
+    }
+}
+
+/// Two hops, guessed rightly; their sub-questions are drafted, word for word or not.
+fn drafted(held: bool) -> ScriptedPorts {
+    let mut script = Script::steady(&[true, true], 100, 1000, 50);
+    for hop in &mut script.hops {
+        hop.draft_held = Some(held);
+    }
+    ScriptedPorts::new(script)
+}
+
+fn drafting(k: usize) -> Settings {
+    Settings {
+        policy: Policy {
+            drafts_max: 1,
+            ..Policy::default()
+        },
+        ..settings(k)
     }
 }
 
@@ -62,6 +89,15 @@ fn told(events: &[TraceEvent]) -> Vec<(Stage, Refusal)> {
         _ => None,
     };
     events.iter().filter_map(refusal).collect()
+}
+
+/// What had been started by each commit.
+fn committed(events: &[TraceEvent]) -> Vec<Usage> {
+    let usage = |event: &TraceEvent| match &event.kind {
+        TraceKind::Committed { usage, .. } => Some(**usage),
+        _ => None,
+    };
+    events.iter().filter_map(usage).collect()
 }
 
 /// What was told is what was counted, and is all there is of that stage and reason.
@@ -154,6 +190,67 @@ async fn a_look_up_that_waited_in_vain_is_told_and_costs_nothing() {
     assert_eq!(report.usage.targets.started, 2);
     assert_eq!(report.usage.targets.wasted, 0);
     assert_eq!(index.gauges().refused[Refusal::NoPlace], 1);
+}
+
+/// The second look-up waits for its turn until its hop is the head's.
+#[tokio::test(start_paused = true)]
+async fn what_is_still_in_line_is_not_told_to_have_been_started() {
+    let index = backend(1, 0);
+    let script = steady(&[true, true]);
+    let (report, events) = ask(ports(&script, &index, rule(Grade::Full)), &settings(2)).await;
+    let targets = |usage: &Usage| (usage.targets.started, usage.targets.wasted);
+    let told: Vec<_> = committed(&events).iter().map(targets).collect();
+    assert_eq!(told, [(1, 0), (2, 0)]);
+    assert_eq!(targets(&report.usage), (2, 0));
+}
+
+/// Every draft is right, and waits for a place until the planner has written the same words.
+#[tokio::test(start_paused = true)]
+async fn a_drafted_look_up_that_only_stood_in_line_has_hidden_nothing() {
+    let (script, full) = (drafted(true), rule(Grade::Full));
+    let (without, _) = ask(ports(&script, &backend(1, 0), full), &settings(2)).await;
+    let (with, events) = ask(ports(&script, &backend(1, 0), full), &drafting(2)).await;
+    assert_eq!(with.elapsed, without.elapsed);
+    let counts = |usage: &Usage| (usage.targets.started, usage.drafted, usage.foreseen);
+    assert_eq!(counts(&with.usage), (2, 2, 2));
+    assert_eq!(with.usage.hidden, Duration::ZERO);
+    for hop in &with.hops {
+        assert_eq!((hop.draft_held, hop.foreseen), (Some(true), Duration::ZERO));
+    }
+    let saved = |event: &TraceEvent| match event.kind {
+        TraceKind::Foreseen { saved } => Some(saved),
+        _ => None,
+    };
+    let saved: Vec<_> = events.iter().filter_map(saved).collect();
+    assert_eq!(saved, [Duration::ZERO; 2]);
+    // The second one is asked for by the first commit, and has still not been started.
+    let told: Vec<_> = committed(&events).iter().map(counts).collect();
+    assert_eq!(told, [(1, 1, 1), (2, 2, 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_draft_that_was_never_looked_up_is_not_counted() {
+    // Right ones that the policy forbids, and wrong ones that wait in vain.
+    for (held, index, grade, why) in [
+        (true, backend(64, 64), Grade::Never, Refusal::Denied),
+        (false, backend(1, 0), Grade::Full, Refusal::NoPlace),
+    ] {
+        let (report, events) = ask(ports(&drafted(held), &index, rule(grade)), &drafting(2)).await;
+        let refused = told(&events);
+        assert!(refused.len() >= 2, "{refused:?}");
+        assert!(refused.iter().all(|told| *told == (Stage::Target, why)));
+        check(&report, &events, &refused);
+        let usage = report.usage;
+        assert_eq!((usage.drafted, usage.foreseen), (0, 0), "{why}");
+        assert_eq!(usage.hidden, Duration::ZERO);
+        assert_eq!((usage.targets.started, usage.targets.wasted), (2, 0));
+        assert_eq!(index.gauges().started, 2);
+        // None has failed that was not tried.
+        assert!(report.hops.iter().all(|hop| hop.draft_held.is_none()));
+        for usage in committed(&events) {
+            assert_eq!(usage.drafted, 0);
+        }
+    }
 }
 
 /// What a tuner must not take for a slow speculator.

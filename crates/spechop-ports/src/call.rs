@@ -25,7 +25,7 @@ pub enum Lane {
 }
 
 /// How far a call has come with whoever gives the turns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
     /// It has not been anywhere that gives turns.
     New,
@@ -47,6 +47,12 @@ pub trait Seat: Send + Sync {
     /// What a call that waits here and may be wasted has no turn for.
     fn lacks(&self) -> Refusal {
         Refusal::NoPlace
+    }
+
+    /// How far a call that sits here has come, as far as that is not noted on the call itself
+    /// ([`Call::advance`]).
+    fn progress(&self) -> Progress {
+        Progress::New
     }
 }
 
@@ -141,6 +147,21 @@ impl Shared {
             whole,
             parts: Mutex::default(),
         }
+    }
+
+    fn progress(&self) -> Progress {
+        let own = match self.progress.load(Relaxed) {
+            new if new == Progress::New as u8 => Progress::New,
+            queued if queued == Progress::Queued as u8 => Progress::Queued,
+            // Nothing is further.
+            _ => return Progress::Begun,
+        };
+        // Asked outside the locks, as they are told.
+        let seat = lock(&self.seat).as_ref().and_then(Weak::upgrade);
+        let parts: Vec<Arc<Self>> = lock(&self.parts).iter().filter_map(Weak::upgrade).collect();
+        let of_seat = seat.map(|seat| seat.progress());
+        let of_parts = parts.iter().map(|part| part.progress());
+        of_parts.chain(of_seat).fold(own, Progress::max)
     }
 }
 
@@ -359,13 +380,9 @@ impl Call {
         }
     }
 
-    /// How far it has come.
+    /// How far it has come: by itself, with the run that it [shares](Call::share), or with a part of it.
     pub fn progress(&self) -> Progress {
-        match self.shared.progress.load(Relaxed) {
-            new if new == Progress::New as u8 => Progress::New,
-            queued if queued == Progress::Queued as u8 => Progress::Queued,
-            _ => Progress::Begun,
-        }
+        self.shared.progress()
     }
 
     /// Whoever gives the turns says how far it has come. It never goes back.
@@ -442,6 +459,11 @@ impl Seat for Call {
     fn lacks(&self) -> Refusal {
         // The call's own, which asks whoever it sits at.
         Self::lacks(self)
+    }
+
+    fn progress(&self) -> Progress {
+        // Those who share a run are as far as it is.
+        Self::progress(self)
     }
 }
 

@@ -103,3 +103,6 @@ pub fn broken(lanes: &Lanes) -> Option<&'static str> {
         .find(|(_, holds)| !holds(lanes))
         .map(|(name, _)| *name)
 }
+
+#[cfg(test)]
+mod tests;

@@ -135,8 +135,8 @@ impl Choices {
         }
     }
 
-    /// The last questions by this setting, without drafts and with one for each hop. `None` without a
-    /// question.
+    /// The last questions by this setting, without drafts and with one for each hop, which is as likely as
+    /// `rules` say. `None` without a question.
     pub fn drafted(history: &History, rules: Rules, at: &Played) -> Option<[WhatIf; 2]> {
         let recorded = history.recorded();
         let rules = [0, 1].map(|drafts_max| Rules {

@@ -25,3 +25,4 @@ pub use inject::InjectedLatency;
 pub use moments::{Moment, What};
 pub use run::{CallCounts, Outcome, Rules, Simulator};
 pub use trace::{Hop, InvalidTrace, Trace, read_shapes, read_traces};
+pub use weigh::draft_chance;

@@ -22,6 +22,9 @@ pub struct Rules {
     pub orphan_ms: f64,
     /// How likely a guess is to be right that does not say so itself.
     pub guess_chance: Chance,
+    /// How likely a draft is to be right. What each drafter said of each of its drafts is not recorded: all
+    /// of them count as likely as they were on average ([`crate::draft_chance`]).
+    pub draft_chance: Chance,
 }
 
 impl Rules {
@@ -30,14 +33,15 @@ impl Rules {
         Self::new(width, Policy::PAPER)
     }
 
-    /// Orphans go on for as long as the live service's do, and guesses are worth what it takes them
-    /// for as long as it knows nothing of them.
+    /// Orphans go on for as long as the live service's do, and guesses and drafts are worth what it takes
+    /// them for as long as it knows nothing of them.
     pub fn new(width: Width, policy: Policy) -> Self {
         Self {
             width,
             policy,
             orphan_ms: 10_000.0,
             guess_chance: Chance::EVEN,
+            draft_chance: Chance::EVEN,
         }
     }
 }
@@ -177,7 +181,7 @@ impl Stages for Traced<'_> {
             true => self.texts.ask(self.trace, at, window, branch),
             false => self.texts.elsewhere(at),
         };
-        let chance = self.rules.guess_chance;
+        let chance = self.rules.draft_chance;
         vec![Draft {
             sub_question,
             chance,

@@ -1,5 +1,5 @@
-//! What the last questions teach of guesses: how often they are right that say how likely they are, and
-//! how much time a right one hides.
+//! What the last questions teach of guesses and drafts: how often they are right, those guesses above all
+//! that say how likely they are, and how much time a right guess hides.
 
 use spechop_types::Chance;
 use spechop_window::{Calibration, Hidden};
@@ -17,7 +17,27 @@ const AGES: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 0.85, 0.95];
 /// Most calls that this is reckoned with.
 const CALLS_MAX: usize = 256;
 
+/// How likely a draft is to be right: the share of those that were, by what each hop says of its draft
+/// ([`crate::Hop::draft_held`]). As likely as not, as long as nothing was drafted.
+pub fn draft_chance(held: impl IntoIterator<Item = Option<bool>>) -> Chance {
+    let (mut right, mut all) = (0_u32, 0_u32);
+    for held in held.into_iter().flatten() {
+        right = right.saturating_add(u32::from(held));
+        all = all.saturating_add(1);
+    }
+    match all {
+        0 => Chance::EVEN,
+        all => Chance::of(f64::from(right) / f64::from(all)),
+    }
+}
+
 impl History {
+    /// How likely a draft is to be right, by the drafts of the last questions.
+    pub fn draft_chance(&self) -> Chance {
+        let hops = self.questions().flat_map(|past| &past.hops);
+        draft_chance(hops.map(|hop| hop.draft_held))
+    }
+
     /// How often guesses were right, by how likely they said that they were. As they say, as long as too
     /// few were compared.
     ///

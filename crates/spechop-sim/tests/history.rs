@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use spechop_sim::{History, Past, PastGuess, PastHop, Rules, mentioned, what_if};
+use spechop_sim::{History, Past, PastGuess, PastHop, Rules, draft_chance, mentioned, what_if};
 use spechop_types::{Chance, Observation};
 use spechop_window::{Policy, Width};
 
@@ -152,6 +152,26 @@ fn any_gate_is_answered_for() {
     assert_eq!(gate.latency_ms, open.latency_ms);
     assert_eq!((open.targets, gate.targets), (4.0, 3.0));
     assert!(gate.segments < open.segments);
+}
+
+#[test]
+fn drafts_are_taken_for_what_they_were_worth() {
+    let mut history = History::default();
+    assert_eq!(history.draft_chance(), Chance::EVEN);
+    // Of a hop without a draft nothing is learnt.
+    let mut drafted = past(&[guess(false); 5]);
+    let held = [Some(true), Some(false), None, Some(true), Some(true)];
+    for (hop, held) in drafted.hops.iter_mut().zip(held) {
+        hop.draft_held = held;
+    }
+    history.push(past(&[guess(true); 3]));
+    assert_eq!(history.draft_chance(), Chance::EVEN);
+    history.push(drafted);
+    assert_eq!(history.draft_chance(), Chance::of(0.75));
+    let traces = history.recorded().traces;
+    let hops = traces.iter().flat_map(|trace| &trace.hops);
+    let played = draft_chance(hops.map(|hop| hop.draft_held));
+    assert_eq!(played, Chance::of(0.75));
 }
 
 #[test]

@@ -400,3 +400,30 @@ fn a_right_draft_hides_the_segment_and_a_wrong_one_costs_a_call() {
     assert_eq!(played([Some(true), None], 2, drafting), (2200.0, 3, 1));
     assert_eq!(played([Some(false); 2], 2, drafting), (2300.0, 6, 0));
 }
+
+/// A drafter that is often right is not judged by a speculator that seldom is.
+#[test]
+fn the_gate_weighs_a_draft_by_its_own_chance() {
+    let mut trace = steady(&[false, false]);
+    for hop in &mut trace.hops {
+        hop.draft_held = Some(true);
+    }
+    let policy = Policy {
+        drafts_max: 1,
+        chance_min: Chance::of(0.3),
+        ..Policy::EAGER
+    };
+    let played = |draft_chance: f64| {
+        let rules = Rules {
+            guess_chance: Chance::of(0.2),
+            draft_chance: Chance::of(draft_chance),
+            ..Rules::new(width(2), policy)
+        };
+        let got = Simulator::new().run(&trace, rules);
+        (got.latency_ms, got.calls.targets, got.foreseen)
+    };
+    // Nothing is built upon the guesses, so each hop waits for the one before, without its segment.
+    assert_eq!(played(0.9), (2100.0, 2, 2));
+    assert_eq!(played(0.3), (2100.0, 2, 2));
+    assert_eq!(played(0.2), (2300.0, 2, 0));
+}

@@ -5,6 +5,10 @@ use std::num::NonZeroUsize;
 /// Largest window that is looked for; wider ones cost more than they are worth.
 const K_MAX: usize = 1 << 20;
 
+/// Shares of a slow hop that differ by no more than this are the same one, written in binary: 1.35 is three
+/// times 0.45, and 1.0 + 0.35 − 3.0 · (0.1 + 0.35) is not quite 0.
+const ROUNDING: f64 = 1e-9;
+
 /// A (p, α, β, ν) that makes sense.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
@@ -27,8 +31,15 @@ pub enum InvalidSetting {
     Nu(f64),
     /// ε must lie strictly between 0 and 1.
     Epsilon(f64),
-    /// α + β = 0: a branch costs no time, so no finite window is wide enough.
+    /// α + β = 0, or hardly more: a branch costs no time, so no window is wide enough.
     Instant,
+    /// The times vary so much that every window waits more often than ε allows.
+    TooWide {
+        /// By how much.
+        nu: f64,
+        /// How often a window may wait.
+        epsilon: f64,
+    },
 }
 
 impl Setting {
@@ -149,10 +160,13 @@ pub fn p_starve(
     k: NonZeroUsize,
 ) -> f64 {
     let k = k.get() as f64;
-    let lead = target.mean + segment.mean - k * (speculation.mean + segment.mean);
-    let variance = k * speculation.deviation.powi(2)
-        + (k - 1.0) * segment.deviation.powi(2)
-        + target.deviation.powi(2);
+    // As shares of a slow hop, so that no square of a long time is beyond all numbers.
+    let slow = target.mean + segment.mean;
+    let unit = if slow > 0.0 { slow } else { 1.0 };
+    let lead = slow / unit - k * ((speculation.mean + segment.mean) / unit);
+    let lead = if lead.abs() <= ROUNDING { 0.0 } else { lead };
+    let square = |stage: StageTime| (stage.deviation / unit).powi(2);
+    let variance = k * square(speculation) + (k - 1.0) * square(segment) + square(target);
     if variance == 0.0 {
         return if lead > 0.0 { 1.0 } else { 0.0 };
     }
@@ -166,9 +180,7 @@ pub fn k_deterministic(setting: Setting) -> Result<NonZeroUsize, InvalidSetting>
     if fast == 0.0 {
         return Err(InvalidSetting::Instant);
     }
-    // A quotient like 3.0000000000000004 means 3.
-    let k = ((1.0 + setting.beta) / fast - 1e-9).ceil().max(1.0);
-    Ok(NonZeroUsize::new(k as usize).unwrap_or(NonZeroUsize::MIN))
+    Ok(whole((1.0 + setting.beta) / fast))
 }
 
 /// The smallest window whose [`Setting::p_starve`] is at most ε. It is found by search; the paper's closed
@@ -183,7 +195,16 @@ pub fn k_epsilon(setting: Setting, epsilon: f64) -> Result<NonZeroUsize, Invalid
     // It falls with k once the mean slack is positive, so the first that fits is the smallest.
     let fits = |k: &NonZeroUsize| setting.p_starve(*k) <= epsilon;
     let mut candidates = (1..=K_MAX).filter_map(NonZeroUsize::new);
-    candidates.find(fits).ok_or(InvalidSetting::Instant)
+    candidates.find(fits).ok_or_else(|| {
+        // Without variation one would do, or not even then.
+        match k_deterministic(setting) {
+            Ok(k) if k.get() <= K_MAX => InvalidSetting::TooWide {
+                nu: setting.nu,
+                epsilon,
+            },
+            Ok(_) | Err(_) => InvalidSetting::Instant,
+        }
+    })
 }
 
 /// The paper's closed form of the window for a given risk (Corollary 5): ⌈k₀ + z ν √(k₀ α² + (k₀ − 1) β² + 1)
@@ -198,10 +219,17 @@ pub fn k_epsilon_closed(setting: Setting, epsilon: f64) -> Result<NonZeroUsize, 
         return Err(InvalidSetting::Instant);
     }
     let k = (1.0 + beta) / fast;
-    let spread = (k * alpha.powi(2) + (k - 1.0) * beta.powi(2) + 1.0).sqrt();
-    let k = k + normal_quantile(1.0 - epsilon) * setting.nu * spread / fast;
-    let k = (k - 1e-9).ceil().max(1.0);
-    Ok(NonZeroUsize::new(k as usize).unwrap_or(NonZeroUsize::MIN))
+    // As shares of a fast hop, so that no square of a long time is beyond all numbers.
+    let square = |time: f64| (time / fast).powi(2);
+    let spread = (k * square(alpha) + (k - 1.0) * square(beta) + square(1.0)).sqrt();
+    let k = k + normal_quantile(1.0 - epsilon) * setting.nu * spread;
+    Ok(whole(k))
+}
+
+/// The smallest window of at least so many branches. A quotient like 3.0000000000000004 means 3.
+fn whole(k: f64) -> NonZeroUsize {
+    let k = (k * (1.0 - ROUNDING)).ceil().max(1.0);
+    NonZeroUsize::new(k as usize).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Φ, the distribution function of the standard normal.
@@ -232,6 +260,10 @@ impl std::fmt::Display for InvalidSetting {
             Self::Nu(x) => write!(f, "nu = {x} must be finite and not negative"),
             Self::Epsilon(x) => write!(f, "epsilon = {x} must lie strictly between 0 and 1"),
             Self::Instant => f.write_str("alpha + beta is so small that no window is wide enough"),
+            Self::TooWide { nu, epsilon } => write!(
+                f,
+                "nu = {nu} is so large that every window waits more often than epsilon = {epsilon} allows"
+            ),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::Setting;
 /// stalled connection must not pass for a slow tool.
 const OUTLIER_RATIO: f64 = 6.0;
 /// Observations before outliers can be told.
-const WARM_UP: f64 = 8.0;
+const WARM_UP: u32 = 8;
 /// Two-sided 95 %.
 const Z: f64 = 1.959_963_985;
 
@@ -102,7 +102,7 @@ impl Estimator {
             (&mut self.seen.speculation, stages.speculation),
         ] {
             if let Some(time) = time.filter(|time| time.is_finite() && *time >= 0.0) {
-                moments.add(keep, moments.clip(time));
+                moments.add(keep, moments.clip(keep, time));
             }
         }
         if let Some(accepted) = stages.accepted {
@@ -159,6 +159,12 @@ impl Seen {
     }
 }
 
+/// The weight after as many observations as the warm-up has. With a short half-life old ones count for so
+/// little that their number is never reached, however many there are.
+fn warm_up(keep: f64) -> f64 {
+    (0..WARM_UP).fold(0.0, |weight, _| Moments::grown(keep, weight))
+}
+
 impl Moments {
     fn is_sensible(&self) -> bool {
         let parts = [self.weight, self.weight_squares, self.sum, self.squares];
@@ -167,14 +173,20 @@ impl Moments {
     }
 
     fn add(&mut self, keep: f64, x: f64) {
-        self.weight = self.weight * keep + 1.0;
+        self.weight = Self::grown(keep, self.weight);
         self.weight_squares = self.weight_squares * keep * keep + 1.0;
         self.sum = self.sum * keep + x;
         self.squares = self.squares * keep + x * x;
     }
 
-    fn clip(&self, x: f64) -> f64 {
-        if self.weight < WARM_UP.min(self.weight + 1.0) || self.mean() == 0.0 {
+    /// The weight with one observation more. Rounded always alike, so that the same number of them weighs
+    /// the same.
+    fn grown(keep: f64, weight: f64) -> f64 {
+        weight * keep + 1.0
+    }
+
+    fn clip(&self, keep: f64, x: f64) -> f64 {
+        if self.weight < warm_up(keep) || self.mean() == 0.0 {
             return x;
         }
         x.min(OUTLIER_RATIO * self.mean())

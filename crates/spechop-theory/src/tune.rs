@@ -300,7 +300,7 @@ impl Tuner {
             high: 1.0,
         });
         choice.marginal = self.curve(p.value);
-        // No finite window is wide enough where a branch costs no time.
+        // No window is wide enough where a branch costs no time, or where times vary beyond measure.
         choice.k_epsilon = setting
             .map(|setting| k_epsilon(setting, self.options.epsilon).unwrap_or(NonZeroUsize::MAX));
         if choice.reason != Reason::Off {

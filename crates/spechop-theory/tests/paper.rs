@@ -132,6 +132,27 @@ fn both_examples_of_k() {
     assert_eq!(k_deterministic(setting(0.5, 0.1, 0.2, 0.0)), Ok(k(4)));
 }
 
+/// Where times do not vary, a window waits always or never, and all forms say so of the same k: also where the
+/// quotient is whole, and what is left of it is what binary fractions cannot write.
+#[test]
+fn without_variation_all_forms_agree_on_k() {
+    let hundredths = || (0..=100).map(|n| f64::from(n) / 100.0);
+    for (alpha, beta) in hundredths().flat_map(|a| hundredths().map(move |b| (a, b))) {
+        if alpha + beta == 0.0 {
+            continue;
+        }
+        let setting = setting(0.5, alpha, beta, 0.0);
+        let wide = k_deterministic(setting).unwrap();
+        let told = format!("alpha {alpha}, beta {beta}: {wide}");
+        assert!(setting.p_starve(wide) <= 0.5, "{told}");
+        assert_eq!(k_epsilon(setting, 0.05), Ok(wide), "{told}");
+        assert_eq!(k_epsilon_closed(setting, 0.05), Ok(wide), "{told}");
+        if wide > k(1) {
+            assert_eq!(setting.p_starve(k(wide.get() - 1)), 1.0, "{told}");
+        }
+    }
+}
+
 #[test]
 fn windows_narrow_to_the_standard_agent_and_widen_to_the_oracle() {
     for (p, alpha, beta) in [
@@ -184,6 +205,18 @@ fn what_makes_no_sense_is_refused() {
         k_deterministic(setting(0.5, 0.0, 0.0, 0.1)),
         Err(InvalidSetting::Instant)
     );
+    // Too wide for a search, by what a branch costs or by how much it varies.
+    let tiny = setting(0.5, 1e-8, 1e-8, 0.0);
+    assert_eq!(k_epsilon(tiny, 0.05), Err(InvalidSetting::Instant));
+    let (nu, epsilon) = (1000.0, 0.05);
+    let wild = setting(0.5, 0.1, 0.1, nu);
+    let too_wide = InvalidSetting::TooWide { nu, epsilon };
+    assert_eq!(k_epsilon(wild, epsilon), Err(too_wide));
+    // What is no window is a number nevertheless, however long the times are.
+    let long = setting(0.5, 0.1, 1e308, 0.4);
+    assert!((1..9).all(|n| (0.0..=0.5).contains(&long.p_starve(k(n)))));
+    // Beside such a segment a look-up takes no time at all.
+    assert_eq!(k_epsilon(long, 0.05), Ok(k(1)));
     for epsilon in [0.0, 1.0, -1.0, f64::NAN] {
         assert!(
             k_epsilon(setting(0.5, 0.1, 0.1, 0.1), epsilon).is_err(),
@@ -255,4 +288,29 @@ fn estimates_follow_a_change_and_shrug_at_an_outlier() {
         ..Stages::default()
     });
     assert_eq!(estimator.alpha().unwrap().value, after);
+}
+
+/// A half-life so short that the weight of all observations together never reaches the number of the first ones.
+#[test]
+fn outliers_are_told_after_eight_observations_whatever_the_half_life() {
+    let hop = |target| Stages {
+        segment: Some(0.1),
+        target: Some(target),
+        ..Stages::default()
+    };
+    let beta = |half_life: f64, hops: usize| {
+        let mut estimator = Estimator::new(half_life);
+        (0..hops).for_each(|_| estimator.record(hop(1.0)));
+        estimator.record(hop(60.0));
+        estimator.beta().unwrap().value
+    };
+    assert!(beta(4.0, 50) > 0.05);
+    for half_life in [4.0, 5.0, 6.0, 150.0, f64::INFINITY] {
+        for hops in [8, 50] {
+            let beta = beta(half_life, hops);
+            assert!(beta > 0.04, "{half_life}, {hops}: {beta}");
+        }
+        // Not before: too little is known of what is usual.
+        assert!(beta(half_life, 7) < 0.02, "{half_life}");
+    }
 }

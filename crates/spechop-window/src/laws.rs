@@ -224,3 +224,6 @@ pub fn broken(window: &Window) -> Option<&'static str> {
         .find(|(_, holds)| !holds(window))
         .map(|(name, _)| *name)
 }
+
+#[cfg(test)]
+mod tests;

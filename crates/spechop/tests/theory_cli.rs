@@ -142,3 +142,42 @@ fn theory_of_guessed_calls() {
     // Without either of them the window's arguments are required, as before.
     shell::miswritten(&["theory", "--p", "0.5"], "required");
 }
+
+/// Without variation the bound of theorem 4 and the k that it is a bound of say the same, also where
+/// (1 + beta) / (alpha + beta) is whole: 1.35 / 0.45.
+#[test]
+fn theory_says_one_k_where_the_quotient_is_whole() {
+    let answer = object(&words(
+        "theory --p 0.5 --alpha 0.1 --beta 0.35 --nu 0 --k 2,3",
+    ));
+    assert_eq!(answer["p_starve"], json!({"2": 1.0, "3": 0.0}));
+    for k in ["k_deterministic", "k_epsilon", "k_epsilon_closed"] {
+        assert_eq!(answer[k], 3, "{k}");
+    }
+}
+
+#[test]
+fn theory_says_what_is_too_large() {
+    let setting = "theory --p 0.5 --alpha 0.1 --beta 0.1 --nu 1000";
+    let tiny = "theory --p 0.5 --alpha 0 --beta 0";
+    let calls = "theory calls --generation 1e308 --guess 1 --tool 1e308 --acceptance 0.5";
+    let engine = "theory engine --turns 2 --overhead 0.1 --prefill 0.001 --decode 0.01 --prompt 1000 \
+                  --reasoning 200 --call 50 --output 500 --tool 1e308 --acceptance 0.5";
+    for (line, says) in [
+        (setting, "nu = 1000 is so large"),
+        (tiny, "alpha + beta is so small"),
+        (calls, "too large to add up"),
+        (engine, "too large to add up"),
+    ] {
+        let args = words(line);
+        shell::refused(&args, says);
+        shell::refused(&[&args[..], &["--json"]].concat(), says);
+    }
+    // What is merely long is worked out. Beside such a segment a look-up takes no time at all.
+    let long = "theory --p 0.5 --alpha 0.1 --beta 1e308";
+    assert_eq!(object(&words(long))["k_epsilon"], 1);
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}

@@ -190,14 +190,19 @@ impl Run<'_> {
             });
         }
         self.running.release(lookup);
+        // Asked before the promotion, which may be what gives it its turn.
+        let is_queued = self.running.is_queued(Work::Target(lookup));
         if self.window.depth(branch) == Some(0) {
-            self.running.promote(Work::Target(lookup));
+            self.promote_work(Work::Target(lookup));
         }
         let now = self.running.now();
         let notes = self.lookups.get_mut(lookup)?;
         let (seen, took) = (notes.unseen.take(), notes.target);
         let saved = if seen.is_some() || !took.is_zero() {
             took
+        } else if is_queued {
+            // It only stood in line, and none of it has run.
+            Duration::ZERO
         } else {
             now - notes.launched
         };

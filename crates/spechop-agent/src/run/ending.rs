@@ -37,6 +37,7 @@ impl Run<'_> {
                 chance,
             },
             elapsed,
+            followed: elapsed,
             usage: self.ledger.usage(Open::default()),
             tokens_lost,
             money_lost,

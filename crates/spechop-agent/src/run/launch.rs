@@ -73,4 +73,11 @@ impl<'a> Run<'a> {
             self.tell(branch, TraceKind::Launched { stage: name });
         }
     }
+
+    /// Its branch is head now. Of a question that nobody needs, no work ever is.
+    pub(super) fn promote_work(&self, work: Work) {
+        if !self.settings.is_unneeded {
+            self.running.promote(work);
+        }
+    }
 }

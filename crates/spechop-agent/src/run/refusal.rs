@@ -1,14 +1,14 @@
 //! Work ahead of need that was not done, or not to its end: counted, and told with the reason.
 
 use spechop_ports::Lane;
-use spechop_types::{BranchId, Refusal, Stage};
+use spechop_types::{BranchId, Refusal, Stage, Tokens};
 use spechop_window::Guess;
 
 use super::Run;
-use crate::TraceKind;
-use crate::ledger::Taken;
+use crate::ledger::{Open, Taken};
 use crate::running::Dropped;
 use crate::stages::Work;
+use crate::{TraceKind, Usage};
 
 impl Run<'_> {
     /// Why no target call may be made ahead of need; `None` if it may.
@@ -48,7 +48,7 @@ impl Run<'_> {
             | Refusal::NoCore
             | Refusal::Budget
             | Refusal::Unlikely => {
-                self.ledger.withdraw(work.stage(), taken.tokens);
+                self.withdraw(work, taken.tokens);
             }
             // Some of it was done, and paid for.
             Refusal::Preempted | Refusal::PushedBack => {
@@ -62,7 +62,7 @@ impl Run<'_> {
     pub(super) fn note_dropped(&mut self, dropped: Dropped) {
         let stage = dropped.work.stage();
         if dropped.taken.never_began {
-            self.ledger.withdraw(stage, dropped.taken.tokens);
+            self.withdraw(dropped.work, dropped.taken.tokens);
         } else if self.has_told_early(dropped.work) {
             let cost = self.ledger.abort(stage, dropped.taken);
             self.pay_for_early(dropped.work, cost);
@@ -73,6 +73,50 @@ impl Run<'_> {
             self.note_refusal(dropped.work, why);
         }
         self.tell_changes(dropped.work, dropped.changes);
+    }
+
+    /// Nothing of it was ever done: it is as if it had not been launched.
+    fn withdraw(&mut self, work: Work, spent: Tokens) {
+        self.ledger.withdraw(work.stage(), spent);
+        let Work::Target(lookup) = work else {
+            return;
+        };
+        let Some(notes) = self.lookups.get_mut(lookup) else {
+            return;
+        };
+        // Once: made again by need, it is no draft's any more.
+        if !std::mem::take(&mut notes.drafted) {
+            return;
+        }
+        let (writer, _) = notes.asker;
+        let is_foreseen = notes.foreseen.is_some();
+        self.ledger.withdraw_draft(is_foreseen);
+        // A draft that nobody looked up has not failed, either. One that was asked for has held.
+        if !is_foreseen && let Some(writer) = self.branches.get_mut(writer) {
+            writer.drafted = writer.drafted.saturating_sub(1);
+        }
+    }
+
+    /// What has been started so far. What still waits for its first turn has not been.
+    pub(super) fn usage_so_far(&self) -> Usage {
+        let mut in_line = Open::default();
+        let (mut drafted, mut foreseen) = (0, 0);
+        for work in self.running.in_line() {
+            in_line.add(work.stage());
+            if let Work::Target(lookup) = work
+                && let Some(notes) = self.lookups.get(lookup)
+                && notes.drafted
+            {
+                drafted += 1;
+                foreseen += u32::from(notes.foreseen.is_some());
+            }
+        }
+        let usage = self.ledger.usage(in_line);
+        Usage {
+            drafted: usage.drafted.saturating_sub(drafted),
+            foreseen: usage.foreseen.saturating_sub(foreseen),
+            ..usage
+        }
     }
 
     /// The gate keeps branches from being built upon some of these guesses.

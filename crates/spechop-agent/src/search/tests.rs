@@ -10,7 +10,7 @@ use spechop_types::{Budget, Money, Passage, Price, Step, SubQuestion, Tokens};
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::{Finish, Prices, TraceKind};
+use crate::{Finish, Journal, Prices, TraceKind};
 
 /// Asks one thing, as often as there are to be hops, and answers what was found.
 struct Asks {
@@ -174,7 +174,37 @@ async fn a_plan_that_is_much_surer_takes_its_place_and_alone_is_told() {
     assert_eq!(report.usage.cost_wasted_total(), Money(2));
     // Two steps of the first plan, then two of the others, side by side.
     assert_eq!(report.elapsed.as_millis(), 40);
+    assert_eq!(report.followed.as_millis(), 20);
     assert_eq!(report.first_answer.at.as_millis(), 40);
+}
+
+/// The journal is that of the first plan, and the trace is that of the plan that was chosen.
+#[tokio::test(start_paused = true)]
+async fn no_call_of_a_plan_that_was_given_up_is_taken_for_one_of_the_answer() {
+    for (further, answer) in [("Oslo 0.9", "Oslo"), ("Oslo 0.2", "Rome")] {
+        let journal = Journal::default();
+        let settings = Settings {
+            journal: Some(journal.clone()),
+            ..settings()
+        };
+        let mut told = Vec::new();
+        let report = agent("Rome 0.1")
+            .search(&[planner(further)], &question(), &settings, &mut |event| {
+                told.push(event.branch);
+            })
+            .await
+            .expect("an answer");
+        assert_eq!(&*report.answer, answer);
+        let notes = journal.take();
+        let stays = answer == "Rome";
+        assert_eq!(notes.calls.len(), 3, "{:#?}", notes.calls);
+        for call in &notes.calls {
+            assert_eq!(told.contains(&call.branch), stays, "{call:#?}");
+        }
+        assert_eq!(notes.committed.len(), usize::from(stays));
+        assert!(notes.taken_over.is_empty());
+        assert!(told.iter().all(|branch| branch.0 < report.branches));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,7 +324,15 @@ async fn take_over(
 
 #[tokio::test(start_paused = true)]
 async fn who_takes_over_answers_and_the_first_answer_is_wasted() {
-    let (report, failed, told) = take_over("Oslo 0.9", &settings()).await;
+    let journal = Journal::default();
+    let settings = Settings {
+        journal: Some(journal.clone()),
+        ..settings()
+    };
+    let (report, failed, told) = take_over("Oslo 0.9", &settings).await;
+    // No call that it notes is one that the answer stands on.
+    let notes = journal.take();
+    assert_eq!((notes.calls.len(), notes.committed.len()), (3, 0));
     assert!(failed.is_none());
     assert_eq!((&*report.answer, report.plans), ("Oslo", 1));
     assert_eq!(report.handed_over, Some(Chance::of(0.1)));
@@ -304,6 +342,7 @@ async fn who_takes_over_answers_and_the_first_answer_is_wasted() {
     assert_eq!(targets(&report), (2, 1));
     assert_eq!(report.usage.cost_wasted_total(), Money(1));
     assert_eq!(report.elapsed.as_millis(), 40);
+    assert_eq!(report.followed.as_millis(), 20);
     assert_eq!(report.first_answer.at.as_millis(), 40);
 }
 
@@ -338,6 +377,7 @@ async fn the_first_answer_stays_if_who_takes_over_fails() {
     let segments = report.usage.segments;
     assert_eq!((segments.started, segments.wasted), (3, 1));
     assert_eq!(report.elapsed.as_millis(), 30);
+    assert_eq!(report.followed.as_millis(), 20);
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,7 +41,7 @@ pub(crate) fn simulate(hops: &[Drawn], rules: Rules) -> (Outcome, Vec<Moment>) {
 /// Answers it for real, over scripted ports, and says what happened. `None` where it could not.
 pub(crate) async fn live(hops: &[Drawn], rules: Rules) -> Option<(Report, Vec<TraceEvent>)> {
     let script = Script {
-        draft_chance: Some(rules.guess_chance),
+        draft_chance: Some(rules.draft_chance),
         ..script(hops)
     };
     let port = Arc::new(ScriptedPorts::new(script));

@@ -66,6 +66,30 @@ fn a_run_hears_of_all_who_share_it() {
 }
 
 #[test]
+fn those_who_share_a_run_or_have_a_part_that_does_are_as_far_as_it_is() {
+    let speculative = || Call::new(Lane::Speculative, Chance::of(0.25));
+    let run = Arc::new(speculative());
+    let (first, second) = (speculative(), speculative());
+    let part = second.part();
+    first.share(&run);
+    part.share(&run);
+    let are = |progress| {
+        for call in [&first, &second, &part] {
+            assert_eq!(call.progress(), progress);
+        }
+    };
+    are(Progress::New);
+    run.advance(Progress::Queued);
+    are(Progress::Queued);
+    // Whoever has been further already does not fall back.
+    first.advance(Progress::Begun);
+    assert_eq!(first.progress(), Progress::Begun);
+    assert_eq!(run.progress(), Progress::Queued);
+    run.advance(Progress::Begun);
+    are(Progress::Begun);
+}
+
+#[test]
 fn wishes_and_changes_travel_with_the_call() {
     let wishes = Wishes {
         fresh: true,

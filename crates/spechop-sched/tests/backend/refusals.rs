@@ -77,6 +77,8 @@ async fn those_who_share_a_run_are_as_far_as_it_is() {
     for call in [&first, &second] {
         let mut waiting = retriever.retrieve(call, query, 3);
         assert!(waiting.as_mut().now_or_never().is_none());
+        // While it waits, and when it has left.
+        assert_eq!(call.progress(), Progress::Queued);
         drop(waiting);
         assert_eq!(call.progress(), Progress::Queued);
     }
@@ -84,6 +86,7 @@ async fn those_who_share_a_run_are_as_far_as_it_is() {
     let late = guess(0.5);
     let mut running = retriever.retrieve(&late, query, 3);
     assert!(running.as_mut().now_or_never().is_none());
+    assert_eq!(late.progress(), Progress::Begun);
     drop(running);
     assert_eq!(late.progress(), Progress::Begun);
 }

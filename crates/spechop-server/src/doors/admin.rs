@@ -94,12 +94,13 @@ impl wire::admin_server::Admin for Admin {
         let played = self.state.simulations.run(move |wanted| {
             let guess_chance = tunings.guess_chance(&tuning);
             let history = tunings.history(&tuning);
-            let recorded = history.recorded();
+            let (recorded, draft_chance) = (history.recorded(), history.draft_chance());
             let rules = ks.iter().map(|k| {
                 let width = Width::bounded(*k);
                 Rules {
                     orphan_ms,
                     guess_chance,
+                    draft_chance,
                     ..Rules::new(width, tunings.settled(&tuning, free, width, policy))
                 }
             });

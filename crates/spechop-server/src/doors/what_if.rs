@@ -99,6 +99,10 @@ async fn play(
         let known = replay.past.hops.iter().filter(|hop| hop.knows_guess());
         let unknown = replay.past.hops.len() - known.count();
         let trace = history.recorded().traces.pop()?;
+        let rules = Rules {
+            draft_chance: history.draft_chance(),
+            ..rules
+        };
         let mut simulator = Simulator::new();
         let sequential = simulator.run(&trace, Rules::paper(Width::STANDARD));
         let (outcome, moments) = simulator.told(&trace, rules);

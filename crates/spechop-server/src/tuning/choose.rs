@@ -350,6 +350,7 @@ impl Tunings {
         let rules = Rules {
             orphan_ms,
             guess_chance: self.guess_chance(of),
+            draft_chance: history.draft_chance(),
             ..Rules::new(Width::STANDARD, policy)
         };
         let fixed = Fixed {

@@ -10,7 +10,8 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Serialize, Serializer};
 use spechop_sim::{
-    Chances, Draw, InvalidTrace, Rules, Shape, Simulator, Trace, read_shapes, read_traces,
+    Chances, Draw, InvalidTrace, Rules, Shape, Simulator, Trace, draft_chance, read_shapes,
+    read_traces,
 };
 use spechop_theory::Setting;
 use spechop_types::Chance;
@@ -97,7 +98,8 @@ A hop may have further fields:
   \"draft_held\":true  its sub-question was drafted word for word, for --drafts. False: something else
                        was drafted. Without it, nothing was
   \"confidence\":0.8   the speculator's own estimate that the guess is right, for --chance-min.
-                       Without it, a guess is as likely as the share of right guesses
+                       Without it, a guess is as likely as the share of right guesses. A draft
+                       always is as likely as the share of right drafts
 
 The confidence of drawn guesses is calibrated: of the guesses that say 0.3, 30 % are right.
 --sharpness is the share of the variance of right and wrong that the confidence explains. Without
@@ -176,9 +178,10 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         drafts_max: usize::from(args.drafts),
         ..said
     };
-    let rules = |guess_chance: f64| -> Vec<Rules> {
+    let rules = |guess_chance: f64, draft_chance: Chance| -> Vec<Rules> {
         let rules = |k: &K| Rules {
             guess_chance: Chance::of(guess_chance),
+            draft_chance,
             ..Rules::new(k.0, policy)
         };
         args.k.iter().map(rules).collect()
@@ -186,14 +189,18 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
     let (questions, one, sums) = match &args.hops {
         Some(path) => {
             let traces = read(path, read_traces)?;
-            let rules = rules(share_of_right(&traces));
+            let hops = traces.iter().flat_map(|trace| &trace.hops);
+            let drafts = draft_chance(hops.map(|hop| hop.draft_held));
+            let rules = rules(share_of_right(&traces), drafts);
             play(&rules, traces.len() as u64, traces.into_iter())
         }
         None => {
             anyhow::ensure!(args.trials > 0, "--trials must be at least 1");
             let (draw, guess_chance) = draw(args)?;
             let traces = draw.traces(args.seed, args.trials);
-            play(&rules(guess_chance), args.trials, traces)
+            // Of drawn questions nothing is drafted.
+            let rules = rules(guess_chance, Chance::EVEN);
+            play(&rules, args.trials, traces)
         }
     };
     anyhow::ensure!(

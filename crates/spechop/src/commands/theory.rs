@@ -119,7 +119,21 @@ fn hops(args: &HopArgs, mut output: impl Write) -> anyhow::Result<()> {
         k_epsilon_closed: k_epsilon_closed(setting, args.epsilon)?,
         p_starve: of_each_k(Setting::p_starve),
     };
+    let of_ks = [
+        &answer.rel_lat_k,
+        &answer.rel_lat_continuous_k,
+        &answer.p_starve,
+    ];
+    let of_ks = of_ks.into_iter().flat_map(BTreeMap::values).copied();
+    check_finite(of_ks.chain([answer.rel_lat_oracle]))?;
     print(&answer, args, &mut output).context("cannot write the results")
+}
+
+/// What is no number any more is refused: JSON knows no word for it, and would say `null`.
+fn check_finite(numbers: impl IntoIterator<Item = f64>) -> anyhow::Result<()> {
+    let are_finite = numbers.into_iter().all(f64::is_finite);
+    anyhow::ensure!(are_finite, "the times are too large to add up");
+    Ok(())
 }
 
 fn print(answer: &Answer, args: &HopArgs, mut output: impl Write) -> std::io::Result<()> {

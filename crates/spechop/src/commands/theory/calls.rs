@@ -6,6 +6,8 @@ use anyhow::Context;
 use serde::Serialize;
 use spechop_theory::{Calls, Engine, Turn};
 
+use super::check_finite;
+
 /// The arguments of `spechop theory calls`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CALLS_HELP, allow_negative_numbers = true)]
@@ -110,6 +112,13 @@ pub(crate) fn calls(args: &CallsArgs, output: impl Write) -> anyhow::Result<()> 
         speed_up_max: calls.speed_up_max(),
         speed_up_bound: calls.speed_up_bound(),
     };
+    check_finite([
+        answer.standard_s,
+        answer.speculative_s,
+        answer.speed_up,
+        answer.speed_up_max,
+        answer.speed_up_bound,
+    ])?;
     let table = format!(
         "standard     {:.3} s\nspeculative  {:.3} s\nspeed-up     {:.4}  (maximum {:.4}, bound {:.4})\n",
         answer.standard_s,
@@ -141,6 +150,7 @@ pub(crate) fn engine(args: &EngineArgs, output: impl Write) -> anyhow::Result<()
         cached_s: engine.cached(),
         speculative_s: engine.speculative(args.acceptance)?,
     };
+    check_finite([answer.vanilla_s, answer.cached_s, answer.speculative_s])?;
     let table = format!(
         "vanilla      {:.3} s\ncached       {:.3} s\nspeculative  {:.3} s\n",
         answer.vanilla_s, answer.cached_s, answer.speculative_s
