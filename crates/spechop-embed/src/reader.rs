@@ -324,12 +324,12 @@ impl SpanReader {
 impl Reader for SpanReader {
     async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
         let scored = self.read_scored(call, request, NonZeroUsize::MIN).await?;
+        let best = scored.ranked.first();
         Ok(Reading {
             answer: scored.answer().map(|best| Arc::clone(&best.answer)),
-            confidence: scored
-                .ranked
-                .first()
-                .map(|best| Chance::of(best.confidence)),
+            // It can always tell: where there is nothing to point at, nothing can be right. `None` would be
+            // somebody who cannot tell, and would keep the answer from being withheld.
+            confidence: Some(best.map_or(Chance::NONE, |best| Chance::of(best.confidence))),
             // A budget counts what language models read and write.
             tokens: Tokens::default(),
         })

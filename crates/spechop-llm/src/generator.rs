@@ -60,7 +60,8 @@ impl LlmPlanner {
 }
 
 impl LlmReader {
-    /// Reads with `model`, spoken to in `style`, as much of the passages as `limits` allow.
+    /// Reads with `model`, spoken to in `style`, as much of the passages as `limits` allow and its context
+    /// holds.
     pub fn new(model: Arc<dyn TextModel>, style: PromptStyle, limits: ReadLimits) -> Self {
         Self {
             model,
@@ -133,21 +134,33 @@ impl Planner for LlmPlanner {
 
 #[async_trait]
 impl Reader for LlmReader {
+    /// If the passages are too long for the model, it is shown less of them. Their limits are in characters,
+    /// and of some scripts each takes several tokens.
     async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
-        if self.limits.passages == 0 || request.passages.is_empty() {
-            return Ok(Reading {
-                answer: None,
-                confidence: None,
-                tokens: Tokens::default(),
-            });
+        let mut tokens = Tokens::default();
+        let mut tries = self.limits.ever_less(&request.passages).into_iter();
+        while let Some(limits) = tries.next() {
+            let generation = prompt::read(self.style, &request, limits);
+            let (answer, more) = ask(&*self.model, call, generation, |generated| {
+                prompt::reading(self.style, generated)
+            })
+            .await;
+            tokens += more;
+            match answer.map_err(PortError::from) {
+                Err(PortError::TooLong { what, detail }) if tries.len() > 0 => {
+                    tracing::debug!(what, detail, "showing less of the passages");
+                }
+                answer => {
+                    return Ok(Reading {
+                        answer: answer?,
+                        confidence: None,
+                        tokens,
+                    });
+                }
+            }
         }
-        let generation = prompt::read(self.style, &request, self.limits);
-        let (answer, tokens) = ask(&*self.model, call, generation, |generated| {
-            prompt::reading(self.style, generated)
-        })
-        .await;
         Ok(Reading {
-            answer: answer?,
+            answer: None,
             confidence: None,
             tokens,
         })
@@ -219,7 +232,8 @@ impl From<Failed> for PortError {
 /// of both, whatever came of them.
 ///
 /// If the second call fails, what there is will do, but not ahead of need: the standard agent's call might
-/// not have failed, since it is tried more often, and its answer would be another one (laws 6 and 8).
+/// not have failed, since it is tried more often, and its answer would be another one (laws 6 and 8). A repair
+/// that is too long is so for everybody.
 async fn ask<T>(
     model: &dyn TextModel,
     call: &Call,
@@ -246,7 +260,9 @@ where
     let second = match model.generate(call, repair).await {
         Ok(second) => second,
         Err(error) => {
-            let usable = flaw.fallback.filter(|_| call.lane() == Lane::Authoritative);
+            let is_for_good = matches!(error, PortError::TooLong { .. });
+            let is_needed = call.lane() == Lane::Authoritative;
+            let usable = flaw.fallback.filter(|_| is_needed || is_for_good);
             return (usable.ok_or(Failed::Silent(error)), first.tokens);
         }
     };

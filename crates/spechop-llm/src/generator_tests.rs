@@ -4,8 +4,8 @@ use spechop_ports::{KnownHop, contract};
 use spechop_types::{Passage, Question, SubQuestion};
 
 use super::*;
-use crate::scripted::{Scripted, scripted};
-use crate::{Chat, Prompt};
+use crate::scripted::{Narrow, Scripted, prompt_bytes, scripted, scripted_ends};
+use crate::{Chat, End, Prompt};
 
 fn plan_request(hops: &[(&str, &str)], must_answer: bool) -> PlanRequest {
     let hop = |(asked, answer): &(&str, &str)| KnownHop {
@@ -169,6 +169,80 @@ async fn a_planner_that_knows_nothing_and_says_nothing_fails() {
         planned.unwrap_err().to_string(),
         "script gave an unusable answer: neither a question nor an answer in it"
     );
+}
+
+/// It ends in the middle both times, for a step has 64 tokens.
+#[tokio::test]
+async fn who_copies_a_long_question_without_coming_to_its_end_looks_it_up() {
+    let copied = ("<question>In which town was the director", End::Length);
+    let model = scripted_ends([copied; 2]);
+    let request = plan_request(&[], false);
+    let whole = Step::Ask(SubQuestion::new(request.question.as_str()));
+    let planned = planner(&model).plan(&Call::authoritative(), request).await;
+    assert_eq!(planned.unwrap().step, whole);
+    // Later there is something to answer from.
+    let model = scripted_ends([copied, copied, ("<answer>X</answer>", End::Stop)]);
+    let request = plan_request(&[("Who directed the film Blue Kite?", "Amy Dunne")], false);
+    let planned = planner(&model).plan(&Call::authoritative(), request).await;
+    assert_eq!(planned.unwrap().step, Step::Answer("X".into()));
+}
+
+#[tokio::test]
+async fn what_there_is_no_room_for_is_not_shown() {
+    let long = "word ".repeat(100);
+    let passages = ["A", "B", "C", "D", "E"].map(|title| (title, long.as_str()));
+    let request = read_request(&passages);
+    let call = Call::authoritative();
+    for style in [PromptStyle::Tagged, PromptStyle::Corag] {
+        let showing = |passages, passage_chars| {
+            let limits = ReadLimits {
+                passages,
+                passage_chars,
+                ..ReadLimits::default()
+            };
+            prompt::read(style, &request, limits).prompt
+        };
+        // Each is what is shown to a model that has room for just that, and the last one to try.
+        let shown = [
+            showing(5, 2_000),
+            showing(2, 2_000),
+            showing(1, 2_000),
+            showing(1, 250),
+            showing(1, 125),
+        ];
+        for (prompt, tries) in shown.iter().zip(1..) {
+            let model = Narrow::new(prompt_bytes(prompt), "<answer>Amy Dunne</answer>");
+            let reader = LlmReader::new(model.clone(), style, ReadLimits::default());
+            let reading = reader.read(&call, request.clone()).await.unwrap();
+            assert_eq!(reading.answer.as_deref(), Some("Amy Dunne"));
+            assert_eq!(reading.tokens.total(), 11, "what is refused costs nothing");
+            let asked = model.asked.lock().unwrap();
+            assert_eq!(asked.last().map(|asked| &asked.prompt), Some(prompt));
+            assert_eq!(asked.len(), tries);
+        }
+        let model = Narrow::new(prompt_bytes(&shown[4]) - 1, "");
+        let reader = LlmReader::new(model.clone(), style, ReadLimits::default());
+        let error = reader.read(&call, request.clone()).await.unwrap_err();
+        assert!(matches!(error, PortError::TooLong { .. }), "{error}");
+        assert_eq!(model.asked.lock().unwrap().len(), shown.len());
+    }
+}
+
+/// The standard agent would have no more than that, either, so a guess may be built upon it.
+#[tokio::test]
+async fn a_repair_that_there_is_no_room_for_is_done_without_in_every_lane() {
+    let known = "Who directed the film Blue Kite?";
+    let again = "<question>Who directed the film Blue Kite?</question>";
+    let request = plan_request(&[(known, "Amy Dunne")], false);
+    let room = prompt_bytes(&prompt::plan(PromptStyle::Tagged, &request).prompt);
+    let ahead = Call::new(Lane::Speculative, Chance::EVEN);
+    for call in [ahead, Call::authoritative()] {
+        let model = Narrow::new(room, again);
+        let planner = LlmPlanner::new(model.clone(), PromptStyle::Tagged);
+        let planned = planner.plan(&call, request.clone()).await.unwrap();
+        assert_eq!(planned.step, Step::Ask(SubQuestion::new(known)));
+        assert_eq!(model.asked.lock().unwrap().len(), 2);
+    }
 }
 
 #[tokio::test]

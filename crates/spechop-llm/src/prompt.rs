@@ -4,6 +4,7 @@
 //! processed ([`Chat::fixed`]); what varies comes last and is short. Every text from outside
 //! passes through [`clean`]. The examples are invented, or known to all: none is from a data set.
 
+mod beginning;
 mod clean;
 mod corag;
 mod parse;
@@ -19,6 +20,7 @@ use spechop_types::{Observation, Passage};
 use crate::{Chat, Generation, Message, Prompt, Role, TextDraft};
 use clean::{clean, clean_cut};
 
+pub(crate) use beginning::{beginning, whole_question};
 pub(crate) use parse::{Flaw, guessed, has_substance, reading, step};
 pub(crate) use rewrite::{rewrite, rewritten};
 
@@ -63,6 +65,34 @@ impl Default for ReadLimits {
             passage_chars: 2_000,
             answer_tokens: ANSWER_TOKENS_MAX,
         }
+    }
+}
+
+impl ReadLimits {
+    /// These limits, and what to try in turn if a model cannot take what they allow of these passages: half as
+    /// many, best first, down to one, and then a half and a quarter of that one. They depend on nothing but the
+    /// passages, so what is read ahead of need is what would be read for an answer. None if nothing is shown.
+    pub(crate) fn ever_less(self, passages: &[Passage]) -> Vec<Self> {
+        let mut shown = self.passages.min(passages.len());
+        let mut tries = Vec::new();
+        while shown > 0 {
+            tries.push(Self {
+                passages: shown,
+                ..self
+            });
+            shown /= 2;
+        }
+        if let (Some(one), Some(best)) = (tries.last().copied(), passages.first()) {
+            // Of what there is of it: half of a limit that it does not reach would be no less.
+            let chars = best.text.chars().take(self.passage_chars).count();
+            let parts = [chars / 2, chars / 4].into_iter();
+            let parts = parts.filter(|chars| *chars > 0);
+            tries.extend(parts.map(|passage_chars| Self {
+                passage_chars,
+                ..one
+            }));
+        }
+        tries
     }
 }
 

@@ -1,4 +1,4 @@
-//! A model for tests: says what it is told to say, and keeps what it was asked.
+//! Models for tests: they say what they are told to say, and keep what they were asked.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,13 @@ use async_trait::async_trait;
 use spechop_ports::{Call, PortError};
 use spechop_types::Tokens;
 
-use crate::{End, Generated, Generation, TextModel};
+use crate::{End, Generated, Generation, Prompt, TextModel};
+
+/// What each text costs.
+const TOKENS: Tokens = Tokens {
+    prompt: 10,
+    completion: 1,
+};
 
 pub(crate) struct Scripted {
     says: Mutex<VecDeque<(String, End)>>,
@@ -31,10 +37,53 @@ impl TextModel for Scripted {
             text,
             end,
             certainty: None,
-            tokens: Tokens {
-                prompt: 10,
-                completion: 1,
-            },
+            tokens: TOKENS,
+        })
+    }
+}
+
+/// A model with room for a prompt of so many bytes, which always says the same.
+pub(crate) struct Narrow {
+    room: usize,
+    says: &'static str,
+    pub(crate) asked: Mutex<Vec<Generation>>,
+}
+
+impl Narrow {
+    pub(crate) fn new(room: usize, says: &'static str) -> Arc<Self> {
+        Arc::new(Self {
+            room,
+            says,
+            asked: Mutex::default(),
+        })
+    }
+}
+
+/// The bytes of all that a prompt says.
+pub(crate) fn prompt_bytes(prompt: &Prompt) -> usize {
+    prompt.texts().map(str::len).sum()
+}
+
+#[async_trait]
+impl TextModel for Narrow {
+    fn name(&self) -> &str {
+        "narrow"
+    }
+
+    async fn generate(&self, _: &Call, generation: Generation) -> Result<Generated, PortError> {
+        let bytes = prompt_bytes(&generation.prompt);
+        self.asked.lock().unwrap().push(generation);
+        if bytes > self.room {
+            return Err(PortError::TooLong {
+                what: "narrow".to_owned(),
+                detail: format!("{bytes} do not fit into {}", self.room),
+            });
+        }
+        Ok(Generated {
+            text: self.says.to_owned(),
+            end: End::Stop,
+            certainty: None,
+            tokens: TOKENS,
         })
     }
 }

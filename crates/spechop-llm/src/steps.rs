@@ -28,7 +28,9 @@ use async_trait::async_trait;
 use spechop_ports::{Call, KnownHop, PlanRequest, Planned, Planner, PortError};
 use spechop_types::{Chance, Step, SubQuestion, Tokens, is_refusal};
 
-use crate::prompt::{ANSWER_TOKENS_MAX, NOT_THERE, SUB_QUESTION_TOKENS_MAX, has_substance};
+use crate::prompt::{
+    ANSWER_TOKENS_MAX, NOT_THERE, SUB_QUESTION_TOKENS_MAX, beginning, has_substance, whole_question,
+};
 use crate::{End, Generated, Generation, Prompt, Text, TextDraft, TextModel};
 
 /// Between a sub-question and its answer.
@@ -45,10 +47,6 @@ const ANSWER_END: &[&str] = &["\n"];
 
 /// Most notes before an answer. One was learnt; more are a model that has lost its way.
 const NOTES_MAX: usize = 2;
-
-/// Most characters of a sub-question or a sub-answer in a prompt. Those of the training are far
-/// shorter; a reader that rambles must not fill the context.
-const PIECE_CHARS_MAX: usize = 300;
 
 /// The answer that such a model has learnt to give if it cannot know.
 const UNKNOWN: &str = "unknown";
@@ -260,7 +258,7 @@ fn answer_step(line: &str) -> Option<Step> {
 /// hundred tokens at once needs room for the passage, too.
 fn fallback(request: &PlanRequest) -> Step {
     if request.hops.is_empty() && !request.must_answer {
-        return Step::Ask(SubQuestion::new(&cut(request.question.as_str().to_owned())));
+        return whole_question(request);
     }
     let last = request.hops.iter().rev().find(|hop| has_found(hop));
     Step::Answer(last.map_or_else(|| UNKNOWN.into(), |hop| hop.answer.clone()))
@@ -345,11 +343,10 @@ fn folded(text: &str) -> String {
     words.join(" ")
 }
 
+/// Sub-questions and sub-answers of the training are far shorter; a reader that rambles must not fill the
+/// context.
 fn cut(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(PIECE_CHARS_MAX) {
-        text.truncate(end);
-        text.truncate(text.trim_end().len());
-    }
+    text.truncate(beginning(&text).len());
     text
 }
 

@@ -14,12 +14,13 @@ use rmcp::transport::streamable_http_client::{
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use rmcp::{RoleClient, RoleServer};
 use secrecy::ExposeSecret;
+use spechop_ports::reason;
 use spechop_web::{Endpoint, InvalidEndpoint};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::failure::chain;
+use crate::failure::causes;
 
 /// Requests of one client that may be under way at once.
 const REQUESTS_MAX: usize = 64;
@@ -158,7 +159,7 @@ pub async fn bridge(
                 sending.spawn(async move {
                     let taken = sent.await.map_err(|error| NotTaken {
                         id,
-                        why: chain(&error),
+                        why: reason(causes(&error).as_bytes(), None),
                         trouble: Trouble::of(&error),
                     });
                     Sent { cancelled, taken }

@@ -11,14 +11,17 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use spechop_ports::retry::{Again, Failure, retry_after};
 use spechop_ports::{PortError, reason};
 
+use crate::options::Server;
 use crate::process::Fate;
 
 /// Too many requests, and out of service.
 const PUSHED_BACK: [u16; 2] = [429, 503];
 
-/// Names the tool in errors.
+/// Names the tool in errors, which go to whoever asks.
 pub(crate) struct Blame<'a> {
     pub(crate) what: &'a str,
+    /// Whose words are quoted without its secrets.
+    pub(crate) server: &'a Server,
 }
 
 impl Blame<'_> {
@@ -33,7 +36,7 @@ impl Blame<'_> {
             error => match fate.map(|fate| (fate.too_long(), fate.story())) {
                 Some((Some(_), story)) => self.malformed(&story),
                 Some((None, story)) => self.unavailable(story, Again::Soon),
-                None => self.unavailable(error.to_string(), Again::Soon),
+                None => self.unavailable(self.quoted(&error.to_string()), Again::Soon),
             },
         }
     }
@@ -42,7 +45,7 @@ impl Blame<'_> {
     pub(crate) fn failed(&self, result: &CallToolResult) -> Failure {
         let texts = result.content.iter().filter_map(|block| block.as_text());
         let texts: Vec<_> = texts.map(|text| text.text.as_str()).collect();
-        let said = reason(texts.join(" ").as_bytes(), None);
+        let said = self.quoted(&texts.join(" "));
         self.unavailable(format!("the tool says that it failed: {said}"), Again::Soon)
     }
 
@@ -75,7 +78,7 @@ impl Blame<'_> {
 
     /// An error of the protocol: the request itself is refused, or the server is at fault.
     fn protocol(&self, error: &ErrorData) -> Failure {
-        let said = reason(error.message.as_bytes(), None);
+        let said = self.quoted(&error.message);
         match error.code {
             ErrorCode::INVALID_PARAMS
             | ErrorCode::METHOD_NOT_FOUND
@@ -85,11 +88,16 @@ impl Blame<'_> {
         }
     }
 
+    /// What the server says, short and on one line.
+    fn quoted(&self, said: &str) -> String {
+        quoted(said, self.server)
+    }
+
     fn transport(&self, error: &DynamicTransportError) -> Failure {
         let http = error
             .error
             .downcast_ref::<StreamableHttpError<reqwest::Error>>();
-        let said = || chain(&*error.error);
+        let said = || chain(&*error.error, self.server);
         match http {
             Some(StreamableHttpError::HttpStatus(status)) => {
                 let code = status.status;
@@ -116,8 +124,13 @@ impl Blame<'_> {
     }
 }
 
-/// An error with its causes, short and on one line.
-pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+/// An error with its causes, which may be the server's words: short and on one line.
+pub(crate) fn chain(error: &(dyn Error + 'static), server: &Server) -> String {
+    quoted(&causes(error), server)
+}
+
+/// An error with its causes.
+pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     let mut said = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -127,5 +140,10 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
         }
         source = cause.source();
     }
-    reason(said.as_bytes(), None)
+    said
+}
+
+fn quoted(said: &str, server: &Server) -> String {
+    // Before it is shortened: half a key is still much of one.
+    reason(server.cut_secrets(said).as_bytes(), None)
 }

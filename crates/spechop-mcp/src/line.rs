@@ -46,12 +46,17 @@ pub enum OpenError {
     #[error(transparent)]
     Endpoint(#[from] InvalidEndpoint),
     /// It does not speak MCP, or not with us.
-    #[error("`{server}` could not be opened as an MCP server: {why}")]
+    #[error(
+        "`{server}` could not be opened as an MCP server: {why}{}",
+        ending(.last_words.as_deref())
+    )]
     Handshake {
         /// Which server.
         server: String,
         /// What went wrong.
         why: String,
+        /// What its program logged last. For the operator: whoever asks is not told.
+        last_words: Option<String>,
         /// Whether another attempt could bring anything.
         may_pass: bool,
     },
@@ -107,6 +112,21 @@ impl OpenError {
             | Self::Arguments { .. } => false,
         }
     }
+
+    /// As whoever asks may hear it.
+    fn without_last_words(mut self) -> Self {
+        if let Self::Handshake { last_words, .. } = &mut self {
+            *last_words = None;
+        }
+        self
+    }
+}
+
+/// What a program logged last, as the end of a sentence.
+fn ending(last_words: Option<&str>) -> String {
+    last_words.map_or_else(String::new, |words| {
+        format!("; the end of its log: {words}")
+    })
 }
 
 /// An open connection to a server that has the tool.
@@ -128,7 +148,7 @@ pub(crate) enum State {
     Opening,
     /// It can be used.
     Open(Session),
-    /// The last attempt failed, for this reason. The next one comes by itself.
+    /// The last attempt failed, for this reason, which whoever asks is told. The next one comes by itself.
     Down(Arc<OpenError>),
 }
 
@@ -198,9 +218,14 @@ async fn keep(
             let since = Instant::now();
             tell.send_replace(State::Open(session.clone()));
             let _ = running.waiting().await;
-            let why = session.fate.map(|fate| fate.story());
-            let why = why.unwrap_or_else(|| "it closed the connection".to_owned());
-            tracing::warn!(server, why, "the connection to the MCP server ended");
+            let fate = session.fate.unwrap_or_default();
+            let (why, last_words) = (fate.story(), fate.last_words());
+            tracing::warn!(
+                server,
+                why,
+                last_words,
+                "the connection to the MCP server ended"
+            );
             if since.elapsed() >= STEADY {
                 failures = 0;
             }
@@ -221,7 +246,7 @@ async fn keep(
             }
             Err(error) => {
                 tracing::warn!(%error, "MCP server could not be opened");
-                tell.send_replace(State::Down(Arc::new(error)));
+                tell.send_replace(State::Down(Arc::new(error.without_last_words())));
             }
         }
     }
@@ -265,15 +290,16 @@ async fn open(options: &McpOptions) -> Result<(Running, Session), OpenError> {
                 error,
                 ServiceError::TransportSend(_) | ServiceError::TransportClosed
             );
-        let why = match (&error, &fate) {
-            (ServiceError::TransportClosed, Some(fate)) => fate.story(),
-            _ => chain(&error),
+        let (why, last_words) = match (&error, &fate) {
+            (ServiceError::TransportClosed, Some(fate)) => (fate.story(), fate.last_words()),
+            _ => (chain(&error, &options.server), None),
         };
-        handshake_error(
-            options,
-            format!("it does not list its tools: {why}"),
+        OpenError::Handshake {
+            server: options.server.to_string(),
+            why: format!("it does not list its tools: {why}"),
+            last_words,
             may_pass,
-        )
+        }
     })?;
     let tool = wanted(options, &tools)?;
     let hints = tool.annotations.as_ref();
@@ -372,9 +398,11 @@ fn unopened(
     fate: Option<&Arc<Fate>>,
 ) -> Unopened {
     let refused = matches!(error, ClientInitializeError::JsonRpcError(_));
-    let why = match (error, fate) {
-        (ClientInitializeError::ConnectionClosed(_), Some(fate)) => fate.story(),
-        _ => chain(error),
+    let (why, last_words) = match (error, fate) {
+        (ClientInitializeError::ConnectionClosed(_), Some(fate)) => {
+            (fate.story(), fate.last_words())
+        }
+        _ => (chain(error, &options.server), None),
     };
     let needs_key = error.is_authorization_required();
     let why = match needs_key {
@@ -383,7 +411,12 @@ fn unopened(
     };
     let is_http = matches!(options.server, Server::Http(_));
     let may_pass = is_http && !refused && !needs_key;
-    let error_of_ours = handshake_error(options, why, may_pass);
+    let error_of_ours = OpenError::Handshake {
+        server: options.server.to_string(),
+        why,
+        last_words,
+        may_pass,
+    };
     let may_know_another = refused || (is_http && !needs_key && !had_no_connection(error));
     match may_know_another {
         true => Unopened::Refused(error_of_ours),
@@ -404,14 +437,6 @@ fn had_no_connection(error: &ClientInitializeError) -> bool {
         cause = error.source();
     }
     false
-}
-
-fn handshake_error(options: &McpOptions, why: String, may_pass: bool) -> OpenError {
-    OpenError::Handshake {
-        server: options.server.to_string(),
-        why,
-        may_pass,
-    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,21 @@
 //! Which tool is called, and how.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use spechop_ports::retry::Retries;
 use spechop_web::Endpoint;
 
 use crate::arguments::Arguments;
 use crate::result::Shape;
+
+/// Shorter values of an environment are switches (`1`, `on`), and to cut them would leave holes in words.
+const SECRET_BYTES_MIN: usize = 5;
+/// Variables that every program may have, and whose values are no secrets.
+const PLAIN: [&str; 2] = ["PATH", "HOME"];
 
 /// A tool, where it is, and what its calls may take. Its `Debug` shows no secret.
 #[derive(Clone, Debug)]
@@ -64,6 +70,30 @@ pub enum Server {
     Http(Endpoint),
 }
 
+impl Server {
+    /// What the server has said, without the key of its address or what its program finds in the environment:
+    /// it may repeat them, and its words go to whoever asks.
+    pub(crate) fn cut_secrets(&self, said: &str) -> String {
+        let mut secrets: Vec<&str> = match self {
+            Self::Program(program) => {
+                let hidden = (program.env.iter()).filter(|(name, _)| !PLAIN.contains(&&**name));
+                let values = hidden.map(|(_, value)| value.expose_secret().trim());
+                values
+                    .filter(|value| value.len() >= SECRET_BYTES_MIN)
+                    .collect()
+            }
+            Self::Http(endpoint) => {
+                let key = endpoint.key.iter().map(|key| key.expose_secret().trim());
+                key.filter(|key| !key.is_empty()).collect()
+            }
+        };
+        // One may be a part of another.
+        secrets.sort_by_key(|secret| Reverse(secret.len()));
+        let cut = |said: String, secret: &str| said.replace(secret, "[key]");
+        secrets.into_iter().fold(said.to_owned(), cut)
+    }
+}
+
 impl fmt::Display for Server {
     /// For messages: the program and its arguments, or the address. No secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,4 +124,40 @@ pub enum Ahead {
     Always,
     /// Never.
     Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_is_told_without_its_secrets() {
+        let env = [
+            ("PATH", "/usr/bin"),
+            ("HOME", "/home/notes"),
+            ("DEBUG", "1"),
+            ("NONE", ""),
+            ("USER_KEY", "notes-1"),
+            ("KEY", " notes-1-of-2\n"),
+        ];
+        let env = env.map(|(name, value)| (name.to_owned(), SecretString::from(value)));
+        let program = Server::Program(Program {
+            command: vec!["notes".to_owned()],
+            env: Vec::from(env),
+            dir: None,
+        });
+        for (said, told) in [
+            ("no key notes-1-of-2", "no key [key]"),
+            ("notes-1: 1 of 2 is gone", "[key]: 1 of 2 is gone"),
+            ("/usr/bin is no /home/notes", "/usr/bin is no /home/notes"),
+        ] {
+            assert_eq!(program.cut_secrets(said), told);
+        }
+        let mut endpoint = Endpoint::new("notes", "http://127.0.0.1:1/mcp");
+        let said = "abc is no key";
+        assert_eq!(Server::Http(endpoint.clone()).cut_secrets(said), said);
+        // It is a key for certain, however short.
+        endpoint.key = Some("abc".into());
+        assert_eq!(Server::Http(endpoint).cut_secrets(said), "[key] is no key");
+    }
 }

@@ -45,19 +45,21 @@ impl Fate {
         self.lock().too_long
     }
 
-    /// Why the connection ended, in a few words. What the program said is quoted, and short.
+    /// Why the connection ended, in a few words that are all our own.
     pub(crate) fn story(&self) -> String {
         let known = self.lock();
-        let mut story = match (known.too_long, known.exit) {
+        match (known.too_long, known.exit) {
             (Some(most), _) => format!("it wrote a message of more than {most} bytes"),
             (None, Some(exit)) => format!("it ended ({exit})"),
             (None, None) => "it closed the connection".to_owned(),
-        };
-        if !known.last_words.is_empty() {
-            let words: Vec<_> = known.last_words.iter().map(String::as_str).collect();
-            story = format!("{story}; the end of its log: {}", words.join(" | "));
         }
-        story
+    }
+
+    /// What the program logged last, for its operator alone: programs log keys, and what others have asked.
+    pub(crate) fn last_words(&self) -> Option<String> {
+        let known = self.lock();
+        let words: Vec<_> = known.last_words.iter().map(String::as_str).collect();
+        (!words.is_empty()).then(|| words.join(" | "))
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {

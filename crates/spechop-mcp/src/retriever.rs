@@ -67,7 +67,10 @@ impl McpRetriever {
         query: &str,
         limit: usize,
     ) -> Result<Vec<Passage>, Failure> {
-        let blame = Blame { what: &self.what };
+        let blame = Blame {
+            what: &self.what,
+            server: &self.options.server,
+        };
         let session = self.line.session().await;
         let session = session.map_err(|error| match error.may_pass() {
             true => blame.unavailable(error.to_string(), Again::Soon),

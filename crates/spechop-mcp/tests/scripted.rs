@@ -14,6 +14,8 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/server.sh");
 
+const KEY: &str = "key-of-the-notes";
+
 /// The scripted server, and the folder that it writes to.
 struct Script {
     dir: TempDir,
@@ -29,7 +31,7 @@ impl Script {
             command,
             env: vec![
                 ("PATH".to_owned(), "/usr/bin:/bin".into()),
-                ("NOTES_KEY".to_owned(), "secret".into()),
+                ("NOTES_KEY".to_owned(), KEY.into()),
             ],
             dir: None,
         });
@@ -161,11 +163,31 @@ async fn a_server_that_dies_is_started_again() {
     let script = Script::new("dies");
     let tool = script.open().await;
     let error = said(&ask(&tool).await.unwrap_err());
-    for part in ["is unavailable", "exit status: 4", "out of ink"] {
+    for part in ["is unavailable", "exit status: 4"] {
         assert!(error.contains(part), "{error}");
     }
+    assert!(!error.contains("out of ink"), "its log: {error}");
     let calls = script.written("heard").matches("tools/call").count();
     assert!((2..=4).contains(&calls), "it is tried again: {calls}");
+}
+
+/// The operator reads the end of its log at the start, and in ours; whoever asks does not.
+#[tokio::test]
+async fn what_a_program_logs_is_not_told_to_whoever_asks() {
+    let script = Script::new("ends_later");
+    let tool = script.open().await;
+    let error = said(&ask(&tool).await.unwrap_err());
+    assert!(error.contains("could not be opened"), "{error}");
+    for logged in ["out of ink", "cannot read the notes"] {
+        assert!(!error.contains(logged), "{error}");
+    }
+    // Nor what it finds in its environment, if it repeats that itself.
+    for how in ["repeats", "forbids"] {
+        let tool = Script::new(how).open().await;
+        let error = said(&ask(&tool).await.unwrap_err());
+        assert!(error.contains("no such key: [key]"), "{error}");
+        assert!(!error.contains(KEY), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@ use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, AskRequest, AskResponse, Budget};
 use spechop_server::{Bare, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::Step;
-use support::{Server, Sure, bare, config, question};
+use spechop_types::{Observation, Step};
+use support::{Empty, Server, Sure, bare, config, question};
 
 /// Says one thing to every question, behind as many hops as the script has; or breaks.
 struct Talks(ScriptedPorts, Option<&'static str>);
@@ -48,6 +48,10 @@ async fn configured(sure: f64, says: Option<&'static str>, toml: &str) -> Server
         reader: Arc::new(Sure(ports.clone(), sure)),
         ..bare(&ports)
     };
+    over(ports, parts, says, toml).await
+}
+
+async fn over(ports: ScriptedPorts, parts: Bare, says: Option<&'static str>, toml: &str) -> Server {
     let config = config(&format!("[audit]\nshare = 1.0\n{toml}"));
     let second = ScriptedPorts::new(Script::instant(1));
     let planner = Arc::new(Talks(second.clone(), says));
@@ -163,4 +167,53 @@ async fn without_a_second_answer_the_first_is_withheld() {
         assert_eq!(answer.hops.len(), 2);
         server.is_idle().await;
     }
+}
+
+/// The planner is sure of its words, and the reader is sure that there was nothing to read.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_behind_look_ups_in_vain_is_handed_over_or_withheld() {
+    for says in [Some("Hello!"), None] {
+        let ports = ScriptedPorts::new(Script::instant(2));
+        let parts = Bare {
+            planner: Arc::new(Sure(ports.clone(), 0.99)),
+            reader: Arc::new(Sure(ports.clone(), 0.0)),
+            retriever: Arc::new(Empty),
+            ..bare(&ports)
+        };
+        let server = over(ports, parts, says, "").await;
+        let (events, answer) = events(&server, question()).await;
+        assert!(events.iter().any(is_handed_over));
+        assert_eq!(answer.handed_over.is_some(), says.is_some());
+        let withheld = answer.confidence.unwrap().withheld;
+        let first = format!("so {}", Observation::NOTHING);
+        assert_eq!(withheld, says.is_none().then_some(first));
+        server.is_idle().await;
+    }
+}
+
+/// A stream has said that its first hops do not count, and is told at its end that they do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_whose_fallback_fails_is_told_that_its_first_hops_count() {
+    let server = server(0.001, None).await;
+    let body = json!({ "messages": [{ "role": "user", "content": "q" }], "stream": true });
+    let request = client().post(url(&server, "/v1/chat/completions"));
+    let request = request.header("spechop-events", "true").json(&body);
+    let text = request.send().await.unwrap().text().await.unwrap();
+    let chunks = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let chunks = chunks.filter_map(|chunk| serde_json::from_str::<Value>(chunk).ok());
+    let chunks: Vec<_> = chunks.collect();
+    let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+    let reasoning = deltas.filter_map(|delta| delta["reasoning_content"].as_str());
+    let reasoning: String = reasoning.collect();
+    let (before, behind) = reasoning.split_once("begins anew.\n").unwrap();
+    let again = "The fallback has no answer: what was told before it counts.\n";
+    let hops = behind.strip_prefix(again).unwrap();
+    assert!(hops.starts_with("1. "), "{reasoning}");
+    assert!(before.starts_with(hops), "{reasoning}");
+    assert_eq!(hops.lines().count(), 2, "{reasoning}");
+    assert!(hops.contains("\n2. "), "{reasoning}");
+    let statuses = chunks.iter().map(|chunk| &chunk["event"]["data"]);
+    let ended: Vec<_> = statuses.filter(|status| status["done"] == true).collect();
+    assert_eq!(ended.len(), 1, "{ended:?}");
+    assert_eq!(ended[0]["description"], "Answered after 2 hops");
 }

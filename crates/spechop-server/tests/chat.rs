@@ -7,10 +7,12 @@ mod support;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use over_http::{client, url};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
-use spechop_server::Toolbox;
+use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
+use spechop_server::{Bare, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Stage;
 use support::{Server, Shelf, bare, config};
@@ -179,4 +181,51 @@ async fn who_asks_for_it_is_shown_events_of_open_webui_and_a_list_of_sources() {
     assert_eq!(answer, "so fact 1 [1] [2]");
     assert!(sources.starts_with("[1] Title 0: https://qa.example/p/p0-q0%20after%20nothing%3F\n"));
     assert_eq!(sources.lines().count(), 2);
+}
+
+/// Plans as scripted, and has no room for what a hop has found.
+struct Full(ScriptedPorts);
+
+#[async_trait]
+impl Planner for Full {
+    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        if !request.hops.is_empty() {
+            return Err(PortError::TooLong {
+                what: "the planner".to_owned(),
+                detail: "9 do not fit into 5".to_owned(),
+            });
+        }
+        self.0.plan(call, request).await
+    }
+}
+
+/// Such a client asks again after any status of 500 and above, and each time it costs the hops before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_is_told_not_to_ask_again_what_fails_for_good() {
+    let ports = ScriptedPorts::new(Script::instant(2));
+    let parts = Bare {
+        planner: Arc::new(Full(ports.clone())),
+        ..bare(&ports)
+    };
+    let for_good = Server::with(ports, parts, config("")).await;
+    let mut script = Script::instant(2);
+    script.failures.insert((1, Stage::Target), u32::MAX);
+    let for_now = Server::start(script).await;
+    for (server, status, code, told) in [
+        (&for_good, 500, "failed_precondition", Some("false")),
+        (&for_now, 503, "unavailable", None),
+    ] {
+        let body = json!({
+            "model": "spechop-k1",
+            "messages": [{ "role": "user", "content": "q" }],
+        });
+        let request = client().post(url(server, "/v1/chat/completions"));
+        let response = request.json(&body).send().await.unwrap();
+        assert_eq!(response.status().as_u16(), status);
+        let header = response.headers().get("x-should-retry");
+        assert_eq!(header.map(|value| value.to_str().unwrap()), told);
+        let error: Value = response.json().await.unwrap();
+        assert_eq!(error["error"]["code"], code, "{error}");
+        server.is_idle().await;
+    }
 }

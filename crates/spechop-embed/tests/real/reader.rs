@@ -126,6 +126,28 @@ async fn it_ranks_alternatives_and_says_how_sure_it_is() {
     assert_eq!(ranked, ["yes", "no"]);
 }
 
+/// Of what nobody can point at, it knows that it is nothing: that is not the same as not knowing.
+#[tokio::test]
+async fn where_there_is_nothing_to_read_it_is_sure_of_nothing() {
+    let call = Call::authoritative();
+    // No passage, a blank one, one of what was asked.
+    for titles in [&[][..], &[""], &["", "who"]] {
+        let texts = vec![" "; titles.len()];
+        let mut request = request("who", &texts);
+        for (passage, title) in request.passages.iter_mut().zip(titles) {
+            passage.title = (*title).into();
+        }
+        let reading = SHARED.read(&call, request).await.expect("a reading");
+        assert_eq!(reading.answer, None, "{titles:?}");
+        assert_eq!(reading.confidence, Some(Chance::NONE), "{titles:?}");
+    }
+    // What is not sure enough for an answer is more than that.
+    let reading = SHARED.read(&call, request("who", &["x y"])).await;
+    let reading = reading.expect("a reading");
+    assert_eq!(reading.answer, None);
+    assert!(reading.confidence > Some(Chance::NONE));
+}
+
 #[tokio::test]
 async fn alternatives_come_of_one_reading_and_are_as_sure_as_an_answer() {
     let (reader, call) = (open(|_| {}), Call::new(Lane::Speculative, Chance::EVEN));

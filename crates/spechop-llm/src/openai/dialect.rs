@@ -1,7 +1,8 @@
 //! Which fields of a request an endpoint takes, and how many tokens its model needs. OpenAI's own models disagree:
 //! those that think refuse `max_tokens` and any `temperature` but theirs. Others take the usual form, and have
-//! thought until the limit before they write a word. An endpoint is asked in the usual form first. What it says it
-//! does not support is replaced or left out from then on, and a model that was seen to think gets room for it.
+//! thought until the limit before they write a word; and some, as Mistral's, forbid whatever they do not know. An
+//! endpoint is asked in the usual form first. What it says it does not support is replaced or left out from then
+//! on, and a model that was seen to think gets room for it.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -21,6 +22,8 @@ impl Dialect {
     const NO_PREDICTION: u8 = 1 << 2;
     /// Room for thoughts beside what it may write.
     const THOUGHTS: u8 = 1 << 3;
+    /// The server counts tokens unasked, or not at all.
+    const NO_STREAM_OPTIONS: u8 = 1 << 4;
 
     fn has(self, part: u8) -> bool {
         self.0 & part != 0
@@ -48,25 +51,35 @@ impl Dialect {
         !self.has(Self::NO_PREDICTION)
     }
 
+    pub(super) fn takes_stream_options(self) -> bool {
+        !self.has(Self::NO_STREAM_OPTIONS)
+    }
+
     /// The form to try after a refusal in these words. `None` if there is no other.
     ///
     /// A refusal that is about the value of a field leads to no other form: a server that ignores what it does
     /// not know would then write without a limit. One that names none of the fields may mean the prediction, if
     /// there was one.
     pub(super) fn after(self, refusal: &str, predicted: bool) -> Option<Self> {
+        const UNSUPPORTED: [&str; 2] = ["unsupported", "not support"];
+        // Of a field that a server does not know. Only one that can be missed is left out for such words.
+        const FORBIDDEN: [&str; 4] = [
+            "not permitted",
+            "extra_forbidden",
+            "unrecognized",
+            "unknown",
+        ];
         let refusal = refusal.to_lowercase();
-        let unsupported = [
-            "unsupported",
-            "not support",
-            "max_completion_tokens' instead",
-        ]
-        .iter()
-        .any(|words| refusal.contains(words));
+        let says = |words: &[&str]| words.iter().any(|words| refusal.contains(words));
+        let unsupported = says(&UNSUPPORTED) || says(&["max_completion_tokens' instead"]);
         let names = |field| unsupported && refusal.contains(field);
+        let is_unknown = |field| (unsupported || says(&FORBIDDEN)) && refusal.contains(field);
         let part = if !self.limits_completion() && names("max_tokens") {
             Self::COMPLETION_TOKENS
         } else if self.takes_temperature() && names("temperature") {
             Self::NO_TEMPERATURE
+        } else if self.takes_stream_options() && is_unknown("stream_options") {
+            Self::NO_STREAM_OPTIONS
         } else if self.takes_prediction() && predicted {
             Self::NO_PREDICTION
         } else {
@@ -84,6 +97,10 @@ impl Dialect {
             ),
             (Self::NO_TEMPERATURE, "no temperature is sent"),
             (Self::NO_PREDICTION, "no predicted output is sent"),
+            (
+                Self::NO_STREAM_OPTIONS,
+                "it is not asked for its count of tokens",
+            ),
             (
                 Self::THOUGHTS,
                 "its limit of tokens has room for its thoughts",

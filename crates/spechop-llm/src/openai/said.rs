@@ -43,13 +43,14 @@ impl Said {
         let piece = chunk.text();
         if !piece.is_empty() {
             self.pieces += 1;
-            if self.grow(piece, generation) {
+            if self.grow(&piece, generation) {
                 return true;
             }
         }
         match chunk.finish_reason() {
-            // The server gave up: what has come is no answer, and another attempt may bring one.
-            None | Some("insufficient_system_resource" | "abort" | "aborted" | "error") => {}
+            // It goes on: some servers say so with an empty text. Or the server gave up: what has come is no
+            // answer, and another attempt may bring one.
+            None | Some("" | "insufficient_system_resource" | "abort" | "aborted" | "error") => {}
             // Cut, by a limit or by a filter.
             Some("length" | "max_tokens" | "content_filter") => self.end = Some(End::Length),
             Some(_) => self.end = Some(End::Turn),

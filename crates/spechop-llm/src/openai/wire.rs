@@ -1,5 +1,7 @@
 //! What travels: the request, and the parts of a response that we read.
 
+use std::borrow::Cow;
+
 use reqwest::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,7 +28,8 @@ pub(super) struct Request<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
     stream: bool,
-    stream_options: StreamOptions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_effort: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,9 +88,9 @@ impl<'a> Request<'a> {
             max_tokens: (!dialect.limits_completion()).then_some(limit),
             max_completion_tokens: dialect.limits_completion().then_some(limit),
             stream: true,
-            stream_options: StreamOptions {
+            stream_options: dialect.takes_stream_options().then_some(StreamOptions {
                 include_usage: true,
-            },
+            }),
             reasoning_effort: None,
             prediction: None,
         }
@@ -128,10 +131,33 @@ struct Choice {
 
 #[derive(Debug, Deserialize)]
 struct Delta {
-    content: Option<String>,
+    content: Option<Content>,
     /// Thoughts, where a server tells them apart. Servers name them otherwise; their form is of no interest.
     reasoning_content: Option<Value>,
     reasoning: Option<Value>,
+}
+
+/// What a model says: a text, or parts of several kinds, as Mistral's models that think have it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part {
+    Text {
+        text: String,
+    },
+    /// Their form is of no interest.
+    Thinking {
+        thinking: Value,
+    },
+    /// Such as a reference to a source.
+    #[serde(other)]
+    Other,
 }
 
 #[derive(Debug, Deserialize)]
@@ -144,19 +170,34 @@ struct Usage {
 
 impl Chunk {
     /// The text it adds; empty where it adds none.
-    pub(super) fn text(&self) -> &str {
-        self.delta()
-            .and_then(|delta| delta.content.as_deref())
-            .unwrap_or_default()
+    pub(super) fn text(&self) -> Cow<'_, str> {
+        match self.delta().and_then(|delta| delta.content.as_ref()) {
+            None => Cow::Borrowed(""),
+            Some(Content::Text(text)) => Cow::Borrowed(text.as_str()),
+            Some(Content::Parts(parts)) => {
+                Cow::Owned(parts.iter().filter_map(Part::text).collect())
+            }
+        }
     }
 
     /// Whether it adds to the model's thoughts.
     pub(super) fn thinks(&self) -> bool {
-        let thoughts = self
-            .delta()
-            .map(|delta| [&delta.reasoning_content, &delta.reasoning]);
-        let mut thoughts = thoughts.into_iter().flatten().flatten();
-        thoughts.any(|thought| thought.as_str() != Some("") && !thought.is_null())
+        let Some(delta) = self.delta() else {
+            return false;
+        };
+        let parts = match &delta.content {
+            Some(Content::Parts(parts)) => parts.as_slice(),
+            Some(Content::Text(_)) | None => &[],
+        };
+        let apart = [&delta.reasoning_content, &delta.reasoning];
+        let mut thoughts =
+            (apart.into_iter().flatten()).chain(parts.iter().filter_map(Part::thought));
+        thoughts.any(|thought| match thought {
+            Value::Null => false,
+            Value::String(text) => !text.is_empty(),
+            Value::Array(parts) => !parts.is_empty(),
+            _ => true,
+        })
     }
 
     fn delta(&self) -> Option<&Delta> {
@@ -179,6 +220,22 @@ impl Chunk {
 
     fn choice(&self) -> Option<&Choice> {
         self.choices.as_ref()?.first()
+    }
+}
+
+impl Part {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text } => Some(text),
+            Self::Thinking { .. } | Self::Other => None,
+        }
+    }
+
+    fn thought(&self) -> Option<&Value> {
+        match self {
+            Self::Thinking { thinking } => Some(thinking),
+            Self::Text { .. } | Self::Other => None,
+        }
     }
 }
 

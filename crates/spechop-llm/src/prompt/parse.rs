@@ -9,7 +9,7 @@ use std::sync::Arc;
 use spechop_ports::{KnownHop, PlanRequest};
 use spechop_types::{Step, SubQuestion, canonical, is_refusal};
 
-use super::{PromptStyle, tagged};
+use super::{PromptStyle, tagged, whole_question};
 use crate::thoughts::spoken;
 use crate::{End, Generated};
 
@@ -84,7 +84,10 @@ pub(crate) fn step(
         _ => Err(Flaw {
             detail: "neither a question nor an answer in it",
             complaint: complaint_asking,
-            fallback: None,
+            // Whoever copies a long question does not come to its end, not even when asked again. Later there
+            // are hops to answer from.
+            fallback: (request.hops.is_empty() && is_half_a_question(text, generated.end))
+                .then(|| whole_question(request)),
         }),
     }
 }
@@ -159,7 +162,7 @@ fn tagged_step(text: &str, end: End, must_answer: bool) -> Option<Step> {
     if let Some(tag) = find_tag(text) {
         return match tag.kind {
             // Half a question is none; half an answer can be one.
-            Kind::Question if !tag.closed && end == End::Length => None,
+            _ if tag.is_half_a_question(end) => None,
             Kind::Question => Some(ask(tag.content)),
             Kind::Answer => Some(answer(tag.content)),
         };
@@ -179,6 +182,10 @@ fn tagged_step(text: &str, end: End, must_answer: bool) -> Option<Step> {
     } else {
         None
     }
+}
+
+fn is_half_a_question(text: &str, end: End) -> bool {
+    find_tag(text).is_some_and(|tag| tag.is_half_a_question(end))
 }
 
 /// Refuses a sub-question that gets nobody further, but keeps it: a question of one hop is its own
@@ -223,7 +230,7 @@ fn fresh_question(
     }
     if style == PromptStyle::Tagged && tagged::is_about_an_example(request, asked.as_str()) {
         // Looking the question itself up is better than nothing.
-        let whole = || Step::Ask(SubQuestion::new(request.question.as_str()));
+        let whole = || whole_question(request);
         return Err(Flaw {
             detail: "a question about a worked example",
             complaint: "That is about an example. Ask about a name in the question itself: \
@@ -272,6 +279,13 @@ struct Tag<'a> {
     kind: Kind,
     content: &'a str,
     closed: bool,
+}
+
+impl Tag<'_> {
+    /// Whether it is a question that its tokens did not suffice for.
+    fn is_half_a_question(&self, end: End) -> bool {
+        self.kind == Kind::Question && !self.closed && end == End::Length
+    }
 }
 
 /// The last opening tag up to the first closing tag behind it, of whatever kind: `<answer>X` and

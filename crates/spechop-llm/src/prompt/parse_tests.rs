@@ -62,7 +62,12 @@ fn reads_steps() {
         ),
         // The closing tag is missing, another one, in another case, or alone.
         ("<question>Who is X?", Turn, "?Who is X?"),
-        ("<question>Who is X and", Length, "~"),
+        // Half of one is none: the question itself will do.
+        (
+            "<question>Who is X and",
+            Length,
+            "~?Who is the mother of the director of Blue Kite?",
+        ),
         ("<answer>X and", Length, "=X and"),
         ("<answer>X</question>", Stop, "=X"),
         ("< Question >Who is X?</ QUESTION>", Turn, "?Who is X?"),
@@ -142,9 +147,26 @@ fn reads_steps() {
         ),
         ("<answer>Amy Dunne?</answer>", Stop, "=Amy Dunne?"),
         ("<question>When was Jan Roe born?</question>", Stop, "~"),
+        ("<question>Who is X and", Length, "~"),
         ("<answer>King Ottar IV</answer>", Stop, "~=Amy Dunne"),
     ];
     check(&request(1, false), PromptStyle::Tagged, &cases);
+}
+
+#[test]
+fn of_a_long_question_only_the_beginning_is_looked_up() {
+    let mut request = request(0, false);
+    request.question = Question::new(&"слово ".repeat(200)).unwrap();
+    for (text, end) in [
+        ("<question>When was Jan Roe born?</question>", End::Stop),
+        ("<question>слово слово сло", End::Length),
+    ] {
+        let flaw = step(PromptStyle::Tagged, &request, &said(text, end)).unwrap_err();
+        let Some(Step::Ask(asked)) = flaw.fallback else {
+            panic!("{text}: nothing is looked up");
+        };
+        assert_eq!(asked.as_str().chars().count(), 179, "{text}");
+    }
 }
 
 #[test]

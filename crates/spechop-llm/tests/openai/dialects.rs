@@ -15,6 +15,11 @@ const NO_MAX_TOKENS: &str = "Unsupported parameter: 'max_tokens' is not supporte
 const NO_TEMPERATURE: &str = "Unsupported value: 'temperature' does not support 0.0 with this model. \
                               Only the default (1) value is supported.";
 
+/// In those of Mistral.
+const NO_STREAM_OPTIONS: &str = r#"{"object":"error","message":{"detail":[{"type":"extra_forbidden",
+    "loc":["body","stream_options","include_usage"],"msg":"Extra inputs are not permitted","input":true}]},
+    "type":"invalid_request_error","param":null,"code":null,"raw_status_code":422}"#;
+
 fn refusal(reason: &str) -> ResponseTemplate {
     let error = json!({"error": {"message": reason, "type": "invalid_request_error"}});
     ResponseTemplate::new(400).set_body_json(error)
@@ -94,6 +99,40 @@ async fn a_thinking_model_is_asked_in_its_own_form_from_then_on() {
     assert!(last["max_completion_tokens"].as_u64().unwrap() > 1_000);
 }
 
+/// The server's count is taken if it sends one unasked, as Mistral does.
+#[tokio::test]
+async fn an_endpoint_that_forbids_what_it_does_not_know_is_not_asked_to_count() {
+    let end = event(&json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
+    let uncounted = end + "data: [DONE]\n\n";
+    for (end, prompt, completion) in [(uncounted, 10, 1), (ending("stop"), 11, 3)] {
+        let (server, model) = answering(move |body| match body.get("stream_options") {
+            Some(_) => ResponseTemplate::new(422)
+                .set_body_raw(NO_STREAM_OPTIONS.as_bytes(), "application/json"),
+            None => stream(delta("Anna") + &end),
+        })
+        .await;
+        for _ in 0..2 {
+            let said = model.generate(&Call::authoritative(), generation()).await;
+            let said = said.unwrap();
+            assert_eq!(said.text, "Anna");
+            assert_eq!(
+                (said.tokens.prompt, said.tokens.completion),
+                (prompt, completion)
+            );
+        }
+        let requests = server.received_requests().await.unwrap();
+        let bodies = requests
+            .iter()
+            .map(|request| request.body_json::<Value>().unwrap());
+        let asked: Vec<_> = bodies
+            .map(|body| body.get("stream_options").is_some())
+            .collect();
+        assert_eq!(asked, [true, false, false]);
+        let usual = ["max_tokens", "temperature"].map(str::to_owned);
+        assert!(sent(&server).await.iter().all(|fields| *fields == usual));
+    }
+}
+
 #[tokio::test]
 async fn a_refusal_of_every_form_is_told_and_teaches_nothing() {
     let (server, model) = server(|body| {
@@ -147,23 +186,32 @@ fn told(thought: &str) -> String {
     event(&json!({"choices": [{"delta": {"reasoning_content": thought}}]}))
 }
 
+/// As Mistral does.
+fn in_parts(thought: &str) -> String {
+    let thinking = [json!({"type": "text", "text": thought})];
+    let part = json!({"type": "thinking", "thinking": thinking});
+    event(&json!({"choices": [{"delta": {"content": [part]}}]}))
+}
+
 #[tokio::test]
 async fn a_model_that_was_seen_to_think_gets_room_for_it() {
-    let (server, model) = thinker(told, 1_000).await;
-    for _ in 0..2 {
-        let said = model.generate(&Call::authoritative(), generation()).await;
-        assert_eq!(said.unwrap().text, ANSWER);
+    for thought in [told as fn(&str) -> String, in_parts] {
+        let (server, model) = thinker(thought, 1_000).await;
+        for _ in 0..2 {
+            let said = model.generate(&Call::authoritative(), generation()).await;
+            assert_eq!(said.unwrap().text, ANSWER);
+        }
+        let requests = server.received_requests().await.unwrap();
+        let limit = |request: &Request| request.body_json::<Value>().unwrap()["max_tokens"].clone();
+        let limits: Vec<_> = requests.iter().map(limit).collect();
+        assert_eq!(limits, [8, 2_056, 2_056]);
     }
-    let requests = server.received_requests().await.unwrap();
-    let limit = |request: &Request| request.body_json::<Value>().unwrap()["max_tokens"].clone();
-    let limits: Vec<_> = requests.iter().map(limit).collect();
-    assert_eq!(limits, [8, 2_056, 2_056]);
 }
 
 #[tokio::test]
 async fn a_model_that_only_thinks_is_said_to() {
     let inline = |thought: &str| delta(&format!("<think>{thought}"));
-    for thought in [told as fn(&str) -> String, inline] {
+    for thought in [told as fn(&str) -> String, inline, in_parts] {
         let (server, model) = thinker(thought, u64::MAX).await;
         let said = model.generate(&Call::authoritative(), generation()).await;
         let Err(PortError::Malformed { detail, .. }) = said else {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use spechop_llm::{End, Generated, OpenAiModel, TextModel};
 use spechop_ports::{Call, Lane, PortError};
 use spechop_types::{Chance, Tokens};
@@ -244,6 +244,30 @@ fn thought(field: &str) -> String {
     event(&json!({"choices": [{"delta": {"content": null, (field): "hm"}}]}))
 }
 
+/// What Mistral's models that think add.
+fn parts(parts: &Value) -> String {
+    event(&json!({"choices": [{"index": 0, "delta": {"content": parts}, "finish_reason": null}]}))
+}
+
+fn thinking(thought: &str) -> Value {
+    json!({"type": "thinking", "thinking": [{"type": "text", "text": thought}], "closed": false})
+}
+
+#[tokio::test]
+async fn what_comes_in_parts_is_told_from_thoughts() {
+    let mixed = json!([
+        thinking(" It was Per."),
+        {"type": "reference", "reference_ids": [1]},
+        {"type": "text", "text": "Amy "},
+        {"type": "text", "text": "El"},
+    ]);
+    let stream =
+        parts(&json!([thinking("<answer>Per</answer>")])) + &parts(&mixed) + &delta("liott");
+    let script = vec![head(), send(stream + &ending("stop"))];
+    let said = generate(&Server::start(vec![script]).await.model()).await;
+    assert_eq!(said.unwrap().text, "Amy Elliott");
+}
+
 #[tokio::test]
 async fn what_a_dropped_call_has_taken_is_what_its_stream_has_told() {
     let role = event(&json!({"choices": [{"delta": {"role": "assistant"}}]}));
@@ -266,6 +290,13 @@ async fn what_a_dropped_call_has_taken_is_what_its_stream_has_told() {
             vec![
                 head(),
                 send(thought("reasoning_content") + &thought("reasoning")),
+            ],
+            tokens(PROMPT, 2),
+        ),
+        (
+            vec![
+                head(),
+                send(parts(&json!([thinking("hm")])) + &delta("Per")),
             ],
             tokens(PROMPT, 2),
         ),

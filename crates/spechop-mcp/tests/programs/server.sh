@@ -10,6 +10,7 @@ text() { printf '{"content":[{"type":"text","text":"%s"}]}' "$1"; }
 case $how in
   ends) echo "cannot read the notes" >&2; exit 3 ;;
   chatters) echo "Starting the server, version 1" ;;
+  ends_later) [ "$starts" -gt 1 ] && { echo "cannot read the notes" >&2; exit 3; } ;;
   spawns) sleep 1000 & echo $! >"$dir/grandchild" ;;
 esac
 while read -r line; do
@@ -28,11 +29,13 @@ while read -r line; do
       answer '{"tools":[{"name":"'$name'","annotations":'$hints',"inputSchema":{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}},{"name":"forget","inputSchema":{"type":"object"}}]}' ;;
     *'"tools/call"'*)
       case $how-$starts in
-        dies-* | dies_once-1 | forgets-1 | writes_and_dies-*) echo "out of ink" >&2; exit 4 ;;
+        dies-* | dies_once-1 | ends_later-1 | forgets-1 | writes_and_dies-*) echo "out of ink" >&2; exit 4 ;;
         hangs-*) ;;
         garbage-*) answer '{"weather":"fine"}' ;;
         huge-*) head -c 100000 /dev/zero | tr '\0' x ;;
         fails-*) answer '{"content":[{"type":"text","text":"the index is being built"}],"isError":true}' ;;
+        repeats-*) answer '{"content":[{"type":"text","text":"no such key: '"$NOTES_KEY"'"}],"isError":true}' ;;
+        forbids-*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no such key: %s"}}\n' "$id" "$NOTES_KEY" ;;
         refuses-*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"query is too short"}}\n' "$id" ;;
         env-*) answer "$(text "$(env | sed 's/=.*//' | sort | tr '\n' ' ')")" ;;
         *) answer '{"content":[{"type":"text","text":"The Seine is a river."},{"type":"text","text":"The Loire is one, too."}]}' ;;

@@ -258,6 +258,12 @@ impl HttpError {
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         }
+        // Clients of OpenAI ask again after any status of 500 and above, unless they are told not to. What is
+        // refused for good would be asked, answered up to there and charged three times.
+        if self.error.code() == Code::FailedPrecondition {
+            let never = HeaderValue::from_static("false");
+            response.headers_mut().insert("x-should-retry", never);
+        }
         response
     }
 }

@@ -2,13 +2,18 @@
 //! is that it is declined, or refused if it says nothing at all.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use spechop_embed::{ReaderOptions, SpanReader};
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse};
-use spechop_testkit::assets;
+use spechop_server::Bare;
+use spechop_testkit::{Script, ScriptedPorts, assets};
+use spechop_types::Observation;
 use tonic::{Code, Status};
 
 use crate::answers::{Running, prepare, questions};
+use crate::support::{Empty, Server, Sure, bare, config, question};
 
 const INPUTS: &str = include_str!("../../../../eval/datasets/off_form/questions.tsv");
 
@@ -91,4 +96,26 @@ async fn what_is_no_question_goes_to_a_fallback_and_what_is_one_does_not() {
     }
     assert!(handed_over > 0, "it answers none");
     server.stop().await;
+}
+
+/// Whatever the planner makes of it: the shipped reader has been given nothing, and says how likely it is to have
+/// found something there.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_behind_look_ups_in_vain_is_withheld() {
+    let dir = assets::shipped_model("spechop-reader");
+    let reader = SpanReader::open(&dir, &ReaderOptions::new(assets::onnxruntime())).unwrap();
+    let ports = ScriptedPorts::new(Script::instant(2));
+    let parts = Bare {
+        planner: Arc::new(Sure(ports.clone(), 0.99)),
+        reader: Arc::new(reader),
+        retriever: Arc::new(Empty),
+        ..bare(&ports)
+    };
+    let server = Server::with(ports, parts, config("")).await;
+    let answer = server.ask(question()).await.unwrap();
+    let confidence = answer.confidence.unwrap();
+    let said = format!("so {}", Observation::NOTHING);
+    assert_eq!(confidence.withheld, Some(said));
+    assert!(confidence.chance.is_some_and(|chance| chance < 0.001));
+    assert!(!confidence.supported);
 }

@@ -4,16 +4,18 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{
-    Call, Encoder, Passages, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader, Reading,
+    Call, Encoder, Passages, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader,
+    Reading, Retriever,
 };
 use spechop_proto::admin_client::AdminClient;
+use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{AskRequest, AskResponse, Backend, GetBackendsRequest, Options};
+use spechop_proto::{AskEvent, AskRequest, AskResponse, Backend, GetBackendsRequest, Options};
 use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Gauges, ServeError, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts, SharedMap, fill_home};
@@ -23,8 +25,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
 
 /// A running server; dropping it ends it at once.
 pub struct Server {
@@ -208,6 +210,16 @@ impl Passages for Shelf {
     }
 }
 
+/// Finds nothing, as a search engine may.
+pub struct Empty;
+
+#[tonic::async_trait]
+impl Retriever for Empty {
+    async fn retrieve(&self, _: &Call, _: &str, _: usize) -> Result<Vec<Passage>, PortError> {
+        Ok(Vec::new())
+    }
+}
+
 /// An encoder for which no two texts are alike: only the same words are the same.
 pub struct Apart;
 
@@ -289,6 +301,11 @@ pub fn options(answer: &AskResponse) -> Options {
         .expect("an answer says how it was found")
 }
 
+/// Whether a unary call was ended by its client, whose timeout had passed, and not by the server's answer.
+pub fn is_own_timer(status: &Status) -> bool {
+    (status.code(), status.message()) == (Code::Cancelled, "Timeout expired")
+}
+
 /// Waits until something holds that must hold soon.
 pub async fn eventually(holds: impl Fn() -> bool) {
     let patience = tokio::time::timeout(Duration::from_secs(20), async {
@@ -302,4 +319,30 @@ pub async fn eventually(holds: impl Fn() -> bool) {
 /// Hops that take so long that no test sees their end.
 pub fn endless() -> Script {
     Script::steady(&[true, true], 5, 3_600_000, 5)
+}
+
+/// Much more than a client with a small window lets the server send.
+pub fn long() -> Script {
+    Script {
+        passage_bytes: 8000,
+        ..Script::steady(&[true; 6], 1, 5, 1)
+    }
+}
+
+/// The stream of a client that takes hardly anything before it reads.
+pub async fn unread(server: &Server) -> Streaming<AskEvent> {
+    let url = format!("http://{}", server.address);
+    let endpoint = Endpoint::from_shared(url).unwrap();
+    let endpoint = endpoint.initial_stream_window_size(Some(1024));
+    let mut client = SpecHopClient::new(endpoint.connect().await.unwrap());
+    let asked = question().with(|asked| asked.width = Some(Width::K(1)));
+    client.ask_stream(asked).await.unwrap().into_inner()
+}
+
+/// Changes a file in one step: whoever looks at it meanwhile must not see half of the text, which may be
+/// a text, too.
+pub fn replace(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(new, path).unwrap();
 }

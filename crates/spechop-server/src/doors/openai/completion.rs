@@ -8,10 +8,11 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
+use spechop_proto::AskResponse;
 use spechop_proto::ask_event::Event;
 
 use super::asked::Asked;
-use super::said::{Citing, hop_line, ours, usage};
+use super::said::{Citing, hop_line, hop_lines, ours, usage};
 use super::{error_body, json_body, open_webui, refused};
 use crate::admission::{Admission, Admitted, Resolved};
 use crate::caller::caller;
@@ -99,6 +100,10 @@ fn note(resolved: &Resolved) -> Option<String> {
 const HANDED_OVER: &str = "The question is hardly of a form that the planner was trained on: the \
                            fallback begins anew.\n";
 
+/// Said before the hops of the first planner if the fallback came to nothing: for then they are the answer's
+/// after all.
+const TAKEN_BACK: &str = "The fallback has no answer: what was told before it counts.\n";
+
 /// An answer on its way.
 struct Completion {
     id: String,
@@ -109,6 +114,15 @@ struct Completion {
     note: Option<String>,
 }
 
+/// What a client has heard of a stream so far.
+#[derive(Default)]
+struct Heard {
+    /// Hops that count, as far as it knows.
+    hops: usize,
+    /// That the fallback begins anew.
+    handed_over: bool,
+}
+
 impl Completion {
     async fn whole(self, admitted: Admitted) -> Result<Response, Arc<AskError>> {
         let answer = events::answer(admitted).await?;
@@ -116,9 +130,7 @@ impl Completion {
         if answer.handed_over.is_some() {
             reasoning += HANDED_OVER;
         }
-        for (at, hop) in answer.hops.iter().enumerate() {
-            reasoning += &hop_line(at + 1, hop);
-        }
+        reasoning += &hop_lines(&answer.hops);
         let said = self.citing.said(&answer);
         let message = json!({
             "role": "assistant",
@@ -148,12 +160,12 @@ impl Completion {
         let events = Events::of(admitted)?;
         let mut first = vec![self.chunk(&json!({ "role": "assistant", "content": "" }), None)];
         if let Some(note) = &self.note {
-            first.push(self.chunk(&json!({ "reasoning_content": note }), None));
+            first.push(self.reasoning(note));
         }
-        let mut hops = 0;
+        let mut heard = Heard::default();
         let rest = events.flat_map(move |event| {
             let frames = match event.map(Arc::unwrap_or_clone) {
-                Ok(event) => self.frames(event.event.as_ref(), &mut hops),
+                Ok(event) => self.frames(event.event.as_ref(), &mut heard),
                 Err(error) => vec![data(&error_body(&error))],
             };
             stream::iter(frames)
@@ -162,50 +174,60 @@ impl Completion {
     }
 
     /// What a client hears of an event.
-    fn frames(&self, event: Option<&Event>, hops: &mut usize) -> Vec<String> {
+    fn frames(&self, event: Option<&Event>, heard: &mut Heard) -> Vec<String> {
         match event {
             Some(Event::Committed(committed)) => {
                 let Some(hop) = &committed.hop else {
                     return Vec::new();
                 };
-                *hops += 1;
-                let line = json!({ "reasoning_content": hop_line(*hops, hop) });
-                let mut frames = vec![self.chunk(&line, None)];
-                frames.extend(self.told(|| vec![open_webui::found(*hops, hop)]));
+                heard.hops += 1;
+                let mut frames = vec![self.reasoning(&hop_line(heard.hops, hop))];
+                frames.extend(self.told(|| vec![open_webui::found(heard.hops, hop)]));
                 frames
             }
             // What has been told cannot be taken back here, but it can be said that it does not count.
             Some(Event::HandedOver(_)) => {
-                *hops = 0;
-                vec![self.chunk(&json!({ "reasoning_content": HANDED_OVER }), None)]
+                *heard = Heard {
+                    hops: 0,
+                    handed_over: true,
+                };
+                vec![self.reasoning(HANDED_OVER)]
             }
             Some(Event::Planned(planned)) => {
                 self.told(|| vec![open_webui::looking_up(&planned.sub_question)])
             }
-            Some(Event::Answer(answer)) => {
-                let said = self.citing.said(answer);
-                let mut delta = json!({ "content": said.text(self.asked.show.footer) });
-                let annotations = said.annotations();
-                // Open WebUI makes a citation of each annotation, too, and one without the text.
-                if !annotations.is_empty() && !self.asked.show.events {
-                    delta["annotations"] = annotations.into();
-                }
-                let mut frames = self.told(|| open_webui::ended(*hops, &said.sources));
-                frames.push(self.chunk(&delta, None));
-                let mut stop = self.choice(&json!({}), Some("stop"));
-                stop["spechop"] = ours(answer);
-                frames.push(data(&stop));
-                if self.asked.include_usage {
-                    let mut last = self.outline();
-                    last["choices"] = json!([]);
-                    last["usage"] = usage(answer);
-                    frames.push(data(&last));
-                }
-                frames.push(DONE.to_owned());
-                frames
-            }
+            Some(Event::Answer(answer)) => self.answered(answer, heard),
             _ => Vec::new(),
         }
+    }
+
+    /// The end of a stream.
+    fn answered(&self, answer: &AskResponse, heard: &mut Heard) -> Vec<String> {
+        let mut frames = Vec::new();
+        if heard.handed_over && answer.handed_over.is_none() {
+            frames.push(self.reasoning(&format!("{TAKEN_BACK}{}", hop_lines(&answer.hops))));
+            heard.hops = answer.hops.len();
+        }
+        let said = self.citing.said(answer);
+        let mut delta = json!({ "content": said.text(self.asked.show.footer) });
+        let annotations = said.annotations();
+        // Open WebUI makes a citation of each annotation, too, and one without the text.
+        if !annotations.is_empty() && !self.asked.show.events {
+            delta["annotations"] = annotations.into();
+        }
+        frames.extend(self.told(|| open_webui::ended(heard.hops, &said.sources)));
+        frames.push(self.chunk(&delta, None));
+        let mut stop = self.choice(&json!({}), Some("stop"));
+        stop["spechop"] = ours(answer);
+        frames.push(data(&stop));
+        if self.asked.include_usage {
+            let mut last = self.outline();
+            last["choices"] = json!([]);
+            last["usage"] = usage(answer);
+            frames.push(data(&last));
+        }
+        frames.push(DONE.to_owned());
+        frames
     }
 
     /// Events for a client that shows some.
@@ -221,6 +243,11 @@ impl Completion {
             data(&chunk)
         };
         events().into_iter().map(chunk).collect()
+    }
+
+    /// More of the reasoning.
+    fn reasoning(&self, text: &str) -> String {
+        self.chunk(&json!({ "reasoning_content": text }), None)
     }
 
     fn chunk(&self, delta: &Value, finish_reason: Option<&str>) -> String {

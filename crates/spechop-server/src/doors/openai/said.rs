@@ -20,6 +20,12 @@ pub(super) fn hop_line(number: usize, hop: &Hop) -> String {
     format!("{number}. {asked} → {found}{how}\n")
 }
 
+/// Hops from the first one on, as lines of reasoning.
+pub(super) fn hop_lines(hops: &[Hop]) -> String {
+    let lines = (1..).zip(hops);
+    lines.map(|(number, hop)| hop_line(number, hop)).collect()
+}
+
 pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -60,12 +66,15 @@ pub(super) struct Citing {
 }
 
 impl Citing {
-    /// The answer with a marker for each passage that a hop rests on, and what each marker cites.
+    /// The answer with a marker for each passage that a hop rests on, and what each marker cites. What is said
+    /// in place of an answer that is withheld rests on none.
     pub(super) fn said<'a>(&self, answer: &'a AskResponse) -> Said<'a> {
         let mut content = answer.answer.clone();
         let mut at = content.chars().count();
         let mut sources: Vec<Source<'_>> = Vec::new();
-        for hop in &answer.hops {
+        let sure = answer.confidence.as_ref();
+        let is_withheld = sure.is_some_and(|sure| sure.withheld.is_some());
+        for hop in answer.hops.iter().filter(|_| !is_withheld) {
             let Some(passage) = hop.cited().into_iter().next() else {
                 continue;
             };
@@ -227,6 +236,20 @@ mod tests {
         assert_eq!(footer, listed);
         let none = AskResponse::default();
         assert_eq!(citing.said(&none).text(true), "");
+        // No passage bears out that nothing was found.
+        let withheld = AskResponse {
+            answer: "not found in the sources".to_owned(),
+            confidence: Some(Confidence {
+                withheld: Some("Łódź 🏙".to_owned()),
+                ..Confidence::default()
+            }),
+            ..answer.clone()
+        };
+        let said = citing.said(&withheld);
+        for with_footer in [false, true] {
+            assert_eq!(said.text(with_footer), withheld.answer);
+        }
+        assert!(said.annotations().is_empty() && said.sources.is_empty());
     }
 
     #[test]
