@@ -157,10 +157,14 @@ impl Admission {
             Some(id) => id,
             None => state.questions.make_name(&caller.tenant)?,
         };
-        let opened = state.questions.open(id)?;
+        // Whoever has taken the name pays nothing for being told so.
+        state.questions.is_free(&id)?;
         let settings = &mut asked.settings;
-        // The last thing that can be refused: whoever is refused has nothing set aside.
         let hold = state.hold(settings).await?;
+        // Last of all: it takes the place of a question of this name that is over, and whoever is refused
+        // may still want that one's answer. If somebody has taken the name meanwhile, the hold has cost
+        // nothing.
+        let opened = state.questions.open(id)?;
         let tunings = &state.tunings;
         let tuning = Owned::new(&settings.tenant, asked.speculator);
         let load = state.toolbox.load();
@@ -379,15 +383,16 @@ fn least(state: &ServerState) -> reply::Least {
 
 /// The rules by which a question was answered, as far as the simulator can play by them.
 fn simulation(settings: &Settings) -> spechop_sim::Rules {
+    let policy = Policy {
+        // What else was guessed is not recorded.
+        guesses_max: NonZeroUsize::MIN,
+        ..settings.policy
+    };
     spechop_sim::Rules {
-        width: settings.width,
-        policy: Policy {
-            // What else was guessed is not recorded.
-            guesses_max: NonZeroUsize::MIN,
-            ..settings.policy
-        },
         orphan_ms: settings.orphan_time.as_secs_f64() * 1000.0,
         guess_chance: settings.guess_chance,
+        // Whoever plays it says what its drafts are worth: one question does not tell.
+        ..spechop_sim::Rules::new(settings.width, policy)
     }
 }
 

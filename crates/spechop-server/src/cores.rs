@@ -52,6 +52,12 @@ pub(crate) fn of(config: &Config) -> Cores {
         named = named.is_some(),
         "speculation starts on idle cores only"
     );
+    if config.speculator.default == SpeculatorKind::None {
+        tracing::info!(
+            "nobody guesses unless a question says who: an index guesses with a hot subset (spechop index hot), or as a \
+             whole if look-ups go elsewhere (target.kind); see [speculator]"
+        );
+    }
     let reads = config.reader.local(&config.generator);
     let threads = reads.map_or(0, LocalModelOptions::threads_each);
     if Millicores::cores(threads as usize) >= cores

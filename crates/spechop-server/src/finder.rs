@@ -16,19 +16,36 @@ use crate::places::NoPlace;
 use crate::server_state::ServerState;
 use crate::sparingly::Sparingly;
 use crate::status::{AskError, chain};
+use crate::tool_cache::bytes_of;
 
 /// Most queries of a request, and how many of them are under way at once: others want a turn, too.
 const QUERIES_MAX: usize = 64;
 const QUERIES_AT_ONCE: usize = 8;
-/// Passages that can be given again by their identifiers: those of all tenants together.
-const KEPT: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+/// Passages that can be given again by their identifiers, and their bytes: those of all tenants together.
+const KEPT_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+const KEPT_BYTES_MAX: usize = 64 << 20;
+/// The most bytes of a passage that is kept. Nobody's one passage may push out all others.
+const PASSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Finds passages, and keeps them for a while. Every door that gives passages away asks it.
 pub(crate) struct Finder {
     state: Arc<ServerState>,
-    /// As many requests at once as questions.
-    kept: Mutex<OwnedCache<Arc<str>, Passage>>,
+    kept: Mutex<Kept>,
     warnings: Sparingly,
+}
+
+/// A passage as a caller has been told of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) passage: Passage,
+    /// Its text is only the beginning of the passage's.
+    pub(crate) is_cut: bool,
+}
+
+/// What callers have been told of. What was not asked for the longest leaves first.
+struct Kept {
+    all: OwnedCache<Arc<str>, Told>,
+    bytes: usize,
 }
 
 /// Why there are no passages, or no vectors.
@@ -64,7 +81,10 @@ impl Finder {
     pub(crate) fn new(state: Arc<ServerState>) -> Self {
         Self {
             state,
-            kept: Mutex::new(OwnedCache::new(KEPT)),
+            kept: Mutex::new(Kept {
+                all: OwnedCache::new(KEPT_MAX),
+                bytes: 0,
+            }),
             warnings: Sparingly::default(),
         }
     }
@@ -99,37 +119,39 @@ impl Finder {
     }
 
     /// Keeps passages that this caller has been told of.
-    pub(crate) fn keep<'a>(
-        &self,
-        caller: &Caller,
-        passages: impl IntoIterator<Item = &'a Passage>,
-    ) {
+    pub(crate) fn keep(&self, caller: &Caller, told: impl IntoIterator<Item = Told>) {
         let mut kept = self.lock();
-        for passage in passages {
-            let key = Owned::new(&caller.tenant, Arc::clone(&passage.id));
-            kept.insert(key, passage.clone());
+        for told in told {
+            kept.put(&caller.tenant, told);
         }
     }
 
     /// The passage with this identifier: one that this caller's tenant has been told of not long ago, or
-    /// one of the index.
+    /// one of the index. If the tenant was told of a part of it, the index may have the whole.
     pub(crate) async fn passage(
         &self,
         caller: &Caller,
         id: &str,
     ) -> Result<Option<Passage>, FindError> {
-        if let Some(kept) = self.kept(caller, id) {
-            return Ok(Some(kept));
-        }
-        match &self.state.toolbox.passages {
-            Some(index) => Ok(index.passage(id).await?),
+        let kept = self.lock().get(&caller.tenant, id);
+        let part = match kept {
+            Some(told) if !told.is_cut => return Ok(Some(told.passage)),
+            kept => kept.map(|told| told.passage),
+        };
+        let found = match &self.state.toolbox.passages {
+            Some(index) => index.passage(id).await,
             None => Ok(None),
+        };
+        match (found, part) {
+            (Ok(None), part) => Ok(part),
+            // The part is true, and its end says that there is more.
+            (Err(error), Some(part)) => {
+                let reason = chain(&error);
+                tracing::debug!(reason, "only a part of a passage can be given");
+                Ok(Some(part))
+            }
+            (found, _) => Ok(found?),
         }
-    }
-
-    fn kept(&self, caller: &Caller, id: &str) -> Option<Passage> {
-        let key = Owned::new(&caller.tenant, id.into());
-        self.lock().get(&key).cloned()
     }
 
     async fn search(
@@ -184,9 +206,52 @@ impl Finder {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, OwnedCache<Arc<str>, Passage>> {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         // Nothing panics while it is held.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Told {
+    pub(crate) fn whole(passage: &Passage) -> Self {
+        Self {
+            passage: passage.clone(),
+            is_cut: false,
+        }
+    }
+}
+
+impl Kept {
+    fn put(&mut self, tenant: &Tenant, told: Told) {
+        let key = Owned::new(tenant, Arc::clone(&told.passage.id));
+        // The whole says more than a part of it. Whoever was told of the part may ask for it next, so this
+        // look counts as a use.
+        if told.is_cut && self.all.get(&key).is_some_and(|known| !known.is_cut) {
+            return;
+        }
+        let bytes = bytes_of(&told.passage);
+        let left = if bytes <= PASSAGE_BYTES_MAX {
+            self.bytes += bytes;
+            self.all.insert(key, told).map(|(_, left)| left)
+        } else {
+            // What was kept by this name is another text by now.
+            self.all.remove(&key)
+        };
+        self.forget(left);
+        while self.bytes > KEPT_BYTES_MAX
+            && let Some((_, oldest)) = self.all.pop_oldest()
+        {
+            self.forget(Some(oldest));
+        }
+    }
+
+    fn get(&mut self, tenant: &Tenant, id: &str) -> Option<Told> {
+        self.all.get(&Owned::new(tenant, id.into())).cloned()
+    }
+
+    /// Counts no longer what has left.
+    fn forget(&mut self, left: Option<Told>) {
+        self.bytes -= left.map_or(0, |left| bytes_of(&left.passage));
     }
 }
 
@@ -229,5 +294,92 @@ impl FindError {
     /// Whether the operator should know.
     fn is_ours(&self) -> bool {
         !matches!(self, Self::Ask(AskError::Invalid(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spechop_testkit::Script;
+
+    use super::*;
+    use crate::server_state::scripted;
+
+    fn finder() -> Finder {
+        let (state, _) = scripted::state(Script::instant(1), "");
+        Finder::new(state)
+    }
+
+    fn told(id: &str, text: &Arc<str>, is_cut: bool) -> Told {
+        let passage = Passage {
+            id: id.into(),
+            title: "T".into(),
+            text: Arc::clone(text),
+            url: None,
+            score: 1.0,
+        };
+        Told { passage, is_cut }
+    }
+
+    /// How long the text is that is given by this name.
+    async fn length(finder: &Finder, caller: &Caller, id: &str) -> Option<usize> {
+        let found = finder.passage(caller, id).await.unwrap();
+        found.map(|passage| passage.text.len())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_has_more_kept_than_there_are_bytes_for() {
+        let (finder, caller) = (finder(), Caller::default());
+        let text: Arc<str> = "x".repeat(512 << 10).into();
+        let all = |kept: &Kept| {
+            let all = kept.all.iter().map(|(_, told)| bytes_of(&told.passage));
+            all.sum::<usize>()
+        };
+        for n in 0..300 {
+            // A second time it is the same passage.
+            for _ in 0..2 {
+                finder.keep(&caller, [told(&format!("p{n}"), &text, false)]);
+            }
+            let kept = finder.lock();
+            assert!(kept.bytes <= KEPT_BYTES_MAX, "{} bytes", kept.bytes);
+            assert_eq!(kept.bytes, all(&kept));
+        }
+        assert!(finder.lock().bytes > KEPT_BYTES_MAX - (1 << 20));
+        assert_eq!(
+            length(&finder, &caller, "p299").await,
+            Some(text.len()),
+            "the last ones stay"
+        );
+        assert_eq!(length(&finder, &caller, "p0").await, None);
+        // One that is too long pushes nothing out, and takes the place of nothing but its own name.
+        let long: Arc<str> = "x".repeat(PASSAGE_BYTES_MAX).into();
+        let before = finder.lock().all.len();
+        finder.keep(
+            &caller,
+            [told("long", &long, false), told("p299", &long, false)],
+        );
+        assert_eq!(finder.lock().all.len(), before - 1);
+        for id in ["long", "p299"] {
+            assert_eq!(length(&finder, &caller, id).await, None, "{id}");
+        }
+        let kept = finder.lock();
+        assert_eq!(kept.bytes, all(&kept));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_part_takes_the_place_of_no_whole() {
+        let (finder, caller) = (finder(), Caller::default());
+        let (whole, part): (Arc<str>, Arc<str>) = ("The whole text.".into(), "The wh…".into());
+        finder.keep(&caller, [told("p", &part, true)]);
+        assert_eq!(length(&finder, &caller, "p").await, Some(part.len()));
+        for is_cut in [false, true] {
+            let text = if is_cut { &part } else { &whole };
+            finder.keep(&caller, [told("p", text, is_cut)]);
+            assert_eq!(length(&finder, &caller, "p").await, Some(whole.len()));
+        }
+        let other = Caller {
+            tenant: Tenant::new("other").unwrap(),
+            ..Caller::default()
+        };
+        assert_eq!(length(&finder, &other, "p").await, None);
     }
 }

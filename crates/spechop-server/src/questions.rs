@@ -110,7 +110,15 @@ impl Questions {
         Ok(Owned::new(tenant, name.map_err(|_| AskError::Lost)?))
     }
 
-    /// Opens a question. No other open one may have its name.
+    /// Whether a question can be opened by this name now: no other open one may have it.
+    pub(crate) fn is_free(&self, id: &QuestionId) -> Result<(), AskError> {
+        match self.lock().known.get(id) {
+            Some(other) if !other.log.is_over() => Err(taken()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens a question, if the name is free. One of this name that is over is forgotten.
     pub(crate) fn open(self: &Arc<Self>, id: QuestionId) -> Result<Opened, AskError> {
         let question = Arc::new(Question {
             id: id.clone(),
@@ -120,11 +128,7 @@ impl Questions {
             replay: OnceLock::new(),
         });
         match self.lock().known.entry(id) {
-            Entry::Occupied(other) if !other.get().log.is_over() => {
-                let problem = "is the name of another question that is still open";
-                let violation = FieldViolation::new("question_id", problem);
-                return Err(AskError::Invalid(vec![violation]));
-            }
+            Entry::Occupied(other) if !other.get().log.is_over() => return Err(taken()),
             Entry::Occupied(mut over) => {
                 over.insert(Arc::clone(&question));
             }
@@ -174,6 +178,11 @@ impl Questions {
         // Nothing panics while it is held.
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn taken() -> AskError {
+    let problem = "is the name of another question that is still open";
+    AskError::Invalid(vec![FieldViolation::new("question_id", problem)])
 }
 
 impl Opened {

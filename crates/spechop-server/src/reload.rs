@@ -3,8 +3,9 @@
 //! The file is looked at every now and then, and at once if somebody rings (`SIGHUP`; if a file of keys has
 //! changed, as soon as that is settled). Its content is
 //! compared, as that of the files of TLS is. A change counts if it was there at the last look, too: an
-//! editor may be in the middle of writing it. If any part of it is wrong, nothing of it counts. Questions
-//! that are open keep the options that they were admitted with.
+//! editor may be in the middle of writing it. If any part of it is wrong, nothing of it counts. It is then
+//! tried again at every look: what was wrong may have been another file that it names. Questions that are
+//! open keep the options that they were admitted with.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -23,6 +24,7 @@ use tokio::time::sleep;
 
 use crate::Env;
 use crate::config::{Effective, InvalidConfig, Reread, Written};
+use crate::keys::Key;
 use crate::server_state::ServerState;
 use crate::transport::Follower;
 
@@ -38,6 +40,18 @@ pub struct Reloading {
     bell: Arc<Notify>,
     /// The text of the last look.
     seen: Option<String>,
+    /// Why that text was refused; `None` if it counts.
+    refused: Option<String>,
+    /// The keys with which a text that was refused would have counted at the last look.
+    keys_seen: Option<Vec<Key>>,
+}
+
+/// What became of a text that was tried.
+enum Tried {
+    /// It counts.
+    Taken(Box<Reread>),
+    /// It would count with these keys, but they were not there at the last look.
+    Unsettled(Vec<Key>),
 }
 
 impl Reloading {
@@ -52,6 +66,8 @@ impl Reloading {
             env,
             bell: Arc::default(),
             seen: written.file.as_ref().map(|(_, text)| text.clone()),
+            refused: None,
+            keys_seen: None,
         })
     }
 
@@ -90,44 +106,75 @@ impl Reloading {
                     continue;
                 }
             };
-            if !is_rung && self.seen.as_ref() == Some(&text) {
+            let is_seen = !is_rung && self.seen.as_ref() == Some(&text);
+            if is_seen && self.refused.is_none() {
                 continue;
             }
-            if !is_rung && unsettled.as_ref() != Some(&text) {
+            if !is_rung && !is_seen && unsettled.as_ref() != Some(&text) {
                 unsettled = Some(text);
                 next = every.min(SETTLED);
                 continue;
             }
             unsettled = None;
             self.seen = Some(text.clone());
-            self.take_up(text, &state, &follower).await;
+            let tried = self.take_up(text, is_seen, &state, &follower).await;
+            match tried {
+                Ok(Tried::Taken(reread)) => {
+                    let Reread {
+                        effective,
+                        changed,
+                        waiting,
+                        ..
+                    } = *reread;
+                    self.refused = None;
+                    self.effective = effective;
+                    state.reloads.taken(&changed, &waiting);
+                }
+                Ok(Tried::Unsettled(keys)) => {
+                    self.keys_seen = Some(keys);
+                    next = every.min(SETTLED);
+                }
+                Err(problem) => {
+                    // What stays wrong is told once.
+                    if !is_seen || self.refused.as_ref() != Some(&problem) {
+                        state.reloads.refused(&problem);
+                    }
+                    self.refused = Some(problem);
+                }
+            }
         }
     }
 
-    async fn take_up(&mut self, text: String, state: &Arc<ServerState>, follower: &Follower) {
+    /// Has a text count, or says why it cannot. If it `is_seen`, it was refused before.
+    async fn take_up(
+        &mut self,
+        text: String,
+        is_seen: bool,
+        state: &Arc<ServerState>,
+        follower: &Follower,
+    ) -> Result<Tried, String> {
+        let keys_seen = self.keys_seen.take();
         let (effective, env) = (self.effective.clone(), self.env.clone());
-        let (shared, follower) = (Arc::clone(state), follower.clone());
+        let (state, follower) = (Arc::clone(state), follower.clone());
         // It looks at files, and it ends by itself.
-        let taken = spawn_blocking(move || {
+        let tried = spawn_blocking(move || {
             let reread = effective.reread(&text, &env)?;
+            if is_seen {
+                // Another file has changed, just now perhaps, and half a list of keys is a list.
+                let keys = reread.config.callers.read()?;
+                if keys_seen.as_ref() != Some(&keys) {
+                    return Ok(Tried::Unsettled(keys));
+                }
+            }
             follower.take_up(&reread.config.callers)?;
-            shared.reconfigure(reread.config.clone());
+            state.reconfigure(reread.config.clone());
             // The file of keys may have changed in between.
             follower.tell_several_again();
-            Ok::<_, InvalidConfig>(reread)
+            Ok::<_, InvalidConfig>(Tried::Taken(Box::new(reread)))
         });
-        match taken.await {
-            Ok(Ok(Reread {
-                effective,
-                changed,
-                waiting,
-                ..
-            })) => {
-                self.effective = effective;
-                state.reloads.taken(&changed, &waiting);
-            }
-            Ok(Err(error)) => state.reloads.refused(&error.to_string()),
-            Err(error) => state.reloads.refused(&error.to_string()),
+        match tried.await {
+            Ok(tried) => tried.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
         }
     }
 }

@@ -187,7 +187,7 @@ impl ToolCache {
     }
 }
 
-fn bytes_of(passage: &Passage) -> usize {
+pub(crate) fn bytes_of(passage: &Passage) -> usize {
     let url = passage.url.as_deref().unwrap_or_default();
     let texts = [&*passage.id, &passage.title, &passage.text, url];
     size_of::<Passage>() + texts.map(str::len).iter().sum::<usize>()

@@ -20,7 +20,7 @@ const ALLOWANCE: u64 = 30;
 /// the middle of it.
 async fn server() -> Server {
     let mut script = Script::instant(32);
-    script.hops[0].target = Duration::from_millis(300);
+    script.hops[0].target = Duration::from_secs(1);
     // The very first segment fails, once.
     script.failures.insert((0, Stage::Segment), 1);
     let toml = format!("[tenant]\ntarget_calls = {ALLOWANCE}\nperiod_s = 3600");

@@ -15,7 +15,7 @@ use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskRequest, CancelRequest};
 use spechop_server::Env;
 use spechop_testkit::Script;
-use support::{Server, endless, eventually, question};
+use support::{Server, endless, eventually, is_own_timer, question};
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
@@ -228,8 +228,12 @@ async fn the_earliest_deadline_counts() {
             request
         };
         let status = client.ask(request()).await.unwrap_err();
-        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-        assert!(status.message().contains("the deadline passed"), "{status}");
+        // The client's own timer is a tenth of a second behind the server's, and may be heard first.
+        let has_own_timer = timeout.is_some_and(|timeout| timeout < long);
+        if !(has_own_timer && is_own_timer(&status)) {
+            assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+            assert!(status.message().contains("the deadline passed"), "{status}");
+        }
 
         let mut stream = client.ask_stream(request()).await.unwrap().into_inner();
         let status = loop {

@@ -4,9 +4,14 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use spechop_testkit::Script;
-use support::{Server, endless, eventually};
+use spechop_ports::{Passages, PortError};
+use spechop_server::Toolbox;
+use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::Passage;
+use support::{Server, bare, config, endless, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -21,7 +26,22 @@ async fn send(server: &Server, head: &str, body: &str) -> (u16, String) {
     stream.read_to_string(&mut heard).await.unwrap();
     let (head, body) = heard.split_once("\r\n\r\n").unwrap();
     let status = head.split_whitespace().nth(1).unwrap();
-    (status.parse().unwrap(), body.to_owned())
+    let body = match head.contains("transfer-encoding: chunked") {
+        true => without_sizes(body),
+        false => body.to_owned(),
+    };
+    (status.parse().unwrap(), body)
+}
+
+/// A body in chunks, each behind a line with its size in bytes.
+fn without_sizes(mut chunks: &str) -> String {
+    let mut body = String::new();
+    while let Some((size, rest)) = chunks.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        body.push_str(&rest[..size]);
+        chunks = rest[size..].trim_start_matches("\r\n");
+    }
+    body
 }
 
 fn request(head: &str, body: &str) -> String {
@@ -175,6 +195,76 @@ async fn a_question_tells_each_hop_and_then_its_answer() {
             .await,
         1
     );
+}
+
+/// Longer than what an answer says of a passage.
+const LONG: usize = 20_000;
+
+/// Hops that find long passages.
+fn long() -> Script {
+    Script {
+        passage_bytes: LONG,
+        ..Script::instant(1)
+    }
+}
+
+/// The passage that an answer cites.
+async fn cited(server: &Server) -> String {
+    let asked = call("ask", &json!({ "question": "Who is it?" }));
+    let answer = messages(server, "", &asked).await.pop().unwrap();
+    let hops = &answer["result"]["structuredContent"]["hops"];
+    let id = hops[0]["evidence"][0]["id"].as_str();
+    id.unwrap().to_owned()
+}
+
+/// The text that is fetched by this id.
+async fn fetched(server: &Server, id: &str) -> String {
+    let (text, failed) = result(server, "", "fetch", &json!({ "id": id })).await;
+    assert!(!failed, "{text}");
+    let document: Value = serde_json::from_str(&text).unwrap();
+    document["text"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_an_answer_cites_takes_nothing_of_the_whole_away() {
+    let server = Server::start(long()).await;
+    let id = cited(&server).await;
+    let part = fetched(&server, &id).await;
+    assert!(part.len() < LONG && part.ends_with('…'), "{}", part.len());
+    // What was found is given whole, and stays so whatever is told of it later.
+    let query = id.strip_prefix("p0-").unwrap();
+    let (_, failed) = result(&server, "", "search", &json!({ "query": query })).await;
+    assert!(!failed);
+    assert_eq!(fetched(&server, &id).await.len(), LONG);
+    assert_eq!(cited(&server).await, id);
+    assert_eq!(fetched(&server, &id).await.len(), LONG);
+}
+
+/// An index that has every passage.
+struct Library;
+
+#[tonic::async_trait]
+impl Passages for Library {
+    async fn passage(&self, id: &str) -> Result<Option<Passage>, PortError> {
+        Ok(Some(Passage {
+            id: id.into(),
+            title: "Title 0".into(),
+            text: "x".repeat(LONG).into(),
+            url: None,
+            score: 0.0,
+        }))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_answer_cites_in_part_the_index_gives_whole() {
+    let (config, ports) = (config(""), ScriptedPorts::new(long()));
+    let mut toolbox = Toolbox::of(bare(&ports), &config);
+    toolbox.passages = Some(Arc::new(Library));
+    let server = Server::over(ports, toolbox, config).await;
+    let id = cited(&server).await;
+    let text = fetched(&server, &id).await;
+    assert_eq!(text, "x".repeat(LONG), "as the index has it");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,7 +20,7 @@ use spechop_server::config::Config;
 use spechop_server::keys::{Cost, KeyName, NewKey};
 use spechop_server::{App, Env, Reloading, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
-use support::{Server, bare, endless, eventually, home, options, question, written};
+use support::{Server, bare, endless, eventually, home, options, question, replace, written};
 use tempfile::TempDir;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -62,7 +62,7 @@ impl Followed {
     /// Changes the file, and waits until it is taken up.
     async fn takes_up(&self, toml: &str) {
         let generation = self.server.gauges.config_generation();
-        fs::write(&self.file, toml).unwrap();
+        replace(&self.file, toml);
         self.bell.notify_one();
         eventually(|| self.server.gauges.config_generation() > generation).await;
     }
@@ -70,7 +70,7 @@ impl Followed {
     /// Changes the file, and waits until it is refused.
     async fn refuses(&self, toml: &str) {
         let refusals = self.server.gauges.config_refusals();
-        fs::write(&self.file, toml).unwrap();
+        replace(&self.file, toml);
         self.bell.notify_one();
         eventually(|| self.server.gauges.config_refusals() > refusals).await;
     }
@@ -359,14 +359,52 @@ async fn keys_that_need_a_restart_stay_as_they_were() {
 async fn a_change_is_noticed() {
     let toml = "[server]\nreload_ms = 20";
     let followed = Followed::start(Script::instant(1), toml).await;
-    fs::write(&followed.file, format!("{toml}\n[question]\nk = 6")).unwrap();
+    replace(&followed.file, &format!("{toml}\n[question]\nk = 6"));
     eventually(|| followed.server.gauges.config_generation() == 2).await;
     assert_eq!(followed.k().await, Some(6));
-    fs::write(&followed.file, format!("{toml}\n[question]\nk = \"six\"")).unwrap();
+    replace(&followed.file, &format!("{toml}\n[question]\nk = \"six\""));
     eventually(|| followed.server.gauges.config_refusals() == 1).await;
     // It is told once.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(followed.server.gauges.config_refusals(), 1);
+}
+
+/// The file itself is right, and another one that it names is not there yet. Nobody rings, and nobody touches
+/// the file again. Until it counts, a key that it takes away is still taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_refused_counts_as_soon_as_the_others_are_right() {
+    let ((old, old_lines), (new, new_lines)) = (key("old"), key("new"));
+    let often = "[server]\nreload_ms = 20";
+    let followed = Followed::start(Script::instant(1), &format!("{often}\n{old_lines}")).await;
+    let gauges = &followed.server.gauges;
+    let counted = || (gauges.config_refusals(), gauges.config_generation());
+    let later = || tokio::time::sleep(Duration::from_millis(200));
+    let asks = async |key: &str| {
+        let mut client = followed.server.client().await;
+        let answer = client.ask(with(key, question())).await;
+        let k = answer.map(|answer| k_of(&answer.into_inner()));
+        k.map_err(|status| status.code())
+    };
+    let elsewhere = home();
+    let keys = elsewhere.path().join("keys.toml");
+    let toml = format!("{often}\nkeys_file = {keys:?}\n[question]\nk = 4\n");
+    replace(&followed.file, &toml);
+    // Each reason is told once, however often it is looked at.
+    eventually(|| counted() == (1, 1)).await;
+    later().await;
+    assert_eq!(counted(), (1, 1));
+    replace(&keys, "keys = 7");
+    eventually(|| counted() == (2, 1)).await;
+    later().await;
+    assert_eq!(counted(), (2, 1));
+    assert_eq!(asks(&old).await, Ok(Some(3)));
+    replace(&keys, &new_lines);
+    eventually(|| counted() == (2, 2)).await;
+    assert_eq!(asks(&old).await, Err(Code::Unauthenticated));
+    assert_eq!(asks(&new).await, Ok(Some(4)));
+    // From then on nothing is tried again.
+    later().await;
+    assert_eq!(counted(), (2, 2));
 }
 
 /// Questions come while the configuration changes all the time. Each is answered, with a k that counted

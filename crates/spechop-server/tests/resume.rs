@@ -11,9 +11,9 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use spechop_proto::ask_event::Event;
 use spechop_proto::json as wire_json;
-use spechop_proto::{AskResponse, GetAnswerRequest, ResumeRequest};
+use spechop_proto::{AskRequest, AskResponse, Budget, GetAnswerRequest, ResumeRequest};
 use spechop_testkit::Script;
-use support::{Server, endless};
+use support::{Server, endless, question};
 use tonic::{Code, Request};
 
 /// Four hops, each slow enough that a test can do something meanwhile.
@@ -163,6 +163,58 @@ async fn what_is_no_longer_kept_is_said_to_be_gone() {
     assert_eq!(gone.status(), StatusCode::NOT_FOUND);
 }
 
+/// A question that its client can come back to, of so many look-ups.
+fn mine(calls: Option<u32>) -> AskRequest {
+    AskRequest {
+        question_id: "mine".to_owned(),
+        budget: Some(Budget {
+            target_calls: calls,
+            ..Budget::default()
+        }),
+        ..question()
+    }
+}
+
+/// The client may not have heard the first answer, and asks once more.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_cannot_pay_for_a_second_answer_still_has_the_first() {
+    let server = Server::configured(Script::instant(1), "[tenant]\ntarget_calls = 1").await;
+    let answer = server.ask(mine(None)).await.unwrap();
+    server.is_idle().await;
+    for _ in 0..2 {
+        let refused = server.ask(mine(None)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+        let wanted = GetAnswerRequest {
+            question_id: "mine".to_owned(),
+        };
+        let kept = server.client().await.get_answer(wanted).await.unwrap();
+        assert_eq!(kept.into_inner(), answer);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_by_a_name_that_is_taken_pays_nothing() {
+    let server = Server::configured(endless(), "[tenant]\ntarget_calls = 10").await;
+    let mut client = server.client().await;
+    let mut open = vec![client.ask_stream(mine(Some(4))).await.unwrap()];
+    for _ in 0..3 {
+        let refused = client.ask(mine(Some(6))).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    }
+    let other = || AskRequest {
+        question_id: String::new(),
+        ..mine(Some(1))
+    };
+    for _ in 0..6 {
+        open.push(client.ask_stream(other()).await.unwrap());
+    }
+    let refused = client.ask_stream(other()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    // Whoever has nothing left hears the same: waiting for more would not help.
+    let refused = client.ask(mine(Some(1))).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_can_be_finished_and_cancelled_and_left_alone() {
     let server = Server::start(endless()).await;
@@ -207,7 +259,10 @@ async fn a_question_can_be_finished_and_cancelled_and_left_alone() {
         StatusCode::NOT_FOUND
     );
 
-    let server = Server::start(slow()).await;
+    // One hop is there soon, the second never.
+    let mut script = slow();
+    script.hops[1].target = endless().hops[0].target;
+    let server = Server::start(script).await;
     let mut frames =
         Frames::of(post(&server, "/v1/ask/stream", json!({ "options": { "k": 1 } })).await);
     let id = frames.question_id();
@@ -216,6 +271,7 @@ async fn a_question_can_be_finished_and_cancelled_and_left_alone() {
     let finished = client().post(&finish).send().await.unwrap();
     assert_eq!(finished.status(), StatusCode::OK);
     let answer = answer_of(&frames.all().await);
+    assert_eq!(answer.hops.len(), 1);
     assert_eq!(answer.stop_reason().as_str_name(), "STOP_REASON_BUDGET");
     server.is_idle().await;
     // It is over now.

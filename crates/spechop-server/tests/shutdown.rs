@@ -12,7 +12,7 @@ use spechop_proto::AskResponse;
 use spechop_proto::ask_event::Event;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_testkit::Script;
-use support::{Server, endless, eventually, question};
+use support::{Server, endless, eventually, long, question, unread};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tonic::transport::Channel;
@@ -60,8 +60,15 @@ async fn open_streams_do_not_hold_it_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_does_not_hold_it_up() {
-    let mut server = Server::configured(endless(), "[server]\nshutdown_grace_ms = 0").await;
-    let _stream = server.client().await.ask_stream(question()).await.unwrap();
+    // Four hops are there soon, far more than the client takes. The fifth is never there, so that the
+    // question is open at the end.
+    let mut script = long();
+    script.hops[4].target = endless().hops[0].target;
+    let mut server = Server::configured(script, "[server]\nshutdown_grace_ms = 0").await;
+    let _stream = unread(&server).await;
+    let fifth = async { while server.look_ups().await < 5 {} };
+    timeout(PATIENCE, fifth).await.expect("it begins");
+    assert_eq!(server.gauges.questions_open(), 1);
     server.shut_down();
     timeout(PATIENCE, server.ended())
         .await
@@ -166,13 +173,15 @@ async fn told(mut client: SpecHopClient<Channel>, tenant: String, committed: &At
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_under_load_loses_no_committed_hop() {
     const QUESTIONS: usize = 200;
+    const CONNECTIONS: usize = 4;
     for (grace_ms, all_end_well) in [(60_000, true), (20, false)] {
-        let target_ms = if all_end_well { 60 } else { 1_000 };
-        let script = Script::steady(&[true, false, true, true], 2, target_ms, 2);
+        // Slow enough that none has ended before the last one is asked.
+        let script = Script::steady(&[true, false, true, true], 2, 1_000, 2);
         let expected = script.answer();
         let toml = format!(
             "[server]\nquestions_max = 256\nshutdown_grace_ms = {grace_ms}\n\
-             [scheduler.retriever]\ncapacity = 4096\n[scheduler.generator]\ncapacity = 4096"
+             [scheduler.retriever]\ncapacity = 4096\n[scheduler.reader]\ncapacity = 4096\n\
+             [scheduler.generator]\ncapacity = 4096"
         );
         let tasks = || {
             tokio::runtime::Handle::current()
@@ -183,13 +192,14 @@ async fn the_end_under_load_loses_no_committed_hop() {
         let mut server = Server::configured(script, &toml).await;
         let committed = Arc::new(AtomicUsize::new(0));
         let mut readers = JoinSet::new();
-        let mut client = server.client().await;
+        // A connection has at most 100 streams.
+        let mut clients = Vec::new();
+        for _ in 0..CONNECTIONS {
+            clients.push(server.client().await);
+        }
         for n in 0..QUESTIONS {
-            // A connection has at most 100 streams.
-            if n % 50 == 0 {
-                client = server.client().await;
-            }
-            let (client, committed) = (client.clone(), Arc::clone(&committed));
+            let client = clients[n % CONNECTIONS].clone();
+            let committed = Arc::clone(&committed);
             readers.spawn(async move { told(client, format!("t{n}"), &committed).await });
         }
         eventually(|| server.gauges.questions_open() == QUESTIONS).await;
@@ -220,7 +230,7 @@ async fn the_end_under_load_loses_no_committed_hop() {
             .expect("it ends")
             .unwrap();
         server.is_idle().await;
-        drop((client, server));
+        drop((clients, server));
         eventually(|| tasks() <= before).await;
     }
 }

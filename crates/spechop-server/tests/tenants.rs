@@ -315,6 +315,10 @@ const LOCKS: &[(&str, &str)] = &[
         "what other servers have of budgets: by tenant",
     ),
     (
+        "server/src/accounts/shared/clock.rs",
+        "a moment by two clocks",
+    ),
+    (
         "server/src/keys/ring.rs",
         "digests of keys, and their rates: by key",
     ),

@@ -10,6 +10,7 @@ mod support;
 use std::io;
 use std::time::Duration;
 
+use futures::future::join_all;
 use over_http::{client, url};
 use receiver::{Manner, Receiver};
 use serde_json::json;
@@ -139,7 +140,8 @@ async fn whatever_the_receiver_does_questions_are_answered() {
         (babble, "failed"),
         (picky.endpoint(), "rejected"),
     ];
-    for (endpoint, reason) in cases {
+    // Each waits for its receiver for seconds, and none for another.
+    join_all(cases.map(|(endpoint, reason)| async move {
         let server = Server::configured(Script::instant(2), &otlp(&endpoint)).await;
         let answer = timeout(PATIENCE, server.ask(question())).await.unwrap();
         assert_eq!(answer.unwrap().answer, "so fact 1");
@@ -154,7 +156,8 @@ async fn whatever_the_receiver_does_questions_are_answered() {
         // It ends in time, too.
         server.ask(question()).await.unwrap();
         end(server).await;
-    }
+    }))
+    .await;
 }
 
 /// Says something to everybody that is not HTTP/2.

@@ -350,14 +350,15 @@ async fn requests_of_one_connection_come_at_their_rate() {
     let toml = "[server]\nrequests_per_second = 1";
     let server = Server::configured(Script::instant(1), toml).await;
     let channel = server.channel().await;
-    let ask = || {
+    let ask = |request: Request<GetBackendsRequest>| {
         let mut admin = AdminClient::new(channel.clone());
-        let mut request = Request::new(GetBackendsRequest {});
-        request.set_timeout(Duration::from_millis(300));
         async move { admin.get_backends(request).await }
     };
-    ask().await.unwrap();
-    let status = ask().await.unwrap_err();
+    ask(Request::new(GetBackendsRequest {})).await.unwrap();
+    // Long before its turn.
+    let mut early = Request::new(GetBackendsRequest {});
+    early.set_timeout(Duration::from_millis(300));
+    let status = ask(early).await.unwrap_err();
     assert!(
         matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded),
         "{status}"

@@ -93,7 +93,8 @@ async fn speculation_that_never_pays_is_switched_off() {
 
 #[tokio::test]
 async fn what_if_answers_for_other_ks_from_the_last_questions() {
-    let server = Server::start(script(&[true, true, true])).await;
+    // So slow that the machine's own time hardly counts beside them.
+    let server = Server::start(Script::steady(&[true, true, true], 2, 200, 2)).await;
     for k in [1, 3, 3] {
         let asked = question().with(|asked| asked.width = Some(Width::K(k)));
         server.ask(asked).await.unwrap();
@@ -108,7 +109,7 @@ async fn what_if_answers_for_other_ks_from_the_last_questions() {
     assert!((0.2..0.5).contains(&found.filled_in), "{}", found.filled_in);
     let [one, four] = found.outcomes.try_into().unwrap();
     assert!((one.rel_lat - 1.0).abs() < 1e-9);
-    assert!(one.mean_ms > 120.0 && (one.targets - 3.0).abs() < 1e-9);
+    assert!(one.mean_ms > 600.0 && (one.targets - 3.0).abs() < 1e-9);
     assert!(four.rel_lat < 0.6, "{}", four.rel_lat);
     for (k, wrong) in [
         (vec![0], Code::InvalidArgument),
@@ -372,7 +373,10 @@ async fn get(server: &Server, path: &str) -> String {
 
 #[tokio::test]
 async fn a_question_is_finished_early_by_its_name() {
-    let server = Server::start(script(&[true; 6])).await;
+    // Two hops are there soon, the third never.
+    let mut script = script(&[true; 6]);
+    script.hops[2].target = endless().hops[0].target;
+    let server = Server::start(script).await;
     let named = |id: &str| {
         AskRequest {
             question_id: id.to_owned(),
@@ -409,7 +413,7 @@ async fn a_question_is_finished_early_by_its_name() {
         }
     }
     let answer = answer.unwrap();
-    assert!((2..4).contains(&answer.hops.len()), "{}", answer.hops.len());
+    assert_eq!(answer.hops.len(), 2);
     assert_eq!(answer.stop_reason(), StopReason::Budget);
     // The name is free again.
     let refused = client.finish_now(finish("q-1")).await.unwrap_err();

@@ -5,30 +5,9 @@ mod support;
 
 use spechop_proto::AskEvent;
 use spechop_proto::ask_event::Event;
-use spechop_proto::options::Width;
-use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_testkit::Script;
-use support::{Server, endless, eventually, question};
-use tonic::transport::Endpoint;
+use support::{Server, endless, eventually, long, question, unread};
 use tonic::{Code, Status, Streaming};
-
-/// Much more than a client with a small window lets the server send.
-fn long() -> Script {
-    Script {
-        passage_bytes: 8000,
-        ..Script::steady(&[true; 6], 1, 5, 1)
-    }
-}
-
-/// The stream of a client that takes hardly anything before it reads.
-async fn unread(server: &Server) -> Streaming<AskEvent> {
-    let url = format!("http://{}", server.address);
-    let endpoint = Endpoint::from_shared(url).unwrap();
-    let endpoint = endpoint.initial_stream_window_size(Some(1024));
-    let mut client = SpecHopClient::new(endpoint.connect().await.unwrap());
-    let asked = question().with(|asked| asked.width = Some(Width::K(1)));
-    client.ask_stream(asked).await.unwrap().into_inner()
-}
 
 /// Reads to the end.
 async fn read(mut stream: Streaming<AskEvent>) -> (Option<Event>, Option<Status>) {

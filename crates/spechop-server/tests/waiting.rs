@@ -12,7 +12,7 @@ use over_http::{client, url};
 use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use spechop_proto::{AskEvent, AskRequest, Budget, FinishNowRequest};
-use support::{Server, endless, eventually, question};
+use support::{Server, endless, eventually, is_own_timer, question};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tonic::{Code, Request, Response, Status, Streaming};
@@ -310,12 +310,22 @@ async fn nobody_waits_beyond_its_own_time() {
     };
     let mut patient = Request::new(question());
     patient.set_timeout(Duration::from_secs(1));
-    for late in [Request::new(late), patient] {
+    let mut hung_up = 0;
+    for (late, has_own_timer) in [(Request::new(late), false), (patient, true)] {
         let status = client.ask(late).await.unwrap_err();
+        // The client's own timer is a tenth of a second behind the server's, and may be heard first.
+        if has_own_timer && is_own_timer(&status) {
+            hung_up += 1;
+            continue;
+        }
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
         assert!(status.message().contains("the deadline passed"), "{status}");
     }
-    assert_eq!(waits(&server, "deadline").await, 2);
+    // Whoever hangs up just then is counted as one or the other.
+    let by_deadline = async || waits(&server, "deadline").await;
+    let ended = async { while by_deadline().await + waits(&server, "gave_up").await < 2 {} };
+    timeout(Duration::from_secs(20), ended).await.unwrap();
+    assert!(by_deadline().await + hung_up >= 2);
     let short = AskRequest {
         budget: Some(Budget {
             time_ms: Some(40),

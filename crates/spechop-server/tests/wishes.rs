@@ -106,6 +106,19 @@ async fn a_quiet_question_looks_nothing_up_ahead_of_need() {
     }
 }
 
+/// The tenant without a name is called so in the configuration, as in the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tenant_without_a_name_can_be_quiet() {
+    for (named, is_quiet) in [("default", true), ("*", true), ("monks", false)] {
+        let (server, heard) = overheard(&format!("[tenant]\nquiet = [\"{named}\"]")).await;
+        let answer = server.ask(wishing(false, false)).await.unwrap();
+        let calls = heard.take();
+        let ahead = calls.iter().any(|(lane, _)| *lane == Lane::Speculative);
+        assert_eq!(ahead, !is_quiet, "{named}: {calls:?}");
+        assert_eq!(options(&answer).quiet, is_quiet, "{named}");
+    }
+}
+
 /// Whoever is asked learns what a user may ask next, so that is counted apart.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_ahead_of_need_is_counted_apart() {

@@ -1,7 +1,7 @@
 //! What users read: documents, `--help`, the example configuration and the protocol.
 //!
-//! A program can check that links and paths lead somewhere, that commands exist, that lines fit,
-//! and that the worst turns of phrase do not come back. CONTRIBUTING.md gives the reasons.
+//! A program can check that links and paths lead somewhere, that commands and laws exist, that lines
+//! fit, and that the worst turns of phrase do not come back. CONTRIBUTING.md gives the reasons.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -218,6 +218,37 @@ fn wrong_target<'a>(command: &'a str, makefile: &str) -> Option<&'a str> {
     targets.find(|target| !is_known(target))
 }
 
+/// The names in snake case that a document has in backticks. One that ends in `…` is the beginning of a name.
+fn names(document: &str) -> Vec<&str> {
+    let is_name = |span: &&str| {
+        let name = span.trim_end_matches('…');
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    };
+    spans(document).into_iter().filter(is_name).collect()
+}
+
+/// The names of a document that are neither functions nor public fields of these sources.
+fn unknown_names<'a>(document: &'a str, sources: &str) -> Vec<&'a str> {
+    let is_known = |name: &str| match name.strip_suffix('…') {
+        Some(beginning) => sources.contains(&format!("fn {beginning}")),
+        None => {
+            sources.contains(&format!("fn {name}(")) || sources.contains(&format!("pub {name}: "))
+        }
+    };
+    let names = names(document).into_iter();
+    names.filter(|name| !is_known(name)).collect()
+}
+
+/// The public functions of a source that a document does not name.
+fn untold<'a>(document: &str, source: &'a str) -> Vec<&'a str> {
+    let told = names(document);
+    let functions = source
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub fn "));
+    let functions = functions.filter_map(|rest| rest.split('(').next());
+    functions.filter(|name| !told.contains(name)).collect()
+}
+
 fn too_long(document: &str) -> Vec<&str> {
     let prose = lines(document).filter(|(line, code)| !code && !line.starts_with('|'));
     prose
@@ -292,6 +323,22 @@ fn nothing_that_users_read_is_written_as_a_riddle() {
     );
 }
 
+/// Both ways: whoever renames a law renames it in the document, and whoever adds one tells it there.
+#[test]
+fn laws_are_told_by_the_names_that_they_have() {
+    let document = read("docs/LAWS.md");
+    let window = read("crates/spechop-window/src/laws.rs");
+    let sched = read("crates/spechop-sched/src/laws.rs");
+    // The exceptions to laws are named by the policy that makes them.
+    let policy = read("crates/spechop-window/src/limits.rs");
+    let whole_runs = read("crates/spechop-window/tests/properties.rs");
+    let sources = [&*window, &sched, &policy, &whole_runs].concat();
+    assert_eq!(unknown_names(&document, &sources), [""; 0]);
+    // These look for a law that does not hold.
+    assert_eq!(untold(&document, &window), ["broken"]);
+    assert_eq!(untold(&document, &sched), ["broken_in_group", "broken"]);
+}
+
 #[test]
 fn every_check_finds_its_fault() {
     let page = "See [here](gone.md), [there](Cargo.toml#x) and [out](https://h/x).\n\
@@ -313,6 +360,11 @@ fn every_check_finds_its_fault() {
     assert_eq!(wrong_command("spechop COMMAND --help", &helps), None);
     let problem = wrong_command("spechop aks", &helps);
     assert_eq!(problem.unwrap(), "no such command: spechop aks");
+    let laws = "Laws `fits`, `fit`, `holds…`, `hold_s…` and `wide`, if `k_max` is on. `Not`, `a b`, `x.rs`.";
+    let source =
+        "pub fn fits(a: u8) {}\nfn holds_always() {}\npub fn rests() {}\n    pub k_max: u8,";
+    assert_eq!(unknown_names(laws, source), ["fit", "hold_s…", "wide"]);
+    assert_eq!(untold(laws, source), ["rests"]);
     let makefile = "x:\ntest: setup ## run\n";
     let targets = commands.iter().skip(1).map(|c| wrong_target(c, makefile));
     assert_eq!(targets.collect::<Vec<_>>(), [None, Some("tset")]);

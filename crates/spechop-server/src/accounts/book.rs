@@ -119,7 +119,8 @@ impl Book {
         self.allowance = allowance;
     }
 
-    /// Sets aside what a question may cost that wants so much; `None` wants a share of what is left.
+    /// Sets aside what a question may cost that wants so much; `None` wants a share of what is left. Whoever
+    /// wants nothing of a kind may have it, however little of that kind is left.
     pub(super) fn hold(
         &mut self,
         tenant: &Tenant,
@@ -147,6 +148,9 @@ impl Book {
         let mut aside = Amounts::default();
         for (at, most) in self.allowance.limits().into_iter().enumerate() {
             let Some(most) = most else { continue };
+            if wanted[at] == Some(0) {
+                continue;
+            }
             let unspent = most.saturating_sub(account.spent.0[at]);
             let unspent = unspent.saturating_sub(elsewhere.spent.0[at]);
             let left = unspent.saturating_sub(account.aside.0[at]);

@@ -10,7 +10,9 @@
 //! which nobody knows whether it was made, does no harm. What a server that has died had set aside counts
 //! until its word runs out; what it had spent stays spent.
 //!
-//! Times are milliseconds of the servers' clocks, which need to agree within a few seconds.
+//! Times are milliseconds of the servers' clocks, which need to agree within a few seconds. What a clock
+//! wrote that was far ahead says nothing of when a period began. What was spent and set aside counts all
+//! the same.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,7 +47,7 @@ struct Row {
 /// What a cell says of the servers but one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Others {
-    /// When the period began, unless it is over.
+    /// When the period began, unless it is over, or is still to come.
     pub(super) since: Option<u64>,
     pub(super) spent: Amounts,
     pub(super) aside: Amounts,
@@ -75,8 +77,9 @@ impl Cell {
     /// What everybody but `me` has of it.
     pub(super) fn others(&self, me: &str, now: u64, period: Duration) -> Others {
         let is_current = !self.is_over(now, period);
+        let is_to_come = self.since > now.saturating_add(millis(WORD));
         let mut others = Others {
-            since: is_current.then_some(self.since),
+            since: (is_current && !is_to_come).then_some(self.since),
             ..Others::default()
         };
         for (_, row) in self.rows.iter().filter(|(name, _)| *name != me) {
@@ -164,6 +167,9 @@ mod tests {
         // The word of a runs out. What it has spent stays spent until the period is over.
         assert_eq!(told("c", start + millis(WORD)), (Some(start), 7, 0));
         assert_eq!(told("c", start + millis(HOUR)), (None, 0, 0));
+        // It was written by a clock that was ahead: what was spent counts, and nobody begins anew for it.
+        assert_eq!(told("c", start - millis(WORD)), (Some(start), 7, 2));
+        assert_eq!(told("c", start - millis(WORD) - 1), (None, 7, 2));
     }
 
     #[test]

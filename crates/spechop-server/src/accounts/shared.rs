@@ -10,10 +10,12 @@
 //! it heard last of the others. It says so once, tries again every few seconds, and writes then what was
 //! spent meanwhile.
 
+mod clock;
+
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
 use futures::stream;
@@ -26,8 +28,9 @@ use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Accounts;
-use super::book::{Amounts, Book, Elsewhere, Grant, Shortage, millis};
+use super::book::{Amounts, Book, Elsewhere, Grant, Shortage};
 use super::cell::{Cell, WORD};
+use clock::Clock;
 
 /// How long what was heard is good enough to refuse somebody.
 const FRESH: Duration = Duration::from_millis(100);
@@ -45,8 +48,7 @@ pub(crate) struct Shared {
     cells: Arc<dyn SharedCells>,
     /// What this server calls itself; a new name at every start.
     me: String,
-    /// The same moment by both clocks.
-    began: (Instant, u64),
+    clock: Clock,
     heard: Mutex<HashMap<Tenant, Arc<AsyncMutex<Heard>>>>,
     /// Whose rows are to be written.
     due: Mutex<HashSet<Tenant>>,
@@ -87,11 +89,15 @@ struct Trouble {
 
 impl Shared {
     pub(crate) fn new(cells: Arc<dyn SharedCells>, counts: SharedCounts) -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self::by(Clock::new(SystemTime::now), cells, counts)
+    }
+
+    /// By this clock.
+    fn by(clock: Clock, cells: Arc<dyn SharedCells>, counts: SharedCounts) -> Self {
         Self {
             cells,
             me: format!("{:016x}", rand::random::<u64>()),
-            began: (Instant::now(), millis(since_epoch.unwrap_or_default())),
+            clock,
             heard: Mutex::default(),
             due: Mutex::default(),
             is_due: Notify::new(),
@@ -111,6 +117,7 @@ impl Shared {
     ) -> Result<T, Shortage> {
         let slot = self.slot(tenant);
         let mut heard = slot.lock().await;
+        self.clock.check();
         for _ in 0..TRIES {
             let now = Instant::now();
             let (granted, offer, lasts) = {
@@ -119,7 +126,7 @@ impl Shared {
                 let elsewhere = self.elsewhere(&heard, now, period);
                 let granted = book.hold(tenant, wanted, &elsewhere, now).map(&keep);
                 let offer = self.offer(&heard, &book, tenant, now);
-                let lasts = offer.keep(self.wall(now), period);
+                let lasts = offer.keep(self.clock.wall(now), period);
                 (granted, offer, lasts)
             };
             if self.is_paused(now) {
@@ -211,6 +218,7 @@ impl Shared {
     async fn write_row(&self, book: &Mutex<Book>, tenant: &Tenant) -> bool {
         let slot = self.slot(tenant);
         let mut heard = slot.lock().await;
+        self.clock.check();
         for _ in 0..TRIES {
             let now = Instant::now();
             if self.is_paused(now) {
@@ -219,7 +227,7 @@ impl Shared {
             let (offer, lasts) = {
                 let book = lock(book);
                 let offer = self.offer(&heard, &book, tenant, now);
-                let lasts = offer.keep(self.wall(now), book.period());
+                let lasts = offer.keep(self.clock.wall(now), book.period());
                 (offer, lasts)
             };
             match self.change(tenant, &mut heard, offer, lasts).await {
@@ -233,7 +241,7 @@ impl Shared {
 
     /// The account as it should be, by what was heard and what this server has of it.
     fn offer(&self, heard: &Heard, book: &Book, tenant: &Tenant, now: Instant) -> Cell {
-        let (wall, period) = (self.wall(now), book.period());
+        let (wall, period) = (self.clock.wall(now), book.period());
         let own = book.own(tenant);
         let newest = self.elsewhere(heard, now, period).since;
         // An account whose period is over, and that nobody has asked for since, has spent nothing.
@@ -246,8 +254,9 @@ impl Shared {
         });
         let (since, spent, aside) = own.unwrap_or((now, Amounts::default(), Amounts::default()));
         let before = heard.cell.clone();
-        let before = before.unwrap_or_else(|| Cell::new(self.wall(since)));
-        before.with(&self.me, self.wall(since), (spent, aside), wall, period)
+        let since = self.clock.wall(since);
+        let before = before.unwrap_or_else(|| Cell::new(since));
+        before.with(&self.me, since, (spent, aside), wall, period)
     }
 
     /// Offers a change. False if another server was faster; then it is known what is there.
@@ -302,9 +311,9 @@ impl Shared {
         let Some(cell) = &heard.cell else {
             return Elsewhere::default();
         };
-        let others = cell.others(&self.me, self.wall(now), period);
+        let others = cell.others(&self.me, self.clock.wall(now), period);
         Elsewhere {
-            since: others.since.map(|since| self.instant(since)),
+            since: others.since.map(|since| self.clock.instant(since)),
             spent: others.spent,
             aside: others.aside,
         }
@@ -319,26 +328,6 @@ impl Shared {
         let book = lock(book);
         lock(&self.heard)
             .retain(|tenant, slot| Arc::strong_count(slot) > 1 || book.own(tenant).is_some());
-    }
-
-    /// Milliseconds since 1970.
-    fn wall(&self, at: Instant) -> u64 {
-        let (instant, wall) = self.began;
-        match at.checked_duration_since(instant) {
-            Some(since) => wall.saturating_add(millis(since)),
-            None => wall.saturating_sub(millis(instant - at)),
-        }
-    }
-
-    fn instant(&self, at: u64) -> Instant {
-        let (instant, wall) = self.began;
-        match at.checked_sub(wall) {
-            Some(since) => instant + Duration::from_millis(since),
-            // The machine may be younger than the period.
-            None => instant
-                .checked_sub(Duration::from_millis(wall - at))
-                .unwrap_or(instant),
-        }
     }
 
     fn is_paused(&self, now: Instant) -> bool {

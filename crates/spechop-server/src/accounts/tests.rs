@@ -71,6 +71,52 @@ async fn questions_at_once_cannot_overdraw_an_account_together() {
     assert_eq!(granted.target_calls, Some(8));
 }
 
+/// A look-up for a program takes no tokens, no time and no money.
+#[tokio::test(start_paused = true)]
+async fn whoever_wants_nothing_of_a_kind_needs_nothing_of_it() {
+    let allowance = Allowance {
+        period: Duration::from_secs(60),
+        time: Some(Duration::from_secs(10)),
+        target_calls: Some(10),
+        tokens: Some(10),
+        money: Some(Money(10)),
+    };
+    let accounts = Accounts::new(allowance, None);
+    let tenant = named(0);
+    let of_all = |calls| Budget {
+        time: allowance.time,
+        target_calls: Some(calls),
+        tokens: allowance.tokens,
+        money: allowance.money,
+    };
+    let only_calls = |calls| Budget {
+        time: Some(Duration::ZERO),
+        target_calls: Some(calls),
+        tokens: Some(0),
+        money: Some(Money(0)),
+    };
+    let (mut question, _) = accounts.hold(&tenant, of_all(1)).await.unwrap();
+    let (mut look_up, granted) = accounts.hold(&tenant, only_calls(1)).await.unwrap();
+    assert_eq!(granted, only_calls(1));
+    // Nor does it matter whether the rest is set aside or spent.
+    let mut all = due(1);
+    all.elapsed = Duration::from_secs(10);
+    (all.tokens_lost, all.money_lost) = (10, Money(10));
+    question.unanswered(&all);
+    drop(question);
+    look_up.looked_up(1);
+    drop(look_up);
+    let refused = accounts.hold(&tenant, of_all(1)).await.err().unwrap();
+    assert!(matches!(refused, Shortage::UsedUp { .. }), "{refused:?}");
+    let (_rest, granted) = accounts.hold(&tenant, only_calls(99)).await.unwrap();
+    assert_eq!(granted, only_calls(8));
+    // What it does want may run out.
+    let refused = accounts.hold(&tenant, only_calls(1)).await.err().unwrap();
+    let again_in = Duration::from_secs(1);
+    let what = "target calls";
+    assert_eq!(refused, Shortage::SetAside { what, again_in });
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_question_pays_what_it_has_cost_however_it_ends() {
     let allowance = Allowance {
@@ -97,6 +143,7 @@ async fn a_question_pays_what_it_has_cost_however_it_ends() {
             chance: Chance::EVEN,
         },
         elapsed: due.elapsed,
+        followed: due.elapsed,
         plans: 1,
         branches: 1,
         handed_over: None,

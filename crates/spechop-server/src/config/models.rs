@@ -22,6 +22,9 @@ const LARGE_MODEL_CORES: u32 = 4;
 /// More workers than this for each core are a mistake. With more than one they only slow each other down,
 /// but a configuration may be written for a larger machine.
 const WORKERS_A_CORE_MAX: u32 = 8;
+/// More workers than this are not made by themselves: each has memory for a prompt from the beginning on, 22 MiB with
+/// the default planner, and by default no more questions are open at once (`server.questions_max`).
+const WORKERS_AUTO_MAX: u32 = 32;
 /// More sequences than this for each core are a mistake: each keeps memory for a whole prompt, and those
 /// that have no worker stand still.
 const SEQUENCES_A_CORE_MAX: u32 = 16;
@@ -230,7 +233,8 @@ pub(super) fn local(
 /// [`LARGE_MODEL_CORES`].
 fn workers(keys: &mut Keys<'_>, key: &str, threads: Option<NonZeroU32>, cores: u32) -> NonZeroU32 {
     let each = threads.map_or(LARGE_MODEL_CORES, NonZeroU32::get);
-    let auto = NonZeroU32::new(cores / each).unwrap_or(NonZeroU32::MIN);
+    let auto = (cores / each).min(WORKERS_AUTO_MAX);
+    let auto = NonZeroU32::new(auto).unwrap_or(NonZeroU32::MIN);
     if keys.is(key, "auto") {
         return auto;
     }
@@ -385,6 +389,7 @@ mod tests {
             ("", 1, 1, Ok(1)),
             ("", 1, 2, Ok(2)),
             ("workers = \"auto\"", 1, 6, Ok(6)),
+            ("", 1, 128, Ok(32)),
             ("", 4, 6, Ok(1)),
             ("", 0, 2, Ok(1)),
             ("", 0, 16, Ok(4)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use spechop_agent::{Policy, Prices, Settings, StageLimits};
 use spechop_types::{AnswerOptions, Budget, Chance, Effort, K, Money, Tenant, VerifierMode};
+use toml::Value;
 
 use super::keys::Keys;
 use super::{Drafting, schedule};
@@ -13,6 +14,9 @@ use crate::tuning::Free;
 
 /// The k of a server that chooses and has seen nothing yet.
 const K_FIRST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);
+
+/// In a list of tenants: all of them.
+const EVERYBODY: &str = "*";
 
 /// How questions are answered.
 #[derive(Clone, Debug)]
@@ -30,7 +34,8 @@ pub struct Questions {
     pub salvage_max: NonZeroUsize,
     /// How long a look-up that nobody needs is kept.
     pub salvage_time: Duration,
-    /// Tenants of whom no provider may learn ahead of need what may be asked; `*` for all of them.
+    /// Tenants of whom no provider may learn ahead of need what may be asked, named as the log
+    /// names them; `*` for all of them.
     pub quiet: Vec<String>,
     /// Most guesses of a hop that may be asked for.
     pub guesses_max: NonZeroUsize,
@@ -53,10 +58,17 @@ pub struct Questions {
 }
 
 impl Questions {
+    /// Whether this tenant is one of a list of the configuration. `*` is everybody; else tenants are named
+    /// as the log names them, so that `default` is the one without a name. A tenant may have that very name:
+    /// it is meant, too, for nobody can see in a log which of them is.
+    pub(crate) fn names(list: &[String], tenant: &Tenant) -> bool {
+        let logged = tenant.to_string();
+        list.iter().any(|name| name == EVERYBODY || *name == logged)
+    }
+
     /// Whether nothing may be looked up elsewhere ahead of need on behalf of this tenant.
     pub(crate) fn is_quiet(&self, tenant: &Tenant) -> bool {
-        let mut quiet = self.quiet.iter();
-        quiet.any(|name| name == "*" || name == tenant.as_str())
+        Self::names(&self.quiet, tenant)
     }
 
     /// What holds for a tenant's question of which this is said.
@@ -113,7 +125,7 @@ pub(super) fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
         passages_max: keys.count("question.passages_max"),
         salvage_max: keys.count("question.salvage_max"),
         salvage_time: keys.millis("question.salvage_ms"),
-        quiet: keys.list("tenant.quiet").unwrap_or_default(),
+        quiet: quiet(keys),
         guesses_max: keys.count("question.guesses_max"),
         confidence_min: keys
             .number("question.confidence_min")
@@ -183,6 +195,27 @@ pub(super) fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
     questions
 }
 
+/// Tenants of whom nobody may learn anything ahead of need. A name that is nobody's is a mistake: else it
+/// would protect nobody without a word.
+fn quiet(keys: &mut Keys<'_>) -> Vec<String> {
+    const QUIET: &str = "tenant.quiet";
+    let quiet = keys.list(QUIET).unwrap_or_default();
+    for name in quiet.iter().filter(|name| *name != EVERYBODY) {
+        if let Err(error) = Tenant::new(name) {
+            keys.mistake(QUIET, format!("\"{name}\" is no tenant: {error}"));
+        }
+    }
+    // A list leaves blank texts out.
+    let written = keys.find(QUIET).map(|(value, _)| value);
+    let items = written.as_ref().and_then(Value::as_array);
+    let blank = |item: &Value| item.as_str().is_some_and(|name| name.trim().is_empty());
+    if items.is_some_and(|items| items.iter().any(blank)) {
+        let problem = "\"\" is no tenant: the one without a name is called \"default\" here";
+        keys.mistake(QUIET, problem);
+    }
+    quiet
+}
+
 /// What counts if a question says nothing.
 fn usual(keys: &mut Keys<'_>) -> AnswerOptions {
     let verifiers = VerifierMode::ALL.map(|mode| (mode.as_str(), mode));
@@ -215,5 +248,62 @@ fn usual(keys: &mut Keys<'_>) -> AnswerOptions {
         effort: keys.one_of("question.effort", &efforts),
         fresh: false,
         quiet: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::Env;
+
+    #[test]
+    fn lists_name_tenants_as_the_log_does() {
+        let tenants = ["", "a", "default"].map(|name| Tenant::try_from(name.to_owned()).unwrap());
+        for (list, named) in [
+            (&["*"][..], [true, true, true]),
+            (&[], [false, false, false]),
+            (&["b", "a"], [false, true, false]),
+            (&["default"], [true, false, true]),
+            (&["a", "default"], [true, true, true]),
+        ] {
+            let list: Vec<String> = list.iter().map(|name| (*name).to_owned()).collect();
+            let found = tenants
+                .each_ref()
+                .map(|tenant| Questions::names(&list, tenant));
+            assert_eq!(found, named, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn a_quiet_tenant_that_nobody_is_is_a_mistake() {
+        for (written, names, said) in [
+            (r#"["clinic", "default"]"#, &["clinic", "default"][..], None),
+            (r#""*""#, &["*"], None),
+            (r#""""#, &[], None),
+            ("[]", &[], None),
+            (r#"[""]"#, &[], Some("called \"default\" here")),
+            (
+                r#"["our clinic"]"#,
+                &["our clinic"],
+                Some("\"our clinic\" is no tenant: a tenant's name has"),
+            ),
+        ] {
+            let env = Env::default();
+            let file = format!("[tenant]\nquiet = {written}");
+            let table = toml::from_str(&file).unwrap();
+            let mut keys = Keys::new([], &env, PathBuf::from("c.toml"), table);
+            assert_eq!(quiet(&mut keys), names, "{written}");
+            let mistakes = keys.finish();
+            let mistakes: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+            match said {
+                None => assert!(mistakes.is_empty(), "{mistakes:?}"),
+                Some(said) => {
+                    assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+                    assert!(mistakes[0].contains(said), "{mistakes:?}");
+                }
+            }
+        }
     }
 }

@@ -26,7 +26,7 @@ use crate::admission::Admission;
 use crate::caller::{Caller, caller};
 use crate::doors::worth;
 use crate::events::Events;
-use crate::finder::Finder;
+use crate::finder::{Finder, Told};
 use crate::links::Links;
 use crate::status::chain;
 
@@ -121,7 +121,7 @@ impl Desk for Tools {
         let found = self.finder.find(&caller, vec![query.to_owned()], None);
         let mut found = found.await.map_err(|error| Refused(chain(&error)))?;
         let found = found.pop().unwrap_or_default();
-        self.finder.keep(&caller, &found);
+        self.finder.keep(&caller, found.iter().map(Told::whole));
         Ok(found)
     }
 
@@ -176,38 +176,43 @@ fn who(request: &Parts) -> Result<Caller, Refused> {
 
 /// What a client of MCP hears of an event. What it is told of it can fetch.
 fn news(event: AskEvent, caller: &Caller, finder: &Finder) -> Option<News> {
-    let told = match event.event? {
-        Event::Committed(committed) => News::Committed(hop(committed.hop?)),
+    let tell = |done: wire::Hop| {
+        let (hop, cited) = hop(done);
+        finder.keep(caller, cited);
+        hop
+    };
+    Some(match event.event? {
+        Event::Committed(committed) => News::Committed(tell(committed.hop?)),
         Event::Answer(answer) => News::Answer {
             stop_reason: stop_reason(answer.stop_reason()).to_owned(),
             confidence: answer.confidence.as_ref().map(worth),
             text: answer.answer,
-            hops: answer.hops.into_iter().map(hop).collect(),
+            hops: answer.hops.into_iter().map(tell).collect(),
         },
         _ => return None,
-    };
-    let hops = match &told {
-        News::Committed(hop) => std::slice::from_ref(hop),
-        News::Answer { hops, .. } => hops,
-    };
-    finder.keep(caller, hops.iter().flat_map(|hop| &hop.evidence));
-    Some(told)
+    })
 }
 
-fn hop(hop: wire::Hop) -> Hop {
-    let passage = |passage: &wire::Passage| Passage {
-        id: passage.passage_id.as_str().into(),
-        title: passage.title.as_str().into(),
-        text: passage.text.as_str().into(),
-        url: passage.url.as_deref().map(Arc::from),
-        score: passage.score,
+/// A hop as a client hears it, and what it cites. An event holds no more than the beginning of a long text.
+fn hop(hop: wire::Hop) -> (Hop, Vec<Told>) {
+    let told = |cited: &wire::Passage| Told {
+        passage: Passage {
+            id: cited.passage_id.as_str().into(),
+            title: cited.title.as_str().into(),
+            text: cited.text.as_str().into(),
+            url: cited.url.as_deref().map(Arc::from),
+            score: cited.score,
+        },
+        is_cut: cited.cut,
     };
-    let evidence = hop.cited().into_iter().map(passage).collect();
-    Hop {
+    let cited: Vec<Told> = hop.cited().into_iter().map(told).collect();
+    let evidence = cited.iter().map(|told| told.passage.clone()).collect();
+    let hop = Hop {
         sub_question: hop.sub_question,
         sub_answer: hop.sub_answer,
         evidence,
-    }
+    };
+    (hop, cited)
 }
 
 fn stop_reason(reason: wire::StopReason) -> &'static str {

@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use spechop_types::{Hop, Owned, OwnedCache, Passage, Tenant, canonical};
 
 use super::kept::Counted;
+use crate::config::Questions;
 
 /// Passages that are counted, those of all tenants together: some ten megabytes at most. The one that
 /// an answer came from least recently is forgotten.
 const COUNTED_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(65_535);
 /// Passages with longer ids are not counted.
 const ID_BYTES_MAX: usize = 256;
-/// Stands for every tenant.
-const ALL: &str = "*";
 
 /// Counts, for tenants that the operator has named, which passages their verified answers came from.
 /// Each tenant's counts are its own. Of other tenants nothing is counted.
@@ -27,8 +26,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Counts for these tenants: `*` is all of them, and `default` the one without a name. `None` if
-    /// there are none.
+    /// Counts for the tenants that this list of the configuration names. `None` if it is empty.
     pub fn of(tenants: &[String]) -> Option<Self> {
         (!tenants.is_empty()).then(|| Self {
             tenants: tenants.to_vec(),
@@ -95,10 +93,7 @@ impl Traffic {
     }
 
     fn counts_for(&self, tenant: &Tenant) -> bool {
-        let name = tenant.to_string();
-        self.tenants
-            .iter()
-            .any(|other| other == ALL || *other == name)
+        Questions::names(&self.tenants, tenant)
     }
 
     fn lock(&self) -> MutexGuard<'_, OwnedCache<Arc<str>, u64>> {

@@ -25,6 +25,8 @@ async fn a_name_is_free_again_when_its_question_is_over() {
     let open = questions.open(id("a", "q")).unwrap();
     let error = questions.open(id("a", "q")).err().unwrap();
     assert!(error.to_string().contains("still open"), "{error}");
+    let error = questions.is_free(&id("a", "q")).unwrap_err();
+    assert!(error.to_string().contains("still open"), "{error}");
     // Another tenant's question is another question.
     drop(questions.open(id("b", "q")).unwrap());
     assert!(questions.find(&id("b", "q")).is_err());
@@ -32,6 +34,9 @@ async fn a_name_is_free_again_when_its_question_is_over() {
     drop(open);
     assert!(questions.find(&id("a", "q")).is_err());
     over(&questions, id("a", "q"));
+    // Looking takes nothing away.
+    questions.is_free(&id("a", "q")).unwrap();
+    assert!(questions.find(&id("a", "q")).is_ok());
     let second = questions.open(id("a", "q")).unwrap();
     assert!(!questions.find(&id("a", "q")).unwrap().log.is_over());
     // The first one's time passes, and the second one stays.

@@ -1,6 +1,8 @@
 //! Servers that share accounts, over cells of this process.
 
-use std::sync::atomic::Ordering;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::UNIX_EPOCH;
 
 use proptest::prelude::*;
 use spechop_testkit::CellMap;
@@ -17,10 +19,32 @@ struct Node {
     shared: Arc<Shared>,
 }
 
+/// The right time: it runs with the clock of a test, which may stand still.
+fn right() -> SystemTime {
+    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    // Another test may have begun earlier or later.
+    UNIX_EPOCH + ((Instant::now() + Duration::from_secs(1_000_000_000)) - *BEGAN)
+}
+
+/// A clock that shows something else until it is set right.
+fn wrong(other: impl Fn() -> SystemTime + Send + Sync + 'static) -> (Clock, Arc<AtomicBool>) {
+    let is_right = Arc::new(AtomicBool::new(false));
+    let is_set = Arc::clone(&is_right);
+    let shows = move || match is_set.load(Ordering::Relaxed) {
+        true => right(),
+        false => other(),
+    };
+    (Clock::new(shows), is_right)
+}
+
 impl Node {
     fn new(cells: &Arc<CellMap>, calls: u64) -> Self {
+        Self::by(Clock::new(right), cells, calls)
+    }
+
+    fn by(clock: Clock, cells: &Arc<CellMap>, calls: u64) -> Self {
         let cells = Arc::clone(cells) as Arc<dyn SharedCells>;
-        let shared = Arc::new(Shared::new(cells, SharedCounts::default()));
+        let shared = Arc::new(Shared::by(clock, cells, SharedCounts::default()));
         let allowance = Allowance {
             period: PERIOD,
             time: None,
@@ -210,6 +234,54 @@ async fn open_questions_are_told_of_for_as_long_as_they_take() {
         never = keeps => match never {},
         () = asks => {}
     }
+}
+
+/// As after a machine has slept. What it says from then on is believed for as long as what others say.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_was_behind_is_set_and_nobody_overspends() {
+    let cells = Arc::new(CellMap::default());
+    let (clock, is_right) = wrong(|| right() - Duration::from_secs(600));
+    let a = Node::by(clock, &cells, 10);
+    let b = Node::new(&cells, 10);
+    is_right.store(true, Ordering::Relaxed);
+    let (held, granted) = a.hold(10).await.unwrap();
+    assert_eq!(granted, 10);
+    let refused = b.hold(1).await.err().unwrap();
+    assert!(matches!(refused, Shortage::SetAside { .. }), "{refused:?}");
+    drop(held);
+    assert!(a.write().await);
+    tokio::time::advance(FRESH).await;
+    assert_eq!(b.hold(99).await.unwrap().1, 10);
+}
+
+/// The period that it wrote before seems to begin in ten minutes. It is no new one.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_was_ahead_is_set_and_nobody_overspends() {
+    let cells = Arc::new(CellMap::default());
+    let (clock, is_right) = wrong(|| right() + Duration::from_secs(600));
+    let a = Node::by(clock, &cells, 10);
+    let b = Node::new(&cells, 10);
+    assert_eq!(a.spend(6).await, 6);
+    assert!(a.write().await);
+    is_right.store(true, Ordering::Relaxed);
+    let (_held, granted) = a.hold(99).await.unwrap();
+    assert_eq!(granted, 4);
+    let refused = b.hold(1).await.err().unwrap();
+    assert!(matches!(refused, Shortage::SetAside { .. }), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_drifts_moves_no_period() {
+    let began = Instant::now();
+    // A second fast in every hour.
+    let clock = Clock::new(move || right() + (Instant::now() - began) / 3600);
+    let at = clock.wall(began);
+    tokio::time::advance(Duration::from_secs(1800)).await;
+    clock.check();
+    assert_eq!((clock.wall(began), clock.instant(at)), (at, began));
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    clock.check();
+    assert_eq!(clock.wall(began), at + 1500);
 }
 
 #[tokio::test(start_paused = true)]

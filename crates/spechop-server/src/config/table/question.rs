@@ -108,7 +108,8 @@ pub(super) static TENANT: &[Key] = keys! {
     /// The most money, in millionths of the currency of [prices].
     money_micros: Whole(1, u64::MAX), Example("1000000"), live;
     /// Tenants for whom nothing is looked up elsewhere ahead of need, so that no search engine learns what may
-    /// be asked; "*" for all of them. A request can wish for the same (`quiet`).
+    /// be asked. "*" is all of them. Each is named as the log names it: "default" is the tenant without a name,
+    /// and one that is called so. A request can wish for the same (`quiet`).
     quiet: List, Example(r#"["clinic"]"#), live;
 };
 

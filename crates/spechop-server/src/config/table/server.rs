@@ -23,8 +23,8 @@ pub(super) static SERVER: &[Key] = keys! {
     /// A file with more [[keys]], and nothing else in it.
     keys_file: File, Example(r#""/etc/spechop/keys.toml""#), live;
     /// How often this file and the files of TLS and of keys are looked at. If their content has changed, it
-    /// counts from then on; if it cannot be used, the old one stays, and the log says why. SIGHUP looks at
-    /// once.
+    /// counts from then on; if it cannot be used, the old one stays, the log says why, and it is tried again at
+    /// every look. SIGHUP looks at once.
     reload_ms: Whole(1, MS_MAX), Is("30000");
     /// The most questions at once. Further questions wait in line for a place.
     questions_max: Whole(1, 65_536), Is("32"), live;
@@ -84,7 +84,9 @@ pub(super) static SERVER: &[Key] = keys! {
     /// results of MCP) begin with it. Without it they begin with the address of the request, and with https if
     /// the server itself speaks TLS.
     public_url: Parsed("an address such as https://qa.example.org"), Example(r#""https://qa.example.org""#);
-    /// How long open questions may continue after SIGTERM.
+    /// How long open questions may continue after SIGTERM. What the server has learnt is saved behind that, so
+    /// whoever stops it must wait some seconds longer before they kill it: TimeoutStopSec of systemd, stop_grace_period
+    /// of Compose (SPECHOP_STOP_GRACE), terminationGracePeriodSeconds of the chart.
     shutdown_grace_ms: Whole(0, MS_MAX), Is("10000");
 };
 
