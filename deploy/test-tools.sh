@@ -115,7 +115,10 @@ fi
 fetch_debian() {
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
-  (cd "$folder" && apt-get download -qq redis-tools nginx libatomic1 libjemalloc2 liblzf1 libssl3 >/dev/null 2>&1) || return 1
+  # Debian 13 and Ubuntu 24.04 have another name for it, and provide the old one, which cannot be downloaded.
+  ssl=libssl3
+  if apt-cache show libssl3t64 >/dev/null 2>&1; then ssl=libssl3t64; fi
+  (cd "$folder" && apt-get download -qq -o APT::Sandbox::User=root redis-tools nginx libatomic1 libjemalloc2 liblzf1 $ssl >/dev/null) || return 1
   mkdir -p "$folder/root" "$data/bin"
   for package in "$folder"/*.deb; do dpkg-deb -x "$package" "$folder/root" || return 1; done
   rm -rf "$data/debian" && mv "$folder/root" "$data/debian"

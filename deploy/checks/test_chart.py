@@ -163,6 +163,23 @@ class Rendered(unittest.TestCase):
         monitor = of_kind("everything", "PodMonitor")[0]["spec"]["podMetricsEndpoints"][0]
         self.assertEqual(monitor["tlsConfig"]["serverName"], "answers.search.svc")
 
+    def test_a_server_that_waits_for_its_index_is_not_down(self):
+        """Its pod has an address already, and nobody answers there: `up` would be 0 for hours."""
+        monitor = of_kind("everything", "PodMonitor")[0]["spec"]["podMetricsEndpoints"][0]
+        pending = {"sourceLabels": ["__meta_kubernetes_pod_phase"], "regex": "Pending", "action": "drop"}
+        self.assertIn(pending, monitor["relabelings"])
+
+    def test_who_waits_for_the_parts_leaves_them_the_cores(self):
+        """Else the servers and the join that wait hold all cores of a small cluster, and no part ever begins."""
+        cores = {
+            name: pod["containers"][0]["resources"]["requests"]["cpu"]
+            for name, pod in pods("volume")
+            if "-parts-" in name or "-join-" in name
+        }
+        (part,) = (cpu for name, cpu in cores.items() if "-parts-" in name)
+        (join,) = (cpu for name, cpu in cores.items() if "-join-" in name)
+        self.assertEqual((part, join), ("2", "100m"))
+
     def test_what_is_mounted_is_there(self):
         for case in cases():
             for name, pod in pods(case):
@@ -223,6 +240,10 @@ class Refused(unittest.TestCase):
     def test_tls_alone_asks_nobody_who_they_are(self):
         _, error = render(KEPT / "default.values.yaml", "--set", "networkPolicy.enabled=false,tls.existingSecret=x")
         self.assertIn("every pod of the cluster could ask", error or "")
+
+    def test_questions_may_have_longer_to_end(self):
+        text, error = render(KEPT / "default.values.yaml", "--set", "terminationGracePeriodSeconds=90")
+        self.assertIn("terminationGracePeriodSeconds: 90", text, error)
 
     def test_open_on_purpose_is_allowed(self):
         for more in ("allowUnprotected=true", "keys.existingSecret=x"):

@@ -60,6 +60,7 @@ pub(crate) struct Questions {
     handed_over: Counter,
     waits: Histograms<Waited>,
     seconds: Histograms<Who>,
+    followed: Counter<f64, AtomicU64>,
     stages: Histograms<OfStage>,
     stalled: Counter<f64, AtomicU64>,
     overlapped: Counter<f64, AtomicU64>,
@@ -108,6 +109,11 @@ impl Questions {
             seconds: super::histograms(r, "question", "Time of answered questions", || {
                 Histogram::new(BUCKETS)
             }),
+            followed: super::second(
+                r,
+                "followed",
+                "Time that the plans took which answers are of, other plans and given up answers left out",
+            ),
             stages: super::histograms(
                 r,
                 "stage",
@@ -231,6 +237,7 @@ impl Questions {
         let seconds = self.seconds.get_or_create(&who);
         seconds.observe(report.elapsed.as_secs_f64());
         drop(seconds);
+        self.followed.inc_by(report.followed.as_secs_f64());
         occupancy.ended(report.elapsed);
         self.branches.observe(count(occupancy.most));
         self.branch_seconds.inc_by(occupancy.time.as_secs_f64());

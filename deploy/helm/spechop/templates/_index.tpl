@@ -103,7 +103,8 @@ spec:
       {{- with include "spechop.secrets" . }}{{ . | nindent 6 }}{{ end }}
       {{- end }}
       securityContext: {{- include "spechop.security" . | nindent 8 }}
-      resources: {{- toYaml $build.resources | nindent 8 }}
+      # It waits for the parts while they need the cores, and then copies what they have encoded.
+      resources: {{- toYaml $build.joinResources | nindent 8 }}
       volumeMounts:
         - {name: indexes, mountPath: /var/lib/spechop/indexes}
         - {name: tmp, mountPath: /tmp}
