@@ -2,8 +2,7 @@
 # Records, simulates, replays and asks live everything that the tables of docs/MEASURED.md come from.
 #
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
-#   eval/run.sh DATA prepare web web_guesses     over a local web: not among the usual parts; web_f32: with the encoder in full
-#                                          precision
+#   eval/run.sh DATA prepare web web_guesses     over a local web: not among the usual parts
 #   eval/run.sh DATA deepresearch          questions of DeepResearch-9K over a local web: six of ours in its form, or those of
 #                                          DEEPRESEARCH=FILE (Parquet or JSON), of DIFFICULTY=L2 alone
 #   eval/run.sh DATA prepare large_reads   a language model reads and the small reader guesses: not among the usual parts
@@ -220,7 +219,7 @@ full() { # SET RUN
   # shellcheck disable=SC2046
   "$SPECHOP" eval live --addr "$ADDRESS" --target-off "$ADDRESS" $(questions "$1" $LIVE) --without-standard --variant $FULL \
     --of "$OUT/$1-own/bundle" --out "$OUT/$1-own/$2" || result=$?
-  ended $PID
+  ended $PID || result=1
   return $result
 }
 
@@ -240,7 +239,8 @@ decisions() {
 report() {
   local runs
   shopt -s nullglob
-  runs=("$OUT"/{2wiki,musique}-*/{simulated,replayed,live}-*/ "$OUT"/web/{2wiki,musique,deepresearch}/)
+  # Each of these words is a pattern, so what is not there is left out.
+  runs=("$OUT"/{2wiki,musique}-*/{simulated,replayed,live}-*/ "$OUT"/web/{2wik[i],musiqu[e],deepresearc[h]}/)
   "$SPECHOP" eval report "${runs[@]}" --out "$OUT/report"
 }
 

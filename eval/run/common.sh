@@ -38,12 +38,16 @@ in_full_precision() { # SET CORPUS NAME
   indexed "$1" "$2" "$3-f32" "$3-f32-hot" --model "$MODELS/$F32"
 }
 
+# What was started has said this, by PID.
+declare -A SAID=()
+
 # Starts something that prints `ready on ADDRESS`, waits for that, and sets ADDRESS and PID.
 ready() { # COMMAND…
   local log
   log=$(mktemp)
   "$@" >"$log" 2>"$log.err" &
   PID=$!
+  SAID[$PID]=$log.err
   for _ in $(seq 600); do
     ADDRESS=$(sed -n 's/^ready on //p' "$log")
     [ -n "$ADDRESS" ] && return
@@ -57,9 +61,14 @@ ready() { # COMMAND…
 
 started() { ready "$SPECHOP" "$@"; } # ARGUMENTS…
 
+# Ends it. Fails with what it said if it failed: only a replay itself knows that it was asked for what is not recorded.
 ended() { # PID
-  kill "$1"
-  wait "$1" || true
+  local result=0
+  kill "$1" 2>/dev/null || true
+  wait "$1" || result=$?
+  case $result in 0 | 143) return ;; esac
+  cat "${SAID[$1]}" >&2
+  return $result
 }
 
 # Asks a server that this starts, and ends it.
@@ -70,7 +79,7 @@ asked() { # SERVER-ARGUMENTS… -- LIVE-ARGUMENTS…
   started "${server[@]}" --listen 127.0.0.1:0 || return 1
   local pid=$PID
   "$SPECHOP" eval live --addr "$ADDRESS" "$@" || result=$?
-  ended $pid
+  ended $pid || result=1
   return $result
 }
 
@@ -78,7 +87,7 @@ asked() { # SERVER-ARGUMENTS… -- LIVE-ARGUMENTS…
 in_qdrant() { # INDEX
   STORED=$(mktemp -d)
   ready python3 deploy/upstream.py "$STORED" || return 1
-  "$SPECHOP" index push "$INDEXES/$1" --url "$ADDRESS" >/dev/null || { ended $PID; return 1; }
+  "$SPECHOP" index push "$INDEXES/$1" --url "$ADDRESS" >/dev/null || { ended $PID || true; return 1; }
 }
 
 hash_of() { sha256sum "$1" | cut -c 1-16; }

@@ -45,7 +45,7 @@ choice() {
       --variant k=4,plan-ahead=on,chance-min=0.1 --variant k=8,plan-ahead=on --variant k=auto --concurrency 12 \
       --system "embedded default" --part "encoder=$(model_part "$ENCODER/model.onnx")" \
       --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$set${CALL_WORTH:+-worth-$CALL_WORTH}" || result=$?
-    ended $PID
+    ended $PID || result=1
     [ $result = 0 ] && python3 eval/bench/beside.py "$OUT/choice/$set${CALL_WORTH:+-worth-$CALL_WORTH}"
   done
   return $result
@@ -189,7 +189,7 @@ retrieved() { # SET NAME ARGUMENTS…
     --hot "hot 5 %=$hot-0.05" --hot "hot 10 %=$hot-0.10" --hot "hot 25 %=$hot-0.25" \
     --other "encoder in eight bits=$INDEXES/$name-int8" --other-model "$MODELS/$F32-int8" \
     --qdrant "$ADDRESS" --out "$OUT/retrieval/$name" "$@" >/dev/null || result=$?
-  ended $qdrant
+  ended $qdrant || result=1
   rm -rf "$STORED"
   return $result
 }

@@ -11,16 +11,6 @@ web() {
 }
 WEB_WAYS=(--k 1 --variant k=auto,speculator=index --variant k=auto,speculator=index,plan-ahead=on)
 
-# The same with the encoder in full precision, which ranks the passages of pages and searches the index.
-web_f32() {
-  local set ENCODER=$F32
-  for set in "${SETS[@]}"; do
-    in_full_precision "$set" corpus_extended "$set"
-    over_web "$set" --set "encoder.dir=$MODELS/$F32" --set "index.dir=$INDEXES/$set-f32" \
-      --set "speculator.hot_dir=$INDEXES/$set-f32/hot" -- "$OUT/web/$set-f32" 100 "${WEB_WAYS[@]}"
-  done
-}
-
 # Who guesses how much, and rightly. It is no matter of the web's times, so it has shorter ones, as long as every guess is
 # there before them. The memory has seen half of the questions; each of those who use it begins with the same memory, and
 # nothing is asked at k = 1, from which it would learn the other half.
@@ -54,7 +44,7 @@ corpus_of() { # SET
 
 web_questions() { # SET COUNT
   case $1 in
-    deepresearch) echo --dataset deepresearch --questions "${DEEPRESEARCH:-eval/datasets/deepresearch/sample.parquet}" ${DIFFICULTY:+--kind "$DIFFICULTY"} ;;
+    deepresearch) echo --dataset deepresearch --questions "${DEEPRESEARCH:-eval/datasets/deepresearch/sample.parquet}" ${DIFFICULTY:+--kinds "$DIFFICULTY"} ;;
     *) questions "$1" "$2" eval/datasets/own_mix.json ;;
   esac
 }
@@ -80,7 +70,7 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
     --system "embedded default, web" --part "web=$(basename "$corpus") $(hash_of "$corpus"), ${WEB%:*} ms" \
     --part "planner=$(model_part spechop-planner-merged/model.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
     --part "encoder=$(model_part "$ENCODER/model.onnx")" --out "$out" "$@" || result=$?
-  ended $web
+  ended $web || result=1
   return $result
 }
 

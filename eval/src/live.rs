@@ -131,7 +131,7 @@ impl LiveOptions {
 }
 
 /// Asks a server for the latency that it adds on purpose, by a question: what a run's description has to
-/// say before it begins. Asked in full, for a replay knows nothing else.
+/// say before it begins: that of [`Question::before_a_run`].
 ///
 /// # Errors
 ///
@@ -159,7 +159,8 @@ const PROBE_DEADLINE: Duration = Duration::from_secs(600);
 ///
 /// Every question is asked once a turn, the variants taken by turns, so that all the other questions lie
 /// between two askings of one question and a model's cache of recent prompts helps no variant. The prompts
-/// that all questions share are warmed up before, by an answer that is not recorded.
+/// that all questions share are warmed up before, by a question that is none of them: a server that remembers
+/// would know one of them already.
 ///
 /// Dropping the future cancels what is under way; the rows that were written stay.
 ///
@@ -187,18 +188,17 @@ pub async fn live(
         in_a_row: 0,
     };
     progress(tally.progress());
-    let Some(last) = turns.iter().flatten().next_back() else {
+    if left == 0 {
         return Ok(tally.summary);
-    };
+    }
     let mut askers = Askers::connect(options).await?;
-    // Of all questions the last one is asked again the latest.
     let (off, usual): (Vec<_>, Vec<_>) = options.variants.iter().partition(|v| v.target_off);
     let widest = usual.into_iter().max_by_key(|v| v.k());
     for variant in widest.into_iter().chain(off.into_iter().take(1)) {
-        let Some(question) = questions.get(last.question) else {
+        let Some(question) = Question::before_a_run(run.info().source, questions) else {
             continue;
         };
-        match askers.of_mut(variant).warm_up(question, variant).await {
+        match askers.of_mut(variant).warm_up(&question, variant).await {
             Asked::Answered(answer) => check_injected(&answer, variant, run.info())?,
             // Its own turn will tell.
             Asked::Left { .. } => {}

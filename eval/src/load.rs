@@ -122,6 +122,8 @@ pub struct Loaded {
     pub lasted_s: f64,
     /// Questions that were sent before, and are in no other number.
     pub warm_up: u64,
+    /// Different questions that were sent and count. A short comparison of two settings takes fewer than there are.
+    pub questions: usize,
     /// Whether somebody ended the run before its time.
     pub ended_early: bool,
     /// Answers a second, from the end of the warm-up to the last answer.
@@ -378,6 +380,8 @@ struct Running<'a> {
     tally: Tally,
     /// Those under way that count, by setting and pair.
     open: HashSet<(usize, usize)>,
+    /// The different questions of those that count.
+    asked: HashSet<usize>,
     late: Latency,
     in_flight: usize,
     in_flight_max: usize,
@@ -395,6 +399,7 @@ impl<'a> Running<'a> {
             tally: Tally::new(&options.settings),
             options,
             open: HashSet::new(),
+            asked: HashSet::new(),
             late: Latency::default(),
             in_flight: 0,
             in_flight_max: 0,
@@ -427,6 +432,7 @@ impl<'a> Running<'a> {
         if counts {
             self.late.record(late);
             self.open.insert((arrival.setting, arrival.pair));
+            self.asked.insert(arrival.question);
         } else {
             self.warm_up += 1;
         }
@@ -471,6 +477,7 @@ impl<'a> Running<'a> {
             rate: self.options.rate,
             lasted_s: lasted.as_secs_f64(),
             warm_up: self.warm_up,
+            questions: self.asked.len(),
             ended_early: ended_early || self.ended_early,
             answered_per_s: if whole > 0.0 {
                 self.counted as f64 / whole

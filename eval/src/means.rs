@@ -14,7 +14,7 @@ pub struct Means {
     pub questions: usize,
     /// Mean latency, in milliseconds.
     pub latency_ms: f64,
-    /// The same, as a share of that at k = 1. `None` if nothing was asked at k = 1.
+    /// The same, as a share of that at k = 1. `None` if not every question was asked at k = 1.
     pub rel_lat: Option<f64>,
     /// Committed hops, in all.
     pub hops: usize,
@@ -70,7 +70,7 @@ impl Means {
             variant: variant.clone(),
             questions: questions.len(),
             latency_ms,
-            rel_lat: (!standard.is_empty())
+            rel_lat: (!questions.is_empty() && standard.len() == questions.len())
                 .then(|| latency_ms / mean(&standard, &|row| row.latency_ms)),
             hops: hops().count(),
             compared: hops().filter(|hop| hop.kind != HopKind::Observed).count(),

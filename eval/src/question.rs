@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Source;
+
 /// A data set that there is a loader for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -75,6 +77,36 @@ pub struct Question {
     pub hops: Vec<GoldHop>,
     /// Most hops, as in the paper.
     pub hop_budget: u32,
+}
+
+impl Question {
+    /// A question of no run, and its first sub-question. A server or a part is asked it before a run, so that models
+    /// take their buffers and read the prompts that all questions share. Its film is invented: what a server's memory
+    /// learns of it guesses nothing of a data set's.
+    pub(crate) const OF_NO_RUN: (&str, &str) = (
+        "Who is the mother of the director of film The Lanterns Of Quillmore Abbey?",
+        "Who is the director of the film The Lanterns Of Quillmore Abbey?",
+    );
+
+    /// The question to ask a server before a run of these, which counts for nothing. A replay knows the questions of
+    /// its run and no others, so there it is the last one: of all it is asked again the latest.
+    ///
+    /// `None`: a replay of no question.
+    pub fn before_a_run(source: Source, questions: &[Self]) -> Option<Self> {
+        if source == Source::Replayed {
+            return questions.last().cloned();
+        }
+        Some(Self {
+            id: "before-the-run".to_owned(),
+            dataset: Dataset::Wiki,
+            kind: "compositional".to_owned(),
+            text: Self::OF_NO_RUN.0.to_owned(),
+            answers: vec![String::new()],
+            titles: Vec::new(),
+            hops: Vec::new(),
+            hop_budget: 6,
+        })
+    }
 }
 
 /// A hop of the data set's own decomposition.

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::bundle::{Bundle, BundleError};
 use crate::play::play;
 use crate::stage::{Guessed, Input, Output, PassageName, Stage};
-use crate::{Injected, Row, Variant};
+use crate::{Injected, Question, Row, Variant};
 pub use all::{LeftOut, RecordEvent};
 
 /// The real parts.
@@ -131,8 +131,7 @@ impl Recorder {
     /// Runs every part once, unmeasured: models take their buffers and read their fixed prompts the first
     /// time. What fails here will fail again, and be said, where it counts.
     pub async fn warm_up(&mut self, bundle: &Bundle) {
-        let question = "Who is the mother of the director of film Polish-Russian War?";
-        let asked = "Who directed Polish-Russian War?";
+        let (question, asked) = Question::OF_NO_RUN;
         let hops = Vec::new();
         let (question, asked): (Arc<str>, Arc<str>) = (question.into(), asked.into());
         let mut inputs = vec![

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use spechop_eval::{
-    HopKind, Injected, LiveError, LiveOptions, Progress, Question, Run, RunWriter, Summary, live,
-    probe,
+    HopKind, Injected, LiveError, LiveOptions, Progress, Question, Run, RunWriter, Source, Summary,
+    live, probe,
 };
 use spechop_testkit::Script;
 use spechop_types::K;
@@ -84,6 +84,29 @@ async fn a_whole_run_has_every_row_once() {
     drop(server);
     let summary = ask(dir.path(), &options, &questions, |_| {}).await.unwrap();
     assert_eq!((summary.there, summary.added), (16, 0));
+}
+
+/// A memory would know what it was asked before its turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_warmed_up_with_a_question_of_no_run() {
+    let server = Server::start(script(), "");
+    let dir = tempdir().unwrap();
+    let mut options = options(server.address, &[1]);
+    options.variants.truncate(1);
+    let questions = questions(3);
+    let before = Question::before_a_run(Source::Live, &questions).unwrap();
+    probe(&options.address, &before).await.unwrap();
+    ask(dir.path(), &options, &questions, |_| {}).await.unwrap();
+    let asked = server.asked.lock().unwrap().clone();
+    let times = |text: &str| asked.iter().filter(|other| *other == text).count();
+    // A segment for each hop and the last one; the probe and the warm-up, and each question once.
+    assert_eq!(times(&before.text), 2 * 4, "{asked:?}");
+    for question in &questions {
+        assert_eq!(times(&question.text), 4, "{asked:?}");
+    }
+    // A replay knows no others.
+    let replayed = Question::before_a_run(Source::Replayed, &questions);
+    assert_eq!(replayed.as_ref(), questions.last());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -112,6 +112,8 @@ async fn two_settings_are_compared_in_one_run() {
     };
     // Each pair has one of each, but the last one may be cut off.
     assert!(standard.asked.abs_diff(ahead.asked) <= 2, "{loaded:?}");
+    // So few pairs go round eight questions twice, and no more are asked.
+    assert!((1..=8).contains(&loaded.questions), "{loaded:?}");
     assert_eq!(standard.target_calls, Some(4.0));
     for of in [standard, ahead] {
         assert!(of.latency_ms.unwrap().mean >= 50.0, "{of:?}");

@@ -137,11 +137,15 @@ impl<'a> Group<'a> {
     /// Which of the paper's tools its look-ups are like, by the name that it has there.
     pub(super) fn tool(&self) -> Option<&'static str> {
         let info = self.infos().next()?;
-        let is_e5 = |part: &String| part.to_lowercase().contains("e5");
+        // By its name: the hash behind it may have an "e5", too.
+        let is_e5 = |part: &String| {
+            let name = part.split(' ').next().unwrap_or_default();
+            name.to_lowercase().contains("e5-")
+        };
         match info.injected {
             Some(injected) => (injected.mean_ms == WEB_MS).then_some("web"),
             None if info.parts.contains_key("web") => Some("web"),
-            None => info.parts.values().any(is_e5).then_some("E5"),
+            None => info.parts.get("encoder").is_some_and(is_e5).then_some("E5"),
         }
     }
 

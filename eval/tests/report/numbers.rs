@@ -1,6 +1,7 @@
 //! Numbers that follow from what was put in.
 
 use super::*;
+use spechop_eval::Means;
 
 #[test]
 fn speculation_is_what_was_put_in() {
@@ -436,4 +437,37 @@ fn full_speculation_stands_beside_what_it_is_held_against() {
             .about
             .contains("An answer is not known")
     );
+}
+
+/// Hashes are hexadecimal, and one in sixteen of them has an "e5".
+#[test]
+fn the_papers_tool_is_known_by_the_name_of_the_encoder() {
+    let stands_beside = |encoder: &str| {
+        let mut run = run(Source::Simulated, 10, &[("k=1", 1.0), ("k=3", 0.7)]);
+        run.info.injected = None;
+        run.info.parts = BTreeMap::from([
+            ("encoder".into(), encoder.into()),
+            ("index".into(), "some/manifest.json b6ba1f5de57dffd9".into()),
+        ]);
+        let report = report(&[run]).unwrap();
+        let speculation = table(&report, "speculation");
+        let mut firsts = speculation.rows.iter().map(|row| row[0].text.clone());
+        firsts.any(|text| text.starts_with("the paper") && text.ends_with("E5"))
+    };
+    assert!(stands_beside(
+        "e5-small-v2-int8/model.onnx f682c49d5bf14f9b"
+    ));
+    assert!(!stands_beside("bge-small/model.onnx 00e5e5e5e5e5e5e5"));
+}
+
+#[test]
+fn what_is_compared_with_k_1_was_asked_at_k_1() {
+    let questions = questions(4);
+    let of = |standard: usize| {
+        let mut rows: Vec<_> = (0..4).map(|i| row(i, "k=3", 0.6)).collect();
+        rows.extend((0..standard).map(|i| row(i, "k=1", 1.0)));
+        Means::of(&"k=3".parse().unwrap(), &questions, &rows).rel_lat
+    };
+    assert!((of(4).unwrap() - 0.6).abs() < 1e-9);
+    assert_eq!((of(1), of(0)), (None, None));
 }

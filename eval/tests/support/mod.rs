@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,10 +16,15 @@ use spechop_testkit::{Script, ScriptedPorts, fill_home};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
+/// The questions that a planner was asked about, each as often as it planned a step of it.
+pub type Asked = Arc<Mutex<Vec<String>>>;
+
 /// A running server. Dropping it kills it: when that is done, its connections are broken and its port is free.
 pub struct Server {
     pub address: SocketAddr,
     pub ports: ScriptedPorts,
+    /// Empty unless it was started from a script.
+    pub asked: Asked,
     pub gauges: Gauges,
     runtime: Option<Runtime>,
 }
@@ -41,14 +46,17 @@ impl Server {
     /// The same on this port.
     pub fn start_at(address: SocketAddr, script: Script, toml: &str) -> Self {
         let ports = ScriptedPorts::new(script);
+        let asked = Asked::default();
         let bare = Bare {
-            planner: Arc::new(Moody(ports.clone())),
+            planner: Arc::new(Moody(ports.clone(), Arc::clone(&asked))),
             drawing: Vec::new(),
             reader: Arc::new(ports.clone()),
             retriever: Arc::new(ports.clone()),
             speculators: BTreeMap::from([(SpeculatorKind::Llm, Arc::new(ports.clone()) as _)]),
         };
-        Self::start_bare(address, bare, ports, toml)
+        let mut server = Self::start_bare(address, bare, ports, toml);
+        server.asked = asked;
+        server
     }
 
     /// These parts, which guess as `llm`, with these lines of configuration.
@@ -78,6 +86,7 @@ impl Server {
         Self {
             address,
             ports,
+            asked: Asked::default(),
             gauges,
             runtime: Some(runtime),
         }
@@ -94,11 +103,13 @@ impl Server {
 }
 
 /// Plays its script, except for questions about what is broken or endless.
-struct Moody(ScriptedPorts);
+struct Moody(ScriptedPorts, Asked);
 
 #[async_trait]
 impl Planner for Moody {
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        let asked = request.question.as_str().to_owned();
+        self.1.lock().unwrap().push(asked);
         if request.question.as_str().contains("broken") {
             return Err(PortError::Refused {
                 what: "the planner".into(),

@@ -118,8 +118,11 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         options.target_off.is_none() || options.variants.iter().any(is_off),
         "--target-off names a server that nothing is asked of: add --variant k=1,verifier=none,target=off"
     );
-    // The server has read for it once when the run begins, so its own turn comes last.
-    let probing = questions.last().context("there are no questions")?;
+    let source = match args.speed {
+        Some(_) => Source::Replayed,
+        None => Source::Live,
+    };
+    let probing = Question::before_a_run(source, &questions).context("there are no questions")?;
     let speed = args.speed.unwrap_or(1.0);
     ensure!(
         (0.01..=100.0).contains(&speed),
@@ -129,7 +132,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let injected = match Run::read(&args.out) {
         Ok(begun) => begun.info.injected,
         Err(_) => {
-            let adds = probe(&options.address, probing).await?;
+            let adds = probe(&options.address, &probing).await?;
             adds.map(|adds| adds.times(speed))
         }
     };
@@ -141,10 +144,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         .system
         .or_else(|| recorded.map(|info| info.system.clone()));
     let info = RunInfo {
-        source: match args.speed {
-            Some(_) => Source::Replayed,
-            None => Source::Live,
-        },
+        source,
         system: system.context("say --system or --of")?,
         dataset: args.questions.dataset,
         questions: questions.len(),

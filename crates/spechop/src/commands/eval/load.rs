@@ -124,7 +124,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let run = Run {
         loaded: loaded?,
         address: args.server.address().to_owned(),
-        questions: questions.len(),
+        questions_given: questions.len(),
         stream: args.stream,
         burst: args.burst,
         warm_up_s: args.warm_up.as_secs_f64(),

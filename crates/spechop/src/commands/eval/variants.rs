@@ -7,12 +7,13 @@ use spechop_types::{Effort, K};
 /// Flags that select variants.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VariantArgs {
-    /// The values of k, separated by commas: numbers, `inf`, or `auto`.
+    /// The values of k, separated by commas: numbers or `inf`; with `eval live` also `auto`.
     #[arg(long, value_name = "K,…", value_delimiter = ',', value_parser = at_k)]
     k: Vec<Variant>,
     /// One way to answer, e.g. `k=3,salvage=off`. May be repeated. Its keys are k, speculator,
-    /// verifier=rule|exact|paper|none, target=off, salvage, plan-ahead, guesses, chance-min, drafts,
-    /// rounds, effort, verdicts, guess-at-once, on-observations, algorithm=paper.
+    /// verifier=rule|exact|paper, salvage, plan-ahead, guesses, chance-min; with `eval live` alone drafts
+    /// and effort; recorded and simulated alone verifier=none, rounds, guess-at-once, on-observations,
+    /// algorithm=paper. `k=1,verifier=none,target=off` is full speculation.
     #[arg(long, value_name = "VARIANT")]
     variant: Vec<Variant>,
     /// All variants of the report's tables: k from 1 to inf, as usual and by the paper's algorithm,

@@ -11,8 +11,8 @@ pub(super) struct Run {
     /// The command, as it can be written again.
     pub(super) command: String,
     pub(super) address: String,
-    /// Different questions.
-    pub(super) questions: usize,
+    /// Different questions that could have been asked.
+    pub(super) questions_given: usize,
     pub(super) stream: bool,
     /// How many times the rate a burst is; `None` without bursts.
     pub(super) burst: Option<f64>,
@@ -43,8 +43,13 @@ impl Run {
         );
         let _ = writeln!(
             text,
-            "{} questions a second ({shape}, seed {}) for {:.1} s to {}; {} different ones",
-            loaded.rate, self.seed, loaded.lasted_s, self.address, self.questions
+            "{} questions a second ({shape}, seed {}) for {:.1} s to {}; {} of {} different ones",
+            loaded.rate,
+            self.seed,
+            loaded.lasted_s,
+            self.address,
+            loaded.questions,
+            self.questions_given
         );
         let _ = writeln!(
             text,
@@ -199,7 +204,7 @@ mod tests {
         Run {
             command: "spechop eval load".into(),
             address: "127.0.0.1:50051".into(),
-            questions: 3,
+            questions_given: 100,
             stream: false,
             burst: None,
             warm_up_s: 5.0,
@@ -208,6 +213,7 @@ mod tests {
                 rate: 2.0,
                 lasted_s: 120.0,
                 warm_up: 11,
+                questions: 3,
                 ended_early: false,
                 answered_per_s: 1.98,
                 in_flight_max: 12,
@@ -228,7 +234,7 @@ mod tests {
     fn people_read_a_table() {
         let text = run().text();
         for words in [
-            "2 questions a second (Poisson, seed 1) for 120.0 s to 127.0.0.1:50051; 3 different ones",
+            "2 questions a second (Poisson, seed 1) for 120.0 s to 127.0.0.1:50051; 3 of 100 different ones",
             "not counted: 11 questions of the warm-up (5 s)",
             "      117    1200.0    1000.0    2000.0    3000.5",
             "k=1: at most 9 in flight, 3.00 look-ups a question, 3 errors (1 NOT_SENT, 2 UNAVAILABLE)",

@@ -1,0 +1,161 @@
+//! `eval/run.sh` over a `spechop` that only notes what it is called with: what the script asks for, and
+//! what it does if something fails.
+
+#![expect(clippy::unwrap_used, reason = "a test's own helpers")]
+
+mod shell;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// Notes its arguments in a line of `NOTES`. Servers are ready at once, and end with `ENDS` when they are told to.
+const SPECHOP: &str = r#"#!/bin/bash
+printf '%q ' "$@" >>"$NOTES"; echo >>"$NOTES"
+case "$1 ${2:-}" in
+  "data-dir ") echo "$HOME" ;;
+  "serve "* | "eval web" | "eval replay")
+    echo "ready on 127.0.0.1:9"
+    trap 'echo "this server is not content" >&2; exit ${ENDS:-0}' TERM
+    while :; do sleep 0.02; done ;;
+esac
+"#;
+
+/// The gold planner and Qdrant say where they are; whatever else is written in Python does nothing.
+const PYTHON: &str = r#"#!/bin/bash
+case "$1" in
+  *gold_planner.py) echo "http://127.0.0.1:9/v1"; exec sleep 60 ;;
+  *upstream.py) echo "ready on 127.0.0.1:9"; exec sleep 60 ;;
+esac
+"#;
+
+/// A folder with these programs, in which the script keeps everything.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(TempDir::new().unwrap());
+        for (name, text) in [("spechop", SPECHOP), ("python3", PYTHON)] {
+            let path = place.0.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        for set in ["2wikimultihopqa", "musique"] {
+            let folder = place.0.path().join("data").join(set);
+            fs::create_dir_all(&folder).unwrap();
+            for file in ["questions", "extra_questions", "goldonly_covered"] {
+                fs::write(folder.join(file).with_extension("jsonl"), "").unwrap();
+            }
+        }
+        place
+    }
+
+    /// Whether these parts succeed, and what is said meanwhile.
+    fn run(&self, parts: &[&str], variables: &[(&str, &str)]) -> (bool, String) {
+        let home = self.0.path();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut command = Command::new(root.join("eval/run.sh"));
+        command
+            .env_clear()
+            .env("PATH", format!("{}:/usr/bin:/bin", home.display()))
+            .env("HOME", home)
+            .env("TMPDIR", home)
+            .env("NOTES", home.join("notes"))
+            .env("SPECHOP", home.join("spechop"))
+            .env("OUT", home.join("out"))
+            .envs(variables.iter().copied())
+            .arg(home.join("data"))
+            .args(parts);
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.success(), said)
+    }
+
+    /// What the program was called with, a line for each call, as a shell reads it.
+    fn calls(&self) -> Vec<String> {
+        let notes = fs::read_to_string(self.0.path().join("notes")).unwrap();
+        notes.lines().map(str::to_owned).collect()
+    }
+}
+
+/// A hundred calls, each read by the real command line: nothing is asked for that it does not know.
+#[test]
+fn what_the_script_calls_exists() {
+    let place = Place::new();
+    for out in ["2wiki-own", "musique-gold"] {
+        fs::create_dir_all(place.0.path().join("out").join(out).join("bundle")).unwrap();
+    }
+    let indexes = place.0.path().join("indexes");
+    for set in ["2wiki", "musique"] {
+        fs::create_dir_all(indexes.join(format!("{set}-extended/hot"))).unwrap();
+        let memory = place.0.path().join("out/web/memory");
+        fs::create_dir_all(&memory).unwrap();
+        fs::write(memory.join(set).with_extension("json"), "").unwrap();
+    }
+    for (parts, variables) in [
+        (
+            "prepare record_gold record_own record_speculators record_llm record_large simulate replay live report decisions",
+            ("COUNT", "8"),
+        ),
+        (
+            "drafts answers effort choice saturation words ablation",
+            ("CALL_WORTH", "0"),
+        ),
+        ("web web_guesses large_reads", ("PLANS", "large")),
+        ("deepresearch", ("DIFFICULTY", "L2")),
+    ] {
+        let parts: Vec<_> = parts.split(' ').collect();
+        let (success, said) = place.run(&parts, &[variables]);
+        assert!(success, "{parts:?}: {said}");
+    }
+    let calls = place.calls();
+    assert!(calls.len() > 100, "{}", calls.len());
+    for call in calls {
+        let line = format!("'{}' {call} --help", env!("CARGO_BIN_EXE_spechop"));
+        let read = Command::new("bash").args(["-c", &line]).output().unwrap();
+        let said = String::from_utf8(read.stderr).unwrap();
+        assert!(read.status.success(), "spechop {call}: {said}");
+    }
+}
+
+/// Only a replay knows that it was asked for stages that are not recorded. It says so at its end.
+#[test]
+fn a_server_that_fails_fails_the_run() {
+    let place = Place::new();
+    let (success, said) = place.run(&["replay"], &[("ENDS", "1")]);
+    assert!(
+        !success && said.contains("this server is not content"),
+        "{said}"
+    );
+    let (success, said) = place.run(&["replay"], &[]);
+    assert!(success && !said.contains("not content"), "{said}");
+}
+
+#[test]
+fn a_report_is_of_what_there_is() {
+    let place = Place::new();
+    let out = place.0.path().join("out");
+    for run in [
+        "2wiki-own/live-0",
+        "musique-gold/simulated-4150",
+        "web/musique",
+    ] {
+        fs::create_dir_all(out.join(run)).unwrap();
+    }
+    let (success, said) = place.run(&["report"], &[]);
+    assert!(success, "{said}");
+    let calls = place.calls();
+    let of = |call: &String| call.starts_with("eval report ");
+    let call = calls.iter().find(|call| of(call)).unwrap();
+    let (runs, _) = call.split_once("--out").unwrap();
+    let runs: Vec<_> = runs
+        .split(' ')
+        .skip(2)
+        .filter(|run| !run.is_empty())
+        .collect();
+    assert_eq!(runs.len(), 3, "{call}");
+    assert!(runs.iter().all(|run| Path::new(run).is_dir()), "{call}");
+}
