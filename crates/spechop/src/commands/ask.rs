@@ -91,6 +91,9 @@ fn efforts() -> impl TypedValueParser<Value = Effort> {
 const EXAMPLES: &str = "\
 The configuration of the server decides about everything that no flag names.
 
+Marks of --watch: ✎ the planner writes, … a look-up runs, • it has answered, = an answer is written, ✓ committed,
+✗ rolled back, – waits until it is needed, ! failed; ? stands on a guess, and may be thrown away.
+
 Examples:
   spechop ask \"Who is the mother of the director of film Polish-Russian War?\"
   spechop ask --watch --k 3 \"Who is the mother of the director of film Polish-Russian War?\"

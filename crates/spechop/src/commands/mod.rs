@@ -55,12 +55,13 @@ First steps:
   spechop ask --watch \"Who is the mother of the director of film Polish-Russian War?\"
 
 FOLDER holds .txt, .md or .html files. While `spechop serve` runs, ask a question that they answer.
+Over such an index nobody guesses; the index guesses if look-ups go elsewhere (target.kind).
 
 `spechop COMMAND --help` explains a command.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Answer questions over gRPC.
+    /// Answer questions: over gRPC, HTTP, OpenAI's protocol and MCP, and on a web page.
     Serve(serve::Args),
     /// Ask a running server a question.
     Ask(ask::Args),

@@ -6,17 +6,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use spechop_ports::is_loopback;
 use spechop_server::Env;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Uri};
 use tonic::{Request, Status};
 
 /// The variable that holds the API key, unless another one is named.
-const KEY_VARIABLE: &str = "SPECHOP_KEY";
+pub(crate) const KEY_VARIABLE: &str = "SPECHOP_KEY";
 
 /// The longest that a connection may take, its TLS handshake included.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -52,6 +52,19 @@ pub(crate) struct ServerArgs {
 
 /// The heading of these flags in every help text.
 const HEADING: &str = "Access";
+
+/// Refuses to send an API key to another machine in the clear, unless `http://` was written.
+pub(crate) fn key_may_go(address: &str, to: &Uri) -> anyhow::Result<()> {
+    let is_said = address.contains("://");
+    let is_here = to.host().is_some_and(is_loopback);
+    let is_tls = to.scheme_str() == Some("https");
+    ensure!(
+        is_said || is_here || is_tls,
+        "the API key would go to {address} in the clear: use https://{address}, or say http://{address} if you \
+         trust the network in between"
+    );
+    Ok(())
+}
 
 /// A connection whose requests carry the API key.
 pub(crate) type Reached = InterceptedService<Channel, WithKey>;
@@ -121,13 +134,8 @@ impl ServerArgs {
             .connect_timeout(CONNECT_TIME)
             .http2_keep_alive_interval(ALIVE)
             .keep_alive_timeout(ALIVE);
-        let is_said = address.contains("://");
-        let is_here = endpoint.uri().host().is_some_and(is_loopback);
-        if has_key && !is_tls && !is_said && !is_here {
-            bail!(
-                "the API key would go to {address} in the clear: use https://{address} (or --tls-ca), or say \
-                 http://{address} if you trust the network in between"
-            );
+        if has_key {
+            key_may_go(address, endpoint.uri())?;
         }
         if is_tls {
             let tls = self.tls()?;

@@ -50,8 +50,11 @@ what that gives: RelLat (the latency divided by that at k = 1) and the look-ups 
 bounds are those of p and alpha (95 %), carried over by the paper's closed form. Below are the
 settings that follow, why, and what speaks against relying on them.
 
-Nothing is changed: write what you take into the configuration, and restart the server. With
-question.k = \"auto\" the server chooses by itself and keeps learning.
+Nothing is changed: write what you take into the configuration file; a running server takes it up by
+itself. With question.k = \"auto\" the server chooses by itself and keeps learning.
+
+This is of one tenant: that of your key, which needs the role `admin`, else the one without a name.
+For another tenant, make a key: spechop keys new --name NAME --tenant TENANT --role admin
 
 Examples:
   spechop tune
@@ -135,7 +138,7 @@ fn nothing_known(speculator: Option<&str>) -> String {
         |name| format!("with the speculator {name}"),
     );
     format!(
-        "The server has not answered a question {whose} yet, so there is nothing to tune by.\n\
+        "The server has not answered a question of this tenant {whose} yet, so there is nothing to tune by.\n\
          \n\
          Let it answer some that are like yours, and come back:\n  \
          spechop eval load --a k=3 --for 120 --questions FILE\n\

@@ -42,6 +42,9 @@ plays its last questions again with each k, on a virtual clock.
 If answers were audited (`audit.share`), the last lines say how many of them differ from the answer
 without speculation, and how many accepted guesses were wrong. In JSON that is one more object.
 
+This is of one tenant: that of your key, which needs the role `admin`, else the one without a name.
+For another tenant, make a key: spechop keys new --name NAME --tenant TENANT --role admin
+
 Examples:
   spechop tuning
   spechop tuning --k 1,3 --json | jq .rel_lat_star";
