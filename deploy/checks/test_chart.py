@@ -265,7 +265,8 @@ class Refused(unittest.TestCase):
         for setting, both in (
             ("image.tag=0.2.0", True),
             ("index.build.revision=2", True),
-            ("index.build.resources.limits.memory=8Gi", True),
+            ("index.build.resources.limits.memory=8Gi", False),
+            ("index.build.joinResources.limits.memory=8Gi", False),
             ("nodeSelector.disk=ssd", True),
             ("image.pullPolicy=Always", True),
             ("index.build.corpusPath=other.jsonl", True),

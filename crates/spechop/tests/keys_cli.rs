@@ -165,3 +165,32 @@ async fn commands_speak_tls_and_show_a_key() {
         }
     }
 }
+
+/// A client of MCP starts the bridge by itself, so nobody sees a warning of it.
+#[test]
+fn the_bridge_sends_no_key_in_the_clear() {
+    for (args, variables, words) in [
+        (
+            &["--addr", "192.0.2.1:9"][..],
+            ("SPECHOP_KEY", "spechop.me.secret"),
+            "would go to 192.0.2.1:9 in the clear",
+        ),
+        (
+            &["--addr", "192.0.2.1:9", "--key-env", "MINE"],
+            ("MINE", "spechop.me.secret"),
+            "would go to 192.0.2.1:9 in the clear",
+        ),
+        (
+            &["--api-key-env", "MINE"],
+            ("SPECHOP_KEY", "spechop.me.secret"),
+            "the variable MINE is not set",
+        ),
+    ] {
+        let (code, stdout, stderr) = run(&[&["mcp"], args].concat(), &[variables]);
+        assert_eq!((code, &*stdout), (1, ""), "{stderr}");
+        assert!(
+            stderr.contains(words) && !stderr.contains("secret"),
+            "{stderr}"
+        );
+    }
+}
