@@ -250,6 +250,10 @@ class Refused(unittest.TestCase):
             _, error = render(KEPT / "default.values.yaml", "--set", f"networkPolicy.enabled=false,{more}")
             self.assertIsNone(error)
 
+    def test_parts_may_request_nothing(self):
+        text, error = render(KEPT / "volume.values.yaml", "--set", "index.build.resources=null")
+        self.assertIn("answers-parts-", text, error)
+
     def test_a_scraper_that_is_admitted_is_allowed(self):
         _, error = render(KEPT / "default.values.yaml", "--set", SCRAPED)
         self.assertIsNone(error)

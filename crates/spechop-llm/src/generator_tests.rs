@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use spechop_ports::{KnownHop, contract};
+use spechop_ports::{Fallback, KnownHop, contract};
 use spechop_types::{Passage, Question, SubQuestion};
 
 use super::*;
@@ -225,6 +225,19 @@ async fn what_there_is_no_room_for_is_not_shown() {
         let error = reader.read(&call, request.clone()).await.unwrap_err();
         assert!(matches!(error, PortError::TooLong { .. }), "{error}");
         assert_eq!(model.asked.lock().unwrap().len(), shown.len());
+
+        // Another reader may have room for the whole.
+        let whole = ReadLimits {
+            shortens: false,
+            ..ReadLimits::default()
+        };
+        let narrow = Narrow::new(prompt_bytes(&shown[1]), "<answer>Amy Dunne</answer>");
+        let narrow = Arc::new(LlmReader::new(narrow, style, whole));
+        let roomy = Narrow::new(prompt_bytes(&shown[0]), "<answer>Blue Kite</answer>");
+        let roomy = Arc::new(LlmReader::new(roomy, style, ReadLimits::default()));
+        let both = Fallback::<dyn Reader>::new(narrow, roomy);
+        let reading = both.read(&call, request.clone()).await.unwrap();
+        assert_eq!(reading.answer.as_deref(), Some("Blue Kite"));
     }
 }
 
@@ -361,6 +374,7 @@ fn no_passage_is_shown_beyond_the_limits() {
         passages: 2,
         passage_chars: 100,
         answer_tokens: 16,
+        shortens: true,
     };
     for style in [PromptStyle::Tagged, PromptStyle::Corag] {
         let generation = prompt::read(style, &read_request(&passages), limits);

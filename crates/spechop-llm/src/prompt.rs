@@ -55,6 +55,9 @@ pub struct ReadLimits {
     pub passage_chars: usize,
     /// Most tokens of the answer.
     pub answer_tokens: u32,
+    /// Whether a model that cannot take that much is shown less. If not, the reading fails, and another reader can take
+    /// the whole.
+    pub shortens: bool,
 }
 
 impl Default for ReadLimits {
@@ -64,6 +67,7 @@ impl Default for ReadLimits {
             passages: 5,
             passage_chars: 2_000,
             answer_tokens: ANSWER_TOKENS_MAX,
+            shortens: true,
         }
     }
 }
@@ -71,7 +75,8 @@ impl Default for ReadLimits {
 impl ReadLimits {
     /// These limits, and what to try in turn if a model cannot take what they allow of these passages: half as
     /// many, best first, down to one, and then a half and a quarter of that one. They depend on nothing but the
-    /// passages, so what is read ahead of need is what would be read for an answer. None if nothing is shown.
+    /// passages, so what is read ahead of need is what would be read for an answer. None if nothing is shown, and one
+    /// if nothing is shortened.
     pub(crate) fn ever_less(self, passages: &[Passage]) -> Vec<Self> {
         let mut shown = self.passages.min(passages.len());
         let mut tries = Vec::new();
@@ -81,6 +86,9 @@ impl ReadLimits {
                 ..self
             });
             shown /= 2;
+            if !self.shortens {
+                return tries;
+            }
         }
         if let (Some(one), Some(best)) = (tries.last().copied(), passages.first()) {
             // Of what there is of it: half of a limit that it does not reach would be no less.

@@ -144,6 +144,5 @@ pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
 }
 
 fn quoted(said: &str, server: &Server) -> String {
-    // Before it is shortened: half a key is still much of one.
-    reason(server.cut_secrets(said).as_bytes(), None)
+    reason(said.as_bytes(), server.secrets())
 }

@@ -12,10 +12,13 @@ use spechop_web::Endpoint;
 use crate::arguments::Arguments;
 use crate::result::Shape;
 
-/// Shorter values of an environment are switches (`1`, `on`), and to cut them would leave holes in words.
-const SECRET_BYTES_MIN: usize = 5;
+/// Shorter values of an environment are switches (`1`, `error`), and to cut them would leave holes in words. No key
+/// is as short.
+const SECRET_BYTES_MIN: usize = 8;
 /// Variables that every program may have, and whose values are no secrets.
-const PLAIN: [&str; 2] = ["PATH", "HOME"];
+const PLAIN: [&str; 8] = [
+    "PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "TMPDIR", "NODE_ENV",
+];
 
 /// A tool, where it is, and what its calls may take. Its `Debug` shows no secret.
 #[derive(Clone, Debug)]
@@ -71,9 +74,9 @@ pub enum Server {
 }
 
 impl Server {
-    /// What the server has said, without the key of its address or what its program finds in the environment:
-    /// it may repeat them, and its words go to whoever asks.
-    pub(crate) fn cut_secrets(&self, said: &str) -> String {
+    /// What it may repeat and nobody is to hear, since its words go to whoever asks: the key of its address, or what
+    /// its program finds in the environment. The longest first, for one may be a part of another.
+    pub(crate) fn secrets(&self) -> Vec<&str> {
         let mut secrets: Vec<&str> = match self {
             Self::Program(program) => {
                 let hidden = (program.env.iter()).filter(|(name, _)| !PLAIN.contains(&&**name));
@@ -87,10 +90,8 @@ impl Server {
                 key.filter(|key| !key.is_empty()).collect()
             }
         };
-        // One may be a part of another.
         secrets.sort_by_key(|secret| Reverse(secret.len()));
-        let cut = |said: String, secret: &str| said.replace(secret, "[key]");
-        secrets.into_iter().fold(said.to_owned(), cut)
+        secrets
     }
 }
 
@@ -128,6 +129,8 @@ pub enum Ahead {
 
 #[cfg(test)]
 mod tests {
+    use spechop_ports::reason;
+
     use super::*;
 
     #[test]
@@ -135,10 +138,11 @@ mod tests {
         let env = [
             ("PATH", "/usr/bin"),
             ("HOME", "/home/notes"),
-            ("DEBUG", "1"),
+            ("LOG_LEVEL", "error"),
+            ("LANG", "C.UTF-8-en"),
             ("NONE", ""),
-            ("USER_KEY", "notes-1"),
-            ("KEY", " notes-1-of-2\n"),
+            ("USER_KEY", "notes-12"),
+            ("KEY", " notes-12-of-34\n"),
         ];
         let env = env.map(|(name, value)| (name.to_owned(), SecretString::from(value)));
         let program = Server::Program(Program {
@@ -147,17 +151,20 @@ mod tests {
             dir: None,
         });
         for (said, told) in [
-            ("no key notes-1-of-2", "no key [key]"),
-            ("notes-1: 1 of 2 is gone", "[key]: 1 of 2 is gone"),
+            ("no key notes-12-of-34", "no key [key]"),
+            ("notes-12: 1 of 2 is gone", "[key]: 1 of 2 is gone"),
+            (r#"{"error":"no key notes\u002d12"}"#, "no key [key]"),
+            ("an error of C.UTF-8-en", "an error of C.UTF-8-en"),
             ("/usr/bin is no /home/notes", "/usr/bin is no /home/notes"),
         ] {
-            assert_eq!(program.cut_secrets(said), told);
+            assert_eq!(reason(said.as_bytes(), program.secrets()), told);
         }
         let mut endpoint = Endpoint::new("notes", "http://127.0.0.1:1/mcp");
         let said = "abc is no key";
-        assert_eq!(Server::Http(endpoint.clone()).cut_secrets(said), said);
+        assert!(Server::Http(endpoint.clone()).secrets().is_empty());
         // It is a key for certain, however short.
         endpoint.key = Some("abc".into());
-        assert_eq!(Server::Http(endpoint).cut_secrets(said), "[key] is no key");
+        let told = reason(said.as_bytes(), Server::Http(endpoint).secrets());
+        assert_eq!(told, "[key] is no key");
     }
 }

@@ -401,7 +401,8 @@ impl Call {
         if let Some(seat) = self.seat() {
             seat.promoted();
         }
-        let parts = std::mem::take(&mut *lock(&self.shared.parts));
+        // They stay its parts: it is as far as the furthest of them.
+        let parts = lock(&self.shared.parts).clone();
         for shared in parts.iter().filter_map(Weak::upgrade) {
             Self {
                 shared,

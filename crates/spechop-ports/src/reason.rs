@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 /// The reason in an error body: its `error.message`, `error`, `message` or `detail`, else the
-/// body's beginning. Short, on one line, and without `secret`.
-pub fn reason(body: &[u8], secret: Option<&str>) -> String {
+/// body's beginning. Short, on one line, and without `secrets`: where one is a part of another, the longer one
+/// comes first.
+pub fn reason<'a>(body: &[u8], secrets: impl IntoIterator<Item = &'a str>) -> String {
     const CHARS_MAX: usize = 200;
     let text = String::from_utf8_lossy(body);
     let value = serde_json::from_str::<Value>(&text).unwrap_or_default();
@@ -18,10 +19,12 @@ pub fn reason(body: &[u8], secret: Option<&str>) -> String {
     .into_iter()
     .find_map(|path| value.pointer(path)?.as_str())
     .unwrap_or(&text);
-    let said = match secret {
-        Some(secret) if !secret.is_empty() => said.replace(secret, "[key]"),
-        _ => said.to_owned(),
-    };
+    // Of what is said, and not of the body, which may write a key otherwise; and before it is shortened: half a
+    // key is still much of one.
+    let secrets = secrets.into_iter().filter(|secret| !secret.is_empty());
+    let said = secrets.fold(said.to_owned(), |said, secret| {
+        said.replace(secret, "[key]")
+    });
     let words: Vec<_> = said.split_whitespace().collect();
     let mut said: String = words.join(" ").chars().take(CHARS_MAX + 1).collect();
     if said.chars().count() > CHARS_MAX {
@@ -46,6 +49,7 @@ mod tests {
                 r#"{"error":{"message":"no key sk-1"}}"#,
                 "no key [key]".to_owned(),
             ),
+            (r#"{"error":"no key sk\u002d1"}"#, "no key [key]".into()),
             (r#"{"error":"model not found"}"#, "model not found".into()),
             (r#"{"detail":"Not Found"}"#, "Not Found".into()),
             ("<h1>Bad\n gateway</h1>", "<h1>Bad gateway</h1>".into()),

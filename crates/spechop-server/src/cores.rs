@@ -54,8 +54,8 @@ pub(crate) fn of(config: &Config) -> Cores {
     );
     if config.speculator.default == SpeculatorKind::None {
         tracing::info!(
-            "nobody guesses unless a question says who: an index guesses with a hot subset (spechop index hot), or as a \
-             whole if look-ups go elsewhere (target.kind); see [speculator]"
+            "nobody guesses unless a question says who: an index guesses with a hot subset (spechop index \
+             hot), or as a whole if look-ups go elsewhere (target.kind); see [speculator]"
         );
     }
     let reads = config.reader.local(&config.generator);

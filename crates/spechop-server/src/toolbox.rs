@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use spechop_agent::Ports;
 use spechop_embed::{ReaderOptions, SpanReader};
-use spechop_llm::LlmDraftWriter;
+use spechop_llm::{LlmDraftWriter, ReadLimits};
 use spechop_ports::{
     DraftWriter, Encoder, Fallback, Passages, Planner, Reader, RecentQueries, Retriever, Rewriter,
     Speculator, Vitals,
@@ -148,16 +148,25 @@ impl Toolbox {
         })?;
 
         let mut planner = generator.planner(&backends);
-        let mut reader = source.reader(&backends, &target, PASSAGES_MAX, None);
+        let limits = ReadLimits {
+            passages: PASSAGES_MAX.get(),
+            ..ReadLimits::default()
+        };
+        // A planner in steps cannot read, and knows no other forms of questions either.
+        let reads_too = |model: &config::Model| model.style != Style::Steps;
+        let first = ReadLimits {
+            // What is too long for one reader may be read whole by the other.
+            shortens: !config.fallback.as_ref().is_some_and(reads_too),
+            ..limits
+        };
+        let mut reader = source.reader(&backends, &target, first);
         let mut any_form = None;
         if let Some(model) = &config.fallback {
             let second = Voice::open("fallback", model, backends.fallback(model), &vitals)?;
             let plans = second.planner(&backends);
             planner = Arc::new(Fallback::new(planner, Arc::clone(&plans)));
-            // A planner in steps cannot read, and knows no other forms of questions either.
-            if second.style != Style::Steps {
-                let second = ReadBy::Voice(second);
-                let reads = second.reader(&backends, &target, PASSAGES_MAX, None);
+            if reads_too(model) {
+                let reads = ReadBy::Voice(second).reader(&backends, &target, limits);
                 reader = Arc::new(Fallback::new(reader, Arc::clone(&reads)));
                 any_form = Some((plans, reads));
             }
@@ -183,9 +192,13 @@ impl Toolbox {
         // language model finds what the guess has read in its cache. Its answer is cut shorter: a guess
         // must be there long before the observation.
         let reads = guesser.unwrap_or(source);
-        let guess_over = |backends: &Backends, look_up, passages, guess: &LookUp| {
-            let hasty = Some(HASTY_ANSWER_TOKENS);
-            let reader = reads.reader(backends, guess, passages, hasty);
+        let guess_over = |backends: &Backends, look_up, passages: NonZeroUsize, guess: &LookUp| {
+            let hasty = ReadLimits {
+                passages: passages.get(),
+                answer_tokens: HASTY_ANSWER_TOKENS,
+                ..limits
+            };
+            let reader = reads.reader(backends, guess, hasty);
             IndexGuesser::new(look_up, reader, passages)
         };
         let mut subset = None;

@@ -108,11 +108,6 @@ impl Builder {
         self.heading = true;
     }
 
-    /// Whether the block that is open, or is still to come, is a heading.
-    pub fn in_heading(&self) -> bool {
-        self.heading
-    }
-
     /// Ends the block that is open, which was a heading.
     pub fn end_heading(&mut self) {
         self.heading = true;

@@ -103,6 +103,8 @@ struct State {
     /// Where the superscript of this line began that is open.
     superscript: Option<usize>,
     line: Line,
+    /// Whether the block that is open is a heading by the name of its element.
+    named_heading: bool,
 }
 
 /// What the line so far is.
@@ -153,6 +155,7 @@ impl State {
         } else if is_heading(tag) {
             self.part(tag.kind, name);
             self.builder.begin_heading();
+            self.named_heading = is_named_heading(name);
         } else {
             self.part(tag.kind, name);
             self.bold += usize::from(BOLD.contains(&name));
@@ -223,15 +226,17 @@ impl State {
         // Nobody who forgets to close it means the whole page.
         self.bold = 0;
         self.superscript = None;
+        self.named_heading = false;
     }
 
-    /// Ends the block that is open, since an element begins. A heading without text so far is the heading that
-    /// this element is in: its text is still to come.
+    /// Ends the block that is open, since an element begins. An `<h2>` without text so far is the heading that
+    /// this element is in: its text is still to come. A class may stand on what holds more than a heading.
     fn end_block_before_element(&mut self) {
-        let is_to_come = self.line == Line::Empty && self.builder.in_heading();
+        let is_to_come = self.line == Line::Empty && self.named_heading;
         self.end_block();
         if is_to_come {
             self.builder.begin_heading();
+            self.named_heading = true;
         }
     }
 
@@ -259,9 +264,13 @@ impl State {
     }
 }
 
+fn is_named_heading(name: &str) -> bool {
+    matches!(name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6")
+}
+
 /// Whether the element is a heading, by its name or by its class.
 fn is_heading(tag: &Tag) -> bool {
-    if matches!(&*tag.name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6") {
+    if is_named_heading(&tag.name) {
         return true;
     }
     let class = |name: &str| {

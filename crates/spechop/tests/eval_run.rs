@@ -18,8 +18,8 @@ printf '%q ' "$@" >>"$NOTES"; echo >>"$NOTES"
 case "$1 ${2:-}" in
   "data-dir ") echo "$HOME" ;;
   "serve "* | "eval web" | "eval replay")
-    echo "ready on 127.0.0.1:9"
     trap 'echo "this server is not content" >&2; exit ${ENDS:-0}' TERM
+    echo "ready on 127.0.0.1:9"
     while :; do sleep 0.02; done ;;
 esac
 "#;

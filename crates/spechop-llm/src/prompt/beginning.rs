@@ -22,9 +22,10 @@ pub(crate) fn whole_question(request: &PlanRequest) -> Step {
 
 /// The text, or its beginning if it is a page, or much in a script that takes many tokens.
 ///
-/// Whose tokens they will be is not known here, so they are counted as an English vocabulary cuts other
-/// scripts, which is the worst case: a letter is a token, and a Hangul syllable is taken apart into its three
-/// letters. English words have fewer tokens than are counted; digits may be cut as letters of other scripts
+/// Whose tokens they will be is not known here, so they are counted as a reader's English vocabulary cuts
+/// other scripts: a letter is a token, and a Hangul syllable is taken apart into its three letters. A
+/// planner's may take more, and says so if its prompt is too long ([`spechop_ports::PortError::TooLong`]).
+/// English words have fewer tokens than are counted; digits may be cut as letters of other scripts
 /// are.
 pub(crate) fn beginning(text: &str) -> &str {
     let (mut tokens, mut letters) = (0, 0);

@@ -77,9 +77,8 @@ impl Cell {
     /// What everybody but `me` has of it.
     pub(super) fn others(&self, me: &str, now: u64, period: Duration) -> Others {
         let is_current = !self.is_over(now, period);
-        let is_to_come = self.since > now.saturating_add(millis(WORD));
         let mut others = Others {
-            since: (is_current && !is_to_come).then_some(self.since),
+            since: (is_current && !self.is_to_come(now)).then_some(self.since),
             ..Others::default()
         };
         for (_, row) in self.rows.iter().filter(|(name, _)| *name != me) {
@@ -123,7 +122,10 @@ impl Cell {
         }
         Self {
             format: FORMAT,
-            since: if is_over { since } else { self.since },
+            since: match is_over || self.is_to_come(now) {
+                true => since,
+                false => self.since,
+            },
             rows,
         }
     }
@@ -132,6 +134,11 @@ impl Cell {
     pub(super) fn keep(&self, now: u64, period: Duration) -> Duration {
         let ends = self.since.saturating_add(millis(period));
         Duration::from_millis(ends.saturating_sub(now)).max(WORD) + WORD
+    }
+
+    /// Whether it was written by a clock that is far ahead, which says nothing of when a period began.
+    fn is_to_come(&self, now: u64) -> bool {
+        self.since > now.saturating_add(millis(WORD))
     }
 
     fn is_over(&self, now: u64, period: Duration) -> bool {
@@ -169,7 +176,14 @@ mod tests {
         assert_eq!(told("c", start + millis(HOUR)), (None, 0, 0));
         // It was written by a clock that was ahead: what was spent counts, and nobody begins anew for it.
         assert_eq!(told("c", start - millis(WORD)), (Some(start), 7, 2));
-        assert_eq!(told("c", start - millis(WORD) - 1), (None, 7, 2));
+        let early = start - millis(WORD) - 1;
+        assert_eq!(told("c", early), (None, 7, 2));
+        // The next to write says when it began, so that it ends.
+        let set = cell.with("c", early, (none, none), early, HOUR);
+        assert_eq!(set.others("c", early, HOUR).since, Some(early));
+        assert_eq!(set.others("c", early, HOUR).spent, calls(7));
+        let spent = set.others("c", early + millis(HOUR), HOUR).spent;
+        assert_eq!(spent, none);
     }
 
     #[test]

@@ -133,13 +133,12 @@ impl ReadBy {
         })
     }
 
-    /// The reader of such a look-up, of so many passages, whose answers are cut after so many tokens.
+    /// The reader of such a look-up. Only a language model has limits.
     pub(super) fn reader(
         &self,
         backends: &Backends,
         of: &LookUp,
-        passages: NonZeroUsize,
-        answer_tokens: Option<u32>,
+        limits: ReadLimits,
     ) -> Arc<dyn Reader> {
         let voice = match self {
             Self::Spans(reader, backend) => {
@@ -148,12 +147,6 @@ impl ReadBy {
             Self::Voice(voice) => voice,
         };
         let style = voice.chat_style();
-        let all = ReadLimits::default();
-        let limits = ReadLimits {
-            passages: passages.get(),
-            answer_tokens: answer_tokens.unwrap_or(all.answer_tokens),
-            ..all
-        };
         let reader = Arc::new(LlmReader::new(Arc::clone(&voice.model), style, limits));
         backends.reads(reader, &voice.backend, of)
     }

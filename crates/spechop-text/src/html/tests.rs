@@ -101,6 +101,11 @@ fn headings_are_known_by_element_class_or_boldness() {
         ("<p>a<h2><div>Life</div></h2><p>b", &["a", "# Life", "b"]),
         ("<p>a<h2></h2><p>b", &["a", "b"]),
         ("<body class=no-title><div>a</div><p>b", &["a", "b"]),
+        // What holds more than a heading may have such a class, too.
+        (
+            "<p>a<div class='box no-title'><p>b</p><p>c</p></div>",
+            &["a", "b", "c"],
+        ),
     ] {
         check(page, first(blocks), blocks);
     }

@@ -60,8 +60,8 @@ pub(crate) fn key_may_go(address: &str, to: &Uri) -> anyhow::Result<()> {
     let is_tls = to.scheme_str() == Some("https");
     ensure!(
         is_said || is_here || is_tls,
-        "the API key would go to {address} in the clear: use https://{address}, or say http://{address} if you \
-         trust the network in between"
+        "the API key would go to {address} in the clear: use https://{address} (`spechop ask` and its like: or \
+         --tls-ca), or say http://{address} if you trust the network in between"
     );
     Ok(())
 }

@@ -87,9 +87,9 @@ pub(super) static MODEL: &[Key] = keys! {
     /// A LoRA adapter for the model file. By default there is none: our planner's is merged into its model.
     adapter: File, Example(r#""~/.local/share/spechop/models/spechop-planner/adapter.gguf""#);
     /// How many generations compute at once, each on threads of its own. With "auto" there is one worker for
-    /// each core if a generation has one thread, else one for every four cores, and 32 at most. The cores are those that the
-    /// process may use: an affinity and the quota of a cgroup count. The memory of each worker is logged at
-    /// the start. More than 8 workers for each core are refused.
+    /// each core if a generation has one thread, else one for every four cores, and 32 at most. The cores are
+    /// those that the process may use: an affinity and the quota of a cgroup count. The memory of each worker
+    /// is logged at the start. More than 8 workers for each core are refused.
     workers: Or("auto", &Whole(1, u64::MAX)), Is(r#""auto""#);
     /// The threads of each worker. By default one for style "steps", whose steps are too short to share, else
     /// the physical cores divided among the workers.
