@@ -78,4 +78,4 @@ pub use hot::{Counted, HotSubset, NoTraffic, Traffic, read_traffic};
 pub use metrics::Counting;
 pub use reload::Reloading;
 pub use toolbox::{Bare, OpenError, Toolbox, Verified};
-pub use transport::TransportFailure;
+pub use transport::{TransportFailure, raise_open_files};

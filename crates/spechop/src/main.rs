@@ -6,17 +6,17 @@ mod models;
 use std::process::ExitCode;
 
 use clap::Parser;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use spechop_server::Env;
+use spechop_server::{Env, raise_open_files};
 
-/// An index has two files open for each 65,536 passages, and a merge has all its parts open. Not simply
-/// as many as the system lets be: programs that we start inherit it, and some go through all numbers.
+/// An index has two files open for each 65,536 passages, and a merge has all its parts open. The usual limit of
+/// 1,024 is meant for programs that cannot cope with more. Not simply as many as the system lets be: programs that
+/// we start inherit it, and some go through all numbers.
 const OPEN_FILES: u64 = 1 << 16;
 
 fn main() -> ExitCode {
     // `--help` needs no environment.
     let cli = commands::Cli::parse();
-    raise_open_files();
+    let _ = raise_open_files(OPEN_FILES);
     let done = Env::read()
         .map_err(Into::into)
         .and_then(|env| cli.run(&env));
@@ -27,13 +27,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The usual limit of 1,024 is soft: it is meant for programs that cannot cope with more.
-fn raise_open_files() {
-    let limit = getrlimit(Resource::Nofile);
-    let most = limit.maximum.unwrap_or(u64::MAX).min(OPEN_FILES);
-    let current = limit.current.map(|current| current.max(most));
-    // If it is refused, whoever needs more files says so.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
 }

@@ -71,16 +71,21 @@ async fn questions_at_once_cannot_overdraw_an_account_together() {
     assert_eq!(granted.target_calls, Some(8));
 }
 
+/// So many seconds, look-ups, tokens and so much money, in a minute.
+fn of_every_kind(most: u64) -> Allowance {
+    Allowance {
+        period: Duration::from_secs(60),
+        time: Some(Duration::from_secs(most)),
+        target_calls: Some(most),
+        tokens: Some(most),
+        money: Some(Money(most)),
+    }
+}
+
 /// A look-up for a program takes no tokens, no time and no money.
 #[tokio::test(start_paused = true)]
 async fn whoever_wants_nothing_of_a_kind_needs_nothing_of_it() {
-    let allowance = Allowance {
-        period: Duration::from_secs(60),
-        time: Some(Duration::from_secs(10)),
-        target_calls: Some(10),
-        tokens: Some(10),
-        money: Some(Money(10)),
-    };
+    let allowance = of_every_kind(10);
     let accounts = Accounts::new(allowance, None);
     let tenant = named(0);
     let of_all = |calls| Budget {
@@ -119,13 +124,7 @@ async fn whoever_wants_nothing_of_a_kind_needs_nothing_of_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_pays_what_it_has_cost_however_it_ends() {
-    let allowance = Allowance {
-        period: Duration::from_secs(60),
-        time: Some(Duration::from_secs(100)),
-        target_calls: Some(100),
-        tokens: Some(100),
-        money: Some(Money(100)),
-    };
+    let allowance = of_every_kind(100);
     let mut due = due(3);
     due.elapsed = Duration::from_secs(20);
     due.usage.segments.cost.tokens.prompt = 7;

@@ -8,13 +8,19 @@ const OWN: u64 = 256;
 /// Raises this process's limit of open files as far as so many connections need, and says how many
 /// connections there may be.
 pub(super) fn room_for(connections: usize) -> usize {
-    let limit = getrlimit(Resource::Nofile);
     let wanted = (connections as u64).saturating_add(OWN);
+    fitting(raise_open_files(wanted), connections)
+}
+
+/// Raises this process's limit of open files to so many, as far as the system lets it, and says what it is then;
+/// `None` is no limit. If it is refused, it stays, and whoever needs more files says so.
+pub fn raise_open_files(wanted: u64) -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
     let raised = raised(limit, wanted);
-    if raised != limit && setrlimit(Resource::Nofile, raised).is_err() {
-        return fitting(limit, connections);
+    match raised == limit || setrlimit(Resource::Nofile, raised).is_ok() {
+        true => raised.current,
+        false => limit.current,
     }
-    fitting(raised, connections)
 }
 
 /// The soft limit may be raised up to the hard one. `None` is no limit.
@@ -26,8 +32,8 @@ fn raised(limit: Rlimit, wanted: u64) -> Rlimit {
     Rlimit { current, ..limit }
 }
 
-fn fitting(limit: Rlimit, connections: usize) -> usize {
-    let Some(files) = limit.current else {
+fn fitting(files: Option<u64>, connections: usize) -> usize {
+    let Some(files) = files else {
         return connections;
     };
     // Half for connections where there is not even room for what the server needs itself.
@@ -63,7 +69,7 @@ mod tests {
             let raised = raised(limit(current, maximum), wanted);
             assert_eq!(raised.current, after);
             assert_eq!(raised.maximum, maximum);
-            assert_eq!(fitting(raised, connections), room);
+            assert_eq!(fitting(raised.current, connections), room);
         }
     }
 }

@@ -52,6 +52,7 @@ pub(crate) use access_error::AccessError;
 pub(crate) use body::TALK_BYTES_MAX;
 pub(crate) use counts::Counts;
 pub(crate) use doors::{Door, Doors};
+pub use files::raise_open_files;
 pub use tls::{TlsError, TlsFiles, TlsPart};
 
 use crate::config::{Callers, InvalidConfig, Server as Settings};
