@@ -11,11 +11,14 @@ MAKEFLAGS += --no-print-directory
 
 export SPECHOP_DATA_DIR := $(or $(SPECHOP_DATA_DIR),$(if $(XDG_DATA_HOME),$(XDG_DATA_HOME)/spechop,$(HOME)/.local/share/spechop))
 # By default llama.cpp is built for AVX2. The binary that is built here also runs here, so it may use
-# everything that this processor has.
-ifneq ($(shell grep -m 1 -o avx512_vnni /proc/cpuinfo 2>/dev/null),)
+# everything that this processor has. Some have VNNI without VBMI (Cascade Lake).
+has = $(shell grep -m 1 -o -w $(1) "$(SETUP_ROOT)/proc/cpuinfo" 2>/dev/null)
+ifneq ($(call has,avx512_vnni),)
 export GGML_AVX512 := ON
-export GGML_AVX512_VBMI := ON
 export GGML_AVX512_VNNI := ON
+ifneq ($(call has,avx512vbmi),)
+export GGML_AVX512_VBMI := ON
+endif
 endif
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -72,7 +75,7 @@ test: setup ## run every test, on real models too; the last line is `N passed, N
 	@deploy/sum-tests.sh 'SPECHOP_DATA_DIR=/dev/null cargo test --locked --workspace --no-fail-fast' deploy/real-tests.sh
 
 # Root folders of up to 15 GB, in FRESH_DIR, one at a time; only root can make them.
-fresh: ## run the README's two commands on bare Debian roots, from the last commit (an hour each); OUT=folder
+fresh: ## try `make demo` and `make test` on bare Debian roots, from the last commit (an hour each); OUT=folder
 	@deploy/setup.sh fresh
 	@deploy/fresh.sh "$(or $(OUT),eval/runs/fresh-machine)" plain llvm
 
@@ -142,7 +145,7 @@ BENCH_PYTHON := $(SPECHOP_DATA_DIR)/bench-venv/bin/python
 MODEL ?= e5-small-v2
 
 bench-venv: setup
-	@$(BENCH_PYTHON) -c '' 2>/dev/null || python3 -m venv --clear "$(SPECHOP_DATA_DIR)/bench-venv"
+	@$(BENCH_PYTHON) -m pip --version >/dev/null 2>&1 || python3 -m venv --clear "$(SPECHOP_DATA_DIR)/bench-venv"
 	@$(BENCH_PYTHON) -m pip install --quiet --disable-pip-version-check --only-binary=:all: --requirement deploy/requirements-bench.txt
 
 bench-embed: bench-venv ## compare passages a second with Python onnxruntime; the last line is the ratio; MODEL=name

@@ -36,7 +36,7 @@ rows_of_tests() {
   echo '# Attacks'
   echo
   echo "Made by \`make attack\`: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores,"
-  echo "debug build, commit $(git rev-parse --short HEAD). The attacks on single requests and frames are also part of \`make test\`."
+  echo "debug build, commit $(git log -1 --format='%h of %cs'). The attacks on single requests and frames are also part of \`make test\`."
   echo 'What was observed before is of commit 4a5432a, a release build with real models.'
   echo
   echo '| finding | attack | before | now |'

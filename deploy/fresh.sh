@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the README's two commands on a machine that has nothing but git, make and a Rust toolchain: a bare Debian root in
-# a folder, made from Debian's packages, in which the last commit is cloned.
+# Runs `make demo` and `make test` on a machine that has nothing but git, make and a Rust toolchain: a bare Debian root
+# in a folder, made from Debian's packages, in which the last commit is cloned.
 #     fresh.sh OUT VARIANT…      variants: plain, llvm (LLVM's run-time libraries are there, libclang is not)
 # Leaves OUT/VARIANT.log (everything) and OUT/VARIANT.md (machine, versions, times, results). Needs root, mmdebstrap,
 # 15 GB on disk, and an hour a variant on two cores.

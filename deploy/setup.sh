@@ -135,6 +135,7 @@ forget_llama_built_otherwise() {
   for settled in "$target"/*/build/llama-cpp-sys-2-*/out/build/CMakeCache.txt; do
     [ -e "$settled" ] || continue
     if ! grep -qx "GGML_AVX512_VNNI:[A-Z]*=${GGML_AVX512_VNNI:-OFF}" "$settled" ||
+      ! grep -qx "GGML_AVX512_VBMI:[A-Z]*=${GGML_AVX512_VBMI:-OFF}" "$settled" ||
       ! grep -qx "GGML_LLAMAFILE:[A-Z]*=OFF" "$settled"; then
       echo "setup: llama.cpp was built for another processor, or otherwise: it will be built again" >&2
       rm -rf "$target"/*/build/llama-cpp-sys-2-* "$target"/*/.fingerprint/llama-cpp-sys-2-*

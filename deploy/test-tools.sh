@@ -16,11 +16,12 @@ qdrant_sha256=8019db3c315d27fe663d639a6cdc6f60dff2ae903312daea492b159b553ad66f
 data=${SPECHOP_DATA_DIR:?}
 venv=$data/venv
 
+# After an upgrade of Python an environment has lost its packages, and only its copy of the list is left.
+"$venv/bin/python" -m pip --version >/dev/null 2>&1 || python3 -m venv --clear "$venv"
+
 # A copy of the list is left behind when everything in it is installed.
 if ! cmp -s deploy/requirements-test.txt "$venv/requirements-test.txt"; then
   echo "installing $(grep -c == deploy/requirements-test.txt) Python packages into $venv" >&2
-  # One made by another Python is of no use.
-  "$venv/bin/python" -c '' 2>/dev/null || python3 -m venv --clear "$venv"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --only-binary=:all: \
     --requirement deploy/requirements-test.txt
   cp deploy/requirements-test.txt "$venv/requirements-test.txt"
@@ -99,8 +100,10 @@ install_searxng() {
     "${pip[@]}" --require-hashes --requirement deploy/searxng/requirements-pinned.txt
 }
 
-# A copy of the lists is left behind when everything in them is installed.
-if ! cat deploy/searxng/requirements*.txt | cmp -s - "$data/searxng/installed"; then
+# A copy of the lists is left behind when everything in them is installed. An upgrade of Python takes the packages away.
+# To import SearXNG would be to read its configuration.
+if ! cat deploy/searxng/requirements*.txt | cmp -s - "$data/searxng/installed" ||
+  ! "$data/searxng/bin/python" -c 'import importlib.util as util; util.find_spec("searx") or exit(1)' 2>/dev/null; then
   if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
     echo "$(python3 --version) is too old for SearXNG, which needs 3.11: its tests are left out" >&2
   elif echo "installing SearXNG into $data/searxng" >&2 && install_searxng; then

@@ -9,9 +9,11 @@ helm=v3.22.0
 data=${SPECHOP_DATA_DIR:?}
 venv=$data/venv
 
+# After an upgrade of Python an environment has lost its packages, and only its copy of the list is left.
+"$venv/bin/python" -m pip --version >/dev/null 2>&1 || python3 -m venv --clear "$venv"
+
 if ! cat deploy/checks/requirements*.txt | cmp -s - "$venv/requirements-checks.txt"; then
   echo "installing what checks deploy/ into $venv" >&2
-  "$venv/bin/python" -c '' 2>/dev/null || python3 -m venv --clear "$venv"
   pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --only-binary=:all:)
   if "${pip[@]}" --requirement deploy/checks/requirements.txt; then
     "${pip[@]}" --no-deps --require-hashes --requirement deploy/checks/requirements-pinned.txt ||

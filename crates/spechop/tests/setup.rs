@@ -1,4 +1,5 @@
-//! `deploy/setup.sh` over made-up machines: what it finds, what it would install, and what it refuses.
+//! `deploy/setup.sh` over made-up machines: what it finds, what it would install, and what it refuses. And what else
+//! depends on the machine: how the Makefile builds llama.cpp, and the Python environments of the tests' tools.
 //!
 //! Every machine is a folder: a root with libraries in it, and a `PATH` of its own, on which `apt-get`
 //! only notes what it was asked for.
@@ -17,9 +18,9 @@ const ELF64: &[u8] = b"\x7fELF\x02 a library";
 const ELF32: &[u8] = b"\x7fELF\x01 a library";
 
 /// What the script itself is made of.
-const TOOLS: [&str; 17] = [
+const TOOLS: [&str; 21] = [
     "bash", "od", "tr", "sed", "dirname", "readlink", "sort", "head", "cut", "grep", "getconf",
-    "env", "nproc", "cat", "uname", "rm", "sleep",
+    "env", "nproc", "cat", "uname", "rm", "sleep", "cmp", "cp", "ln", "mkdir",
 ];
 
 /// A machine with a compiler, cmake, make and the right Rust, and root's rights; no libclang.
@@ -51,10 +52,14 @@ impl Machine {
 
     /// A program on the `PATH`; replaces one of the same name.
     fn command(self, name: &str, script: &str) -> Self {
-        let path = self.path("bin").join(name);
-        fs::write(&path, format!("#!/bin/bash\n{script}\n")).expect("a script");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program");
-        self
+        self.program(&format!("bin/{name}"), script)
+    }
+
+    fn program(self, path: &str, script: &str) -> Self {
+        let machine = self.file(path, format!("#!/bin/bash\n{script}\n").as_bytes());
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(machine.path(path), executable).expect("a program");
+        machine
     }
 
     fn without(self, name: &str) -> Self {
@@ -89,10 +94,13 @@ impl Machine {
     }
 
     fn run(&self, parts: &[&str]) -> Output {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/setup.sh");
+        self.script("setup.sh", parts)
+    }
+
+    fn script(&self, name: &str, arguments: &[&str]) -> Output {
         Command::new("/bin/bash")
-            .arg(script)
-            .args(parts)
+            .arg(project().join("deploy").join(name))
+            .args(arguments)
             .env_clear()
             .env("PATH", self.path("bin"))
             .env("SETUP_ROOT", self.home.path())
@@ -143,6 +151,10 @@ impl Machine {
     fn installed(&self) -> String {
         fs::read_to_string(self.path("notes")).unwrap_or_default()
     }
+}
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 #[test]
@@ -320,27 +332,101 @@ fn a_first_build_is_announced_and_a_second_one_is_silent() {
 #[test]
 fn a_build_for_another_processor_or_with_other_kernels_is_made_again() {
     let settled = "target/release/build/llama-cpp-sys-2-1a/out/build/CMakeCache.txt";
-    let of = |vnni: &str, llamafile: &str| {
+    let of = |vnni: &str, vbmi: &str, llamafile: &str| {
         let machine = Machine::new()
             .headers("14")
             .file("usr/lib/libclang.so", ELF64)
             .file(
                 settled,
-                format!("GGML_AVX512_VNNI:BOOL={vnni}\nGGML_LLAMAFILE:BOOL={llamafile}\n")
-                    .as_bytes(),
+                format!(
+                    "GGML_AVX512_VBMI:BOOL={vbmi}\nGGML_AVX512_VNNI:BOOL={vnni}\nGGML_LLAMAFILE:BOOL={llamafile}\n"
+                )
+                .as_bytes(),
             )
             .file("target/release/.fingerprint/llama-cpp-sys-2-1a/x", b"")
             .file("target/release/deps/libx.rlib", b"");
         machine.is_ready();
         machine
     };
-    assert!(of("OFF", "OFF").path(settled).exists());
-    for (vnni, llamafile) in [("ON", "OFF"), ("OFF", "ON")] {
-        let otherwise = of(vnni, llamafile);
+    assert!(of("OFF", "OFF", "OFF").path(settled).exists());
+    for (vnni, vbmi, llamafile) in [
+        ("ON", "OFF", "OFF"),
+        ("OFF", "ON", "OFF"),
+        ("OFF", "OFF", "ON"),
+    ] {
+        let otherwise = of(vnni, vbmi, llamafile);
         let exists = |path: &str| otherwise.path(&format!("target/release/{path}")).exists();
         assert!(!exists("build/llama-cpp-sys-2-1a"));
         assert!(!exists(".fingerprint/llama-cpp-sys-2-1a"));
         assert!(exists("deps/libx.rlib"));
+    }
+}
+
+#[test]
+fn llama_is_built_for_no_more_than_this_processor_has() {
+    let asked = |flags: &str| {
+        let cpuinfo = format!("flags\t\t: fpu {flags} sse\n");
+        let machine = Machine::new().file("proc/cpuinfo", cpuinfo.as_bytes());
+        let target = "asked: ; @env | grep ^GGML_AVX512 | cut -c 12- | sort || true";
+        let output = Command::new("make")
+            .args(["--silent", "--eval", target, "asked"])
+            .current_dir(project())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("SETUP_ROOT", machine.path(""))
+            .output()
+            .expect("make runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert_eq!(asked("avx2"), "");
+    // Cascade Lake, then Ice Lake.
+    assert_eq!(asked("avx512vl avx512_vnni"), "=ON\n_VNNI=ON\n");
+    assert_eq!(
+        asked("avx512vl avx512vbmi avx512_vbmi2 avx512_vnni"),
+        "=ON\n_VBMI=ON\n_VNNI=ON\n"
+    );
+}
+
+/// It takes away what is in an environment, and leaves the copies of the lists.
+#[test]
+fn after_an_upgrade_of_python_environments_are_made_anew() {
+    let list = |name: &str| fs::read(project().join("deploy").join(name)).expect(name);
+    let lists = |folder: &str| {
+        ["requirements-pinned.txt", "requirements.txt"]
+            .map(|name| list(&format!("{folder}/{name}")))
+            .concat()
+    };
+    let makes = r#"
+        [ "$2" = venv ] || exit 0
+        folder=${!#}
+        echo "${folder##*/}" >> "$NOTES"
+        rm -rf "$folder"
+        mkdir -p "$folder/bin"
+        ln -s /bin/true "$folder/bin/python""#;
+    // It runs, and has no module.
+    let upgraded = "[ \"$*\" = '-c ' ]";
+    for (script, made) in [
+        ("test-tools.sh", "venv\nsearxng\n"),
+        ("checks/tools.sh", "venv\n"),
+    ] {
+        let machine = Machine::new()
+            .without("apt-get")
+            .command("python3", makes)
+            .variable("SPECHOP_DATA_DIR", "data")
+            .program("data/venv/bin/python", upgraded)
+            .file(
+                "data/venv/requirements-test.txt",
+                &list("requirements-test.txt"),
+            )
+            .file("data/venv/requirements-checks.txt", &lists("checks"))
+            .program("data/searxng/bin/python", upgraded)
+            .file("data/searxng/installed", &lists("searxng"));
+        // The second time they work.
+        for _ in 0..2 {
+            let output = machine.script(script, &[]);
+            assert!(output.status.success(), "{output:?}");
+            assert_eq!(machine.installed(), made, "{output:?}");
+        }
     }
 }
 

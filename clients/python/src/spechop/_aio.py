@@ -1,23 +1,24 @@
 """The client for asyncio."""
 
 import asyncio
-import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+import sys
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
 from typing_extensions import Self, Unpack
 
-from spechop._channel import Patience, Tls, is_over, metadata, options, question_id_of
-from spechop._errors import SpecHopError
+from spechop._channel import Patience, Tls, is_lost, metadata, options, question_id_of
+from spechop._errors import CLOSED, SpecHopError
 from spechop._methods import ASK, ASK_STREAM, CANCEL, FINISH_NOW, GET_ANSWER, RESUME
 from spechop._request import Options, ask_request
 from spechop.v1 import spechop_pb2 as wire
 
 Events = grpc.aio.UnaryStreamCall[Any, wire.AskEvent]
+Response = TypeVar("Response")
 
 
 class AsyncSpecHop:
@@ -40,6 +41,8 @@ class AsyncSpecHop:
             tenant: on whose behalf questions are asked, if the server takes the client's word for it.
         """
         self._metadata = metadata(address, tls, key, tenant)
+        self._closed = asyncio.Event()
+        self._calls: set[grpc.aio.Call] = set()
         if tls is None:
             self._channel = grpc.aio.insecure_channel(address, options(address))
         else:
@@ -63,14 +66,12 @@ class AsyncSpecHop:
             SpecHopError: there is no answer.
         """
         request = ask_request(question, **options)
-        try:
-            return await self._ask(request, timeout=timeout, metadata=self._metadata)
-        except grpc.RpcError as error:
-            raise SpecHopError.of(error) from None
+        call = self._ask(request, timeout=timeout, metadata=self._metadata)
+        return await self._response(call, request.question_id)
 
     async def stream(
         self, question: str, *, timeout: float | None = None, **options: Unpack[Options]
-    ) -> AsyncIterator[wire.AskEvent]:
+    ) -> AsyncGenerator[wire.AskEvent, None]:
         """What happens, as it happens. The last event is the answer.
 
         Closing the iterator ends the question, unless `linger_ms` lets it continue. With `linger_ms`, a lost
@@ -80,9 +81,6 @@ class AsyncSpecHop:
             SpecHopError: there is no answer. Its `sequence` is that of the last event.
         """
         request = ask_request(question, **options)
-        if request.linger_ms and not request.question_id:
-            # Who loses the connection before the first event must know what to ask for.
-            request.question_id = uuid.uuid4().hex
         call = self._ask_stream(request, timeout=timeout, metadata=self._metadata)
         patience = Patience(request.linger_ms, timeout)
         async with aclosing(self._follow(call, request.question_id, 0, patience, request)) as events:
@@ -91,7 +89,7 @@ class AsyncSpecHop:
 
     async def resume(
         self, question_id: str, after: int = 0, *, timeout: float | None = None
-    ) -> AsyncIterator[wire.AskEvent]:
+    ) -> AsyncGenerator[wire.AskEvent, None]:
         """What happens to a question that somebody has asked, from the event behind `after` on.
 
         Raises:
@@ -111,11 +109,12 @@ class AsyncSpecHop:
         last: int,
         patience: Patience,
         asked: wire.AskRequest | None = None,
-    ) -> AsyncGenerator[wire.AskEvent]:
+    ) -> AsyncGenerator[wire.AskEvent, None]:
         """The events of a stream. If it breaks although the question continues, those of another one."""
-        try:
-            while True:
-                try:
+        asking = None if asked is None else call
+        while True:
+            try:
+                with self._held(call):
                     # It comes as soon as the server has the question, even if nothing happens. Else it is empty.
                     if told := question_id_of(await call.initial_metadata()):
                         name = name or told
@@ -124,25 +123,26 @@ class AsyncSpecHop:
                         last = event.sequence
                         patience.restored()
                         yield event
-                    return
-                except grpc.RpcError as error:
-                    failed = SpecHopError.of(error)
-                    failed.question_id, failed.sequence = name, last
-                    # A question that the server has never heard of can be asked again.
-                    unheard = asked is not None and last == 0 and failed.code is grpc.StatusCode.NOT_FOUND
-                    lost = failed.code is grpc.StatusCode.UNAVAILABLE and not is_over(error)
-                    pause = patience.pause() if name and (lost or unheard) else None
-                    if pause is None:
-                        raise failed from None
-                    await asyncio.sleep(pause)
-                    left = patience.left()
-                    if unheard and asked is not None:
-                        call = self._ask_stream(asked, timeout=left, metadata=self._metadata)
-                    else:
-                        seen = wire.ResumeRequest(question_id=name, after=last)
-                        call = self._resume(seen, timeout=left, metadata=self._metadata)
-        finally:
-            call.cancel()
+                return
+            except grpc.RpcError as error:
+                failed = SpecHopError.of(error, name, last)
+                # A question that the server has never heard of can be asked again.
+                unheard = asked is not None and last == 0 and failed.code is grpc.StatusCode.NOT_FOUND
+                lost = is_lost(error, failed, is_asking=call is asking)
+                pause = patience.pause(failed.retry_after) if name and (lost or unheard) else None
+                if pause is None:
+                    raise failed from None
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._closed.wait(), pause)
+                if self._closed.is_set():
+                    closed = SpecHopError(grpc.StatusCode.CANCELLED, CLOSED, question_id=name, sequence=last)
+                    raise closed from None
+                left = patience.left()
+                if unheard and asked is not None:
+                    call = asking = self._ask_stream(asked, timeout=left, metadata=self._metadata)
+                else:
+                    seen = wire.ResumeRequest(question_id=name, after=last)
+                    call = self._resume(seen, timeout=left, metadata=self._metadata)
 
     async def get_answer(self, question_id: str, *, timeout: float | None = None) -> wire.AskResponse:
         """The answer of a question that somebody has asked, when it is there.
@@ -150,12 +150,9 @@ class AsyncSpecHop:
         Raises:
             SpecHopError: the error with which it ended, or NOT_FOUND if no such question is known.
         """
-        try:
-            return await self._get_answer(
-                wire.GetAnswerRequest(question_id=question_id), timeout=timeout, metadata=self._metadata
-            )
-        except grpc.RpcError as error:
-            raise SpecHopError.of(error) from None
+        request = wire.GetAnswerRequest(question_id=question_id)
+        call = self._get_answer(request, timeout=timeout, metadata=self._metadata)
+        return await self._response(call, question_id)
 
     async def cancel(self, question_id: str) -> None:
         """Ends all work on a question, without an answer.
@@ -163,10 +160,8 @@ class AsyncSpecHop:
         Raises:
             SpecHopError: with NOT_FOUND if no such question is known.
         """
-        try:
-            await self._cancel(wire.CancelRequest(question_id=question_id), metadata=self._metadata)
-        except grpc.RpcError as error:
-            raise SpecHopError.of(error) from None
+        call = self._cancel(wire.CancelRequest(question_id=question_id), metadata=self._metadata)
+        await self._response(call, question_id)
 
     async def finish_now(self, question_id: str) -> None:
         """Has the question of this name answered at once, from what is committed. Whoever asked it gets the answer.
@@ -174,13 +169,41 @@ class AsyncSpecHop:
         Raises:
             SpecHopError: with NOT_FOUND if no such question is open.
         """
+        call = self._finish_now(wire.FinishNowRequest(question_id=question_id), metadata=self._metadata)
+        await self._response(call, question_id)
+
+    async def _response(self, call: grpc.aio.UnaryUnaryCall[Any, Response], question_id: str) -> Response:
         try:
-            await self._finish_now(wire.FinishNowRequest(question_id=question_id), metadata=self._metadata)
+            with self._held(call):
+                return await call
         except grpc.RpcError as error:
-            raise SpecHopError.of(error) from None
+            raise SpecHopError.of(error, question_id) from None
+
+    @contextmanager
+    def _held(self, call: grpc.aio.Call) -> Iterator[None]:
+        """Keeps an open call where `close` finds it, and ends it."""
+        self._calls.add(call)
+        try:
+            yield
+        except asyncio.CancelledError:
+            # So gRPC reports a call that is ended on this side, although nobody has cancelled the task.
+            if self._closed.is_set() and not is_cancelled():
+                nothing = grpc.aio.Metadata()
+                raise grpc.aio.AioRpcError(grpc.StatusCode.CANCELLED, nothing, nothing, CLOSED) from None
+            raise
+        finally:
+            self._calls.discard(call)
+            call.cancel()
 
     async def close(self) -> None:
-        """Hangs up. Open questions end."""
+        """Hangs up. Open questions end with a `SpecHopError`.
+
+        On Python 3.10, one whose task has just been cancelled ends so, too.
+        """
+        self._closed.set()
+        # By itself, gRPC does not find those of streams.
+        for call in self._calls:
+            call.cancel()
         await self._channel.close()
 
     async def __aenter__(self) -> Self:
@@ -190,3 +213,9 @@ class AsyncSpecHop:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def is_cancelled() -> bool:
+    """Whether somebody has cancelled the task that runs. Python 3.10 does not tell."""
+    task = asyncio.current_task()
+    return sys.version_info >= (3, 11) and task is not None and task.cancelling() > 0

@@ -1,13 +1,25 @@
 """How a server is reached: what both clients have in common."""
 
 import ipaddress
+import os
 import random
+import ssl
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import grpc
+
+from spechop._errors import SpecHopError
+
+# Seconds before the first try to make a lost connection again, and the most before a later one.
+PAUSE = 0.05
+PAUSE_MAX = 2.0
+
+# Where Debian and Fedora keep whom they trust.
+AUTHORITIES: Sequence[str] = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 
 OPTIONS: Sequence[tuple[str, int]] = (
     # An answer has at most 128 MiB (proto/spechop/v1/spechop.proto).
@@ -15,6 +27,11 @@ OPTIONS: Sequence[tuple[str, int]] = (
     # A client that only reads hears of a connection that is gone in no other way.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 20_000),
+    # Otherwise gRPC asks only once a minute while it has nothing to send, and waits a minute for the answer.
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.ping_timeout_ms", 20_000),
+    # Its own pauses grow to two minutes. It connects at its own pace, however often a call is tried.
+    ("grpc.max_reconnect_backoff_ms", int(1000 * PAUSE_MAX)),
 )
 
 
@@ -25,14 +42,42 @@ def options(address: str) -> Sequence[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class Tls:
-    """Certificates as PEM texts. Without `ca`, the machine's own authorities are trusted."""
+    """Certificates as PEM texts. Without `ca`, the machine's own authorities are trusted.
+
+    Raises:
+        ValueError: a certificate without its key, or a key without its certificate.
+    """
 
     ca: bytes | None = None
     certificate: bytes | None = None
     key: bytes | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        # gRPC would abort the process.
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key belong together")
+
     def credentials(self) -> grpc.ChannelCredentials:
-        return grpc.ssl_channel_credentials(self.ca, self.key, self.certificate)
+        ca = authorities() if self.ca is None else self.ca
+        return grpc.ssl_channel_credentials(ca, self.key, self.certificate)
+
+
+def authorities() -> bytes | None:
+    """Whom this machine trusts. Where that cannot be found, gRPC trusts its own list."""
+    # gRPC follows this variable by itself.
+    if os.environ.get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"):
+        return None
+    # The file of Python's own OpenSSL comes last: that of conda is not the machine's.
+    files = (os.environ.get("SSL_CERT_FILE"), *AUTHORITIES, ssl.get_default_verify_paths().cafile)
+    return next((text for file in files if file and (text := content(file))), None)
+
+
+def content(file: str) -> bytes | None:
+    """What is in a file, if it can be read."""
+    try:
+        return Path(file).read_bytes()
+    except OSError:
+        return None
 
 
 def is_loopback(address: str) -> bool:
@@ -48,27 +93,40 @@ def metadata(address: str, tls: Tls | None, key: str | None, tenant: str | None)
     """Who asks.
 
     Raises:
-        ValueError: the key would be sent in the clear over a network.
+        ValueError: the key would be sent in the clear over a network, or key or tenant cannot be sent at all.
     """
+    key, tenant = sendable("key", key), sendable("tenant", tenant)
     if key is not None and tls is None and not is_loopback(address):
         raise ValueError(f"a key would be sent to {address} in the clear: pass tls=Tls(…)")
     pairs = {"authorization": f"Bearer {key}" if key else None, "spechop-tenant": tenant}
     return tuple((name, value) for name, value in pairs.items() if value)
 
 
-def is_over(error: Any) -> bool:
-    """Whether it is the error with which the question itself ended."""
-    return any(name == "spechop-ended" for name, _ in error.trailing_metadata() or ())
+def sendable(what: str, value: str | None) -> str | None:
+    """The value without the line break of the file that it comes from.
+
+    Raises:
+        ValueError: it has other characters than those of a header, which gRPC would refuse at every call, and show.
+    """
+    value = value.strip() if value is not None else None
+    if value and not (value.isascii() and value.isprintable()):
+        raise ValueError(f"the {what} has characters that cannot be sent")
+    return value
+
+
+def is_lost(error: Any, failed: SpecHopError, *, is_asking: bool) -> bool:
+    """Whether the question may continue although the call for its events has failed.
+
+    Who comes back may be told to come later. If the call that asks is told so, there is no question yet.
+    """
+    is_over = any(name == "spechop-ended" for name, _ in error.trailing_metadata() or ())
+    is_early = failed.code is grpc.StatusCode.RESOURCE_EXHAUSTED and failed.retry_after is not None and not is_asking
+    return not is_over and (failed.code is grpc.StatusCode.UNAVAILABLE or is_early)
 
 
 def question_id_of(metadata: Iterable[Any]) -> str:
     """The name that the server has given a question."""
     return next((str(value) for name, value in metadata if name == "spechop-question-id"), "")
-
-
-# Seconds before the first try.
-PAUSE = 0.05
-PAUSE_MAX = 2.0
 
 
 class Patience:
@@ -95,15 +153,18 @@ class Patience:
         """
         self._lost = None
 
-    def pause(self) -> float | None:
-        """Seconds until the next try, or `None` if the question will be gone."""
+    def pause(self, retry_after: float | None) -> float | None:
+        """Seconds until the next try, or `None` if the question will be gone. The server may want more of them."""
         now = time.monotonic()
         if self._lost is None:
             self._lost = now
-        if now - self._lost >= self._limit:
+        least = retry_after or 0
+        most = self._limit - (now - self._lost)
+        if least >= most:
             return None
         # Between half of it and all of it, so that the clients of a server that comes back do not all come at once.
         # A pause of earlier losses must not outlast the question.
         pause = min(self._pause, self._limit / 2) * random.uniform(0.5, 1)
         self._pause = min(2 * self._pause, PAUSE_MAX)
-        return pause
+        left = self.left()
+        return min(least + pause, most if left is None else min(most, left))

@@ -1,16 +1,15 @@
 """The client for threads."""
 
-import time
-import uuid
-from collections.abc import Iterator
+import threading
+from collections.abc import Generator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import grpc
 from typing_extensions import Self, Unpack
 
-from spechop._channel import Patience, Tls, is_over, metadata, options, question_id_of
-from spechop._errors import SpecHopError
+from spechop._channel import Patience, Tls, is_lost, metadata, options, question_id_of
+from spechop._errors import CLOSED, SpecHopError
 from spechop._methods import ASK, ASK_STREAM, CANCEL, FINISH_NOW, GET_ANSWER, RESUME
 from spechop._request import Options, ask_request
 from spechop.v1 import spechop_pb2 as wire
@@ -40,6 +39,7 @@ class SpecHop:
             tenant: on whose behalf questions are asked, if the server takes the client's word for it.
         """
         self._metadata = metadata(address, tls, key, tenant)
+        self._closed = threading.Event()
         if tls is None:
             self._channel = grpc.insecure_channel(address, options(address))
         else:
@@ -66,11 +66,11 @@ class SpecHop:
         try:
             return self._ask(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise SpecHopError.of(error) from None
+            raise SpecHopError.of(error, request.question_id) from None
 
     def stream(
         self, question: str, *, timeout: float | None = None, **options: Unpack[Options]
-    ) -> Iterator[wire.AskEvent]:
+    ) -> Generator[wire.AskEvent, None, None]:
         """What happens, as it happens. The last event is the answer.
 
         Closing the iterator ends the question, unless `linger_ms` lets it continue. With `linger_ms`, a lost
@@ -80,13 +80,12 @@ class SpecHop:
             SpecHopError: there is no answer. Its `sequence` is that of the last event.
         """
         request = ask_request(question, **options)
-        if request.linger_ms and not request.question_id:
-            # Who loses the connection before the first event must know what to ask for.
-            request.question_id = uuid.uuid4().hex
         call = self._ask_stream(request, timeout=timeout, metadata=self._metadata)
         yield from self._follow(call, request.question_id, 0, Patience(request.linger_ms, timeout), request)
 
-    def resume(self, question_id: str, after: int = 0, *, timeout: float | None = None) -> Iterator[wire.AskEvent]:
+    def resume(
+        self, question_id: str, after: int = 0, *, timeout: float | None = None
+    ) -> Generator[wire.AskEvent, None, None]:
         """What happens to a question that somebody has asked, from the event behind `after` on.
 
         Raises:
@@ -104,8 +103,9 @@ class SpecHop:
         last: int,
         patience: Patience,
         asked: wire.AskRequest | None = None,
-    ) -> Iterator[wire.AskEvent]:
+    ) -> Generator[wire.AskEvent, None, None]:
         """The events of a stream. If it breaks although the question continues, those of another one."""
+        asking = None if asked is None else call
         try:
             while True:
                 try:
@@ -119,18 +119,19 @@ class SpecHop:
                         yield event
                     return
                 except grpc.RpcError as error:
-                    failed = SpecHopError.of(error)
-                    failed.question_id, failed.sequence = name, last
+                    failed = SpecHopError.of(error, name, last)
                     # A question that the server has never heard of can be asked again.
                     unheard = asked is not None and last == 0 and failed.code is grpc.StatusCode.NOT_FOUND
-                    lost = failed.code is grpc.StatusCode.UNAVAILABLE and not is_over(error)
-                    pause = patience.pause() if name and (lost or unheard) else None
+                    lost = is_lost(error, failed, is_asking=call is asking)
+                    pause = patience.pause(failed.retry_after) if name and (lost or unheard) else None
                     if pause is None:
                         raise failed from None
-                    time.sleep(pause)
+                    if self._closed.wait(pause):
+                        closed = SpecHopError(grpc.StatusCode.CANCELLED, CLOSED, question_id=name, sequence=last)
+                        raise closed from None
                     left = patience.left()
                     if unheard and asked is not None:
-                        call = self._ask_stream(asked, timeout=left, metadata=self._metadata)
+                        call = asking = self._ask_stream(asked, timeout=left, metadata=self._metadata)
                     else:
                         seen = wire.ResumeRequest(question_id=name, after=last)
                         call = self._resume(seen, timeout=left, metadata=self._metadata)
@@ -148,7 +149,7 @@ class SpecHop:
                 wire.GetAnswerRequest(question_id=question_id), timeout=timeout, metadata=self._metadata
             )
         except grpc.RpcError as error:
-            raise SpecHopError.of(error) from None
+            raise SpecHopError.of(error, question_id) from None
 
     def cancel(self, question_id: str) -> None:
         """Ends all work on a question, without an answer.
@@ -159,7 +160,7 @@ class SpecHop:
         try:
             self._cancel(wire.CancelRequest(question_id=question_id), metadata=self._metadata)
         except grpc.RpcError as error:
-            raise SpecHopError.of(error) from None
+            raise SpecHopError.of(error, question_id) from None
 
     def finish_now(self, question_id: str) -> None:
         """Has the question of this name answered at once, from what is committed. Whoever asked it gets the answer.
@@ -170,10 +171,11 @@ class SpecHop:
         try:
             self._finish_now(wire.FinishNowRequest(question_id=question_id), metadata=self._metadata)
         except grpc.RpcError as error:
-            raise SpecHopError.of(error) from None
+            raise SpecHopError.of(error, question_id) from None
 
     def close(self) -> None:
         """Hangs up. Open questions end."""
+        self._closed.set()
         self._channel.close()
 
     def __enter__(self) -> Self:

@@ -1,11 +1,14 @@
 """What a server refuses, and why."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import grpc
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
+
+CLOSED = "the client was closed"
 
 
 @dataclass(frozen=True)
@@ -34,17 +37,24 @@ class SpecHopError(Exception):
         message: str,
         fields: tuple[FieldError, ...] = (),
         retry_after: float | None = None,
+        question_id: str = "",
+        sequence: int = 0,
     ) -> None:
         super().__init__(f"{code.name}: {message}")
         self.code = code
         self.message = message
         self.fields = fields
         self.retry_after = retry_after
-        self.question_id = ""
-        self.sequence = 0
+        self.question_id = question_id
+        self.sequence = sequence
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What an exception does by itself makes it anew of its text alone. An error of a worker is pickled.
+        made_of = self.code, self.message, self.fields, self.retry_after, self.question_id, self.sequence
+        return type(self), made_of, self.__dict__
 
     @classmethod
-    def of(cls, failed: grpc.RpcError) -> "SpecHopError":
+    def of(cls, failed: grpc.RpcError, question_id: str = "", sequence: int = 0) -> "SpecHopError":
         """What a failed call says. Details that cannot be read are left out."""
         # Whatever a call raises is the call, too.
         error = cast(grpc.Call, failed)
@@ -52,15 +62,15 @@ class SpecHopError(Exception):
         retry_after = None
         try:
             status = rpc_status.from_call(error)
-        except ValueError:
-            status = None
-        for detail in status.details if status else ():
-            if detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
-                wrong = error_details_pb2.BadRequest()
-                detail.Unpack(wrong)
-                fields += [FieldError(each.field, each.description) for each in wrong.field_violations]
-            elif detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR):
-                retry = error_details_pb2.RetryInfo()
-                detail.Unpack(retry)
-                retry_after = retry.retry_delay.ToTimedelta().total_seconds()
-        return cls(error.code(), error.details() or "", tuple(fields), retry_after)
+            for detail in status.details if status else ():
+                if detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
+                    wrong = error_details_pb2.BadRequest()
+                    detail.Unpack(wrong)
+                    fields += [FieldError(each.field, each.description) for each in wrong.field_violations]
+                elif detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR):
+                    retry = error_details_pb2.RetryInfo()
+                    detail.Unpack(retry)
+                    retry_after = retry.retry_delay.ToTimedelta().total_seconds()
+        except (ValueError, OverflowError, DecodeError):
+            pass
+        return cls(error.code(), error.details() or "", tuple(fields), retry_after, question_id, sequence)

@@ -1,6 +1,7 @@
 """From keyword arguments to a request."""
 
 import math
+import uuid
 from typing import Any, Literal, TypedDict
 
 from typing_extensions import Unpack
@@ -89,4 +90,8 @@ def ask_request(question: str, **options: Unpack[Options]) -> wire.AskRequest:
         if effort not in _EFFORTS:
             raise ValueError(f'effort must be "low", "normal" or "high", not {effort!r}')
         said["effort"] = _EFFORTS[effort]
-    return wire.AskRequest(question=question, options=wire.Options(**said), **fields)
+    request = wire.AskRequest(question=question, options=wire.Options(**said), **fields)
+    if request.linger_ms and not request.question_id:
+        # Who loses the connection must know what to ask for.
+        request.question_id = uuid.uuid4().hex
+    return request

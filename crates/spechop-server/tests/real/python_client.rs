@@ -60,8 +60,8 @@ async fn packed_and_installed_it_passes_its_tests() {
     let failing = Server::start(script).await;
     output(
         Command::new(tool("venv/bin/python"))
-            .arg("-B")
-            .arg(sources().join("tests/test_client.py"))
+            .args(["-B", "-m", "unittest", "discover", "--start-directory"])
+            .arg(sources().join("tests"))
             .current_dir(folder.path())
             .env("PYTHONPATH", folder.path().join("site"))
             .env("SPECHOP_ADDRESS", server.address.to_string())
