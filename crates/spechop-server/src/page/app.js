@@ -13,6 +13,12 @@ const FILE_MAX = 64 << 20;
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
 const clock = () => performance.now();
 
+/// Names a question, so that it can be cancelled before the server has said a word. Nobody can guess the name.
+function newName() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return `p-${[...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;
+}
+
 /// The key lives as long as the tab, and stands in no address. A browser may refuse to keep anything.
 function kept(key) {
   try {
@@ -26,8 +32,8 @@ function kept(key) {
 
 class Page extends HTMLElement {
   #runs = []; // the first one is what the panels tell; another is drawn below it, aligned
-  #drawn = []; // {box, timeline, saved, words} of each run
-  #asking = null; // {abort, id, key} while a question is open
+  #drawn = []; // {box, timeline, saved, words, wrong} of each run
+  #asking = null; // {abort, id, begun, key} while a question is open
   #request = null;
   #playing = false;
   #frame = 0;
@@ -53,6 +59,8 @@ class Page extends HTMLElement {
     on('back', 'click', () => this.#step(-1));
     on('on', 'click', () => this.#step(1));
     on('words', 'toggle', () => this.#draw());
+    // A browser cannot point to a wrong field that is not to be seen.
+    at.more.addEventListener('invalid', () => (at.more.open = true), true);
     // Its right end is where a live run is followed.
     on('time', 'input', () => this.#seek(Number(at.time.value) >= Number(at.time.max) ? Infinity : Number(at.time.value)));
     this.addEventListener('click', follow);
@@ -84,23 +92,25 @@ class Page extends HTMLElement {
     return request;
   }
 
-  /// Ends the question that is open: else the server would wait for a page that comes back.
-  #drop() {
-    const asking = this.#asking;
-    if (asking?.id) tell(asking.id, 'cancel', asking.key).catch(() => {});
-    asking?.abort.abort();
+  /// Ends a question. If it waits for a place, it goes with its request; else the server would wait for a page that comes
+  /// back.
+  #drop(asking = this.#asking) {
+    if (!asking) return;
+    asking.abort.abort();
+    tell(asking.id, 'cancel', asking.key).catch(() => {});
   }
 
   async #ask(request, first) {
     this.#drop();
-    const asking = { abort: new AbortController(), id: '', key: this.at.key.value };
+    const id = newName();
+    const asking = { abort: new AbortController(), id, begun: false, key: this.at.key.value };
     const run = new Run(first ? '' : 'the same question, run again at k = 1', true);
     this.#asking = asking;
     this.#request = request;
     this.#show(first ? [run] : [this.#runs[0], run]);
     const { signal } = asking.abort;
     const on = {
-      id: (id) => ((asking.id = run.id = id), kept(asking.key), this.#buttons()),
+      begun: () => ((asking.begun = true), (run.id = id), kept(asking.key), this.#buttons()),
       event: (event) => {
         run.push(event, clock());
         this.#draw();
@@ -109,24 +119,30 @@ class Page extends HTMLElement {
       },
     };
     try {
-      await ask(request, { key: asking.key, signal, on });
+      await ask({ ...request, question_id: id }, { key: asking.key, signal, on });
     } catch (error) {
       const message = signal.aborted ? 'it was cancelled' : error instanceof Refused ? error.message : 'the server cannot be reached: is it running?';
       if (error.status === 401) this.#lockedOut();
+      // The server may have heard the question all the same.
+      if (!(signal.aborted || error instanceof Refused)) this.#drop(asking);
       run.push({ error: { code: error.code, message, fields: error.fields, retry_after_ms: error.retryAfter } }, clock());
     }
     if (this.#asking === asking) this.#asking = null;
     this.#draw();
   }
 
-  async #tell(what) {
+  #tell(what) {
     const asking = this.#asking;
-    try {
-      await tell(asking.id, what, asking.key);
-    } catch (error) {
-      if (what === 'cancel') asking.abort.abort();
-      else this.#notice(error.message);
-    }
+    this.#try(async () => {
+      try {
+        await tell(asking.id, what, asking.key);
+      } catch (error) {
+        const isRefused = error instanceof Refused && error.status !== 404;
+        if (what !== 'cancel' || isRefused) throw error;
+        // The question has no place yet, or the server is out of reach.
+        this.#drop(asking);
+      }
+    });
   }
 
   /// There is no such key: it is forgotten, and asked for.
@@ -155,12 +171,13 @@ class Page extends HTMLElement {
   }
 
   #share() {
-    const [{ id }] = this.#runs;
+    const [run] = this.#runs;
+    const { id } = run;
     const { shared } = this.at;
     const key = this.at.key.value;
-    this.#try(async (still) => {
+    this.#try(async () => {
       const { path, expires_s } = await tell(id, 'share', key);
-      if (!still()) return;
+      if (run !== this.#runs[0]) return;
       const href = new URL(path.slice(1), location.href).href;
       const end = () => this.#try(async () => (await tell(id, 'share', key, undefined, 'DELETE'), (shared.hidden = true)));
       const time = expires_s < 120 ? `${expires_s} s` : `${Math.floor(expires_s / 60)} min`;
@@ -211,18 +228,19 @@ class Page extends HTMLElement {
   }
 
   #show(runs) {
+    // Its link is of use as long as the run is shown, whatever is drawn below.
+    if (runs[0] !== this.#runs[0]) this.at.shared.hidden = true;
     this.#runs = runs;
     this.#playing = false;
     if (runs.some((run) => run.live)) for (const run of runs) run.position = null;
     this.#drawn = runs.map((run) => {
       const [lanes, saved] = [el('div', { class: 'lanes', tabindex: 0, role: 'group', 'aria-label': 'Branches' }), el('div')];
-      const words = el('p', { class: 'quiet words' });
-      const box = el('section', { class: 'run' }, run.title && el('h2', {}, run.title), lanes, saved, words);
-      return { box, words, timeline: new Timeline(lanes, () => this.#draw()), saved: new Saved(saved) };
+      const [words, wrong] = [el('p', { class: 'quiet words' }), el('div')];
+      const box = el('section', { class: 'run' }, run.title && el('h2', {}, run.title), lanes, saved, words, wrong);
+      return { box, words, wrong, timeline: new Timeline(lanes, () => this.#draw()), saved: new Saved(saved) };
     });
     this.at.timelines.replaceChildren(...this.#drawn.map(({ box }) => box));
     this.at.runs.hidden = this.at.rest.hidden = false;
-    this.at.shared.hidden = true;
     this.#notice('');
     this.#draw();
   }
@@ -240,8 +258,9 @@ class Page extends HTMLElement {
     const runs = this.#runs;
     if (runs.length === 0) return;
     const { at } = this;
-    // What was refused at once has nothing to draw.
-    at.runs.hidden = at.rest.hidden = runs.every((run) => !run.live && !run.last.lanes.length);
+    // What was refused at once has nothing to draw. What went wrong with the second run stands below its bars.
+    at.rest.hidden = runs.every((run) => !run.live && !run.last.lanes.length);
+    at.runs.hidden = at.rest.hidden && !runs.slice(1).some(({ last }) => last.error || last.gap);
     const end = this.#end(time);
     if (this.#playing) {
       const position = runs[0].position + time - this.#before;
@@ -251,17 +270,19 @@ class Page extends HTMLElement {
     this.#before = time;
     const width = Math.max(at.timelines.clientWidth, 200);
     const scale = scaleOf(Math.max(...runs.map((run) => run.reach(time))), width, runs.some((run) => run.live));
-    runs.forEach((run, n) => {
+    const [view, ...below] = runs.map((run, n) => {
       const [view, now] = [run.view(time), run.now(time)];
-      const { timeline, saved, words } = this.#drawn[n];
+      const { timeline, saved, words, wrong } = this.#drawn[n];
       timeline.draw(view, now, scale);
       saved.draw(view, now, scale);
       say(words, savedInWords(view));
+      // That of the first one stands in place of its answer.
+      if (n) panels.wrong(wrong, view);
+      return view;
     });
-    const view = runs[0].view(time);
     for (const name of ['answer', 'hops', 'passages', 'meters']) panels[name](at[name], view);
     if (at.words.open) panels.branches(at.branches, view);
-    panels.announce(at.spoken, view);
+    panels.announce(at.spoken, view, below);
     const now = this.#now(time);
     at.time.max = Math.ceil(end);
     at.time.value = now;
@@ -283,7 +304,7 @@ class Page extends HTMLElement {
   #buttons() {
     const { at } = this;
     const open = this.#asking !== null;
-    at.finish.disabled = !(open && this.#asking.id);
+    at.finish.disabled = !(open && this.#asking.begun);
     at.cancel.disabled = !open;
     at.other.hidden = open || this.#request === null;
     const over = this.#runs[0]?.last.phase;

@@ -2,7 +2,7 @@
 // anew only if their branch, the time scale or their running bars have changed.
 
 import { say, set, svg } from './dom.js';
-import { axis, GLYPHS, line, marks, pieces, s, STAGES, state, LOOKS } from './look.js';
+import { apart, axis, GLYPHS, line, marks, pieces, s, STAGES, state, LOOKS } from './look.js';
 import { elapsed, sequential } from './reduce.js';
 
 const ROW = 46;
@@ -11,6 +11,11 @@ const BAR = { segment: [19, 14], target: [19, 14], speculation: [35, 6] };
 const GUTTER = 30;
 const PAD = 10;
 const CHARACTER = 6.9; // about as wide as one is, in px
+const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\u{1f300}-\u{1faff}\u{20000}-\u{3ffff}]/u;
+const SPACE = 2 * CHARACTER; // between two texts
+
+/// About as wide as a text is, in px: a letter of East Asia is as wide as it is high.
+const widthOf = (text) => [...text].reduce((sum, letter) => sum + (WIDE.test(letter) ? 12 : CHARACTER), 0);
 
 /// Rows beyond what is in sight that are drawn, so that scrolling finds them.
 const BEYOND = 4;
@@ -113,13 +118,15 @@ export class Timeline {
     this.#rows.set(n, { lane, node, bars, life });
   }
 
-  /// Only what runs has become longer, and the life of the branch.
+  /// Only what runs has become longer, and the life of the branch; unless a piece has begun since, or, a step back, has
+  /// not begun yet.
   #grow(row, n, now, scale) {
+    const all = pieces(row.lane, now);
+    if (all.length !== row.bars.length) return this.#row(row, row.lane, n, now, scale);
     set(row.life, { x2: scale.x(now) });
-    pieces(row.lane, now).forEach((piece, at) => {
+    all.forEach((piece, at) => {
       const bar = row.bars[at];
-      if (!bar) this.#row(row, row.lane, n, now, scale);
-      else if (piece.runs) {
+      if (piece.runs) {
         for (const rect of bar.children) if (rect.localName === 'rect') set(rect, { width: wide(piece, scale) });
         say(bar.firstChild, titleOf(piece));
       }
@@ -158,29 +165,35 @@ function barOf(piece, scale) {
   return group;
 }
 
-/// The line stands over its branch, moved to the left if it would not fit there.
 function textOf(lane, scale) {
-  const room = scale.width - GUTTER - PAD;
-  const most = Math.floor(room / CHARACTER);
-  const parts = line(lane);
-  const all = parts.map(({ text }) => text).join('  ');
-  const shown = [];
-  let left = most;
-  parts.forEach(({ name, text }, n) => {
-    // What was asked leaves room for what was found.
-    const later = parts.slice(n + 1).reduce((sum, { text }) => sum + Math.min(text.length, most * 0.4) + 2, 0);
-    const cut = short(text, Math.max(Math.floor(left - later), 6));
-    left -= cut.length + 2;
-    shown.push(svg('tspan', { class: name, dx: n ? 8 : 0 }, cut));
-  });
-  const long = shown.reduce((sum, part) => sum + part.textContent.length + 2, 0) * CHARACTER;
-  const x = Math.max(Math.min(scale.x(lane.began), scale.width - PAD - long), GUTTER);
+  const { x, texts } = placed(lane, scale);
+  const all = line(lane).map(({ text, name }) => apart(text, name)).join('  ');
+  const shown = texts.map(({ name, text }, n) => svg('tspan', { class: name, dx: n ? 8 : 0 }, text));
   return svg('text', { class: 'line', x, y: TEXT }, svg('title', {}, all), ...shown);
 }
 
+/// The line stands over its branch, moved to the left if it would not fit there: {x, texts}, as much of each as has room.
+export function placed(lane, scale) {
+  const room = scale.width - GUTTER - PAD;
+  const parts = line(lane);
+  let left = room;
+  const texts = parts.map(({ name, text }, n) => {
+    // What was asked leaves room for what was found.
+    const later = parts.slice(n + 1).reduce((sum, { text }) => sum + Math.min(widthOf(text), room * 0.4) + SPACE, 0);
+    const cut = short(text, Math.max(left - later, 6 * CHARACTER));
+    left -= widthOf(cut) + SPACE;
+    return { name, text: cut };
+  });
+  return { x: Math.max(Math.min(scale.x(lane.began), GUTTER + left), GUTTER), texts };
+}
+
+/// As much of a text as is so wide.
 function short(text, most) {
   const letters = [...text.slice(0, 400)];
-  return letters.length <= most ? letters.join('') : `${letters.slice(0, most - 1).join('')}…`;
+  if (widthOf(letters) <= most) return letters.join('');
+  let left = most - CHARACTER;
+  const end = letters.findIndex((letter) => (left -= widthOf(letter)) < 0);
+  return `${letters.slice(0, end).join('')}…`;
 }
 
 function marksOf(lane, scale) {

@@ -12,6 +12,9 @@ export const LOOKS = {
 
 export const STAGES = { segment: 'writes', target: 'looks up', speculation: 'guesses' };
 
+/// Who a note is about: drafts have no bar.
+const NOTED = { __proto__: null, ...STAGES, draft: 'drafts' };
+
 /// The pieces of a lane: {stage, look, from, to, runs}. A bar that lasts ends now.
 export function pieces(lane, now) {
   // What was looked up before it was asked runs beside the writing.
@@ -68,7 +71,7 @@ export function marks(lane) {
     if (verdict.accepted) mark(verdict.at, 'accepted', '✓', `guess accepted: ${how}`, told);
     else mark(verdict.at, 'rejected', '✗', `guess rejected: ${how}`, told);
   }
-  for (const note of lane.notes) mark(note.at, 'note', '!', `${STAGES[note.stage]}: ${note.text}`);
+  for (const { at, stage, text } of lane.notes) mark(at, 'note', '!', stage in NOTED ? `${NOTED[stage]}: ${text}` : text);
   return all;
 }
 
@@ -104,13 +107,17 @@ export function s(ms) {
   return seconds >= 9.95 ? `${seconds.toFixed(1)} s` : seconds >= 0.095 || ms === 0 ? `${seconds.toFixed(2)} s` : `${ms.toFixed(ms < 1 ? 2 : 0)} ms`;
 }
 
+/// A text beside others, each of which is read in its own direction. A question begins with its own words, all else
+/// with a sign or with ours.
+export const apart = (text, name) => `${name === 'asked' ? '\u2068' : '\u2066'}${text}\u2069`;
+
 /// A branch in words, for whoever does not see the timeline.
 export function words(lane) {
   const told = [`Hop ${lane.hop}`, state(lane)];
   if (lane.parent !== null) told.push(`behind branch ${lane.parent}`);
   told.push(`from ${s(lane.began)}${lane.ended === null ? '' : ` to ${s(lane.ended)}`}`);
-  for (const { text } of line(lane)) told.push(text);
-  for (const { label, at } of marks(lane)) told.push(`${s(at)}: ${label}`);
+  for (const { text, name } of line(lane)) told.push(apart(text, name));
+  for (const { label, at } of marks(lane)) told.push(apart(`${s(at)}: ${label}`));
   return told.join(' · ');
 }
 

@@ -24,8 +24,10 @@ export function citations(hops) {
   const cited = [];
   hops.forEach((hop, n) => {
     if (!hop.found) return;
-    const holds = hop.evidence.filter((passage) => spanOf(str(passage.text), hop.observed));
-    for (const passage of holds.length ? holds : hop.evidence.slice(0, 1)) {
+    const placed = hop.evidence.map((passage) => ({ passage, span: spanOf(str(passage.text), hop.observed) }));
+    const holds = placed.filter(({ span }) => span);
+    const whole = holds.filter(({ passage, span }) => isWhole(str(passage.text), span));
+    for (const { passage } of [whole, holds, placed.slice(0, 1)].find((some) => some.length) ?? []) {
       // Two texts, or pages, may have one name: clients leave some.
       const key = JSON.stringify([passage.passage_id, passage.text, passage.url]);
       const known = cited.find((one) => one.key === key);
@@ -36,14 +38,29 @@ export function citations(hops) {
   return cited;
 }
 
-/// Where an answer stands in a text: [from, to], or null.
+/// Where an answer stands in a text: [from, to], or null. As words of its own, if it does anywhere: `Niger` is not meant
+/// in `Nigeria`.
 export function spanOf(text, answer) {
   if (!answer) return null;
-  const exact = text.indexOf(answer);
-  // Lower case may have another length in some scripts; then the span would be of other words.
-  const [low, what] = [text.toLowerCase(), answer.toLowerCase()];
-  const from = exact >= 0 || low.length !== text.length ? exact : low.indexOf(what);
-  return from < 0 ? null : [from, from + answer.length];
+  const spans = [...placesOf(text, answer), ...placesOf(folded(text), folded(answer))];
+  return spans.find((span) => isWhole(text, span)) ?? spans[0] ?? null;
+}
+
+function* placesOf(text, what) {
+  for (let from = text.indexOf(what); from >= 0; from = text.indexOf(what, from + 1)) yield [from, from + what.length];
+}
+
+/// A text as it is compared: in lower case, without accents, with blanks for all space. Each letter keeps its place.
+const folded = (text) =>
+  text.replace(/\s/g, ' ').replace(/[\u00c0-\u024f\u1e00-\u1eff]/g, (letter) => letter.normalize('NFD')[0]).toLowerCase();
+
+/// Letters of scripts in which words stand side by side or, in Korean, with their particles. `cited.rs` has the same.
+const UNPARTED = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{sc=Hang}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}]/u;
+
+/// Whether no word reaches over the ends of a span.
+function isWhole(text, [from, to]) {
+  const isInWord = (beside, edge) => /[\p{L}\p{N}]/u.test(text[beside] ?? '') && !UNPARTED.test(text[beside] + text[edge]);
+  return !isInWord(from - 1, from) && !isInWord(to, to - 1);
 }
 
 /// Leads to a passage.
@@ -62,13 +79,17 @@ export function answer(node, view) {
         why && el('p', { class: 'quiet' }, why),
       ];
     }
-    const wrong = [view.error && failure(view.error), view.gap && gap(view.gap)];
-    if (!view.draft || view.error) return wrong;
+    if (!view.draft || view.error) return told(view);
     const { answer, chance } = view.draft;
     const likely = chance < 1 ? `: it stands on guesses, ${Math.round(chance * 100)} % likely to hold` : '';
-    return [...wrong, el('p', { class: 'kind' }, `Provisional${likely}`), el('p', { class: 'draft' }, t(answer))];
+    return [...told(view), el('p', { class: 'kind' }, `Provisional${likely}`), el('p', { class: 'draft' }, t(answer))];
   });
 }
+
+/// What went wrong with a run, if anything did.
+export const wrong = (node, view) => renew(node, [view.error, view.gap], () => told(view));
+
+const told = ({ error, gap }) => [error && failure(error), gap && missing(gap)];
 
 /// How sure an answer is, in sentences; none if the server did not say.
 export function sure({ confidence, handed_over }) {
@@ -90,7 +111,7 @@ const STOPS = {
   budget: 'The budget was used up, so it was answered from these hops.',
 };
 
-const gap = ({ after, got }) =>
+const missing = ({ after, got }) =>
   el('p', { class: 'error' }, `Events are missing: after number ${after} came number ${got}. Nothing behind it is shown.`);
 
 export function failure({ code, message, fields, retryAfter }) {
@@ -218,11 +239,13 @@ export function branches(node, view) {
   renew(node, [view.lanes], () => view.lanes.map((lane) => el('li', {}, t(words(lane)))));
 }
 
-/// What a reader of the screen hears: commits, and how it ends.
-export function announce(node, view) {
+/// What a reader of the screen hears: commits, how it ends, and what went wrong with the run below.
+export function announce(node, view, below = []) {
   const last = view.hops.at(-1);
-  if (view.answer) say(node, `Answer: ${str(view.answer.answer)}`);
-  else if (view.error) say(node, `No answer. ${str(view.error.message)}`);
-  else if (last) say(node, `Hop ${view.hops.length} is committed: ${last.question} ${last.answer}`);
-  else say(node, '');
+  const spoken = [];
+  if (view.answer) spoken.push(`Answer: ${str(view.answer.answer)}`);
+  else if (view.error) spoken.push(`No answer. ${str(view.error.message)}`);
+  else if (last) spoken.push(`Hop ${view.hops.length} is committed: ${last.question} ${last.answer}`);
+  for (const { error } of below) if (error) spoken.push(`No answer below. ${str(error.message)}`);
+  say(node, spoken.join(' '));
 }

@@ -114,8 +114,10 @@ function parent(lanes, hop) {
   return best && best.id;
 }
 
-const STAGES = ['segment', 'target', 'speculation'];
-const stage = (value) => STAGES.find((name) => name === word(value, 'STAGE_')) ?? 'segment';
+/// Stages that have bars. A draft has none: it runs while its branch is written, and no branch waits for it. Nor has
+/// what a newer server may tell of.
+const BARS = ['segment', 'target', 'speculation'];
+const stage = (value) => word(value, 'STAGE_');
 
 /// A bar is a stretch of work: {stage, from, to, end}, `to` null while it lasts.
 /// `end` is 'running', 'done', 'aborted', 'failed', 'waits' (no turn at the scheduler) or 'kept' (salvaged).
@@ -157,6 +159,7 @@ function ended(lanes, at) {
 const EVENTS = {
   launched: (lane, told, at) => {
     const kind = stage(told.stage);
+    if (!BARS.includes(kind)) return;
     end(lane, kind, at, 'aborted');
     add(lane, bar(kind, at));
   },

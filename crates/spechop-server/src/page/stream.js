@@ -7,6 +7,9 @@ import { list, obj } from './read.js';
 /// server allows, unless it is configured otherwise (`server.linger_ms_max`).
 export const LINGER = 59_000;
 
+/// As long as this server allows: it is asked for less once it has said so, since each attempt counts as a request.
+let lingers = LINGER;
+
 /// Waits between attempts to get back into a stream, in ms: for as long as the question waits. The server keeps the
 /// events meanwhile.
 export const PAUSES = [250, 500, 1000, 2000, 4000, ...Array(7).fill(8000)];
@@ -15,8 +18,9 @@ export const PAUSES = [250, 500, 1000, 2000, 4000, ...Array(7).fill(8000)];
 /// may hear of it in no other way.
 const SILENCE = 40_000;
 
-/// What passes: too many requests, or a gateway without its server.
-const PASSING = [429, 502, 503, 504];
+/// Whether it is worth another attempt: too many requests, or a gateway without its server. A no of the server itself has
+/// a code, and a time to come back; if it has none, it tells how the question has failed.
+const passes = ({ status, code, retryAfter }) => status === 429 || ([502, 503, 504].includes(status) && (!code || retryAfter));
 
 /// What the server said when it said no.
 export class Refused extends Error {
@@ -28,16 +32,19 @@ export class Refused extends Error {
 
 /// Cuts text/event-stream into messages; text may be fed in pieces of any size.
 export class Messages {
-  #rest = '';
+  #rest = []; // pieces of the line that has not ended yet
   #event = '';
   #data = [];
 
   feed(text) {
     const messages = [];
-    const all = this.#rest + text;
     // A carriage return at the end may be the first half of a line end.
-    const lines = all.split(/\r\n|\n|\r(?!$)/);
-    this.#rest = lines.pop();
+    const half = this.#rest.at(-1)?.endsWith('\r');
+    this.#rest.push(text);
+    // An answer is one line, of megabytes: it is looked through once, and not again with each piece.
+    if (!half && !/[\r\n]/.test(text)) return messages;
+    const lines = this.#rest.join('').split(/\r\n|\n|\r(?!$)/);
+    this.#rest = [lines.pop()];
     for (const line of lines) {
       if (line === '') {
         if (this.#data.length) messages.push({ event: this.#event, data: this.#data.join('\n') });
@@ -54,34 +61,43 @@ export class Messages {
 }
 
 /// Asks, and hands on every event of the question, across broken connections, until its last one.
-/// `on.id` hears the question's name, `on.event` each event.
+/// `on.begun` hears that the server has taken the question up, `on.event` each event.
 export async function ask(request, { key, signal, on }) {
-  const begin = (body) => call('v1/ask/stream', { key, signal, body });
-  const first = await begin({ ...request, linger_ms: LINGER }).catch((error) => {
-    // A server that does not wait so long is asked without.
-    if (list(error.fields).some((field) => obj(field).field === 'linger_ms')) return begin(request);
-    throw error;
+  const begin = () => call('v1/ask/stream', { key, signal, body: { ...request, linger_ms: lingers } });
+  const first = await begin().catch((error) => {
+    const wrong = list(error.fields).map(obj).find(({ field }) => field === 'linger_ms');
+    if (!wrong) throw error;
+    lingers = Number(/at most (\d+)/.exec(wrong.description)?.[1] ?? 0);
+    return begin();
   });
-  const id = first.headers.get('spechop-question-id') ?? '';
-  on.id(id);
+  on.begun();
   let after = 0;
   const take = (event) => {
     after = Math.max(after, Number(event.sequence) || 0);
     on.event(event);
   };
+  const fetched = (what) => call(`v1/questions/${encodeURIComponent(request.question_id)}/${what}`, { key, signal });
+  const events = async () => read(await inTime(fetched(`events?after=${after}`)), take, signal);
+  const answer = async () => {
+    const answer = await (await fetched('answer')).json();
+    take({ sequence: after + 1, at_ms: answer.elapsed_ms, answer });
+    return true;
+  };
+  let rest = events;
   let over = await read(first, take, signal);
   let least = 0; // ms that the server wants to be left alone
   for (let tries = 0; !over; tries++) {
-    if (!id || tries >= PAUSES.length) throw new Refused(0, { message: 'the connection broke, and the server cannot be reached: ask again' });
+    if (tries >= PAUSES.length) throw new Refused(0, { message: 'the connection broke, and the server cannot be reached: ask again' });
     await pause(Math.min(Math.max(PAUSES[tries], least), LINGER), signal);
     least = 0;
     const before = after;
     try {
-      const path = `v1/questions/${encodeURIComponent(id)}/events?after=${after}`;
-      over = await read(await inTime(call(path, { key, signal })), take, signal);
+      over = await rest();
     } catch (error) {
+      // If the server no longer has all that came meanwhile, the answer is all that counts.
+      if (error.status === 410) rest = answer;
       // Out of reach is worth another attempt; a no is not.
-      if (signal.aborted || (error instanceof Refused && !PASSING.includes(error.status))) throw error;
+      else if (signal.aborted || (error instanceof Refused && !passes(error))) throw error;
       least = Number(error.retryAfter) || 0;
     }
     if (after > before) tries = -1;
@@ -98,9 +114,12 @@ export async function tell(id, what, key, body = {}, method = 'POST') {
 /// The events of the shared run that this address names, one a line.
 export const shared = async () => (await call(`${location.pathname}/events`, {})).text();
 
-async function call(path, { key, signal, body, method = body ? 'POST' : 'GET', keepalive = false }) {
+async function call(path, { key = '', signal, body, method = body ? 'POST' : 'GET', keepalive = false }) {
   const headers = body ? { 'content-type': 'application/json' } : {};
-  if (key) headers.authorization = `Bearer ${key}`;
+  const shown = key.trim();
+  // It cannot be sent, and whoever has copied it out of a text cannot see it.
+  if (/[^\x20-\x7e]/.test(shown)) throw new Refused(401, { code: 'UNAUTHENTICATED', message: 'the key holds a character that no key has: copy it again' });
+  if (shown) headers.authorization = `Bearer ${shown}`;
   const response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body), cache: 'no-store', keepalive });
   if (!response.ok) throw new Refused(response.status, await response.json().catch(() => ({})));
   return response;

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { placed, scaleOf } from '../../src/page/draw.js';
 import { LOOKS, line, marks, pieces, state, words } from '../../src/page/look.js';
 import { elapsed, reduce, sequential, START, views } from '../../src/page/reduce.js';
 import { Run } from '../../src/page/run.js';
@@ -95,6 +96,62 @@ test('a bar turns solid where its branch was promoted', () => {
   // And not before.
   const before = all.findLast((view) => view.at < promoted);
   assert.ok(pieces(lane(before, 1), before.at).every(({ look }) => look === 'open'));
+});
+
+test('a draft is no work of the planner, nor is what a newer server tells of', () => {
+  const launched = (stage, at_ms) => ({ at_ms, launched: { stage } });
+  const refused = (stage, reason, at_ms) => ({ at_ms, not_speculated: { stage, reason } });
+  const run = (...between) => {
+    const events = [
+      launched('STAGE_SEGMENT', 0),
+      ...between.filter(({ at_ms }) => at_ms < 1000),
+      { at_ms: 1000, planned: { sub_question: '?', took_ms: 1000 } },
+      ...between.filter(({ at_ms }) => at_ms >= 1000),
+      launched('STAGE_TARGET', 1000),
+      { at_ms: 1500, observed: { observation: { answer: 'a', found: true }, took_ms: 500 } },
+      { at_ms: 1500, committed: { hop: { sub_question: '?', sub_answer: 'a' } } },
+    ];
+    return views(events.map((event, n) => ({ sequence: n + 1, branch: 0, hop: 1, ...event }))).at(-1);
+  };
+  const failed = (stage) => ({ at_ms: 200, failed: { stage, reason: 'no server' } });
+  for (const [between, notes] of [
+    [[], []],
+    [[launched('STAGE_DRAFT', 0), launched('STAGE_DRAFT', 1)], []],
+    [[refused('STAGE_DRAFT', 'REFUSAL_NO_PLACE', 1000)], ['drafts: waited for a place until nobody needed it']],
+    [[refused('STAGE_DRAFT', 'REFUSAL_PREEMPTED', 200)], ['drafts: made room for a call that an answer needed']],
+    [[failed('STAGE_DRAFT')], ['drafts: no server']],
+    [[launched('STAGE_NEW', 0), failed('STAGE_NEW')], ['no server']],
+    [[launched('constructor', 0), failed('constructor')], ['no server']],
+  ]) {
+    const view = run(...between);
+    assert.equal(looks(view, 0), 'segment sure, target sure', notes.join());
+    assert.equal(sequential(view).total, 1500);
+    assert.deepEqual(view.hops[0].times, { segment: 1000, target: 500 });
+    assert.deepEqual(marks(lane(view, 0)).map(({ label }) => label), notes);
+  }
+});
+
+test('what was found stands within the timeline, however wide its letters are', () => {
+  // Those of East Asia are as wide as a line of the timeline's text is high, 12 px.
+  const wide = ({ text }) => [...text].reduce((sum, letter) => sum + (letter > '\u2e80' ? 12 : 6), 0);
+  for (const letter of ['a', '語', '한', 'Ａ', '😀']) {
+    for (const [asked, found] of [[48, 8], [400, 400], [3, 2], [5000, 10]]) {
+      const told = [{ planned: { sub_question: letter.repeat(asked) } }, { observed: { observation: { answer: letter.repeat(found), found: true } } }];
+      const view = views(told.map((event, n) => ({ sequence: n + 1, at_ms: 6000, branch: 0, hop: 1, ...event }))).at(-1);
+      for (const width of [1100, 720]) {
+        const { x, texts } = placed(lane(view, 0), scaleOf(9000, width, false));
+        assert.deepEqual(texts.map(({ name }) => name), ['asked', 'found']);
+        const end = x + texts.reduce((sum, text) => sum + wide(text), 8);
+        assert.ok(end <= width, `${letter}: ${end} of ${width}`);
+      }
+    }
+  }
+});
+
+test('each text of a branch is read in its own direction', () => {
+  const told = [{ planned: { sub_question: 'מי כתב?' } }, { observed: { observation: { answer: 'דן', found: true } } }];
+  const view = views(told.map((event, n) => ({ sequence: n + 1, branch: 0, hop: 1, ...event }))).at(-1);
+  assert.ok(words(lane(view, 0)).endsWith('\u2068מי כתב?\u2069 · \u2066→ דן\u2069'), words(lane(view, 0)));
 });
 
 test('a look-up that began before it was asked is drawn from its beginning', () => {

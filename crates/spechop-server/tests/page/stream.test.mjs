@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import test from 'node:test';
-import { views } from '../../src/page/reduce.js';
+import { reduce, START, views } from '../../src/page/reduce.js';
 import { ask, LINGER, Messages, PAUSES, Refused } from '../../src/page/stream.js';
 import { lines, parse, trace } from '../../src/page/trace.js';
 import { draws, names, recording } from './recordings.mjs';
@@ -11,6 +11,7 @@ import { draws, names, recording } from './recordings.mjs';
 const kind = (event) => (event.answer ? 'answer' : event.error ? 'error' : 'other');
 /// Debian 12 has Node 18, whose clock cannot be held still for asynchronous code. The browser's test covers both there.
 const still = { skip: process.version.startsWith('v18.') && 'the clock of Node 18 cannot be held still' };
+const ASKED = { question: '?', question_id: 'q-7' };
 const wire = (events) =>
   events.map((event) => `id: ${event.sequence}\nevent: ${kind(event)}\ndata: ${JSON.stringify(event.error ?? event)}\n\n`).join(': still here\n\n');
 
@@ -32,6 +33,23 @@ test('messages are the same however the text is cut', () => {
   }
 });
 
+test('a long answer is read in the time of a short one, for each of its bytes', () => {
+  const text = `data: ${'x'.repeat(16 << 20)}\n\n`;
+  const took = (size) => {
+    const times = [];
+    for (let n = 0; n < 3; n++) {
+      const messages = new Messages();
+      const before = process.cpuUsage();
+      for (let at = 0; at < text.length; at += size) messages.feed(text.slice(at, at + size));
+      const { user, system } = process.cpuUsage(before);
+      times.push((user + system) / 1000);
+    }
+    return Math.min(...times);
+  };
+  const [whole, pieces] = [took(text.length), took(64 << 10)];
+  assert.ok(pieces < 10 * whole + 100, `${pieces} ms in pieces, ${whole} ms at once`);
+});
+
 test('several lines of data are one text', () => {
   assert.deepEqual(new Messages().feed('event: a\ndata: 1\ndata:2\nid: 7\n\n\n:x\n\n'), [{ event: 'a', data: '1\n2' }]);
 });
@@ -46,10 +64,10 @@ async function asked(name, pieces, signal = new AbortController().signal) {
     calls.push(`${method} ${path} ${headers.authorization ?? ''}`.trim());
     const after = Number(/after=(\d+)/.exec(path)?.[1] ?? 0);
     const part = events.filter((event) => event.error || event.sequence > after).slice(0, pieces[calls.length - 1] ?? Infinity);
-    return new Response(wire(part), { headers: { 'spechop-question-id': 'q-7' } });
+    return new Response(wire(part));
   };
   const seen = [];
-  await ask({ question: '?' }, { key: 'k', signal, on: { id: () => {}, event: (event) => seen.push(event) } });
+  await ask(ASKED, { key: 'k', signal, on: { begun: () => {}, event: (event) => seen.push(event) } });
   return { seen, calls, events };
 }
 
@@ -91,11 +109,11 @@ test('a stream that falls silent is taken up again, one that sends signs of life
       },
       cancel: () => clearTimeout(pulse),
     });
-    return new Response(body, { headers: { 'spechop-question-id': 'q-7' } });
+    return new Response(body);
   };
   const seen = [];
-  const on = { id: () => {}, event: (event) => seen.push(event) };
-  const asking = ask({}, { signal: new AbortController().signal, on });
+  const on = { begun: () => {}, event: (event) => seen.push(event) };
+  const asking = ask(ASKED, { signal: new AbortController().signal, on });
   const pass = async (seconds) => {
     for (let n = 0; n < seconds; n++) {
       context.mock.timers.tick(1000);
@@ -134,11 +152,11 @@ test('too many requests and a gateway without its server are waited for, a no is
       const refusal = refusals[calls.length - 2];
       if (calls.length > 1 && refusal) return new Response(JSON.stringify({ message: 'no', retry_after_ms: 1 }), { status: refusal });
       const part = calls.length === 1 ? events.slice(0, 5) : events.slice(5);
-      return new Response(wire(part), { headers: { 'spechop-question-id': 'q-7' } });
+      return new Response(wire(part));
     };
     const seen = [];
-    const on = { id: () => {}, event: (event) => seen.push(event) };
-    await ask({ question: '?' }, { key: '', signal: new AbortController().signal, on });
+    const on = { begun: () => {}, event: (event) => seen.push(event) };
+    await ask(ASKED, { key: '', signal: new AbortController().signal, on });
     return [seen.length, calls.length];
   };
   assert.deepEqual(await told([429, 502]), [events.length, 4]);
@@ -153,23 +171,81 @@ test('an error ends a stream, and is an event', async () => {
 test('a refusal says what the server said', async () => {
   const said = { code: 'INVALID_ARGUMENT', message: 'k must be at least 1', fields: [{ field: 'k', description: 'is 0' }] };
   globalThis.fetch = async () => new Response(JSON.stringify(said), { status: 400 });
-  const asking = ask({}, { signal: new AbortController().signal, on: { id: () => {}, event: () => {} } });
+  const asking = ask({}, { signal: new AbortController().signal, on: { begun: () => {}, event: () => {} } });
   await assert.rejects(asking, (error) => error instanceof Refused && error.message === said.message && error.code === said.code);
 });
 
-test('a server that does not wait for lost pages is asked all the same', async () => {
+test('a server that waits less long for lost pages is asked for that, from then on', async () => {
+  // What the server allows is known to a page for as long as it is open.
+  const { ask } = await import('../../src/page/stream.js?another');
   const events = recording('failed');
-  const bodies = [];
+  const lingers = [];
+  let may = 1; // requests, as one with a small allowance
   globalThis.fetch = async (_, { body }) => {
-    bodies.push(JSON.parse(body));
-    const wrong = { code: 'INVALID_ARGUMENT', message: 'no', fields: [{ field: 'linger_ms', description: 'is too long' }] };
-    return bodies.length === 1 ? new Response(JSON.stringify(wrong), { status: 400 }) : new Response(wire(events));
+    if (may-- <= 0) return new Response(JSON.stringify({ code: 'RESOURCE_EXHAUSTED', message: 'too many requests' }), { status: 429 });
+    lingers.push(JSON.parse(body).linger_ms);
+    const fields = [{ field: 'linger_ms', description: 'must be at most 30000 on this server' }];
+    if (lingers.at(-1) > 30_000) return new Response(JSON.stringify({ code: 'INVALID_ARGUMENT', message: 'no', fields }), { status: 400 });
+    return new Response(wire(events));
   };
   const seen = [];
-  const on = { id: () => {}, event: (event) => seen.push(event) };
-  await ask({ question: '?' }, { signal: new AbortController().signal, on });
+  const on = { begun: () => {}, event: (event) => seen.push(event) };
+  const again = () => ask(ASKED, { signal: new AbortController().signal, on });
+  await assert.rejects(again(), (error) => error.status === 429);
+  may = 1;
+  await again();
   assert.deepEqual(seen, events);
-  assert.deepEqual(Object.keys(bodies[1]), ['question']);
+  assert.deepEqual(lingers, [LINGER, 30_000]);
+});
+
+test('if what came meanwhile is no longer kept, the answer is asked for, until it is there', async () => {
+  const events = recording('rejected');
+  const calls = [];
+  globalThis.fetch = async (path) => {
+    calls.push(path);
+    if (path.includes('/events')) return new Response(JSON.stringify({ code: 'OUT_OF_RANGE', message: 'no longer kept' }), { status: 410 });
+    if (calls.length === 3) throw new TypeError('the net is gone');
+    if (path.endsWith('/answer')) return Response.json(events.at(-1).answer);
+    return new Response(wire(events.slice(0, 5)));
+  };
+  let view = START;
+  const on = { begun: () => {}, event: (event) => (view = reduce(view, event)) };
+  await ask(ASKED, { signal: new AbortController().signal, on });
+  const of = 'v1/questions/q-7';
+  assert.deepEqual(calls, ['v1/ask/stream', `${of}/events?after=5`, `${of}/answer`, `${of}/answer`]);
+  assert.deepEqual([view.phase, view.answer, view.gap], ['answered', events.at(-1).answer, null]);
+});
+
+test('if the question has failed by then, its error is told, and a gateway without its server is waited for', async () => {
+  const asked = async (...refusals) => {
+    const calls = [];
+    globalThis.fetch = async (path) => {
+      calls.push(path);
+      if (calls.length === 1) return new Response(wire(recording('rejected').slice(0, 5)));
+      if (calls.length === 2) return new Response('{"code":"OUT_OF_RANGE","message":"no longer kept"}', { status: 410 });
+      return new Response(...(refusals[calls.length - 3] ?? ['', { status: 404 }]));
+    };
+    const asking = ask(ASKED, { signal: new AbortController().signal, on: { begun: () => {}, event: () => {} } });
+    return asking.then(assert.fail, ({ message }) => [message, calls.length]);
+  };
+  const [gateway, busy] = [['no server', { status: 503 }], ['{"code":"UNAVAILABLE","message":"busy","retry_after_ms":1}', { status: 503 }]];
+  for (const [code, status] of [['UNAVAILABLE', 503], ['DEADLINE_EXCEEDED', 504]]) {
+    const failed = [JSON.stringify({ code, message: 'gone' }), { status }];
+    assert.deepEqual(await asked(failed), ['gone', 3]);
+    assert.deepEqual(await asked(gateway, busy, failed), ['gone', 5]);
+  }
+});
+
+test('a key that cannot be sent is a wrong key, and space around it is none of it', async () => {
+  const sent = [];
+  globalThis.fetch = async (_, { headers }) => (sent.push(headers.authorization), new Response(wire(recording('failed'))));
+  const asked = (key) => ask(ASKED, { key, signal: new AbortController().signal, on: { begun: () => {}, event: () => {} } });
+  for (const key of ['spechop.a\u200b.b', '“spechop.a.b”', 'spechop.á.b', 'spechop.a\n.b']) {
+    await assert.rejects(asked(key), (error) => error instanceof Refused && error.status === 401, key);
+  }
+  await asked('\ufeffspechop.a.b \n');
+  await asked('');
+  assert.deepEqual(sent, ['Bearer spechop.a.b', undefined]);
 });
 
 test('events that were saved can be read again', () => {
