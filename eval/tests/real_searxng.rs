@@ -233,9 +233,14 @@ async fn no_word_of_a_query_commands_searxng() {
     let web = Served::start(WebOptions::default()).await;
     let engines = [("web", "/search"), ("failing", "/down/failing/search")];
     let searxng = Running::over(&web, &engines).await;
-    // To another site, and to another engine.
-    for query in ["!!g a city in Poland", "a city in Poland !failing"] {
+    // To another site, and to another engine. It parts words at the separators of ASCII, too.
+    for query in [
+        "!!g a city in Poland",
+        "a city in Poland !failing",
+        "a city in Poland\u{1f}!!g",
+        "a city in Poland\u{1c}!failing",
+    ] {
         let found = searxng.search(None, query).await.unwrap();
-        assert_eq!(&*found[0].title, "Łódź", "{query}");
+        assert_eq!(&*found[0].title, "Łódź", "{query:?}");
     }
 }

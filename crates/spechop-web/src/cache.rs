@@ -2,13 +2,14 @@
 //! alike (PASTE, section 6), each tenant from what it has asked itself.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
+use parking_lot::Mutex;
 use spechop_ports::{Call, Lane, SearchFailure, SearchProvider, SearchResult};
-use spechop_types::{Owned, OwnedCache};
+use spechop_types::{Owned, OwnedCache, ProviderChange};
 use tokio::time::Instant;
 use url::Url;
 
@@ -42,6 +43,8 @@ struct KeptSearch {
     asked: Instant,
     told: Instant,
     results: Vec<SearchResult>,
+    /// Whose results they are, if another provider should have been asked.
+    changes: Vec<ProviderChange>,
 }
 
 impl KeptSearches {
@@ -70,10 +73,13 @@ impl SearchProvider for KeptSearches {
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let key = call.owned((Arc::from(query), limit));
         if !call.is_fresh()
-            && let Some(known) = lock(&self.kept).get(&key)
+            && let Some(known) = self.kept.lock().get(&key)
             && known.told.elapsed() < self.time
         {
             call.serve_kept();
+            for change in &known.changes {
+                call.changed_provider(change.clone());
+            }
             return Ok(known.results.clone());
         }
         let asked = Instant::now();
@@ -82,19 +88,17 @@ impl SearchProvider for KeptSearches {
             .search_as_they_come(call, query, limit, early)
             .await?;
         // That nothing was found may be a passing whim of the provider.
-        if !results.is_empty() {
-            let mut kept = lock(&self.kept);
+        if !results.is_empty() && !self.time.is_zero() {
+            let search = KeptSearch {
+                asked,
+                told: Instant::now(),
+                results: results.clone(),
+                changes: call.provider_changes(),
+            };
+            let mut kept = self.kept.lock();
             // A fresh call may overtake another.
             if kept.peek(&key).is_none_or(|known| known.asked <= asked) {
-                let (told, results) = (Instant::now(), results.clone());
-                kept.insert(
-                    key,
-                    KeptSearch {
-                        asked,
-                        told,
-                        results,
-                    },
-                );
+                kept.insert(key, search);
             }
         }
         Ok(results)
@@ -152,7 +156,10 @@ impl PageReader for KeptPages {
         if call.is_fresh() {
             return self.pages.bring(call, url, None).await;
         }
-        let known = lock(&self.pages.kept)
+        let known = self
+            .pages
+            .kept
+            .lock()
             .get(&call.owned(url.clone()))
             .cloned();
         let old = match known {
@@ -199,16 +206,11 @@ impl Pages {
     /// Keeps it, unless one is there that was asked for later: a fresh call may overtake another.
     fn keep(&self, key: Owned<Url>, asked: Instant, page: Page) {
         let told = Instant::now();
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         if kept.peek(&key).is_none_or(|known| known.asked <= asked) {
             kept.insert(key, KeptPage { asked, told, page });
         }
     }
-}
-
-fn lock<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is held.
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -397,6 +399,25 @@ mod tests {
         let kept = searches.search(&usual, "q", 5).await.unwrap();
         assert_eq!(&*kept[0].snippet, "1");
         assert_eq!(site.searches.load(SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn without_a_time_no_search_and_no_page_is_kept() {
+        let site = Arc::new(Site::default());
+        let options = CacheOptions {
+            time: Duration::ZERO,
+            ..OPTIONS
+        };
+        let (searches, pages) = (
+            KeptSearches::new(site.clone(), options),
+            KeptPages::new(site.clone(), options),
+        );
+        let call = Call::authoritative();
+        searches.search(&call, "q", 5).await.unwrap();
+        let url = "http://site.example/".parse().unwrap();
+        pages.read(&call, &url).await.unwrap();
+        assert!(searches.kept.lock().is_empty());
+        assert!(pages.pages.kept.lock().is_empty());
     }
 
     #[tokio::test]

@@ -2,9 +2,10 @@
 //! followed, and proxies of the environment not used: the operator names one, or there is none.
 
 use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reqwest::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
 use reqwest::{Client, RequestBuilder, StatusCode, redirect};
 use secrecy::{ExposeSecret, SecretString};
@@ -30,6 +31,8 @@ pub struct Endpoint {
     pub time_limit: Duration,
     /// Longest answer, in bytes.
     pub body_bytes_max: usize,
+    /// The name by which it is asked, e.g. `Acme/2`; by default this program's.
+    pub user_agent: Option<String>,
     /// How its operator can reach this server's, e.g. a URL or an e-mail address. Part of the
     /// User-Agent; Wikipedia insists on one.
     pub contact: Option<String>,
@@ -46,8 +49,30 @@ impl Endpoint {
             key: None,
             time_limit: Duration::from_secs(10),
             body_bytes_max: 2 * 1024 * 1024,
+            user_agent: None,
             contact: None,
             proxy: None,
+        }
+    }
+
+    /// Says what is wrong with the address, without asking anybody.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn check_url(&self) -> Result<(), InvalidEndpoint> {
+        base(self).map(drop)
+    }
+
+    /// Says what is wrong with the key, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn check_key(&self) -> Result<(), InvalidEndpoint> {
+        match self.key {
+            Some(_) => key(self, "Bearer ").map(drop),
+            None => Ok(()),
         }
     }
 
@@ -56,14 +81,16 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// What is wrong with the address, the key or the contact.
+    /// What is wrong with the address, the name or the contact.
     pub fn client(&self) -> Result<(Client, Url), InvalidEndpoint> {
         let name = &self.name;
         let base = base(self)?;
-        let mut agent = format!("spechop/{}", env!("CARGO_PKG_VERSION"));
-        if let Some(contact) = &self.contact {
-            agent = format!("{agent} ({contact})");
-        }
+        let own = concat!("spechop/", env!("CARGO_PKG_VERSION"));
+        let asker = self.user_agent.as_deref().unwrap_or(own);
+        let agent = match &self.contact {
+            Some(contact) => format!("{asker} ({contact})"),
+            None => asker.to_owned(),
+        };
         let agent = HeaderValue::try_from(agent).map_err(|source| InvalidEndpoint::Header {
             name: Arc::clone(name),
             source,
@@ -154,8 +181,8 @@ pub enum InvalidEndpoint {
         /// Which endpoint.
         name: Arc<str>,
     },
-    /// The key or the contact cannot be sent in a header.
-    #[error("the key or the contact of {name} holds characters that a header cannot carry")]
+    /// The key or the user agent, in which the contact is, cannot be sent in a header.
+    #[error("the key or the user agent for {name} holds characters that a header cannot carry")]
     Header {
         /// Which endpoint.
         name: Arc<str>,
@@ -308,12 +335,12 @@ impl Http {
     }
 
     fn is_open(&self) -> bool {
-        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = *self.used.lock();
         used.is_some_and(|at| at.elapsed() < OPEN_FOR)
     }
 
     fn touch(&self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.used.lock() = Some(Instant::now());
     }
 }
 

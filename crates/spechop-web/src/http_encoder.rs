@@ -27,6 +27,9 @@ const NUMBER_BYTES_MAX: usize = 32;
 /// What an answer says around the numbers of a vector.
 const VECTOR_BYTES: usize = 1024;
 
+/// A text of no more bytes is too long for no model.
+const TEXT_BYTES_MIN: usize = 256;
+
 /// How to ask an encoder over HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpEncoderOptions {
@@ -103,8 +106,39 @@ impl HttpEncoder {
         })
     }
 
-    /// One request.
+    /// The vectors of a few texts. Many servers of OpenAI's form cut nothing, and refuse a request for one text that is
+    /// too long. Then each text is sent by itself: its vector must not depend on its company.
     async fn encode(&self, call: &Call, texts: &[String]) -> Result<Encoded, PortError> {
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let is_long = |text: &&str| text.len() > TEXT_BYTES_MIN;
+        match self.request(call, &texts).await {
+            Err(PortError::TooLong { .. } | PortError::Refused { .. })
+                if self.options.form == EmbeddingForm::OpenAi && texts.iter().any(is_long) => {}
+            outcome => return outcome,
+        }
+        let mut all = NONE;
+        for text in texts {
+            all = joined(all, self.encode_beginning(call, text).await?);
+        }
+        Ok(all)
+    }
+
+    /// The vector of a text, or of its first half, or of the half of that, as the server takes it.
+    async fn encode_beginning(&self, call: &Call, mut text: &str) -> Result<Encoded, PortError> {
+        loop {
+            match self.request(call, &[text]).await {
+                Err(PortError::TooLong { .. } | PortError::Refused { .. })
+                    if text.len() > TEXT_BYTES_MIN =>
+                {
+                    (text, _) = text.split_at(text.floor_char_boundary(text.len() / 2));
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// One request.
+    async fn request(&self, call: &Call, texts: &[&str]) -> Result<Encoded, PortError> {
         let HttpEncoderOptions { form, model, .. } = &self.options;
         let body = match form {
             EmbeddingForm::OpenAi => {
@@ -134,17 +168,9 @@ impl HttpEncoder {
             .chunks(self.options.batch.get())
             .map(|batch| self.encode(call, batch))
             .collect();
-        let none = Encoded {
-            vectors: Vec::new(),
-            tokens: Some(0),
-        };
         stream::iter(batches)
             .buffered(self.options.at_once.get())
-            .try_fold(none, async |mut all, more| {
-                all.vectors.extend(more.vectors);
-                all.tokens = all.tokens.zip(more.tokens).map(|(all, more)| all + more);
-                Ok(all)
-            })
+            .try_fold(NONE, async |all, more| Ok(joined(all, more)))
             .await
     }
 }
@@ -190,6 +216,19 @@ impl Encoder for HttpEncoder {
         };
         self.encode_all(call, prefix, texts).await
     }
+}
+
+/// The vectors of no text.
+const NONE: Encoded = Encoded {
+    vectors: Vec::new(),
+    tokens: Some(0),
+};
+
+/// Those of both, in order.
+fn joined(mut all: Encoded, more: Encoded) -> Encoded {
+    all.vectors.extend(more.vectors);
+    all.tokens = all.tokens.zip(more.tokens).map(|(all, more)| all + more);
+    all
 }
 
 /// The vectors of an answer, in the order of the texts, and their tokens if the server has counted them.

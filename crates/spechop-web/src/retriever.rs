@@ -171,7 +171,8 @@ impl WebRetriever {
     }
 
     /// The best passages, the best first. Those that are the best by their words, if the encoder does not get
-    /// to them in time.
+    /// to them in time, or [fails at them](words_will_do): one passage that it does not take must not cost the
+    /// look-up.
     async fn rank(
         &self,
         call: &Call,
@@ -190,12 +191,16 @@ impl WebRetriever {
         let part = call.part();
         let vectors = self.encoder.encode_batch(&part, TextKind::Passage, texts);
         match unless_late(call, self.options.rank_time, vectors).await {
-            Some(vectors) => {
-                for (passage, other) in found.iter_mut().zip(vectors?.vectors) {
+            Some(Ok(encoded)) => {
+                for (passage, other) in found.iter_mut().zip(encoded.vectors) {
                     let cosine: f32 = vector.iter().zip(&other).map(|(a, b)| a * b).sum();
                     passage.score = cosine + self.options.lexical_weight * passage.score;
                 }
                 best_first(&mut found);
+            }
+            Some(Err(error)) if !words_will_do(call, &error) => return Err(error),
+            Some(Err(error)) => {
+                tracing::warn!(%error, passages = found.len(), "ranked by words alone");
             }
             None => tracing::debug!(passages = found.len(), "not ranked in time"),
         }
@@ -264,6 +269,20 @@ async fn unless_late<T>(call: &Call, limit: Duration, work: impl Future<Output =
     match select(pin!(work), late).await {
         Either::Left((done, _)) => Some(done),
         Either::Right(_) => None,
+    }
+}
+
+/// Whether the order of words will do for an encoder that failed so. Not ahead of need: the same look-up might not
+/// have failed if the answer had needed it, since it is tried more often, and its order would be another one (laws 6
+/// and 8). What is refused for good is so for everybody.
+fn words_will_do(call: &Call, error: &PortError) -> bool {
+    match error {
+        PortError::TooLong { .. } | PortError::Refused { .. } => true,
+        // It is made again if the answer needs it.
+        PortError::NotSpeculated { .. } => false,
+        PortError::Unavailable { .. } | PortError::Malformed { .. } | PortError::Timeout { .. } => {
+            call.lane() == Lane::Authoritative
+        }
     }
 }
 

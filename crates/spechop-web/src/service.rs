@@ -25,6 +25,12 @@ pub struct ServiceOptions {
 }
 
 impl ServiceOptions {
+    /// An attempt may take so long. So the whole call may, too.
+    pub fn set_time_limit(&mut self, time_limit: Duration) {
+        self.endpoint.time_limit = time_limit;
+        self.total = self.total.max(time_limit);
+    }
+
     /// Without a key: 10 s an attempt, 30 s in all, 4 MiB an answer.
     pub(crate) fn new(name: &str, url: impl Into<String>) -> Self {
         let mut endpoint = Endpoint::new(name, url);

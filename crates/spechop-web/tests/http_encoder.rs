@@ -138,6 +138,58 @@ async fn an_answer_may_be_as_long_as_its_batch() {
     assert_eq!(encoder.encode_passages(texts).await.unwrap().len(), 128);
 }
 
+/// Takes texts of so many bytes, and refuses a whole request for one that is longer.
+struct Strict(usize, u16);
+
+impl Respond for Strict {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let asked: Value = request.body_json().unwrap();
+        let mut texts = asked["input"].as_array().unwrap().iter();
+        match texts.any(|text| text.as_str().unwrap().len() > self.0) {
+            true => ResponseTemplate::new(self.1).set_body_string("512 tokens at most"),
+            false => Model.respond(request),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_a_server_takes_for_too_long_is_cut_and_no_other() {
+    for status in [400, 413] {
+        let server = MockServer::start().await;
+        let strict = Mock::given(any()).respond_with(Strict(1000, status));
+        strict.mount(&server).await;
+        let encoder = encoder(&server, EmbeddingForm::OpenAi);
+        let texts = vec!["x".repeat(900), "й".repeat(1500), "short".to_owned()];
+        let vectors = encoder.encode_passages(texts.clone()).await.unwrap();
+        assert_eq!(vectors.len(), 3);
+        let sent = asked(&server).await.len();
+        for (text, vector) in texts.iter().zip(&vectors) {
+            let alone = encoder.encode_passages(vec![text.clone()]).await.unwrap();
+            assert_eq!(alone[0], *vector, "in whatever company");
+        }
+        let asked = asked(&server).await;
+        let sizes: Vec<_> = asked[..sent]
+            .iter()
+            .map(|asked| asked["input"].as_array().unwrap())
+            .filter(|texts| texts.len() == 1)
+            .map(|texts| texts[0].as_str().unwrap().len())
+            .collect();
+        // "passage: " and the text: whole, or half of it, or a quarter.
+        assert_eq!(sizes, [909, 3009, 1503, 751, 14]);
+    }
+}
+
+#[tokio::test]
+async fn whoever_refuses_every_text_is_believed_in_the_end() {
+    let server = MockServer::start().await;
+    let strict = Mock::given(any()).respond_with(Strict(0, 401));
+    strict.mount(&server).await;
+    let encoder = encoder(&server, EmbeddingForm::OpenAi);
+    let refused = encoder.encode_passages(vec!["x".repeat(1000); 3]).await;
+    assert!(matches!(refused, Err(PortError::Refused { .. })));
+    assert_eq!(asked(&server).await.len(), 4);
+}
+
 #[tokio::test]
 async fn a_server_that_is_overloaded_is_asked_again_and_others_are_believed() {
     let busy = || ResponseTemplate::new(429).insert_header("retry-after", "0");

@@ -5,9 +5,10 @@
 mod support;
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use spechop_ports::{Call, Retriever};
 use spechop_testkit::Alike;
 use spechop_web::page::HttpPageReader;
@@ -116,7 +117,7 @@ async fn a_page_is_asked_for_while_the_search_is_still_coming_and_five_are_read(
             "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{begin}"
         ));
         // The rest drips, and not before a page was asked for.
-        match first.lock().unwrap().recv_timeout(PATIENCE) {
+        match first.lock().recv_timeout(PATIENCE) {
             Ok(()) => rest
                 .as_bytes()
                 .chunks(100)

@@ -179,17 +179,46 @@ async fn hostile_files_cost_little() {
         Some(EXCLUDED)
     );
 
-    let patterns = format!("User-agent: *\n{}", "Disallow: /a*b*c$\n".repeat(20_000));
-    let site = self::site(move |answer| answer.ok("text/plain", &patterns));
-    let refused = refusal(&polite(&[&site]), &site, "/").await;
-    assert_eq!(
-        refused.as_deref(),
-        Some("the site's robots.txt is too long")
-    );
+    for rules in [
+        "Disallow: /a*b*c$\n".repeat(20_000),
+        "Allow:\n".repeat(70_000),
+        "Allow:\r".repeat(70_000),
+        "Allow:\0".repeat(70_000),
+    ] {
+        let rules = format!("User-agent: *\n{rules}");
+        let site = self::site(move |answer| answer.ok("text/plain", &rules));
+        let refused = refusal(&polite(&[&site]), &site, "/").await;
+        assert_eq!(
+            refused.as_deref(),
+            Some("the site's robots.txt is too long")
+        );
+    }
 
     let noise =
         self::site(|answer| answer.ok("text/plain", (0..=255).collect::<Vec<u8>>().repeat(100)));
     assert_eq!(refusal(&polite(&[&noise]), &noise, "/").await, None);
+}
+
+/// One rule suffices, and the site may mend it.
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_asked_for_again_after_ten_minutes() {
+    let is_first = AtomicBool::new(true);
+    let site = site(move |answer| match is_first.swap(false, Relaxed) {
+        true => answer.ok("text/plain", too_large_a_rule()),
+        false => answer.ok("text/plain", "User-agent: *\nDisallow: /private\n"),
+    });
+    let reader = polite(&[&site]);
+    for _ in 0..2 {
+        assert_eq!(
+            refusal(&reader, &site, "/").await.as_deref(),
+            Some("the site's robots.txt cannot be read")
+        );
+    }
+    assert_eq!(site.requests().len(), 1);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(601)).await;
+    tokio::time::resume();
+    assert_eq!(refusal(&reader, &site, "/").await, None);
 }
 
 #[tokio::test]
@@ -224,6 +253,11 @@ async fn a_file_is_fetched_as_safely_as_a_page() {
     assert_eq!(inside.connections(), 0);
 }
 
+/// A file with a rule that becomes too large, so that nothing is compared with it.
+fn too_large_a_rule() -> String {
+    format!("User-agent: *\nDisallow: /{}$\n", "*a".repeat(5_000))
+}
+
 /// What the path comes to. As long as the only thread for long work is busy, that is nothing, and so
 /// many requests are made.
 async fn once_a_thread_is_free(
@@ -251,10 +285,7 @@ fn a_file_is_read_and_compared_off_the_threads_of_the_runtime() {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(1).build();
     runtime.unwrap().block_on(async {
-        // A rule that becomes too large, so that nothing is compared with it.
-        let rule = "*a".repeat(5_000);
-        let rule = format!("User-agent: *\nDisallow: /{rule}$\n");
-        let odd = site(move |answer| answer.ok("text/plain", &rule));
+        let odd = site(|answer| answer.ok("text/plain", too_large_a_rule()));
         let outcome = once_a_thread_is_free(&polite(&[&odd]), &odd, "/", 1).await;
         assert_eq!(
             outcome.as_deref(),

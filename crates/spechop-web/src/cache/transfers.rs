@@ -7,15 +7,15 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use parking_lot::Mutex;
 use spechop_ports::{Call, panic_text};
 use spechop_types::{Activity, Owned};
 use url::Url;
 
-use super::lock;
 use crate::page::{Page, PageFailure, shown};
 
 type Outcome = Result<Page, PageFailure>;
@@ -61,7 +61,7 @@ impl Transfers {
         start: impl FnOnce(Call) -> BoxFuture<'static, Outcome>,
     ) -> (Arc<Transfer>, bool) {
         let key = part.owned(url.clone());
-        let mut under_way = lock(&self.0.0);
+        let mut under_way = self.0.0.lock();
         if let Some(transfer) = under_way.get(&key).and_then(Weak::upgrade) {
             return (transfer, false);
         }
@@ -72,7 +72,7 @@ impl Transfers {
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        lock(&self.0.0).len()
+        self.0.0.lock().len()
     }
 }
 
@@ -95,7 +95,7 @@ impl Transfer {
                 })
             });
             // Whoever comes now begins a new one. While this one is awaited, the place is its own.
-            lock(&all.0).remove(&place);
+            all.0.lock().remove(&place);
             outcome
         };
         Self {
@@ -109,7 +109,7 @@ impl Transfer {
 
 impl Drop for Transfer {
     fn drop(&mut self) {
-        let mut under_way = lock(&self.under_way.0);
+        let mut under_way = self.under_way.0.lock();
         // Its place may have gone to a later one.
         if let Some(transfer) = under_way.get(&self.key)
             && transfer.strong_count() == 0

@@ -4,9 +4,10 @@
 //! have been, so no connection is shared.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reqwest::dns::Resolve;
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Client, ClientBuilder, redirect};
@@ -72,8 +73,7 @@ impl Clients {
 
     fn place(&self, call: &Call, gate: &Gate) -> Place {
         let key = call.owned(gate.clone());
-        // Nothing panics while it is held.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         if let Some(place) = kept.get(&key) {
             return Arc::clone(place);
         }

@@ -4,9 +4,10 @@
 //! taken by [`Urgency`](spechop_ports::Urgency), and is gone as soon as nobody waits for it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::{io, thread};
 
+use parking_lot::{Condvar, Mutex};
 use spechop_ports::Call;
 use tokio::sync::oneshot;
 
@@ -68,7 +69,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.0.lock().closed = true;
+        self.0.queue.lock().closed = true;
         self.0.changed.notify_all();
     }
 }
@@ -81,7 +82,7 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut queue = self.shared.lock();
+        let mut queue = self.shared.queue.lock();
         let at = queue
             .waiting
             .iter()
@@ -95,7 +96,7 @@ impl Drop for Place<'_> {
 
 impl Shared {
     fn push(&self, call: Call, work: Box<dyn FnOnce() + Send>) -> Place<'_> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.arrivals += 1;
         let arrival = queue.arrivals;
         queue.waiting.push(Job {
@@ -112,30 +113,22 @@ impl Shared {
     }
 
     fn work(&self) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         while !queue.closed {
             let urgent = (0..queue.waiting.len()).max_by_key(|&at| {
                 let job = &queue.waiting[at];
                 job.call.urgency(job.arrival)
             });
-            queue = match urgent {
+            match urgent {
                 Some(at) => {
                     let job = queue.waiting.swap_remove(at);
                     drop(queue);
                     (job.work)();
-                    self.lock()
+                    queue = self.queue.lock();
                 }
-                None => self
-                    .changed
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner),
-            };
+                None => self.changed.wait(&mut queue),
+            }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Nothing panics while it is held.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -203,7 +196,7 @@ mod tests {
             .boxed();
         assert!(poll!(&mut dropped).is_pending());
         drop(dropped);
-        assert!(pool.0.lock().waiting.is_empty());
+        assert!(pool.0.queue.lock().waiting.is_empty());
         drop(release);
         pool.run(&call, move || order.send("kept").unwrap())
             .await

@@ -1,16 +1,17 @@
 //! `robots.txt`: what a site wants robots to leave alone (RFC 9309).
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use reqwest::Response;
 use spechop_ports::Call;
 use spechop_types::OwnedCache;
 use texting_robots::Robot;
 use tokio::sync::OnceCell;
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use url::{Position, Url};
 
@@ -23,6 +24,9 @@ const FILES_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 const FILE_BYTES_MAX: usize = 500 << 10;
 /// Each `$` becomes a regular expression. Real files have a few dozen.
 const ENDS_MAX: usize = 256;
+/// Each line that is no comment may become a rule, which takes a hundred bytes at least. Real files have hundreds of
+/// them, and some thousands.
+const LINES_MAX: usize = 10_000;
 /// How long a file holds, and how long it counts that there was none to be had.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 const RETRY: Duration = Duration::from_secs(10 * 60);
@@ -51,7 +55,9 @@ struct Wish {
 enum Rule {
     /// It has no file.
     Anything,
-    File(Arc<Robot>),
+    /// Its text, read anew for each address. Its rules would take many times as much to keep: a site may have made a
+    /// large regular expression of each.
+    File(Arc<[u8]>),
     /// It may have one, which cannot be had.
     Nothing(&'static str),
 }
@@ -81,10 +87,10 @@ impl Robots {
             };
             match &wish.rule {
                 Rule::Anything => Ok(()),
-                Rule::File(robot) => match allows(robot, url).await {
-                    Ok(true) => Ok(()),
-                    Ok(false) => forbidden("the site's robots.txt excludes it"),
-                    Err(_) => forbidden("the site's robots.txt cannot be read"),
+                Rule::File(text) => match self.allows(text, url).await {
+                    Some(true) => Ok(()),
+                    Some(false) => forbidden("the site's robots.txt excludes it"),
+                    None => forbidden("the site's robots.txt cannot be read"),
                 },
                 Rule::Nothing(why) => forbidden(why),
             }
@@ -93,8 +99,7 @@ impl Robots {
 
     fn site(&self, call: &Call, url: &Url) -> Site {
         let key = call.owned(url[..Position::BeforePath].to_owned());
-        // Nothing panics while it is held.
-        let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sites = self.sites.lock();
         if let Some(site) = sites.get(&key)
             && site.get().is_none_or(|wish| Instant::now() < wish.until)
         {
@@ -137,21 +142,36 @@ impl Robots {
         let Ok(text) = read(response).await else {
             return unknown("the site's robots.txt cannot be fetched");
         };
-        if text.iter().filter(|byte| **byte == b'$').count() > ENDS_MAX {
+        if is_too_long(&text) {
             return unknown("the site's robots.txt is too long");
         }
-        let token = self.token.clone();
-        match spawn_blocking(move || Robot::new(&token, &text)).await {
-            Ok(Ok(robot)) => (Rule::File(Arc::new(robot)), FRESH),
-            _ => unknown("the site's robots.txt cannot be read"),
+        let text: Arc<[u8]> = text.into();
+        match self.allows(&text, &url).await {
+            Some(_) => (Rule::File(text), FRESH),
+            None => unknown("the site's robots.txt cannot be read"),
         }
+    }
+
+    /// Whether the file lets us have the address; `None` if it cannot be read. Every rule of it is compared, and there
+    /// may be thousands.
+    async fn allows(&self, text: &Arc<[u8]>, url: &Url) -> Option<bool> {
+        let (token, text, url) = (self.token.clone(), Arc::clone(text), url.clone());
+        let compare = move || {
+            let robot = Robot::new(&token, &text).ok()?;
+            Some(robot.allowed(url.as_str()))
+        };
+        spawn_blocking(compare).await.ok().flatten()
     }
 }
 
-/// Whether the file lets us have the address. Every rule of it is compared, and there may be thousands.
-async fn allows(robot: &Arc<Robot>, url: &Url) -> Result<bool, JoinError> {
-    let (robot, url) = (Arc::clone(robot), url.clone());
-    spawn_blocking(move || robot.allowed(url.as_str())).await
+/// Whether reading the file would take much time or memory.
+fn is_too_long(text: &[u8]) -> bool {
+    // The reader takes a zero for the end of a line, too.
+    let lines = text.split(|byte| matches!(byte, b'\n' | b'\r' | 0));
+    let lines = lines.map(<[u8]>::trim_ascii_start);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    let ends = text.iter().filter(|byte| **byte == b'$');
+    lines.count() > LINES_MAX || ends.count() > ENDS_MAX
 }
 
 /// The body, or its beginning.

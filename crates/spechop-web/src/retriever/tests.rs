@@ -1,9 +1,9 @@
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 use futures::future::join;
+use parking_lot::Mutex;
 use spechop_ports::{SearchFailure, SearchTrouble, contract};
-use spechop_types::{Chance, canonical};
+use spechop_types::{Chance, Refusal, canonical};
 use tokio::time::sleep;
 use url::Url;
 
@@ -74,7 +74,7 @@ impl SearchProvider for Web {
 impl PageReader for Web {
     async fn read(&self, _: &Call, url: &Url) -> Result<Page, PageFailure> {
         let name = url.path().trim_start_matches('/');
-        self.read.lock().unwrap().push(name.to_owned());
+        self.read.lock().push(name.to_owned());
         let (ms, text) = self.pages[name];
         sleep(Duration::from_millis(ms)).await;
         let unreadable = || PageFailure::Unreadable {
@@ -120,6 +120,28 @@ impl Encoder for Slow {
     async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
         sleep(Duration::from_millis(self.0)).await;
         Letters.encode_passages(texts).await
+    }
+}
+
+/// A text's vector counts its letters, but it takes no passages, and says why.
+struct Refuses(fn() -> PortError);
+
+#[async_trait]
+impl Encoder for Refuses {
+    fn fingerprint(&self) -> &str {
+        "refuses"
+    }
+
+    fn width(&self) -> usize {
+        26
+    }
+
+    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        Letters.encode_query(call, text).await
+    }
+
+    async fn encode_passages(&self, _: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        Err((self.0)())
     }
 }
 
@@ -169,7 +191,7 @@ async fn what_comes_in_time_is_ranked_and_the_rest_is_shown_in_short() {
         .await
         .unwrap();
     assert_eq!(began.elapsed(), WebOptions::default().pages_time);
-    assert_eq!(web.read.lock().unwrap().len(), 4);
+    assert_eq!(web.read.lock().len(), 4);
     let mut all = ids(&found);
     assert_eq!(all[0], "near#1");
     all.sort_unstable();
@@ -205,7 +227,7 @@ async fn a_page_is_fetched_as_soon_as_its_result_is_known() {
     let call = Call::authoritative();
     let found = retriever.retrieve(&call, "the one", 5).await.unwrap();
     assert_eq!(began.elapsed(), Duration::from_millis(4_900));
-    assert_eq!(web.read.lock().unwrap()[0], "whim");
+    assert_eq!(web.read.lock()[0], "whim");
     assert_eq!(found.len(), 3);
 }
 
@@ -255,6 +277,50 @@ async fn an_encoder_that_is_not_there_in_time_leaves_the_order_of_words() {
     assert_eq!(found, by_words);
 }
 
+/// Ahead of need only what is so for everybody leaves it: all else might not have failed a needed call.
+#[tokio::test]
+async fn an_encoder_that_fails_at_a_passage_leaves_the_order_of_words() {
+    let ranked = async |why: fn() -> PortError, call: Call| {
+        let (web, _) = Web::default()
+            .page("letters", 0, Some("thing"))
+            .page("words", 0, Some("on the other side of it"))
+            .retriever();
+        let encoder = Arc::new(Refuses(why));
+        let retriever = WebRetriever::new(web.clone(), web, encoder, WebOptions::default());
+        let found = retriever.retrieve(&call, "night on", 5).await;
+        found.is_ok_and(|found| {
+            assert_eq!(ids(&found), ["words#1", "letters#1"]);
+            true
+        })
+    };
+    let too_long = || PortError::TooLong {
+        what: "encoder".to_owned(),
+        detail: "413".to_owned(),
+    };
+    let refused = || PortError::Refused {
+        what: "encoder".to_owned(),
+        detail: "400".to_owned(),
+    };
+    let pushed_back = || PortError::Unavailable {
+        what: "encoder".to_owned(),
+        source: None,
+    };
+    let given_up = || PortError::NotSpeculated {
+        what: "encoder".to_owned(),
+        why: Refusal::NoPlace,
+    };
+    for (why, needed, ahead) in [
+        (too_long as fn() -> PortError, true, true),
+        (refused, true, true),
+        (pushed_back, true, false),
+        (given_up, false, false),
+    ] {
+        assert_eq!(ranked(why, Call::authoritative()).await, needed);
+        let call = Call::new(Lane::Speculative, Chance::EVEN);
+        assert_eq!(ranked(why, call).await, ahead);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_look_up_ends_with_its_last_page() {
     let (_, retriever) = Web::default()
@@ -290,7 +356,7 @@ async fn a_text_that_comes_with_the_result_is_not_fetched() {
     let call = Call::authoritative();
     let found = retriever.retrieve(&call, "text", 5).await.unwrap();
     assert_eq!(&*found[0].text, "The text itself.");
-    assert!(web.read.lock().unwrap().is_empty());
+    assert!(web.read.lock().is_empty());
 }
 
 #[test]
@@ -356,7 +422,7 @@ impl PageReader for Lanes {
     async fn read(&self, call: &Call, url: &Url) -> Result<Page, PageFailure> {
         let began = call.lane();
         sleep(Duration::from_millis(500)).await;
-        self.0.lock().unwrap().push((began, call.lane()));
+        self.0.lock().push((began, call.lane()));
         Ok(Page::of_text(url, &"".into(), &"text".into()))
     }
 }
@@ -389,7 +455,7 @@ async fn pages_that_are_on_their_way_are_promoted_with_their_look_up() {
         let (found, ()) = join(retriever.retrieve(&call, "text", 5), promoting).await;
         assert_eq!(found.unwrap().len(), 1, "equal texts count once");
         let end = if promotes { Authoritative } else { Speculative };
-        let seen = lanes.0.lock().unwrap().clone();
+        let seen = lanes.0.lock().clone();
         assert_eq!(seen, [(Speculative, end); 2], "{is_shared}");
     }
 }

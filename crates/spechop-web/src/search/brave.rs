@@ -5,7 +5,7 @@ use reqwest::header::{ACCEPT, HeaderValue};
 use serde_json::Value;
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 
-use super::listing::{Shape, cut, json};
+use super::listing::{Shape, cut, in_mere_words, json};
 use crate::http::{Answer, Endpoint, Http, InvalidEndpoint, key};
 
 const SHAPE: Shape = Shape {
@@ -69,10 +69,11 @@ impl SearchProvider for Brave {
         limit: usize,
         _: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
-        let words: Vec<_> = query.split_whitespace().take(QUERY_WORDS_MAX).collect();
-        if limit == 0 || words.is_empty() {
+        let query = in_mere_words(query, &[]);
+        if limit == 0 || query.is_empty() {
             return Ok(Vec::new());
         }
+        let words: Vec<_> = query.split(' ').take(QUERY_WORDS_MAX).collect();
         let mut url = self.http.url("web/search");
         url.query_pairs_mut()
             .append_pair("q", cut(&words.join(" "), QUERY_CHARS_MAX))

@@ -4,10 +4,11 @@
 //! that an answer needs → *closed*, or *open* again for twice as long.
 
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_ports::{Call, Lane, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -69,13 +70,13 @@ impl Breaker {
     }
 
     fn peek(&self, lane: Lane) -> Option<SearchFailure> {
-        let trouble = self.lock().refusal(lane, Instant::now())?;
+        let trouble = self.circuit.lock().refusal(lane, Instant::now())?;
         Some(trouble.of(&self.name))
     }
 
     /// The right to ask, or why not.
     fn enter(&self, lane: Lane) -> Result<Entry<'_>, SearchFailure> {
-        let mut circuit = self.lock();
+        let mut circuit = self.circuit.lock();
         match circuit.refusal(lane, Instant::now()) {
             Some(trouble) => Err(trouble.of(&self.name)),
             None => Ok(Entry {
@@ -83,11 +84,6 @@ impl Breaker {
                 is_trial: circuit.begin(),
             }),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Circuit> {
-        // Nothing panics while it is held.
-        self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -140,7 +136,7 @@ struct Entry<'a> {
 
 impl Entry<'_> {
     fn end(self, trouble: Option<&SearchTrouble>) {
-        let mut circuit = self.breaker.lock();
+        let mut circuit = self.breaker.circuit.lock();
         let now = Instant::now();
         let was_open = circuit.is_open();
         match trouble {
@@ -165,7 +161,7 @@ impl Entry<'_> {
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
         if self.is_trial {
-            self.breaker.lock().give_up();
+            self.breaker.circuit.lock().give_up();
         }
         self.breaker.changed.notify_waiters();
     }
@@ -236,7 +232,9 @@ impl Circuit {
         };
         let options = &self.options;
         let cool_down = match trouble {
-            SearchTrouble::NotSpeculated { .. } | SearchTrouble::All(_) => return,
+            SearchTrouble::QueryRefused { .. }
+            | SearchTrouble::NotSpeculated { .. }
+            | SearchTrouble::All(_) => return,
             SearchTrouble::Blocked { .. }
             | SearchTrouble::BadKey { .. }
             | SearchTrouble::Misconfigured { .. } => options.cool_down_max,

@@ -30,9 +30,9 @@ impl SearchProvider for Script {
         _: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         self.asked.fetch_add(1, SeqCst);
-        let takes = *self.takes.lock().unwrap();
+        let takes = *self.takes.lock();
         tokio::time::sleep(takes).await;
-        match self.says.lock().unwrap().clone() {
+        match self.says.lock().clone() {
             None => Ok(Vec::new()),
             Some(trouble) => Err(trouble.of(&Arc::from("script"))),
         }
@@ -59,7 +59,7 @@ impl Bench {
     }
 
     fn says(&self, trouble: Option<SearchTrouble>) {
-        *self.script.says.lock().unwrap() = trouble;
+        *self.script.says.lock() = trouble;
     }
 
     /// Whether the provider was asked.
@@ -183,7 +183,7 @@ async fn one_call_makes_the_trial_and_one_that_is_dropped_leaves_it_to_the_next(
     bench.ask(NEEDED).await;
     bench.alone_for().await;
     bench.says(None);
-    *bench.script.takes.lock().unwrap() = Duration::from_secs(5);
+    *bench.script.takes.lock() = Duration::from_secs(5);
     let second = Duration::from_secs(1);
     {
         let call = Call::authoritative();
@@ -210,13 +210,17 @@ async fn who_waits_for_a_turn_hears_that_it_opened() {
 #[tokio::test(start_paused = true)]
 async fn a_call_from_before_says_nothing_of_what_came_after() {
     let bench = Bench::new();
-    *bench.script.takes.lock().unwrap() = Duration::from_secs(5);
+    *bench.script.takes.lock() = Duration::from_secs(5);
     let call = Call::authoritative();
     let slow = bench.breaker.search(&call, "q", 5);
     let quick = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let blocked = SearchTrouble::Blocked { how: "x".into() };
-        bench.breaker.lock().failed(false, &blocked, Instant::now());
+        bench
+            .breaker
+            .circuit
+            .lock()
+            .failed(false, &blocked, Instant::now());
     };
     let (answered, ()) = tokio::join!(slow, quick);
     assert!(answered.is_ok());

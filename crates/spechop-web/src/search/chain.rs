@@ -11,7 +11,7 @@ use spechop_types::ProviderChange;
 const NAME: &str = "web search";
 
 /// Asks the next provider if one fails, and tells the call of it. "Nothing found" is an answer: no
-/// other provider is asked then.
+/// other provider is asked then. So it is if none of them takes the query.
 pub struct Chain {
     name: Arc<str>,
     first: Arc<dyn SearchProvider>,
@@ -68,7 +68,12 @@ impl SearchProvider for Chain {
                 Err(failure) => failures.push(failure),
             }
         }
-        Err(SearchTrouble::All(failures).of(&self.name))
+        let is_refused =
+            |failure: &SearchFailure| matches!(failure.trouble, SearchTrouble::QueryRefused { .. });
+        match failures.iter().all(is_refused) {
+            true => Ok(Vec::new()),
+            false => Err(SearchTrouble::All(failures).of(&self.name)),
+        }
     }
 
     /// The one that would be asked.
@@ -83,8 +88,7 @@ impl SearchProvider for Chain {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
+    use parking_lot::Mutex;
     use spechop_ports::{Lane, PortError};
     use spechop_types::{Chance, Refusal};
     use url::Url;
@@ -111,7 +115,7 @@ mod tests {
             _: usize,
             _: &mut (dyn FnMut(SearchResult) + Send),
         ) -> Result<Vec<SearchResult>, SearchFailure> {
-            self.log.lock().unwrap().push(self.name.to_owned());
+            self.log.lock().push(self.name.to_owned());
             let result = |url: &str| SearchResult {
                 url: Url::parse(url).unwrap(),
                 title: "".into(),
@@ -132,7 +136,7 @@ mod tests {
         }
 
         async fn warm(&self, _: &Call) {
-            self.log.lock().unwrap().push(format!("warm {}", self.name));
+            self.log.lock().push(format!("warm {}", self.name));
         }
     }
 
@@ -166,7 +170,7 @@ mod tests {
         let (chain, log) = chain([Err(block()), Err(key()), Ok("http://h/")]);
         let found = chain.search(&call, "q", 5).await.unwrap();
         assert_eq!(found.len(), 1);
-        assert_eq!(*log.lock().unwrap(), ["a", "b", "c"]);
+        assert_eq!(*log.lock(), ["a", "b", "c"]);
         let change = |from: &str, to: &str, why: &str| ProviderChange {
             from: from.into(),
             to: to.into(),
@@ -179,9 +183,9 @@ mod tests {
                 change("b", "c", "does not accept the key: status 401"),
             ]
         );
-        log.lock().unwrap().clear();
+        log.lock().clear();
         chain.warm(&call).await;
-        assert_eq!(*log.lock().unwrap(), ["warm c"]);
+        assert_eq!(*log.lock(), ["warm c"]);
     }
 
     #[tokio::test]
@@ -189,7 +193,7 @@ mod tests {
         let call = Call::authoritative();
         let (chain, log) = chain([Ok(""), Ok("http://h/"), Ok("")]);
         assert_eq!(chain.search(&call, "q", 5).await, Ok(Vec::new()));
-        assert_eq!(*log.lock().unwrap(), ["a"]);
+        assert_eq!(*log.lock(), ["a"]);
         assert_eq!(call.provider_changes(), []);
     }
 
@@ -220,7 +224,7 @@ mod tests {
         let call = Call::new(Lane::Speculative, Chance::EVEN);
         let error = chain.search(&call, "q", 5).await.unwrap_err();
         assert!(matches!(error.into(), PortError::NotSpeculated { .. }));
-        assert_eq!(*log.lock().unwrap(), ["a"]);
+        assert_eq!(*log.lock(), ["a"]);
         assert_eq!(call.provider_changes(), []);
     }
 }

@@ -83,11 +83,12 @@ impl SearchProvider for DuckDuckGo {
         limit: usize,
         early: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
-        if limit == 0 || query.trim().is_empty() {
+        let query = in_mere_words(query, &COMMANDS);
+        if limit == 0 || query.is_empty() {
             return Ok(Vec::new());
         }
         let form = form_urlencoded::Serializer::new(String::new())
-            .append_pair("q", cut(&in_mere_words(query, &COMMANDS), QUERY_CHARS_MAX))
+            .append_pair("q", cut(&query, QUERY_CHARS_MAX))
             .append_pair("b", "")
             .append_pair("kl", &self.region)
             .finish();

@@ -19,10 +19,6 @@ const URL_BYTES_MAX: usize = 4096;
 const TITLE_CHARS_MAX: usize = 300;
 const SNIPPET_CHARS_MAX: usize = 2000;
 
-/// Longest text of a page that a provider sends along, in characters: as much as is taken of a page that is fetched,
-/// by default. Results are kept, and a provider may send whole books.
-const TEXT_CHARS_MAX: usize = 10_000;
-
 /// How much of an answer is searched for the words of a challenge, in bytes.
 const CHALLENGE_BYTES: usize = 64 * 1024;
 
@@ -52,8 +48,7 @@ impl Listing {
         if !self.seen.insert(url.clone()) {
             return;
         }
-        let text = text.map(|text| cut(text.trim(), TEXT_CHARS_MAX));
-        let text = text.filter(|text| !text.is_empty());
+        let text = text.map(str::trim).filter(|text| !text.is_empty());
         self.results.push(SearchResult {
             url,
             title: folded(title, TITLE_CHARS_MAX),
@@ -164,6 +159,15 @@ fn is_html(body: &[u8]) -> bool {
     body.trim_ascii_start().starts_with(b"<")
 }
 
+/// The results with no more of their texts than this: results are kept, and a provider may send whole books along.
+pub(super) fn shortened(mut results: Vec<SearchResult>, chars_max: usize) -> Vec<SearchResult> {
+    for result in &mut results {
+        let text = result.text.as_deref().map(|text| cut(text, chars_max));
+        result.text = text.map(Arc::from);
+    }
+    results
+}
+
 /// On one line, and not too long.
 pub(super) fn folded(text: &str, chars_max: usize) -> Arc<str> {
     let words: Vec<_> = text.split_whitespace().collect();
@@ -184,9 +188,10 @@ pub(super) fn cut(text: &str, chars_max: usize) -> &str {
 }
 
 /// A query without what an engine takes for `commands` at the beginning of a word: what the operator has chosen,
-/// a question must not choose otherwise.
+/// a question must not choose otherwise. Engines part words at control characters, too, so no query holds any.
 pub(super) fn in_mere_words(query: &str, commands: &[char]) -> String {
-    let words = query.split_whitespace().map(|word| {
+    let words = query.split(|c: char| c.is_whitespace() || c.is_control());
+    let words = words.filter(|word| !word.is_empty()).map(|word| {
         let plain = word.trim_start_matches(commands);
         // By themselves they command nothing, and may be a name: `!!!`.
         if plain.is_empty() { word } else { plain }
@@ -238,15 +243,22 @@ mod tests {
         assert_eq!(first.url.as_str(), "https://a.example/1");
         assert_eq!(&*first.title, "A title");
         assert_eq!(first.text.as_deref(), Some("r"));
-        let book = "word ".repeat(TEXT_CHARS_MAX);
+        assert_eq!(second.url.as_str(), "http://b.example/");
+        assert_eq!((&*second.title, &second.text), ("", &None));
+    }
+
+    #[test]
+    fn a_book_that_comes_along_is_cut() {
+        let book = "word ".repeat(20_000);
         let results = json!([{ "url": "http://a.example/", "raw": book }]);
         let found = SHAPE
             .read(&json!({ "web": { "results": results } }))
             .unwrap();
-        let text = found[0].text.as_deref().map(str::len);
-        assert_eq!(text, Some(TEXT_CHARS_MAX - 1));
-        assert_eq!(second.url.as_str(), "http://b.example/");
-        assert_eq!((&*second.title, &second.text), ("", &None));
+        for (chars_max, chars) in [(2_000, 1_999), (50_000, 49_999), (1 << 20, 99_999)] {
+            let found = shortened(found.clone(), chars_max);
+            let text = found[0].text.as_deref().map(str::len);
+            assert_eq!(text, Some(chars), "{chars_max}");
+        }
     }
 
     #[test]
@@ -316,6 +328,8 @@ mod tests {
             ("Who directed Airplane! ?", "Who directed Airplane! ?"),
             ("!!g :fr <3 !images <!cats", "g fr 3 images cats"),
             ("Who sings in !!! ?", "Who sings in !!! ?"),
+            ("who\u{1f}!!g \u{0}!images\u{9f}", "who g images"),
+            ("\u{1c} \u{0}", ""),
         ] {
             assert_eq!(in_mere_words(query, &['!', ':', '<']), sent);
         }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 
-use super::listing::{Shape, cut, json, malformed};
+use super::listing::{Shape, cut, in_mere_words, json, malformed, shortened};
 use crate::http::{Answer, Endpoint, Http, InvalidEndpoint};
 
 const SHAPE: Shape = Shape {
@@ -27,6 +27,15 @@ const SHAPE: Shape = Shape {
 const QUERY_CHARS_MAX: usize = 300;
 const LIMIT_MAX: usize = 20;
 
+/// What it says if the fault is the query's, not its own. A wiki has limits of its own for them.
+const OF_THE_QUERY: [&str; 5] = [
+    "cirrussearch-parse-error",
+    "cirrussearch-query-too-long",
+    "cirrussearch-query-too-long-with-exemptions",
+    "cirrussearch-regex-syntax-error",
+    "cirrussearch-regex-too-complex-error",
+];
+
 /// How long to wait if it is busy and does not say until when.
 const BUSY: Duration = Duration::from_secs(5);
 
@@ -37,6 +46,8 @@ pub struct MediaWikiOptions {
     pub endpoint: Endpoint,
     /// Whether it brings the beginnings of the pages along, so that none is fetched; by default it does.
     pub with_text: bool,
+    /// Characters of each of them. What is longer is cut at a word.
+    pub text_chars_max: usize,
 }
 
 impl Default for MediaWikiOptions {
@@ -44,6 +55,7 @@ impl Default for MediaWikiOptions {
         Self {
             endpoint: Endpoint::new("mediawiki", "https://en.wikipedia.org/w/api.php"),
             with_text: true,
+            text_chars_max: 10_000,
         }
     }
 }
@@ -53,6 +65,7 @@ impl Default for MediaWikiOptions {
 pub struct MediaWiki {
     http: Http,
     with_text: bool,
+    text_chars_max: usize,
 }
 
 impl MediaWiki {
@@ -61,6 +74,7 @@ impl MediaWiki {
         Ok(Self {
             http: Http::new(&options.endpoint)?,
             with_text: options.with_text,
+            text_chars_max: options.text_chars_max,
         })
     }
 }
@@ -78,7 +92,10 @@ impl SearchProvider for MediaWiki {
         limit: usize,
         _: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
-        if limit == 0 || query.trim().is_empty() {
+        // A colon makes a command of the word before it: another namespace, or a search by a regular expression, which
+        // may take longer than anybody waits.
+        let query = in_mere_words(&query.replace(':', " "), &[]);
+        if limit == 0 || query.is_empty() {
             return Ok(Vec::new());
         }
         let mut url = self.http.base().clone();
@@ -87,7 +104,7 @@ impl SearchProvider for MediaWiki {
             ("format", "json"),
             ("formatversion", "2"),
             ("generator", "search"),
-            ("gsrsearch", cut(query.trim(), QUERY_CHARS_MAX)),
+            ("gsrsearch", cut(&query, QUERY_CHARS_MAX)),
             ("gsrlimit", &limit.min(LIMIT_MAX).to_string()),
             (
                 "prop",
@@ -107,6 +124,8 @@ impl SearchProvider for MediaWiki {
             ]);
         }
         let request = self.http.get(url);
+        let most = self.text_chars_max;
+        let read = |answer: &Answer| read(answer).map(|found| shortened(found, most));
         self.http.search(call, limit, request, read).await
     }
 
@@ -139,16 +158,19 @@ pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
     let mut answer = json(body)?;
     if let Some(error) = answer.get("error") {
         let code = error.get("code").and_then(Value::as_str);
-        return Err(match code {
-            Some("ratelimited" | "maxlag") => SearchTrouble::RateLimited {
+        return match code {
+            Some(code) if OF_THE_QUERY.contains(&code) => Err(SearchTrouble::QueryRefused {
+                detail: code.to_owned(),
+            }),
+            Some("ratelimited" | "maxlag") => Err(SearchTrouble::RateLimited {
                 retry_after: Some(BUSY),
-            },
-            Some(code) => malformed(format!(
+            }),
+            Some(code) => Err(malformed(format!(
                 "error {}",
                 code.chars().take(40).collect::<String>()
-            )),
-            None => malformed("an error without a code"),
-        });
+            ))),
+            None => Err(malformed("an error without a code")),
+        };
     }
     if let Some(Value::Array(pages)) = answer.pointer_mut(SHAPE.list) {
         let rank = |page: &Value| page.get("index").and_then(Value::as_u64);

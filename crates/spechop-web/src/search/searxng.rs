@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 
-use super::listing::{Shape, folded, in_mere_words, json};
+use super::listing::{Shape, cut, folded, in_mere_words, json};
 use crate::http::{Answer, Endpoint, Http, InvalidEndpoint};
 
 const SHAPE: Shape = Shape {
@@ -17,12 +17,16 @@ const SHAPE: Shape = Shape {
     is_escaped: false,
 };
 
+/// It takes any query, but a proxy before it may not: nginx takes 8 KB of an address, where one character can be twelve
+/// bytes long.
+const QUERY_CHARS_MAX: usize = 400;
+
 /// Most engines that a failure names.
 const ENGINES_NAMED_MAX: usize = 5;
 
-/// What SearXNG says of an engine that takes it for a robot, or asks it for less.
 /// What engines may say beside results.
 const ANSWERED: [&str; 4] = ["answers", "infoboxes", "suggestions", "corrections"];
+/// What SearXNG says of an engine that takes it for a robot, or asks it for less.
 const BLOCKS: [&str; 3] = ["captcha", "too many requests", "access denied"];
 
 /// What a word begins with that SearXNG takes for a command: another engine (`!`), another site
@@ -85,12 +89,13 @@ impl SearchProvider for Searxng {
         limit: usize,
         _: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
-        if limit == 0 || query.trim().is_empty() {
+        let query = in_mere_words(query, &COMMANDS);
+        if limit == 0 || query.is_empty() {
             return Ok(Vec::new());
         }
         let mut url = self.http.url("search");
         url.query_pairs_mut()
-            .append_pair("q", &in_mere_words(query, &COMMANDS))
+            .append_pair("q", cut(&query, QUERY_CHARS_MAX))
             .extend_pairs(&self.query);
         let request = self.http.get(url);
         let read = |answer: &Answer| match answer.body() {

@@ -5,7 +5,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 
-use super::listing::{self, Shape, cut};
+use super::listing::{self, Shape, cut, in_mere_words};
 use crate::http::{Answer, Endpoint, Http, InvalidEndpoint, key};
 
 const SHAPE: Shape = Shape {
@@ -67,11 +67,12 @@ impl SearchProvider for Serper {
         limit: usize,
         _: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
-        if limit == 0 || query.trim().is_empty() {
+        let query = in_mere_words(query, &[]);
+        if limit == 0 || query.is_empty() {
             return Ok(Vec::new());
         }
         let body = json!({
-            "q": cut(query.trim(), QUERY_CHARS_MAX),
+            "q": cut(&query, QUERY_CHARS_MAX),
             "num": limit.min(NUM_MAX),
         });
         let request = self

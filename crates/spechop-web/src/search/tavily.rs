@@ -5,7 +5,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use serde_json::json;
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 
-use super::listing::{self, Shape, cut};
+use super::listing::{self, Shape, cut, in_mere_words, shortened};
 use crate::http::{Answer, Endpoint, Http, InvalidEndpoint, key};
 
 const SHAPE: Shape = Shape {
@@ -32,6 +32,8 @@ pub struct TavilyOptions {
     pub endpoint: Endpoint,
     /// Whether it brings the texts of the pages along, so that none is fetched; by default it does.
     pub with_text: bool,
+    /// Characters of each text. What is longer is cut at a word.
+    pub text_chars_max: usize,
 }
 
 impl Default for TavilyOptions {
@@ -41,6 +43,7 @@ impl Default for TavilyOptions {
         Self {
             endpoint,
             with_text: true,
+            text_chars_max: 10_000,
         }
     }
 }
@@ -51,6 +54,7 @@ pub struct Tavily {
     http: Http,
     key: HeaderValue,
     with_text: bool,
+    text_chars_max: usize,
 }
 
 impl Tavily {
@@ -60,6 +64,7 @@ impl Tavily {
             key: key(&options.endpoint, "Bearer ")?,
             http: Http::new(&options.endpoint)?,
             with_text: options.with_text,
+            text_chars_max: options.text_chars_max,
         })
     }
 }
@@ -77,7 +82,8 @@ impl SearchProvider for Tavily {
         limit: usize,
         _: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
-        if limit == 0 || query.trim().is_empty() {
+        let query = in_mere_words(query, &[]);
+        if limit == 0 || query.is_empty() {
             return Ok(Vec::new());
         }
         let raw = if self.with_text {
@@ -86,7 +92,7 @@ impl SearchProvider for Tavily {
             json!(false)
         };
         let body = json!({
-            "query": cut(query.trim(), QUERY_CHARS_MAX),
+            "query": cut(&query, QUERY_CHARS_MAX),
             "max_results": limit.min(RESULTS_MAX),
             "include_raw_content": raw,
         });
@@ -96,6 +102,8 @@ impl SearchProvider for Tavily {
             .header(AUTHORIZATION, &self.key)
             .header(CONTENT_TYPE, "application/json")
             .body(body.to_string());
+        let most = self.text_chars_max;
+        let read = |answer: &Answer| read(answer).map(|found| shortened(found, most));
         self.http.search(call, limit, request, read).await
     }
 

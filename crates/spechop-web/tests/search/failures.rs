@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use spechop_ports::{Call, Seat};
 use spechop_web::InvalidEndpoint;
-use spechop_web::search::{Breaker, BreakerOptions, SearchFailure, SearchProvider, SearchTrouble};
+use spechop_web::search::{
+    Breaker, BreakerOptions, Chain, SearchFailure, SearchProvider, SearchTrouble,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use wiremock::ResponseTemplate;
@@ -59,6 +61,7 @@ fn name(trouble: &SearchTrouble) -> &'static str {
         SearchTrouble::Misconfigured { .. } => "misconfigured",
         SearchTrouble::Unreachable { .. } => "unreachable",
         SearchTrouble::Malformed { .. } => "malformed",
+        SearchTrouble::QueryRefused { .. } => "query refused",
         SearchTrouble::NotSpeculated { .. } => "not speculated",
         SearchTrouble::All(_) => "all",
     }
@@ -303,6 +306,30 @@ async fn a_provider_that_wants_ages_of_rest_has_an_hour() {
     }
     let requests = server.received_requests().await.unwrap();
     assert_eq!(requests.len(), 1, "it is left alone");
+}
+
+/// The next one is asked, the wiki is asked as before, and if there is no other, nothing is found.
+#[tokio::test]
+async fn a_query_that_a_wiki_refuses_says_nothing_of_the_wiki() {
+    let other = saying(page(200, Kind::Searxng.found())).await;
+    for code in [
+        "cirrussearch-regex-syntax-error",
+        "cirrussearch-query-too-long",
+    ] {
+        let refused = serde_json::json!({ "error": { "code": code, "info": "of the query" } });
+        let refused = ResponseTemplate::new(200).set_body_json(refused);
+        for others in [Vec::new(), vec![Kind::Searxng.at(&other.uri())]] {
+            let (wiki, is_alone) = (saying(refused.clone()).await, others.is_empty());
+            let provider = Kind::MediaWiki.at(&wiki.uri());
+            let breaker = Breaker::new(provider, BreakerOptions::default());
+            let chain = Chain::new(Arc::new(breaker), others);
+            for _ in 0..4 {
+                let found = chain.search(&Call::authoritative(), "q", 5).await;
+                assert_eq!(found.unwrap().is_empty(), is_alone);
+            }
+            assert_eq!(wiki.received_requests().await.unwrap().len(), 4);
+        }
+    }
 }
 
 #[tokio::test]

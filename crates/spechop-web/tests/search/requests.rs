@@ -1,9 +1,10 @@
 //! What is sent.
 
 use spechop_ports::{Call, contract};
+use spechop_web::search::mediawiki::MediaWikiOptions;
 use spechop_web::search::searxng::SearxngOptions;
 use spechop_web::search::tavily::TavilyOptions;
-use spechop_web::search::{SearchProvider, Searxng, Tavily};
+use spechop_web::search::{MediaWiki, SearchProvider, Searxng, Tavily};
 use wiremock::{Request, ResponseTemplate};
 
 use crate::support::Site;
@@ -73,6 +74,7 @@ async fn each_is_asked_as_it_wants_to_be() {
 async fn a_query_is_cut_to_what_the_engine_takes() {
     let long = "wörd ".repeat(1000);
     for (kind, chars) in [
+        (Kind::Searxng, 399),
         (Kind::DuckDuckGo, 499),
         (Kind::Brave, 50 * 5 - 1),
         (Kind::Tavily, 399),
@@ -90,25 +92,24 @@ async fn a_query_is_cut_to_what_the_engine_takes() {
 
 #[tokio::test]
 async fn each_says_who_asks_and_whom_to_contact() {
-    for kind in Kind::ALL {
+    let own = concat!("spechop/", env!("CARGO_PKG_VERSION"));
+    for (kind, name) in Kind::ALL
+        .into_iter()
+        .flat_map(|kind| [(kind, None), (kind, Some("Acme/2"))])
+    {
         let server = saying(ResponseTemplate::new(200).set_body_bytes(kind.found())).await;
         let provider = kind.open(|endpoint| {
             endpoint.base_url = server.uri();
             endpoint.key = Some(KEY.into());
+            endpoint.user_agent = name.map(str::to_owned);
             endpoint.contact = Some("+https://example.org/bot".to_owned());
         });
         let call = Call::authoritative();
         let _ = provider.unwrap().search(&call, "q", 1).await;
         let requests = server.received_requests().await.unwrap();
         let agent = requests[0].headers["user-agent"].to_str().unwrap();
-        assert_eq!(
-            agent,
-            concat!(
-                "spechop/",
-                env!("CARGO_PKG_VERSION"),
-                " (+https://example.org/bot)"
-            )
-        );
+        let name = name.unwrap_or(own);
+        assert_eq!(agent, format!("{name} (+https://example.org/bot)"));
     }
 }
 
@@ -152,8 +153,10 @@ async fn every_provider_keeps_the_contract() {
         contract::search_provider(&*kind.at(&server.uri())).await;
         let provider = kind.at(&server.uri());
         let before = server.received_requests().await.unwrap().len();
-        let blank = provider.search(&Call::authoritative(), " \n", 5).await;
-        assert_eq!(blank, Ok(Vec::new()));
+        for blank in [" \n", "\u{0} \u{1f}"] {
+            let found = provider.search(&Call::authoritative(), blank, 5).await;
+            assert_eq!(found, Ok(Vec::new()));
+        }
         let after = server.received_requests().await.unwrap().len();
         assert_eq!(before, after, "nobody is asked nothing");
     }
@@ -204,4 +207,38 @@ async fn no_word_of_a_query_commands_the_engine() {
         );
         assert!(sent.contains("q=g+who+wrote+w+Hamlet"), "{kind:?}: {sent}");
     }
+    // A regular expression, or another namespace.
+    let request = ask(Kind::MediaWiki, "insource:/(/ who wrote Hamlet").await;
+    let sent = request.url.query().unwrap_or_default();
+    let plain = "gsrsearch=insource+%2F%28%2F+who+wrote+Hamlet&";
+    assert!(sent.contains(plain), "{sent}");
+}
+
+#[tokio::test]
+async fn texts_that_come_along_are_cut() {
+    let call = Call::authoritative();
+    let server = saying(ResponseTemplate::new(200).set_body_bytes(Kind::Tavily.found())).await;
+    let mut options = TavilyOptions {
+        text_chars_max: 20,
+        ..TavilyOptions::default()
+    };
+    options.endpoint.base_url = server.uri();
+    options.endpoint.key = Some(KEY.into());
+    let tavily = Tavily::new(&options).unwrap();
+    let mut found = tavily.search(&call, "q", 5).await.unwrap();
+
+    let server = saying(ResponseTemplate::new(200).set_body_bytes(Kind::MediaWiki.found())).await;
+    let mut options = MediaWikiOptions {
+        text_chars_max: 20,
+        ..MediaWikiOptions::default()
+    };
+    options.endpoint.base_url = server.uri();
+    let wiki = MediaWiki::new(&options).unwrap();
+    found.extend(wiki.search(&call, "q", 5).await.unwrap());
+
+    let texts = found.iter().filter_map(|result| result.text.as_deref());
+    let texts: Vec<_> = texts.collect();
+    assert_eq!(texts.len(), 3);
+    let is_cut = |text: &str| (1..=20).contains(&text.chars().count());
+    assert!(texts.iter().all(|text| is_cut(text)), "{texts:?}");
 }

@@ -9,11 +9,12 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use spechop_ports::Call;
 use spechop_web::page::{HttpPageReader, Page, PageFailure, PageOptions, PageReader};
@@ -130,7 +131,7 @@ impl Site {
 
     /// The heads of all requests so far.
     pub(crate) fn requests(&self) -> Vec<String> {
-        self.requests.lock().unwrap().clone()
+        self.requests.lock().clone()
     }
 }
 
@@ -141,7 +142,7 @@ fn serve(
 ) {
     while let Some(head) = head(&mut stream) {
         let path = head.split(' ').nth(1).unwrap_or("/").to_owned();
-        noted.lock().unwrap().push(head);
+        noted.lock().push(head);
         answer(&path, &mut Answer(&mut stream));
     }
 }
@@ -183,13 +184,13 @@ impl Names {
 
     /// How often somebody has asked for it.
     pub(crate) fn asked(&self, name: &str) -> usize {
-        self.0.lock().unwrap()[name].asked
+        self.0.lock()[name].asked
     }
 }
 
 impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
-        let mut names = self.0.lock().unwrap();
+        let mut names = self.0.lock();
         let found = names.get_mut(name.as_str()).map(|name| {
             let at = name.asked.min(name.answers.len() - 1);
             name.asked += 1;

@@ -54,7 +54,7 @@ impl PageReader for Site {
         let _over = Over(&self.over);
         let is_slow = url.path() == "/slow" && number == 1;
         sleep(if is_slow { TIME * 3 } else { TIME }).await;
-        self.lanes.lock().unwrap().push(call.lane());
+        self.lanes.lock().push(call.lane());
         match url.path() {
             "/broken" => Err(PageFailure::Unreachable {
                 url: url.to_string(),
@@ -252,7 +252,7 @@ async fn a_transfer_is_as_urgent_as_the_most_urgent_who_waits() {
             read(&pages, &first, "/other", Duration::ZERO),
         );
         join(join(joining, promoting), both).await;
-        site.lanes.lock().unwrap().clone()
+        site.lanes.lock().clone()
     };
     let (maybe, needed) = (Lane::Speculative, Lane::Authoritative);
     assert_eq!(lanes(None, false).await, [maybe, maybe]);
