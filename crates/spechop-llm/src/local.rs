@@ -13,6 +13,7 @@ mod engine;
 mod error;
 mod job;
 mod kept;
+mod loaded;
 mod output;
 mod queue;
 mod shares;
@@ -35,7 +36,6 @@ use std::thread::{self, JoinHandle};
 use async_trait::async_trait;
 use llama_cpp_2::LogOptions;
 use llama_cpp_2::llama_backend::LlamaBackend;
-use llama_cpp_2::model::params::LlamaModelParams;
 use llama_cpp_2::model::{LlamaLoraAdapter, LlamaModel};
 use spechop_ports::{Call, PortError, Vitals};
 use spechop_types::Activity;
@@ -44,14 +44,13 @@ use tokio::sync::oneshot;
 pub use self::error::OpenError;
 pub use self::stats::LocalStats;
 
-use self::compute::Compute;
 use self::engine::{Engine, Parts};
 use self::job::Job;
 use self::kept::Kept;
+use self::loaded::{contexts, kv_bytes, load, supported_template};
 use self::queue::Queue;
 use self::shares::Shares;
 use self::stats::Counters;
-use self::template::ChatTemplate;
 use crate::cores::physical_cores;
 use crate::{Generated, Generation, TextModel};
 
@@ -314,97 +313,61 @@ impl Drop for LastWords<'_> {
     }
 }
 
-/// llama.cpp, the model, and its adapter if there is one.
-type Loaded = (&'static LlamaBackend, LlamaModel, Option<LlamaLoraAdapter>);
-
-fn load(options: &LocalModelOptions) -> Result<Loaded, OpenError> {
-    let backend = BACKEND.as_ref().ok_or(OpenError::Backend)?;
-    if let Some(path) = &options.adapter {
-        adapter::check(path)?;
-    }
-    let path = &options.model_path;
-    // Read, not mapped: whoever cut a mapped file would end this process.
-    let params = LlamaModelParams::default().with_use_mmap(false);
-    let mut model = LlamaModel::load_from_file(backend, path, &params)
-        .map_err(|_| OpenError::Damaged { path: path.clone() })?;
-    let adapter = match &options.adapter {
-        Some(adapter) => Some(adapter::load(&mut model, path, adapter)?),
-        None => None,
-    };
-    Ok((backend, model, adapter))
-}
-
 /// What each worker is made of.
 fn prepare<'model>(
     options: &LocalModelOptions,
     backend: &LlamaBackend,
     model: &'model LlamaModel,
-    mut adapter: Option<LlamaLoraAdapter>,
+    adapter: Option<LlamaLoraAdapter>,
     shared: &Shared,
 ) -> Result<Vec<Parts<'model>>, OpenError> {
-    let path = || options.model_path.clone();
-    let unsupported = |reason| OpenError::Unsupported {
-        path: path(),
-        reason,
-    };
-    if model.is_recurrent() || model.is_hybrid() {
-        return Err(unsupported("its state cannot be forked at any token"));
-    }
-    let template =
-        ChatTemplate::of(model).ok_or_else(|| unsupported("no chat template works with it"))?;
-    let template = Arc::new(template);
-    let cores = physical_cores();
-    let workers = options.workers.get();
-    let Shares {
-        sequences,
-        slots,
-        kept_prompts,
-        threads,
-    } = Shares::of(options, cores);
+    let template = Arc::new(supported_template(model, &options.model_path)?);
+    let shares = Shares::of(options, physical_cores());
     let tokens = options
         .context_tokens_per_sequence
         .clamp(1, model.n_ctx_train().max(1));
-    let kept = Arc::new(Kept::new(kept_prompts as usize * tokens as usize));
-    let context = |_| OpenError::Context {
-        path: path(),
-        workers,
-        slots,
-        tokens,
-    };
-    let all = (0..workers as usize).map(|worker| {
-        let threads = i32::try_from(threads).unwrap_or(i32::MAX);
-        let mut compute = Compute::new(backend, model, slots, tokens, threads).map_err(context)?;
-        if let (Some(adapter), Some(path)) = (&mut adapter, &options.adapter) {
-            compute
-                .adapt(adapter)
-                .map_err(|_| adapter::misfit(&options.model_path, path))?;
-        }
-        Ok(Parts {
-            name: Arc::clone(&shared.name),
-            worker,
-            model,
-            compute,
-            template: Arc::clone(&template),
-            context_tokens: tokens as usize,
-            sequences: sequences as usize,
-            slots: slots as usize,
-            drafts: false,
-            is_batch_invariant: false,
-            queue: Arc::clone(&shared.queue),
-            kept: Arc::clone(&kept),
-            counters: Arc::clone(&shared.counters),
-        })
-    });
-    let mut all = all.collect::<Result<Vec<_>, OpenError>>()?;
-    let first = all.first_mut();
+    let mut contexts = contexts(options, backend, model, adapter, shares, tokens)?;
+    let first = contexts.first_mut();
     // A model that cannot compute this much says so at the first call.
-    let tried = first.map_or(Ok(false), |parts| parts.compute.is_batch_invariant(model));
+    let tried = first.map_or(Ok(false), |compute| compute.is_batch_invariant(model));
     let is_batch_invariant = tried.unwrap_or(false);
-    for parts in &mut all {
-        parts.is_batch_invariant = is_batch_invariant;
-        parts.drafts = options.drafts.unwrap_or(is_batch_invariant);
-    }
-    let name = &*shared.name;
+    log_opened(
+        &shared.name,
+        model,
+        options,
+        shares,
+        tokens,
+        is_batch_invariant,
+    );
+    let kept = Arc::new(Kept::new(shares.kept_prompts as usize * tokens as usize));
+    let parts = |(worker, compute)| Parts {
+        name: Arc::clone(&shared.name),
+        worker,
+        model,
+        compute,
+        template: Arc::clone(&template),
+        context_tokens: tokens as usize,
+        sequences: shares.sequences as usize,
+        slots: shares.slots as usize,
+        drafts: options.drafts.unwrap_or(is_batch_invariant),
+        is_batch_invariant,
+        queue: Arc::clone(&shared.queue),
+        kept: Arc::clone(&kept),
+        counters: Arc::clone(&shared.counters),
+    };
+    Ok(contexts.into_iter().enumerate().map(parts).collect())
+}
+
+fn log_opened(
+    name: &str,
+    model: &LlamaModel,
+    options: &LocalModelOptions,
+    shares: Shares,
+    tokens: u32,
+    is_batch_invariant: bool,
+) {
+    let (workers, cores) = (options.workers.get(), physical_cores());
+    let Shares { slots, threads, .. } = shares;
     if threads.saturating_mul(workers) > cores {
         tracing::warn!(
             model = name,
@@ -423,20 +386,9 @@ fn prepare<'model>(
         tokens,
         is_batch_invariant,
         context_mib = (slot_bytes * u64::from(slots)) >> 20,
-        kept_mib_max = (slot_bytes * u64::from(kept_prompts)) >> 20,
+        kept_mib_max = (slot_bytes * u64::from(shares.kept_prompts)) >> 20,
         "model opened"
     );
-    Ok(all)
-}
-
-/// Bytes of KV for each token: a key and a value of 16-bit numbers for every layer.
-fn kv_bytes(model: &LlamaModel) -> u64 {
-    const KEY_AND_VALUE: u64 = 2;
-    const NUMBER_BYTES: u64 = 2;
-    let width = u64::try_from(model.n_embd()).unwrap_or(0);
-    let head = width / u64::from(model.n_head()).max(1);
-    let layer = head * u64::from(model.n_head_kv()) * KEY_AND_VALUE * NUMBER_BYTES;
-    layer * u64::from(model.n_layer())
 }
 
 /// What the model is called: its file, and its adapter's.

@@ -13,25 +13,27 @@
 
 mod config;
 mod dialect;
+mod failures;
 mod said;
 mod sse;
 mod wire;
 
 use std::io;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
-use secrecy::{ExposeSecret, SecretString};
-use spechop_ports::retry::{Again, Failure, retry, retry_after};
-use spechop_ports::{Call, Metered, PortError, is_loopback, reason};
+use secrecy::SecretString;
+use spechop_ports::retry::{Again, Failure, retry};
+use spechop_ports::{Call, Lane, Metered, PortError, is_loopback};
 use spechop_types::Activity;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{Chat, Generated, Generation, Prompt, TextModel};
 use dialect::{Dialect, Spoken, THOUGHT_TOKENS_MAX};
+use failures::again_after;
 use said::{Heard, Said};
 use sse::Events;
 use wire::{Chunk, Request};
@@ -94,6 +96,10 @@ impl OpenAiModel {
             .no_zstd()
             .tcp_nodelay(true);
         let host = url.host_str().unwrap_or_default();
+        if is_loopback(host) {
+            // What a proxy took for this machine would be the proxy's own.
+            client = client.no_proxy();
+        }
         if url.scheme() == "http" {
             // No root certificates need be there where none is used.
             client = client.tls_certs_only([]);
@@ -117,7 +123,7 @@ impl OpenAiModel {
             retries: endpoint.retries,
             reasoning_effort: endpoint.reasoning_effort.clone(),
             predicted_output: endpoint.predicted_output,
-            spoken: Spoken::new(),
+            spoken: Spoken::new(endpoint.opens_thoughts),
         })
     }
 
@@ -135,6 +141,54 @@ impl OpenAiModel {
             .first()
             .filter(|_| sends)
             .map(|draft| &*draft.text)
+    }
+
+    /// Asks in the form that is known, and in another one if what comes of it says so. Half a text that another form
+    /// may bring whole is left in `half`.
+    async fn ask_in_its_form(
+        &self,
+        call: &Call,
+        chat: &Chat,
+        generation: &Generation,
+        deadline: Instant,
+        half: &mut Option<Generated>,
+    ) -> Result<Generated, PortError> {
+        let mut dialect = self.spoken.get();
+        loop {
+            let asked = self.ask(call, chat, generation, dialect, deadline).await;
+            let next = match &asked {
+                Ok(heard) => {
+                    if heard.opens_thoughts == Some(true) {
+                        dialect = dialect.with_opened_thoughts();
+                    }
+                    dialect.with_thoughts().filter(|_| heard.lacks_room)
+                }
+                Err(PortError::Refused { detail, .. }) => {
+                    let predicted = self.predicted(generation, dialect).is_some();
+                    dialect.after(detail, predicted)
+                }
+                Err(_) => None,
+            };
+            let Some(next) = next else {
+                let heard = asked?;
+                match heard.opens_thoughts {
+                    // Room for thoughts that it seemed to need rests on the same mistake.
+                    Some(false) => self.spoken.forget_opened_thoughts(&self.name),
+                    Some(true) | None => self.spoken.learn(dialect, &self.name),
+                }
+                let is_lost = heard.lacks_room && heard.shows_thoughts && is_blank(&heard);
+                return match is_lost {
+                    true => Err(self.lost_in_thought()),
+                    false => Ok(heard.generated),
+                };
+            };
+            dialect = next;
+            if let Ok(heard) = asked
+                && !is_blank(&heard)
+            {
+                *half = Some(heard.generated);
+            }
+        }
     }
 
     /// Sends the request in this form, again if it may help.
@@ -177,9 +231,10 @@ impl OpenAiModel {
         for (name, value) in call.trace_headers() {
             request = request.header(name, value);
         }
-        let response = timeout(self.limits.silence, request.send())
+        let silence = self.silence(dialect, false);
+        let response = timeout(silence, request.send())
             .await
-            .map_err(|_| self.silent())?
+            .map_err(|_| self.silent(silence))?
             .map_err(|error| self.broken(error))?;
         if response.status() != StatusCode::OK {
             return Err(self.refusal(response).await);
@@ -193,7 +248,17 @@ impl OpenAiModel {
         if streams {
             self.follow(generation, dialect, metered, response).await
         } else {
-            self.take_whole(generation, metered, response).await
+            self.take_whole(generation, dialect, metered, response)
+                .await
+        }
+    }
+
+    /// How long the server may be silent now. A model that thinks may do so before it `has_begun` to send
+    /// anything, for as long as the call may last.
+    fn silence(&self, dialect: Dialect, has_begun: bool) -> Duration {
+        match dialect.thinks() && !has_begun {
+            true => self.limits.total,
+            false => self.limits.silence,
         }
     }
 
@@ -213,8 +278,9 @@ impl OpenAiModel {
         let bytes_max = STREAM_BYTES_BASE + tokens_max.saturating_mul(STREAM_BYTES_PER_TOKEN_MAX);
         let mut bytes = 0;
         let mut events = Events::default();
-        let mut said = Said::default();
-        while let Some(piece) = self.next_piece(&mut response).await? {
+        let mut said = Said::new(dialect);
+        let silence = |said: &Said| self.silence(dialect, said.has_begun());
+        while let Some(piece) = self.next_piece(&mut response, silence(&said)).await? {
             bytes += piece.len();
             if bytes > bytes_max {
                 return Err(self.malformed(format!("more than {bytes_max} bytes")));
@@ -266,18 +332,20 @@ impl OpenAiModel {
     async fn take_whole(
         &self,
         generation: &Generation,
+        dialect: Dialect,
         mut metered: Metered,
         mut response: Response,
     ) -> Result<Heard, Failure> {
         let mut body = Vec::new();
-        while let Some(piece) = self.next_piece(&mut response).await? {
+        let silence = self.silence(dialect, false);
+        while let Some(piece) = self.next_piece(&mut response, silence).await? {
             body.extend_from_slice(&piece);
             if body.len() > BODY_BYTES_MAX {
                 return Err(self.malformed(format!("more than {BODY_BYTES_MAX} bytes")));
             }
         }
         let chunk = self.parse(&body)?;
-        let mut said = Said::default();
+        let mut said = Said::new(dialect);
         let is_over = said.add(&chunk, generation);
         metered.tell(said.known(generation));
         if is_over {
@@ -290,10 +358,11 @@ impl OpenAiModel {
     async fn next_piece(
         &self,
         response: &mut Response,
+        silence: Duration,
     ) -> Result<Option<impl AsRef<[u8]> + std::ops::Deref<Target = [u8]> + use<>>, Failure> {
-        timeout(self.limits.silence, response.chunk())
+        timeout(silence, response.chunk())
             .await
-            .map_err(|_| self.silent())?
+            .map_err(|_| self.silent(silence))?
             .map_err(|error| self.broken(error))
     }
 
@@ -322,114 +391,6 @@ impl OpenAiModel {
         }
         Ok(said.heard(generation))
     }
-
-    /// Sorts an answer that is none by its status.
-    async fn refusal(&self, mut response: Response) -> Failure {
-        let status = response.status();
-        let after = response
-            .headers()
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| retry_after(value, SystemTime::now()));
-        let mut body = Vec::new();
-        // The reason is a courtesy: whatever arrives of it will do.
-        while let Ok(Some(piece)) = self.next_piece(&mut response).await {
-            body.extend_from_slice(&piece);
-            if body.len() > BODY_BYTES_MAX {
-                break;
-            }
-        }
-        let detail = format!("{status}: {}", self.reason(&body));
-        self.failure(again_after(status, after), Some(status), &body, detail)
-    }
-
-    /// A failure that the server has told of, by its status or inside a stream.
-    fn failure(
-        &self,
-        again: Again,
-        status: Option<StatusCode>,
-        body: &[u8],
-        detail: String,
-    ) -> Failure {
-        let is_too_long = status == Some(StatusCode::PAYLOAD_TOO_LARGE) || wire::is_too_long(body);
-        let again = match is_too_long {
-            true => Again::Never,
-            false => again,
-        };
-        let error = match again {
-            Again::Never if is_too_long => PortError::TooLong {
-                what: self.name.clone(),
-                detail,
-            },
-            Again::Never => PortError::Refused {
-                what: self.name.clone(),
-                detail,
-            },
-            _ => PortError::unavailable(&self.name, io::Error::other(detail)),
-        };
-        Failure { error, again }
-    }
-
-    fn reason(&self, body: &[u8]) -> String {
-        reason(
-            body,
-            self.key.as_ref().map(|key| key.expose_secret().trim()),
-        )
-    }
-
-    fn broken(&self, error: reqwest::Error) -> Failure {
-        Failure {
-            error: PortError::unavailable(&self.name, error.without_url()),
-            again: Again::Soon,
-        }
-    }
-
-    fn silent(&self) -> Failure {
-        Failure {
-            error: self.timeout(self.limits.silence),
-            // Another request would only add to what the server does not keep up with.
-            again: Again::Never,
-        }
-    }
-
-    fn malformed(&self, detail: String) -> Failure {
-        Failure {
-            error: PortError::Malformed {
-                what: self.name.clone(),
-                detail,
-            },
-            again: Again::Never,
-        }
-    }
-
-    fn lost_in_thought(&self) -> PortError {
-        PortError::Malformed {
-            what: self.name.clone(),
-            detail: format!(
-                "it thought for {THOUGHT_TOKENS_MAX} tokens and wrote nothing; `reasoning_effort` may make it think less"
-            ),
-        }
-    }
-
-    fn timeout(&self, limit: Duration) -> PortError {
-        PortError::Timeout {
-            what: self.name.clone(),
-            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-        }
-    }
-}
-
-/// What another attempt could bring behind a status, and when.
-fn again_after(status: StatusCode, after: Option<Duration>) -> Again {
-    match status {
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Again::PushedBack(after),
-        StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => Again::Soon,
-        status if status.is_server_error() => match after {
-            Some(_) => Again::PushedBack(after),
-            None => Again::Soon,
-        },
-        _ => Again::Never,
-    }
 }
 
 #[async_trait]
@@ -452,35 +413,22 @@ impl TextModel for OpenAiModel {
         };
         let _generating = call.doing(Activity::Generate);
         let deadline = Instant::now() + self.limits.total;
-        let asked = async {
-            let mut dialect = self.spoken.get();
-            loop {
-                let asked = self.ask(call, chat, &generation, dialect, deadline).await;
-                let next = match &asked {
-                    Ok(Heard::Thoughts) => dialect.with_thoughts(),
-                    Err(PortError::Refused { detail, .. }) => {
-                        let predicted = self.predicted(&generation, dialect).is_some();
-                        dialect.after(detail, predicted)
-                    }
-                    _ => None,
-                };
-                match next {
-                    Some(next) => dialect = next,
-                    None => {
-                        if asked.is_ok() {
-                            self.spoken.learn(dialect, &self.name);
-                        }
-                        return match asked? {
-                            Heard::Text(generated) => Ok(generated),
-                            Heard::Thoughts => Err(self.lost_in_thought()),
-                        };
-                    }
-                }
-            }
-        };
-        timeout_at(deadline, asked)
+        let mut half = None;
+        let asked = self.ask_in_its_form(call, chat, &generation, deadline, &mut half);
+        let asked = timeout_at(deadline, asked)
             .await
-            .map_err(|_| self.timeout(self.limits.total))?
+            .unwrap_or_else(|_| Err(self.timeout(self.limits.total)));
+        match (asked, half) {
+            // Half a text is better than none, but not ahead of need: a needed call might have had the whole, since it
+            // is tried more often (laws 6 and 8). What is refused for good is so for everybody.
+            (Err(error), Some(half))
+                if call.lane() == Lane::Authoritative
+                    || matches!(error, PortError::TooLong { .. } | PortError::Refused { .. }) =>
+            {
+                Ok(half)
+            }
+            (asked, _) => asked,
+        }
     }
 
     /// The name is resolved and the connection open. No prompt is sent.
@@ -494,4 +442,8 @@ impl TextModel for OpenAiModel {
             Err(_) => Err(self.timeout(self.limits.silence)),
         }
     }
+}
+
+fn is_blank(heard: &Heard) -> bool {
+    heard.generated.text.trim().is_empty()
 }

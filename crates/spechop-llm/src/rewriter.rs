@@ -61,7 +61,7 @@ mod tests {
         let error = rewriter.rewrite(&call, request).await.unwrap_err();
         assert!(matches!(error, PortError::Unavailable { .. }), "{error}");
         // Nothing is repaired.
-        assert_eq!(model.asked.lock().unwrap().len(), 3);
+        assert_eq!(model.asked.lock().len(), 3);
     }
 
     #[tokio::test]

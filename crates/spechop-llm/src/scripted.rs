@@ -1,9 +1,10 @@
 //! Models for tests: they say what they are told to say, and keep what they were asked.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_ports::{Call, PortError};
 use spechop_types::Tokens;
 
@@ -27,8 +28,8 @@ impl TextModel for Scripted {
     }
 
     async fn generate(&self, _: &Call, generation: Generation) -> Result<Generated, PortError> {
-        self.asked.lock().unwrap().push(generation);
-        let next = self.says.lock().unwrap().pop_front();
+        self.asked.lock().push(generation);
+        let next = self.says.lock().pop_front();
         let (text, end) = next.ok_or_else(|| PortError::Unavailable {
             what: "script".to_owned(),
             source: None,
@@ -72,7 +73,7 @@ impl TextModel for Narrow {
 
     async fn generate(&self, _: &Call, generation: Generation) -> Result<Generated, PortError> {
         let bytes = prompt_bytes(&generation.prompt);
-        self.asked.lock().unwrap().push(generation);
+        self.asked.lock().push(generation);
         if bytes > self.room {
             return Err(PortError::TooLong {
                 what: "narrow".to_owned(),

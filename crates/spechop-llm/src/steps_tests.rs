@@ -52,7 +52,7 @@ fn check(says: &[&str], request: &PlanRequest) -> (String, Vec<(String, u32)>) {
         .plan(&Call::authoritative(), request.clone())
         .now_or_never()
         .unwrap();
-    let asked = model.asked.lock().unwrap();
+    let asked = model.asked.lock();
     let read = asked.iter().map(|generation| {
         let Prompt::Text(text) = &generation.prompt else {
             panic!("{generation:?}");
@@ -231,7 +231,7 @@ fn what_may_be_written_goes_with_the_prompt() {
             .now_or_never()
             .unwrap();
         assert_eq!(planned.unwrap().step, Step::Answer("Ben Birk".into()));
-        let asked = model.asked.lock().unwrap();
+        let asked = model.asked.lock();
         let drafts: Vec<Vec<&str>> = asked
             .iter()
             .map(|asked| asked.drafts.iter().map(|draft| &*draft.text).collect())
@@ -405,7 +405,7 @@ proptest! {
             }
             Step::Answer(answer) => prop_assert!(has_substance(&answer)),
         }
-        let asked = model.asked.lock().unwrap().len();
+        let asked = model.asked.lock().len();
         prop_assert!(asked <= 2 + NOTES_MAX, "{} generations", asked);
         prop_assert_eq!(planned.tokens.total(), 11 * asked as u64);
     }

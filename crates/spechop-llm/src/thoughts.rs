@@ -15,19 +15,24 @@ pub(crate) enum Thoughts {
     Until(usize),
 }
 
-pub(crate) fn thoughts(text: &str) -> Thoughts {
-    let Some(thought) = text.trim_start().strip_prefix(OPEN) else {
-        return Thoughts::None;
-    };
-    let begin = text.len() - thought.len();
-    let end = thought.find(CLOSE).map(|at| begin + at + CLOSE.len());
-    end.map_or(Thoughts::Unfinished, Thoughts::Until)
+/// What stands before a text. Some templates open its thoughts (`are_opened`), so that it only closes them.
+pub(crate) fn thoughts(text: &str, are_opened: bool) -> Thoughts {
+    match text.rfind(CLOSE) {
+        Some(at) => Thoughts::Until(at + CLOSE.len()),
+        None if are_opened || opens(text) => Thoughts::Unfinished,
+        None => Thoughts::None,
+    }
 }
 
-/// What a model has said behind its thoughts. Some templates open them for the model, which then only closes them.
+/// Whether a text opens its thoughts itself.
+pub(crate) fn opens(text: &str) -> bool {
+    text.trim_start().starts_with(OPEN)
+}
+
+/// What a model has said behind its thoughts.
 pub(crate) fn spoken(text: &str) -> &str {
-    match thoughts(text) {
-        Thoughts::None => text.rsplit_once(CLOSE).map_or(text, |(_, said)| said),
+    match thoughts(text, false) {
+        Thoughts::None => text,
         Thoughts::Unfinished => "",
         Thoughts::Until(end) => &text[end..],
     }
@@ -48,6 +53,19 @@ mod tests {
             ("Paris <think>", "Paris <think>"),
         ] {
             assert_eq!(spoken(text), said, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn thoughts_may_have_been_opened_before_the_text() {
+        for (text, are_opened, expected) in [
+            ("Is it", false, Thoughts::None),
+            ("Is it", true, Thoughts::Unfinished),
+            ("<think>Is it", true, Thoughts::Unfinished),
+            ("Is it?</think>Paris", true, Thoughts::Until(14)),
+            ("Is it?</think>Paris", false, Thoughts::Until(14)),
+        ] {
+            assert_eq!(thoughts(text, are_opened), expected, "{text:?}");
         }
     }
 }

@@ -1,22 +1,53 @@
 //! What a hop's answer rests on.
 
+use spechop_types::canonical;
+
 use crate::{Hop, Passage};
 
 impl Hop {
-    /// The passages that its answer rests on: those in which it stands, else the nearest one. None if nothing was
-    /// found.
+    /// The passages that its answer rests on: those in which it stands, as words if it does so in any, else the
+    /// nearest one. None if nothing was found. The page of the server has the same rule (`panels.js`).
     pub fn cited(&self) -> Vec<&Passage> {
         let Some(seen) = self.observation.as_ref().filter(|seen| seen.found) else {
             return Vec::new();
         };
-        let answer = seen.answer.to_lowercase();
-        let holds = |passage: &&Passage| passage.text.to_lowercase().contains(&answer);
-        let holding: Vec<_> = seen.evidence.iter().filter(holds).collect();
-        match holding.is_empty() || answer.is_empty() {
-            true => seen.evidence.first().into_iter().collect(),
-            false => holding,
+        let nearest: Vec<_> = seen.evidence.first().into_iter().collect();
+        let (words, letters) = (in_words(&seen.answer), seen.answer.to_lowercase());
+        if words.trim().is_empty() {
+            return nearest;
+        }
+        let holding = |holds: &dyn Fn(&str) -> bool| -> Vec<&Passage> {
+            let passages = seen.evidence.iter();
+            passages.filter(|passage| holds(&passage.text)).collect()
+        };
+        let by_words = holding(&|text| in_words(text).contains(&words));
+        let by_letters = holding(&|text| text.to_lowercase().contains(&letters));
+        let mut held = [by_words, by_letters].into_iter();
+        held.find(|passages| !passages.is_empty())
+            .unwrap_or(nearest)
+    }
+}
+
+/// The words of a text, each between spaces. A letter of a script that does not part words counts as one.
+fn in_words(text: &str) -> String {
+    let mut parted = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_unparted(letter) {
+            parted.extend([' ', letter, ' ']);
+        } else {
+            parted.push(letter);
         }
     }
+    format!(" {} ", canonical(&parted))
+}
+
+/// Whether words of its script stand side by side or, in Korean, with their particles: Thai, Lao, Burmese and Khmer,
+/// then Korean, Chinese and Japanese.
+fn is_unparted(letter: char) -> bool {
+    matches!(letter,
+        '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '\u{1100}'..='\u{11ff}' | '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7ff}'
+        | '\u{f900}'..='\u{faff}' | '\u{ff66}'..='\u{ffdc}' | '\u{20000}'..='\u{3ffff}')
 }
 
 #[cfg(test)]
@@ -40,6 +71,13 @@ mod tests {
                         passage("a", "Nothing of it."),
                         passage("b", "She died in Paris."),
                         passage("c", "PARIS is a city."),
+                        passage("d", "Nigeria is large."),
+                        passage("e", "It lies in Niger."),
+                        passage("f", "He moved to New\nYork."),
+                        passage("g", "日本の首都は東京である。"),
+                        passage("h", "東京（とうきょう）は日本の都市。"),
+                        passage("i", "NHK의 서울은 크다."),
+                        passage("j", "한국: 서울 (NHK)."),
                     ],
                 }),
                 ..Hop::default()
@@ -51,6 +89,12 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(cited("Paris", true), ["b", "c"]);
+        assert_eq!(cited("Niger", true), ["e"]);
+        assert_eq!(cited("New York", true), ["f"]);
+        // Letters stand beside it in most texts of a script that does not part words.
+        assert_eq!(cited("東京", true), ["g", "h"]);
+        assert_eq!(cited("서울", true), ["i", "j"]);
+        assert_eq!(cited("NHK", true), ["i", "j"]);
         assert_eq!(cited("Rome", true), ["a"]);
         assert_eq!(cited("", true), ["a"]);
         assert_eq!(cited("Paris", false), [""; 0]);

@@ -37,12 +37,11 @@ const WHOLE: &[&str] = &[
     "it depends",
 ];
 
+/// Anywhere in the folded text, as whole words, unless it is a title.
+const NOT_KNOWING: &[&str] = &["do not know", "dont know", "does not know", "doesnt know"];
+
 /// Anywhere in the folded text, as whole words.
 const ANYWHERE: &[&str] = &[
-    "do not know",
-    "dont know",
-    "does not know",
-    "doesnt know",
     "not available",
     "not specified",
     "not mentioned",
@@ -196,6 +195,7 @@ pub fn is_refusal(text: &str) -> bool {
     let folded = canonical(text);
     WHOLE.contains(&folded.as_str())
         || holds_any(&folded, ANYWHERE)
+        || holds_any(&folded, NOT_KNOWING) && !is_title(text)
         || starts_with_any(&folded, LEADING)
         || starts_before_mark(text, "unknown")
 }
@@ -206,6 +206,29 @@ pub fn is_hedge(text: &str) -> bool {
         || text
             .split([',', '(', ';', ':'])
             .any(|part| starts_with_any(&canonical(part), DOUBTS))
+}
+
+/// `Don't Know Why` is a song, written as titles are; `I don't know why` refuses, and so does `I Don't Know`. Whoever
+/// refuses may name a title, so all such words must belong to one.
+fn is_title(text: &str) -> bool {
+    const NOT: [&str; 3] = ["not", "dont", "doesnt"];
+    let is_capital = |word: &str| {
+        let first = word.chars().find(|c| c.is_alphabetic());
+        first.is_some_and(char::is_uppercase)
+    };
+    // A title goes on behind it: no mark ends it there.
+    let is_of_title = |word: &str| is_capital(word) && word.ends_with(char::is_alphanumeric);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let phrases = (0..words.len()).filter_map(|at| match words.get(at..)? {
+        [not, know, behind @ ..]
+            if NOT.contains(&canonical(not).as_str()) && canonical(know) == "know" =>
+        {
+            Some(is_of_title(not) && is_of_title(know) && !behind.is_empty())
+        }
+        _ => None,
+    });
+    // In capitals throughout, nothing tells a title.
+    text.chars().any(char::is_lowercase) && phrases.min() == Some(true)
 }
 
 /// `Unknown (possibly 1990)` refuses, `Unknown Pleasures` is an album.
@@ -248,6 +271,13 @@ mod tests {
             "There is no information about this.",
             "It cannot be determined from the text",
             "none",
+            "I Don't Know",
+            "I don't know why",
+            "I DON'T KNOW WHY",
+            "I don't know who wrote Don't Know Why.",
+            "I don't know who sang \"You Don't Know Me\".",
+            "I Don't Know, sorry",
+            "I Don't Know. It is not here.",
         ] {
             assert!(is_refusal(text), "{text:?}");
         }
@@ -261,6 +291,10 @@ mod tests {
             "Nanaimo",
             "There Is No Evil",
             "I'm Sorry",
+            "Don't Know Why",
+            "I Don't Know How to Love Him",
+            "You Do Not Know Me",
+            "\"You Don't Know Me\"",
             "",
         ] {
             assert!(!is_refusal(text), "{text:?}");

@@ -153,7 +153,7 @@ fn full(year: &str, month: usize, day: u32) -> String {
 }
 
 /// The month's number, of its name or a usual abbreviation.
-fn month_of(token: &Token) -> Option<usize> {
+pub(crate) fn month_of(token: &Token) -> Option<usize> {
     if token.kind != Kind::Word || token.text.len() < 3 {
         return None;
     }

@@ -233,7 +233,7 @@ fn is_approximation(token: &Token) -> bool {
     token.is_any(APPROXIMATIONS) || token.kind == Kind::Initials && token.text == "c"
 }
 
-fn is_time(token: &Token) -> bool {
+pub(crate) fn is_time(token: &Token) -> bool {
     matches!(token.kind, Kind::Number | Kind::Date)
 }
 

@@ -6,6 +6,8 @@
 
 use std::collections::HashSet;
 
+use crate::dates::month_of;
+use crate::frames::is_time;
 use crate::tokens::{Kind, Token};
 
 /// Share of the observation's content words that the guess must hold (appendix D.4).
@@ -21,7 +23,8 @@ pub(crate) const LENGTH_MIN: usize = 5;
 /// and conjunctions are not among them.
 const STOP: &[&str] = &["the", "of", "in", "on", "at", "an"];
 
-/// Stop words that do count at the start of a text: "In Real Life" is a film.
+/// Stop words that do count at the start of a text, and against each other: "In Real Life" is a film, and "Man on
+/// the Moon" is not "The Man in the Moon".
 const PREPOSITIONS: &[&str] = &["of", "in", "on", "at"];
 
 /// Words that describe how something is said, not what.
@@ -96,6 +99,9 @@ pub(crate) fn overlap(observed: &[Token], guess: &[Token]) -> Overlap {
     if a != b || a.len() < needed || leading(observed) != leading(guess) {
         return Overlap::Apart;
     }
+    if prepositions_differ(observed, guess) {
+        return Overlap::Apart;
+    }
     if contains(observed, guess) || contains(guess, observed) {
         return Overlap::Contained;
     }
@@ -115,10 +121,33 @@ fn contains(whole: &[Token], part: &[Token]) -> bool {
 }
 
 fn heavy(tokens: &[Token]) -> Vec<&Token> {
-    tokens
-        .iter()
-        .filter(|token| !token.is_any(STOP) && !token.is_any(LIGHT))
-        .collect()
+    tokens.iter().filter(|token| is_heavy(token)).collect()
+}
+
+fn is_heavy(token: &Token) -> bool {
+    !token.is_any(STOP) && !token.is_any(LIGHT)
+}
+
+/// Whether one of the words, which are the same, has another preposition. In one of the texts it may have none.
+fn prepositions_differ(observed: &[Token], guess: &[Token]) -> bool {
+    let (a, b) = (prepositions(observed), prepositions(guess));
+    let mut pairs = a.into_iter().zip(b);
+    pairs.any(|pair| matches!(pair, (Some(a), Some(b)) if a != b))
+}
+
+/// The last preposition before each word that identifies something. Before a month, a date or a number it says
+/// nothing.
+fn prepositions(tokens: &[Token]) -> Vec<Option<&Token>> {
+    let (mut last, mut all) = (None, Vec::new());
+    for token in tokens {
+        if token.is_any(PREPOSITIONS) {
+            last = Some(token);
+        } else if is_heavy(token) {
+            let says = !is_time(token) && month_of(token).is_none();
+            all.push(last.take().filter(|_| says));
+        }
+    }
+    all
 }
 
 /// The preposition that the text starts with.

@@ -5,9 +5,10 @@
 //! [slots](super::slots) say what may be reused: what would be computed again bit for bit, and of another
 //! tenant's prompt nothing behind its fixed part.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use llama_cpp_2::context::session::SeqState;
+use parking_lot::Mutex;
 use spechop_types::Owned;
 
 use super::slots::{PromptTokens, loss_of, reusable};
@@ -52,7 +53,7 @@ impl<S> Kept<S> {
         prompt: &Owned<PromptTokens>,
         beyond: usize,
     ) -> Option<(Arc<S>, usize)> {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         entries.uses += 1;
         let used = entries.uses;
         let longest = |entry: &&mut Entry<S>| reusable(&entry.held, prompt);
@@ -73,7 +74,7 @@ impl<S> Kept<S> {
         };
         whole > 0
             && prompt.item.tokens.len() <= self.tokens_max
-            && !self.lock().all.iter().any(covers)
+            && !self.entries.lock().all.iter().any(covers)
     }
 
     /// Keeps the KV of a prompt, of which so many leading tokens are whole chunks. What it extends
@@ -87,7 +88,7 @@ impl<S> Kept<S> {
             tokens: prompt.item.tokens[..whole].to_vec(),
             ..prompt.item.clone()
         };
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         entries.uses += 1;
         let used = entries.uses;
         entries.all.retain(|entry| {
@@ -104,11 +105,6 @@ impl<S> Kept<S> {
             size,
             used,
         });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Entries<S>> {
-        // Nothing panics under the lock; and if it did, every entry would still be whole.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -14,9 +14,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Condvar, Mutex};
 use spechop_ports::{Call, Urgency};
 
 use super::job::{Job, Waiting, best};
@@ -123,7 +124,7 @@ impl Queue {
 
     /// Hands a job to the workers. False if none is left.
     pub(super) fn submit(&self, job: Job) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.closed {
             return false;
         }
@@ -136,7 +137,7 @@ impl Queue {
 
     /// No job comes any more, and those that are here get no answer.
     pub(super) fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.closed = true;
         state.arrived.clear();
         state.waiting.clear();
@@ -147,7 +148,7 @@ impl Queue {
 
     /// A worker works no more. After the last one nobody is answered.
     pub(super) fn leave(&self, worker: usize) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.workers[worker] = Worker::Gone;
         let all = state
             .workers
@@ -161,7 +162,7 @@ impl Queue {
 
     /// Lets a job wait. Returns the one that must leave for it, if there are too many.
     pub(super) fn wait(&self, waiting: Waiting) -> Option<Waiting> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.closed {
             return None;
         }
@@ -179,7 +180,7 @@ impl Queue {
 
     /// A job that had left the queue waits again. It does not count as one too many.
     pub(super) fn put_back(&self, waiting: Waiting) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !state.closed {
             state.waiting.push(waiting);
             self.wake(&mut state);
@@ -188,7 +189,7 @@ impl Queue {
 
     /// Whether one more job may wait with its KV.
     pub(super) fn has_room_for_begun(&self) -> bool {
-        self.lock().has_room_for_begun(self.begun_max)
+        self.state.lock().has_room_for_begun(self.begun_max)
     }
 
     /// What a worker does next; sleeps until there is something. `own` are the jobs that have begun
@@ -199,7 +200,7 @@ impl Queue {
         own: &(impl Iterator<Item = &'a Waiting> + Clone),
         can_start: bool,
     ) -> Turn {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if state.closed {
                 return Turn::End;
@@ -219,8 +220,7 @@ impl Queue {
             }
             state.workers[worker] = Worker::Asleep;
             while matches!(state.workers[worker], Worker::Asleep) && !state.closed {
-                let bell = &self.bells[worker];
-                state = bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.bells[worker].wait(&mut state);
             }
         }
     }
@@ -240,11 +240,6 @@ impl Queue {
             state.workers[first] = Worker::Awake;
             self.bells[first].notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under the lock; and if it did, every job would still be whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

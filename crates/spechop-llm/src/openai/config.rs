@@ -20,6 +20,9 @@ pub struct Endpoint {
     /// How much the model is to think before it answers, in the endpoint's own word (`reasoning_effort`).
     /// `None` leaves it to the endpoint.
     pub reasoning_effort: Option<String>,
+    /// Whether the model's template opens its thoughts and the endpoint does not tell them apart, so that a text
+    /// begins within them and holds nothing but their end, `</think>`.
+    pub opens_thoughts: bool,
     /// Whether a text that is expected goes with the request (OpenAI's `prediction`), so that the endpoint
     /// may write it sooner. It may cost more: an endpoint may charge for predicted tokens that it rejects.
     pub predicted_output: bool,
@@ -37,7 +40,8 @@ pub struct TimeLimits {
     /// For a connection to be made, TLS included.
     pub connect: Duration,
     /// Without a byte from the server: before the first one, while it reads the prompt, and
-    /// between any two later ones.
+    /// between any two later ones. A model that thinks may be silent for the whole call before its first word,
+    /// since not every server sends thoughts.
     pub silence: Duration,
     /// For the whole call: waiting for a turn, retries and their pauses included.
     pub total: Duration,
@@ -61,11 +65,22 @@ impl Endpoint {
             model: model.into(),
             key: None,
             reasoning_effort: None,
+            opens_thoughts: false,
             predicted_output: false,
             requests_max: NonZeroUsize::MIN.saturating_add(3),
             limits: TimeLimits::default(),
             retries: Retries::default(),
         }
+    }
+
+    /// Says what is wrong with the base URL, without asking anybody.
+    pub fn check_url(&self) -> Result<(), InvalidEndpoint> {
+        self.chat_url().map(drop)
+    }
+
+    /// Says what is wrong with the key, if there is one.
+    pub fn check_key(&self) -> Result<(), InvalidEndpoint> {
+        self.authorization().map(drop)
     }
 
     /// The URL that chat requests go to.

@@ -2,7 +2,8 @@
 //! those that think refuse `max_tokens` and any `temperature` but theirs. Others take the usual form, and have
 //! thought until the limit before they write a word; and some, as Mistral's, forbid whatever they do not know. An
 //! endpoint is asked in the usual form first. What it says it does not support is replaced or left out from then
-//! on, and a model that was seen to think gets room for it.
+//! on, and a model that was seen to think gets room for it. So does one that has written nothing until its limit:
+//! not every endpoint shows thoughts.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -24,6 +25,10 @@ impl Dialect {
     const THOUGHTS: u8 = 1 << 3;
     /// The server counts tokens unasked, or not at all.
     const NO_STREAM_OPTIONS: u8 = 1 << 4;
+    /// Instructions are a part of the first message: its template has no place of their own for them.
+    const NO_SYSTEM: u8 = 1 << 5;
+    /// Its template opens the model's thoughts, so that the text begins within them.
+    const OPENED_THOUGHTS: u8 = 1 << 6;
 
     fn has(self, part: u8) -> bool {
         self.0 & part != 0
@@ -43,6 +48,19 @@ impl Dialect {
         (!self.thinks()).then_some(Self(self.0 | Self::THOUGHTS))
     }
 
+    pub(super) fn opens_thoughts(self) -> bool {
+        self.has(Self::OPENED_THOUGHTS)
+    }
+
+    /// The same, for a model whose text was seen to end thoughts that it had not opened.
+    pub(super) fn with_opened_thoughts(self) -> Self {
+        Self(self.0 | Self::OPENED_THOUGHTS)
+    }
+
+    pub(super) fn takes_system(self) -> bool {
+        !self.has(Self::NO_SYSTEM)
+    }
+
     pub(super) fn takes_temperature(self) -> bool {
         !self.has(Self::NO_TEMPERATURE)
     }
@@ -57,9 +75,9 @@ impl Dialect {
 
     /// The form to try after a refusal in these words. `None` if there is no other.
     ///
-    /// A refusal that is about the value of a field leads to no other form: a server that ignores what it does
-    /// not know would then write without a limit. One that names none of the fields may mean the prediction, if
-    /// there was one.
+    /// A refusal that is about the value of a limit leads to no other form: a server that ignores what it does
+    /// not know would then write without one. A temperature can be missed, whatever is wrong with it. A refusal
+    /// that names none of the fields may mean the prediction, if there was one.
     pub(super) fn after(self, refusal: &str, predicted: bool) -> Option<Self> {
         const UNSUPPORTED: [&str; 2] = ["unsupported", "not support"];
         // Of a field that a server does not know. Only one that can be missed is left out for such words.
@@ -69,17 +87,23 @@ impl Dialect {
             "unrecognized",
             "unknown",
         ];
+        // Mistral's templates say the last: instructions stand before the user's first message.
+        const SYSTEM: [&str; 3] = ["system role", "'system'", "roles must alternate"];
         let refusal = refusal.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|words| refusal.contains(words));
         let unsupported = says(&UNSUPPORTED) || says(&["max_completion_tokens' instead"]);
-        let names = |field| unsupported && refusal.contains(field);
         let is_unknown = |field| (unsupported || says(&FORBIDDEN)) && refusal.contains(field);
-        let part = if !self.limits_completion() && names("max_tokens") {
+        let part = if !self.limits_completion() && unsupported && refusal.contains("max_tokens") {
             Self::COMPLETION_TOKENS
-        } else if self.takes_temperature() && names("temperature") {
-            Self::NO_TEMPERATURE
         } else if self.takes_stream_options() && is_unknown("stream_options") {
             Self::NO_STREAM_OPTIONS
+        } else if self.takes_prediction() && predicted && is_unknown("prediction") {
+            // Before the words that are looked for by themselves: such a refusal may quote what was predicted.
+            Self::NO_PREDICTION
+        } else if self.takes_system() && says(&SYSTEM) {
+            Self::NO_SYSTEM
+        } else if self.takes_temperature() && refusal.contains("temperature") {
+            Self::NO_TEMPERATURE
         } else if self.takes_prediction() && predicted {
             Self::NO_PREDICTION
         } else {
@@ -96,6 +120,10 @@ impl Dialect {
                 "max_completion_tokens is sent for max_tokens",
             ),
             (Self::NO_TEMPERATURE, "no temperature is sent"),
+            (
+                Self::NO_SYSTEM,
+                "instructions are sent in the first message of the user",
+            ),
             (Self::NO_PREDICTION, "no predicted output is sent"),
             (
                 Self::NO_STREAM_OPTIONS,
@@ -105,6 +133,10 @@ impl Dialect {
                 Self::THOUGHTS,
                 "its limit of tokens has room for its thoughts",
             ),
+            (
+                Self::OPENED_THOUGHTS,
+                "its text is what stands behind </think>",
+            ),
         ];
         let said = parts.into_iter().filter(|(part, _)| self.has(*part));
         said.map(|(_, said)| said).collect()
@@ -113,27 +145,54 @@ impl Dialect {
 
 /// What an endpoint is known to refuse.
 #[derive(Debug)]
-pub(super) struct Spoken(AtomicU8);
+pub(super) struct Spoken {
+    known: AtomicU8,
+    /// The operator says that the template opens the model's thoughts.
+    is_told: bool,
+}
 
 impl Spoken {
-    pub(super) fn new() -> Self {
-        Self(AtomicU8::new(Dialect::USUAL.0))
+    /// The operator may know that the template opens the model's thoughts.
+    pub(super) fn new(opens_thoughts: bool) -> Self {
+        let known = match opens_thoughts {
+            true => Dialect::OPENED_THOUGHTS | Dialect::THOUGHTS,
+            false => Dialect::USUAL.0,
+        };
+        Self {
+            known: AtomicU8::new(known),
+            is_told: opens_thoughts,
+        }
     }
 
     pub(super) fn get(&self) -> Dialect {
-        Dialect(self.0.load(Relaxed))
+        Dialect(self.known.load(Relaxed))
     }
 
     /// It was answered in this form: the next request begins with it. A refusal alone teaches nothing, for it
     /// may have been about something else.
     pub(super) fn learn(&self, dialect: Dialect, model: &str) {
-        let before = self.0.fetch_or(dialect.0, Relaxed);
+        let before = self.known.fetch_or(dialect.0, Relaxed);
         let learnt = Dialect(dialect.0 & !before);
         if learnt != Dialect::USUAL {
             let from_now_on = learnt.said().join(", ");
             tracing::warn!(
                 model,
                 "the usual form of a request is not for it; from now on {from_now_on}"
+            );
+        }
+    }
+
+    /// A text that was taken to begin within thoughts held no end of any. What had looked like one may have been an
+    /// answer about `</think>`, which must not cost all later answers. What the operator says stays.
+    pub(super) fn forget_opened_thoughts(&self, model: &str) {
+        if self.is_told {
+            return;
+        }
+        let before = Dialect(self.known.fetch_and(!Dialect::OPENED_THOUGHTS, Relaxed));
+        if before.opens_thoughts() {
+            tracing::warn!(
+                model,
+                "its text is not taken to begin with thoughts any more"
             );
         }
     }

@@ -2,10 +2,10 @@
 
 use spechop_types::Tokens;
 
-use super::dialect::THOUGHT_TOKENS_MAX;
+use super::dialect::{Dialect, THOUGHT_TOKENS_MAX};
 use super::wire::{self, Chunk};
 use crate::stop::cut_at_stop;
-use crate::thoughts::{Thoughts, thoughts};
+use crate::thoughts::{Thoughts, opens, thoughts};
 use crate::{End, Generated, Generation};
 
 /// Most bytes of a token on average: a server that goes on for longer ignores the token limit.
@@ -18,27 +18,63 @@ pub(super) struct Said {
     pub(super) end: Option<End>,
     /// Events that held text or thoughts.
     pieces: u64,
-    /// Whether it has thought, where that can be seen.
-    has_thought: bool,
+    /// Whether thoughts were sent.
+    shows_thoughts: bool,
+    /// Whether the server's count has thoughts, which need not be sent.
+    counts_thoughts: bool,
+    opened: Opened,
+    /// Whether a filter has cut it, and no limit.
+    is_filtered: bool,
     /// The server's latest count.
     tokens: Option<Tokens>,
 }
 
+/// Thoughts in the text that were opened before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Opened {
+    /// There are none, as far as is known.
+    #[default]
+    No,
+    /// The text begins with them, and they have not ended.
+    Begun,
+    /// They have ended.
+    Closed,
+}
+
 /// What came of a request.
 #[derive(Debug)]
-pub(super) enum Heard {
-    Text(Generated),
-    /// It has thought until a limit, and said nothing.
-    Thoughts,
+pub(super) struct Heard {
+    pub(super) generated: Generated,
+    /// Whether its limit has cut it, and thoughts have used up tokens of the text, or all of them.
+    pub(super) lacks_room: bool,
+    /// Whether thoughts were sent, and not their count alone.
+    pub(super) shows_thoughts: bool,
+    /// Whether its template opens the thoughts, as far as the text tells: it has ended some that it had not opened,
+    /// or was taken to begin within them and has not.
+    pub(super) opens_thoughts: Option<bool>,
 }
 
 impl Said {
+    /// Nothing yet of an answer in this form.
+    pub(super) fn new(dialect: Dialect) -> Self {
+        Self {
+            opened: match dialect.opens_thoughts() {
+                true => Opened::Begun,
+                false => Opened::No,
+            },
+            ..Self::default()
+        }
+    }
+
     /// Takes in an event and says whether the rest can be left unread.
     pub(super) fn add(&mut self, chunk: &Chunk, generation: &Generation) -> bool {
         self.tokens = chunk.tokens().or(self.tokens);
+        self.counts_thoughts |= chunk.counts_thoughts();
         if chunk.thinks() {
             self.pieces += 1;
-            self.has_thought = true;
+            self.shows_thoughts = true;
+            // Whoever tells them apart leaves none in the text.
+            self.opened = Opened::No;
         }
         let piece = chunk.text();
         if !piece.is_empty() {
@@ -51,8 +87,8 @@ impl Said {
             // It goes on: some servers say so with an empty text. Or the server gave up: what has come is no
             // answer, and another attempt may bring one.
             None | Some("" | "insufficient_system_resource" | "abort" | "aborted" | "error") => {}
-            // Cut, by a limit or by a filter.
-            Some("length" | "max_tokens" | "content_filter") => self.end = Some(End::Length),
+            Some("length" | "max_tokens") => self.end = Some(End::Length),
+            Some("content_filter") => (self.end, self.is_filtered) = (Some(End::Length), true),
             Some(_) => self.end = Some(End::Turn),
         }
         false
@@ -68,13 +104,18 @@ impl Said {
         });
         let mut tokens_max = generation.tokens_max;
         // Nothing is looked for in thoughts.
-        match thoughts(&self.text) {
+        match self.thoughts() {
             Thoughts::None => {}
             Thoughts::Unfinished => {
-                self.has_thought = true;
+                self.shows_thoughts = true;
                 tokens_max = tokens_max.saturating_add(THOUGHT_TOKENS_MAX);
             }
             Thoughts::Until(end) => {
+                self.shows_thoughts = true;
+                self.opened = match opens(&self.text) {
+                    true => Opened::No,
+                    false => Opened::Closed,
+                };
                 let text = self.text[end..].trim_start().to_owned();
                 (self.text, seen) = (text, 0);
             }
@@ -93,16 +134,42 @@ impl Said {
         false
     }
 
+    fn thoughts(&self) -> Thoughts {
+        thoughts(&self.text, self.opened == Opened::Begun)
+    }
+
     fn is_thinking(&self) -> bool {
-        thoughts(&self.text) == Thoughts::Unfinished
+        self.thoughts() == Thoughts::Unfinished
+    }
+
+    /// Whether the server has sent text or thoughts.
+    pub(super) fn has_begun(&self) -> bool {
+        self.pieces > 0
     }
 
     /// What came of it.
-    pub(super) fn heard(self, generation: &Generation) -> Heard {
+    pub(super) fn heard(mut self, generation: &Generation) -> Heard {
+        let is_cut = self.end == Some(End::Length) && !self.is_filtered;
+        let opens_thoughts = match self.opened {
+            Opened::Closed => Some(true),
+            Opened::Begun if is_cut => Some(false),
+            Opened::Begun if self.end == Some(End::Turn) => {
+                // It has ended its turn and no thoughts: it had none, this time.
+                self.opened = Opened::No;
+                if !self.is_thinking() && cut_at_stop(&mut self.text, 0, generation.stop) {
+                    self.end = Some(End::Stop);
+                }
+                Some(false)
+            }
+            Opened::Begun | Opened::No => None,
+        };
         let is_silent = self.text.trim().is_empty() || self.is_thinking();
-        match self.has_thought && is_silent && self.end == Some(End::Length) {
-            true => Heard::Thoughts,
-            false => Heard::Text(self.generated(generation)),
+        Heard {
+            // Not every endpoint shows thoughts: whoever writes has written something within any limit.
+            lacks_room: is_cut && (self.shows_thoughts || self.counts_thoughts || is_silent),
+            shows_thoughts: self.shows_thoughts,
+            opens_thoughts,
+            generated: self.generated(generation),
         }
     }
 

@@ -17,6 +17,10 @@ const TOKENS_MAX: u64 = u32::MAX as u64;
 /// The temperature of every sample but the first. High enough for other words, low enough for likely ones.
 const SAMPLE_TEMPERATURE: f32 = 0.8;
 
+/// Roles of messages.
+const SYSTEM: &str = "system";
+const USER: &str = "user";
+
 #[derive(Serialize)]
 pub(super) struct Request<'a> {
     model: &'a str,
@@ -46,7 +50,7 @@ struct Prediction<'a> {
 #[derive(Serialize)]
 struct Message<'a> {
     role: &'static str,
-    content: &'a str,
+    content: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
@@ -73,17 +77,9 @@ impl<'a> Request<'a> {
             true => tokens_max.saturating_add(THOUGHT_TOKENS_MAX),
             false => *tokens_max,
         };
-        let messages = chat.messages.iter().map(|message| Message {
-            role: match message.role {
-                Role::System => "system",
-                Role::User => "user",
-                Role::Assistant => "assistant",
-            },
-            content: &message.text,
-        });
         Self {
             model,
-            messages: messages.collect(),
+            messages: messages(chat, dialect),
             temperature: dialect.takes_temperature().then_some(temperature),
             max_tokens: (!dialect.limits_completion()).then_some(limit),
             max_completion_tokens: dialect.limits_completion().then_some(limit),
@@ -109,6 +105,31 @@ impl<'a> Request<'a> {
             content,
         });
         self
+    }
+}
+
+fn messages(chat: &Chat, dialect: Dialect) -> Vec<Message<'_>> {
+    let mut messages: Vec<_> = chat.messages.iter().map(Message::from).collect();
+    if let [system, user, ..] = messages.as_mut_slice()
+        && (system.role, user.role) == (SYSTEM, USER)
+        && !dialect.takes_system()
+    {
+        user.content = format!("{}\n\n{}", system.content, user.content).into();
+        messages.remove(0);
+    }
+    messages
+}
+
+impl<'a> From<&'a crate::Message> for Message<'a> {
+    fn from(message: &'a crate::Message) -> Self {
+        Self {
+            role: match message.role {
+                Role::System => SYSTEM,
+                Role::User => USER,
+                Role::Assistant => "assistant",
+            },
+            content: Cow::Borrowed(&message.text),
+        }
     }
 }
 
@@ -166,6 +187,8 @@ struct Usage {
     prompt_tokens: u64,
     #[serde(default)]
     completion_tokens: u64,
+    /// How many of the latter were thoughts, which need not be sent; some servers say so.
+    completion_tokens_details: Option<Value>,
 }
 
 impl Chunk {
@@ -198,6 +221,14 @@ impl Chunk {
             Value::Array(parts) => !parts.is_empty(),
             _ => true,
         })
+    }
+
+    /// Whether the server's count says that the model has thought.
+    pub(super) fn counts_thoughts(&self) -> bool {
+        let details = self.usage.as_ref();
+        let details = details.and_then(|usage| usage.completion_tokens_details.as_ref());
+        let thoughts = details.and_then(|details| details.get("reasoning_tokens")?.as_u64());
+        thoughts.is_some_and(|tokens| tokens > 0)
     }
 
     fn delta(&self) -> Option<&Delta> {
@@ -239,12 +270,19 @@ impl Part {
     }
 }
 
-/// Whether an error body says that the prompt is longer than the model's context, in the code that
-/// OpenAI gives it. Other servers say so in words only, which are not guessed at.
+/// Whether an error body says that the prompt is longer than the model's context: by OpenAI's code, by llama.cpp's
+/// type, or in the words that vLLM and SGLang have from OpenAI. No other words are guessed at. If these name the
+/// limit of tokens, it is that which does not fit, and the prompt may be short.
 pub(super) fn is_too_long(body: &[u8]) -> bool {
     let value = serde_json::from_slice::<Value>(body).unwrap_or_default();
-    let code = value.pointer("/error/code").and_then(Value::as_str);
-    code == Some("context_length_exceeded")
+    let is = |path, word| value.pointer(path).and_then(Value::as_str) == Some(word);
+    let text = String::from_utf8_lossy(body);
+    let names_limit = ["max_tokens", "max_completion_tokens"]
+        .into_iter()
+        .any(|limit| text.contains(limit));
+    is("/error/code", "context_length_exceeded")
+        || is("/error/type", "exceed_context_size_error")
+        || text.contains("maximum context length") && !names_limit
 }
 
 /// The status that an error inside a stream would have had by itself, if it names one as its code.

@@ -1,8 +1,13 @@
 //! Endpoints that refuse parts of the usual request, as those of thinking models do.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use spechop_llm::{OpenAiModel, TextModel};
-use spechop_ports::{Call, PortError};
+use spechop_llm::{LlmPlanner, Message, OpenAiModel, Prompt, PromptStyle, Role, TextModel};
+use spechop_ports::{Call, KnownHop, Lane, PlanRequest, Planner, PortError};
+use spechop_types::{Chance, Question, Step, SubQuestion};
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
@@ -170,6 +175,80 @@ async fn a_value_that_is_refused_is_not_the_form() {
     assert_eq!(sent(&server).await, [["max_tokens", "temperature"]]);
 }
 
+/// A temperature can be missed, in whatever words it is refused.
+#[tokio::test]
+async fn a_temperature_that_is_refused_is_left_out() {
+    const ONLY_ONE: &str = "invalid temperature: only 1 is allowed for this model";
+    let (server, model) = server(|body| body.get("temperature").map(|_| ONLY_ONE)).await;
+    for _ in 0..2 {
+        let said = model.generate(&Call::authoritative(), generation()).await;
+        assert_eq!(said.unwrap().text, ANSWER);
+    }
+    let fields = [
+        vec!["max_tokens", "temperature"],
+        vec!["max_tokens"],
+        vec!["max_tokens"],
+    ];
+    assert_eq!(sent(&server).await, fields);
+}
+
+/// As vLLM says it of Gemma 2, OpenAI of o1-mini and Mistral's templates of themselves.
+#[tokio::test]
+async fn instructions_go_with_the_first_message_if_they_have_no_place_of_their_own() {
+    let mut instructed = generation();
+    let Prompt::Chat(chat) = &mut instructed.prompt else {
+        panic!("a chat");
+    };
+    let instructions = Message {
+        role: Role::System,
+        text: "Be brief.".into(),
+    };
+    chat.messages.insert(0, instructions);
+    for words in [
+        "System role not supported",
+        "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+        "Conversation roles must alternate user/assistant/user/assistant/...",
+    ] {
+        let (server, model) =
+            answering(move |body| match body["messages"][0]["role"] == "system" {
+                true => refusal(words),
+                false => stream(delta(ANSWER) + &ending("stop")),
+            })
+            .await;
+        for _ in 0..2 {
+            let call = Call::authoritative();
+            let said = model.generate(&call, instructed.clone()).await;
+            assert_eq!(said.unwrap().text, ANSWER);
+        }
+        let requests = server.received_requests().await.unwrap();
+        let messages = |request: &Request| {
+            let body: Value = request.body_json().unwrap();
+            body["messages"].clone()
+        };
+        let asked = "Who directed the film?";
+        let apart =
+            json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": asked}]);
+        let joined = json!([{"role": "user", "content": format!("Be brief.\n\n{asked}")}]);
+        let messages: Vec<_> = requests.iter().map(messages).collect();
+        assert_eq!(messages, [apart, joined.clone(), joined]);
+    }
+}
+
+/// Thoughts that are not sent take their time.
+#[tokio::test]
+async fn a_model_that_thinks_may_be_silent_for_as_long_as_a_call_may_last() {
+    let (server, _) = answering(|body| match body.get("max_tokens") {
+        Some(_) => refusal(NO_MAX_TOKENS),
+        None => stream(delta(ANSWER) + &ending("stop")).set_delay(Duration::from_millis(1_500)),
+    })
+    .await;
+    let mut endpoint = endpoint(&format!("{}/v1", server.uri()));
+    endpoint.limits.silence = Duration::from_secs(1);
+    let model = OpenAiModel::new(&endpoint).unwrap();
+    let said = model.generate(&Call::authoritative(), generation()).await;
+    assert_eq!(said.unwrap().text, ANSWER);
+}
+
 /// A server whose model writes behind its thoughts, if it has room for so many tokens.
 async fn thinker(thought: fn(&str) -> String, needs: u64) -> (MockServer, OpenAiModel) {
     answering(
@@ -193,9 +272,13 @@ fn in_parts(thought: &str) -> String {
     event(&json!({"choices": [{"delta": {"content": [part]}}]}))
 }
 
+/// Not every endpoint shows thoughts, and some show no more than their end.
 #[tokio::test]
 async fn a_model_that_was_seen_to_think_gets_room_for_it() {
-    for thought in [told as fn(&str) -> String, in_parts] {
+    let hidden = |_: &str| String::new();
+    let ended = |thought: &str| delta(&format!("<think>{thought}</think>"));
+    let opened = |thought: &str| delta(&format!("{thought}</think>"));
+    for thought in [told as fn(&str) -> String, in_parts, hidden, ended, opened] {
         let (server, model) = thinker(thought, 1_000).await;
         for _ in 0..2 {
             let said = model.generate(&Call::authoritative(), generation()).await;
@@ -219,5 +302,146 @@ async fn a_model_that_only_thinks_is_said_to() {
         };
         assert!(detail.contains("reasoning_effort"), "{detail}");
         assert_eq!(server.received_requests().await.unwrap().len(), 2);
+    }
+}
+
+/// The limit falls into the text.
+#[tokio::test]
+async fn half_a_text_behind_thoughts_is_asked_for_whole() {
+    let details = json!({"reasoning_tokens": 5});
+    let usage = json!({"completion_tokens": 8, "completion_tokens_details": details});
+    let counted = event(&json!({"choices": [], "usage": usage}));
+    for thoughts in [told("hm"), counted] {
+        for (whole, text) in [(ANSWER, ANSWER), ("<answer>An", "<answer>An")] {
+            let thoughts = thoughts.clone();
+            let (server, model) = answering(move |body| {
+                let half = body["max_tokens"].as_u64().unwrap() < 1_000;
+                let text = if half { "<answer>An" } else { whole };
+                stream(thoughts.clone() + &delta(text) + &ending("length"))
+            })
+            .await;
+            let said = model.generate(&Call::authoritative(), generation()).await;
+            // Half a text is better than none.
+            assert_eq!(said.unwrap().text, text);
+            assert_eq!(server.received_requests().await.unwrap().len(), 2);
+        }
+    }
+}
+
+/// Ahead of need only if nobody can have the whole: a needed call is tried more often.
+#[tokio::test]
+async fn half_a_text_is_better_than_none_if_the_whole_cannot_be_had() {
+    let ahead = || Call::new(Lane::Speculative, Chance::EVEN);
+    let too_long = || refusal("This model's maximum context length is 1000 tokens");
+    let busy = || ResponseTemplate::new(429);
+    let late = stream(delta("late")).set_delay(Duration::from_secs(60));
+    for (fault, call, has_half) in [
+        (too_long(), Call::authoritative(), true),
+        (too_long(), ahead(), true),
+        (busy(), Call::authoritative(), true),
+        (busy(), ahead(), false),
+        (late, Call::authoritative(), true),
+    ] {
+        let (server, _) = answering(move |body| match body["max_tokens"].as_u64().unwrap() {
+            ..1_000 => stream(told("hm") + &delta("<answer>An") + &ending("length")),
+            _ => fault.clone(),
+        })
+        .await;
+        let mut endpoint = endpoint(&format!("{}/v1", server.uri()));
+        endpoint.limits.total = Duration::from_secs(2);
+        let model = OpenAiModel::new(&endpoint).unwrap();
+        let said = model.generate(&call, generation()).await;
+        let said = said.map(|said| said.text).ok();
+        assert_eq!(said.as_deref(), has_half.then_some("<answer>An"));
+    }
+}
+
+/// As OpenAI's models that think do. That leads to the same as any text that is of no use.
+#[tokio::test]
+async fn a_planner_whose_model_thinks_out_of_sight_for_too_long_answers_from_what_is_known() {
+    let (_server, model) = answering(|body| match body.get("max_tokens") {
+        Some(_) => refusal(NO_MAX_TOKENS),
+        None => stream(ending("length")),
+    })
+    .await;
+    let planner = LlmPlanner::new(Arc::new(model), PromptStyle::Tagged);
+    let request = PlanRequest {
+        question: Question::new("Who is the mother of the director of film Blue Kite?").unwrap(),
+        hops: vec![KnownHop {
+            sub_question: SubQuestion::new("Who directed the film Blue Kite?"),
+            answer: "Anna".into(),
+        }],
+        must_answer: false,
+        drafts: Vec::new(),
+    };
+    let planned = planner.plan(&Call::authoritative(), request).await;
+    assert_eq!(planned.unwrap().step, Step::Answer("Anna".into()));
+}
+
+/// In vLLM's words: the prompt of a few tokens is not to blame for a limit that has room for thoughts.
+#[tokio::test]
+async fn a_limit_that_does_not_fit_is_no_prompt_that_is_too_long() {
+    const TOO_LARGE: &str = "'max_tokens' or 'max_completion_tokens' is too large: 2056. This \
+                             model's maximum context length is 2048 tokens and your request has \
+                             16 input tokens (2056 > 2048 - 16).";
+    let (server, _) = server(|body| {
+        let limit = body["max_tokens"].as_u64();
+        limit.filter(|limit| *limit > 1_000).map(|_| TOO_LARGE)
+    })
+    .await;
+    let mut endpoint = endpoint(&format!("{}/v1", server.uri()));
+    endpoint.opens_thoughts = true;
+    let model = OpenAiModel::new(&endpoint).unwrap();
+    let said = model.generate(&Call::authoritative(), generation()).await;
+    assert!(matches!(said, Err(PortError::Refused { .. })), "{said:?}");
+}
+
+/// A server whose streams these are, in turn.
+async fn streaming(streams: Vec<String>) -> (MockServer, OpenAiModel) {
+    let next = AtomicUsize::new(0);
+    answering(move |_| stream(streams[next.fetch_add(1, Relaxed)].clone() + &ending("stop"))).await
+}
+
+#[tokio::test]
+async fn thoughts_that_the_template_opens_are_no_text() {
+    let short = delta("Hm.") + &delta("</think>\n\n") + &delta(ANSWER);
+    let long = delta("Is it <answer>Per</answer>?\n") + &delta("No.</think>") + &delta(ANSWER);
+    // It may also answer at once.
+    let none = delta(ANSWER) + &delta(" and on");
+    let (_short, learns) = streaming(vec![short, long.clone(), none.clone()]).await;
+    let (server, _) = streaming(vec![long, none]).await;
+    let mut told = endpoint(&format!("{}/v1", server.uri()));
+    told.opens_thoughts = true;
+    let told = OpenAiModel::new(&told).unwrap();
+    for (model, times) in [(learns, 3), (told, 2)] {
+        for _ in 0..times {
+            let said = model.generate(&Call::authoritative(), generation()).await;
+            assert_eq!(said.unwrap().text, ANSWER);
+        }
+    }
+}
+
+/// A text may speak of the mark. The next one, which ends without it, shows that no template opens thoughts.
+#[tokio::test]
+async fn a_text_that_speaks_of_the_end_of_thoughts_costs_the_later_ones_nothing() {
+    let speaks = delta("<answer></think></answer>");
+    let short = delta(ANSWER);
+    let long = delta(ANSWER) + &delta("\nand so on") + &ending("length");
+    // That next one is whole if it ends by itself. If not, it is lost, with room for thoughts as without.
+    for (next, is_whole) in [(vec![short], true), (vec![long.clone(); 2], false)] {
+        let requests = 1 + next.len() + 1;
+        let (server, model) =
+            streaming([vec![speaks.clone()], next, vec![long.clone()]].concat()).await;
+        let call = Call::authoritative();
+        model.generate(&call, generation()).await.unwrap();
+        let said = model.generate(&call, generation()).await;
+        assert_eq!(said.is_ok_and(|said| said.text == ANSWER), is_whole);
+        let said = model.generate(&call, generation()).await;
+        assert_eq!(said.unwrap().text, ANSWER);
+        let sent = server.received_requests().await.unwrap();
+        assert_eq!(sent.len(), requests);
+        // No room for thoughts is left of it.
+        let last: Value = sent.last().unwrap().body_json().unwrap();
+        assert_eq!(last["max_tokens"], 8);
     }
 }

@@ -197,15 +197,14 @@ async fn what_is_expected_goes_with_the_request_if_that_is_wished() {
     }
 }
 
-/// Refuses whatever comes with a prediction.
-async fn plain_server() -> MockServer {
+/// Refuses whatever comes with a prediction, in these words.
+async fn plain_server(refusal: &str) -> MockServer {
     let server = MockServer::start().await;
-    let refusal = json!({"error": {"message": "unknown parameter: 'prediction'"}});
     Mock::given(method("POST"))
         .and(body_partial_json(
             json!({"prediction": {"type": "content"}}),
         ))
-        .respond_with(ResponseTemplate::new(400).set_body_json(refusal))
+        .respond_with(ResponseTemplate::new(400).set_body_string(refusal))
         .with_priority(1)
         .mount(&server)
         .await;
@@ -229,18 +228,27 @@ fn expecting() -> Generation {
 
 #[tokio::test]
 async fn an_endpoint_that_refuses_predictions_is_sent_none_any_more() {
-    let server = plain_server().await;
-    let mut endpoint = at(&server);
-    endpoint.predicted_output = true;
-    endpoint.requests_max = NonZeroUsize::MIN;
-    let model = OpenAiModel::new(&endpoint).unwrap();
-    for _ in 0..3 {
-        let said = model.generate(&Call::authoritative(), expecting()).await;
-        assert_eq!(said.unwrap().text, "<answer>Anna</answer>");
+    // Pydantic quotes what it refuses, and that may speak of anything.
+    let quotes = r#"{"detail":[{"type":"extra_forbidden","loc":["body","prediction"],
+        "msg":"Extra inputs are not permitted","input":{"type":"content",
+        "content":"<question>What is the average temperature of Lake Como?</question>"}}]}"#;
+    let names = r#"{"error":{"message":"unknown parameter: 'prediction'"}}"#;
+    for refusal in [names, quotes] {
+        let server = plain_server(refusal).await;
+        let mut endpoint = at(&server);
+        endpoint.predicted_output = true;
+        endpoint.requests_max = NonZeroUsize::MIN;
+        let model = OpenAiModel::new(&endpoint).unwrap();
+        for _ in 0..3 {
+            let said = model.generate(&Call::authoritative(), expecting()).await;
+            assert_eq!(said.unwrap().text, "<answer>Anna</answer>");
+        }
+        let bodies = sent(&server).await;
+        let predicted = |body: &Value| body.get("prediction").is_some();
+        let predicted: Vec<_> = bodies.iter().map(predicted).collect();
+        assert_eq!(predicted, [true, false, false, false]);
+        assert!(bodies.iter().all(|body| body["temperature"] == 0.0));
     }
-    let predicted = |body: &Value| body.get("prediction").is_some();
-    let predicted: Vec<_> = sent(&server).await.iter().map(predicted).collect();
-    assert_eq!(predicted, [true, false, false, false]);
 }
 
 /// If it refuses the plain request, too, the prediction is not to blame.

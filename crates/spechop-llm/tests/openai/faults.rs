@@ -217,6 +217,12 @@ async fn odd_answers_are_taken_for_what_they_are() {
         ),
         // Says nothing.
         (stream(&ending("stop")), String::new(), End::Turn),
+        // Says nothing, and a filter has cut it.
+        (
+            stream(&ending("content_filter")),
+            String::new(),
+            End::Length,
+        ),
         // A filter has cut it.
         (
             stream(&(delta("<question>Who killed") + &ending("content_filter"))),
@@ -298,9 +304,20 @@ async fn no_count_is_larger_than_any_context() {
 async fn too_long_a_prompt_is_told_from_other_refusals() {
     let code =
         json!({"error": {"message": "8192 tokens at most", "code": "context_length_exceeded"}});
+    // llama.cpp's, and the words of vLLM and SGLang.
+    let kind = json!({"error": {
+        "code": 400, "message": "8192 tokens at most", "type": "exceed_context_size_error", "n_ctx": 8192,
+    }});
+    let words = json!({
+        "object": "error", "type": "BadRequestError", "code": 400,
+        "message": "This model's maximum context length is 8192 tokens at most",
+    });
     for fault in [
         stream(&event(&code)),
         ResponseTemplate::new(400).set_body_json(code),
+        stream(&event(&kind)),
+        ResponseTemplate::new(400).set_body_json(kind),
+        ResponseTemplate::new(400).set_body_json(words),
         ResponseTemplate::new(413).set_body_string("8192 tokens at most"),
     ] {
         let server = server(fault, 1).await;

@@ -4,6 +4,7 @@
 mod dialects;
 mod drafts;
 mod faults;
+mod proxies;
 mod streams;
 
 use std::time::Duration;

@@ -198,6 +198,7 @@ async fn the_likeliest_guess_stays_and_samples_differ_from_it() {
         question: Question::new("Where was the director of film Blue Kite born?").unwrap(),
         hops: Vec::new(),
         sub_question: SubQuestion::new("Who directed the film Blue Kite?"),
+        passages: NonZeroUsize::MIN,
         limit: NonZeroUsize::MIN,
     };
     let guess = async |sample| {

@@ -44,16 +44,16 @@ fn what_is_extended_leaves_and_what_is_covered_is_not_lacking() {
     keep(&kept, &short, "short");
     assert!(!kept.lacks(&short, 64) && kept.lacks(&long, 128));
     keep(&kept, &long, "long");
-    assert_eq!(kept.lock().all.len(), 1);
+    assert_eq!(kept.entries.lock().all.len(), 1);
     assert!(!kept.lacks(&short, 64));
     assert_eq!(find(&kept, &prompt("a", 0..70, 0)), Some(("long", 64)));
     // Another's, or cut otherwise, it is no cover; nor if it shows less of itself to others.
     assert!(kept.lacks(&prompt("b", 0..64, 0), 64));
     assert!(kept.lacks(&prompt("a", 0..64, 40), 40));
     keep(&kept, &prompt("a", 0..200, 32), "fixed");
-    assert_eq!(kept.lock().all.len(), 1, "it shows more");
+    assert_eq!(kept.entries.lock().all.len(), 1, "it shows more");
     keep(&kept, &prompt("a", 0..232, 0), "bare");
-    assert_eq!(kept.lock().all.len(), 2, "it shows less");
+    assert_eq!(kept.entries.lock().all.len(), 2, "it shows less");
 }
 
 #[test]
@@ -79,16 +79,22 @@ fn what_is_kept_is_bounded_and_the_longest_unused_leaves_first() {
         if at == 1 {
             assert!(find(&kept, &prompt("a", 1000..1100, 0)).is_some(), "used");
         }
-        assert!(kept.lock().size() <= 300);
+        assert!(kept.entries.lock().size() <= 300);
     }
-    let mut left: Vec<_> = kept.lock().all.iter().map(|entry| *entry.state).collect();
+    let mut left: Vec<_> = kept
+        .entries
+        .lock()
+        .all
+        .iter()
+        .map(|entry| *entry.state)
+        .collect();
     left.sort_unstable();
     assert_eq!(left, ["first", "fixed", "third"]);
     let large = prompt("a", 0..301, 0);
     assert!(!kept.lacks(&large, 288));
     keep(&kept, &large, "large");
-    assert_eq!(kept.lock().all.len(), 3);
+    assert_eq!(kept.entries.lock().all.len(), 3);
     let nothing = Kept::new(0);
     keep(&nothing, &prompt("a", 0..64, 0), "none");
-    assert!(nothing.lock().all.is_empty());
+    assert!(nothing.entries.lock().all.is_empty());
 }

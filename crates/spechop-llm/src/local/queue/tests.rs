@@ -14,7 +14,7 @@ type Answer = oneshot::Receiver<Result<Generated, PortError>>;
 impl Queue {
     /// As if the worker had found nothing to do.
     pub(in crate::local) fn rests(&self, worker: usize) {
-        self.lock().workers[worker] = Worker::Asleep;
+        self.state.lock().workers[worker] = Worker::Asleep;
     }
 }
 
@@ -107,7 +107,7 @@ fn too_many_and_the_least_urgent_leaves() {
 
 /// A turn of a worker at which so many jobs may have begun. They are its `own`.
 fn turn(queue: &Queue, worker: usize, sequences: usize, own: &mut Vec<Waiting>) {
-    if own.is_empty() && queue.lock().waiting.is_empty() {
+    if own.is_empty() && queue.state.lock().waiting.is_empty() {
         // It would sleep.
         return queue.rests(worker);
     }
@@ -166,7 +166,7 @@ proptest! {
         for worker in order.chain(rounds) {
             turn(&queue, worker, sequences, &mut begun[worker]);
         }
-        let somewhere = begun.iter().map(Vec::len).sum::<usize>() + queue.lock().waiting.len();
+        let somewhere = begun.iter().map(Vec::len).sum::<usize>() + queue.state.lock().waiting.len();
         prop_assert_eq!(somewhere, jobs.len(), "none is lost");
         let descending = |mut urgencies: Vec<Urgency>| {
             urgencies.sort_unstable();

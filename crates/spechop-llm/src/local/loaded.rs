@@ -1,0 +1,87 @@
+//! A model as it is loaded: its weights, its adapter, its template, and a context for each worker.
+
+use std::path::Path;
+
+use llama_cpp_2::llama_backend::LlamaBackend;
+use llama_cpp_2::model::params::LlamaModelParams;
+use llama_cpp_2::model::{LlamaLoraAdapter, LlamaModel};
+
+use super::compute::Compute;
+use super::shares::Shares;
+use super::template::ChatTemplate;
+use super::{BACKEND, LocalModelOptions, OpenError, adapter};
+
+/// llama.cpp, the model, and its adapter if there is one.
+type Loaded = (&'static LlamaBackend, LlamaModel, Option<LlamaLoraAdapter>);
+
+pub(super) fn load(options: &LocalModelOptions) -> Result<Loaded, OpenError> {
+    let backend = BACKEND.as_ref().ok_or(OpenError::Backend)?;
+    if let Some(path) = &options.adapter {
+        adapter::check(path)?;
+    }
+    let path = &options.model_path;
+    // Read, not mapped: whoever cut a mapped file would end this process.
+    let params = LlamaModelParams::default().with_use_mmap(false);
+    let mut model = LlamaModel::load_from_file(backend, path, &params)
+        .map_err(|_| OpenError::Damaged { path: path.clone() })?;
+    let adapter = match &options.adapter {
+        Some(adapter) => Some(adapter::load(&mut model, path, adapter)?),
+        None => None,
+    };
+    Ok((backend, model, adapter))
+}
+
+/// The chat template of a model that can run here.
+pub(super) fn supported_template(
+    model: &LlamaModel,
+    path: &Path,
+) -> Result<ChatTemplate, OpenError> {
+    let unsupported = |reason| OpenError::Unsupported {
+        path: path.to_path_buf(),
+        reason,
+    };
+    if model.is_recurrent() || model.is_hybrid() {
+        return Err(unsupported("its state cannot be forked at any token"));
+    }
+    ChatTemplate::of(model).ok_or_else(|| unsupported("no chat template works with it"))
+}
+
+/// A context for each worker, with the adapter on it.
+pub(super) fn contexts<'model>(
+    options: &LocalModelOptions,
+    backend: &LlamaBackend,
+    model: &'model LlamaModel,
+    mut adapter: Option<LlamaLoraAdapter>,
+    shares: Shares,
+    tokens: u32,
+) -> Result<Vec<Compute<'model>>, OpenError> {
+    let path = &options.model_path;
+    let (workers, slots) = (options.workers.get(), shares.slots);
+    let threads = i32::try_from(shares.threads).unwrap_or(i32::MAX);
+    let too_little = |_| OpenError::Context {
+        path: path.clone(),
+        workers,
+        slots,
+        tokens,
+    };
+    let context = |_| {
+        let made = Compute::new(backend, model, slots, tokens, threads);
+        let mut compute = made.map_err(too_little)?;
+        if let (Some(adapter), Some(file)) = (&mut adapter, &options.adapter) {
+            let adapted = compute.adapt(adapter);
+            adapted.map_err(|_| adapter::misfit(path, file))?;
+        }
+        Ok(compute)
+    };
+    (0..workers).map(context).collect()
+}
+
+/// Bytes of KV for each token: a key and a value of 16-bit numbers for every layer.
+pub(super) fn kv_bytes(model: &LlamaModel) -> u64 {
+    const KEY_AND_VALUE: u64 = 2;
+    const NUMBER_BYTES: u64 = 2;
+    let width = u64::try_from(model.n_embd()).unwrap_or(0);
+    let head = width / u64::from(model.n_head()).max(1);
+    let layer = head * u64::from(model.n_head_kv()) * KEY_AND_VALUE * NUMBER_BYTES;
+    layer * u64::from(model.n_layer())
+}
